@@ -1,0 +1,1 @@
+//! Memory that reaches below RAM: the public Rust API

@@ -1,0 +1,65 @@
+//! Newtypes for the things that are counted and addressed.
+
+use crate::limits::{LEAF_PAGES, LOG_GRAIN_BYTES, OS_PAGE_BYTES};
+
+/// One page of a heap's address range: the unit of translation.
+///
+/// An object of at most [`OS_PAGE_BYTES`] bytes has a page of its own; a larger one spans
+/// consecutive pages. At most [`crate::limits::PAGE_ID_BITS`] bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PageId(pub u64);
+
+impl PageId {
+    /// The page at `offset_bytes` from the start of the heap's range.
+    pub const fn from_offset(offset_bytes: u64) -> Self {
+        Self(offset_bytes / OS_PAGE_BYTES as u64)
+    }
+
+    /// Bytes from the start of the heap's range.
+    pub const fn offset_bytes(self) -> u64 {
+        self.0 * OS_PAGE_BYTES as u64
+    }
+
+    /// The leaf that translates this page.
+    pub const fn leaf(self) -> LeafId {
+        LeafId((self.0 / LEAF_PAGES as u64) as u32)
+    }
+
+    /// Position within its leaf, 0 to 511.
+    pub const fn index(self) -> usize {
+        (self.0 % LEAF_PAGES as u64) as usize
+    }
+}
+
+/// A group of [`LEAF_PAGES`] consecutive pages: 2 MiB of address range, one OS page table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LeafId(pub u32);
+
+impl LeafId {
+    /// The page at `index` (0 to 511) of this leaf.
+    pub const fn page(self, index: usize) -> PageId {
+        PageId(self.0 as u64 * LEAF_PAGES as u64 + index as u64)
+    }
+}
+
+/// Where a record begins in the log, in units of [`LOG_GRAIN_BYTES`]. At most 40 bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LogAddress(pub u64);
+
+impl LogAddress {
+    /// The address of byte `offset_bytes`, which must be a multiple of the grain.
+    pub const fn from_offset(offset_bytes: u64) -> Self {
+        debug_assert!(offset_bytes.is_multiple_of(LOG_GRAIN_BYTES as u64));
+        Self(offset_bytes / LOG_GRAIN_BYTES as u64)
+    }
+
+    /// Bytes from the start of the log's device.
+    pub const fn offset_bytes(self) -> u64 {
+        self.0 * LOG_GRAIN_BYTES as u64
+    }
+
+    /// The address `bytes` further on.
+    pub const fn plus_bytes(self, bytes: usize) -> Self {
+        Self::from_offset(self.offset_bytes() + bytes as u64)
+    }
+}

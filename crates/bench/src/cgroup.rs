@@ -1,0 +1,181 @@
+//! A memory-limit control group for one peer, version 1 or 2, made and removed.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::cleanup::{self, Guard};
+use crate::error::{Error, Result};
+
+const MOUNTS: &str = "/proc/self/mounts";
+const OWN: &str = "/proc/self/cgroup";
+const PROCESSES: &str = "cgroup.procs";
+/// A group can only be removed once the kernel has let go of its last process.
+const REMOVE_TRIES: u32 = 250;
+const REMOVE_PAUSE: Duration = Duration::from_millis(20);
+
+/// The interface of the memory controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// A group with a limit; removed when dropped.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+    _removed_on_drop: Guard,
+}
+
+impl Cgroup {
+    /// Makes a group whose processes, with their page cache and kernel memory, get `limit_bytes`;
+    /// only with `swap` may they be swapped out.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with what is missing: the controller, or the right to use it.
+    pub fn create(name: &str, limit_bytes: u64, swap: bool) -> Result<Self> {
+        let (version, parents) = candidates()?;
+        let mut refusals = Vec::new();
+        for parent in &parents {
+            match make(version, &parent.join(name)) {
+                Ok(group) => {
+                    group.limit(version, limit_bytes, swap)?;
+                    return Ok(group);
+                }
+                Err(refusal) => refusals.push(refusal.to_string()),
+            }
+        }
+        Err(Error::Unavailable(format!(
+            "no memory-limit cgroup can be made ({}); run as root on the host, or in a session with \
+             delegated cgroups: systemd-run --user --scope -p Delegate=yes ...",
+            refusals.join("; ")
+        )))
+    }
+
+    /// The group's directory, to be given to [`join`] in the process that is to be limited.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn limit(&self, version: Version, limit_bytes: u64, swap: bool) -> Result<()> {
+        let set = |file: &str, value: &str| {
+            let path = self.path.join(file);
+            fs::write(&path, value).map_err(Error::io("writing", &path))
+        };
+        let limit = limit_bytes.to_string();
+        match version {
+            Version::V1 => {
+                set("memory.limit_in_bytes", &limit)?;
+                if swap { Ok(()) } else { set("memory.swappiness", "0") }
+            }
+            Version::V2 => {
+                set("memory.max", &limit)?;
+                // The file only exists in kernels with swap.
+                let path = self.path.join("memory.swap.max");
+                if path.exists() { set("memory.swap.max", if swap { "max" } else { "0" }) } else { Ok(()) }
+            }
+        }
+    }
+}
+
+/// Moves the calling process into the group at `path`.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn join(path: &Path) -> Result<()> {
+    let processes = path.join(PROCESSES);
+    fs::write(&processes, std::process::id().to_string()).map_err(Error::io("joining", &processes))
+}
+
+fn make(version: Version, path: &Path) -> Result<Cgroup> {
+    if version == Version::V2 {
+        let control = path.parent().unwrap_or(path).join("cgroup.subtree_control");
+        fs::write(&control, "+memory").map_err(Error::io("enabling memory in", &control))?;
+    }
+    fs::create_dir(path).map_err(Error::io("making", path))?;
+    let owned = path.to_owned();
+    let guard = cleanup::register(move || remove(&owned));
+    Ok(Cgroup { path: path.to_owned(), _removed_on_drop: guard })
+}
+
+fn remove(path: &Path) {
+    for _ in 0..REMOVE_TRIES {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => thread::sleep(REMOVE_PAUSE),
+            _ => return,
+        }
+    }
+    eprintln!("could not remove the control group {}", path.display());
+}
+
+/// Directories in which a group may be possible: the calling process's own one, then those above.
+/// (Version 2 allows no children beside processes, except in the root.)
+fn candidates() -> Result<(Version, Vec<PathBuf>)> {
+    let mounts = fs::read_to_string(MOUNTS).map_err(Error::io("reading", MOUNTS))?;
+    let own = fs::read_to_string(OWN).map_err(Error::io("reading", OWN))?;
+    let (version, mount) = memory_mount(&mounts).ok_or_else(|| {
+        Error::Unavailable("the memory cgroup controller is not mounted on this machine".to_owned())
+    })?;
+    let own = own_path(&own, version).unwrap_or("/");
+    let inside = mount.join(own.trim_start_matches('/'));
+    let parents = inside.ancestors().take_while(|dir| dir.starts_with(&mount));
+    Ok((version, parents.filter(|dir| dir.is_dir()).map(Path::to_owned).collect()))
+}
+
+/// Where the memory controller is mounted. In a mixed set-up it belongs to version 1.
+fn memory_mount(mounts: &str) -> Option<(Version, PathBuf)> {
+    let mut version_2 = None;
+    for line in mounts.lines() {
+        let [_, place, kind, options, ..] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
+        match kind {
+            "cgroup" if options.split(',').any(|option| option == "memory") => {
+                return Some((Version::V1, PathBuf::from(place)));
+            }
+            "cgroup2" => version_2 = Some((Version::V2, PathBuf::from(place))),
+            _ => {}
+        }
+    }
+    version_2
+}
+
+/// The calling process's group, from the lines `ID:CONTROLLERS:PATH` of /proc/self/cgroup.
+fn own_path(own: &str, version: Version) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let found = match version {
+            Version::V1 => controllers.split(',').any(|controller| controller == "memory"),
+            Version::V2 => id == "0" && controllers.is_empty(),
+        };
+        found.then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIXED: &str = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+                         cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
+                         cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n";
+    const UNIFIED: &str = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
+
+    #[test]
+    fn finds_the_memory_controller() {
+        let version_1 = (Version::V1, PathBuf::from("/sys/fs/cgroup/memory"));
+        assert_eq!(memory_mount(MIXED), Some(version_1));
+        assert_eq!(memory_mount(UNIFIED), Some((Version::V2, PathBuf::from("/sys/fs/cgroup"))));
+        assert_eq!(memory_mount("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn finds_the_own_group() {
+        let mixed = "4:memory:/jobs/a:b\n3:cpuset:/\n0::/session\n";
+        assert_eq!(own_path(mixed, Version::V1), Some("/jobs/a:b"));
+        assert_eq!(own_path(mixed, Version::V2), Some("/session"));
+        assert_eq!(own_path("3:cpuset:/\n", Version::V1), None);
+    }
+}

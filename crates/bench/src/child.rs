@@ -1,0 +1,121 @@
+//! The process in which one peer runs: takes its task from standard input, answers with one JSON
+//! event per line on standard output.
+
+use std::io::{self, BufRead, Lines, StdinLock, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::{self, BudgetTask};
+use crate::cgroup;
+use crate::error::{Error, Result};
+use crate::machine::Context;
+use crate::measure::{self, MicroTask};
+use crate::overhead::{self, OverheadTask};
+use crate::sample::Record;
+use crate::write_amp::{self, WriteAmpTask};
+
+/// First line of the child's input.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Assignment {
+    /// What to do.
+    pub task: Task,
+    /// Control group to join first.
+    pub cgroup: Option<PathBuf>,
+    /// Goes into the records.
+    pub context: Context,
+}
+
+/// The kinds of children.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Fill once, then measure each requested point.
+    Micro(MicroTask),
+    /// Cost of single mechanisms.
+    Overhead(OverheadTask),
+    /// Write amplification at one fill.
+    WriteAmp(WriteAmpTask),
+    /// Memory against the budget.
+    Budget(BudgetTask),
+}
+
+/// What the child says.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// Percent of a long step.
+    Progress {
+        /// The step.
+        what: String,
+        /// 0 to 100.
+        percent: u64,
+    },
+    /// Filled; requests may come.
+    Ready,
+    /// A result.
+    Record(Box<Record>),
+    /// The task is complete.
+    Done,
+    /// The machine lacks something.
+    Unavailable(String),
+    /// The task failed.
+    Failed(String),
+}
+
+/// The child's way to its parent.
+#[derive(Debug)]
+pub struct Parent {
+    requests: Lines<StdinLock<'static>>,
+    percent: u64,
+}
+
+impl Parent {
+    /// Sends one event; a parent that is gone takes the child with it anyway.
+    pub fn tell(&mut self, event: &Event) {
+        let line = serde_json::to_string(event).expect("events have only plain fields");
+        let mut out = io::stdout().lock();
+        let _sent = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+
+    /// Reports how far a step is, when the percentage changed.
+    pub fn progress(&mut self, what: &str, done: u64, total: u64) {
+        let percent = (done * 100).checked_div(total).unwrap_or(0).min(100);
+        if percent != self.percent {
+            self.percent = percent;
+            self.tell(&Event::Progress { what: what.to_owned(), percent });
+        }
+    }
+
+    /// The next request; none when the parent has no more.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if it cannot be understood.
+    pub fn request<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>> {
+        let Some(Ok(line)) = self.requests.next() else { return Ok(None) };
+        let understood = serde_json::from_str(&line);
+        understood.map(Some).map_err(|error| Error::Input(format!("a request is malformed: {error}")))
+    }
+}
+
+/// Runs the child until its task is complete.
+pub fn main() {
+    let mut parent = Parent { requests: io::stdin().lock().lines(), percent: u64::MAX };
+    let last = match work(&mut parent) {
+        Ok(()) => Event::Done,
+        Err(Error::Unavailable(reason)) => Event::Unavailable(reason),
+        Err(error) => Event::Failed(error.to_string()),
+    };
+    parent.tell(&last);
+}
+
+fn work(parent: &mut Parent) -> Result<()> {
+    let Some(Assignment { task, cgroup, context }) = parent.request()? else { return Ok(()) };
+    if let Some(cgroup) = cgroup {
+        cgroup::join(&cgroup)?;
+    }
+    match task {
+        Task::Micro(task) => measure::work(&task, &context, parent),
+        Task::Overhead(task) => overhead::work(&task, &context, parent),
+        Task::WriteAmp(task) => write_amp::work(&task, &context, parent),
+        Task::Budget(task) => budget::work(&task, &context, parent),
+    }
+}

@@ -1,0 +1,1 @@
+//! Workloads, baselines and peers side by side

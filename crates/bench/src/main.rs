@@ -1,0 +1,3 @@
+//! The `aquifer-bench` command.
+
+fn main() {}

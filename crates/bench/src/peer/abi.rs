@@ -1,0 +1,214 @@
+//! The part of `include/aquifer.h` that the benchmarks use, loaded from the built library, so that
+//! what is measured is what users link.
+
+use std::env;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr;
+
+use libloading::Library;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+const LIBRARY: &str = "libaquifer.so";
+const LIBRARY_VARIABLE: &str = "AQUIFER_LIB";
+
+/// `aq_heap`.
+pub type HeapPointer = *mut c_void;
+
+/// `aq_options`, with room for fields that a newer library may add.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Options {
+    /// Size of the library's structure.
+    pub struct_bytes: usize,
+    /// Everything the heap keeps in RAM.
+    pub ram_bytes: u64,
+    /// File, block device or directory.
+    pub flash_path: *const c_char,
+    /// Size of the flash file.
+    pub flash_bytes: u64,
+    /// `enum aq_faults`.
+    pub faults: c_int,
+    /// `enum aq_policy`.
+    pub policy: c_int,
+    /// Socket for `aquifer stats`.
+    pub socket_path: *const c_char,
+    newer: [u64; 32],
+}
+
+macro_rules! stats {
+    (sizes: $($size:ident),*; events: $($event:ident),*;) => {
+        /// `aq_stats`; the header says what each field counts.
+        #[repr(C)]
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+        #[serde(default)]
+        #[allow(missing_docs)]
+        pub struct Stats {
+            #[serde(skip)]
+            struct_bytes: usize,
+            $(pub $size: u64,)*
+            $(pub $event: u64,)*
+        }
+
+        impl Stats {
+            /// The events between `earlier` and this, with the sizes of this.
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($event: self.$event.saturating_sub(earlier.$event),)* ..*self }
+            }
+        }
+
+        /// The fields in the order of the structure.
+        #[cfg(test)]
+        const STATS_FIELDS: &[&str] = &[$(stringify!($size),)* $(stringify!($event)),*];
+    };
+}
+
+stats! {
+    sizes:
+        ram_budget_bytes, ram_used_bytes, metadata_bytes, page_buffer_bytes, page_table_bytes,
+        cache_bytes, cache_objects, objects, object_bytes, flash_bytes, flash_live_bytes;
+    events:
+        faults, faults_write_upgrade, hits, misses, zero_fills, evicted_pages, evicted_objects,
+        device_reads, device_read_bytes, device_writes, device_written_bytes, objects_written,
+        objects_written_bytes, objects_cleaned, objects_cleaned_bytes, leaves_written,
+        leaves_written_bytes, leaves_read, segments_cleaned, writer_waits, io_errors;
+}
+
+impl Stats {
+    /// An empty structure that says how long it is, as the library wants it.
+    pub fn sized() -> Self {
+        Self { struct_bytes: size_of::<Self>(), ..Self::default() }
+    }
+}
+
+/// The functions of the library.
+#[derive(Debug)]
+pub struct Api {
+    /// `aq_options_init`.
+    pub options_init: unsafe extern "C" fn(*mut Options),
+    /// `aq_heap_open`.
+    pub heap_open: unsafe extern "C" fn(*const Options, *mut HeapPointer) -> c_int,
+    /// `aq_heap_close`.
+    pub heap_close: unsafe extern "C" fn(HeapPointer) -> c_int,
+    /// `aq_heap_array`.
+    pub heap_array: unsafe extern "C" fn(HeapPointer, usize, usize, *mut usize) -> *mut c_void,
+    /// `aq_heap_prefetch`.
+    pub heap_prefetch: unsafe extern "C" fn(HeapPointer, *const *mut c_void, usize) -> c_int,
+    /// `aq_heap_stats_get`.
+    pub heap_stats_get: unsafe extern "C" fn(HeapPointer, *mut Stats) -> c_int,
+    error_message: unsafe extern "C" fn() -> *const c_char,
+    // Unloading would pull the fault handler out from under the program.
+    _library: std::mem::ManuallyDrop<Library>,
+}
+
+impl Api {
+    /// Loads the library named by `AQUIFER_LIB`, else the one beside this program, else the
+    /// release build of the workspace one is in.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if there is none or it lacks a function.
+    pub fn load() -> Result<Self> {
+        let places = places();
+        let path = places.iter().find(|place| place.is_file()).ok_or_else(|| {
+            let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            Error::Unavailable(format!(
+                "{LIBRARY} is not at {}; run `cargo build --release -p aquifer-capi` or set {LIBRARY_VARIABLE}",
+                places.join(" or ")
+            ))
+        })?;
+        let unusable = |error| Error::Unavailable(format!("{} cannot be used: {error}", path.display()));
+        // SAFETY: loading starts nothing; a heap is opened explicitly.
+        let library = unsafe { Library::new(path) }.map_err(unusable)?;
+        // SAFETY: the signatures are those of include/aquifer.h.
+        unsafe {
+            Ok(Self {
+                options_init: *library.get(b"aq_options_init\0").map_err(unusable)?,
+                heap_open: *library.get(b"aq_heap_open\0").map_err(unusable)?,
+                heap_close: *library.get(b"aq_heap_close\0").map_err(unusable)?,
+                heap_array: *library.get(b"aq_heap_array\0").map_err(unusable)?,
+                heap_prefetch: *library.get(b"aq_heap_prefetch\0").map_err(unusable)?,
+                heap_stats_get: *library.get(b"aq_heap_stats_get\0").map_err(unusable)?,
+                error_message: *library.get(b"aq_error_message\0").map_err(unusable)?,
+                _library: std::mem::ManuallyDrop::new(library),
+            })
+        }
+    }
+
+    /// Options with the library's defaults.
+    pub fn default_options(&self) -> Options {
+        let mut options = Options {
+            struct_bytes: 0,
+            ram_bytes: 0,
+            flash_path: ptr::null(),
+            flash_bytes: 0,
+            faults: 0,
+            policy: 0,
+            socket_path: ptr::null(),
+            newer: [0; 32],
+        };
+        // SAFETY: room for the library's structure, and more.
+        unsafe { (self.options_init)(&mut options) };
+        options
+    }
+
+    /// The library's sentence about the calling thread's last failure.
+    pub fn message(&self) -> String {
+        // SAFETY: the library returns a terminated string or NULL, valid until the next call.
+        unsafe {
+            let message = (self.error_message)();
+            if message.is_null() { return String::new() }
+            CStr::from_ptr(message).to_string_lossy().into_owned()
+        }
+    }
+}
+
+fn places() -> Vec<PathBuf> {
+    if let Some(path) = env::var_os(LIBRARY_VARIABLE) {
+        return vec![PathBuf::from(path)];
+    }
+    let program = env::current_exe().ok();
+    let beside = program.iter().filter_map(|program| Some(program.parent()?.join(LIBRARY)));
+    beside.chain([PathBuf::from("target/release").join(LIBRARY)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = include_str!("../../../../include/aquifer.h");
+
+    /// The declared names between `typedef struct NAME {` and `}`.
+    fn fields_in_header(name: &str) -> Vec<String> {
+        let start = HEADER.find(&format!("typedef struct {name} {{")).expect("declared in the header");
+        let body = &HEADER[start..];
+        let body = &body[body.find('{').expect("opened") + 1..body.find('}').expect("closed")];
+        let without_comments: String =
+            body.split("/*").enumerate().fold(String::new(), |text, (nth, piece)| {
+                text + if nth == 0 { piece } else { piece.split_once("*/").expect("closed comment").1 }
+            });
+        let declarations = without_comments.split([';', ',']);
+        let names = declarations.filter_map(|declaration| {
+            declaration.split(|c: char| !(c.is_alphanumeric() || c == '_')).rfind(|word| !word.is_empty())
+        });
+        names.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn structures_have_the_fields_of_the_header() {
+        assert_eq!(fields_in_header("aq_stats")[1..], *STATS_FIELDS);
+        assert_eq!(size_of::<Stats>(), 8 * (1 + STATS_FIELDS.len()));
+        let options =
+            ["struct_bytes", "ram_bytes", "flash_path", "flash_bytes", "faults", "policy", "socket_path"];
+        assert_eq!(fields_in_header("aq_options"), options);
+        assert_eq!(std::mem::offset_of!(Options, newer), 48);
+    }
+
+    #[test]
+    fn events_are_subtracted_and_sizes_kept() {
+        let earlier = Stats { cache_bytes: 10, faults: 3, ..Stats::sized() };
+        let later = Stats { cache_bytes: 12, faults: 8, ..Stats::sized() };
+        assert_eq!(later.since(&earlier), Stats { cache_bytes: 12, faults: 5, ..Stats::sized() });
+    }
+}

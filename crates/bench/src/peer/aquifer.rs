@@ -1,0 +1,90 @@
+//! This library as its users have it: a heap opened through the C interface.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::{self, NonNull};
+
+use crate::error::{Error, Result};
+use crate::objects::Objects;
+use crate::peer::abi::{Api, HeapPointer, Stats};
+use crate::peer::{Peer, Setup};
+
+/// An open heap with one array.
+#[derive(Debug)]
+pub struct Aquifer {
+    api: Api,
+    heap: HeapPointer,
+    array: NonNull<u8>,
+    stride_bytes: usize,
+    object_bytes: usize,
+    count: u64,
+}
+
+impl Aquifer {
+    /// Loads the library, opens a heap with its flash file in the benchmark's directory and
+    /// allocates the array.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if there is no library or it refuses, with its own sentence.
+    pub fn open(setup: &Setup) -> Result<Self> {
+        let api = Api::load()?;
+        let dir = CString::new(setup.dir.as_os_str().as_bytes())
+            .map_err(|_| Error::Input("the directory's name has a zero byte".to_owned()))?;
+        let mut options = api.default_options();
+        options.ram_bytes = setup.ram_bytes;
+        options.flash_path = dir.as_ptr();
+        options.flash_bytes = setup.flash_bytes;
+        let mut heap = ptr::null_mut();
+        // SAFETY: options made by the library, whose strings outlive the call; room for the result.
+        let code = unsafe { (api.heap_open)(&options, &mut heap) };
+        if code != 0 {
+            return Err(Error::Unavailable(format!("aq_heap_open failed ({code}): {}", api.message())));
+        }
+        let (count, object_bytes) = (setup.objects(), setup.object_bytes as usize);
+        let mut stride_bytes = 0;
+        // SAFETY: the heap is open; room for the stride.
+        let array = unsafe { (api.heap_array)(heap, count as usize, object_bytes, &mut stride_bytes) };
+        let Some(array) = NonNull::new(array.cast::<u8>()) else {
+            return Err(Error::Unavailable(format!("aq_heap_array failed: {}", api.message())));
+        };
+        Ok(Self { api, heap, array, stride_bytes, object_bytes, count })
+    }
+
+    /// Asks for `addresses` to be in RAM.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the library's sentence.
+    pub fn prefetch(&self, addresses: &[*mut u8]) -> Result<()> {
+        // SAFETY: the heap is open and the addresses are elements of its array; a pointer to bytes
+        // has the layout of a pointer to void.
+        let code = unsafe { (self.api.heap_prefetch)(self.heap, addresses.as_ptr().cast(), addresses.len()) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(Error::Unavailable(format!("aq_heap_prefetch failed ({code}): {}", self.api.message())))
+    }
+}
+
+impl Peer for Aquifer {
+    fn objects(&self) -> Objects<'_> {
+        // SAFETY: the array has `count` elements and is freed only with the heap, after every view.
+        unsafe { Objects::new(self.array, self.stride_bytes, self.object_bytes, self.count) }
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        let mut stats = Stats::sized();
+        // SAFETY: the heap is open and the structure says how long it is.
+        let code = unsafe { (self.api.heap_stats_get)(self.heap, &mut stats) };
+        (code == 0).then_some(stats)
+    }
+}
+
+impl Drop for Aquifer {
+    fn drop(&mut self) {
+        // SAFETY: the heap is open, and views of its array borrow this.
+        let code = unsafe { (self.api.heap_close)(self.heap) };
+        if code != 0 {
+            eprintln!("aq_heap_close failed ({code}): {}", self.api.message());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! memkind's file-backed allocator, loaded at run time so that it need not be installed to build.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::{self, NonNull};
+
+use libloading::{Library, Symbol};
+
+use crate::error::{Error, Result};
+use crate::objects::Objects;
+use crate::peer::{Peer, Setup};
+
+const LIBRARY: &str = "libmemkind.so.0";
+const PAGE_BYTES: usize = 4096;
+
+type Kind = *mut c_void;
+type CreatePmem = unsafe extern "C" fn(*const c_char, usize, *mut Kind) -> c_int;
+type PosixMemalign = unsafe extern "C" fn(Kind, *mut *mut c_void, usize, usize) -> c_int;
+
+/// One large allocation of memkind's on an unlinked file in the benchmark's directory.
+#[derive(Debug)]
+pub struct Memkind {
+    array: NonNull<u8>,
+    bytes: usize,
+    object_bytes: usize,
+    count: u64,
+    // The allocation lives in the library's mapping until the process ends.
+    _library: Library,
+}
+
+impl Memkind {
+    /// Creates the kind and allocates the array. With `random` the kernel is told that accesses to
+    /// it are random, which memkind itself does not do.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the library is not installed or refuses.
+    pub fn open(setup: &Setup, random: bool) -> Result<Self> {
+        // SAFETY: the library's initialisers have no requirements.
+        let library = unsafe { Library::new(LIBRARY) }.map_err(|error| {
+            Error::Unavailable(format!("{LIBRARY} cannot be loaded ({error}); install libmemkind0"))
+        })?;
+        let bytes = setup.data_bytes as usize;
+        let array = allocate(&library, setup, bytes)?;
+        if random {
+            advise_random(array, bytes)?;
+        }
+        let object_bytes = setup.object_bytes as usize;
+        Ok(Self { array, bytes, object_bytes, count: setup.objects(), _library: library })
+    }
+}
+
+fn allocate(library: &Library, setup: &Setup, bytes: usize) -> Result<NonNull<u8>> {
+    let missing = |error| Error::Unavailable(format!("{LIBRARY} is not the memkind we know: {error}"));
+    // SAFETY: the signatures are those of memkind.h.
+    let create: Symbol<'_, CreatePmem> = unsafe { library.get(b"memkind_create_pmem\0") }.map_err(missing)?;
+    // SAFETY: as above.
+    let memalign: Symbol<'_, PosixMemalign> =
+        unsafe { library.get(b"memkind_posix_memalign\0") }.map_err(missing)?;
+    let dir = CString::new(setup.dir.as_os_str().as_bytes())
+        .map_err(|_| Error::Input("the directory's name has a zero byte".to_owned()))?;
+    let refused = |what, code| Error::Unavailable(format!("{what} failed with code {code}"));
+    let mut kind = ptr::null_mut();
+    // SAFETY: a terminated string and a place for the result; size 0 means no limit.
+    let code = unsafe { create(dir.as_ptr(), 0, &mut kind) };
+    if code != 0 {
+        return Err(refused("memkind_create_pmem", code));
+    }
+    let mut array = ptr::null_mut();
+    // SAFETY: `kind` was just created; a place for the result.
+    let code = unsafe { memalign(kind, &mut array, PAGE_BYTES, bytes) };
+    NonNull::new(array.cast()).filter(|_| code == 0).ok_or_else(|| refused("memkind_posix_memalign", code))
+}
+
+fn advise_random(array: NonNull<u8>, bytes: usize) -> Result<()> {
+    // SAFETY: the range is a live allocation, and this advice leaves its contents alone.
+    match unsafe { libc::madvise(array.as_ptr().cast(), bytes, libc::MADV_RANDOM) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os("advising", "memkind's mapping")),
+    }
+}
+
+impl Peer for Memkind {
+    fn objects(&self) -> Objects<'_> {
+        // SAFETY: the allocation holds `count` objects and is never freed; nothing else uses it.
+        unsafe { Objects::new(self.array, self.object_bytes, self.object_bytes, self.count) }
+    }
+
+    fn quiesce(&self) {
+        // SAFETY: the range is mapped and begins at a page. A failure only delays the writes.
+        unsafe { libc::msync(self.array.as_ptr().cast(), self.bytes, libc::MS_SYNC) };
+    }
+}

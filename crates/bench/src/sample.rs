@@ -1,0 +1,339 @@
+//! What is written to the result file: one JSON object per line, with its whole configuration.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Counters;
+use crate::error::{Error, Result};
+use crate::machine::Context;
+use crate::peer::Kind;
+use crate::peer::abi::Stats;
+use crate::process::Memory;
+use crate::workload::Point;
+
+/// One line.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Record {
+    /// A measured run of the micro-benchmark.
+    Sample(Box<Sample>),
+    /// A peer that could not run, and why.
+    Skipped(Skipped),
+    /// The cost of one mechanism.
+    Overhead(Overhead),
+    /// Write amplification at one fill of the log.
+    WriteAmp(Box<WriteAmp>),
+    /// Memory of a long mixed run against its budget.
+    Budget(Box<Budget>),
+}
+
+/// Configuration and result of one run of one peer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// The system measured.
+    pub peer: Kind,
+    /// Which of several measurements of that peer; block size for fio, else empty.
+    pub variant: String,
+    /// Number of the run, from 1.
+    pub run: u32,
+    /// Bytes of all objects.
+    pub data_bytes: u64,
+    /// RAM that was to be used.
+    pub ram_bytes: u64,
+    /// Limit of the process's cgroup; the same for all peers; none without a cgroup.
+    pub limit_bytes: Option<u64>,
+    /// Size of the swap area, where there is one.
+    pub swap_bytes: Option<u64>,
+    /// Size of the log, where there is one.
+    pub flash_bytes: Option<u64>,
+    /// Bytes of one object.
+    pub object_bytes: u64,
+    /// Accesses, their mix and threads.
+    pub point: Point,
+    /// Seed of the accesses.
+    pub seed: u64,
+    /// Length of the warm-up before this run.
+    pub warmup_s: f64,
+    /// Length of the measured phase.
+    pub seconds: f64,
+    /// Accesses in the measured phase.
+    pub ops: u64,
+    /// Accesses per second, all threads.
+    pub ops_per_s: f64,
+    /// Median latency.
+    pub p50_ns: u64,
+    /// 99th percentile of the latency.
+    pub p99_ns: u64,
+    /// Largest memory of the process at any tick of the measured phase.
+    pub memory: Memory,
+    /// RAM for the peer's own tables, where known.
+    pub metadata_bytes: Option<u64>,
+    /// What the device did in the measured phase.
+    pub device: Counters,
+    /// Bytes of objects rewritten by the accesses.
+    pub changed_bytes: u64,
+    /// The library's counters: differences over the measured phase for events, values at its end
+    /// for sizes.
+    pub stats: Option<Stats>,
+    /// Machine and command.
+    pub context: Context,
+}
+
+impl Sample {
+    /// Device bytes written per byte that the program changed; none without changes.
+    pub fn written_per_changed(&self) -> Option<f64> {
+        (self.changed_bytes > 0).then(|| self.device.written_bytes as f64 / self.changed_bytes as f64)
+    }
+}
+
+/// A peer left out.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The peer.
+    pub peer: Kind,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// Machine and command.
+    pub context: Context,
+}
+
+/// Cost of one mechanism.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Overhead {
+    /// What was measured.
+    pub name: String,
+    /// Median over the runs; none if it could not be measured.
+    pub ns: Option<f64>,
+    /// Number of runs.
+    pub runs: u32,
+    /// How it was measured, or why not.
+    pub note: String,
+    /// Machine and command.
+    pub context: Context,
+}
+
+/// Bytes written at one fill of the log, in the steady state of uniform whole-object writes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct WriteAmp {
+    /// Percent of the log that live records take.
+    pub fill_percent: u32,
+    /// Size of the log.
+    pub flash_bytes: u64,
+    /// RAM budget.
+    pub ram_bytes: u64,
+    /// Bytes of one object.
+    pub object_bytes: u64,
+    /// Bytes of all objects.
+    pub data_bytes: u64,
+    /// Writing threads.
+    pub threads: usize,
+    /// Log sizes written before measuring.
+    pub warm_logs: f64,
+    /// Whether that was reached within the time limit; if not, the state may not be steady.
+    pub steady: bool,
+    /// Length of the measured phase.
+    pub seconds: f64,
+    /// Object writes per second.
+    pub ops_per_s: f64,
+    /// Object bytes that the program wrote in the measured phase.
+    pub changed_bytes: u64,
+    /// What the kernel counted for the device.
+    pub device: Counters,
+    /// Differences of the library's counters.
+    pub stats: Stats,
+    /// Bytes per appended byte by the formula.
+    pub theory: f64,
+    /// Log bytes per object byte of one record.
+    pub record_overhead: f64,
+    /// Machine and command.
+    pub context: Context,
+}
+
+/// Largest memory of a long run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Budget {
+    /// Number of objects.
+    pub objects: u64,
+    /// Bytes of one object.
+    pub object_bytes: u64,
+    /// RAM budget.
+    pub ram_bytes: u64,
+    /// Size of the log.
+    pub flash_bytes: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Length of the mixed run, after the fill.
+    pub seconds: f64,
+    /// Looks at the memory.
+    pub samples: u64,
+    /// Memory before the heap was opened.
+    pub baseline: Memory,
+    /// Memory at the look with the largest total.
+    pub max: Memory,
+    /// The largest the library's own sum grew.
+    pub max_used_bytes: u64,
+    /// The largest its tables grew.
+    pub max_metadata_bytes: u64,
+    /// Accesses.
+    pub ops: u64,
+    /// Machine and command.
+    pub context: Context,
+}
+
+impl Budget {
+    /// Largest growth of RSS and page tables, over the budget.
+    pub fn share_of_budget(&self) -> f64 {
+        let grown = self.max.total_bytes().saturating_sub(self.baseline.total_bytes());
+        grown as f64 / self.ram_bytes as f64
+    }
+
+    /// Largest metadata, over the budget.
+    pub fn metadata_share(&self) -> f64 {
+        self.max_metadata_bytes as f64 / self.ram_bytes as f64
+    }
+}
+
+/// Where records go.
+#[derive(Debug)]
+pub struct Output(Option<File>);
+
+impl Output {
+    /// Appends to the file at `path`, or prints to standard output without one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn open(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(Error::io("creating", dir))?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        Ok(Self(Some(file.map_err(Error::io("opening", path))?)))
+    }
+
+    /// Writes one line.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&mut self, record: &Record) -> Result<()> {
+        let line = serde_json::to_string(record).expect("records have only plain fields") + "\n";
+        match &mut self.0 {
+            Some(file) => file.write_all(line.as_bytes()),
+            None => io::stdout().write_all(line.as_bytes()),
+        }
+        .map_err(Error::io("writing", "the results"))
+    }
+}
+
+/// All records of a result file.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Input`] with the number of a line that is not a record.
+pub fn read_records(path: &Path) -> Result<Vec<Record>> {
+    let text = fs::read_to_string(path).map_err(Error::io("reading", path))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let parse = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| {
+            Error::Input(format!("{}, line {}: not a benchmark record: {error}", path.display(), number + 1))
+        })
+    };
+    lines.map(parse).collect()
+}
+
+/// The median; none of nothing.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        length if length.is_multiple_of(2) => Some(0.5 * (values[middle - 1] + values[middle])),
+        _ => Some(values[middle]),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::distribution::Distribution;
+
+    /// A sample with round numbers, for tests of the tables too.
+    pub(crate) fn sample(peer: Kind, ops_per_s: f64) -> Sample {
+        Sample {
+            peer,
+            variant: String::new(),
+            run: 1,
+            data_bytes: 4 << 30,
+            ram_bytes: 256 << 20,
+            limit_bytes: Some(269 << 20),
+            swap_bytes: None,
+            flash_bytes: None,
+            object_bytes: 128,
+            point: Point { distribution: Distribution::ScatteredHot, read_percent: 50, threads: 8 },
+            seed: 1,
+            warmup_s: 10.0,
+            seconds: 10.0,
+            ops: 1000,
+            ops_per_s,
+            p50_ns: 40_000,
+            p99_ns: 90_000,
+            memory: Memory { rss_bytes: 250 << 20, vm_pte_bytes: 8 << 20 },
+            metadata_bytes: None,
+            device: Counters { reads: 900, read_bytes: 900 << 12, writes: 400, written_bytes: 400 << 12 },
+            changed_bytes: 500 * 128,
+            stats: None,
+            context: Context { command: "aquifer-bench micro".to_owned(), ..Context::default() },
+        }
+    }
+
+    #[test]
+    fn records_survive_the_file() {
+        let path = std::env::temp_dir().join(format!("aquifer-bench-{}.jsonl", std::process::id()));
+        let mut with_stats = sample(Kind::Aquifer, 20_000.5);
+        with_stats.stats = Some(Stats { faults: 7, ..Stats::default() });
+        let skipped = Skipped {
+            peer: Kind::Memkind,
+            reason: "not \"installed\"".to_owned(),
+            context: Context::default(),
+        };
+        let records = [Record::Sample(Box::new(with_stats)), Record::Skipped(skipped)];
+        let mut output = Output::open(Some(&path)).expect("a temporary file");
+        records.iter().for_each(|record| output.write(record).expect("room for two lines"));
+        assert_eq!(read_records(&path).expect("just written"), records);
+        fs::write(&path, "{\"kind\":\"sample\"}\n").expect("writable");
+        assert!(matches!(read_records(&path), Err(Error::Input(reason)) if reason.contains("line 1")));
+        fs::remove_file(&path).expect("exists");
+    }
+
+    #[test]
+    fn a_line_is_self_contained() {
+        let line = serde_json::to_string(&Record::Sample(Box::new(sample(Kind::MmapDefault, 1.0))))
+            .expect("serialisable");
+        for part in [
+            "\"kind\":\"sample\"",
+            "\"peer\":\"mmap-default\"",
+            "\"distribution\":\"scattered-hot\"",
+            "\"vm_pte_bytes\":8388608",
+            "\"command\":\"aquifer-bench micro\"",
+        ] {
+            assert!(line.contains(part), "{part} is not in {line}");
+        }
+    }
+
+    #[test]
+    fn written_bytes_count_per_changed_byte() {
+        let mut sample = sample(Kind::Swap, 1.0);
+        assert_eq!(sample.written_per_changed(), Some(400.0 * 4096.0 / (500.0 * 128.0)));
+        sample.changed_bytes = 0;
+        assert_eq!(sample.written_per_changed(), None);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(vec![]), None);
+    }
+}

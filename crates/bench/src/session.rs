@@ -1,0 +1,130 @@
+//! The orchestrator's end of a child process.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::Serialize;
+
+use crate::cgroup::Cgroup;
+use crate::child::{Assignment, Event, Task};
+use crate::cleanup::{self, Guard};
+use crate::error::{Error, Result};
+use crate::machine::Context;
+use crate::progress::Progress;
+use crate::sample::Record;
+use crate::spawn::dies_with_parent;
+
+/// Hidden subcommand that a child is started with.
+pub const CHILD_COMMAND: &str = "child";
+
+/// A running child; killed when dropped, and its control group removed after it.
+#[derive(Debug)]
+pub struct Session {
+    name: String,
+    killed_on_drop: Option<Guard>,
+    child: Child,
+    requests: ChildStdin,
+    events: Lines<BufReader<ChildStdout>>,
+    _cgroup: Option<Cgroup>,
+}
+
+impl Session {
+    /// Starts a child on `task`, limited by `cgroup`.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Child`].
+    pub fn start(name: &str, task: Task, cgroup: Option<Cgroup>, context: &Context) -> Result<Self> {
+        let program = std::env::current_exe().map_err(Error::io("finding", "this program"))?;
+        let mut command = Command::new(&program);
+        command.arg(CHILD_COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = dies_with_parent(&mut command).spawn().map_err(Error::io("starting", &program))?;
+        let pid = child.id();
+        let guard = cleanup::register(move || kill(pid));
+        let requests = child.stdin.take().expect("was piped");
+        let events = BufReader::new(child.stdout.take().expect("was piped")).lines();
+        let path = cgroup.as_ref().map(|cgroup| cgroup.path().to_owned());
+        let killed_on_drop = Some(guard);
+        let name = name.to_owned();
+        let mut session = Self { name, killed_on_drop, child, requests, events, _cgroup: cgroup };
+        session.send(&Assignment { task, cgroup: path, context: context.clone() })?;
+        Ok(session)
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// [`Error::Child`] if the child is gone.
+    pub fn send(&mut self, request: &impl Serialize) -> Result<()> {
+        let line = serde_json::to_string(request).expect("requests have only plain fields") + "\n";
+        self.requests.write_all(line.as_bytes()).map_err(|_| self.ended())
+    }
+
+    /// The next event that is not progress, which is shown.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the child's reason, [`Error::Child`] if it failed or died.
+    pub fn next(&mut self, progress: &Progress) -> Result<Event> {
+        while let Some(Ok(line)) = self.events.next() {
+            match serde_json::from_str(&line) {
+                Ok(Event::Progress { what, percent }) => {
+                    progress.doing(format!("{}: {what} {percent} %", self.name));
+                }
+                Ok(Event::Unavailable(reason)) => return Err(Error::Unavailable(reason)),
+                Ok(Event::Failed(what)) => return Err(self.error(format!("failed: {what}"))),
+                Ok(event) => return Ok(event),
+                // A library that prints to standard output must not end the run.
+                Err(_) => progress.note(&line),
+            }
+        }
+        Err(self.ended())
+    }
+
+    /// All records until the child is done.
+    ///
+    /// # Errors
+    /// As [`Session::next`].
+    pub fn records(&mut self, progress: &Progress) -> Result<Vec<Record>> {
+        let mut records = Vec::new();
+        loop {
+            match self.next(progress)? {
+                Event::Record(record) => records.push(*record),
+                Event::Done => return Ok(records),
+                _ => {}
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Error {
+        let what = match self.child.wait().ok().and_then(|status| status.signal()) {
+            Some(libc::SIGKILL) => "was killed, probably because it needed more than its memory limit".to_owned(),
+            Some(signal) => format!("died of signal {signal}"),
+            None => "ended early".to_owned(),
+        };
+        self.error(what)
+    }
+
+    fn error(&self, what: String) -> Error {
+        Error::Child { peer: self.name.clone(), what }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // First the kill, so that the process number still belongs to our child.
+        drop(self.killed_on_drop.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("waiting for the {} process: {error}", self.name);
+        }
+    }
+}
+
+/// Kills the child and waits until its memory is gone, but leaves it to be reaped by its owner.
+fn kill(pid: u32) {
+    // SAFETY: plain system calls on a child that has not been reaped; a zeroed siginfo is valid.
+    unsafe {
+        libc::kill(pid as libc::pid_t, libc::SIGKILL);
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, pid, &mut info, libc::WEXITED | libc::WNOWAIT);
+    }
+}

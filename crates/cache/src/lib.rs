@@ -1,0 +1,1 @@
+//! RAM object cache: size-class slabs and eviction policies

@@ -1,0 +1,126 @@
+//! CLOCK: a hand sweeps the slots in the order of their positions (Corbató, MIT Project MAC, 1968).
+//!
+//! There is no list and no lock. A slot's mark counts its uses up to a limit; the hand lowers each mark
+//! that it passes and offers the slots whose mark is zero. With limit 1 this is the classic reference
+//! bit, with a larger one it is GCLOCK (Smith, TODS 1978).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::offers::Offers;
+use super::{Offer, Policy, Position, Slots};
+
+/// The limit that `docs/policies.md` measures best over all its workloads.
+const LIMIT: u8 = 1;
+
+/// Sweeping hand over the slots in position order; lock-free on hit, insert and eviction.
+///
+/// Each step of the hand belongs to one thread, so two threads look at the same slot only when the hand
+/// has gone all the way round meanwhile.
+#[derive(Debug)]
+pub struct Clock {
+    /// Position looked at next. Taken modulo the number of slots, which may have changed.
+    hand: AtomicU32,
+    limit: u8,
+}
+
+impl Clock {
+    /// CLOCK with the limit that measured best.
+    pub const fn new() -> Self {
+        Self::with_limit(LIMIT)
+    }
+
+    /// CLOCK whose marks count up to `limit`, 1 to 7.
+    ///
+    /// # Panics
+    /// If `limit` is outside that range.
+    pub const fn with_limit(limit: u8) -> Self {
+        assert!(limit >= 1 && limit <= 7, "marks are 1 to 7");
+        Self { hand: AtomicU32::new(0), limit }
+    }
+
+    /// Claims one step of the hand: the position passed. `end` is not zero.
+    fn step(&self, end: u32) -> Position {
+        let next = |at: u32| if at < end - 1 { at + 1 } else { 0 };
+        // Relaxed: the hand orders nothing but itself; the slots have their own synchronisation.
+        let claimed = self.hand.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| Some(next(at)));
+        let (Ok(at) | Err(at)) = claimed;
+        Position(if at < end { at } else { 0 })
+    }
+
+    /// Steps after which every mark that nobody raises again has reached zero and been offered.
+    fn steps(&self, end: u32) -> u64 {
+        u64::from(end) * (u64::from(self.limit) + 1)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Policy for Clock {
+    fn name(&self) -> &'static str {
+        "clock"
+    }
+
+    fn needs_links(&self) -> bool {
+        false
+    }
+
+    fn insert(&self, slots: &dyn Slots, at: Position) {
+        slots.set_mark(at, 0);
+    }
+
+    fn touch(&self, slots: &dyn Slots, at: Position) {
+        let mark = slots.mark(at);
+        if mark < self.limit {
+            slots.set_mark(at, mark + 1);
+        }
+    }
+
+    fn remove(&self, _slots: &dyn Slots, _at: Position) {}
+
+    fn evict(
+        &self,
+        slots: &dyn Slots,
+        tries: usize,
+        offer: &mut dyn FnMut(Position) -> Offer,
+    ) -> Option<Position> {
+        let mut offers = Offers::new(tries, offer);
+        let end = slots.end();
+        for _ in 0..self.steps(end) {
+            if offers.exhausted() {
+                return None;
+            }
+            let at = self.step(end);
+            if !slots.is_occupied(at) {
+                continue;
+            }
+            match slots.mark(at) {
+                0 if offers.make(slots, at) => return Some(at),
+                0 => {}
+                mark => slots.set_mark(at, mark - 1),
+            }
+        }
+        None
+    }
+
+    fn upcoming(&self, slots: &dyn Slots, count: usize, visit: &mut dyn FnMut(Position)) {
+        let end = slots.end();
+        let hand = self.hand.load(Ordering::Relaxed).min(end);
+        let mut left = count;
+        // A slot with mark n is offered in the n-th round from now.
+        for round in 0..=self.limit {
+            for at in (hand..end).chain(0..hand).map(Position) {
+                if left == 0 {
+                    return;
+                }
+                if slots.is_occupied(at) && slots.mark(at) == round {
+                    visit(at);
+                    left -= 1;
+                }
+            }
+        }
+    }
+}

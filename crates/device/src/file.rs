@@ -1,0 +1,146 @@
+//! Files and block devices.
+
+mod direct;
+mod kernel;
+mod open;
+mod reserve;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::batch;
+use crate::bounds::Bounds;
+use crate::device::{Device, ReadRequest, WriteRequest};
+use crate::error::{DeviceError, Operation};
+use crate::positional;
+use crate::uring::RingPool;
+
+/// A regular file or a block device, owned by this process alone.
+///
+/// Single transfers are plain system calls and may run in fault handlers. Batches go through io_uring where the
+/// system has it. See `open.rs` for the ways to get one.
+#[derive(Debug)]
+pub struct FileDevice {
+    file: File,
+    path: PathBuf,
+    kind: Kind,
+    bounds: Bounds,
+    direct: bool,
+    remove_on_drop: bool,
+    rings: Option<RingPool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// A file with a name, which this device made.
+    Created,
+    /// A file with a name, which was there before.
+    Reused,
+    /// A file that goes when it is closed.
+    Unnamed,
+    /// A block device.
+    Block,
+}
+
+impl FileDevice {
+    /// Whether transfers bypass the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Whether batches go through io_uring.
+    pub fn is_uring(&self) -> bool {
+        self.rings.is_some()
+    }
+
+    /// Makes batches go one by one from now on, to compare, or where rings misbehave.
+    pub fn disable_uring(&mut self) {
+        self.rings = None;
+    }
+
+    /// Where the device is; for an unnamed file, its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether [`create`](Self::create) made the file, rather than found it.
+    pub fn is_new(&self) -> bool {
+        self.kind == Kind::Created
+    }
+
+    /// Whether to delete the file when the device is dropped. Only a file that this device made is ever deleted:
+    /// one that was there before belongs to somebody.
+    pub fn remove_on_drop(&mut self, remove: bool) {
+        self.remove_on_drop = remove;
+    }
+}
+
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        // The name may have come to mean another file meanwhile. Nobody is left to hear that a deletion failed.
+        if self.remove_on_drop && self.kind == Kind::Created && is_same_file(&self.path, &self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether `path` leads to the open file.
+fn is_same_file(path: &Path, file: &File) -> bool {
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match (fs::metadata(path), file.metadata()) {
+        (Ok(named), Ok(open)) => identity(named) == identity(open),
+        _ => false,
+    }
+}
+
+impl Device for FileDevice {
+    fn len_bytes(&self) -> u64 {
+        self.bounds.device_bytes
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.bounds.block_bytes
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.bounds.check_transfer(offset, buf)?;
+        positional::read(&self.file, offset, buf, 0, self.bounds.block_bytes)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
+        self.bounds.check_transfer(offset, buf)?;
+        positional::write(&self.file, offset, buf, 0, self.bounds.block_bytes)
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        batch::run(&self.file, self.bounds, self.rings.as_ref(), requests);
+    }
+
+    fn write_batch(&self, requests: &mut [WriteRequest<'_>]) {
+        batch::run(&self.file, self.bounds, self.rings.as_ref(), requests);
+    }
+
+    /// By `fdatasync`: the size of the file does not change after it was opened.
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.file.sync_data().map_err(|error| failure(Operation::Sync, 0, 0, &error))
+    }
+
+    /// Passed to block devices that can use it. Nothing happens to a file: a punched hole would give back the space
+    /// that was reserved when it was opened, and the next write of the range could find the disk full.
+    fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.bounds.check_range(offset, len_bytes)?;
+        if self.kind != Kind::Block || len_bytes == 0 {
+            return Ok(());
+        }
+        match kernel::discard_blocks(&self.file, offset, len_bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+            result => result.map_err(|error| failure(Operation::Discard, offset, len_bytes as usize, &error)),
+        }
+    }
+}
+
+fn failure(operation: Operation, offset: u64, len_bytes: usize, error: &io::Error) -> DeviceError {
+    positional::failure(operation, offset, len_bytes, positional::errno_of(error))
+}

@@ -1,0 +1,31 @@
+//! Block storage: files and block devices, memory, and wrappers that count, throttle and break.
+//!
+//! [`Device`] is the seam between the log and whatever keeps its bytes. [`FileDevice`] is the one for real use,
+//! [`MemoryDevice`] keeps everything in memory for tests, and the wrappers ([`Counted`], [`Throttled`],
+//! [`Faulty`]) stand in front of any other device. All of them pass one contract suite, `tests/contract.rs`.
+//!
+//! Unsafe code is confined to the aligned buffer, the file calls and the rings.
+
+mod batch;
+mod bounds;
+mod buffer;
+mod counted;
+mod device;
+mod error;
+mod fault_plan;
+mod faulty;
+mod file;
+mod memory;
+mod positional;
+mod throttled;
+mod uring;
+
+pub use buffer::AlignedBuffer;
+pub use counted::{Counted, Counters};
+pub use device::{Device, ReadRequest, WriteRequest};
+pub use error::{DeviceError, OpenError, Operation};
+pub use fault_plan::{FaultKind, FaultPlan};
+pub use faulty::Faulty;
+pub use file::FileDevice;
+pub use memory::MemoryDevice;
+pub use throttled::{Throttle, Throttled};

@@ -1,0 +1,240 @@
+//! Batches through io_uring: one system call starts and awaits up to 128 transfers.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use crate::batch::Transfer;
+use crate::error::Operation;
+use crate::positional;
+
+/// Transfers that one ring has in flight. Flash reaches its full speed well below this.
+const DEPTH: usize = 128;
+
+/// Rings per device; a batch that finds all of them taken waits for one. More would only share the same hardware.
+const RINGS_MAX: usize = 4;
+
+/// The rings of one device. The first is made with the device, the others when batches overlap.
+pub(crate) struct RingPool {
+    rings: Mutex<Rings>,
+    returned: Condvar,
+    /// A forked child shares the rings' memory with its parent, so it must leave them alone.
+    owner_pid: u32,
+}
+
+struct Rings {
+    idle: Vec<IoUring>,
+    /// Rings that exist, idle or taken.
+    count: usize,
+}
+
+impl RingPool {
+    /// A pool with one ring.
+    ///
+    /// # Errors
+    /// What `io_uring_setup` says: ENOSYS or EPERM where the system or a seccomp filter refuses rings.
+    pub(crate) fn new() -> io::Result<Self> {
+        let rings = Rings { idle: vec![new_ring()?], count: 1 };
+        Ok(RingPool { rings: Mutex::new(rings), returned: Condvar::new(), owner_pid: std::process::id() })
+    }
+
+    /// Does what it can of the unfinished requests, and returns when none of them is in flight any more.
+    pub(crate) fn run<T: Transfer>(&self, file: &File, block_bytes: usize, requests: &mut [T]) {
+        let Some(mut ring) = self.take() else { return };
+        let outcome = drive(&mut ring, file, block_bytes, requests);
+        // A ring that failed still holds entries of this batch and must not be used again.
+        self.give_back(outcome.is_ok().then_some(ring));
+    }
+
+    /// An idle ring, or `None` when the system has become unwilling to make one.
+    fn take(&self) -> Option<IoUring> {
+        if std::process::id() != self.owner_pid {
+            return None;
+        }
+        let mut rings = self.lock();
+        loop {
+            if let Some(ring) = rings.idle.pop() {
+                return Some(ring);
+            }
+            if rings.count < RINGS_MAX {
+                if let Ok(ring) = new_ring() {
+                    rings.count += 1;
+                    return Some(ring);
+                }
+                if rings.count == 0 {
+                    return None;
+                }
+            }
+            rings = self.returned.wait(rings).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn give_back(&self, ring: Option<IoUring>) {
+        let mut rings = self.lock();
+        match ring {
+            Some(ring) => rings.idle.push(ring),
+            None => rings.count -= 1,
+        }
+        drop(rings);
+        self.returned.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for RingPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingPool").field("count", &self.lock().count).finish_non_exhaustive()
+    }
+}
+
+/// A ring whose completions wait for the thread that collects them instead of interrupting it.
+fn new_ring() -> io::Result<IoUring> {
+    IoUring::builder().setup_coop_taskrun().build(DEPTH as u32)
+}
+
+/// Keeps the ring full until every unfinished request has been through it once.
+///
+/// # Errors
+/// When the ring stops working. Nothing is in flight then either, and what was not done is still unfinished.
+fn drive<T: Transfer>(
+    ring: &mut IoUring,
+    file: &File,
+    block_bytes: usize,
+    requests: &mut [T],
+) -> io::Result<()> {
+    let mut next = 0;
+    let mut pending = 0;
+    loop {
+        while pending < DEPTH && next < requests.len() {
+            pending += usize::from(push(ring, file, next, &mut requests[next]));
+            next += 1;
+        }
+        if pending == 0 {
+            return Ok(());
+        }
+        // While more wait outside, come back as soon as a quarter of the places is free.
+        let wanted = if next == requests.len() { pending } else { (pending / 4).max(1) };
+        if let Err(error) = enter(ring, wanted, pending) {
+            drain(ring, block_bytes, requests, pending);
+            return Err(error);
+        }
+        pending -= reap(ring, block_bytes, requests);
+    }
+}
+
+/// Puts request number `index` in the submission queue; false when it is finished or does not fit an entry.
+fn push<T: Transfer>(ring: &mut IoUring, file: &File, index: usize, request: &mut T) -> bool {
+    let Some(done) = request.unfinished() else { return false };
+    let Ok(len_bytes) = u32::try_from(request.memory().len()) else { return false };
+    debug_assert_eq!(done, 0, "a request goes through the ring once");
+    let (offset, address, fd) = (request.offset(), request.address(), types::Fd(file.as_raw_fd()));
+    let entry: squeue::Entry = match T::OPERATION {
+        Operation::Write => opcode::Write::new(fd, address, len_bytes).offset(offset).build(),
+        _ => opcode::Read::new(fd, address, len_bytes).offset(offset).build(),
+    };
+    // SAFETY: the memory is borrowed by the request, and `drive` returns only when no entry is in flight; the file
+    // is borrowed for as long.
+    unsafe { ring.submission().push(&entry.user_data(index as u64)) }.is_ok()
+}
+
+/// Submits what is queued and waits for `wanted` completions, or fewer when a signal comes.
+fn enter(ring: &mut IoUring, wanted: usize, pending: usize) -> io::Result<()> {
+    match ring.submit_and_wait(wanted) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        // The kernel is short of memory or of completion entries: what is in flight will free some.
+        Err(error)
+            if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
+                && pending > ring.submission().len() =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes all completions that are there and notes their outcomes; returns how many.
+fn reap<T: Transfer>(ring: &mut IoUring, block_bytes: usize, requests: &mut [T]) -> usize {
+    let mut reaped = 0;
+    for completion in ring.completion() {
+        note(&mut requests[completion.user_data() as usize], completion.result(), block_bytes);
+        reaped += 1;
+    }
+    reaped
+}
+
+/// Notes what the kernel said. Whatever can be tried again stays unfinished.
+fn note<T: Transfer>(request: &mut T, outcome: i32, block_bytes: usize) {
+    let len_bytes = request.memory().len();
+    match usize::try_from(outcome) {
+        Ok(moved) if moved == len_bytes => request.set_result(Ok(())),
+        Ok(moved) => request.set_unfinished(moved / block_bytes * block_bytes),
+        Err(_) if matches!(-outcome, libc::EINTR | libc::EAGAIN) => {}
+        Err(_) => {
+            let error = positional::failure(T::OPERATION, request.offset(), len_bytes, -outcome);
+            request.set_result(Err(error));
+        }
+    }
+}
+
+/// Waits without the ring's help until the kernel has let go of all memory of this batch. Entries that it never
+/// took from the submission queue do not count.
+fn drain<T: Transfer>(ring: &mut IoUring, block_bytes: usize, requests: &mut [T], pending: usize) {
+    let mut in_flight = pending - ring.submission().len();
+    while in_flight > 0 {
+        in_flight -= reap(ring, block_bytes, requests);
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{ReadRequest, WriteRequest};
+    use crate::error::DeviceError;
+
+    #[test]
+    fn what_can_be_tried_again_stays_unfinished() {
+        let mut memory = [0; 2048];
+        let mut request = ReadRequest::new(0, &mut memory);
+        request.set_unfinished(0);
+        for (outcome, done) in [(-libc::EINTR, 0), (-libc::EAGAIN, 0), (0, 0), (1024, 1024), (1500, 1024)] {
+            note(&mut request, outcome, 512);
+            assert_eq!(request.unfinished(), Some(done), "{outcome}");
+        }
+        note(&mut request, 2048, 512);
+        assert_eq!(request.result, Ok(()));
+    }
+
+    #[test]
+    fn errors_keep_their_number() {
+        let memory = [0; 512];
+        let mut request = WriteRequest::new(512, &memory);
+        note(&mut request, -libc::EIO, 512);
+        let expected =
+            DeviceError::Io { operation: Operation::Write, offset: 512, len_bytes: 512, errno: libc::EIO };
+        assert_eq!(request.result, Err(expected));
+        note(&mut request, -libc::ENOSPC, 512);
+        assert_eq!(request.result, Err(DeviceError::Full { offset: 512, len_bytes: 512 }));
+    }
+
+    #[test]
+    fn a_failed_ring_is_replaced() {
+        let Ok(pool) = RingPool::new() else {
+            println!("SKIPPED a_failed_ring_is_replaced: this system refuses io_uring");
+            return;
+        };
+        let ring = pool.take();
+        assert!(ring.is_some());
+        pool.give_back(None);
+        assert_eq!(pool.lock().count, 0);
+        assert!(pool.take().is_some());
+    }
+}

@@ -1,0 +1,1 @@
+//! Allocation: object-per-page pools, spans, arrays

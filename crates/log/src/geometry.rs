@@ -1,0 +1,83 @@
+//! How a device is divided.
+//!
+//! ```text
+//! | superblock (one block) | segment 0 | segment 1 | ... |      segment = a whole number of blocks
+//! ```
+
+use aquifer_base::LogAddress;
+use aquifer_base::limits::{LOG_ADDRESS_BITS, LOG_GRAIN_BYTES};
+
+/// Number of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SegmentId(pub u32);
+
+/// Sizes of the parts of a log. Records never cross a block, so a block can be parsed by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Unit of writing, in bytes: a power of two, 64 KiB to 1 MiB.
+    pub block_bytes: usize,
+    /// Unit of cleaning, in bytes: a multiple of the block.
+    pub segment_bytes: usize,
+    /// How many segments there are.
+    pub segments: u32,
+}
+
+/// Fewest segments with which cleaning can work.
+pub const SEGMENTS_MIN: u32 = 16;
+
+impl Geometry {
+    /// A geometry for `device_bytes` with write buffers of `block_bytes`: about a thousand segments.
+    /// `None` if the device is too small for [`SEGMENTS_MIN`] segments.
+    pub fn choose(device_bytes: u64, block_bytes: usize) -> Option<Self> {
+        let usable = device_bytes.min(LOG_GRAIN_BYTES as u64 * ((1 << LOG_ADDRESS_BITS) - 1));
+        let usable = usable.checked_sub(block_bytes as u64)?;
+        let blocks = (usable / 1024 / block_bytes as u64).clamp(1, 16);
+        let segment_bytes = block_bytes * blocks as usize;
+        let segments = u32::try_from(usable / segment_bytes as u64).ok()?;
+        (segments >= SEGMENTS_MIN).then_some(Self { block_bytes, segment_bytes, segments })
+    }
+
+    /// Device offset of a segment's first byte.
+    pub const fn segment_offset(&self, segment: SegmentId) -> u64 {
+        self.block_bytes as u64 + segment.0 as u64 * self.segment_bytes as u64
+    }
+
+    /// The segment that holds `address`; `None` outside all segments.
+    pub fn segment_of(&self, address: LogAddress) -> Option<SegmentId> {
+        let offset = address.offset_bytes().checked_sub(self.block_bytes as u64)?;
+        let segment = offset / self.segment_bytes as u64;
+        (segment < self.segments as u64).then_some(SegmentId(segment as u32))
+    }
+
+    /// Bytes in all segments.
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.segments as u64 * self.segment_bytes as u64
+    }
+
+    /// Bytes from `address` to the end of its block.
+    pub const fn bytes_left_in_block(&self, address: LogAddress) -> usize {
+        self.block_bytes - (address.offset_bytes() % self.block_bytes as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_map_back_to_their_segment() {
+        let geometry = Geometry::choose(1 << 30, 256 << 10).unwrap();
+        for n in [0, 1, geometry.segments - 1] {
+            let start = geometry.segment_offset(SegmentId(n));
+            assert_eq!(geometry.segment_of(LogAddress::from_offset(start)), Some(SegmentId(n)));
+            let last = start + geometry.segment_bytes as u64 - 4;
+            assert_eq!(geometry.segment_of(LogAddress::from_offset(last)), Some(SegmentId(n)));
+        }
+        assert_eq!(geometry.segment_of(LogAddress(0)), None);
+    }
+
+    #[test]
+    fn a_tiny_device_is_refused() {
+        assert_eq!(Geometry::choose(1 << 20, 256 << 10), None);
+    }
+}

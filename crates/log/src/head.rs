@@ -1,0 +1,147 @@
+//! The end of the log that one thread appends to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer_base::LogAddress;
+use aquifer_device::AlignedBuffer;
+use aquifer_sys::rwspin::RwSpinLock;
+
+use crate::error::AppendError;
+use crate::geometry::SegmentId;
+use crate::log::{HeadKind, Log};
+use crate::record::{RecordId, record_bytes, write_record};
+
+const NO_BLOCK: u64 = u64::MAX;
+
+/// The block being filled or written; it serves reads until the device has it.
+pub(crate) struct WriteBuffer {
+    /// Device offset of the block, or [`NO_BLOCK`]. Changes only under the write lock of `bytes`.
+    start: AtomicU64,
+    bytes: RwSpinLock<AlignedBuffer>,
+}
+
+impl WriteBuffer {
+    pub(crate) fn new(block_bytes: usize) -> Self {
+        Self { start: AtomicU64::new(NO_BLOCK), bytes: RwSpinLock::new(AlignedBuffer::new(block_bytes)) }
+    }
+
+    /// Copies what stands at device offset `offset` into `out`, up to the end of the block, and returns
+    /// whether this block holds it.
+    pub(crate) fn read_in_fault(&self, offset: u64, out: &mut [u8]) -> bool {
+        let holds = |start: u64, len: usize| offset >= start && offset - start < len as u64;
+        let start = self.start.load(Ordering::Acquire);
+        if start == NO_BLOCK || offset < start {
+            return false;
+        }
+        let bytes = self.bytes.read();
+        let start = self.start.load(Ordering::Acquire);
+        if start == NO_BLOCK || !holds(start, bytes.len()) {
+            return false;
+        }
+        let at = (offset - start) as usize;
+        let len = out.len().min(bytes.len() - at);
+        out[..len].copy_from_slice(&bytes[at..at + len]);
+        out[len..].fill(0);
+        true
+    }
+}
+
+/// The right to append at one of the log's ends. There is one of each [`HeadKind`].
+pub struct Head {
+    log: Arc<Log>,
+    kind: HeadKind,
+    segment: Option<SegmentId>,
+    block_in_segment: usize,
+    used_in_block: usize,
+}
+
+impl Head {
+    pub(crate) fn new(log: Arc<Log>, kind: HeadKind) -> Self {
+        Self { log, kind, segment: None, block_in_segment: 0, used_in_block: 0 }
+    }
+
+    /// The log this is an end of.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    fn buffer(&self) -> &WriteBuffer {
+        self.log.write_buffer(self.kind)
+    }
+
+    /// Makes sure that the next `bytes` of records go to one block, without waiting in between.
+    ///
+    /// Writes the present block to the device when it is too full, and opens a segment when the present
+    /// one is full.
+    ///
+    /// # Errors
+    /// [`AppendError`]. What was appended before can still be read.
+    ///
+    /// # Context
+    /// Blocks on the device, and on the cleaner when free segments are down to the reserve. Hold no lock
+    /// that the cleaner or a fault may need.
+    pub fn make_room(&mut self, bytes: usize) -> Result<(), AppendError> {
+        let geometry = *self.log.geometry();
+        assert!(bytes <= geometry.block_bytes, "{bytes} bytes do not fit a block of {}", geometry.block_bytes);
+        self.log.check_running()?;
+        if self.segment.is_some() && self.used_in_block + bytes <= geometry.block_bytes {
+            return Ok(());
+        }
+        self.write_block()?;
+        let segment = match self.segment {
+            Some(segment) if (self.block_in_segment + 1) * geometry.block_bytes < geometry.segment_bytes => {
+                self.block_in_segment += 1;
+                segment
+            }
+            full => {
+                if let Some(full) = full {
+                    self.log.seal(full);
+                    self.segment = None;
+                }
+                self.block_in_segment = 0;
+                self.log.open_segment(self.kind)?
+            }
+        };
+        self.segment = Some(segment);
+        let start = geometry.segment_offset(segment) + (self.block_in_segment * geometry.block_bytes) as u64;
+        let mut block = self.buffer().bytes.write();
+        block.fill(0);
+        self.buffer().start.store(start, Ordering::Release);
+        drop(block);
+        self.used_in_block = 0;
+        Ok(())
+    }
+
+    /// Bytes of records that can be appended without waiting.
+    pub fn room_bytes(&self) -> usize {
+        if self.segment.is_some() { self.log.geometry().block_bytes - self.used_in_block } else { 0 }
+    }
+
+    /// Appends one record and returns its address. The record counts as live.
+    ///
+    /// # Panics
+    /// If [`Head::make_room`] did not make room for it.
+    pub fn append(&mut self, id: RecordId, payload: &[u8]) -> LogAddress {
+        let total = record_bytes(payload.len());
+        let segment = self.segment.expect("make_room opened a segment");
+        let at = self.used_in_block;
+        let seed = self.log.segments().seed(segment);
+        let mut block = self.buffer().bytes.write();
+        write_record(&mut block[at..at + total], seed, id, payload);
+        drop(block);
+        self.used_in_block += total;
+        self.log.segments().add_live(segment, total as u32);
+        LogAddress::from_offset(self.buffer().start.load(Ordering::Relaxed) + at as u64)
+    }
+
+    /// Hands the present block to the device. It keeps serving reads until the next block replaces it.
+    fn write_block(&mut self) -> Result<(), AppendError> {
+        if self.segment.is_none() || self.used_in_block == 0 {
+            return Ok(());
+        }
+        let start = self.buffer().start.load(Ordering::Relaxed);
+        let block = self.buffer().bytes.read();
+        self.log.write(start, &block)
+    }
+}

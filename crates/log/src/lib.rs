@@ -1,0 +1,33 @@
+//! The log: everything that is not in RAM is a record in a segment on the device.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `record` | a framed entry of the log: identity, length, CRC32C, payload |
+//! | `geometry` | how a device is divided into superblock, segments and blocks |
+//! | `segment` | what is known of each segment: state, live bytes, generation, age |
+//! | `head` | the end of the log that one thread appends to, with its write buffer |
+//! | `log` | the whole: segments, heads, reads |
+//! | `victim` | which segment is cleaned next |
+//! | `cleaner` | copies what is still needed out of a victim and frees it |
+//!
+//! There are two heads, so that fresh writes and the survivors of cleaning do not mix (Rosenblum and
+//! Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992, section 3.5).
+//! Liveness is not kept here: the cleaner asks the owner of the records.
+//!
+//! This crate has no unsafe code, and its read path allocates nothing.
+#![forbid(unsafe_code)]
+
+pub mod cleaner;
+pub mod error;
+pub mod geometry;
+pub mod head;
+pub mod log;
+pub mod record;
+pub mod segment;
+pub mod victim;
+
+pub use error::{AppendError, ReadError};
+pub use geometry::Geometry;
+pub use head::Head;
+pub use log::{HeadKind, Log};
+pub use record::{Kind, RecordId};

@@ -1,0 +1,262 @@
+//! Segments, heads and reads of one log.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use aquifer_base::LogAddress;
+use aquifer_device::{Device, DeviceError};
+
+use crate::error::{AppendError, ReadError};
+use crate::geometry::{Geometry, SegmentId};
+use crate::head::{Head, WriteBuffer};
+use crate::record::{RecordId, find_record};
+use crate::segment::{SegmentTable, State};
+
+/// Which of the two ends of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadKind {
+    /// What is written for the first time.
+    Fresh,
+    /// What the cleaner moved.
+    Survivor,
+}
+
+/// Free segments that only cleaning may use.
+pub fn reserve_segments(segments: u32) -> u32 {
+    (segments / 64).clamp(3, 16)
+}
+
+/// A log on a device.
+pub struct Log {
+    device: Arc<dyn Device>,
+    geometry: Geometry,
+    segments: SegmentTable,
+    buffers: [WriteBuffer; 2],
+    free: Mutex<Vec<SegmentId>>,
+    freed: Condvar,
+    wanted: Condvar,
+    seals: AtomicU32,
+    stopped: OnceLock<DeviceError>,
+    closing: AtomicBool,
+    io_errors: AtomicU64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    /// An empty log over the whole of `device`, with its two heads: fresh writes, survivors.
+    pub fn new(device: Arc<dyn Device>, geometry: Geometry) -> (Arc<Self>, Head, Head) {
+        let log = Arc::new(Self {
+            segments: SegmentTable::new(geometry.segments),
+            buffers: [WriteBuffer::new(geometry.block_bytes), WriteBuffer::new(geometry.block_bytes)],
+            free: Mutex::new((0..geometry.segments).rev().map(SegmentId).collect()),
+            freed: Condvar::new(),
+            wanted: Condvar::new(),
+            seals: AtomicU32::new(0),
+            stopped: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            io_errors: AtomicU64::new(0),
+            device,
+            geometry,
+        });
+        let fresh = Head::new(log.clone(), HeadKind::Fresh);
+        let survivor = Head::new(log.clone(), HeadKind::Survivor);
+        (log, fresh, survivor)
+    }
+
+    /// Sizes.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Per-segment state.
+    pub fn segments(&self) -> &SegmentTable {
+        &self.segments
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    /// RAM that the log takes: segment table and write buffers.
+    pub fn ram_bytes(&self) -> usize {
+        self.segments.ram_bytes() + self.segments.len() as usize * 4 + 2 * self.geometry.block_bytes
+    }
+
+    /// Bytes of records that may be live at once so that cleaning can always go on.
+    pub fn usable_bytes(&self) -> u64 {
+        // Two segments are open, the reserve is kept free, and blocks are not filled to the last byte.
+        let kept = u64::from(reserve_segments(self.geometry.segments) + 2) * self.geometry.segment_bytes as u64;
+        (self.geometry.capacity_bytes() - kept) / 100 * 97
+    }
+
+    /// Device errors seen so far, reads included.
+    pub fn io_errors(&self) -> u64 {
+        self.io_errors.load(Ordering::Relaxed)
+    }
+
+    /// The error that stopped writing, if one did.
+    pub fn stopped(&self) -> Option<DeviceError> {
+        self.stopped.get().copied()
+    }
+
+    /// Seals since the log was made: the clock of segment ages.
+    pub fn now(&self) -> u32 {
+        self.seals.load(Ordering::Relaxed)
+    }
+
+    /// A record of `bytes` at `address` is not needed any more.
+    pub fn release(&self, address: LogAddress, bytes: usize) {
+        if let Some(segment) = self.geometry.segment_of(address) {
+            self.segments.subtract_live(segment, bytes as u32);
+        }
+    }
+
+    /// Device bytes that must be read to have the `span_bytes` of records at `address`.
+    pub fn device_range(&self, address: LogAddress, span_bytes: usize) -> Range<u64> {
+        let unit = self.device.block_bytes() as u64;
+        let offset = address.offset_bytes();
+        let span = span_bytes.min(self.geometry.bytes_left_in_block(address)) as u64;
+        offset / unit * unit..(offset + span).next_multiple_of(unit)
+    }
+
+    /// Finds record `id` among the records in the `span_bytes` from `address` and returns where in
+    /// `scratch` its payload stands. `scratch` is aligned to and has room for [`Log::device_range`].
+    ///
+    /// # Errors
+    /// [`ReadError::Mismatch`] is also the answer when the cleaner moved the record meanwhile: look the
+    /// address up again, and only if it is unchanged the bytes are damaged.
+    ///
+    /// # Context
+    /// Runs in fault handlers. Blocks on the device.
+    pub fn read_in_fault(
+        &self,
+        address: LogAddress,
+        span_bytes: usize,
+        id: RecordId,
+        scratch: &mut [u8],
+    ) -> Result<Range<usize>, ReadError> {
+        let range = self.device_range(address, span_bytes);
+        if let Some(found) = self.read_buffered_in_fault(address, span_bytes, id, scratch) {
+            return found;
+        }
+        let len = (range.end - range.start) as usize;
+        self.device.read_at(range.start, &mut scratch[..len]).inspect_err(|_| self.count_io_error())?;
+        self.find_in_fault(address, id, &scratch[..len])
+    }
+
+    /// The same from the write buffers alone; `None` if they do not hold the address.
+    pub fn read_buffered_in_fault(
+        &self,
+        address: LogAddress,
+        span_bytes: usize,
+        id: RecordId,
+        scratch: &mut [u8],
+    ) -> Option<Result<Range<usize>, ReadError>> {
+        let out = &mut scratch[..span_bytes];
+        let held = self.buffers.iter().any(|buffer| buffer.read_in_fault(address.offset_bytes(), out));
+        held.then(|| self.find_from(address, id, out, 0))
+    }
+
+    /// Finds `id` in `bytes` that were read from [`Log::device_range`] of `address`.
+    pub fn find_in_fault(&self, address: LogAddress, id: RecordId, bytes: &[u8]) -> Result<Range<usize>, ReadError> {
+        let skip = (address.offset_bytes() % self.device.block_bytes() as u64) as usize;
+        self.find_from(address, id, bytes, skip)
+    }
+
+    fn find_from(&self, address: LogAddress, id: RecordId, bytes: &[u8], skip: usize) -> Result<Range<usize>, ReadError> {
+        let mismatch = ReadError::Mismatch { address, wanted: id };
+        let segment = self.geometry.segment_of(address).ok_or(mismatch)?;
+        let seed = self.segments.seed(segment);
+        let (at, len) = bytes.get(skip..).and_then(|b| find_record(b, seed, id)).ok_or(mismatch)?;
+        let start = skip + at + crate::record::HEADER_BYTES;
+        Ok(start..start + len)
+    }
+
+    /// Notes a device error.
+    pub fn count_io_error(&self) {
+        self.io_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Free segments now.
+    pub fn free_segments(&self) -> u32 {
+        locked(&self.free).len() as u32
+    }
+
+    /// Waits until free segments fall below `low`, or the log closes or stops; returns whether to clean.
+    pub fn wait_until_cleaning_is_wanted(&self, low: u32) -> bool {
+        let mut free = locked(&self.free);
+        while free.len() as u32 >= low && self.check_running().is_ok() {
+            free = self.wanted.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.check_running().is_ok()
+    }
+
+    /// Makes every wait on the log return.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    pub(crate) fn write_buffer(&self, kind: HeadKind) -> &WriteBuffer {
+        &self.buffers[kind as usize]
+    }
+
+    pub(crate) fn check_running(&self) -> Result<(), AppendError> {
+        match self.stopped.get() {
+            Some(&error) => Err(AppendError::Stopped(error)),
+            None if self.closing.load(Ordering::Acquire) => Err(AppendError::Closing),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn write(&self, offset: u64, block: &[u8]) -> Result<(), AppendError> {
+        self.device.write_at(offset, block).map_err(|error| {
+            self.count_io_error();
+            let _ = self.stopped.set(error);
+            self.wake_all();
+            AppendError::Stopped(error)
+        })
+    }
+
+    fn wake_all(&self) {
+        // The lock is taken so that nobody is between its check and its wait.
+        let _free = locked(&self.free);
+        self.freed.notify_all();
+        self.wanted.notify_all();
+    }
+
+    pub(crate) fn seal(&self, segment: SegmentId) {
+        let now = self.seals.fetch_add(1, Ordering::Relaxed) + 1;
+        self.segments.seal(segment, now);
+    }
+
+    pub(crate) fn open_segment(&self, kind: HeadKind) -> Result<SegmentId, AppendError> {
+        let reserve = if kind == HeadKind::Fresh { reserve_segments(self.geometry.segments) } else { 0 };
+        let mut free = locked(&self.free);
+        self.wanted.notify_all();
+        while free.len() as u32 <= reserve {
+            if kind == HeadKind::Survivor {
+                return Err(AppendError::Full);
+            }
+            self.check_running()?;
+            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        let segment = free.pop().expect("more segments are free than the reserve");
+        self.segments.next_generation(segment);
+        self.segments.set_state(segment, State::Open);
+        Ok(segment)
+    }
+
+    pub(crate) fn free_segment(&self, segment: SegmentId) {
+        self.segments.set_state(segment, State::Free);
+        // Queued at the far end: a freed segment is reused as late as possible, so that readers that
+        // still hold its address find the old record and need not look again.
+        locked(&self.free).insert(0, segment);
+        self.freed.notify_all();
+    }
+}

@@ -1,0 +1,87 @@
+//! Which segment is cleaned next.
+
+use crate::geometry::SegmentId;
+use crate::segment::{SegmentTable, State};
+
+/// Chooses among sealed segments.
+pub trait VictimPolicy: Send + Sync {
+    /// Published name.
+    fn name(&self) -> &'static str;
+    /// How much it is worth to clean a segment of which the share `utilisation` (0 to 1) is live and that
+    /// was sealed `age` seals ago. The segment with the largest worth is cleaned.
+    fn worth(&self, utilisation: f64, age: u32) -> f64;
+}
+
+/// The segment with the least live data; the best choice under uniform writes.
+pub struct Greedy;
+
+impl VictimPolicy for Greedy {
+    fn name(&self) -> &'static str {
+        "greedy"
+    }
+
+    fn worth(&self, utilisation: f64, _age: u32) -> f64 {
+        1.0 - utilisation
+    }
+}
+
+/// Free space gained times its likely stability, by the cost of reading and writing back
+/// (Rosenblum and Ousterhout 1992, section 3.6): `(1 - u) * age / (1 + u)`.
+pub struct CostBenefit;
+
+impl VictimPolicy for CostBenefit {
+    fn name(&self) -> &'static str {
+        "cost-benefit"
+    }
+
+    fn worth(&self, utilisation: f64, age: u32) -> f64 {
+        (1.0 - utilisation) * f64::from(age.max(1)) / (1.0 + utilisation)
+    }
+}
+
+/// The sealed segment that `policy` values most; `None` if no sealed segment has any garbage.
+pub fn choose(policy: &dyn VictimPolicy, table: &SegmentTable, segment_bytes: usize, now: u32) -> Option<SegmentId> {
+    table
+        .in_state(State::Sealed)
+        .filter(|&id| (table.live_bytes(id) as usize) < segment_bytes)
+        .map(|id| {
+            let utilisation = f64::from(table.live_bytes(id)) / segment_bytes as f64;
+            (id, policy.worth(utilisation, now.wrapping_sub(table.sealed_at(id))))
+        })
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(id, _)| id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> SegmentTable {
+        let table = SegmentTable::new(3);
+        for (n, live) in [(0, 900), (1, 300), (2, 310)] {
+            table.add_live(SegmentId(n), live);
+        }
+        table.seal(SegmentId(0), 1);
+        table.seal(SegmentId(1), 9);
+        table.seal(SegmentId(2), 5);
+        table
+    }
+
+    #[test]
+    fn greedy_takes_the_emptiest() {
+        assert_eq!(choose(&Greedy, &table(), 1000, 10), Some(SegmentId(1)));
+    }
+
+    #[test]
+    fn cost_benefit_prefers_the_older_of_two_alike() {
+        assert_eq!(choose(&CostBenefit, &table(), 1000, 10), Some(SegmentId(2)));
+    }
+
+    #[test]
+    fn a_full_segment_is_no_victim() {
+        let table = SegmentTable::new(1);
+        table.add_live(SegmentId(0), 1000);
+        table.seal(SegmentId(0), 0);
+        assert_eq!(choose(&Greedy, &table, 1000, 5), None);
+    }
+}

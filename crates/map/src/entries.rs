@@ -1,0 +1,403 @@
+//! The table of entries: pages that are in RAM.
+//!
+//! A hash table of buckets of eight words, one cache line each. A page may stand in one of two buckets
+//! (Azar et al., "Balanced Allocations", 1994), which lets the table fill to seven tenths without moving
+//! anything; where both are full none the less, the caller evicts one of the pages in them. Neighbours are kept together: the buckets of a leaf's 512 pages are 256 consecutive ones
+//! from the leaf's hash, so that the writer finds a leaf's other dirty pages by one short walk.
+//!
+//! Lookups take no lock and write nothing. An entry is held by its moving form. Only insertion takes a
+//! lock, striped by page, so that a page never gets two entries.
+
+use aquifer_base::limits::LEAF_PAGES;
+use aquifer_base::{LeafId, PageId};
+
+use crate::entry::{Entry, State};
+use crate::sync::{AtomicU64, Backoff, Ordering};
+
+const BUCKET_ENTRIES: usize = 8;
+const PAGES_PER_BUCKET: usize = 2;
+#[cfg(not(loom))]
+const STRIPES: usize = 1024;
+#[cfg(loom)]
+const STRIPES: usize = 1;
+
+#[repr(align(64))]
+struct Bucket([AtomicU64; BUCKET_ENTRIES]);
+
+/// The entries of one heap.
+pub struct EntryTable {
+    buckets: Box<[Bucket]>,
+    mask: usize,
+    inserting: Box<[AtomicU64]>,
+}
+
+/// An entry that this thread holds in its moving form.
+///
+/// It must be given back by one of the methods that consume it; dropping it would leave others waiting.
+#[must_use]
+pub struct Locked<'a> {
+    word: &'a AtomicU64,
+    before: Option<Entry>,
+    held: Entry,
+}
+
+impl Locked<'_> {
+    /// The entry as it was when it was taken; `None` if the page was not in RAM.
+    pub fn before(&self) -> Option<Entry> {
+        self.before
+    }
+
+    /// The moving form, from which the next form is made.
+    pub fn entry(&self) -> Entry {
+        self.held
+    }
+
+    /// Gives the entry back as `entry`.
+    pub fn release(self, entry: Entry) {
+        debug_assert!(entry.state() != State::Moving);
+        self.word.store(entry.word(), Ordering::Release);
+    }
+
+    /// Gives the entry back as it was before.
+    pub fn restore(self) {
+        self.word.store(self.before.map_or(0, Entry::word), Ordering::Release);
+    }
+
+    /// Ends the page's stay in RAM.
+    pub fn remove(self) {
+        self.word.store(0, Ordering::Release);
+    }
+}
+
+/// Both buckets of a page are full: evict one of the pages that [`EntryTable::for_each_rival`] names.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TableFull;
+
+struct Probe {
+    buckets: [usize; 2],
+    keys: [u64; 2],
+}
+
+fn leaf_hash(leaf: LeafId, seed: u64) -> usize {
+    let mut x = (u64::from(leaf.0) ^ seed).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    x ^= x >> 32;
+    x = x.wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    (x ^ x >> 29) as usize
+}
+
+impl EntryTable {
+    /// A table for up to `entries` pages at a time.
+    pub fn new(entries: usize) -> Self {
+        let buckets = (entries * 10 / 7).div_ceil(BUCKET_ENTRIES).max(LEAF_PAGES / PAGES_PER_BUCKET);
+        Self::with_buckets(buckets)
+    }
+
+    fn with_buckets(count: usize) -> Self {
+        let bucket = || Bucket(std::array::from_fn(|_| AtomicU64::new(0)));
+        Self {
+            buckets: (0..count).map(|_| bucket()).collect(),
+            mask: count,
+            inserting: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// RAM that the table takes.
+    pub fn ram_bytes(&self) -> usize {
+        self.buckets.len() * size_of::<Bucket>() + STRIPES * 8
+    }
+
+    /// How many entries it is made for.
+    pub fn capacity(&self) -> usize {
+        self.buckets.len() * BUCKET_ENTRIES / 10 * 7
+    }
+
+    fn window(&self, leaf: LeafId, second: bool) -> usize {
+        let seed = if second { 0x9E37_79B9_7F4A_7C15 } else { 0 };
+        ((leaf_hash(leaf, seed) as u32 as u64 * self.mask as u64) >> 32) as usize
+    }
+
+    fn bucket_in(&self, window: usize, index: usize) -> usize {
+        let at = window + index / PAGES_PER_BUCKET;
+        if at >= self.mask { at % self.mask } else { at }
+    }
+
+    fn tag(leaf: LeafId, index: usize) -> u64 {
+        u64::from(leaf.0) << 1 | (index % PAGES_PER_BUCKET) as u64
+    }
+
+    fn probe(&self, page: PageId) -> Probe {
+        let (leaf, index) = (page.leaf(), page.index());
+        let tag = Self::tag(leaf, index);
+        Probe {
+            buckets: [false, true].map(|second| self.bucket_in(self.window(leaf, second), index)),
+            keys: [Entry::key(tag, false), Entry::key(tag, true)],
+        }
+    }
+
+    fn find_word(&self, probe: &Probe) -> Option<(&AtomicU64, Entry)> {
+        for which in 0..2 {
+            for word in &self.buckets[probe.buckets[which]].0 {
+                let found = Entry::from_word(word.load(Ordering::Acquire));
+                if let Some(entry) = found.filter(|entry| entry.has_key(probe.keys[which])) {
+                    return Some((word, entry));
+                }
+            }
+        }
+        None
+    }
+
+    /// The page's entry at this moment; `None` if the page is not in RAM. Lock-free.
+    pub fn find(&self, page: PageId) -> Option<Entry> {
+        self.find_word(&self.probe(page)).map(|(_, entry)| entry)
+    }
+
+    /// Whether the page has an entry now, asking the processor to fetch its cache lines.
+    pub fn is_resident(&self, page: PageId) -> bool {
+        self.find(page).is_some()
+    }
+
+    /// Takes the page's entry if it is exactly `expected`.
+    pub fn try_lock_if(&self, page: PageId, expected: impl Fn(Entry) -> bool) -> Option<Locked<'_>> {
+        let (word, entry) = self.find_word(&self.probe(page))?;
+        if entry.state() == State::Moving || !expected(entry) {
+            return None;
+        }
+        Self::take(word, entry)
+    }
+
+    fn take(word: &AtomicU64, entry: Entry) -> Option<Locked<'_>> {
+        let held = entry.moving();
+        word.compare_exchange(entry.word(), held.word(), Ordering::AcqRel, Ordering::Relaxed)
+            .ok()
+            .map(|_| Locked { word, before: Some(entry), held })
+    }
+
+    /// Takes the page's entry, waiting for whoever holds it; makes one if the page is not in RAM.
+    ///
+    /// # Errors
+    /// [`TableFull`]: evict something and try again.
+    pub fn lock(&self, page: PageId) -> Result<Locked<'_>, TableFull> {
+        self.lock_inner(page, true).map(|locked| locked.expect("an entry was made"))
+    }
+
+    /// Takes the page's entry if it has one, waiting for whoever holds it.
+    pub fn lock_resident(&self, page: PageId) -> Option<Locked<'_>> {
+        self.lock_inner(page, false).ok().flatten()
+    }
+
+    /// Makes an entry for a page that is not in RAM; `None` if it is, or if there is no room.
+    pub fn try_insert(&self, page: PageId) -> Option<Locked<'_>> {
+        let probe = self.probe(page);
+        if self.find_word(&probe).is_some() { None } else { self.insert(page, &probe).ok().flatten() }
+    }
+
+    fn lock_inner(&self, page: PageId, make: bool) -> Result<Option<Locked<'_>>, TableFull> {
+        let probe = self.probe(page);
+        let mut backoff = Backoff::new();
+        loop {
+            match self.find_word(&probe) {
+                Some((_, entry)) if entry.state() == State::Moving => backoff.wait(),
+                Some((word, entry)) => {
+                    if let Some(locked) = Self::take(word, entry) {
+                        return Ok(Some(locked));
+                    }
+                }
+                None if !make => return Ok(None),
+                None => {
+                    if let Some(locked) = self.insert(page, &probe)? {
+                        return Ok(Some(locked));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes an entry; `Ok(None)` if another thread was first.
+    fn insert(&self, page: PageId, probe: &Probe) -> Result<Option<Locked<'_>>, TableFull> {
+        let stripe = &self.inserting[(page.0 as usize).wrapping_mul(0x9E37_79B1) % STRIPES];
+        let mut backoff = Backoff::new();
+        while stripe.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            backoff.wait();
+        }
+        let made = if self.find_word(probe).is_some() { Ok(None) } else { self.occupy(probe).map(Some) };
+        stripe.store(0, Ordering::Release);
+        made
+    }
+
+    fn occupy(&self, probe: &Probe) -> Result<Locked<'_>, TableFull> {
+        let vacancies =
+            |bucket: usize| self.buckets[bucket].0.iter().filter(|w| w.load(Ordering::Relaxed) == 0).count();
+        let emptier = usize::from(vacancies(probe.buckets[1]) > vacancies(probe.buckets[0]));
+        for which in [emptier, 1 - emptier] {
+            let held = Entry::moving_new(probe.keys[which]);
+            for word in &self.buckets[probe.buckets[which]].0 {
+                if word.load(Ordering::Relaxed) == 0
+                    && word.compare_exchange(0, held.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                {
+                    return Ok(Locked { word, before: None, held });
+                }
+            }
+        }
+        Err(TableFull)
+    }
+
+    /// Calls `visit` for every resident page of `leaf`, in no particular order.
+    pub fn for_each_of_leaf(&self, leaf: LeafId, visit: &mut dyn FnMut(PageId, Entry)) {
+        for second in [false, true] {
+            let window = self.window(leaf, second);
+            for step in 0..LEAF_PAGES / PAGES_PER_BUCKET {
+                let first_index = step * PAGES_PER_BUCKET;
+                for word in &self.buckets[self.bucket_in(window, first_index)].0 {
+                    let Some(entry) = Entry::from_word(word.load(Ordering::Acquire)) else { continue };
+                    for index in first_index..first_index + PAGES_PER_BUCKET {
+                        if entry.has_key(Entry::key(Self::tag(leaf, index), second)) {
+                            visit(leaf.page(index), entry);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls `visit` for every page that stands in one of the two buckets of `page`.
+    pub fn for_each_rival(&self, page: PageId, visit: &mut dyn FnMut(PageId, Entry)) {
+        for bucket in self.probe(page).buckets {
+            for word in &self.buckets[bucket].0 {
+                let Some(entry) = Entry::from_word(word.load(Ordering::Acquire)) else { continue };
+                visit(self.page_of(bucket, entry), entry);
+            }
+        }
+    }
+
+    /// The page whose entry stands in `bucket`: the bucket implies what the tag leaves out.
+    fn page_of(&self, bucket: usize, entry: Entry) -> PageId {
+        let leaf = LeafId((entry.tag() >> 1) as u32);
+        let window = self.window(leaf, entry.is_second());
+        let step = (bucket + self.mask - window) % self.mask;
+        leaf.page(step * PAGES_PER_BUCKET + (entry.tag() & 1) as usize)
+    }
+
+    /// Calls `visit` for every entry, in no particular order.
+    pub fn for_each(&self, visit: &mut dyn FnMut(PageId, Entry)) {
+        for (bucket, words) in self.buckets.iter().enumerate() {
+            for word in &words.0 {
+                if let Some(entry) = Entry::from_word(word.load(Ordering::Acquire)) {
+                    visit(self.page_of(bucket, entry), entry);
+                }
+            }
+        }
+    }
+
+    /// Words in use, by looking at all of them.
+    pub fn count(&self) -> usize {
+        self.buckets.iter().flat_map(|b| &b.0).filter(|w| w.load(Ordering::Relaxed) != 0).count()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn fills_to_its_capacity_with_scattered_and_with_dense_pages() {
+        for stride in [1u64, 97, 512, 4099] {
+            let table = EntryTable::new(100_000);
+            let mut refused = 0;
+            for n in 0..100_000u64 {
+                let Ok(locked) = table.lock(PageId(n * stride)) else {
+                    refused += 1;
+                    continue;
+                };
+                let entry = locked.entry().cached(n as u32);
+                locked.release(entry);
+                assert_eq!(table.find(PageId(n * stride)).and_then(Entry::slot), Some(n as u32), "stride {stride}");
+            }
+            assert!(refused < 1000, "{refused} of 100000 pages {stride} apart found no room");
+            let mut seen = 0;
+            table.for_each(&mut |page, entry| {
+                assert_eq!(entry.slot().map(|slot| u64::from(slot) * stride), Some(page.0));
+                seen += 1;
+            });
+            assert_eq!(seen + refused, 100_000);
+        }
+    }
+
+    #[test]
+    fn walks_a_leaf() {
+        let table = EntryTable::new(1000);
+        for page in [0, 5, 511, 512, 600] {
+            let locked = table.lock(PageId(page)).unwrap();
+            let entry = locked.entry().cached(page as u32);
+            locked.release(entry);
+        }
+        let mut seen = Vec::new();
+        table.for_each_of_leaf(LeafId(0), &mut |page, _| seen.push(page.0));
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 5, 511]);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_map(ops in proptest::collection::vec((0u64..3000, 0u32..3), 1..2000)) {
+            let table = EntryTable::new(4000);
+            let mut model = HashMap::new();
+            for (page, op) in ops {
+                let id = PageId(page * 37);
+                match op {
+                    0 => {
+                        let locked = table.lock(id).unwrap();
+                        prop_assert_eq!(locked.before().and_then(Entry::slot), model.insert(page, page as u32));
+                        let entry = locked.entry().cached(page as u32);
+                        locked.release(entry);
+                    }
+                    1 => {
+                        let locked = table.lock_resident(id);
+                        prop_assert_eq!(locked.is_some(), model.remove(&page).is_some());
+                        if let Some(locked) = locked { locked.remove() }
+                    }
+                    _ => prop_assert_eq!(table.find(id).and_then(Entry::slot), model.get(&page).copied()),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Two threads fault the same page while a third evicts it: one entry, one holder at a time.
+    #[test]
+    fn one_page_never_has_two_holders() {
+        loom::model(|| {
+            let table = Arc::new(EntryTable::with_buckets(1));
+            let holders = Arc::new(AtomicU64::new(0));
+            let faults: Vec<_> = (0..2)
+                .map(|_| {
+                    let (table, holders) = (table.clone(), holders.clone());
+                    thread::spawn(move || {
+                        let locked = table.lock(PageId(3)).unwrap();
+                        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                        let slot = locked.before().and_then(Entry::slot).unwrap_or(9);
+                        holders.fetch_sub(1, Ordering::SeqCst);
+                        let entry = locked.entry().cached(slot);
+                        locked.release(entry);
+                    })
+                })
+                .collect();
+            if let Some(locked) = table.try_lock_if(PageId(3), |entry| entry.state() == State::Cached) {
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                holders.fetch_sub(1, Ordering::SeqCst);
+                locked.remove();
+            }
+            for fault in faults {
+                fault.join().unwrap();
+            }
+            assert!(table.count() <= 1);
+        });
+    }
+}

@@ -1,0 +1,160 @@
+//! The 64-bit word that says where a page in RAM is.
+//!
+//! ```text
+//! 63..62  state     0 vacant, 1 moving, 2 cached, 3 mapped
+//! 61      dirty     the bytes in RAM are newer than those in the log
+//! 60      writable  the mapped page may be newer than its slot
+//! 59      pinned    the page must stay mapped
+//! 58      second    the word stands in the second of the page's two buckets
+//! 57..32  tag       the part of the page id that the bucket does not imply
+//! 31..0   slot      of the object cache
+//! ```
+
+/// Where a page in RAM is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// In flight: being filled or evicted by one thread. Others wait.
+    Moving,
+    /// In a slot of the object cache only.
+    Cached,
+    /// At its own address, and in a slot.
+    Mapped,
+}
+
+/// One word of the table, not vacant. All changes go through [`State::Moving`], except that a thread
+/// may take an entry that it does not hold only by exchanging the word it saw for its moving form.
+///
+/// Legal transitions: vacant -> Moving (a fault takes a page that is not in RAM), Moving -> Cached,
+/// Moving -> Mapped, Moving -> vacant, Cached -> Moving, Mapped -> Moving.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry(u64);
+
+const STATE_SHIFT: u32 = 62;
+const DIRTY: u64 = 1 << 61;
+const WRITABLE: u64 = 1 << 60;
+const PINNED: u64 = 1 << 59;
+const SECOND: u64 = 1 << 58;
+const TAG_SHIFT: u32 = 32;
+/// Bits of the tag.
+pub const TAG_BITS: u32 = 26;
+const TAG_MASK: u64 = ((1 << TAG_BITS) - 1) << TAG_SHIFT;
+const KEY_MASK: u64 = SECOND | TAG_MASK;
+const NO_SLOT: u32 = u32::MAX;
+
+impl Entry {
+    /// The key bits of a word for a page with this tag, in its first or second bucket.
+    pub(crate) const fn key(tag: u64, second: bool) -> u64 {
+        (tag << TAG_SHIFT) | if second { SECOND } else { 0 }
+    }
+
+    /// A moving entry without a slot.
+    pub(crate) const fn moving_new(key: u64) -> Self {
+        Self(key | 1 << STATE_SHIFT | NO_SLOT as u64)
+    }
+
+    /// The entry in `word`; `None` if it is vacant.
+    pub(crate) const fn from_word(word: u64) -> Option<Self> {
+        if word >> STATE_SHIFT == 0 { None } else { Some(Self(word)) }
+    }
+
+    pub(crate) const fn word(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn has_key(self, key: u64) -> bool {
+        self.0 & KEY_MASK == key
+    }
+
+    pub(crate) const fn tag(self) -> u64 {
+        (self.0 & TAG_MASK) >> TAG_SHIFT
+    }
+
+    pub(crate) const fn is_second(self) -> bool {
+        self.0 & SECOND != 0
+    }
+
+    /// Where the page is.
+    pub const fn state(self) -> State {
+        match self.0 >> STATE_SHIFT {
+            1 => State::Moving,
+            2 => State::Cached,
+            _ => State::Mapped,
+        }
+    }
+
+    /// The slot that holds the page's bytes, if one was assigned.
+    pub const fn slot(self) -> Option<u32> {
+        let slot = self.0 as u32;
+        if slot == NO_SLOT { None } else { Some(slot) }
+    }
+
+    /// Whether the bytes in RAM are newer than those in the log.
+    pub const fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    /// Whether the mapped page may be newer than its slot.
+    pub const fn is_writable(self) -> bool {
+        self.0 & WRITABLE != 0
+    }
+
+    /// Whether the page must stay mapped.
+    pub const fn is_pinned(self) -> bool {
+        self.0 & PINNED != 0
+    }
+
+    const fn with_state(self, code: u64) -> Self {
+        Self(self.0 & !(3 << STATE_SHIFT) | code << STATE_SHIFT)
+    }
+
+    pub(crate) const fn moving(self) -> Self {
+        self.with_state(1)
+    }
+
+    /// In its slot only.
+    pub const fn cached(self, slot: u32) -> Self {
+        let flags = self.0 & !(u32::MAX as u64 | WRITABLE | PINNED);
+        Self(flags | slot as u64).with_state(2)
+    }
+
+    /// At its address and in `slot`; `writable` makes it dirty too.
+    pub const fn mapped(self, slot: u32, writable: bool) -> Self {
+        let word = self.0 & !(u32::MAX as u64) | slot as u64;
+        let word = if writable { word | WRITABLE | DIRTY } else { word };
+        Self(word).with_state(3)
+    }
+
+    /// With the dirty flag set or cleared.
+    pub const fn with_dirty(self, dirty: bool) -> Self {
+        Self(if dirty { self.0 | DIRTY } else { self.0 & !DIRTY })
+    }
+
+    /// With the pinned flag set or cleared.
+    pub const fn with_pinned(self, pinned: bool) -> Self {
+        Self(if pinned { self.0 | PINNED } else { self.0 & !PINNED })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_touch_each_other() {
+        let key = Entry::key((1 << TAG_BITS) - 1, true);
+        let entry = Entry::moving_new(key);
+        assert_eq!((entry.state(), entry.slot(), entry.is_dirty()), (State::Moving, None, false));
+        let mapped = entry.mapped(7, true).with_pinned(true);
+        assert_eq!((mapped.state(), mapped.slot()), (State::Mapped, Some(7)));
+        assert!(mapped.is_dirty() && mapped.is_writable() && mapped.is_pinned() && mapped.has_key(key));
+        let cached = mapped.moving().cached(7);
+        assert_eq!((cached.state(), cached.slot()), (State::Cached, Some(7)));
+        assert!(cached.is_dirty() && !cached.is_writable() && !cached.is_pinned() && cached.has_key(key));
+        assert!(!cached.with_dirty(false).is_dirty());
+    }
+
+    #[test]
+    fn an_untouched_word_is_vacant() {
+        assert_eq!(Entry::from_word(0), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! What the kernel knows about this process and its machine.
+
+use core::mem::MaybeUninit;
+
+use crate::errno::Errno;
+
+/// The kernel's id of the calling thread.
+pub fn thread_id() -> u32 {
+    // SAFETY: the call takes no argument and cannot fail.
+    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    id as u32
+}
+
+/// The processor the calling thread runs on now; 0 where the kernel does not say.
+pub fn cpu() -> usize {
+    // SAFETY: the call takes no argument.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
+/// Major and minor version of the running kernel, as (6, 8); (0, 0) if it does not tell.
+pub fn kernel_version() -> (u32, u32) {
+    let mut names = MaybeUninit::<libc::utsname>::zeroed();
+    // SAFETY: `names` is a writable utsname.
+    unsafe { libc::uname(names.as_mut_ptr()) };
+    // SAFETY: every field is an array of bytes, for which the zeros above are valid.
+    let release = unsafe { names.assume_init() }.release;
+    version_from_release(release.iter().map(|&c| c as u8))
+}
+
+fn version_from_release(mut release: impl Iterator<Item = u8>) -> (u32, u32) {
+    let mut number = || {
+        release.by_ref().map_while(|c| (c as char).to_digit(10)).fold(0u32, |n, d| n.saturating_mul(10) + d)
+    };
+    (number(), number())
+}
+
+/// Bytes of RAM in this machine (the whole, not the free part; a cgroup limit does not show here).
+pub fn machine_ram_bytes() -> u64 {
+    let mut info = MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: `info` is a writable sysinfo.
+    unsafe { libc::sysinfo(info.as_mut_ptr()) };
+    // SAFETY: the structure has only integers, for which the zeros above are valid.
+    let info = unsafe { info.assume_init() };
+    // The field's width differs between machines.
+    #[allow(clippy::useless_conversion)]
+    let units = u64::from(info.totalram);
+    units.saturating_mul(u64::from(info.mem_unit))
+}
+
+/// RAM that this process uses, as the kernel counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Resident pages (`VmRSS`), bytes.
+    pub rss_bytes: u64,
+    /// The process's page tables (`VmPTE`), bytes; not part of the resident pages.
+    pub page_table_bytes: u64,
+}
+
+/// The memory this process uses now, or `None` if `/proc` is missing or `buf` too small for
+/// its answer (2 KiB are plenty).
+///
+/// # Context
+/// Reads a file of the kernel; signal-safe.
+pub fn memory_of_self(buf: &mut [u8]) -> Option<MemoryUse> {
+    // SAFETY: the path is a NUL-terminated literal.
+    let fd = unsafe { libc::open(c"/proc/self/status".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return None;
+    }
+    let filled = read_to_end(fd, buf);
+    // SAFETY: the descriptor was opened above and is used nowhere else.
+    unsafe { libc::close(fd) };
+    parse_status(&buf[..filled])
+}
+
+/// Reads until `buf` is full or the file ends; returns the bytes read.
+fn read_to_end(fd: libc::c_int, buf: &mut [u8]) -> usize {
+    let mut filled = 0;
+    while filled < buf.len() {
+        let rest = &mut buf[filled..];
+        // SAFETY: the kernel writes at most `rest.len()` bytes to `rest`.
+        let returned = unsafe { libc::read(fd, rest.as_mut_ptr().cast(), rest.len()) };
+        match Errno::check(returned as i64) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(Errno::EINTR) => {}
+            Err(_) => break,
+        }
+    }
+    filled
+}
+
+fn parse_status(text: &[u8]) -> Option<MemoryUse> {
+    Some(MemoryUse {
+        rss_bytes: field_bytes(text, b"VmRSS:")?,
+        page_table_bytes: field_bytes(text, b"VmPTE:")?,
+    })
+}
+
+/// The value of one line of the form `name  123 kB`; a line cut off by the buffer's end is no line.
+fn field_bytes(text: &[u8], name: &[u8]) -> Option<u64> {
+    let line = text.split_inclusive(|&c| c == b'\n').find(|line| line.starts_with(name))?;
+    let value = line[name.len()..].strip_suffix(b"\n")?;
+    let digits = value.trim_ascii().strip_suffix(b" kB")?;
+    let kib = digits.iter().try_fold(0u64, |n, &c| Some(n * 10 + u64::from((c as char).to_digit(10)?)))?;
+    Some(kib * 1024)
+}
+
+/// Writes `bytes` to standard error as they are; what cannot be written is dropped.
+///
+/// # Context
+/// May block if standard error is a full pipe. Signal-safe.
+pub fn write_stderr(bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        // SAFETY: the kernel reads at most `rest.len()` bytes of `rest`.
+        let returned = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match Errno::check(returned as i64) {
+            Ok(0) => return,
+            Ok(written) => rest = &rest[written..],
+            Err(Errno::EINTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_status_of_this_process() {
+        let used = memory_of_self(&mut [0; 4096]).expect("/proc is mounted");
+        assert!(used.rss_bytes > 0 && used.rss_bytes < machine_ram_bytes());
+        assert!(used.page_table_bytes > 0);
+        assert_eq!(memory_of_self(&mut [0; 16]), None);
+    }
+
+    #[test]
+    fn parses_whole_lines_only() {
+        let text = b"Name:\tx\nVmRSS:\t    1024 kB\nVmPTE:\t      12 kB\n";
+        let expected = MemoryUse { rss_bytes: 1 << 20, page_table_bytes: 12 << 10 };
+        assert_eq!(parse_status(text), Some(expected));
+        assert_eq!(parse_status(&text[..text.len() - 1]), None);
+        assert_eq!(parse_status(b"VmRSS:\t many kB\nVmPTE:\t1 kB\n"), None);
+    }
+
+    #[test]
+    fn knows_the_kernel() {
+        assert_eq!(version_from_release(b"6.18.44-fc\0".iter().copied()), (6, 18));
+        assert_eq!(version_from_release(b"10.0-rc1".iter().copied()), (10, 0));
+        assert!(kernel_version() >= (3, 0), "{:?}", kernel_version());
+    }
+
+    #[test]
+    fn knows_the_thread() {
+        let other = std::thread::spawn(thread_id).join().expect("no panic");
+        assert_ne!(thread_id(), other);
+        assert!(cpu() < 1 << 20);
+    }
+}

@@ -1,0 +1,71 @@
+//! SIGBUS, by which the kernel reports an absent or write-protected page to the thread that touched
+//! it.
+
+mod chain;
+mod fault;
+mod mask;
+
+pub use chain::{chain, raise_default};
+pub use fault::{fault_address, fault_is_write};
+pub use mask::SignalsBlocked;
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use libc::siginfo_t;
+
+use crate::errno::{Errno, Result};
+use mask::blockable_signals;
+
+/// A handler as `SA_SIGINFO` calls it: signal number, what happened, and the interrupted context.
+pub type Handler = extern "C" fn(i32, *mut siginfo_t, *mut c_void);
+
+/// Makes `handler` the process's SIGBUS handler and returns what was there before, for
+/// [`chain`] and [`restore_sigbus`].
+///
+/// The handler runs on the thread's alternate stack if it has one, with everything blocked except
+/// the signals by which the processor reports a fault. SIGBUS itself is blocked too (there is no
+/// `SA_NODEFER`): a page fault inside the handler would be one of our own bugs, and kills the
+/// process at the spot instead of recursing.
+///
+/// # Safety
+/// `handler` does only what is async-signal-safe, and preserves `errno`.
+///
+/// # Errors
+/// The kernel's; the earlier handler stays then.
+pub unsafe fn install_sigbus(handler: Handler) -> Result<libc::sigaction> {
+    // SAFETY: all fields are integers or an optional function pointer; zeros are valid for them.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    action.sa_mask = blockable_signals();
+    // SAFETY: the caller answers for the handler.
+    unsafe { set_action(libc::SIGBUS, &action) }
+}
+
+/// Makes `previous`, an answer of [`install_sigbus`], the process's SIGBUS handler again.
+///
+/// # Safety
+/// The handler in `previous` still exists: its library has not been unloaded.
+///
+/// # Errors
+/// The kernel's; the present handler stays then.
+pub unsafe fn restore_sigbus(previous: &libc::sigaction) -> Result<()> {
+    // SAFETY: the caller answers for the handler.
+    unsafe { set_action(libc::SIGBUS, previous) }.map(drop)
+}
+
+/// # Safety
+/// A handler in `action` is fit to run as a handler of `signal`.
+unsafe fn set_action(signal: i32, action: &libc::sigaction) -> Result<libc::sigaction> {
+    let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: both structures live for the call; the caller answers for the handler.
+    let returned = unsafe { libc::sigaction(signal, ptr::from_ref(action), previous.as_mut_ptr()) };
+    Errno::check(i64::from(returned))?;
+    // SAFETY: filled in by the call, and zeros were valid before.
+    Ok(unsafe { previous.assume_init() })
+}
+
+#[cfg(test)]
+mod tests;

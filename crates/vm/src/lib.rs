@@ -1,0 +1,1 @@
+//! Virtual memory: regions, page buffer, faults and their delivery

@@ -1,0 +1,209 @@
+/* aquifer.h - memory that reaches below RAM.
+ *
+ * Replace malloc by aq_malloc and the program's objects live in the fastest
+ * tier that has room for them: a mapped page, a compact cache in RAM, flash.
+ * Pointers are ordinary pointers; an object that is not in RAM is brought in
+ * when it is touched.
+ *
+ *     #include <aquifer.h>
+ *
+ *     char *s = aq_malloc(100);      // opens the default heap on first use
+ *     strcpy(s, "hello");
+ *     aq_free(s);
+ *
+ * The default heap takes its settings from aq_init() or, without it, from the
+ * environment: AQUIFER_RAM, AQUIFER_FLASH, AQUIFER_FLASH_SIZE, AQUIFER_POLICY,
+ * AQUIFER_FAULTS, AQUIFER_SOCKET. Link with -laquifer.
+ *
+ * All functions may be called from any thread. None may be called from a
+ * signal handler, but a signal handler may touch objects.
+ */
+#ifndef AQUIFER_H
+#define AQUIFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AQ_VERSION_MAJOR 0
+#define AQ_VERSION_MINOR 1
+#define AQ_VERSION_PATCH 0
+
+/* ---- Errors ------------------------------------------------------------ */
+
+/* Functions return 0 or one of these. aq_strerror() gives the sentence that
+ * says what to do. */
+enum aq_error {
+    AQ_OK = 0,
+    AQ_EINVAL = 1,       /* an argument makes no sense: zero, absurd, misaligned, overflow */
+    AQ_ENOMEM = 2,       /* the heap is full: flash or address space is used up */
+    AQ_EBUDGET_SMALL = 3,/* the RAM budget is below the minimum (AQ_RAM_MIN) */
+    AQ_EBUDGET_LARGE = 4,/* the RAM budget is above what the machine has */
+    AQ_EFLASH_MISSING = 5,  /* the flash path or its directory does not exist */
+    AQ_EFLASH_SMALL = 6,    /* the flash file, device or size is too small */
+    AQ_EFLASH_PERMISSION = 7, /* the flash path may not be read and written */
+    AQ_EFLASH_BUSY = 8,  /* another process or heap uses the flash path */
+    AQ_EFLASH_FULL = 9,  /* the file system has no room to reserve the flash file */
+    AQ_EKERNEL = 10,     /* the kernel is older than 6.8 or lacks a feature */
+    AQ_EUFFD_FORBIDDEN = 11, /* userfaultfd may not be used here */
+    AQ_EIO = 12,         /* the flash device reported an error */
+    AQ_ECORRUPT = 13,    /* bytes on flash do not match their checksum */
+    AQ_EFOREIGN = 14,    /* the pointer is not from this heap */
+    AQ_EDOUBLE_FREE = 15,/* the object is not allocated */
+    AQ_EPINNED = 16,     /* the object is pinned, or too much is pinned */
+    AQ_EFORKED = 17,     /* the heap belongs to the parent of this process */
+    AQ_EOPEN = 18,       /* the default heap is already open */
+    AQ_ECLOSED = 19,     /* the heap is not open */
+    AQ_EINVARIANT = 20   /* aq_check found a broken invariant */
+};
+
+/* The sentence for an error; never NULL. The most specific message of the
+ * calling thread's last failure is in aq_error_message(). */
+const char *aq_strerror(int error);
+
+/* What exactly failed last in this thread and what to do about it: names the
+ * path, the size, the limit. Valid until the thread's next call. */
+const char *aq_error_message(void);
+
+/* "0.1.0" */
+const char *aq_version(void);
+
+/* ---- Options ----------------------------------------------------------- */
+
+#define AQ_RAM_MIN (8u << 20)         /* bytes */
+#define AQ_OBJECT_BYTES_MAX (1ull << 30)
+
+enum aq_faults {
+    AQ_FAULTS_SIGNAL = 0, /* in the faulting thread, by SIGBUS: fastest */
+    AQ_FAULTS_THREAD = 1  /* in a thread of the library: system calls may
+                             be given absent pages */
+};
+
+enum aq_policy {
+    AQ_POLICY_CLOCK = 0,
+    AQ_POLICY_LRU = 1,
+    AQ_POLICY_S3FIFO = 2,
+    AQ_POLICY_SIEVE = 3
+};
+
+/* Always fill with aq_options_init() first, so that programs keep working when
+ * fields are added. A zero or NULL field means the default. */
+typedef struct aq_options {
+    size_t struct_bytes;     /* set by aq_options_init */
+    uint64_t ram_bytes;      /* everything the heap keeps in RAM; default 256 MiB */
+    const char *flash_path;  /* file, block device or directory; default: an
+                                unnamed file in $TMPDIR or /var/tmp */
+    uint64_t flash_bytes;    /* size of the flash file; default 8 GiB; for a
+                                block device: the part that is used, 0 = all */
+    int faults;              /* enum aq_faults */
+    int policy;              /* enum aq_policy */
+    const char *socket_path; /* where `aquifer stats` finds this heap; NULL: nowhere */
+} aq_options;
+
+void aq_options_init(aq_options *options);
+
+/* ---- The default heap -------------------------------------------------- */
+
+/* Opens the default heap. Optional: the first allocation does it too, with the
+ * settings of the environment. options may be NULL. */
+int aq_init(const aq_options *options);
+
+/* Closes the default heap; all its objects are gone. */
+int aq_shutdown(void);
+
+/* size bytes whose contents are undefined, or NULL (see aq_error_message).
+ * size 0 gives a pointer to a one-byte object. Aligned to 4096. */
+void *aq_malloc(size_t size);
+
+/* Zeroed; costs no flash or RAM until written. */
+void *aq_calloc(size_t count, size_t size);
+
+/* As realloc. On NULL the old object is untouched. */
+void *aq_realloc(void *object, size_t size);
+
+/* Frees at once on RAM and flash. Unlike free(), it says when the pointer is
+ * wrong: AQ_EFOREIGN (pointers of libc are left alone), AQ_EDOUBLE_FREE. */
+int aq_free(void *object);
+
+/* count zeroed objects of size bytes each (1 to 4096), each on a page of its
+ * own: element i is at base + i * *stride_bytes. Freed by aq_free(base). */
+void *aq_array(size_t count, size_t size, size_t *stride_bytes);
+
+/* Bytes that may be used at object; 0 for foreign pointers. */
+size_t aq_usable_size(const void *object);
+
+/* Brings count objects into RAM with all reads under way at once. */
+int aq_prefetch(void *const *objects, size_t count);
+
+/* Keeps the pages of [address, address + bytes) mapped and writable until
+ * aq_unpin, so that system calls can use them. Pins nest. */
+int aq_pin(void *address, size_t bytes);
+int aq_unpin(void *address, size_t bytes);
+
+/* ---- Statistics -------------------------------------------------------- */
+
+typedef struct aq_stats {
+    size_t struct_bytes;          /* set by the caller to sizeof(aq_stats) */
+    uint64_t ram_budget_bytes;
+    uint64_t ram_used_bytes;      /* mapped pages, cache, tables, buffers, page tables */
+    uint64_t metadata_bytes;      /* of these: entries, leaves, slot headers, bitmaps, segments */
+    uint64_t page_buffer_bytes;   /* mapped pages */
+    uint64_t page_table_bytes;    /* the kernel's page tables for them */
+    uint64_t cache_bytes;         /* slabs of the object cache */
+    uint64_t cache_objects;
+    uint64_t objects;             /* allocated */
+    uint64_t object_bytes;        /* allocated, rounded to size classes */
+    uint64_t flash_bytes;
+    uint64_t flash_live_bytes;    /* records that are still needed */
+    uint64_t faults;
+    uint64_t faults_write_upgrade;/* first write to a page that was read before */
+    uint64_t hits;                /* faults served from the object cache */
+    uint64_t misses;              /* faults that read flash */
+    uint64_t zero_fills;          /* faults on objects never written */
+    uint64_t evicted_pages;
+    uint64_t evicted_objects;
+    uint64_t device_reads, device_read_bytes;
+    uint64_t device_writes, device_written_bytes;
+    uint64_t objects_written;     /* records by the writer, and their payload */
+    uint64_t objects_written_bytes;
+    uint64_t objects_cleaned;     /* records copied by the cleaner, and their payload */
+    uint64_t objects_cleaned_bytes;
+    uint64_t leaves_written, leaves_written_bytes;
+    uint64_t leaves_read;
+    uint64_t segments_cleaned;
+    uint64_t writer_waits;        /* times an allocation in the cache waited for the writer */
+    uint64_t io_errors;
+} aq_stats;
+
+int aq_stats_get(aq_stats *stats);
+
+/* Proves on the live heap that entries, slots, pages and log agree. Other
+ * threads must not use the heap meanwhile. AQ_OK or AQ_EINVARIANT. */
+int aq_check(void);
+
+/* ---- Explicit heaps ---------------------------------------------------- */
+
+typedef struct aq_heap aq_heap;
+
+/* *heap is set on success only. */
+int aq_heap_open(const aq_options *options, aq_heap **heap);
+int aq_heap_close(aq_heap *heap);
+void *aq_heap_malloc(aq_heap *heap, size_t size);
+void *aq_heap_calloc(aq_heap *heap, size_t count, size_t size);
+void *aq_heap_realloc(aq_heap *heap, void *object, size_t size);
+int aq_heap_free(aq_heap *heap, void *object);
+void *aq_heap_array(aq_heap *heap, size_t count, size_t size, size_t *stride_bytes);
+size_t aq_heap_usable_size(aq_heap *heap, const void *object);
+int aq_heap_prefetch(aq_heap *heap, void *const *objects, size_t count);
+int aq_heap_pin(aq_heap *heap, void *address, size_t bytes);
+int aq_heap_unpin(aq_heap *heap, void *address, size_t bytes);
+int aq_heap_stats_get(aq_heap *heap, aq_stats *stats);
+int aq_heap_check(aq_heap *heap);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
