@@ -1,1 +1,50 @@
-//! Memory that reaches below RAM: the public Rust API
+//! Memory that reaches below RAM.
+//!
+//! A [`Heap`] gives a program more memory than the RAM it may use: objects live at ordinary addresses, the
+//! ones in use in RAM, the others in a log on flash, and come back when they are touched.
+//!
+//! ```
+//! use aquifer::{Heap, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let heap = Heap::open(Options::new().ram_bytes(16 << 20).flash_bytes(256 << 20))?;
+//! let counters = heap.array(100_000, 128)?;
+//! for n in 0..100_000 {
+//!     let counter = counters.element(n).cast::<u64>();
+//!     // SAFETY: the element is ours, 128 bytes long, and lives until it is freed.
+//!     unsafe { *counter = n as u64 };
+//! }
+//! // SAFETY: as above.
+//! assert_eq!(unsafe { *counters.element(77_777).cast::<u64>() }, 77_777);
+//! heap.free(counters.base())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | noun |
+//! |---|---|
+//! | `options` | what a heap is made of, also from the environment |
+//! | `heap` | the heap: allocation, prefetch, pin, statistics, check |
+//! | `assembly` | device, log, engine and allocator put together |
+//! | `stats` | what a heap uses and has done |
+//! | `socket` | statistics and checks for other processes |
+//! | `error` | numbered errors with sentences that say what to do |
+#![forbid(unsafe_code)]
+
+mod assembly;
+mod error;
+mod heap;
+mod options;
+mod socket;
+mod stats;
+
+pub use aquifer_base::units;
+pub use aquifer_cache::PolicyKind;
+pub use aquifer_device as device;
+pub use error::{Error, ErrorCode};
+pub use heap::{Array, Heap};
+pub use options::{Faults, Flash, Options};
+pub use stats::Stats;
+
+/// The version of this library.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -11,6 +11,8 @@ use crate::error::{Error, Result};
 
 const MOUNTS: &str = "/proc/self/mounts";
 const OWN: &str = "/proc/self/cgroup";
+/// Followed by the number of the process that made the group, and the peer.
+const NAME_PREFIX: &str = "aquifer-bench-";
 const PROCESSES: &str = "cgroup.procs";
 /// A group can only be removed once the kernel has let go of its last process.
 const REMOVE_TRIES: u32 = 250;
@@ -31,16 +33,18 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a group whose processes, with their page cache and kernel memory, get `limit_bytes`;
-    /// only with `swap` may they be swapped out.
+    /// Makes a group for `peer` whose processes, with their page cache and kernel memory, get
+    /// `limit_bytes`; only with `swap` may they be swapped out.
     ///
     /// # Errors
     /// [`Error::Unavailable`] with what is missing: the controller, or the right to use it.
-    pub fn create(name: &str, limit_bytes: u64, swap: bool) -> Result<Self> {
+    pub fn create(peer: &str, limit_bytes: u64, swap: bool) -> Result<Self> {
+        let name = format!("{NAME_PREFIX}{}-{peer}", std::process::id());
         let (version, parents) = candidates()?;
         let mut refusals = Vec::new();
         for parent in &parents {
-            match make(version, &parent.join(name)) {
+            remove_leftovers(parent);
+            match make(version, &parent.join(&name)) {
                 Ok(group) => {
                     group.limit(version, limit_bytes, swap)?;
                     return Ok(group);
@@ -111,6 +115,21 @@ fn remove(path: &Path) {
     eprintln!("could not remove the control group {}", path.display());
 }
 
+/// Removes groups in `parent` whose maker was killed before it could do so.
+fn remove_leftovers(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let maker = entry.file_name().to_str().and_then(maker_of);
+        if maker.is_some_and(|maker| !Path::new("/proc").join(maker.to_string()).exists()) {
+            remove(&entry.path());
+        }
+    }
+}
+
+/// The process that made the group called `name`, if it is one of ours.
+fn maker_of(name: &str) -> Option<u32> {
+    name.strip_prefix(NAME_PREFIX)?.split_once('-')?.0.parse().ok()
+}
+
 /// Directories in which a group may be possible: the calling process's own one, then those above.
 /// (Version 2 allows no children beside processes, except in the root.)
 fn candidates() -> Result<(Version, Vec<PathBuf>)> {
@@ -169,6 +188,13 @@ mod tests {
         assert_eq!(memory_mount(MIXED), Some(version_1));
         assert_eq!(memory_mount(UNIFIED), Some((Version::V2, PathBuf::from("/sys/fs/cgroup"))));
         assert_eq!(memory_mount("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn only_our_groups_have_a_maker() {
+        assert_eq!(maker_of("aquifer-bench-4711-mmap-default"), Some(4711));
+        assert_eq!(maker_of("aquifer-bench-x-swap"), None);
+        assert_eq!(maker_of("user.slice"), None);
     }
 
     #[test]

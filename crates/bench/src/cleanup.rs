@@ -6,14 +6,17 @@
 
 use std::panic;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 type Undo = Box<dyn FnOnce() + Send>;
 
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static REGISTERED: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
 
 /// Exit status after an interrupt, as shells expect it.
-const INTERRUPTED: i32 = 130;
+const EXIT_INTERRUPTED: i32 = 130;
 
 /// Runs its closure when dropped, unless the interrupt was faster.
 #[must_use = "dropping the guard undoes at once"]
@@ -56,12 +59,21 @@ pub fn install() {
         run_all();
     }));
     let handler = || {
+        INTERRUPTED.store(true, Ordering::SeqCst);
         eprintln!("\ninterrupted; cleaning up");
         run_all();
-        process::exit(INTERRUPTED);
+        process::exit(EXIT_INTERRUPTED);
     };
     if let Err(error) = ctrlc::set_handler(handler) {
         eprintln!("Ctrl-C will not clean up: {error}");
+    }
+}
+
+/// Does not return once the program is being interrupted: what looks like a failing peer then is our
+/// own cleaning up, and must not be recorded as a result.
+pub fn stop_if_interrupted() {
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        thread::park();
     }
 }
 

@@ -1,1 +1,41 @@
-//! Workloads, baselines and peers side by side
+//! Workloads, baselines and peers side by side.
+//!
+//! The centre is an array of small objects, larger than the RAM that a peer is given
+//! ([`objects`]). [`workload`] fills it and lets threads read and write it as [`distribution`]
+//! says; [`peer`] has one file for each system that can provide such an array. [`micro`]
+//! orchestrates: each peer runs in a process and a control group of its own ([`session`],
+//! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
+//! [`write_amp`] and [`budget`] look at one property of the library each.
+//!
+//! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
+
+pub mod all;
+pub mod budget;
+pub mod cgroup;
+pub mod child;
+pub mod cleanup;
+pub mod device;
+pub mod distribution;
+pub mod error;
+pub mod machine;
+pub mod measure;
+pub mod micro;
+pub mod objects;
+pub mod overhead;
+pub mod peer;
+pub mod plot;
+pub mod process;
+pub mod progress;
+pub mod rng;
+pub mod sample;
+pub mod scale;
+pub mod session;
+pub mod spawn;
+pub mod swap;
+pub mod table;
+pub mod theory;
+pub mod workdir;
+pub mod workload;
+pub mod write_amp;
+
+pub use error::{Error, Result};

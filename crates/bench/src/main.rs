@@ -1,3 +1,96 @@
 //! The `aquifer-bench` command.
 
-fn main() {}
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use aquifer_bench::all::AllOptions;
+use aquifer_bench::budget::BudgetOptions;
+use aquifer_bench::micro::MicroOptions;
+use aquifer_bench::overhead::OverheadOptions;
+use aquifer_bench::session::CHILD_COMMAND;
+use aquifer_bench::write_amp::WriteAmpOptions;
+use aquifer_bench::{all, budget, child, cleanup, micro, overhead, plot, table, write_amp};
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  aquifer-bench micro --out results.jsonl
+      Uniform reads by 32 threads, 4 GiB of 128-byte objects in 256 MiB of RAM,
+      all peers, medians of 5
+  aquifer-bench micro --peer swap,aquifer --dist zipf,scattered-hot --reads 100,50,0 --threads 1,8 \\
+      --seconds 5 --out results.jsonl
+  aquifer-bench micro --data 512M --ram 64M --seconds 3 --warmup 3 --runs 1
+      A first look in a minute or two
+  aquifer-bench table results.jsonl > results.md
+  aquifer-bench plot results.jsonl --out-dir docs/plots
+  aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
+  aquifer-bench all --quick
+
+The peers swap, mmap and memkind need root for a memory-limit cgroup; swap also for its swap file.
+Peers that cannot run are skipped with the reason.";
+
+/// Measures Aquifer beside kernel swap, mmap, memkind and the raw device.
+#[derive(Parser)]
+#[command(name = "aquifer-bench", version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// An array of small objects, larger than RAM: throughput, latency, memory, bytes written
+    Micro(MicroOptions),
+    /// Cost of lookup, materialise, dematerialise and fault, beside the kernel's own fault
+    Overhead(OverheadOptions),
+    /// Bytes written per byte changed, against the formula, with the log filled to several levels
+    WriteAmp(WriteAmpOptions),
+    /// Memory of a long mixed run against its budget
+    Budget(BudgetOptions),
+    /// All of these, with tables and plots
+    All(AllOptions),
+    /// Print result files as markdown tables of medians and ratios
+    Table {
+        /// Result files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Draw result files as SVG bars
+    Plot {
+        /// Result files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Directory for the SVG files
+        #[arg(long, default_value = "docs/plots")]
+        out_dir: PathBuf,
+    },
+    /// One peer, told on standard input what to do
+    #[command(hide = true, name = CHILD_COMMAND)]
+    Child,
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    if matches!(command, Command::Child) {
+        child::main();
+        return ExitCode::SUCCESS;
+    }
+    cleanup::install();
+    let result = match command {
+        Command::Micro(options) => micro::run(&options),
+        Command::Overhead(options) => overhead::run(&options),
+        Command::WriteAmp(options) => write_amp::run(&options),
+        Command::Budget(options) => budget::run(&options),
+        Command::All(options) => all::run(&options),
+        Command::Table { files } => table::run(&files),
+        Command::Plot { files, out_dir } => plot::run(&files, &out_dir),
+        Command::Child => Ok(()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("aquifer-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

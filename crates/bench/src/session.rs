@@ -80,6 +80,17 @@ impl Session {
         Err(self.ended())
     }
 
+    /// Waits until the child can take a request.
+    ///
+    /// # Errors
+    /// As [`Session::next`].
+    pub fn expect_ready(&mut self, progress: &Progress) -> Result<()> {
+        match self.next(progress)? {
+            Event::Ready => Ok(()),
+            event => Err(self.error(format!("answered {event:?}"))),
+        }
+    }
+
     /// All records until the child is done.
     ///
     /// # Errors
@@ -96,8 +107,11 @@ impl Session {
     }
 
     fn ended(&mut self) -> Error {
+        cleanup::stop_if_interrupted();
         let what = match self.child.wait().ok().and_then(|status| status.signal()) {
-            Some(libc::SIGKILL) => "was killed, probably because it needed more than its memory limit".to_owned(),
+            Some(libc::SIGKILL) => {
+                "was killed, probably because it needed more than its memory limit".to_owned()
+            }
             Some(signal) => format!("died of signal {signal}"),
             None => "ended early".to_owned(),
         };

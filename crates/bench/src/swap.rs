@@ -1,15 +1,13 @@
 //! A swap area of our own for the kernel-swap peer, always taken away again.
 
-use std::ffi::CString;
 use std::fs::{self, OpenOptions};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
-use crate::workdir::reserve;
+use crate::workdir::{c_path, reserve};
 
 const FILE_NAME: &str = "aquifer-bench.swap";
 const SWAPS: &str = "/proc/swaps";
@@ -61,9 +59,10 @@ fn allocate(path: &Path, bytes: u64) -> Result<()> {
 fn make_swap(path: &Path) -> Result<()> {
     // Administrators' directories are often missing from the PATH of ordinary users.
     let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let output = Command::new("mkswap").env("PATH", search).arg(path).output().map_err(|error| {
-        Error::Unavailable(format!("mkswap does not run ({error}); install util-linux"))
-    })?;
+    let output =
+        Command::new("mkswap").env("PATH", search).arg(path).output().map_err(|error| {
+            Error::Unavailable(format!("mkswap does not run ({error}); install util-linux"))
+        })?;
     if output.status.success() {
         return Ok(());
     }
@@ -110,11 +109,6 @@ fn set_page_cluster(value: &str) -> Result<Guard> {
             eprintln!("{PAGE_CLUSTER} could not be set back to {}: {error}", old.trim());
         }
     }))
-}
-
-fn c_path(path: &Path) -> CString {
-    let end = path.as_os_str().as_bytes().iter().take_while(|byte| **byte != 0);
-    CString::new(end.copied().collect::<Vec<_>>()).unwrap_or_default()
 }
 
 #[cfg(test)]

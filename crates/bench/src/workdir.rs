@@ -1,7 +1,9 @@
 //! The directory that holds the files of a run.
 
-use std::fs::File;
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -14,11 +16,12 @@ pub struct WorkDir {
 }
 
 impl WorkDir {
-    /// Locks `dir`, which must exist.
+    /// Locks `dir`, creating it if need be.
     ///
     /// # Errors
-    /// [`Error::Io`] if it does not exist, [`Error::Input`] if another benchmark runs there.
+    /// [`Error::Io`] if it cannot be used, [`Error::Input`] if another benchmark runs there.
     pub fn acquire(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(Error::io("creating", dir))?;
         let file = File::open(dir).map_err(Error::io("opening", dir))?;
         // SAFETY: the descriptor is open for the whole call.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
@@ -38,7 +41,8 @@ impl WorkDir {
 /// # Errors
 /// [`Error::Unavailable`] when the disk is full or the file system cannot reserve.
 pub fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
-    let length = libc::off_t::try_from(bytes).map_err(|_| Error::Input(format!("{bytes} bytes is no file size")))?;
+    let length =
+        libc::off_t::try_from(bytes).map_err(|_| Error::Input(format!("{bytes} bytes is no file size")))?;
     // SAFETY: the descriptor is open for the whole call.
     if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } == 0 {
         return Ok(());
@@ -48,16 +52,34 @@ pub fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     Err(Error::Unavailable(format!("{size} of disk are needed: {reason}")))
 }
 
+/// Bytes that the file system of `dir` has left.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn free_bytes(dir: &Path) -> Result<u64> {
+    let name = c_path(dir);
+    // SAFETY: a zeroed statvfs is valid.
+    let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a terminated string and room for the answer.
+    match unsafe { libc::statvfs(name.as_ptr(), &mut answer) } {
+        0 => Ok(answer.f_bavail * answer.f_frsize),
+        _ => Err(Error::last_os("looking at", dir)),
+    }
+}
+
+/// `path` for a system call; paths that came from the system have no zero byte, others end there.
+pub fn c_path(path: &Path) -> CString {
+    let bytes = path.as_os_str().as_bytes().iter().copied();
+    CString::new(bytes.take_while(|byte| *byte != 0).collect::<Vec<_>>()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
     fn a_directory_is_locked_once() {
         let dir = std::env::temp_dir().join(format!("aquifer-bench-lock-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a temporary directory");
         let lock = WorkDir::acquire(&dir).expect("nobody else has it");
         assert!(matches!(WorkDir::acquire(&dir), Err(Error::Input(_))));
         drop(lock);

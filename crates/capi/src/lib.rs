@@ -1,1 +1,18 @@
-//! C interface of Aquifer
+//! C interface of Aquifer: `libaquifer.so` and `libaquifer.a`. The contract is `include/aquifer.h`.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `abi` | the structures of the header |
+//! | `message` | numbers and sentences of errors, per thread |
+//! | `default_heap` | the heap of functions that name none |
+//! | `heap` | functions of explicit heaps |
+//! | `process` | functions of the default heap |
+//!
+//! Functions return numbered codes, set outputs only on success, check for NULL and never unwind (the
+//! library is built with `panic = "abort"`).
+
+mod abi;
+mod default_heap;
+mod heap;
+mod message;
+mod process;

@@ -12,8 +12,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether `memory` may be moved to or from `offset`. Devices that could do with any memory check its address
-    /// too, so that what works on one works on all.
+    /// Whether `memory` may be moved to or from `offset`. Devices that could do with any memory check its
+    /// address too, so that what works on one works on all.
     pub(crate) fn check_transfer(&self, offset: u64, memory: &[u8]) -> Result<(), DeviceError> {
         self.check_range(offset, memory.len() as u64)?;
         if memory.is_empty() || memory.as_ptr().addr().is_multiple_of(self.block_bytes) {

@@ -6,8 +6,8 @@ use crate::error::DeviceError;
 
 /// A fixed-size array of blocks that is read and written at offsets.
 ///
-/// Every method can be called from many threads at once. Transfers that overlap in time and place have no defined
-/// order, and a read that meets a write may see any mixture of old and new blocks.
+/// Every method can be called from many threads at once. Transfers that overlap in time and place have no
+/// defined order, and a read that meets a write may see any mixture of old and new blocks.
 pub trait Device: Send + Sync {
     /// Usable size; a multiple of [`block_bytes`](Self::block_bytes).
     fn len_bytes(&self) -> u64;
@@ -21,8 +21,8 @@ pub trait Device: Send + Sync {
     /// [`DeviceError`]; the contents of `buf` are then undefined.
     ///
     /// # Context
-    /// Blocks. Runs in fault handlers: allocates nothing, takes no lock that a faulting thread may hold, and is
-    /// repeated when a signal interrupts it. Devices that cannot promise this say so.
+    /// Blocks. Runs in fault handlers: allocates nothing, takes no lock that a faulting thread may hold, and
+    /// is repeated when a signal interrupts it. Devices that cannot promise this say so.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError>;
 
     /// Writes the whole of `buf` at `offset` or fails. An empty `buf` does nothing.
@@ -37,8 +37,8 @@ pub trait Device: Send + Sync {
     /// Blocks. Same promises as [`read_at`](Self::read_at).
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError>;
 
-    /// Does all reads, as many at a time as the device likes; the outcome of each stands in its `result`. One that
-    /// fails does not stop the others.
+    /// Does all reads, as many at a time as the device likes; the outcome of each stands in its `result`. One
+    /// that fails does not stop the others.
     ///
     /// # Context
     /// May allocate and lock: not for fault handlers.
@@ -48,8 +48,8 @@ pub trait Device: Send + Sync {
         }
     }
 
-    /// Does all writes, as many at a time and in whatever order the device likes; the outcome of each stands in its
-    /// `result`. One that fails does not stop the others.
+    /// Does all writes, as many at a time and in whatever order the device likes; the outcome of each stands
+    /// in its `result`. One that fails does not stop the others.
     ///
     /// # Context
     /// May allocate and lock: not for fault handlers.
@@ -62,12 +62,13 @@ pub trait Device: Send + Sync {
     /// Makes every write that returned before this call durable.
     ///
     /// # Errors
-    /// [`DeviceError`]; which of the earlier writes are durable is then unknown, and a second `sync` that succeeds
-    /// proves nothing about them, because the kernel may have dropped the pages that it could not write.
+    /// [`DeviceError`]; which of the earlier writes are durable is then unknown, and a second `sync` that
+    /// succeeds proves nothing about them, because the kernel may have dropped the pages that it could not
+    /// write.
     fn sync(&self) -> Result<(), DeviceError>;
 
-    /// Says that the contents of the range are no longer needed. A hint: reads of the range then return old bytes,
-    /// zeros or anything else until it is written again.
+    /// Says that the contents of the range are no longer needed. A hint: reads of the range then return old
+    /// bytes, zeros or anything else until it is written again.
     ///
     /// # Errors
     /// [`DeviceError`]; the contents of the range are then undefined too.

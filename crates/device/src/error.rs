@@ -28,8 +28,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A transfer that did not happen, or not wholly. `Copy` and without heap memory, so that a fault handler can make
-/// one; the text is made only where it is printed.
+/// A transfer that did not happen, or not wholly. `Copy` and without heap memory, so that a fault handler can
+/// make one; the text is made only where it is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The kernel or the hardware refused.
@@ -46,7 +46,7 @@ pub enum DeviceError {
     },
     /// The device ended the transfer early without saying why, as a file cut short behind our back does.
     #[error(
-        "{operation} at offset {offset} moved {got} of {wanted} bytes; was the file truncated by someone else?"
+        "{operation} at offset {offset} moved {got} of {wanted} bytes; was the file cut by someone else?"
     )]
     ShortTransfer {
         /// What was asked.
@@ -78,7 +78,7 @@ pub enum DeviceError {
     },
     /// Offset, length or memory is not a multiple of the block.
     #[error(
-        "offset {offset}, length {len_bytes} or the address of the memory is not a multiple of {block_bytes} bytes"
+        "offset {offset}, length {len_bytes} or the memory's address is not a multiple of {block_bytes} bytes"
     )]
     Misaligned {
         /// First byte of the request.
@@ -103,14 +103,18 @@ impl fmt::Display for ErrnoText {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Nothing is there, nor the folder that it would be made in.
-    #[error("{} or its folder does not exist; create the folder, or name another path", path.display())]
+    #[error(
+        "{} or its folder does not exist; create the folder, or name another path",
+        path.display()
+    )]
     Missing {
         /// What was to be opened.
         path: PathBuf,
     },
     /// The system does not let this process read and write it.
     #[error(
-        "no permission to read and write {}; change its owner or mode, or run as a user who may", path.display()
+        "no permission to read and write {}; change its owner or mode, or run as a user who may",
+        path.display()
     )]
     PermissionDenied {
         /// What was to be opened.
@@ -118,7 +122,8 @@ pub enum OpenError {
     },
     /// The block device is smaller than was asked, or smaller than one block.
     #[error(
-        "{} has {actual} bytes, {needed} are needed; use a larger device or ask for less", path.display()
+        "{} has {actual} bytes, {needed} are needed; use a larger device or ask for less",
+        path.display()
     )]
     TooSmall {
         /// What was to be opened.
@@ -129,14 +134,18 @@ pub enum OpenError {
         actual: u64,
     },
     /// Another process, or this one, has it open or mounted.
-    #[error("{} is in use; unmount it, stop the process that has it open, or name another path", path.display())]
+    #[error(
+        "{} is in use; unmount it, stop the process that has it open, or name another path",
+        path.display()
+    )]
     Busy {
         /// What was to be opened.
         path: PathBuf,
     },
     /// The file system cannot hold a file of this size.
     #[error(
-        "{} cannot have {wanted} bytes, {available} are available; free some space or ask for less", path.display()
+        "{} cannot have {wanted} bytes, {available} are available; free some space or ask for less",
+        path.display()
     )]
     NoSpace {
         /// What was to be opened.
@@ -148,7 +157,8 @@ pub enum OpenError {
     },
     /// The length asked for cannot be a device: zero, or not a whole number of blocks.
     #[error(
-        "{len_bytes} bytes cannot be the size of {}; ask for a positive multiple of {block_bytes}", path.display()
+        "{len_bytes} bytes cannot be the size of {}; ask for a positive multiple of {block_bytes}",
+        path.display()
     )]
     BadLength {
         /// What was to be opened.
@@ -160,20 +170,27 @@ pub enum OpenError {
     },
     /// It is a socket, a pipe, a character device or the like.
     #[error(
-        "{} is neither a regular file nor a block device; name one of these, or a folder", path.display()
+        "{} is neither a regular file nor a block device; name one of these, or a folder",
+        path.display()
     )]
     NotAFileOrBlockDevice {
         /// What was to be opened.
         path: PathBuf,
     },
     /// The file system or device cannot be written.
-    #[error("{} cannot be written; remount its file system writable, or name another path", path.display())]
+    #[error(
+        "{} cannot be written; remount its file system writable, or name another path",
+        path.display()
+    )]
     ReadOnly {
         /// What was to be opened.
         path: PathBuf,
     },
     /// The system refused for another reason.
-    #[error("{step} {} failed: {source}; the kernel's log may say more, or name another path", path.display())]
+    #[error(
+        "{step} {} failed: {source}; the kernel's log may say more, or name another path",
+        path.display()
+    )]
     Io {
         /// What was to be opened.
         path: PathBuf,

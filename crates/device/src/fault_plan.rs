@@ -38,8 +38,9 @@ impl FaultKind {
     }
 }
 
-/// A list of faults, decided by nothing but the number of the call and a seed: the same calls meet the same faults
-/// in every run, whichever thread makes them. Where several match a call, the first in the list happens.
+/// A list of faults, decided by nothing but the number of the call and a seed: the same calls meet the same
+/// faults in every run, whichever thread makes them. Where several match a call, the first in the list
+/// happens.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     seed: u64,

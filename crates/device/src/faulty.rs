@@ -9,9 +9,9 @@ use crate::fault_plan::{FaultKind, FaultPlan};
 
 /// A device that goes wrong where its [`FaultPlan`] says.
 ///
-/// A test that wants every fault once runs its program with an empty plan, asks [`calls`](Self::calls) how many
-/// calls there were, and runs it again for each of them with a fault at that call. The requests of a batch are
-/// calls of their own, in their order.
+/// A test that wants every fault once runs its program with an empty plan, asks [`calls`](Self::calls) how
+/// many calls there were, and runs it again for each of them with a fault at that call. The requests of a
+/// batch are calls of their own, in their order.
 ///
 /// # Context
 /// As that of the device inside, except that a bit flip in a write allocates.

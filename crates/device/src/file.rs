@@ -19,8 +19,8 @@ use crate::uring::RingPool;
 
 /// A regular file or a block device, owned by this process alone.
 ///
-/// Single transfers are plain system calls and may run in fault handlers. Batches go through io_uring where the
-/// system has it. See `open.rs` for the ways to get one.
+/// Single transfers are plain system calls and may run in fault handlers. Batches go through io_uring where
+/// the system has it. See `open.rs` for the ways to get one.
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
@@ -29,6 +29,8 @@ pub struct FileDevice {
     bounds: Bounds,
     direct: bool,
     remove_on_drop: bool,
+    /// A forked child has a copy of the device but owns neither the file nor the lock on it.
+    owner_pid: u32,
     rings: Option<RingPool>,
 }
 
@@ -70,8 +72,8 @@ impl FileDevice {
         self.kind == Kind::Created
     }
 
-    /// Whether to delete the file when the device is dropped. Only a file that this device made is ever deleted:
-    /// one that was there before belongs to somebody.
+    /// Whether to delete the file when the device is dropped. Only a file that this device made is ever
+    /// deleted: one that was there before belongs to somebody.
     pub fn remove_on_drop(&mut self, remove: bool) {
         self.remove_on_drop = remove;
     }
@@ -79,10 +81,16 @@ impl FileDevice {
 
 impl Drop for FileDevice {
     fn drop(&mut self) {
-        // The name may have come to mean another file meanwhile. Nobody is left to hear that a deletion failed.
+        if std::process::id() != self.owner_pid {
+            return;
+        }
+        // The name may have come to mean another file meanwhile. Nobody is left to hear that a deletion
+        // failed.
         if self.remove_on_drop && self.kind == Kind::Created && is_same_file(&self.path, &self.file) {
             let _ = fs::remove_file(&self.path);
         }
+        // Closing would do, but not while a child that is about to `exec` still has a copy of the descriptor.
+        kernel::unlock(&self.file);
     }
 }
 
@@ -127,8 +135,8 @@ impl Device for FileDevice {
         self.file.sync_data().map_err(|error| failure(Operation::Sync, 0, 0, &error))
     }
 
-    /// Passed to block devices that can use it. Nothing happens to a file: a punched hole would give back the space
-    /// that was reserved when it was opened, and the next write of the range could find the disk full.
+    /// Passed to block devices that can use it. Nothing happens to a file: a punched hole would give back the
+    /// space that was reserved when it was opened, and the next write of the range could find the disk full.
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
         self.bounds.check_range(offset, len_bytes)?;
         if self.kind != Kind::Block || len_bytes == 0 {

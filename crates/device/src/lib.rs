@@ -1,8 +1,8 @@
 //! Block storage: files and block devices, memory, and wrappers that count, throttle and break.
 //!
-//! [`Device`] is the seam between the log and whatever keeps its bytes. [`FileDevice`] is the one for real use,
-//! [`MemoryDevice`] keeps everything in memory for tests, and the wrappers ([`Counted`], [`Throttled`],
-//! [`Faulty`]) stand in front of any other device. All of them pass one contract suite, `tests/contract.rs`.
+//! [`Device`] is the seam between the log and whatever keeps its bytes. [`FileDevice`] is the one for real
+//! use, [`MemoryDevice`] keeps everything in memory for tests, and the wrappers ([`Counted`], [`Throttled`],
+//! [`Faulty`]) stand in front of any other device. All of them pass one contract suite, `tests/contract`.
 //!
 //! Unsafe code is confined to the aligned buffer, the file calls and the rings.
 

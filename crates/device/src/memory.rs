@@ -9,8 +9,8 @@ use crate::error::DeviceError;
 /// One lock covers this many bytes.
 const STRIPE_BYTES: usize = 1 << 20;
 
-/// What a discarded range reads as. Neither the old bytes nor zeros, so that a test finds the code that counts on
-/// either.
+/// What a discarded range reads as. Neither the old bytes nor zeros, so that a test finds the code that
+/// counts on either.
 const DISCARDED: u8 = 0xDB;
 
 /// A device in heap memory, zeros at first.
@@ -18,8 +18,8 @@ const DISCARDED: u8 = 0xDB;
 /// A transfer that crosses a stripe of 1 MiB is not atomic, as on a real device.
 ///
 /// # Context
-/// Takes a lock per stripe, so it must not be reached from a fault handler: a handler that interrupts a transfer to
-/// the same stripe would wait for itself.
+/// Takes a lock per stripe, so it must not be reached from a fault handler: a handler that interrupts a
+/// transfer to the same stripe would wait for itself.
 #[derive(Debug)]
 pub struct MemoryDevice {
     bounds: Bounds,
@@ -30,8 +30,8 @@ impl MemoryDevice {
     /// A device of `len_bytes` bytes in blocks of `block_bytes`.
     ///
     /// # Panics
-    /// When `block_bytes` is neither 512 nor 4096, or `len_bytes` is not a positive multiple of it that fits this
-    /// machine's addresses.
+    /// When `block_bytes` is neither 512 nor 4096, or `len_bytes` is not a positive multiple of it that fits
+    /// this machine's addresses.
     #[must_use]
     pub fn new(len_bytes: u64, block_bytes: usize) -> Self {
         assert!(

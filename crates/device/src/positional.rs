@@ -9,8 +9,8 @@ use crate::error::{DeviceError, Operation};
 /// Fills `buf` from `offset`, of which the first `done` bytes are there already.
 ///
 /// # Context
-/// Runs in fault handlers: `FileExt` is one system call, and an `io::Error` that holds an error number has no heap
-/// memory.
+/// Runs in fault handlers: `FileExt` is one system call, and an `io::Error` that holds an error number has no
+/// heap memory.
 pub(crate) fn read(
     file: &File,
     offset: u64,
@@ -105,6 +105,17 @@ mod tests {
             run(Operation::Read, vec![Ok(512), Err(interrupted), Ok(700), Ok(512), Ok(512)]);
         assert_eq!(result, Ok(()));
         assert_eq!(begun, [0, 512, 512, 1024, 1536]);
+    }
+
+    #[test]
+    fn what_is_done_already_is_left_alone() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[1; 4096], 0).unwrap();
+        write(&file, 1024, &[2; 2048], 512, 512).unwrap();
+        let mut buf = [3; 3072];
+        read(&file, 512, &mut buf, 512, 512).unwrap();
+        let expected = [[3; 512], [1; 512], [2; 512], [2; 512], [2; 512], [1; 512]];
+        assert_eq!(buf.as_slice(), expected.as_flattened());
     }
 
     #[test]

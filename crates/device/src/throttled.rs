@@ -66,7 +66,8 @@ impl WriteQueue {
         let cost_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate.get());
         let cost_ns = u64::try_from(cost_ns).unwrap_or(u64::MAX);
         let after = |done_ns: u64| done_ns.max(now_ns).saturating_add(cost_ns);
-        // Only the sum of the costs matters, and that is in this one word: no order with other memory is needed.
+        // Only the sum of the costs matters, and that is in this one word: no order with other memory is
+        // needed.
         let earlier = self.done_ns.fetch_update(Relaxed, Relaxed, |done_ns| Some(after(done_ns)));
         after(earlier.unwrap_or_else(|done_ns| done_ns))
     }

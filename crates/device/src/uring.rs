@@ -15,7 +15,8 @@ use crate::positional;
 /// Transfers that one ring has in flight. Flash reaches its full speed well below this.
 const DEPTH: usize = 128;
 
-/// Rings per device; a batch that finds all of them taken waits for one. More would only share the same hardware.
+/// Rings per device; a batch that finds all of them taken waits for one. More would only share the same
+/// hardware.
 const RINGS_MAX: usize = 4;
 
 /// The rings of one device. The first is made with the device, the others when batches overlap.
@@ -139,8 +140,8 @@ fn push<T: Transfer>(ring: &mut IoUring, file: &File, index: usize, request: &mu
         Operation::Write => opcode::Write::new(fd, address, len_bytes).offset(offset).build(),
         _ => opcode::Read::new(fd, address, len_bytes).offset(offset).build(),
     };
-    // SAFETY: the memory is borrowed by the request, and `drive` returns only when no entry is in flight; the file
-    // is borrowed for as long.
+    // SAFETY: the memory is borrowed by the request, and `drive` returns only when no entry is in flight; the
+    // file is borrowed for as long.
     unsafe { ring.submission().push(&entry.user_data(index as u64)) }.is_ok()
 }
 
@@ -184,8 +185,8 @@ fn note<T: Transfer>(request: &mut T, outcome: i32, block_bytes: usize) {
     }
 }
 
-/// Waits without the ring's help until the kernel has let go of all memory of this batch. Entries that it never
-/// took from the submission queue do not count.
+/// Waits without the ring's help until the kernel has let go of all memory of this batch. Entries that it
+/// never took from the submission queue do not count.
 fn drain<T: Transfer>(ring: &mut IoUring, block_bytes: usize, requests: &mut [T], pending: usize) {
     let mut in_flight = pending - ring.submission().len();
     while in_flight > 0 {
@@ -223,6 +224,42 @@ mod tests {
         assert_eq!(request.result, Err(expected));
         note(&mut request, -libc::ENOSPC, 512);
         assert_eq!(request.result, Err(DeviceError::Full { offset: 512, len_bytes: 512 }));
+    }
+
+    /// Without the loop that finishes what a ring leaves undone.
+    #[test]
+    fn a_ring_alone_does_a_batch_longer_than_itself() {
+        let Ok(pool) = RingPool::new() else {
+            println!("SKIPPED a_ring_alone_does_a_batch_longer_than_itself: this system refuses io_uring");
+            return;
+        };
+        let file = tempfile::tempfile().unwrap();
+        let count = 3 * DEPTH + 1;
+        let written: Vec<_> = (0..count).map(|index| [index as u8; 512]).collect();
+        let mut writes: Vec<_> =
+            written.iter().zip(0..).map(|(buf, index)| WriteRequest::new(index * 512, buf)).collect();
+        writes.iter_mut().for_each(|request| request.set_unfinished(0));
+        writes[7].result = Ok(());
+        pool.run(&file, 512, &mut writes);
+        assert!(writes.iter().all(|request| request.result.is_ok()));
+        let mut memory = vec![[0xFF; 512]; count];
+        let mut reads: Vec<_> =
+            memory.iter_mut().zip(0..).map(|(buf, index)| ReadRequest::new(index * 512, buf)).collect();
+        reads.iter_mut().for_each(|request| request.set_unfinished(0));
+        pool.run(&file, 512, &mut reads);
+        assert!(reads.iter().all(|request| request.result.is_ok()));
+        let holes = |index: usize| if index == 7 { [0; 512] } else { written[index] };
+        assert!((0..count).all(|index| memory[index] == holes(index)), "what was finished is not written");
+    }
+
+    #[test]
+    fn a_forked_child_gets_no_ring() {
+        let Ok(mut pool) = RingPool::new() else {
+            println!("SKIPPED a_forked_child_gets_no_ring: this system refuses io_uring");
+            return;
+        };
+        pool.owner_pid = 0;
+        assert!(pool.take().is_none());
     }
 
     #[test]

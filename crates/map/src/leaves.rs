@@ -126,6 +126,11 @@ impl Leaves {
         self.size_word(leaf).store(bytes as u16, Ordering::Release);
     }
 
+    /// Whether no page of the leaf has a record.
+    pub fn is_empty(&self, leaf: LeafId) -> bool {
+        self.word(leaf).load(Ordering::Acquire) == 0
+    }
+
     fn lock(&self, leaf: LeafId) -> u64 {
         let mut backoff = Backoff::new();
         loop {

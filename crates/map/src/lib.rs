@@ -37,4 +37,4 @@ pub use entries::{EntryTable, Locked};
 pub use entry::{Entry, State};
 pub use image::{Image, Place};
 #[cfg(not(loom))]
-pub use leaves::Leaves;
+pub use leaves::{Held, Leaves};

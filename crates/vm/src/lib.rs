@@ -1,1 +1,44 @@
-//! Virtual memory: regions, page buffer, faults and their delivery
+//! Virtual memory: pages of a region appear when they are touched and leave when room is needed.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `engine` | region, table, cache and log of one heap, put together |
+//! | `resolve` | what a fault does: find the bytes, map the page |
+//! | `fault/signal`, `fault/thread` | how faults reach the engine |
+//! | `page_buffer` | which pages are mapped, in order of arrival |
+//! | `ranges` | how many pages are mapped in each 2 MiB range, so that empty page tables are dropped |
+//! | `evict` | page buffer -> cache, in batches |
+//! | `context` | memory that a fault needs, reserved at start |
+//! | `writer` | cache -> log: the thread that writes dirty pages back |
+//! | `relocate` | log -> log: the cleaner's view of the table |
+//! | `prefetch`, `pin`, `release` | batches into the cache, pages that must stay, pages that are freed |
+//! | `budget` | how RAM is divided |
+//! | `check` | proof that entries, slots, pages and log agree |
+//!
+//! # Rules of the fault path
+//! Functions that may run in a fault handler end in `_in_fault`. They allocate nothing, take no lock that
+//! a faulting thread can hold, touch no managed memory, and do not unwind. Other threads block signals
+//! while they hold an entry or a leaf, so that a handler on the same thread never waits for it.
+
+pub mod budget;
+mod check;
+mod context;
+pub mod counters;
+pub mod engine;
+pub mod error;
+mod evict;
+pub mod fault;
+pub mod fork;
+mod page_buffer;
+mod pin;
+mod prefetch;
+mod ranges;
+mod release;
+mod relocate;
+mod resolve;
+mod writer;
+
+pub use budget::Budget;
+pub use counters::Counters;
+pub use engine::{Engine, EngineOptions};
+pub use error::{FaultError, PinError};

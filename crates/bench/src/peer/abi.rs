@@ -47,7 +47,7 @@ macro_rules! stats {
         #[allow(missing_docs)]
         pub struct Stats {
             #[serde(skip)]
-            struct_bytes: usize,
+            pub struct_bytes: usize,
             $(pub $size: u64,)*
             $(pub $event: u64,)*
         }
@@ -158,7 +158,9 @@ impl Api {
         // SAFETY: the library returns a terminated string or NULL, valid until the next call.
         unsafe {
             let message = (self.error_message)();
-            if message.is_null() { return String::new() }
+            if message.is_null() {
+                return String::new();
+            }
             CStr::from_ptr(message).to_string_lossy().into_owned()
         }
     }

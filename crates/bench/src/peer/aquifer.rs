@@ -1,13 +1,12 @@
 //! This library as its users have it: a heap opened through the C interface.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::ptr::{self, NonNull};
 
 use crate::error::{Error, Result};
 use crate::objects::Objects;
 use crate::peer::abi::{Api, HeapPointer, Stats};
 use crate::peer::{Peer, Setup};
+use crate::workdir::c_path;
 
 /// An open heap with one array.
 #[derive(Debug)]
@@ -28,8 +27,7 @@ impl Aquifer {
     /// [`Error::Unavailable`] if there is no library or it refuses, with its own sentence.
     pub fn open(setup: &Setup) -> Result<Self> {
         let api = Api::load()?;
-        let dir = CString::new(setup.dir.as_os_str().as_bytes())
-            .map_err(|_| Error::Input("the directory's name has a zero byte".to_owned()))?;
+        let dir = c_path(&setup.dir);
         let mut options = api.default_options();
         options.ram_bytes = setup.ram_bytes;
         options.flash_path = dir.as_ptr();

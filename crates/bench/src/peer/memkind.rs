@@ -1,7 +1,6 @@
 //! memkind's file-backed allocator, loaded at run time so that it need not be installed to build.
 
-use std::ffi::{CString, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use libloading::{Library, Symbol};
@@ -9,6 +8,7 @@ use libloading::{Library, Symbol};
 use crate::error::{Error, Result};
 use crate::objects::Objects;
 use crate::peer::{Peer, Setup};
+use crate::workdir::c_path;
 
 const LIBRARY: &str = "libmemkind.so.0";
 const PAGE_BYTES: usize = 4096;
@@ -56,8 +56,7 @@ fn allocate(library: &Library, setup: &Setup, bytes: usize) -> Result<NonNull<u8
     // SAFETY: as above.
     let memalign: Symbol<'_, PosixMemalign> =
         unsafe { library.get(b"memkind_posix_memalign\0") }.map_err(missing)?;
-    let dir = CString::new(setup.dir.as_os_str().as_bytes())
-        .map_err(|_| Error::Input("the directory's name has a zero byte".to_owned()))?;
+    let dir = c_path(&setup.dir);
     let refused = |what, code| Error::Unavailable(format!("{what} failed with code {code}"));
     let mut kind = ptr::null_mut();
     // SAFETY: a terminated string and a place for the result; size 0 means no limit.

@@ -19,13 +19,14 @@ pub(super) struct Mode {
 /// Without direct I/O any block would do; the smallest wastes the least.
 const BUFFERED: Mode = Mode { direct: false, block_bytes: BLOCK_BYTES[0] };
 
-/// Switches `file` to direct I/O where its file system can do that in blocks of at most 4096 bytes, and to the page
-/// cache without read-ahead elsewhere.
+/// Switches `file` to direct I/O where its file system can do that in blocks of at most 4096 bytes, and to
+/// the page cache without read-ahead elsewhere.
 pub(super) fn choose(file: &File) -> Mode {
     if let Some(block_bytes) = direct_block(file) {
         return Mode { direct: true, block_bytes };
     }
-    // A file that refuses the flag does not have it, so that taking it back cannot fail in a way that matters.
+    // A file that refuses the flag does not have it, so that taking it back cannot fail in a way that
+    // matters.
     let _ = kernel::set_direct(file, false);
     kernel::expect_random_reads(file);
     BUFFERED

@@ -23,12 +23,18 @@ fn uninterrupted(mut call: impl FnMut() -> libc::c_int) -> io::Result<libc::c_in
     }
 }
 
-/// Takes the file for this process alone, or fails with EWOULDBLOCK. The lock goes when the last copy of the file
-/// descriptor is closed, which a forked child may hold.
+/// Takes the file for this process alone, or fails with EWOULDBLOCK. The lock goes with
+/// [`unlock`], or when the last copy of the descriptor is closed, which a forked child may hold.
 pub(super) fn lock_exclusive(file: &File) -> io::Result<()> {
     // SAFETY: a call on an open descriptor; no memory is passed.
     uninterrupted(|| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
     Ok(())
+}
+
+/// Gives the file up for all who hold a copy of its descriptor. Nothing happens where there is no lock.
+pub(super) fn unlock(file: &File) {
+    // SAFETY: a call on an open descriptor; no memory is passed.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
 /// Reserves the first `len_bytes` bytes of the file and makes it at least that long.
@@ -49,11 +55,12 @@ pub(super) fn set_direct(file: &File, direct: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// What direct I/O needs its offsets, lengths and memory to be multiples of: `Some(0)` where the file cannot be read
-/// directly, `None` where the file system does not say.
+/// What direct I/O needs its offsets, lengths and memory to be multiples of: `Some(0)` where the file cannot
+/// be read directly, `None` where the file system does not say.
 pub(super) fn direct_alignment(file: &File) -> Option<u32> {
     let mut status = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the path is an empty C string, so that the call is about the descriptor; `status` is large enough.
+    // SAFETY: the path is an empty C string, so that the call is about the descriptor; `status` is large
+    // enough.
     let result = unsafe {
         libc::statx(
             file.as_raw_fd(),

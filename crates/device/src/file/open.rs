@@ -33,8 +33,8 @@ impl FileDevice {
         }
     }
 
-    /// Opens the regular file `path` for this process alone, and makes it when it is not there, readable by its
-    /// owner only. Its first `len_bytes` bytes are the device; what an old file holds stays.
+    /// Opens the regular file `path` for this process alone, and makes it when it is not there, readable by
+    /// its owner only. Its first `len_bytes` bytes are the device; what an old file holds stays.
     ///
     /// # Errors
     /// [`OpenError`]; a file that this call made is gone again, an old one has its old length.
@@ -45,12 +45,14 @@ impl FileDevice {
         let path = absolute(path.as_ref())?;
         check_length(&path, len_bytes, SECTOR_BYTES)?;
         let (file, kind) = open_or_create(&path)?;
-        let mut undo = Undo::new(&path, &file, kind)?;
+        let mut undo = Undo { path: &path, file: &file, kind, old_len: None, keep: false };
         if let Err(error) = lock(&path, &file) {
             // Whoever has the lock owns the file, even if this call was the one that made it.
             undo.keep = matches!(error, OpenError::Busy { .. });
             return Err(error);
         }
+        // Not earlier: until then another owner may have changed it.
+        undo.old_len = file.metadata().ok().map(|metadata| metadata.len());
         let mode = prepare(&path, &file, len_bytes)?;
         sync_with_folder(&path, &file, kind)?;
         undo.keep = true;
@@ -58,7 +60,8 @@ impl FileDevice {
         Ok(Self::assemble(file, path, kind, len_bytes, mode))
     }
 
-    /// Makes a file without a name in the folder `dir`. It goes when the device is dropped or the process dies.
+    /// Makes a file without a name in the folder `dir`. It goes when the device is dropped or the process
+    /// dies.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left in the folder.
@@ -70,8 +73,8 @@ impl FileDevice {
         Ok(Self::assemble(file, dir, Kind::Unnamed, len_bytes, mode))
     }
 
-    /// Opens the block device `path` for this process alone. The device is its first `len_bytes` bytes, or all of it
-    /// when that is 0. Whatever it holds will be overwritten; one that is mounted is refused.
+    /// Opens the block device `path` for this process alone. The device is its first `len_bytes` bytes, or
+    /// all of it when that is 0. Whatever it holds will be overwritten; one that is mounted is refused.
     ///
     /// # Errors
     /// [`OpenError`]; the block device is untouched.
@@ -99,7 +102,16 @@ impl FileDevice {
         let bounds = Bounds { device_bytes: len_bytes, block_bytes: mode.block_bytes };
         // A system without rings is no reason to fail: batches then go one by one.
         let rings = RingPool::new().ok();
-        FileDevice { file, path, kind, bounds, direct: mode.direct, remove_on_drop: false, rings }
+        FileDevice {
+            file,
+            path,
+            kind,
+            bounds,
+            direct: mode.direct,
+            remove_on_drop: false,
+            owner_pid: std::process::id(),
+            rings,
+        }
     }
 }
 
@@ -108,15 +120,9 @@ struct Undo<'a> {
     path: &'a Path,
     file: &'a File,
     kind: Kind,
-    old_len: u64,
+    /// Unknown until the file is locked.
+    old_len: Option<u64>,
     keep: bool,
-}
-
-impl<'a> Undo<'a> {
-    fn new(path: &'a Path, file: &'a File, kind: Kind) -> Result<Self, OpenError> {
-        let metadata = file.metadata().map_err(|error| OpenError::from_io(path, "opening", error))?;
-        Ok(Undo { path, file, kind, old_len: metadata.len(), keep: false })
-    }
 }
 
 impl Drop for Undo<'_> {
@@ -127,8 +133,8 @@ impl Drop for Undo<'_> {
         }
         if self.kind == Kind::Created {
             let _ = fs::remove_file(self.path);
-        } else if self.file.metadata().is_ok_and(|metadata| metadata.len() != self.old_len) {
-            let _ = self.file.set_len(self.old_len);
+        } else if let Some(old_len) = self.old_len {
+            let _ = self.file.set_len(old_len);
         }
     }
 }
@@ -199,7 +205,8 @@ fn sync_with_folder(path: &Path, file: &File, kind: Kind) -> Result<(), OpenErro
     let failed = |error| OpenError::from_io(path, "syncing", error);
     file.sync_all().map_err(failed)?;
     let folder = path.parent().filter(|_| kind == Kind::Created);
-    // A folder that may be written but not read cannot be synced; there the name is durable when the kernel likes.
+    // A folder that may be written but not read cannot be synced; there the name is durable when the kernel
+    // likes.
     match folder.map(File::open) {
         Some(Ok(folder)) => match folder.sync_all() {
             // A file system that does not know how to sync a folder.
@@ -267,12 +274,12 @@ mod tests {
         let path = dir.path().join("device");
         let (file, kind) = open_or_create(&path).unwrap();
         assert_eq!(kind, Kind::Created);
-        drop(Undo::new(&path, &file, kind).unwrap());
+        drop(Undo { path: &path, file: &file, kind, old_len: None, keep: false });
         assert!(!path.exists());
         fs::write(&path, b"old").unwrap();
         let (file, kind) = open_or_create(&path).unwrap();
         assert_eq!(kind, Kind::Reused);
-        let undo = Undo::new(&path, &file, kind).unwrap();
+        let undo = Undo { path: &path, file: &file, kind, old_len: Some(3), keep: false };
         file.set_len(8192).unwrap();
         drop(undo);
         assert_eq!(fs::read(&path).unwrap(), b"old");

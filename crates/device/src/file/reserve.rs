@@ -26,8 +26,8 @@ pub(super) fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Writes zeros behind the end. Holes before it stay holes: to fill them one must read the whole file, and a file
-/// system without `fallocate` seldom has any.
+/// Writes zeros behind the end. Holes before it stay holes: to fill them one must read the whole file, and a
+/// file system without `fallocate` seldom has any.
 fn grow_by_writing(file: &File, len_bytes: u64) -> io::Result<()> {
     let zeros = AlignedBuffer::new(ZEROS_BYTES as usize);
     let mut end = file.metadata()?.len();

@@ -2,7 +2,7 @@
 
 use aquifer_device::{Device, FileDevice, OpenError};
 
-use crate::fixture::{DEVICE_BYTES, LoopDevice, pattern, read};
+use crate::fixture::{DEVICE_BYTES, LoopDevice, pattern, read, without_children};
 use crate::suite;
 
 /// A loop device, or the reason why the test does nothing.
@@ -56,6 +56,7 @@ fn contents_outlive_the_process_that_wrote_them() {
     device.remove_on_drop(true);
     device.write_at(512, &pattern(1, 4096)).unwrap();
     device.sync().unwrap();
+    let _quiet = without_children();
     drop(device);
     let again = FileDevice::open_block(&ground.path, 64 << 10).unwrap();
     assert_eq!(again.len_bytes(), 64 << 10);
@@ -65,6 +66,7 @@ fn contents_outlive_the_process_that_wrote_them() {
 #[test]
 fn one_that_is_too_small_says_by_how_much() {
     let ground = loop_device_or_skip!(512, "one_that_is_too_small_says_by_how_much");
+    let _quiet = without_children();
     let error = FileDevice::open_block(&ground.path, DEVICE_BYTES + 512).unwrap_err();
     assert!(
         matches!(error, OpenError::TooSmall { needed, actual, .. }

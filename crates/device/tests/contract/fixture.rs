@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aquifer_device::{AlignedBuffer, Device};
 use tempfile::TempDir;
@@ -49,8 +50,22 @@ pub fn read(device: &dyn Device, offset: u64, len_bytes: usize) -> AlignedBuffer
     buffer
 }
 
+/// Held while a child process may have copies of this process's files, which it has until it calls `exec`.
+static CHILDREN: RwLock<()> = RwLock::new(());
+
+/// Keeps other tests from starting children, so that a file that is closed now is closed.
+pub fn without_children() -> RwLockReadGuard<'static, ()> {
+    CHILDREN.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells [`without_children`] that there may be a child.
+pub fn with_a_child() -> RwLockWriteGuard<'static, ()> {
+    CHILDREN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs a program; its output without the last newline, or `None` when it fails or is not there.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
+    let _child = with_a_child();
     let output = Command::new(program).args(arguments).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }

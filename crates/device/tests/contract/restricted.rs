@@ -8,7 +8,7 @@ use std::thread;
 use aquifer_device::{AlignedBuffer, Device, FileDevice, OpenError, ReadRequest};
 use tempfile::tempdir;
 
-use crate::fixture::{DEVICE_BYTES, pattern};
+use crate::fixture::{DEVICE_BYTES, pattern, with_a_child};
 use crate::suite;
 
 /// A user that owns nothing.
@@ -31,8 +31,8 @@ fn a_file_of_somebody_else_is_refused() {
 
 /// Tries an old file, a new one and an unnamed one, without the rights of root if the test has them.
 fn open_as_nobody(dir: &Path) -> [Result<FileDevice, OpenError>; 3] {
-    // SAFETY: changes the user for file access of this thread only, which ends soon; without the right to do so
-    // nothing happens, and the test runs as the ordinary user that it then is.
+    // SAFETY: changes the user for file access of this thread only, which ends soon; without the right to do
+    // so nothing happens, and the test runs as the ordinary user that it then is.
     unsafe { libc::setfsuid(NOBODY) };
     [
         FileDevice::create(dir.join("device"), 4096),
@@ -85,8 +85,9 @@ fn a_forked_child_reads_batches_without_the_rings() {
     device.write_at(0, &pattern(1, 8192)).unwrap();
     let expected = pattern(1, 8192);
     let mut memory = AlignedBuffer::new(8192);
-    // SAFETY: the child only reads, compares and exits; it takes no lock that another thread may hold and does not
-    // allocate.
+    let _child = with_a_child();
+    // SAFETY: the child only reads, compares and exits; it takes no lock that another thread may hold and
+    // does not allocate.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let same = both_halves(&device, &mut memory) && *memory == *expected;

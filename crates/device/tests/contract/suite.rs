@@ -81,7 +81,7 @@ pub fn empty_transfers(device: &dyn Device) {
     device.write_batch(&mut []);
 }
 
-/// Several times as many requests as a ring holds, of one, two and three blocks, written from both ends.
+/// Several times as many requests as a ring holds, of one, two and three blocks, written from the far end.
 pub fn large_batches(device: &dyn Device) {
     let block = device.block_bytes();
     let count = DEVICE_BYTES / (4 * block as u64);
@@ -89,7 +89,8 @@ pub fn large_batches(device: &dyn Device) {
     let len_bytes = |index: u64| block * (1 + index as usize % 3);
     let written: Vec<_> = (0..count).map(|index| pattern(index, len_bytes(index))).collect();
     let mut writes: Vec<_> =
-        written.iter().zip(0..).rev().map(|(buf, index)| WriteRequest::new(place(index), buf)).collect();
+        written.iter().zip(0..).map(|(buf, index)| WriteRequest::new(place(index), buf)).collect();
+    writes.reverse();
     device.write_batch(&mut writes);
     assert!(writes.iter().all(|request| request.result.is_ok()));
     let mut memory: Vec<_> = (0..count).map(|index| AlignedBuffer::new(len_bytes(index))).collect();
@@ -102,8 +103,8 @@ pub fn large_batches(device: &dyn Device) {
     }
 }
 
-/// Requests that cannot work fail with their own error and leave the others alone. Results from an earlier use of
-/// the request are forgotten.
+/// Requests that cannot work fail with their own error and leave the others alone. Results from an earlier
+/// use of the request are forgotten.
 pub fn mixed_batches(device: &dyn Device) {
     let block = device.block_bytes();
     let beyond = device.len_bytes();

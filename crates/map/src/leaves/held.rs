@@ -17,6 +17,7 @@ pub struct Held<'a> {
     word: u64,
     page_bytes: usize,
     image: Image,
+    before: Image,
 }
 
 /// The changed leaf fits neither the arena nor the head. Nothing was changed; try again after the writer
@@ -51,7 +52,8 @@ impl Leaves {
             self.unlock(leaf, word);
             return Err(error);
         }
-        Ok(Held { leaves: self, leaf, word, page_bytes, image })
+        let before = image.clone();
+        Ok(Held { leaves: self, leaf, word, page_bytes, image, before })
     }
 }
 
@@ -66,18 +68,43 @@ impl Held<'_> {
     }
 
     /// Points the page at `index` to `place`; its former record is garbage as soon as the leaf is stored.
-    /// Returns the former place.
-    pub fn set_place(&mut self, index: usize, place: Place) -> Place {
-        self.image.replace(index, place)
+    pub fn set_place(&mut self, index: usize, place: Place) {
+        self.image.replace(index, place);
+    }
+
+    /// Bytes of the leaf's own record in the log, if it has one.
+    pub fn logged_bytes(&self) -> usize {
+        match self.logged() {
+            0 => 0,
+            word => record_bytes(logged_place(word).1),
+        }
+    }
+
+    fn resident(&self) -> Option<Cell> {
+        (self.word & RESIDENT != 0).then_some(Cell(self.word as u32))
+    }
+
+    /// Directory word of the copy in the log, 0 if there is none.
+    fn logged(&self) -> u64 {
+        // SAFETY: we hold the lock of the word that names the cell.
+        self.resident().map_or(self.word, |cell| unsafe { cell::logged(&self.leaves.arena, cell) })
+    }
+
+    /// Counts the records that the changes left behind as garbage.
+    fn release_replaced(&self) {
+        let pairs = self.before.places().iter().zip(self.image.places());
+        for (before, _) in pairs.filter(|(before, after)| before != after) {
+            if let Some(address) = before.address() {
+                // A cluster lies in one block, so its first address names the right segment.
+                self.leaves.log.release(address, self.record_bytes());
+            }
+        }
     }
 
     /// Bytes of a record of this leaf's pages.
     pub fn record_bytes(&self) -> usize {
         record_bytes(self.page_bytes)
     }
-
-    /// Lets the leaf go as it was.
-    pub fn discard(self) {}
 
     /// Makes the changes visible: packs the leaf into the arena, or, with a `head`, into the log when the
     /// arena has no room. A `head` has room for two leaf records.
@@ -86,9 +113,7 @@ impl Held<'_> {
     /// [`NoRoom`], only without a head.
     pub fn store(mut self, mut head: Option<&mut Head>) -> Result<(), NoRoom> {
         let (leaves, leaf) = (self.leaves, self.leaf);
-        let resident = (self.word & RESIDENT != 0).then_some(Cell(self.word as u32));
-        // SAFETY: we hold the lock of the word that names the cell.
-        let logged = resident.map_or(self.word, |cell| unsafe { cell::logged(&leaves.arena, cell) });
+        let (resident, logged) = (self.resident(), self.logged());
         let mut packed = [0u8; PACKED_BYTES_MAX];
         let block_bytes = leaves.log.geometry().block_bytes;
         let len = match self.image.is_zero() {
@@ -115,6 +140,7 @@ impl Held<'_> {
         if let Some(old) = resident.filter(|&old| Some(old) != cell) {
             leaves.arena.free(old);
         }
+        self.release_replaced();
         if logged != 0 {
             let (address, bytes) = logged_place(logged);
             leaves.log.release(address, record_bytes(bytes));

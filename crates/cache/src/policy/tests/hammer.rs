@@ -1,5 +1,6 @@
 //! Threads that fill, use, empty and evict the same few slots.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::SeqCst};
 
@@ -9,7 +10,9 @@ use super::every_policy;
 /// Few, so that the threads often meet on the same one.
 const SLOTS: u32 = 6;
 const THREADS: u64 = 4;
-const ROUNDS: u32 = 60_000;
+/// Short phases with a check after each: a later removal of a slot that was lost would hide the loss.
+const PHASES: u32 = 1000;
+const OPERATIONS: u32 = 50;
 
 const EMPTY: u8 = 0;
 /// Being filled or emptied by one thread.
@@ -86,7 +89,7 @@ impl Worker<'_> {
     }
 
     fn run(&mut self) {
-        for _ in 0..ROUNDS {
+        for _ in 0..OPERATIONS {
             let at = Position(self.next(u64::from(SLOTS)) as u32);
             match self.next(8) {
                 0..=2 => self.fill(at),
@@ -146,17 +149,31 @@ impl Worker<'_> {
 fn no_slot_is_given_twice_or_lost() {
     for policy in every_policy(SLOTS as usize) {
         let (slots, policy) = (Shared::new(), policy.as_ref());
-        let start = Barrier::new(THREADS as usize);
+        let (phase, failed) = (Barrier::new(THREADS as usize), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            for seed in 1..=THREADS {
-                let (slots, start) = (&slots, &start);
-                scope.spawn(move || {
-                    start.wait();
-                    Worker { slots, policy, random: seed << 40 | 0x9E37_79B9 }.run();
-                });
+            for thread in 1..=THREADS {
+                let worker = Worker { slots: &slots, policy, random: thread << 40 | 0x9E37_79B9 };
+                let (phase, failed) = (&phase, &failed);
+                scope.spawn(move || run_phases(worker, phase, failed));
             }
         });
-        check_what_is_left(&slots, policy);
+        assert!(!failed.load(SeqCst), "{} failed, see above", policy.name());
+    }
+}
+
+/// All threads work at once, then one of them checks. A panic ends the run of all: nobody is left waiting.
+fn run_phases(mut worker: Worker<'_>, phase: &Barrier, failed: &AtomicBool) {
+    let note = |result: std::thread::Result<()>| failed.fetch_or(result.is_err(), SeqCst);
+    for _ in 0..PHASES {
+        note(catch_unwind(AssertUnwindSafe(|| worker.run())));
+        let leads = phase.wait().is_leader();
+        if leads && !failed.load(SeqCst) {
+            note(catch_unwind(AssertUnwindSafe(|| check_what_is_left(worker.slots, worker.policy))));
+        }
+        phase.wait();
+        if failed.load(SeqCst) {
+            return;
+        }
     }
 }
 
@@ -172,6 +189,7 @@ fn check_what_is_left(slots: &Shared, policy: &dyn Policy) {
     let mut drained = 0;
     while let Some(at) = policy.evict(slots, 1, &mut |at| {
         assert!(slots.change(at, FULL, EMPTY), "{name} offered an empty slot");
+        slots.at(at).takes.fetch_add(1, SeqCst);
         Offer::Taken
     }) {
         assert!(at.0 < SLOTS);

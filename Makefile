@@ -1,0 +1,47 @@
+# What people do with this repository. `make` alone lists it.
+#
+# Each target sets up what it needs (scripts/setup.sh) and says what is missing
+# if it cannot.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+ARGS ?=
+STEPS ?=
+CARGO ?= cargo
+export CARGO
+
+.PHONY: help demo lib test bench lint install clean
+
+help: ## this list
+	@echo "Aquifer: memory that reaches below RAM"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## /  make \1 @/p' Makefile | awk -F@ '{ printf "%-16s%s\n", $$1, $$2 }'
+
+demo: ## a B+tree eight times the size of its RAM; about two minutes, cleans up after itself
+	@scripts/demo.sh $(ARGS)
+
+lib: ## the library for C programs, into build/lib
+	@scripts/setup.sh
+	@scripts/build-lib.sh
+
+test: ## every test of the workspace, the C library and the examples
+	@scripts/test.sh $(STEPS)
+
+bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
+	@scripts/bench.sh $(ARGS)
+
+lint: ## formatting, clippy, tidy, documentation
+	@scripts/setup.sh --lint
+	@scripts/lint.sh
+
+install: ## library, header, command and manual into PREFIX (default /usr/local)
+	@scripts/setup.sh
+	@scripts/build-lib.sh
+	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+clean: ## remove what the targets above have built
+	$(CARGO) clean
+	rm -rf build

@@ -1,0 +1,175 @@
+//! Numbered errors with sentences that say what to do.
+
+use aquifer_device::OpenError;
+use aquifer_heap::HeapError;
+use aquifer_sys::Errno;
+use aquifer_vm::{FaultError, PinError};
+use thiserror::Error;
+
+/// Why a heap could not do something.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// An argument or setting makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The RAM budget is below the minimum.
+    #[error("a RAM budget of {given} bytes is too small; a heap with {flash} bytes of flash needs at least {minimum}")]
+    BudgetSmall {
+        /// Asked for.
+        given: u64,
+        /// Least that works.
+        minimum: u64,
+        /// Size of the flash.
+        flash: u64,
+    },
+    /// The RAM budget is above what the machine has.
+    #[error("a RAM budget of {given} bytes is more than the machine's {machine}; give less than that")]
+    BudgetLarge {
+        /// Asked for.
+        given: u64,
+        /// RAM of the machine.
+        machine: u64,
+    },
+    /// The flash could not be opened.
+    #[error(transparent)]
+    Flash(#[from] OpenError),
+    /// The flash is too small for a log.
+    #[error("{given} bytes of flash are too small; a heap with this RAM budget needs at least {minimum}")]
+    FlashSmall {
+        /// Size of the flash.
+        given: u64,
+        /// Least that works.
+        minimum: u64,
+    },
+    /// The kernel is too old.
+    #[error("this kernel is {0}.{1}; Aquifer needs Linux 6.8 or newer")]
+    KernelOld(u32, u32),
+    /// The kernel lacks a feature or refused a call.
+    #[error("the kernel refused {what}: {errno}")]
+    Kernel {
+        /// What was asked of it.
+        what: &'static str,
+        /// Its answer.
+        errno: Errno,
+    },
+    /// userfaultfd may not be used here.
+    #[error("userfaultfd may not be used here ({0}); containers need a seccomp profile that allows the userfaultfd system call, and fault threads may need vm.unprivileged_userfaultfd=1")]
+    UffdForbidden(Errno),
+    /// A thread or socket could not be made.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What happened.
+        error: std::io::Error,
+    },
+    /// The allocator refused.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// A heap does not survive fork.
+    #[error("the heap belongs to the parent of this process; open one of your own after fork")]
+    Forked,
+    /// The heap's parts disagree.
+    #[error("broken invariant: {0}")]
+    Invariant(String),
+}
+
+/// The number of an error, as in `aquifer.h`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum ErrorCode {
+    /// `AQ_OK`
+    Ok = 0,
+    /// `AQ_EINVAL`
+    Invalid = 1,
+    /// `AQ_ENOMEM`
+    NoMemory = 2,
+    /// `AQ_EBUDGET_SMALL`
+    BudgetSmall = 3,
+    /// `AQ_EBUDGET_LARGE`
+    BudgetLarge = 4,
+    /// `AQ_EFLASH_MISSING`
+    FlashMissing = 5,
+    /// `AQ_EFLASH_SMALL`
+    FlashSmall = 6,
+    /// `AQ_EFLASH_PERMISSION`
+    FlashPermission = 7,
+    /// `AQ_EFLASH_BUSY`
+    FlashBusy = 8,
+    /// `AQ_EFLASH_FULL`
+    FlashFull = 9,
+    /// `AQ_EKERNEL`
+    Kernel = 10,
+    /// `AQ_EUFFD_FORBIDDEN`
+    UffdForbidden = 11,
+    /// `AQ_EIO`
+    Io = 12,
+    /// `AQ_ECORRUPT`
+    Corrupt = 13,
+    /// `AQ_EFOREIGN`
+    Foreign = 14,
+    /// `AQ_EDOUBLE_FREE`
+    DoubleFree = 15,
+    /// `AQ_EPINNED`
+    Pinned = 16,
+    /// `AQ_EFORKED`
+    Forked = 17,
+    /// `AQ_EOPEN`
+    Open = 18,
+    /// `AQ_ECLOSED`
+    Closed = 19,
+    /// `AQ_EINVARIANT`
+    Invariant = 20,
+}
+
+impl Error {
+    /// Its number.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Invalid(_) => ErrorCode::Invalid,
+            Self::BudgetSmall { .. } => ErrorCode::BudgetSmall,
+            Self::BudgetLarge { .. } => ErrorCode::BudgetLarge,
+            Self::Flash(error) => open_code(error),
+            Self::FlashSmall { .. } => ErrorCode::FlashSmall,
+            Self::KernelOld(..) | Self::Kernel { .. } => ErrorCode::Kernel,
+            Self::UffdForbidden(_) => ErrorCode::UffdForbidden,
+            Self::System { .. } => ErrorCode::Io,
+            Self::Heap(error) => heap_code(error),
+            Self::Forked => ErrorCode::Forked,
+            Self::Invariant(_) => ErrorCode::Invariant,
+        }
+    }
+}
+
+fn open_code(error: &OpenError) -> ErrorCode {
+    match error {
+        OpenError::Missing { .. } => ErrorCode::FlashMissing,
+        OpenError::PermissionDenied { .. } | OpenError::ReadOnly { .. } => ErrorCode::FlashPermission,
+        OpenError::TooSmall { .. } => ErrorCode::FlashSmall,
+        OpenError::Busy { .. } => ErrorCode::FlashBusy,
+        OpenError::NoSpace { .. } => ErrorCode::FlashFull,
+        OpenError::BadLength { .. } | OpenError::NotAFileOrBlockDevice { .. } => ErrorCode::Invalid,
+        OpenError::Io { .. } => ErrorCode::Io,
+    }
+}
+
+fn heap_code(error: &HeapError) -> ErrorCode {
+    match error {
+        HeapError::TooLarge { .. } | HeapError::Invalid(_) => ErrorCode::Invalid,
+        HeapError::Full { .. } | HeapError::NoAddressSpace { .. } => ErrorCode::NoMemory,
+        HeapError::Foreign(_) => ErrorCode::Foreign,
+        HeapError::DoubleFree(_) => ErrorCode::DoubleFree,
+        HeapError::Pinned(_) | HeapError::Pin(PinError::TooMany { .. }) => ErrorCode::Pinned,
+        HeapError::Pin(PinError::NotPinned(_)) => ErrorCode::Invalid,
+        HeapError::Pin(PinError::Fault(error)) | HeapError::Fault(error) => fault_code(error),
+    }
+}
+
+fn fault_code(error: &FaultError) -> ErrorCode {
+    match error {
+        FaultError::NotAllocated(_) => ErrorCode::DoubleFree,
+        FaultError::Device { .. } | FaultError::Stopped { .. } => ErrorCode::Io,
+        FaultError::Damaged { .. } => ErrorCode::Corrupt,
+        FaultError::Map { .. } => ErrorCode::Kernel,
+    }
+}

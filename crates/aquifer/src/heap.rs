@@ -1,0 +1,158 @@
+//! The heap.
+
+use std::sync::Arc;
+
+use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_vm::fork;
+
+use crate::assembly::Assembly;
+use crate::error::Error;
+use crate::options::Options;
+use crate::socket::Server;
+use crate::stats::Stats;
+
+/// Memory that reaches below RAM. Objects go with the heap when it is dropped.
+///
+/// # Durability
+/// None: flash is used as memory. After a crash, and after the heap is closed, nothing of it is left.
+///
+/// # Context
+/// All methods may be called from any thread, none from a signal handler. Objects may be touched
+/// anywhere, also in signal handlers, as long as SIGBUS is not blocked.
+pub struct Heap {
+    // Dropped first: it answers for the parts.
+    _server: Option<Server>,
+    parts: Arc<Assembly>,
+}
+
+/// Objects of one size, each on a page of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Array {
+    base: *mut u8,
+    len: usize,
+}
+
+impl Array {
+    /// Address of the first element; frees the array when given to [`Heap::free`].
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none; never true.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes from one element to the next.
+    pub fn stride_bytes(&self) -> usize {
+        OS_PAGE_BYTES
+    }
+
+    /// Address of element `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Array::len`].
+    pub fn element(&self, index: usize) -> *mut u8 {
+        assert!(index < self.len, "element {index} of an array of {}", self.len);
+        self.base.wrapping_add(index * OS_PAGE_BYTES)
+    }
+}
+
+impl Heap {
+    /// Opens a heap: reserves address space and flash, starts the writer and the cleaner.
+    ///
+    /// # Errors
+    /// [`Error`], which names what is missing and what to do. Nothing is left behind.
+    pub fn open(options: Options) -> Result<Self, Error> {
+        let parts = Arc::new(Assembly::new(&options)?);
+        let server = options.socket.as_deref().map(|path| Server::start(path, &parts)).transpose()?;
+        Ok(Self { _server: server, parts })
+    }
+
+    fn parts(&self) -> Result<&Assembly, Error> {
+        if fork::is_forked() { Err(Error::Forked) } else { Ok(&self.parts) }
+    }
+
+    /// The first byte of a new object of `bytes`, zeroed, aligned to 4096. 0 bytes count as 1.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] when the flash or the address range is used up, or `bytes` is above 1 GiB.
+    pub fn allocate(&self, bytes: usize) -> Result<*mut u8, Error> {
+        Ok(self.parts()?.allocator.allocate(bytes)?)
+    }
+
+    /// `count` zeroed objects of `bytes` each (1 to 4096), each on a page of its own. They cost nothing
+    /// in RAM or on flash until written.
+    ///
+    /// # Errors
+    /// As [`Heap::allocate`].
+    pub fn array(&self, count: usize, bytes: usize) -> Result<Array, Error> {
+        let base = self.parts()?.allocator.allocate_array(count, bytes)?;
+        Ok(Array { base, len: count })
+    }
+
+    /// Bytes that may be used at `object`.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if nothing of this heap starts there.
+    pub fn usable_bytes(&self, object: *const u8) -> Result<usize, Error> {
+        Ok(self.parts()?.allocator.usable_bytes(object as usize)?)
+    }
+
+    /// Whether `address` lies in this heap's address range.
+    pub fn contains(&self, address: *const u8) -> bool {
+        self.parts.engine.page_at(address as usize).is_some()
+    }
+
+    /// Frees an object or array, at once in RAM and on flash.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] for pointers of others, freed and pinned objects.
+    pub fn free(&self, object: *mut u8) -> Result<(), Error> {
+        Ok(self.parts()?.allocator.free(object as usize)?)
+    }
+
+    /// Brings objects into RAM with many reads under way at once. A hint: what finds no room is skipped.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if a pointer is not of this heap or an object could not be read.
+    pub fn prefetch(&self, objects: &[*const u8]) -> Result<(), Error> {
+        let addresses: Vec<usize> = objects.iter().map(|&object| object as usize).collect();
+        Ok(self.parts()?.allocator.prefetch(&addresses)?)
+    }
+
+    /// Keeps the pages of `bytes` from `address` mapped and writable until [`Heap::unpin`], so that system
+    /// calls can use them. Pins nest.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if the range is not of this heap, cannot be read, or too much is pinned.
+    pub fn pin(&self, address: *mut u8, bytes: usize) -> Result<(), Error> {
+        Ok(self.parts()?.allocator.pin(address as usize, bytes)?)
+    }
+
+    /// Ends one pin of that range.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if it is not pinned.
+    pub fn unpin(&self, address: *mut u8, bytes: usize) -> Result<(), Error> {
+        Ok(self.parts()?.allocator.unpin(address as usize, bytes)?)
+    }
+
+    /// What the heap uses and has done.
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.parts)
+    }
+
+    /// Proves that entries, slots, pages and log agree. No other thread may use the heap meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Invariant`] with both sides of the first disagreement.
+    pub fn check(&self) -> Result<(), Error> {
+        self.parts()?.allocator.check().map_err(Error::Invariant)
+    }
+}

@@ -1,0 +1,141 @@
+//! What a heap is made of.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aquifer_base::units::parse_size;
+use aquifer_cache::PolicyKind;
+use aquifer_device::Device;
+
+use crate::error::Error;
+
+/// How faults are delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Faults {
+    /// As SIGBUS in the faulting thread: fastest, needs no privilege.
+    #[default]
+    Signal,
+    /// To a thread of the library: system calls may be given absent pages.
+    Thread,
+}
+
+/// Where objects go that do not fit in RAM.
+#[derive(Clone, Default)]
+pub enum Flash {
+    /// An unnamed file in `$TMPDIR`, or `/var/tmp`.
+    #[default]
+    Default,
+    /// A regular file (made if absent), a block device, or a directory for an unnamed file.
+    Path(PathBuf),
+    /// Any device; it is overwritten.
+    Device(Arc<dyn Device>),
+}
+
+/// Settings of a heap. Every one has a default.
+#[derive(Clone, Default)]
+pub struct Options {
+    pub(crate) ram_bytes: Option<u64>,
+    pub(crate) flash: Flash,
+    pub(crate) flash_bytes: Option<u64>,
+    pub(crate) faults: Faults,
+    pub(crate) policy: PolicyKind,
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// RAM budget unless one is given.
+pub const RAM_BYTES_DEFAULT: u64 = 256 << 20;
+/// Size of the flash file unless one is given.
+pub const FLASH_BYTES_DEFAULT: u64 = 8 << 30;
+
+impl Options {
+    /// The defaults: 256 MiB of RAM, 8 GiB of flash in an unnamed file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The settings in `AQUIFER_RAM`, `AQUIFER_FLASH`, `AQUIFER_FLASH_SIZE`, `AQUIFER_FAULTS`,
+    /// `AQUIFER_POLICY` and `AQUIFER_SOCKET`; defaults for those that are not set.
+    ///
+    /// # Errors
+    /// [`Error`] with the variable and what it may be.
+    pub fn from_env() -> Result<Self, Error> {
+        let mut options = Self::new();
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let size = |name: &'static str| {
+            text(name)
+                .map(|value| parse_size(&value).map_err(|e| Error::Invalid(format!("{name}: {e}"))))
+                .transpose()
+        };
+        options.ram_bytes = size("AQUIFER_RAM")?;
+        options.flash_bytes = size("AQUIFER_FLASH_SIZE")?;
+        if let Some(path) = std::env::var_os("AQUIFER_FLASH").filter(|path| !path.is_empty()) {
+            options.flash = Flash::Path(path.into());
+        }
+        if let Some(value) = text("AQUIFER_FAULTS") {
+            options.faults = match value.as_str() {
+                "signal" => Faults::Signal,
+                "thread" => Faults::Thread,
+                _ => return Err(Error::Invalid(format!("AQUIFER_FAULTS is '{value}'; it may be signal or thread"))),
+            };
+        }
+        if let Some(value) = text("AQUIFER_POLICY") {
+            options.policy = parse_policy(&value).ok_or_else(|| {
+                Error::Invalid(format!("AQUIFER_POLICY is '{value}'; it may be clock, lru, s3fifo or sieve"))
+            })?;
+        }
+        options.socket = text("AQUIFER_SOCKET").map(Into::into);
+        Ok(options)
+    }
+
+    /// Everything that the heap keeps in RAM, the kernel's page tables for it included.
+    pub fn ram_bytes(mut self, bytes: u64) -> Self {
+        self.ram_bytes = Some(bytes);
+        self
+    }
+
+    /// Where objects go that do not fit.
+    pub fn flash(mut self, flash: Flash) -> Self {
+        self.flash = flash;
+        self
+    }
+
+    /// A file, block device or directory for them.
+    pub fn flash_path(self, path: impl Into<PathBuf>) -> Self {
+        self.flash(Flash::Path(path.into()))
+    }
+
+    /// Size of the flash file, or of the part of a block device that is used. The space is reserved when the
+    /// heap is opened.
+    pub fn flash_bytes(mut self, bytes: u64) -> Self {
+        self.flash_bytes = Some(bytes);
+        self
+    }
+
+    /// How faults are delivered.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Which policy evicts objects from RAM.
+    pub fn policy(mut self, policy: PolicyKind) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// A Unix socket at which `aquifer stats` and `aquifer check` find the heap.
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into());
+        self
+    }
+}
+
+fn parse_policy(name: &str) -> Option<PolicyKind> {
+    Some(match name {
+        "clock" => PolicyKind::Clock,
+        "lru" => PolicyKind::Lru,
+        "s3fifo" => PolicyKind::S3Fifo,
+        "sieve" => PolicyKind::Sieve,
+        _ => return None,
+    })
+}

@@ -1,0 +1,130 @@
+//! What a heap uses and has done.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::assembly::Assembly;
+
+macro_rules! stats {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A snapshot of a heap's numbers; the same fields, in the same order, as `aq_stats` in C.
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        #[repr(C)]
+        pub struct Stats { $($(#[$doc])* pub $name: u64,)* }
+    };
+}
+
+stats! {
+    /// RAM budget.
+    ram_budget_bytes,
+    /// RAM in use: mapped pages, cache, tables, buffers, page tables.
+    ram_used_bytes,
+    /// Of these: entries, leaves, slot headers, bitmaps, segments.
+    metadata_bytes,
+    /// Mapped pages.
+    page_buffer_bytes,
+    /// The kernel's page tables for them.
+    page_table_bytes,
+    /// Slabs of the object cache.
+    cache_bytes,
+    /// Objects in the cache.
+    cache_objects,
+    /// Objects allocated.
+    objects,
+    /// Their bytes, rounded up to size classes.
+    object_bytes,
+    /// Bytes of flash that objects can use.
+    flash_bytes,
+    /// Bytes of records that are still needed.
+    flash_live_bytes,
+    /// Faults taken.
+    faults,
+    /// First writes to pages that were read before.
+    faults_write_upgrade,
+    /// Faults served from the object cache.
+    hits,
+    /// Faults that read flash.
+    misses,
+    /// Faults on objects never written.
+    zero_fills,
+    /// Pages evicted from the page buffer.
+    evicted_pages,
+    /// Objects evicted from the cache.
+    evicted_objects,
+    /// Reads of the device.
+    device_reads,
+    /// Bytes read.
+    device_read_bytes,
+    /// Writes to the device.
+    device_writes,
+    /// Bytes written.
+    device_written_bytes,
+    /// Records written by the writer.
+    objects_written,
+    /// Their payload.
+    objects_written_bytes,
+    /// Records copied by the cleaner.
+    objects_cleaned,
+    /// Their payload.
+    objects_cleaned_bytes,
+    /// Leaves written.
+    leaves_written,
+    /// Bytes of their records.
+    leaves_written_bytes,
+    /// Leaves read.
+    leaves_read,
+    /// Segments cleaned.
+    segments_cleaned,
+    /// Times a fault waited for the writer.
+    writer_waits,
+    /// Device errors.
+    io_errors,
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Stats {
+    pub(crate) fn of(parts: &Assembly) -> Self {
+        let usage = parts.allocator.usage();
+        let (engine, device) = (&parts.engine, parts.device_counters());
+        let (counters, leaves) = (&engine.counters, &engine.leaves().counters);
+        let bookkeeping = parts.allocator.ram_bytes();
+        Self {
+            ram_budget_bytes: parts.budget.total as u64,
+            ram_used_bytes: (engine.ram_bytes(usage.leaves) + bookkeeping) as u64,
+            metadata_bytes: (engine.metadata_bytes(usage.leaves) + bookkeeping) as u64,
+            page_buffer_bytes: engine.page_buffer_bytes() as u64,
+            page_table_bytes: engine.page_table_bytes(usage.leaves) as u64,
+            cache_bytes: engine.cache().ram_bytes() as u64,
+            cache_objects: engine.cache().objects(),
+            objects: usage.objects,
+            object_bytes: usage.object_bytes,
+            flash_bytes: engine.log().usable_bytes(),
+            flash_live_bytes: engine.log().segments().live_bytes_total(),
+            faults: get(&counters.faults),
+            faults_write_upgrade: get(&counters.faults_write_upgrade),
+            hits: get(&counters.hits),
+            misses: get(&counters.misses),
+            zero_fills: get(&counters.zero_fills),
+            evicted_pages: get(&counters.evicted_pages),
+            evicted_objects: engine.cache().evicted(),
+            device_reads: device.reads,
+            device_read_bytes: device.read_bytes,
+            device_writes: device.writes,
+            device_written_bytes: device.written_bytes,
+            objects_written: get(&counters.objects_written),
+            objects_written_bytes: get(&counters.objects_written_bytes),
+            objects_cleaned: get(&counters.objects_cleaned),
+            objects_cleaned_bytes: get(&counters.objects_cleaned_bytes),
+            leaves_written: get(&leaves.written),
+            leaves_written_bytes: get(&leaves.written_bytes),
+            leaves_read: get(&leaves.read),
+            segments_cleaned: get(&counters.segments_cleaned),
+            writer_waits: get(&counters.writer_waits),
+            io_errors: engine.log().io_errors(),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Data many times larger than RAM, written and read back.
+
+use aquifer::{Heap, Options};
+
+fn heap(ram: u64, flash: u64) -> Heap {
+    Heap::open(Options::new().ram_bytes(ram).flash_bytes(flash)).unwrap()
+}
+
+#[test]
+fn keeps_sixteen_times_more_than_ram() {
+    let heap = heap(16 << 20, 600 << 20);
+    let count = 2 << 20;
+    let array = heap.array(count, 128).unwrap();
+    for n in 0..count {
+        let words = array.element(n).cast::<u64>();
+        // SAFETY: the element has 128 bytes and is ours.
+        unsafe {
+            *words = n as u64;
+            *words.add(15) = !(n as u64);
+        }
+    }
+    let mut n = 1usize;
+    for _ in 0..100_000 {
+        n = n.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let index = (n >> 20) % count;
+        let words = array.element(index).cast::<u64>();
+        // SAFETY: as above.
+        let (first, last) = unsafe { (*words, *words.add(15)) };
+        assert_eq!((first, last), (index as u64, !(index as u64)));
+    }
+    let stats = heap.stats();
+    assert!(stats.misses > 50_000, "{stats:?}");
+    assert!(stats.ram_used_bytes <= stats.ram_budget_bytes, "{stats:?}");
+    heap.check().unwrap();
+    heap.free(array.base()).unwrap();
+    assert_eq!(heap.stats().flash_live_bytes, 0);
+    heap.check().unwrap();
+}

@@ -1,0 +1,139 @@
+//! Everything in one go, with the tables and plots made from it: `make bench`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser};
+use indicatif::HumanDuration;
+
+use crate::budget::{self, BudgetOptions};
+use crate::error::{Error, Result};
+use crate::micro::{self, MicroOptions};
+use crate::overhead::{self, OverheadOptions};
+use crate::plot;
+use crate::table;
+use crate::write_amp::{self, WriteAmpOptions};
+
+/// The points that the project makes promises about.
+const PROMISED_POINTS: &str = "uniform:100:32,uniform:0:32,scattered-hot:100:1,scattered-hot:100:8,\
+                               scattered-hot:50:8,scattered-hot:0:8,zipf:100:8,zipf:50:8,zipf:0:8";
+
+/// Options of `all`.
+#[derive(Clone, Debug, Args)]
+pub struct AllOptions {
+    /// A quarter of the data, short runs, only the points with promises (the default)
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// 4 GiB, medians of 5, every mix, distribution and number of threads; takes hours
+    #[arg(long)]
+    pub full: bool,
+    /// Directory for results, tables and plots
+    #[arg(long, default_value = "target/bench")]
+    pub out: PathBuf,
+    /// Directory for the files of the peers, on the disk to be measured
+    #[arg(long, default_value = "/var/tmp")]
+    pub dir: PathBuf,
+}
+
+/// Runs every benchmark one after the other. A benchmark that cannot run does not stop the others.
+///
+/// # Errors
+/// [`Error::Io`] if the results cannot be written.
+pub fn run(options: &AllOptions) -> Result<()> {
+    fs::create_dir_all(&options.out).map_err(Error::io("creating", &options.out))?;
+    let results = options.out.join("results.jsonl");
+    // The tables are about this run only.
+    fs::write(&results, "").map_err(Error::io("writing", &results))?;
+    let plan = Plan::new(options, &results);
+    eprintln!("about {} to go", HumanDuration(plan.duration()));
+    let steps: [(&str, &dyn Fn() -> Result<()>); 4] = [
+        ("micro", &|| micro::run(&plan.micro)),
+        ("overhead", &|| overhead::run(&plan.overhead)),
+        ("write-amp", &|| write_amp::run(&plan.write_amp)),
+        ("budget", &|| budget::run(&plan.budget)),
+    ];
+    for (name, step) in steps {
+        if let Err(error) = step() {
+            eprintln!("{name} did not finish: {error}");
+        }
+    }
+    let records = table::read_all(std::slice::from_ref(&results))?;
+    let page = options.out.join("results.md");
+    fs::write(&page, table::render(&records)).map_err(Error::io("writing", &page))?;
+    plot::plot(&records, &options.out.join("plots"))?;
+    eprintln!("results in {}", page.display());
+    Ok(())
+}
+
+/// The options of each benchmark.
+struct Plan {
+    micro: MicroOptions,
+    overhead: OverheadOptions,
+    write_amp: WriteAmpOptions,
+    budget: BudgetOptions,
+}
+
+impl Plan {
+    fn new(options: &AllOptions, results: &std::path::Path) -> Self {
+        let (micro, write_amp, budget) = if options.full {
+            (
+                "--dist uniform,zipf,scattered-hot --reads 100,75,50,25,0 --threads 1,8,32 --seconds 5",
+                "--flash 4G --ram 128M",
+                "",
+            )
+        } else {
+            (
+                "--data 1G --ram 64M --seconds 3 --warmup 5 --runs 3 --point POINTS",
+                "--flash 512M --ram 16M",
+                "--minutes 1 --objects 8M --ram 64M",
+            )
+        };
+        let places = ["--dir".into(), options.dir.clone(), "--out".into(), results.to_owned()];
+        Self {
+            micro: parse(&micro.replace("POINTS", PROMISED_POINTS), &places),
+            overhead: parse("", &places),
+            write_amp: parse(write_amp, &places),
+            budget: parse(budget, &places),
+        }
+    }
+
+    /// Measured and warm-up time; filling and writing come on top, about as long as the data takes
+    /// to write a few times.
+    fn duration(&self) -> Duration {
+        let micro = &self.micro;
+        let runs = f64::from(micro.runs);
+        let point = micro.warmup + (runs - 1.0) * micro.rewarm + runs * micro.seconds;
+        let seconds = micro.points().len() as f64 * micro.peer.len() as f64 * point;
+        Duration::from_secs_f64(seconds + self.budget.minutes * 60.0 + 300.0)
+    }
+}
+
+/// Each benchmark's options are written as on its command line, so that its defaults apply.
+fn parse<T: Args>(line: &str, places: &[PathBuf]) -> T {
+    #[derive(Parser)]
+    struct Line<T: Args> {
+        #[command(flatten)]
+        options: T,
+    }
+    let words = line.split_whitespace().map(PathBuf::from);
+    let line = std::iter::once(PathBuf::from("all")).chain(words).chain(places.iter().cloned());
+    Line::<T>::parse_from(line).options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_plans_are_valid_and_keep_the_ratio() {
+        for full in [false, true] {
+            let options =
+                AllOptions { quick: !full, full, out: PathBuf::from("out"), dir: PathBuf::from("/var/tmp") };
+            let plan = Plan::new(&options, std::path::Path::new("out/results.jsonl"));
+            assert_eq!(plan.micro.scale.data / plan.micro.scale.ram, 16);
+            assert_eq!(plan.micro.points().len(), if full { 45 } else { 9 });
+            assert_eq!(plan.budget.out, Some(PathBuf::from("out/results.jsonl")));
+        }
+    }
+}

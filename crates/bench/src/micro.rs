@@ -1,0 +1,336 @@
+//! The micro-benchmark: all peers side by side, taking turns run by run.
+//!
+//! Every peer is filled once, in a process and control group of its own, and then stays open. For
+//! each point the peers run one after the other, and again, so that a disk that gets slower or
+//! faster does so for all of them. The first run of a point is preceded by the whole warm-up, later
+//! ones by a short one: what a peer holds in RAM does not change while the others run.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cgroup::Cgroup;
+use crate::child::{Event, Task};
+use crate::device::{Counters, Device};
+use crate::distribution::Distribution;
+use crate::error::{Error, Result};
+use crate::machine::Context;
+use crate::measure::{MicroTask, RunRequest};
+use crate::peer::fio::Target;
+use crate::peer::{Kind, Setup};
+use crate::process::Memory;
+use crate::progress::Progress;
+use crate::sample::{Output, Record, Sample, Skipped};
+use crate::scale::{Scale, check_disk};
+use crate::session::Session;
+use crate::swap::SwapArea;
+use crate::workdir::WorkDir;
+use crate::workload::Point;
+
+/// Longest wait for one peer's late writes before the next one runs.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// Block sizes that fio reads with.
+const FIO_BLOCKS: [(u64, &str); 2] = [(4096, "4 KiB"), (512, "512 B")];
+
+/// Options of `micro`.
+#[derive(Clone, Debug, Args)]
+pub struct MicroOptions {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub scale: Scale,
+    /// Systems to compare
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "swap,mmap,memkind,aquifer,fio")]
+    pub peer: Vec<Kind>,
+    /// Numbers of threads
+    #[arg(long, value_delimiter = ',', default_value = "32")]
+    pub threads: Vec<usize>,
+    /// Percentages of reads
+    #[arg(long, value_delimiter = ',', default_value = "100", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub reads: Vec<u32>,
+    /// Distributions of the accesses
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform")]
+    pub dist: Vec<Distribution>,
+    /// Points DIST:READS:THREADS instead of all combinations of --dist, --reads and --threads
+    #[arg(long, value_delimiter = ',', value_parser = parse_point)]
+    pub point: Vec<Point>,
+    /// Measured seconds of each run
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Seconds of warm-up before the first run of a point
+    #[arg(long, default_value_t = 10.0)]
+    pub warmup: f64,
+    /// Seconds of warm-up before each later run of the same point
+    #[arg(long, default_value_t = 1.0)]
+    pub rewarm: f64,
+    /// Runs of each point
+    #[arg(long, default_value_t = 5)]
+    pub runs: u32,
+    /// Size of the swap file as a multiple of --data; below 3 the kernel rewrites clean pages
+    #[arg(long, default_value_t = 3)]
+    pub swap_factor: u64,
+}
+
+impl MicroOptions {
+    /// The points to measure, in order.
+    pub fn points(&self) -> Vec<Point> {
+        if !self.point.is_empty() {
+            return self.point.clone();
+        }
+        let mut points = Vec::new();
+        for &distribution in &self.dist {
+            for &threads in &self.threads {
+                let point = |&read_percent| Point { distribution, read_percent, threads };
+                points.extend(self.reads.iter().map(point));
+            }
+        }
+        points
+    }
+
+    fn check(&self) -> Result<()> {
+        let sensible = |seconds: f64| (0.0..86_400.0).contains(&seconds);
+        if !sensible(self.warmup) || !sensible(self.rewarm) || !sensible(self.seconds) || self.seconds < 0.1 {
+            return Err(Error::Input(
+                "--seconds is at least 0.1; no time is negative or over a day".to_owned(),
+            ));
+        }
+        if self.points().iter().any(|point| !(1..=1024).contains(&point.threads)) || self.runs == 0 {
+            return Err(Error::Input("--threads is 1 to 1024 and --runs at least 1".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// `DIST:READS:THREADS`, as in `zipf:50:8`.
+///
+/// # Errors
+/// A sentence with the form.
+pub fn parse_point(text: &str) -> std::result::Result<Point, String> {
+    let parse = || {
+        let mut parts = text.split(':');
+        let distribution = clap::ValueEnum::from_str(parts.next()?, false).ok()?;
+        let read_percent = parts.next()?.parse().ok().filter(|percent| *percent <= 100)?;
+        let threads = parts.next()?.parse().ok()?;
+        parts.next().is_none().then_some(Point { distribution, read_percent, threads })
+    };
+    parse().ok_or_else(|| format!("'{text}' is not DIST:READS:THREADS, as in zipf:50:8"))
+}
+
+/// Runs the micro-benchmark.
+///
+/// # Errors
+/// What makes the whole run impossible; a peer that cannot run is recorded as skipped.
+pub fn run(options: &MicroOptions) -> Result<()> {
+    options.check()?;
+    let setup = options.scale.setup()?;
+    let workdir = WorkDir::acquire(&options.scale.dir)?;
+    let swap_bytes = options.peer.contains(&Kind::Swap) as u64 * options.swap_factor * setup.data_bytes;
+    check_disk(workdir.path(), &setup, &options.peer, swap_bytes)?;
+    let device = Device::holding(workdir.path())?;
+    let steps = options.points().len() as u64 * u64::from(options.runs) + 1;
+    let mut micro = Micro {
+        options,
+        context: Context::here(&device),
+        setup,
+        device,
+        progress: Progress::new(steps * options.peer.len() as u64),
+        output: Output::open(options.scale.out.as_deref())?,
+        contestants: Vec::new(),
+        fio_done: BTreeSet::new(),
+        swap: None,
+    };
+    micro.open_all(swap_bytes)?;
+    micro.measure_all()
+}
+
+struct Micro<'a> {
+    options: &'a MicroOptions,
+    context: Context,
+    setup: Setup,
+    device: Device,
+    progress: Progress,
+    output: Output,
+    // Before the swap area: the processes must be gone when it is switched off.
+    contestants: Vec<(Kind, Contestant)>,
+    /// fio depends on nothing but threads and run; it is not repeated for every point.
+    fio_done: BTreeSet<(usize, u32)>,
+    swap: Option<SwapArea>,
+}
+
+enum Contestant {
+    Child(Session),
+    Fio(Target),
+}
+
+impl Micro<'_> {
+    fn open_all(&mut self, swap_bytes: u64) -> Result<()> {
+        for &kind in &self.options.peer {
+            match self.open(kind, swap_bytes) {
+                Ok(contestant) => self.contestants.push((kind, contestant)),
+                Err(error) => self.skip(kind, &error)?,
+            }
+            self.progress.step();
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, kind: Kind, swap_bytes: u64) -> Result<Contestant> {
+        self.progress.doing(format!("{kind}: opening"));
+        if kind == Kind::Fio {
+            let total = self.setup.data_bytes;
+            let progress = &self.progress;
+            let report =
+                |done: u64| progress.doing(format!("fio: writing its file {} %", done * 100 / total));
+            return Ok(Contestant::Fio(Target::create(&self.setup.dir, total, report)?));
+        }
+        if kind == Kind::Swap {
+            self.swap = Some(SwapArea::create(&self.setup.dir, swap_bytes)?);
+        }
+        let cgroup = self.cgroup(kind)?;
+        let limit_bytes = cgroup.is_some().then(|| self.options.scale.limit_bytes());
+        let swap_bytes = self.swap.as_ref().filter(|_| kind == Kind::Swap).map(SwapArea::bytes);
+        let task = Task::Micro(MicroTask { kind, setup: self.setup.clone(), limit_bytes, swap_bytes });
+        let mut session = Session::start(&kind.to_string(), task, cgroup, &self.context)?;
+        session.expect_ready(&self.progress)?;
+        Ok(Contestant::Child(session))
+    }
+
+    fn cgroup(&self, kind: Kind) -> Result<Option<Cgroup>> {
+        match Cgroup::create(&kind.to_string(), self.options.scale.limit_bytes(), kind == Kind::Swap) {
+            Ok(cgroup) => Ok(Some(cgroup)),
+            Err(error) if kind.needs_cgroup() => Err(error),
+            Err(error) => {
+                self.progress.note(&format!("{kind} runs without a cgroup: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    fn skip(&mut self, kind: Kind, error: &Error) -> Result<()> {
+        self.progress.note(&format!("{kind} is skipped: {error}"));
+        let (reason, context) = (error.to_string(), self.context.clone());
+        self.output.write(&Record::Skipped(Skipped { peer: kind, reason, context }))
+    }
+
+    fn measure_all(&mut self) -> Result<()> {
+        for point in self.options.points() {
+            for run in 1..=self.options.runs {
+                self.take_turns(point, run)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One run of every peer that is still in the race.
+    fn take_turns(&mut self, point: Point, run: u32) -> Result<()> {
+        for (kind, mut contestant) in std::mem::take(&mut self.contestants) {
+            self.device.settle(SETTLE_LIMIT)?;
+            let measured = match &mut contestant {
+                Contestant::Child(session) => self.measure(kind, session, point, run),
+                Contestant::Fio(target) => self.measure_fio(target, point, run),
+            };
+            match measured {
+                Ok(()) => self.contestants.push((kind, contestant)),
+                Err(error) => self.skip(kind, &error)?,
+            }
+            self.progress.step();
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, kind: Kind, session: &mut Session, point: Point, run: u32) -> Result<()> {
+        let warmup_s = if run == 1 { self.options.warmup } else { self.options.rewarm };
+        let seed = u64::from(run);
+        self.progress.doing(format!("{kind}: {}, run {run}", describe(point)));
+        session.send(&RunRequest { point, warmup_s, seconds: self.options.seconds, run, seed })?;
+        let event = session.next(&self.progress)?;
+        let Event::Record(record) = event else {
+            return Err(Error::Child { peer: kind.to_string(), what: format!("answered {event:?}") });
+        };
+        if let Record::Sample(sample) = &*record {
+            self.progress.note(&summary(sample));
+        }
+        self.output.write(&record)?;
+        session.expect_ready(&self.progress)
+    }
+
+    fn measure_fio(&mut self, target: &Target, point: Point, run: u32) -> Result<()> {
+        if !self.fio_done.insert((point.threads, run)) {
+            return Ok(());
+        }
+        for (block_bytes, variant) in FIO_BLOCKS {
+            self.progress.doing(format!("fio: {variant}, {} threads, run {run}", point.threads));
+            let before = self.device.counters()?;
+            let time = Duration::from_secs_f64(self.options.seconds);
+            let reads = match target.measure(block_bytes, point.threads, time) {
+                Ok(reads) => reads,
+                // Disks with sectors of 4 KiB cannot read less.
+                Err(error) if block_bytes < 4096 => {
+                    self.progress.note(&format!("fio {variant}: {error}"));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let sample = Sample {
+                peer: Kind::Fio,
+                variant: variant.to_owned(),
+                run,
+                data_bytes: self.setup.data_bytes,
+                ram_bytes: self.setup.ram_bytes,
+                limit_bytes: None,
+                swap_bytes: None,
+                flash_bytes: None,
+                object_bytes: self.setup.object_bytes,
+                point: Point { distribution: Distribution::Uniform, read_percent: 100, ..point },
+                seed: 0,
+                warmup_s: 1.0,
+                seconds: self.options.seconds,
+                ops: reads.ops,
+                ops_per_s: reads.ops_per_s,
+                p50_ns: reads.p50_ns,
+                p99_ns: reads.p99_ns,
+                memory: Memory::default(),
+                metadata_bytes: None,
+                device: Counters::since(self.device.counters()?, before),
+                changed_bytes: 0,
+                stats: None,
+                context: self.context.clone(),
+            };
+            self.progress.note(&summary(&sample));
+            self.output.write(&Record::Sample(Box::new(sample)))?;
+        }
+        Ok(())
+    }
+}
+
+fn describe(point: Point) -> String {
+    format!("{}, {} % reads, {} threads", point.distribution, point.read_percent, point.threads)
+}
+
+fn summary(sample: &Sample) -> String {
+    let written = sample.written_per_changed().map_or(String::new(), |per| format!(", {per:.1} B/B written"));
+    format!(
+        "{:>16} {:6} {:40} run {}: {:>9.0} ops/s, p50 {:.1} us, p99 {:.1} us{written}",
+        sample.peer.to_string(),
+        sample.variant,
+        describe(sample.point),
+        sample.run,
+        sample.ops_per_s,
+        sample.p50_ns as f64 / 1e3,
+        sample.p99_ns as f64 / 1e3,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_parsed() {
+        let point = Point { distribution: Distribution::ScatteredHot, read_percent: 0, threads: 8 };
+        assert_eq!(parse_point("scattered-hot:0:8"), Ok(point));
+        for text in ["zipf", "zipf:101:8", "zipf:50", "zipf:50:8:1", "pareto:50:8"] {
+            assert!(parse_point(text).is_err(), "{text}");
+        }
+    }
+}

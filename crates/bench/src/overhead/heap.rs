@@ -1,0 +1,153 @@
+//! Our own costs, through the C interface, on objects that are in the object cache but not in
+//! their pages: no access reads the device.
+
+use std::hint::black_box;
+use std::mem;
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::objects::Objects;
+use crate::overhead::{Cost, FAULT, LOOKUP, OverheadTask};
+use crate::peer::aquifer::Aquifer;
+use crate::peer::{Peer, Setup, flash_bytes_for};
+use crate::rng::Rng;
+use crate::workload;
+
+const OBJECT_BYTES: u64 = 128;
+/// The objects take this part of the budget, so that all of them fit in the object cache, while
+/// their pages are many times more than the whole budget.
+const BUDGET_PARTS: u64 = 4;
+const LOG_FILL: f64 = 0.25;
+const TOUCHES: u64 = 200_000;
+const LOOKUP_OBJECTS: usize = 64;
+const LOOKUP_CALLS: u32 = 2000;
+
+/// Lookup, materialise, dematerialise and the whole fault.
+///
+/// # Errors
+/// [`Error::Unavailable`] without the library.
+pub fn measure(task: &OverheadTask) -> Result<Vec<Cost>> {
+    let data_bytes = task.ram_bytes / BUDGET_PARTS / OBJECT_BYTES * OBJECT_BYTES;
+    let heap = Aquifer::open(&Setup {
+        dir: task.dir.clone(),
+        data_bytes,
+        object_bytes: OBJECT_BYTES,
+        ram_bytes: task.ram_bytes,
+        flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(64 << 20),
+    })?;
+    let objects = heap.objects();
+    let mut rng = Rng::new(1);
+    workload::fill(objects, 1, 1, |_| {});
+    touch(objects, &mut rng, objects.count() * 2);
+    let mut runs = Vec::new();
+    for _ in 0..task.runs {
+        runs.push(Run::measure(&heap, &mut rng)?);
+    }
+    Ok(costs(&runs, objects.count()))
+}
+
+/// One run's figures.
+struct Run {
+    lookup_ns: f64,
+    /// Median of single touches that faulted, in the faulting thread.
+    touch_ns: f64,
+    /// Processor time of the whole process, evictor and all, per fault.
+    fault_ns: f64,
+    faults_per_touch: f64,
+    misses_per_fault: f64,
+}
+
+impl Run {
+    fn measure(heap: &Aquifer, rng: &mut Rng) -> Result<Self> {
+        let objects = heap.objects();
+        let touch_ns = single_touch_ns(objects, rng);
+        let before = stats(heap)?;
+        let cpu_before_ns = process_cpu_ns();
+        touch(objects, rng, TOUCHES);
+        let cpu_ns = process_cpu_ns() - cpu_before_ns;
+        let during = stats(heap)?.since(&before);
+        let faults = during.faults.max(1) as f64;
+        Ok(Self {
+            lookup_ns: lookup_ns(heap, rng)?,
+            touch_ns,
+            fault_ns: cpu_ns as f64 / faults,
+            faults_per_touch: faults / TOUCHES as f64,
+            misses_per_fault: during.misses as f64 / faults,
+        })
+    }
+}
+
+fn costs(runs: &[Run], objects: u64) -> Vec<Cost> {
+    let each = |value: fn(&Run) -> f64| runs.iter().map(value).collect::<Vec<_>>();
+    let mean = |value: fn(&Run) -> f64| each(value).iter().sum::<f64>() / runs.len() as f64;
+    let hits = format!(
+        "{objects} cached objects, {:.0} % of touches fault, {:.2} % of faults read the device",
+        100.0 * mean(|run| run.faults_per_touch),
+        100.0 * mean(|run| run.misses_per_fault),
+    );
+    vec![
+        Cost {
+            name: LOOKUP,
+            ns: each(|run| run.lookup_ns),
+            note: format!("aq_heap_prefetch of {LOOKUP_OBJECTS} objects that are in RAM, per object"),
+        },
+        Cost {
+            name: "aquifer: materialise",
+            ns: each(|run| run.touch_ns),
+            note: "median of one touch, signal and all, in the faulting thread".to_owned(),
+        },
+        Cost {
+            name: "aquifer: dematerialise",
+            ns: each(|run| (run.fault_ns - run.touch_ns).max(0.0)),
+            note: "the rest of the processor time per fault, batched".to_owned(),
+        },
+        Cost { name: FAULT, ns: each(|run| run.fault_ns), note: hits },
+    ]
+}
+
+fn stats(heap: &Aquifer) -> Result<crate::peer::abi::Stats> {
+    heap.stats().ok_or_else(|| Error::Unavailable("aq_heap_stats_get failed".to_owned()))
+}
+
+fn touch(objects: Objects<'_>, rng: &mut Rng, touches: u64) {
+    for _ in 0..touches {
+        black_box(objects.read(rng.below(objects.count())));
+    }
+}
+
+fn single_touch_ns(objects: Objects<'_>, rng: &mut Rng) -> f64 {
+    let timed = |work: &mut dyn FnMut()| {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_nanos() as u64
+    };
+    let times = |work: &mut dyn FnMut()| {
+        let mut times: Vec<u64> = (0..TOUCHES / 10).map(|_| timed(work)).collect();
+        let middle = times.len() / 2;
+        *times.select_nth_unstable(middle).1 as f64
+    };
+    let clock_ns = times(&mut || {});
+    (times(&mut || touch(objects, rng, 1)) - clock_ns).max(0.0)
+}
+
+fn lookup_ns(heap: &Aquifer, rng: &mut Rng) -> Result<f64> {
+    let objects = heap.objects();
+    let some: Vec<*mut u8> =
+        (0..LOOKUP_OBJECTS).map(|_| objects.address(rng.below(objects.count()))).collect();
+    heap.prefetch(&some)?;
+    let start = Instant::now();
+    for _ in 0..LOOKUP_CALLS {
+        heap.prefetch(&some)?;
+    }
+    Ok(start.elapsed().as_nanos() as f64 / f64::from(LOOKUP_CALLS) / LOOKUP_OBJECTS as f64)
+}
+
+fn process_cpu_ns() -> u64 {
+    // SAFETY: a zeroed timespec is valid and is filled in; this clock always exists.
+    let time = unsafe {
+        let mut time: libc::timespec = mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time);
+        time
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

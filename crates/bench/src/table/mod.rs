@@ -1,0 +1,113 @@
+//! Markdown tables from result files: medians over the runs, with the ratios that matter, under the
+//! command lines and machines that made them.
+
+mod micro;
+mod others;
+mod targets;
+
+use std::path::PathBuf;
+
+use crate::error::Result;
+use crate::machine::Context;
+use crate::sample::{Record, read_records};
+
+pub use micro::{Group, Row, groups};
+
+/// Prints the tables of all `files` together.
+///
+/// # Errors
+/// [`crate::Error::Io`], [`crate::Error::Input`].
+pub fn run(files: &[PathBuf]) -> Result<()> {
+    print!("{}", render(&read_all(files)?));
+    Ok(())
+}
+
+/// The records of all `files`.
+///
+/// # Errors
+/// [`crate::Error::Io`], [`crate::Error::Input`].
+pub fn read_all(files: &[PathBuf]) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for file in files {
+        records.extend(read_records(file)?);
+    }
+    Ok(records)
+}
+
+/// All tables for which there are records.
+pub fn render(records: &[Record]) -> String {
+    let tables = [
+        heading(records),
+        micro::render(records),
+        others::overhead(records),
+        others::write_amp(records),
+        others::budget(records),
+        targets::render(records),
+        others::skipped(records),
+    ];
+    tables.iter().filter(|table| !table.is_empty()).map(|table| format!("{table}\n")).collect()
+}
+
+/// Every command and machine once, in order.
+fn heading(records: &[Record]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for record in records {
+        let context = context(record);
+        let line = format!("- `{}` ({})\n", context.command, context.summary());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
+fn context(record: &Record) -> &Context {
+    match record {
+        Record::Sample(sample) => &sample.context,
+        Record::Skipped(skipped) => &skipped.context,
+        Record::Overhead(overhead) => &overhead.context,
+        Record::WriteAmp(write_amp) => &write_amp.context,
+        Record::Budget(budget) => &budget.context,
+    }
+}
+
+/// A markdown table; empty without rows.
+fn markdown(title: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let head: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
+    let rule: Vec<String> = columns.iter().map(|_| "---".to_owned()).collect();
+    let body: String = rows.iter().map(|row| line(row)).collect();
+    format!("### {title}\n\n{}{}{body}", line(&head), line(&rule))
+}
+
+/// A number with `digits` decimals, or a dash.
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+/// Bytes in MiB, or a dash.
+fn mebibytes(bytes: Option<f64>) -> String {
+    number(bytes.map(|bytes| bytes / f64::from(1 << 20)), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::Kind;
+    use crate::sample::tests::sample;
+
+    #[test]
+    fn each_command_is_named_once() {
+        let record = |peer| Record::Sample(Box::new(sample(peer, 1.0)));
+        let text = render(&[record(Kind::Swap), record(Kind::Mmap)]);
+        assert_eq!(text.matches("`aquifer-bench micro`").count(), 1);
+    }
+
+    #[test]
+    fn nothing_gives_no_table() {
+        assert_eq!(render(&[]), "");
+    }
+}

@@ -1,0 +1,334 @@
+//! Slots for pages.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer_base::PageId;
+use aquifer_map::{EntryTable, State};
+use aquifer_sys::Errno;
+
+use crate::class::{Class, SIZES};
+use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots};
+use crate::slabs::{SlotId, Slabs};
+
+/// Which policy evicts objects. Measured in `docs/policies.md`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum PolicyKind {
+    /// Second chance over slots in place.
+    #[default]
+    Clock,
+    /// Least recently used.
+    Lru,
+    /// Three FIFO queues.
+    S3Fifo,
+    /// One queue and a hand.
+    Sieve,
+}
+
+impl PolicyKind {
+    fn build(self, slots_max: usize) -> Box<dyn Policy> {
+        match self {
+            Self::Clock => Box::new(Clock::new()),
+            Self::Lru => Box::new(Lru::new()),
+            Self::S3Fifo => Box::new(S3Fifo::new(slots_max)),
+            Self::Sieve => Box::new(Sieve::new()),
+        }
+    }
+}
+
+/// Victims that are looked at before a fault asks the writer for help.
+const OFFERS: usize = 64;
+/// Evictions of a class between two looks at the balance of slabs.
+const BALANCE_PERIOD: u64 = 512;
+
+struct ClassState {
+    policy: Box<dyn Policy>,
+    evictions: AtomicU64,
+}
+
+/// The RAM object cache of one heap.
+///
+/// # Context
+/// All methods may run in fault handlers. Other callers block signals.
+pub struct ObjectCache {
+    slabs: Slabs,
+    classes: Box<[ClassState]>,
+    objects: AtomicU64,
+    evicted: AtomicU64,
+}
+
+/// The slots of one class as a policy sees them.
+struct View<'a> {
+    slabs: &'a Slabs,
+    class: Class,
+}
+
+impl View<'_> {
+    fn slot(&self, at: Position) -> Option<SlotId> {
+        self.slabs.slot_at(self.class, at.0)
+    }
+}
+
+impl Slots for View<'_> {
+    fn end(&self) -> u32 {
+        self.slabs.positions(self.class)
+    }
+
+    fn is_occupied(&self, at: Position) -> bool {
+        self.slot(at).is_some_and(|slot| self.slabs.owner(self.class, slot).is_some())
+    }
+
+    fn mark(&self, at: Position) -> u8 {
+        self.slot(at).map_or(0, |slot| self.slabs.mark(self.class, slot))
+    }
+
+    fn set_mark(&self, at: Position, mark: u8) {
+        if let Some(slot) = self.slot(at) {
+            self.slabs.set_mark(self.class, slot, mark);
+        }
+    }
+
+    fn links(&self, at: Position) -> (u32, u32) {
+        self.slot(at).map_or((u32::MAX, u32::MAX), |slot| self.slabs.links(self.class, slot))
+    }
+
+    fn set_links(&self, at: Position, links: (u32, u32)) {
+        if let Some(slot) = self.slot(at) {
+            self.slabs.set_links(self.class, slot, links);
+        }
+    }
+
+    fn key_hash(&self, at: Position) -> u32 {
+        let page = self.slot(at).and_then(|slot| self.slabs.owner(self.class, slot));
+        page.map_or(0, |page| (page.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32)
+    }
+}
+
+impl ObjectCache {
+    /// A cache of at most `bytes`, slot headers included.
+    ///
+    /// # Errors
+    /// The kernel refused the address space.
+    pub fn new(bytes: usize, kind: PolicyKind) -> Result<Self, Errno> {
+        let links = kind.build(0).needs_links();
+        let classes = SIZES.iter().map(|size| {
+            let ghosts = (bytes / size).min(1 << 16);
+            ClassState { policy: kind.build(ghosts), evictions: AtomicU64::new(0) }
+        });
+        Ok(Self {
+            slabs: Slabs::new(bytes, links)?,
+            classes: classes.collect(),
+            objects: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+        })
+    }
+
+    /// Name of the policy.
+    pub fn policy_name(&self) -> &'static str {
+        self.classes[0].policy.name()
+    }
+
+    /// RAM in use: whole slabs and their bookkeeping.
+    pub fn ram_bytes(&self) -> usize {
+        self.slabs.ram_bytes()
+    }
+
+    /// Part of [`ObjectCache::ram_bytes`] that is not object bytes.
+    pub fn metadata_bytes(&self) -> usize {
+        self.slabs.metadata_bytes()
+    }
+
+    /// Slots in use.
+    pub fn objects(&self) -> u64 {
+        self.objects.load(Ordering::Relaxed)
+    }
+
+    /// Objects evicted so far.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    fn view(&self, class: Class) -> View<'_> {
+        View { slabs: &self.slabs, class }
+    }
+
+    fn policy(&self, class: Class) -> &dyn Policy {
+        &*self.classes[class.index()].policy
+    }
+
+    /// First byte of a slot. Only who holds the entry of the page that owns it may use the bytes.
+    pub fn pointer(&self, slot: SlotId) -> *mut u8 {
+        self.slabs.pointer(slot)
+    }
+
+    /// The page that owns the slot, if it is used.
+    pub fn owner(&self, slot: SlotId) -> Option<PageId> {
+        self.slabs.owner(self.slabs.class_of(slot), slot)
+    }
+
+    /// The object in `slot` was used.
+    pub fn touch(&self, slot: SlotId) {
+        let class = self.slabs.class_of(slot);
+        self.policy(class).touch(&self.view(class), Position(self.slabs.position_of(class, slot)));
+    }
+
+    /// Whether the policy has seen no use of the object since it was inserted or given its last chance.
+    pub fn is_cold(&self, slot: SlotId) -> bool {
+        self.slabs.mark(self.slabs.class_of(slot), slot) == 0
+    }
+
+    /// A slot of `class` for `page`, whose entry the caller holds; evicts a clean page if need be. `None`
+    /// if every candidate was dirty or in use: have the writer write some back, then try again.
+    pub fn allocate(&self, class: Class, page: PageId, entries: &EntryTable) -> Option<SlotId> {
+        let slot = match self.slabs.allocate(class, page) {
+            Some(slot) => {
+                self.objects.fetch_add(1, Ordering::Relaxed);
+                slot
+            }
+            None => self.evict_for(class, page, entries)?,
+        };
+        let at = Position(self.slabs.position_of(class, slot));
+        self.policy(class).insert(&self.view(class), at);
+        Some(slot)
+    }
+
+    fn evict_for(&self, class: Class, page: PageId, entries: &EntryTable) -> Option<SlotId> {
+        let evictions = self.classes[class.index()].evictions.fetch_add(1, Ordering::Relaxed) + 1;
+        if evictions.is_multiple_of(BALANCE_PERIOD)
+            && self.is_starved(class, evictions)
+            && let Some(slot) = self.allocate_from_other_class(class, page, entries)
+        {
+            return Some(slot);
+        }
+        let view = self.view(class);
+        let mut offer = |at: Position| match view.slot(at) {
+            Some(slot) if self.try_empty(class, slot, entries) => Offer::Taken,
+            _ => Offer::Refused,
+        };
+        if let Some(at) = self.policy(class).evict(&view, OFFERS, &mut offer) {
+            let slot = view.slot(at).expect("a slot that was just emptied is in a slab");
+            self.slabs.set_owner(class, slot, page);
+            return Some(slot);
+        }
+        self.allocate_from_other_class(class, page, entries)
+    }
+
+    /// Takes `slot` from its page if that is clean and only cached.
+    fn try_empty(&self, class: Class, slot: SlotId, entries: &EntryTable) -> bool {
+        let Some(owner) = self.slabs.owner(class, slot) else { return false };
+        let may_leave = |entry: aquifer_map::Entry| {
+            entry.state() == State::Cached && !entry.is_dirty() && entry.slot() == Some(slot.0)
+        };
+        let Some(locked) = entries.try_lock_if(owner, may_leave) else { return false };
+        self.slabs.clear_owner(class, slot);
+        locked.remove();
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives back a slot whose page leaves RAM; the caller holds the page's entry.
+    pub fn free(&self, slot: SlotId) {
+        let class = self.slabs.class_of(slot);
+        let at = Position(self.slabs.position_of(class, slot));
+        self.policy(class).remove(&self.view(class), at);
+        self.slabs.clear_owner(class, slot);
+        self.slabs.free(class, slot);
+        self.objects.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Evicts `page` from RAM if it is clean and only cached; returns whether it left.
+    pub fn evict_page(&self, page: PageId, entries: &EntryTable) -> bool {
+        let may_leave = |entry: aquifer_map::Entry| entry.state() == State::Cached && !entry.is_dirty();
+        let Some(locked) = entries.try_lock_if(page, may_leave) else { return false };
+        if let Some(slot) = locked.before().and_then(aquifer_map::Entry::slot) {
+            self.free(SlotId(slot));
+        }
+        locked.remove();
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Whether the class evicts more than twice as often per slab as the one with the most slabs.
+    fn is_starved(&self, class: Class, evictions: u64) -> bool {
+        let Some(donor) = self.largest_other(class) else { return false };
+        let rate = |evictions: u64, slabs: u32| evictions as f64 / f64::from(slabs.max(1));
+        let mine = rate(evictions, self.slabs.slabs_of(class));
+        let theirs = &self.classes[donor.index()].evictions;
+        let starved = mine > 2.0 * rate(theirs.load(Ordering::Relaxed), self.slabs.slabs_of(donor));
+        // Old evictions count half at each look, so that the balance follows the workload.
+        self.classes[class.index()].evictions.store(evictions / 2, Ordering::Relaxed);
+        theirs.store(theirs.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        starved
+    }
+
+    fn largest_other(&self, class: Class) -> Option<Class> {
+        Class::all()
+            .filter(|&other| other != class && self.slabs.slabs_of(other) > 1)
+            .max_by_key(|&other| self.slabs.slabs_of(other))
+    }
+
+    fn allocate_from_other_class(&self, class: Class, page: PageId, entries: &EntryTable) -> Option<SlotId> {
+        let donor = self.largest_other(class)?;
+        let ranks = self.slabs.rank_end(donor);
+        let first = self.evicted.load(Ordering::Relaxed) as u32;
+        for step in 0..ranks.min(4) {
+            let Some(slab) = self.slabs.slab_at(donor, (first + step) % ranks) else { continue };
+            if self.drain(donor, slab, entries) {
+                break;
+            }
+        }
+        let slot = self.slabs.allocate(class, page)?;
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        Some(slot)
+    }
+
+    /// Empties a slab of `donor` if all its pages are clean; returns whether it is free now.
+    fn drain(&self, donor: Class, slab: u32, entries: &EntryTable) -> bool {
+        if !self.slabs.start_draining(donor, slab) {
+            return false;
+        }
+        let view = self.view(donor);
+        for slot in self.slabs.slots_in(donor, slab) {
+            if self.slabs.owner(donor, slot).is_none() {
+                continue;
+            }
+            if !self.try_empty(donor, slot, entries) {
+                break;
+            }
+            self.policy(donor).remove(&view, Position(self.slabs.position_of(donor, slot)));
+            self.slabs.free(donor, slot);
+            self.objects.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.slabs.finish_draining(donor, slab)
+    }
+
+    /// Calls `visit` for up to `count` pages that `class` would evict next.
+    pub fn upcoming(&self, class: Class, count: usize, visit: &mut dyn FnMut(SlotId, PageId)) {
+        let view = self.view(class);
+        self.policy(class).upcoming(&view, count, &mut |at| {
+            if let Some(slot) = view.slot(at)
+                && let Some(page) = self.slabs.owner(class, slot)
+            {
+                visit(slot, page);
+            }
+        });
+    }
+
+    /// Slots that the class has in all.
+    pub fn slots(&self, class: Class) -> usize {
+        self.slabs.slabs_of(class) as usize * self.slabs.slots_per_slab(class) as usize
+    }
+
+    /// Calls `visit` for every slot in use.
+    pub fn for_each(&self, visit: &mut dyn FnMut(SlotId, PageId)) {
+        for class in Class::all() {
+            for rank in 0..self.slabs.rank_end(class) {
+                let Some(slab) = self.slabs.slab_at(class, rank) else { continue };
+                for slot in self.slabs.slots_in(class, slab) {
+                    if let Some(page) = self.slabs.owner(class, slot) {
+                        visit(slot, page);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Memory divided into slabs, each slab into slots of one class.
+//!
+//! ```text
+//! slab:  slot 0 | slot 1 | ... | header word 0 | header word 1 | ... [| links 0 | links 1 | ...]
+//! header word of a used slot:   63 used | 36..34 policy's mark | 33..0 page
+//! header word of a free slot:   31..0 next free slot of the slab
+//! ```
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use aquifer_base::PageId;
+use aquifer_sys::{Errno, Reservation, SpinLock};
+
+use crate::class::{Class, SIZES};
+
+/// A slot: slab number and index within it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SlotId(pub u32);
+
+const INDEX_BITS: u32 = 14;
+const NIL: u32 = u32::MAX;
+const USED: u64 = 1 << 63;
+const MARK_SHIFT: u32 = 34;
+const PAGE_MASK: u64 = (1 << MARK_SHIFT) - 1;
+const NO_CLASS: u8 = u8::MAX;
+
+impl SlotId {
+    fn new(slab: u32, index: u32) -> Self {
+        Self(slab << INDEX_BITS | index)
+    }
+
+    /// The slab it is in.
+    pub(crate) fn slab(self) -> u32 {
+        self.0 >> INDEX_BITS
+    }
+
+    /// Its index in the slab.
+    pub(crate) fn index(self) -> u32 {
+        self.0 & ((1 << INDEX_BITS) - 1)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Slab {
+    used: u32,
+    fresh: u32,
+    free: u32,
+    previous: u32,
+    next: u32,
+    draining: bool,
+}
+
+struct State {
+    slabs: Box<[Slab]>,
+    free_slabs: Vec<u32>,
+    /// Per class, the first of its slabs that have a free slot.
+    open: [u32; SIZES.len()],
+}
+
+/// What fault handlers read of a slab without the lock.
+struct Shared {
+    class: AtomicU8,
+    /// Position of the slab among those of its class.
+    rank: AtomicU32,
+}
+
+/// The slabs of one cache.
+pub(crate) struct Slabs {
+    memory: Reservation,
+    slab_bytes: usize,
+    link_bytes: usize,
+    shared: Box<[Shared]>,
+    ranks: Box<[Ranks]>,
+    state: SpinLock<State>,
+}
+
+/// The slabs of one class by rank; a rank is reused after its slab left the class.
+struct Ranks {
+    slab_at: Box<[AtomicU32]>,
+    end: AtomicU32,
+    count: AtomicU32,
+}
+
+impl Slabs {
+    /// `bytes` of slabs. With `links`, every slot has 8 more bytes for its policy.
+    pub(crate) fn new(bytes: usize, links: bool) -> Result<Self, Errno> {
+        let slab_bytes = if bytes < 48 << 20 { 64 << 10 } else { 256 << 10 };
+        let count = (bytes / slab_bytes).max(1);
+        let vacant = Slab { used: 0, fresh: 0, free: NIL, previous: NIL, next: NIL, draining: false };
+        let ranks = || Ranks {
+            slab_at: (0..count).map(|_| AtomicU32::new(NIL)).collect(),
+            end: AtomicU32::new(0),
+            count: AtomicU32::new(0),
+        };
+        Ok(Self {
+            memory: Reservation::new(count * slab_bytes, 4096)?,
+            slab_bytes,
+            link_bytes: if links { 8 } else { 0 },
+            shared: (0..count)
+                .map(|_| Shared { class: AtomicU8::new(NO_CLASS), rank: AtomicU32::new(0) })
+                .collect(),
+            ranks: SIZES.iter().map(|_| ranks()).collect(),
+            state: SpinLock::new(State {
+                slabs: vec![vacant; count].into(),
+                free_slabs: (0..count as u32).rev().collect(),
+                open: [NIL; SIZES.len()],
+            }),
+        })
+    }
+
+    /// Slots of `class` in one slab.
+    pub(crate) fn slots_per_slab(&self, class: Class) -> u32 {
+        (self.slab_bytes / (class.slot_bytes() + 8 + self.link_bytes)) as u32
+    }
+
+    /// RAM of the slabs in use and of the bookkeeping.
+    pub(crate) fn ram_bytes(&self) -> usize {
+        let free = self.state.lock().free_slabs.len();
+        (self.shared.len() - free) * self.slab_bytes + self.bookkeeping_bytes()
+    }
+
+    /// RAM that is not slots: slot headers of slabs in use, slab tables.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        let headers: usize = Class::all()
+            .map(|class| {
+                let slabs = self.slabs_of(class) as usize;
+                slabs * (self.slab_bytes - self.slots_per_slab(class) as usize * class.slot_bytes())
+            })
+            .sum();
+        headers + self.bookkeeping_bytes()
+    }
+
+    fn bookkeeping_bytes(&self) -> usize {
+        self.shared.len() * (size_of::<Slab>() + size_of::<Shared>() + 4)
+    }
+
+    /// How many slabs the class has.
+    pub(crate) fn slabs_of(&self, class: Class) -> u32 {
+        self.ranks[class.index()].count.load(Ordering::Relaxed)
+    }
+
+    /// One more than the largest position of the class.
+    pub(crate) fn positions(&self, class: Class) -> u32 {
+        self.ranks[class.index()].end.load(Ordering::Acquire) * self.slots_per_slab(class)
+    }
+
+    /// The slab with this rank in its class, if there is one.
+    pub(crate) fn slab_at(&self, class: Class, rank: u32) -> Option<u32> {
+        let slab = self.ranks[class.index()].slab_at.get(rank as usize)?.load(Ordering::Acquire);
+        (slab != NIL).then_some(slab)
+    }
+
+    /// How many ranks the class has ever had at once.
+    pub(crate) fn rank_end(&self, class: Class) -> u32 {
+        self.ranks[class.index()].end.load(Ordering::Acquire)
+    }
+
+    /// The slot at a position of its class; `None` in a hole.
+    pub(crate) fn slot_at(&self, class: Class, position: u32) -> Option<SlotId> {
+        let per_slab = self.slots_per_slab(class);
+        let slab = self.slab_at(class, position / per_slab)?;
+        Some(SlotId::new(slab, position % per_slab))
+    }
+
+    /// The position of a slot in its class.
+    pub(crate) fn position_of(&self, class: Class, slot: SlotId) -> u32 {
+        self.shared[slot.slab() as usize].rank.load(Ordering::Relaxed) * self.slots_per_slab(class) + slot.index()
+    }
+
+    /// The class of a used slot.
+    pub(crate) fn class_of(&self, slot: SlotId) -> Class {
+        let class = self.shared[slot.slab() as usize].class.load(Ordering::Acquire);
+        assert!(class != NO_CLASS, "slot {slot:?} is in no class");
+        Class::from_index(usize::from(class))
+    }
+
+    /// First byte of the slot. Who may use it is written in the entry of the page that owns it.
+    pub(crate) fn pointer(&self, slot: SlotId) -> *mut u8 {
+        let offset = slot.slab() as usize * self.slab_bytes
+            + slot.index() as usize * self.class_of(slot).slot_bytes();
+        debug_assert!(offset < self.memory.len());
+        // SAFETY: slab and index are within the reservation, because allocate made the slot.
+        unsafe { self.memory.base().add(offset) }
+    }
+
+    fn word(&self, class: Class, slot: SlotId, which: usize) -> &AtomicU64 {
+        let per_slab = self.slots_per_slab(class) as usize;
+        let headers = (per_slab * class.slot_bytes()).next_multiple_of(8);
+        let index = which * per_slab + slot.index() as usize;
+        let offset = slot.slab() as usize * self.slab_bytes + headers + index * 8;
+        assert!((slot.index() as usize) < per_slab && offset + 8 <= self.memory.len());
+        // SAFETY: in bounds, aligned to 8 (slot sizes are multiples of 16), and only used as an atomic.
+        unsafe { &*self.memory.base().add(offset).cast::<AtomicU64>() }
+    }
+
+    /// The page that owns the slot, if it is used.
+    pub(crate) fn owner(&self, class: Class, slot: SlotId) -> Option<PageId> {
+        let word = self.word(class, slot, 0).load(Ordering::Acquire);
+        (word & USED != 0).then_some(PageId(word & PAGE_MASK))
+    }
+
+    /// Gives a slot that this thread took out of use to `page`.
+    pub(crate) fn set_owner(&self, class: Class, slot: SlotId, page: PageId) {
+        self.word(class, slot, 0).store(USED | page.0, Ordering::Release);
+    }
+
+    /// Takes the slot out of use without giving it back to its slab.
+    pub(crate) fn clear_owner(&self, class: Class, slot: SlotId) {
+        self.word(class, slot, 0).store(0, Ordering::Release);
+    }
+
+    pub(crate) fn mark(&self, class: Class, slot: SlotId) -> u8 {
+        (self.word(class, slot, 0).load(Ordering::Relaxed) >> MARK_SHIFT & 7) as u8
+    }
+
+    /// Changes the mark of a used slot; a slot that was given up meanwhile is left alone.
+    pub(crate) fn set_mark(&self, class: Class, slot: SlotId, mark: u8) {
+        let header = self.word(class, slot, 0);
+        let before = header.load(Ordering::Relaxed);
+        if before & USED != 0 {
+            let after = before & !(7 << MARK_SHIFT) | u64::from(mark) << MARK_SHIFT;
+            let _ = header.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn links(&self, class: Class, slot: SlotId) -> (u32, u32) {
+        let word = self.word(class, slot, 1).load(Ordering::Relaxed);
+        (word as u32, (word >> 32) as u32)
+    }
+
+    pub(crate) fn set_links(&self, class: Class, slot: SlotId, links: (u32, u32)) {
+        let word = u64::from(links.0) | u64::from(links.1) << 32;
+        self.word(class, slot, 1).store(word, Ordering::Relaxed);
+    }
+
+    /// A slot that nobody uses, from the class's slabs or a new one; `None` if a slab would have to be
+    /// taken from another class or something evicted.
+    pub(crate) fn allocate(&self, class: Class, page: PageId) -> Option<SlotId> {
+        let mut state = self.state.lock();
+        let slab = match state.open[class.index()] {
+            NIL => self.add_slab(&mut state, class)?,
+            slab => slab,
+        };
+        let Slab { free, fresh, .. } = state.slabs[slab as usize];
+        let index = if free != NIL { free } else { fresh };
+        let slot = SlotId::new(slab, index);
+        let per_slab = self.slots_per_slab(class);
+        let entry = &mut state.slabs[slab as usize];
+        if free != NIL {
+            entry.free = self.word(class, slot, 0).load(Ordering::Relaxed) as u32;
+        } else {
+            entry.fresh += 1;
+        }
+        entry.used += 1;
+        if entry.used == per_slab {
+            state.unlink(class, slab);
+        }
+        self.set_owner(class, slot, page);
+        Some(slot)
+    }
+
+    fn add_slab(&self, state: &mut State, class: Class) -> Option<u32> {
+        let slab = state.free_slabs.pop()?;
+        state.slabs[slab as usize] =
+            Slab { used: 0, fresh: 0, free: NIL, previous: NIL, next: NIL, draining: false };
+        let ranks = &self.ranks[class.index()];
+        let end = ranks.end.load(Ordering::Relaxed);
+        let hole = (0..end).find(|&rank| ranks.slab_at[rank as usize].load(Ordering::Relaxed) == NIL);
+        let rank = hole.filter(|_| ranks.count.load(Ordering::Relaxed) < end).unwrap_or(end);
+        self.shared[slab as usize].class.store(class.index() as u8, Ordering::Release);
+        self.shared[slab as usize].rank.store(rank, Ordering::Release);
+        ranks.slab_at[rank as usize].store(slab, Ordering::Release);
+        ranks.end.store(end.max(rank + 1), Ordering::Release);
+        ranks.count.fetch_add(1, Ordering::Relaxed);
+        state.link(class, slab);
+        Some(slab)
+    }
+
+    /// Gives a slot back whose owner was cleared.
+    pub(crate) fn free(&self, class: Class, slot: SlotId) {
+        let mut state = self.state.lock();
+        let slab = slot.slab();
+        let was_full = state.slabs[slab as usize].used == self.slots_per_slab(class);
+        let entry = &mut state.slabs[slab as usize];
+        self.word(class, slot, 0).store(u64::from(entry.free), Ordering::Release);
+        entry.free = slot.index();
+        entry.used -= 1;
+        let (used, draining) = (entry.used, entry.draining);
+        if was_full && !draining {
+            state.link(class, slab);
+        }
+        if used == 0 && !draining && self.slabs_of(class) > 1 {
+            state.unlink(class, slab);
+            self.retire(&mut state, class, slab);
+        }
+    }
+
+    fn retire(&self, state: &mut State, class: Class, slab: u32) {
+        let ranks = &self.ranks[class.index()];
+        let rank = self.shared[slab as usize].rank.load(Ordering::Relaxed);
+        ranks.slab_at[rank as usize].store(NIL, Ordering::Release);
+        ranks.count.fetch_sub(1, Ordering::Relaxed);
+        // The class stays readable until the slab gets another: a policy may still look at its slots.
+        state.free_slabs.push(slab);
+    }
+
+    /// Stops handing out slots of `slab`, so that it can be emptied; false if it already is drained.
+    pub(crate) fn start_draining(&self, class: Class, slab: u32) -> bool {
+        let mut state = self.state.lock();
+        let Slab { used, draining, .. } = state.slabs[slab as usize];
+        if draining || used == 0 {
+            return false;
+        }
+        state.slabs[slab as usize].draining = true;
+        if used < self.slots_per_slab(class) {
+            state.unlink(class, slab);
+        }
+        true
+    }
+
+    /// Ends the draining; returns whether the slab is empty and went to the free ones.
+    pub(crate) fn finish_draining(&self, class: Class, slab: u32) -> bool {
+        let mut state = self.state.lock();
+        state.slabs[slab as usize].draining = false;
+        let used = state.slabs[slab as usize].used;
+        if used == 0 {
+            self.retire(&mut state, class, slab);
+        } else if used < self.slots_per_slab(class) {
+            state.link(class, slab);
+        }
+        used == 0
+    }
+
+    /// The slots of a slab.
+    pub(crate) fn slots_in(&self, class: Class, slab: u32) -> impl Iterator<Item = SlotId> {
+        (0..self.slots_per_slab(class)).map(move |index| SlotId::new(slab, index))
+    }
+}
+
+impl State {
+    fn link(&mut self, class: Class, slab: u32) {
+        let head = self.open[class.index()];
+        self.slabs[slab as usize].previous = NIL;
+        self.slabs[slab as usize].next = head;
+        if head != NIL {
+            self.slabs[head as usize].previous = slab;
+        }
+        self.open[class.index()] = slab;
+    }
+
+    fn unlink(&mut self, class: Class, slab: u32) {
+        let Slab { previous, next, .. } = self.slabs[slab as usize];
+        match previous {
+            NIL => self.open[class.index()] = next,
+            _ => self.slabs[previous as usize].next = next,
+        }
+        if next != NIL {
+            self.slabs[next as usize].previous = previous;
+        }
+    }
+}

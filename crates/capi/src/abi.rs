@@ -1,0 +1,103 @@
+//! The structures of the header.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use aquifer::{Error, Faults, Options, PolicyKind, Stats};
+
+/// `aq_options`
+#[repr(C)]
+pub struct AqOptions {
+    struct_bytes: usize,
+    ram_bytes: u64,
+    flash_path: *const c_char,
+    flash_bytes: u64,
+    faults: c_int,
+    policy: c_int,
+    socket_path: *const c_char,
+}
+
+/// `aq_stats`
+#[repr(C)]
+pub struct AqStats {
+    struct_bytes: usize,
+    stats: Stats,
+}
+
+impl AqOptions {
+    pub(crate) fn defaults() -> Self {
+        Self {
+            struct_bytes: size_of::<Self>(),
+            ram_bytes: 0,
+            flash_path: std::ptr::null(),
+            flash_bytes: 0,
+            faults: 0,
+            policy: 0,
+            socket_path: std::ptr::null(),
+        }
+    }
+
+    /// # Safety
+    /// Strings are NULL or end with a zero byte.
+    pub(crate) unsafe fn to_options(&self) -> Result<Options, Error> {
+        if self.struct_bytes != size_of::<Self>() {
+            return Err(Error::Invalid("aq_options was not filled by aq_options_init of this version".into()));
+        }
+        let mut options = Options::new();
+        if self.ram_bytes != 0 {
+            options = options.ram_bytes(self.ram_bytes);
+        }
+        if self.flash_bytes != 0 {
+            options = options.flash_bytes(self.flash_bytes);
+        }
+        // SAFETY: passed on to the caller.
+        if let Some(path) = unsafe { path(self.flash_path) } {
+            options = options.flash_path(path);
+        }
+        // SAFETY: passed on to the caller.
+        if let Some(path) = unsafe { path(self.socket_path) } {
+            options = options.socket(path);
+        }
+        options = options.faults(match self.faults {
+            0 => Faults::Signal,
+            1 => Faults::Thread,
+            other => return Err(Error::Invalid(format!("options.faults is {other}; see enum aq_faults"))),
+        });
+        Ok(options.policy(match self.policy {
+            0 => PolicyKind::Clock,
+            1 => PolicyKind::Lru,
+            2 => PolicyKind::S3Fifo,
+            3 => PolicyKind::Sieve,
+            other => return Err(Error::Invalid(format!("options.policy is {other}; see enum aq_policy"))),
+        }))
+    }
+}
+
+/// # Safety
+/// `text` is NULL or ends with a zero byte.
+unsafe fn path(text: *const c_char) -> Option<PathBuf> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the caller says so.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.to_bytes()))).filter(|path| !path.as_os_str().is_empty())
+}
+
+/// Copies as much of `stats` as the caller's structure has room for.
+///
+/// # Safety
+/// `out` points to a structure whose first field is its size.
+pub(crate) unsafe fn write_stats(out: *mut AqStats, stats: Stats) -> Result<(), Error> {
+    // SAFETY: the caller says so.
+    let room = unsafe { (*out).struct_bytes };
+    if room < size_of::<usize>() + 8 || room % 8 != 0 {
+        return Err(Error::Invalid("set stats.struct_bytes to sizeof(aq_stats) first".into()));
+    }
+    let full = AqStats { struct_bytes: room, stats };
+    let len = room.min(size_of::<AqStats>());
+    // SAFETY: the caller's structure has `room` bytes.
+    unsafe { std::ptr::copy_nonoverlapping((&raw const full).cast::<u8>(), out.cast::<u8>(), len) };
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Functions of explicit heaps, and what both kinds share.
+
+use std::ffi::{c_int, c_void};
+
+use aquifer::{Error, Heap, Options};
+
+use crate::abi::{AqOptions, AqStats, write_stats};
+use crate::message::{code, fail, pointer};
+
+/// `aq_heap`
+pub struct AqHeap(Heap);
+
+fn null(what: &str) -> Error {
+    Error::Invalid(format!("{what} is NULL"))
+}
+
+pub(crate) fn multiply(count: usize, size: usize) -> Result<usize, Error> {
+    count
+        .checked_mul(size)
+        .ok_or_else(|| Error::Invalid(format!("{count} objects of {size} bytes overflow the address space")))
+}
+
+pub(crate) fn calloc(heap: &Heap, count: usize, size: usize) -> Result<*mut u8, Error> {
+    // New objects read as zeros anyway.
+    heap.allocate(multiply(count, size)?)
+}
+
+pub(crate) fn realloc(heap: &Heap, object: *mut u8, size: usize) -> Result<*mut u8, Error> {
+    if object.is_null() {
+        return heap.allocate(size);
+    }
+    let usable = heap.usable_bytes(object)?;
+    if size <= usable && size > usable / 2 {
+        return Ok(object);
+    }
+    let moved = heap.allocate(size)?;
+    // SAFETY: both objects have that many bytes and do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(object, moved, usable.min(size)) };
+    if let Err(error) = heap.free(object) {
+        // The old object stays the valid one.
+        let _ = heap.free(moved);
+        return Err(error);
+    }
+    Ok(moved)
+}
+
+pub(crate) fn free(heap: &Heap, object: *mut u8) -> Result<(), Error> {
+    if object.is_null() { Ok(()) } else { heap.free(object) }
+}
+
+/// # Safety
+/// `stride` is NULL or may be written.
+pub(crate) unsafe fn array(heap: &Heap, count: usize, size: usize, stride: *mut usize) -> Result<*mut u8, Error> {
+    let array = heap.array(count, size)?;
+    if !stride.is_null() {
+        // SAFETY: the caller says so.
+        unsafe { *stride = array.stride_bytes() };
+    }
+    Ok(array.base())
+}
+
+/// # Safety
+/// `objects` points to `count` pointers.
+pub(crate) unsafe fn prefetch(heap: &Heap, objects: *const *const u8, count: usize) -> Result<(), Error> {
+    if count == 0 {
+        return Ok(());
+    }
+    if objects.is_null() {
+        return Err(null("objects"));
+    }
+    // SAFETY: the caller says so.
+    heap.prefetch(unsafe { std::slice::from_raw_parts(objects, count) })
+}
+
+/// # Safety
+/// `stats` is NULL or points to a structure whose first field is its size.
+pub(crate) unsafe fn stats(heap: &Heap, stats: *mut AqStats) -> Result<(), Error> {
+    if stats.is_null() {
+        return Err(null("stats"));
+    }
+    // SAFETY: the caller says so.
+    unsafe { write_stats(stats, heap.stats()) }
+}
+
+/// # Safety
+/// `heap` is NULL or was returned by `aq_heap_open` and not closed.
+unsafe fn with<T>(heap: *mut AqHeap, run: impl FnOnce(&Heap) -> Result<T, Error>) -> Result<T, Error> {
+    // SAFETY: the caller says so.
+    match unsafe { heap.as_ref() } {
+        Some(heap) => run(&heap.0),
+        None => Err(null("heap")),
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_options_init(options: *mut AqOptions) {
+    if !options.is_null() {
+        // SAFETY: the caller's structure is of this size.
+        unsafe { options.write(AqOptions::defaults()) };
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_open(options: *const AqOptions, heap: *mut *mut AqHeap) -> c_int {
+    if heap.is_null() {
+        return fail(&null("heap"));
+    }
+    // SAFETY: the pointer is NULL or the caller's options.
+    let options = match unsafe { options.as_ref() } {
+        None => Ok(Options::new()),
+        // SAFETY: its strings end with zero bytes, the header says.
+        Some(options) => unsafe { options.to_options() },
+    };
+    match options.and_then(Heap::open) {
+        Ok(opened) => {
+            // SAFETY: checked above.
+            unsafe { *heap = Box::into_raw(Box::new(AqHeap(opened))) };
+            0
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_close(heap: *mut AqHeap) -> c_int {
+    if heap.is_null() {
+        return fail(&null("heap"));
+    }
+    // SAFETY: made by aq_heap_open; the caller does not use it again.
+    drop(unsafe { Box::from_raw(heap) });
+    0
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_malloc(heap: *mut AqHeap, size: usize) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| heap.allocate(size)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_calloc(heap: *mut AqHeap, count: usize, size: usize) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| calloc(heap, count, size)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_realloc(heap: *mut AqHeap, object: *mut c_void, size: usize) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| realloc(heap, object.cast(), size)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_free(heap: *mut AqHeap, object: *mut c_void) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(unsafe { with(heap, |heap| free(heap, object.cast())) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_array(
+    heap: *mut AqHeap,
+    count: usize,
+    size: usize,
+    stride: *mut usize,
+) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| array(heap, count, size, stride)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_usable_size(heap: *mut AqHeap, object: *const c_void) -> usize {
+    // SAFETY: passed on to the caller.
+    unsafe { with(heap, |heap| heap.usable_bytes(object.cast())) }.unwrap_or(0)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_prefetch(heap: *mut AqHeap, objects: *const *const u8, count: usize) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(unsafe { with(heap, |heap| prefetch(heap, objects, count)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_pin(heap: *mut AqHeap, address: *mut c_void, bytes: usize) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(unsafe { with(heap, |heap| heap.pin(address.cast(), bytes)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_unpin(heap: *mut AqHeap, address: *mut c_void, bytes: usize) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(unsafe { with(heap, |heap| heap.unpin(address.cast(), bytes)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_stats_get(heap: *mut AqHeap, out: *mut AqStats) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(unsafe { with(heap, |heap| stats(heap, out)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_check(heap: *mut AqHeap) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(unsafe { with(heap, Heap::check) })
+}

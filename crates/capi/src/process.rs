@@ -1,0 +1,125 @@
+//! Functions of the default heap.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use aquifer::{Error, Heap, Options};
+
+use crate::abi::{AqOptions, AqStats};
+use crate::{default_heap, heap, message};
+
+fn pointer(run: impl FnOnce(&Heap) -> Result<*mut u8, Error>) -> *mut c_void {
+    default_heap::with(true, run).map_or(std::ptr::null_mut(), <*mut u8>::cast)
+}
+
+fn code(run: impl FnOnce(&Heap) -> Result<(), Error>) -> c_int {
+    default_heap::with(false, run).err().unwrap_or(0)
+}
+
+/// The version of the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_init(options: *const AqOptions) -> c_int {
+    // SAFETY: the pointer is NULL or the caller's options.
+    let options = match unsafe { options.as_ref() } {
+        None => Options::from_env(),
+        // SAFETY: its strings end with zero bytes, the header says.
+        Some(options) => unsafe { options.to_options() },
+    };
+    match options {
+        Ok(options) => default_heap::open(options).err().unwrap_or(0),
+        Err(error) => message::fail(&error),
+    }
+}
+
+/// Closes the default heap.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_shutdown() -> c_int {
+    default_heap::close().err().unwrap_or(0)
+}
+
+/// As `malloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_malloc(size: usize) -> *mut c_void {
+    pointer(|heap| heap.allocate(size))
+}
+
+/// As `calloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_calloc(count: usize, size: usize) -> *mut c_void {
+    pointer(|heap| heap::calloc(heap, count, size))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_realloc(object: *mut c_void, size: usize) -> *mut c_void {
+    pointer(|heap| heap::realloc(heap, object.cast(), size))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_free(object: *mut c_void) -> c_int {
+    if object.is_null() {
+        return 0;
+    }
+    code(|heap| heap::free(heap, object.cast()))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_array(count: usize, size: usize, stride: *mut usize) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(|heap| unsafe { heap::array(heap, count, size, stride) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_usable_size(object: *const c_void) -> usize {
+    default_heap::with(false, |heap| heap.usable_bytes(object.cast())).unwrap_or(0)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_prefetch(objects: *const *const u8, count: usize) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(|heap| unsafe { heap::prefetch(heap, objects, count) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_pin(address: *mut c_void, bytes: usize) -> c_int {
+    code(|heap| heap.pin(address.cast(), bytes))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_unpin(address: *mut c_void, bytes: usize) -> c_int {
+    code(|heap| heap.unpin(address.cast(), bytes))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_stats_get(stats: *mut AqStats) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(|heap| unsafe { heap::stats(heap, stats) })
+}
+
+/// Proves that the default heap's parts agree.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_check() -> c_int {
+    code(Heap::check)
+}

@@ -1,0 +1,345 @@
+//! malloc, free and the rest.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OBJECT_BYTES_MAX, OS_PAGE_BYTES};
+use aquifer_base::{LeafId, PageId};
+use aquifer_vm::Engine;
+
+use crate::error::HeapError;
+use crate::pool::{Freed, Pool};
+use crate::shape::{Shape, flash_bytes};
+use crate::spans::Spans;
+
+/// What a leaf is used for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Free,
+    Pool(Shape),
+    /// Part of an object or array with leaves of its own.
+    Span,
+}
+
+/// An object or array with leaves of its own.
+#[derive(Clone, Copy)]
+struct Span {
+    leaves: u32,
+    pages: u64,
+    page_bytes: u16,
+    is_array: bool,
+}
+
+struct State {
+    uses: Vec<Use>,
+    spans: Spans,
+    owned: BTreeMap<u32, Span>,
+    pools: HashMap<Shape, Pool>,
+    /// First pages of objects whose free is under way.
+    freeing: HashSet<u64>,
+    usage: Usage,
+}
+
+/// What is allocated.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Objects; an array counts as its elements.
+    pub objects: u64,
+    /// Their bytes, rounded up to their shape.
+    pub object_bytes: u64,
+    /// Bytes promised to them on flash.
+    pub promised_bytes: u64,
+    /// Leaves that were ever given out.
+    pub leaves: u32,
+}
+
+/// What a pointer refers to.
+#[derive(Clone, Copy)]
+struct Object {
+    first: PageId,
+    pages: u64,
+    page_bytes: usize,
+    /// Elements of an array, else 1.
+    count: u64,
+    place: Option<(Shape, usize)>,
+}
+
+/// The objects of one heap.
+pub struct Allocator {
+    engine: Arc<Engine>,
+    limit_bytes: u64,
+    state: Mutex<State>,
+}
+
+impl Allocator {
+    /// An allocator over the whole region of `engine`, which promises at most `limit_bytes` of flash.
+    pub fn new(engine: Arc<Engine>, limit_bytes: u64) -> Self {
+        let leaves = (engine.region_bytes() / LEAF_RANGE_BYTES) as u32;
+        let state = State {
+            uses: Vec::new(),
+            spans: Spans::new(leaves),
+            owned: BTreeMap::new(),
+            pools: HashMap::new(),
+            freeing: HashSet::new(),
+            usage: Usage::default(),
+        };
+        Self { engine, limit_bytes, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is allocated now.
+    pub fn usage(&self) -> Usage {
+        self.state().usage
+    }
+
+    /// RAM of the bookkeeping.
+    pub fn ram_bytes(&self) -> usize {
+        let state = self.state();
+        state.uses.capacity() * size_of::<Use>()
+            + state.owned.len() * 2 * size_of::<Span>()
+            + state.pools.values().map(Pool::ram_bytes).sum::<usize>()
+    }
+
+    /// The first byte of a new object of `bytes`, which reads as zeros. 0 bytes count as 1.
+    ///
+    /// # Errors
+    /// [`HeapError::TooLarge`], [`HeapError::Full`], [`HeapError::NoAddressSpace`].
+    pub fn allocate(&self, bytes: usize) -> Result<*mut u8, HeapError> {
+        if bytes as u64 > OBJECT_BYTES_MAX {
+            return Err(HeapError::TooLarge { bytes: bytes as u64, limit: OBJECT_BYTES_MAX });
+        }
+        match Shape::for_bytes(bytes.max(1)) {
+            Some(shape) => self.allocate_pooled(shape),
+            None => {
+                let pages = bytes.div_ceil(OS_PAGE_BYTES) as u64;
+                self.allocate_span(pages, OS_PAGE_BYTES, false)
+            }
+        }
+    }
+
+    /// `count` zeroed objects of `bytes` each, one on every page from the address returned.
+    ///
+    /// # Errors
+    /// [`HeapError::Invalid`] for 0 objects or bytes beyond 1 to 4096; else as [`Allocator::allocate`].
+    pub fn allocate_array(&self, count: usize, bytes: usize) -> Result<*mut u8, HeapError> {
+        if count == 0 {
+            return Err(HeapError::Invalid("an array needs at least one element"));
+        }
+        if bytes == 0 || bytes > OS_PAGE_BYTES {
+            return Err(HeapError::Invalid("elements of an array have 1 to 4096 bytes"));
+        }
+        self.allocate_span(count as u64, bytes, true)
+    }
+
+    fn promise(&self, state: &mut State, wanted: u64) -> Result<(), HeapError> {
+        let used = state.usage.promised_bytes;
+        if wanted > self.limit_bytes.saturating_sub(used) {
+            return Err(HeapError::Full { wanted, used, limit: self.limit_bytes });
+        }
+        state.usage.promised_bytes += wanted;
+        Ok(())
+    }
+
+    fn take_leaves(&self, state: &mut State, count: u64, usage: Use, page_bytes: usize) -> Result<LeafId, HeapError> {
+        let none = HeapError::NoAddressSpace { leaves: count };
+        let count = u32::try_from(count).map_err(|_| none)?;
+        let first = state.spans.allocate(count).ok_or(none)?;
+        state.usage.leaves = state.spans.high_water();
+        let end = (first.0 + count) as usize;
+        if state.uses.len() < end {
+            state.uses.resize(end, Use::Free);
+        }
+        for leaf in first.0..first.0 + count {
+            state.uses[leaf as usize] = usage;
+            self.engine.set_page_bytes(LeafId(leaf), page_bytes);
+        }
+        Ok(first)
+    }
+
+    fn give_leaves(&self, state: &mut State, first: LeafId, count: u32) {
+        for leaf in first.0..first.0 + count {
+            state.uses[leaf as usize] = Use::Free;
+            self.engine.set_page_bytes(LeafId(leaf), 0);
+        }
+        state.spans.free(first, count);
+    }
+
+    fn allocate_pooled(&self, shape: Shape) -> Result<*mut u8, HeapError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        self.promise(state, shape.flash_bytes())?;
+        let taken = state.pools.entry(shape).or_insert_with(|| Pool::new(shape)).take();
+        let (leaf, number) = match taken {
+            Some(place) => place,
+            None => {
+                let page_bytes = usize::from(shape.page_bytes);
+                let leaf = self.take_leaves(state, 1, Use::Pool(shape), page_bytes).inspect_err(|_| {
+                    state.usage.promised_bytes -= shape.flash_bytes();
+                })?;
+                let pool = state.pools.get_mut(&shape).expect("made above");
+                pool.add_leaf(leaf);
+                pool.take().expect("an empty leaf has room")
+            }
+        };
+        state.usage.objects += 1;
+        state.usage.object_bytes += shape.object_bytes() as u64;
+        Ok(self.engine.address_of(leaf.page(number * usize::from(shape.pages))))
+    }
+
+    fn allocate_span(&self, pages: u64, page_bytes: usize, is_array: bool) -> Result<*mut u8, HeapError> {
+        let leaves = pages.div_ceil(LEAF_PAGES as u64);
+        let mut state = self.state();
+        let promised = (pages as u128 * flash_bytes(page_bytes, 1) as u128).min(u64::MAX as u128) as u64;
+        self.promise(&mut state, promised)?;
+        let first = self.take_leaves(&mut state, leaves, Use::Span, page_bytes).inspect_err(|_| {
+            state.usage.promised_bytes -= promised;
+        });
+        let first = first?;
+        let span = Span { leaves: leaves as u32, pages, page_bytes: page_bytes as u16, is_array };
+        state.owned.insert(first.0, span);
+        state.usage.objects += if is_array { pages } else { 1 };
+        state.usage.object_bytes += pages * page_bytes as u64;
+        Ok(self.engine.address_of(first.page(0)))
+    }
+
+    /// What starts at `address`.
+    fn object_at(&self, state: &State, address: usize) -> Result<Object, HeapError> {
+        let page = self.engine.page_at(address).ok_or(HeapError::Foreign(address))?;
+        if !address.is_multiple_of(OS_PAGE_BYTES) {
+            return Err(HeapError::Foreign(address));
+        }
+        let leaf = page.leaf();
+        match state.uses.get(leaf.0 as usize).copied().unwrap_or(Use::Free) {
+            Use::Free => Err(HeapError::DoubleFree(address)),
+            Use::Pool(shape) => {
+                let pages = usize::from(shape.pages);
+                let number = page.index() / pages;
+                if !page.index().is_multiple_of(pages) {
+                    return Err(HeapError::Foreign(address));
+                }
+                if !state.pools[&shape].is_taken(leaf, number) || state.freeing.contains(&page.0) {
+                    return Err(HeapError::DoubleFree(address));
+                }
+                let page_bytes = usize::from(shape.page_bytes);
+                Ok(Object { first: page, pages: pages as u64, page_bytes, count: 1, place: Some((shape, number)) })
+            }
+            Use::Span => {
+                let span = state.owned.get(&leaf.0).filter(|_| page.index() == 0);
+                let span = span.ok_or(HeapError::Foreign(address))?;
+                if state.freeing.contains(&page.0) {
+                    return Err(HeapError::DoubleFree(address));
+                }
+                let count = if span.is_array { span.pages } else { 1 };
+                let page_bytes = usize::from(span.page_bytes);
+                Ok(Object { first: page, pages: span.pages, page_bytes, count, place: None })
+            }
+        }
+    }
+
+    /// Bytes that may be used at `address`; of an array, those of its first element.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
+    pub fn usable_bytes(&self, address: usize) -> Result<usize, HeapError> {
+        let object = self.object_at(&self.state(), address)?;
+        Ok(if object.count > 1 { object.page_bytes } else { object.page_bytes * object.pages as usize })
+    }
+
+    /// Frees the object or array at `address`, at once in RAM and on flash.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`], [`HeapError::DoubleFree`], [`HeapError::Pinned`]; [`HeapError::Fault`] if its
+    /// leaf cannot be read, in which case it stays allocated.
+    pub fn free(&self, address: usize) -> Result<(), HeapError> {
+        let object = {
+            let mut state = self.state();
+            let object = self.object_at(&state, address)?;
+            if self.engine.is_pinned(object.first, object.pages) {
+                return Err(HeapError::Pinned(address));
+            }
+            state.freeing.insert(object.first.0);
+            object
+        };
+        // Without the lock: this may wait for flash.
+        let released = self.engine.release(object.first, object.pages);
+        let mut state = self.state();
+        let state = &mut *state;
+        state.freeing.remove(&object.first.0);
+        released?;
+        state.usage.objects -= object.count;
+        state.usage.object_bytes -= object.pages * object.page_bytes as u64;
+        state.usage.promised_bytes -= flash_bytes(object.page_bytes, object.pages);
+        let leaf = object.first.leaf();
+        match object.place {
+            Some((shape, number)) => {
+                let pool = state.pools.get_mut(&shape).expect("its objects are in the pool");
+                if pool.free(leaf, number) == Freed::LeafEmpty {
+                    self.give_leaves(state, leaf, 1);
+                }
+            }
+            None => {
+                let span = state.owned.remove(&leaf.0).expect("looked up above");
+                self.give_leaves(state, leaf, span.leaves);
+            }
+        }
+        Ok(())
+    }
+
+    /// The pages of `[address, address + bytes)`.
+    fn pages_of(&self, address: usize, bytes: usize) -> Result<(PageId, u64), HeapError> {
+        let first = self.engine.page_at(address).ok_or(HeapError::Foreign(address))?;
+        let last = address.checked_add(bytes.max(1) - 1).and_then(|last| self.engine.page_at(last));
+        let last = last.ok_or(HeapError::Foreign(address))?;
+        Ok((first, last.0 - first.0 + 1))
+    }
+
+    /// Keeps the pages of `[address, address + bytes)` mapped and writable until unpinned.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`], [`HeapError::Pin`].
+    pub fn pin(&self, address: usize, bytes: usize) -> Result<(), HeapError> {
+        let (first, count) = self.pages_of(address, bytes)?;
+        Ok(self.engine.pin(first, count)?)
+    }
+
+    /// Ends one pin of each of these pages.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`], [`HeapError::Pin`].
+    pub fn unpin(&self, address: usize, bytes: usize) -> Result<(), HeapError> {
+        let (first, count) = self.pages_of(address, bytes)?;
+        Ok(self.engine.unpin(first, count)?)
+    }
+
+    /// Brings the objects at `addresses` into RAM, all pages of each, with many reads under way at once.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`] before anything is read; [`HeapError::Fault`] if some could not be read.
+    pub fn prefetch(&self, addresses: &[usize]) -> Result<(), HeapError> {
+        let pages = addresses
+            .iter()
+            .map(|&address| self.engine.page_at(address).ok_or(HeapError::Foreign(address)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let counts: Vec<u64> = {
+            let state = self.state();
+            addresses.iter().map(|&a| self.object_at(&state, a).map_or(1, |o| if o.count > 1 { 1 } else { o.pages })).collect()
+        };
+        let mut all = pages
+            .iter()
+            .zip(counts)
+            .flat_map(|(&first, count)| (first.0..first.0 + count).map(PageId));
+        Ok(self.engine.prefetch(&mut all)?)
+    }
+
+    /// Proves that the heap's parts agree.
+    ///
+    /// # Errors
+    /// A sentence that names the disagreement.
+    pub fn check(&self) -> Result<(), String> {
+        let leaves = self.usage().leaves;
+        self.engine.check(leaves)
+    }
+}

@@ -1,0 +1,69 @@
+//! How objects are laid out on pages.
+
+use aquifer_base::limits::{LEAF_PAGES, OS_PAGE_BYTES};
+use aquifer_cache::Class;
+use aquifer_log::record::record_bytes;
+
+/// Pages of objects larger than one page, up to half a leaf: four steps to each doubling.
+const RUNS: [u16; 27] = [
+    2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256,
+];
+
+/// Bytes that a page may cost in the log besides its record: its share of its leaf's record.
+const LEAF_SHARE_BYTES: u64 = 8;
+
+/// Layout of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Shape {
+    /// Bytes on each of its pages.
+    pub(crate) page_bytes: u16,
+    /// Consecutive pages.
+    pub(crate) pages: u16,
+}
+
+impl Shape {
+    /// The shape of pooled objects of `bytes`; `None` if an object that large gets leaves of its own.
+    pub(crate) fn for_bytes(bytes: usize) -> Option<Self> {
+        if let Some(class) = Class::for_bytes(bytes) {
+            return Some(Self { page_bytes: class.slot_bytes() as u16, pages: 1 });
+        }
+        let pages = bytes.div_ceil(OS_PAGE_BYTES);
+        let run = RUNS.iter().find(|&&run| usize::from(run) >= pages)?;
+        Some(Self { page_bytes: OS_PAGE_BYTES as u16, pages: *run })
+    }
+
+    /// Bytes of an object.
+    pub(crate) fn object_bytes(self) -> usize {
+        usize::from(self.page_bytes) * usize::from(self.pages)
+    }
+
+    /// Objects in one leaf.
+    pub(crate) fn objects_per_leaf(self) -> usize {
+        LEAF_PAGES / usize::from(self.pages)
+    }
+
+    /// Bytes that an object may need on flash.
+    pub(crate) fn flash_bytes(self) -> u64 {
+        flash_bytes(usize::from(self.page_bytes), u64::from(self.pages))
+    }
+}
+
+/// Bytes that `pages` of `page_bytes` may need on flash.
+pub(crate) fn flash_bytes(page_bytes: usize, pages: u64) -> u64 {
+    pages * (record_bytes(page_bytes) as u64 + LEAF_SHARE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_objects_have_one_page_and_large_ones_a_run() {
+        assert_eq!(Shape::for_bytes(1), Some(Shape { page_bytes: 16, pages: 1 }));
+        assert_eq!(Shape::for_bytes(4096), Some(Shape { page_bytes: 4096, pages: 1 }));
+        assert_eq!(Shape::for_bytes(4097), Some(Shape { page_bytes: 4096, pages: 2 }));
+        assert_eq!(Shape::for_bytes(9 * 4096), Some(Shape { page_bytes: 4096, pages: 10 }));
+        assert_eq!(Shape::for_bytes(1 << 20), Some(Shape { page_bytes: 4096, pages: 256 }));
+        assert_eq!(Shape::for_bytes((1 << 20) + 1), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! How RAM is divided.
+
+use aquifer_base::limits::OS_PAGE_BYTES;
+
+use crate::context::CONTEXT_BYTES;
+
+/// RAM of each part, in bytes. The sum is the user's budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// What the user gave.
+    pub total: usize,
+    /// Mapped pages and the kernel's page tables for them.
+    pub page_buffer: usize,
+    /// Slabs of the object cache, slot headers included.
+    pub cache: usize,
+    /// How many pages can be in RAM at once.
+    pub entries: usize,
+    /// Packed leaves.
+    pub leaves: usize,
+    /// Faults at a time.
+    pub contexts: usize,
+    /// One write buffer; there are two, and the cleaner has a third to read into.
+    pub block: usize,
+}
+
+/// Bytes of an entry at the table's intended load.
+const ENTRY_BYTES: usize = 12;
+/// Bytes of a slot with its header, for the object size that the entry table is laid out for.
+const SLOT_BYTES: usize = 128 + 8;
+
+impl Budget {
+    /// Divides `total`; `fixed` is what the heap's size costs however little of it is used.
+    ///
+    /// A sixteenth goes to the page buffer: enough for batches of evictions and for the pages that a
+    /// few threads use at a time; every page there costs 4 KiB, or 8 KiB with its page table, where the
+    /// cache needs little more than the object.
+    pub fn divide(total: usize, fixed: usize) -> Self {
+        let contexts = (total / (4 << 20)).clamp(8, 64);
+        let block = (total / 512).next_power_of_two().clamp(64 << 10, 512 << 10);
+        let page_buffer = (total / 16).max(512 << 10);
+        let leaves = (total / 32).max(128 << 10);
+        // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
+        let slack = total / 128 + (256 << 10);
+        let spent = fixed + contexts * CONTEXT_BYTES + 3 * block + page_buffer + leaves + slack;
+        let rest = total.saturating_sub(spent);
+        let entries = rest / (SLOT_BYTES + ENTRY_BYTES);
+        let cache = rest - entries * ENTRY_BYTES;
+        Self { total, page_buffer, cache, entries, leaves, contexts, block }
+    }
+
+    /// Mapped pages plus page tables, counted in OS pages.
+    pub fn page_buffer_units(&self) -> usize {
+        self.page_buffer / OS_PAGE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_exceed_the_whole() {
+        for total in [8 << 20, 64 << 20, 256 << 20, 8 << 30] {
+            let b = Budget::divide(total, 1 << 20);
+            let sum = b.page_buffer
+                + b.cache
+                + b.entries * ENTRY_BYTES
+                + b.leaves
+                + b.contexts * CONTEXT_BYTES
+                + 3 * b.block
+                + (1 << 20);
+            assert!(sum <= total && b.cache > total / 2, "{b:?}");
+        }
+    }
+}

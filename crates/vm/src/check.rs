@@ -1,0 +1,85 @@
+//! Proof that entries, slots, pages and log agree.
+
+use std::collections::HashMap;
+
+use aquifer_base::LeafId;
+use aquifer_cache::SlotId;
+use aquifer_device::AlignedBuffer;
+use aquifer_map::leaves::SCRATCH_BYTES;
+use aquifer_map::{Place, State};
+use aquifer_sys::SignalsBlocked;
+
+use crate::engine::Engine;
+
+impl Engine {
+    /// Looks at everything and describes the first disagreement. `leaves_in_use` leaves were given out.
+    ///
+    /// No other thread may use the heap meanwhile; the writer and the cleaner may.
+    ///
+    /// # Errors
+    /// A sentence that names both sides of the disagreement.
+    pub fn check(&self, leaves_in_use: u32) -> Result<(), String> {
+        let _signals = SignalsBlocked::new();
+        self.check_entries()?;
+        self.check_slots()?;
+        self.check_log(leaves_in_use)
+    }
+
+    fn check_entries(&self) -> Result<(), String> {
+        let mut problem = None;
+        let mut mapped: HashMap<LeafId, u32> = HashMap::new();
+        let mut dirty = 0u64;
+        self.entries.for_each(&mut |page, entry| {
+            dirty += u64::from(entry.is_dirty());
+            if entry.state() == State::Mapped {
+                *mapped.entry(page.leaf()).or_default() += 1;
+            }
+            let owner = entry.slot().and_then(|slot| self.cache.owner(SlotId(slot)));
+            let busy = entry.state() == State::Moving;
+            if !busy && owner != Some(page) {
+                problem.get_or_insert(format!("entry of {page:?} names slot {:?}, which {owner:?} owns", entry.slot()));
+            }
+        });
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        for (leaf, count) in mapped {
+            let counted = self.ranges.mapped(leaf);
+            if counted != count {
+                return Err(format!("{count} pages of {leaf:?} are mapped, its range counts {counted}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_slots(&self) -> Result<(), String> {
+        let mut problem = None;
+        self.cache.for_each(&mut |slot, page| match self.entries.find(page) {
+            Some(entry) if entry.slot() == Some(slot.0) || entry.state() == State::Moving => {}
+            // The writer or the cleaner may have just let it go.
+            _ if self.cache.owner(slot) != Some(page) => {}
+            other => {
+                problem.get_or_insert(format!("slot {slot:?} belongs to {page:?}, whose entry is {other:?}"));
+            }
+        });
+        problem.map_or(Ok(()), Err)
+    }
+
+    /// The live bytes of the segments must be those that the leaves account for.
+    fn check_log(&self, leaves_in_use: u32) -> Result<(), String> {
+        let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
+        let before = self.log.segments().live_bytes_total();
+        let mut accounted = 0u64;
+        for leaf in (0..leaves_in_use).map(LeafId).filter(|&leaf| !self.leaves.is_empty(leaf)) {
+            let held = self.leaves.hold(leaf, &mut scratch).map_err(|error| error.to_string())?;
+            let pages = (0..aquifer_base::limits::LEAF_PAGES).filter(|&n| held.place(n) != Place::ZERO).count();
+            accounted += (pages * held.record_bytes()) as u64 + held.logged_bytes() as u64;
+        }
+        let after = self.log.segments().live_bytes_total();
+        // Only a log at rest can be compared.
+        if before == after && before != accounted {
+            return Err(format!("segments count {before} live bytes, leaves account for {accounted}"));
+        }
+        Ok(())
+    }
+}

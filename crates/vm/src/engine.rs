@@ -1,0 +1,227 @@
+//! Region, table, cache and log of one heap, put together.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
+use aquifer_base::{LeafId, PageId};
+use aquifer_cache::{ObjectCache, PolicyKind};
+use aquifer_log::{Head, Log};
+use aquifer_map::{EntryTable, Leaves};
+use aquifer_sys::memory::{Advice, advise};
+use aquifer_sys::{Discarder, Errno, Features, Reservation, Userfaultfd, futex};
+
+use crate::budget::Budget;
+use crate::context::Contexts;
+use crate::counters::Counters;
+use crate::page_buffer::PageBuffer;
+use crate::ranges::Ranges;
+
+/// How an engine is made.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// How RAM is divided.
+    pub budget: Budget,
+    /// Leaves in the region: 2 MiB of address range each.
+    pub leaves: u32,
+    /// Which policy evicts objects.
+    pub policy: PolicyKind,
+    /// Faults are delivered as SIGBUS to the faulting thread; else to a thread that reads them.
+    pub signal_faults: bool,
+}
+
+/// The memory of one heap.
+pub struct Engine {
+    pub(crate) region: Reservation,
+    pub(crate) uffd: Userfaultfd,
+    pub(crate) discarder: Discarder,
+    pub(crate) entries: EntryTable,
+    pub(crate) leaves: Leaves,
+    pub(crate) cache: ObjectCache,
+    pub(crate) log: Arc<Log>,
+    pub(crate) page_buffer: PageBuffer,
+    pub(crate) page_buffer_units: usize,
+    pub(crate) ranges: Ranges,
+    pub(crate) contexts: Contexts,
+    pub(crate) pins: Mutex<HashMap<u64, u32>>,
+    pub(crate) signal_faults: bool,
+    /// Pages whose newest bytes are only in RAM.
+    pub(crate) dirty: AtomicU64,
+    /// A page that must be written back before a fault can go on; `u64::MAX` if none.
+    pub(crate) urgent: AtomicU64,
+    writer_wanted: AtomicU32,
+    closing: AtomicBool,
+    /// What happened so far.
+    pub counters: Counters,
+}
+
+/// Leaves that were given out are counted from the start of the region.
+impl Engine {
+    /// An engine over `log`. Its threads are started by [`Engine::start`].
+    ///
+    /// # Errors
+    /// The kernel's: `EPERM` where userfaultfd is forbidden, `ENOMEM` without address space.
+    pub fn new(options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
+        let EngineOptions { budget, leaves, policy, signal_faults } = options;
+        let region = Reservation::new(leaves as usize * LEAF_RANGE_BYTES, LEAF_RANGE_BYTES)?;
+        let uffd = if signal_faults {
+            Userfaultfd::open(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP)?
+        } else {
+            Userfaultfd::open_full(Features::PAGEFAULT_FLAG_WP)
+                .or_else(|_| Userfaultfd::open(Features::PAGEFAULT_FLAG_WP))?
+        };
+        for advice in [Advice::NoHugePage, Advice::DontFork, Advice::DontDump] {
+            // SAFETY: the region is ours and empty.
+            match unsafe { advise(region.base(), region.len(), advice) } {
+                // A kernel built without huge pages has nothing to switch off.
+                Err(Errno::EINVAL) if advice == Advice::NoHugePage => {}
+                outcome => outcome?,
+            }
+        }
+        // SAFETY: the region is ours, empty, and outlives the userfaultfd (field order).
+        unsafe { uffd.register(region.base(), region.len(), true)? };
+        Ok(Self {
+            uffd,
+            discarder: Discarder::new(),
+            entries: EntryTable::new(budget.entries),
+            leaves: Leaves::new(log.clone(), leaves, budget.leaves)?,
+            cache: ObjectCache::new(budget.cache, policy)?,
+            log,
+            page_buffer: PageBuffer::new(budget.page_buffer_units() + 128),
+            page_buffer_units: budget.page_buffer_units(),
+            ranges: Ranges::new(leaves)?,
+            contexts: Contexts::new(budget.contexts),
+            pins: Mutex::new(HashMap::new()),
+            signal_faults,
+            dirty: AtomicU64::new(0),
+            urgent: AtomicU64::new(u64::MAX),
+            writer_wanted: AtomicU32::new(0),
+            closing: AtomicBool::new(false),
+            counters: Counters::default(),
+            region,
+        })
+    }
+
+    /// Starts the writer and the cleaner, which own the two ends of the log.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(self: &Arc<Self>, fresh: Head, survivor: Head) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
+        let spawn = |name: &str, run: Box<dyn FnOnce(Arc<Self>) + Send>| {
+            let engine = self.clone();
+            std::thread::Builder::new()
+                .name(name.into())
+                .stack_size(256 << 10)
+                .spawn(move || {
+                    let _signals = aquifer_sys::SignalsBlocked::new();
+                    run(engine);
+                })
+        };
+        Ok(vec![
+            spawn("aquifer-writer", Box::new(move |engine| engine.run_writer(fresh)))?,
+            spawn("aquifer-cleaner", Box::new(move |engine| engine.run_cleaner(survivor)))?,
+        ])
+    }
+
+    /// Makes the threads end. Nothing is written back: the heap's objects go with it.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.log.close();
+        self.want_writer();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// First byte of the region.
+    pub fn base(&self) -> *mut u8 {
+        self.region.base()
+    }
+
+    /// Bytes of the region.
+    pub fn region_bytes(&self) -> usize {
+        self.region.len()
+    }
+
+    /// The page that `address` lies in, if it is in the region.
+    pub fn page_at(&self, address: usize) -> Option<PageId> {
+        let offset = address.checked_sub(self.region.base() as usize)?;
+        (offset < self.region.len()).then(|| PageId::from_offset(offset as u64))
+    }
+
+    /// First byte of a page.
+    pub fn address_of(&self, page: PageId) -> *mut u8 {
+        debug_assert!(page.offset_bytes() < self.region.len() as u64);
+        // SAFETY: pages handed out by this engine lie in the region.
+        unsafe { self.region.base().add(page.offset_bytes() as usize) }
+    }
+
+    /// The log below.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The directory of leaves.
+    pub fn leaves(&self) -> &Leaves {
+        &self.leaves
+    }
+
+    /// The object cache.
+    pub fn cache(&self) -> &ObjectCache {
+        &self.cache
+    }
+
+    /// Gives `leaf` out for pages of `page_bytes`, or takes it back with 0.
+    pub fn set_page_bytes(&self, leaf: LeafId, page_bytes: usize) {
+        self.leaves.set_page_bytes(leaf, page_bytes);
+    }
+
+    /// Lets the writer make a pass. Cheap when it is running anyway.
+    pub(crate) fn want_writer(&self) {
+        if self.writer_wanted.swap(1, Ordering::AcqRel) == 0 {
+            futex::wake(&self.writer_wanted, 1);
+        }
+    }
+
+    /// Waits until the writer is wanted.
+    pub(crate) fn wait_until_writer_is_wanted(&self) {
+        while self.writer_wanted.swap(0, Ordering::AcqRel) == 0 && !self.is_closing() {
+            // Interrupted or changed meanwhile: the loop looks again.
+            let _ = futex::wait(&self.writer_wanted, 0, None);
+        }
+    }
+
+    /// Mapped pages, in bytes.
+    pub fn page_buffer_bytes(&self) -> usize {
+        self.page_buffer.len() * OS_PAGE_BYTES
+    }
+
+    /// The kernel's page tables for them, in bytes: one per range with a mapped page, and the upper
+    /// levels for `leaves_in_use`.
+    pub fn page_table_bytes(&self, leaves_in_use: u32) -> usize {
+        (self.ranges.live() + leaves_in_use as usize / 512 + 1) * OS_PAGE_BYTES
+    }
+
+    /// RAM that is neither objects nor mapped pages: entries, leaves, slot headers, segments.
+    pub fn metadata_bytes(&self, leaves_in_use: u32) -> usize {
+        self.entries.ram_bytes()
+            + self.leaves.ram_bytes(leaves_in_use)
+            + self.cache.metadata_bytes()
+            + self.log.segments().ram_bytes()
+            + self.page_buffer.ram_bytes()
+            + leaves_in_use as usize * 4
+    }
+
+    /// All RAM of the engine.
+    pub fn ram_bytes(&self, leaves_in_use: u32) -> usize {
+        self.metadata_bytes(leaves_in_use) - self.cache.metadata_bytes() - self.log.segments().ram_bytes()
+            + self.cache.ram_bytes()
+            + self.log.ram_bytes()
+            + self.log.geometry().block_bytes
+            + self.contexts.ram_bytes()
+            + self.page_buffer_bytes()
+            + self.page_table_bytes(leaves_in_use)
+    }
+}

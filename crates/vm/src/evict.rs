@@ -1,0 +1,153 @@
+//! Page buffer to cache, in batches.
+//!
+//! 1. Take up to 64 of the oldest pages, holding their entries.
+//! 2. A page that was mapped writable is write-protected, so that no write can come in between, and its
+//!    bytes are copied to its slot. A page that was only read is equal to its slot already.
+//! 3. Unmap all in one call (one TLB shootdown); a range that lost its last page goes as a whole, with
+//!    its page table.
+//! 4. Release the entries as cached.
+//!
+//! This runs in the thread whose fault found the page buffer full.
+
+use std::sync::atomic::Ordering;
+
+use aquifer_base::PageId;
+use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
+use aquifer_cache::SlotId;
+use aquifer_map::{Locked, State};
+
+use crate::engine::Engine;
+
+const BATCH: usize = 64;
+
+/// What a batch has collected so far.
+struct Batch<'a> {
+    locked: [Option<(PageId, Locked<'a>)>; BATCH],
+    len: usize,
+}
+
+impl Engine {
+    fn units_used(&self) -> usize {
+        self.page_buffer.len() + self.ranges.live()
+    }
+
+    /// Evicts until the page buffer has room for one more page and its page table.
+    pub(crate) fn make_page_room_in_fault(&self) {
+        // Bounded: pinned and busy pages may keep it full for a while; the page queue has some slack.
+        for _ in 0..16 {
+            if self.units_used() + 2 <= self.page_buffer_units {
+                return;
+            }
+            self.evict_pages_in_fault();
+        }
+    }
+
+    /// Evicts one batch of the oldest pages.
+    pub(crate) fn evict_pages_in_fault(&self) {
+        let mut pages = [PageId(0); BATCH];
+        let wanted = (self.page_buffer_units / 8).clamp(1, BATCH);
+        let count = self.page_buffer.pop_in_fault(&mut pages[..wanted]);
+        let mut batch = Batch { locked: [const { None }; BATCH], len: 0 };
+        for &page in &pages[..count] {
+            self.take_for_eviction_in_fault(page, &mut batch);
+        }
+        self.unmap_in_fault(batch);
+    }
+
+    /// Evicts one page that may not be in the queue.
+    pub(crate) fn evict_page_in_fault(&self, page: PageId) {
+        let mut batch = Batch { locked: [const { None }; BATCH], len: 0 };
+        self.take_for_eviction_in_fault(page, &mut batch);
+        self.unmap_in_fault(batch);
+    }
+
+    fn take_for_eviction_in_fault<'a>(&'a self, page: PageId, batch: &mut Batch<'a>) {
+        match self.entries.try_lock_if(page, |e| e.state() == State::Mapped && !e.is_pinned()) {
+            Some(locked) => {
+                batch.locked[batch.len] = Some((page, locked));
+                batch.len += 1;
+            }
+            // Somebody is looking at it now: it keeps its place in the queue, at the end.
+            None => match self.entries.find(page) {
+                Some(entry) if entry.state() != State::Cached && !entry.is_pinned() => {
+                    self.page_buffer.push_in_fault(page);
+                }
+                // It left already, or comes back to the queue when it is unpinned.
+                _ => {}
+            },
+        }
+    }
+
+    fn unmap_in_fault(&self, mut batch: Batch<'_>) {
+        if batch.len == 0 {
+            return;
+        }
+        let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut ranges = [none; BATCH];
+        let mut dropped = [None; BATCH];
+        for n in 0..batch.len {
+            let (page, locked) = batch.locked[n].as_ref().expect("filled up to len");
+            self.save_in_fault(*page, locked);
+            (ranges[n], dropped[n]) = self.unmapping_in_fault(*page);
+        }
+        // SAFETY: the pages are write-protected, their bytes are in their slots, and their entries are
+        // held; ranges are ours and locked by their counts.
+        let unmapped = unsafe { self.discarder.discard(&ranges[..batch.len]) };
+        if unmapped.is_err() {
+            crate::fault::abort_in_fault(b"the kernel refused to unmap pages of a heap\n");
+        }
+        for leaf in dropped[..batch.len].iter().flatten() {
+            self.ranges.dropped_in_fault(*leaf);
+        }
+        for (_, locked) in batch.locked[..batch.len].iter_mut().filter_map(Option::take) {
+            let slot = locked.entry().slot().expect("a mapped page has a slot");
+            let entry = locked.entry().cached(slot);
+            locked.release(entry);
+        }
+        self.counters.evicted_pages.fetch_add(batch.len as u64, Ordering::Relaxed);
+    }
+
+    /// Copies the bytes of a page that may have been written to its slot, after excluding more writes.
+    fn save_in_fault(&self, page: PageId, locked: &Locked<'_>) {
+        let entry = locked.entry();
+        if !entry.is_writable() {
+            return;
+        }
+        let address = self.address_of(page);
+        // SAFETY: the page is mapped and its entry is held.
+        if unsafe { self.uffd.write_protect(address, OS_PAGE_BYTES, true) }.is_err() {
+            crate::fault::abort_in_fault(b"the kernel refused to write-protect a page of a heap\n");
+        }
+        let slot = SlotId(entry.slot().expect("a mapped page has a slot"));
+        let page_bytes = self.leaves.page_bytes(page.leaf());
+        // SAFETY: the page is present and cannot change; the slot is the page's and has room.
+        unsafe { std::ptr::copy_nonoverlapping(address, self.cache.pointer(slot), page_bytes) };
+    }
+
+    /// What to unmap so that `page` goes, and the range if it goes as a whole.
+    fn unmapping_in_fault(&self, page: PageId) -> (libc::iovec, Option<aquifer_base::LeafId>) {
+        if self.ranges.leave_in_fault(page.leaf()) {
+            let start = self.address_of(page.leaf().page(0));
+            (libc::iovec { iov_base: start.cast(), iov_len: LEAF_RANGE_BYTES }, Some(page.leaf()))
+        } else {
+            (libc::iovec { iov_base: self.address_of(page).cast(), iov_len: OS_PAGE_BYTES }, None)
+        }
+    }
+
+    /// Takes a mapped page away without keeping its bytes. The caller holds its entry.
+    pub(crate) fn drop_page(&self, page: PageId) {
+        let (range, dropped) = self.unmapping_in_fault(page);
+        // SAFETY: the caller holds the entry and wants the bytes gone.
+        if unsafe { self.discarder.discard(&[range]) }.is_err() {
+            crate::fault::abort_in_fault(b"the kernel refused to unmap a page of a heap\n");
+        }
+        if let Some(leaf) = dropped {
+            self.ranges.dropped_in_fault(leaf);
+        }
+    }
+
+    /// A page that was announced to its range could not be mapped after all.
+    pub(crate) fn leave_range_in_fault(&self, page: PageId) {
+        self.drop_page(page);
+    }
+}

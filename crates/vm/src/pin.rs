@@ -1,0 +1,99 @@
+//! Pages that must stay mapped, so that system calls can use them.
+
+use std::sync::PoisonError;
+
+use aquifer_base::PageId;
+use aquifer_map::State;
+use aquifer_sys::SignalsBlocked;
+
+use crate::engine::Engine;
+use crate::error::PinError;
+
+impl Engine {
+    /// Most pages that may be pinned at a time.
+    pub fn pin_limit(&self) -> usize {
+        self.page_buffer_units / 4
+    }
+
+    /// Maps `count` pages from `first` writable and keeps them so until [`Engine::unpin`]. Pins nest.
+    ///
+    /// # Errors
+    /// [`PinError`]; no page of the call is pinned then.
+    pub fn pin(&self, first: PageId, count: u64) -> Result<(), PinError> {
+        let _signals = SignalsBlocked::new();
+        let mut done = 0;
+        while done < count {
+            if let Err(error) = self.pin_page(PageId(first.0 + done), (count - done) as usize) {
+                for page in first.0..first.0 + done {
+                    let _ = self.unpin_page(PageId(page));
+                }
+                return Err(error);
+            }
+            done += 1;
+        }
+        Ok(())
+    }
+
+    fn pin_page(&self, page: PageId, wanted: usize) -> Result<(), PinError> {
+        {
+            let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+            let (pinned, limit) = (pins.len(), self.pin_limit());
+            match pins.get_mut(&page.0) {
+                Some(count) => {
+                    *count += 1;
+                    return Ok(());
+                }
+                None if pinned + wanted > limit => return Err(PinError::TooMany { wanted, pinned, limit }),
+                None => {}
+            }
+        }
+        loop {
+            self.resolve_in_fault(page, true)?;
+            let Some(locked) = self.entries.lock_resident(page) else { continue };
+            let before = locked.before().filter(|e| e.state() == State::Mapped && e.is_writable());
+            let Some(before) = before else {
+                locked.restore();
+                continue;
+            };
+            locked.release(before.with_pinned(true));
+            *self.pins.lock().unwrap_or_else(PoisonError::into_inner).entry(page.0).or_insert(0) += 1;
+            return Ok(());
+        }
+    }
+
+    /// Ends one pin of each of `count` pages from `first`.
+    ///
+    /// # Errors
+    /// [`PinError::NotPinned`] with the first page that is not; earlier ones are unpinned.
+    pub fn unpin(&self, first: PageId, count: u64) -> Result<(), PinError> {
+        let _signals = SignalsBlocked::new();
+        (first.0..first.0 + count).try_for_each(|page| self.unpin_page(PageId(page)))
+    }
+
+    fn unpin_page(&self, page: PageId) -> Result<(), PinError> {
+        {
+            let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = pins.get_mut(&page.0).ok_or(PinError::NotPinned(page))?;
+            *count -= 1;
+            if *count > 0 {
+                return Ok(());
+            }
+            pins.remove(&page.0);
+        }
+        if let Some(locked) = self.entries.lock_resident(page) {
+            let before = locked.before().expect("a resident page has an entry");
+            let queued = before.state() != State::Mapped || self.page_buffer.push_in_fault(page);
+            locked.release(before.with_pinned(false));
+            if !queued {
+                self.evict_page_in_fault(page);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any page of the range is pinned.
+    pub fn is_pinned(&self, first: PageId, count: u64) -> bool {
+        let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        !pins.is_empty() && (first.0..first.0 + count).any(|page| pins.contains_key(&page))
+    }
+}

@@ -1,0 +1,87 @@
+//! How many pages are mapped in each 2 MiB range.
+//!
+//! The kernel frees a page table only when its whole range is dropped. A thousand scattered pages would
+//! keep a thousand page tables of 4 KiB each, so a range is dropped as a whole when its last page leaves,
+//! and nothing may be mapped in it meanwhile.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use aquifer_base::LeafId;
+use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_sys::{Backoff, Errno, Reservation};
+
+const DROPPING: u32 = 1 << 31;
+
+/// Mapped pages per range.
+pub(crate) struct Ranges {
+    counts: Reservation,
+    len: u32,
+    live: AtomicUsize,
+}
+
+impl Ranges {
+    pub(crate) fn new(len: u32) -> Result<Self, Errno> {
+        let bytes = (len as usize * 4).next_multiple_of(OS_PAGE_BYTES);
+        Ok(Self { counts: Reservation::new(bytes, OS_PAGE_BYTES)?, len, live: AtomicUsize::new(0) })
+    }
+
+    fn count(&self, leaf: LeafId) -> &AtomicU32 {
+        assert!(leaf.0 < self.len);
+        // SAFETY: the reservation holds `len` zeroed words that are only used as these atomics.
+        unsafe { &*self.counts.base().cast::<AtomicU32>().add(leaf.0 as usize) }
+    }
+
+    /// Ranges that have a page table now.
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Mapped pages of a range.
+    pub(crate) fn mapped(&self, leaf: LeafId) -> u32 {
+        self.count(leaf).load(Ordering::Relaxed)
+    }
+
+    /// Announces that a page of the range is about to be mapped; waits while the range is being dropped.
+    pub(crate) fn enter_in_fault(&self, leaf: LeafId) {
+        let mut backoff = Backoff::new();
+        loop {
+            let count = self.count(leaf).load(Ordering::Relaxed);
+            if count & DROPPING != 0 {
+                backoff.wait();
+            } else if self
+                .count(leaf)
+                .compare_exchange_weak(count, count + 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                if count == 0 {
+                    self.live.fetch_add(1, Ordering::Relaxed);
+                }
+                return;
+            }
+        }
+    }
+
+    /// A page of the range is about to leave. True if it is the last: then the caller drops the whole
+    /// range and calls [`Ranges::dropped_in_fault`].
+    pub(crate) fn leave_in_fault(&self, leaf: LeafId) -> bool {
+        loop {
+            let count = self.count(leaf).load(Ordering::Relaxed);
+            debug_assert!(count & DROPPING == 0 && count > 0, "range {leaf:?} has count {count:#x}");
+            let last = count == 1;
+            let next = if last { DROPPING } else { count - 1 };
+            if self
+                .count(leaf)
+                .compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return last;
+            }
+        }
+    }
+
+    /// The range was dropped; pages may be mapped in it again.
+    pub(crate) fn dropped_in_fault(&self, leaf: LeafId) {
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        self.count(leaf).store(0, Ordering::Release);
+    }
+}

@@ -1,0 +1,107 @@
+//! Pages that are freed: gone from RAM and garbage on flash at once.
+
+use std::sync::atomic::Ordering;
+
+use aquifer_base::limits::LEAF_PAGES;
+use aquifer_base::{LeafId, PageId};
+use aquifer_cache::SlotId;
+use aquifer_device::AlignedBuffer;
+use aquifer_map::leaves::{Held, NoRoom, SCRATCH_BYTES};
+use aquifer_map::{Locked, Place, State};
+use aquifer_sys::{Backoff, SignalsBlocked};
+
+use crate::engine::Engine;
+use crate::error::FaultError;
+
+impl Engine {
+    /// Frees `count` pages from `first`: they read as zeros when they are given out again.
+    ///
+    /// # Errors
+    /// A leaf could not be read; pages of earlier leaves are freed, those of that leaf and later ones are
+    /// as before, except that their bytes in RAM are gone.
+    ///
+    /// # Context
+    /// Blocks. Nobody may use the pages meanwhile; a program that does gets zeros or its old bytes.
+    pub fn release(&self, first: PageId, count: u64) -> Result<(), FaultError> {
+        let _signals = SignalsBlocked::new();
+        let end = first.0 + count;
+        let mut page = first;
+        while page.0 < end {
+            let leaf_end = page.leaf().page(0).0 + LEAF_PAGES as u64;
+            let part = leaf_end.min(end) - page.0;
+            self.release_in_leaf(page.leaf(), page.index()..page.index() + part as usize)?;
+            page = PageId(page.0 + part);
+        }
+        Ok(())
+    }
+
+    fn release_in_leaf(&self, leaf: LeafId, indices: std::ops::Range<usize>) -> Result<(), FaultError> {
+        if indices.len() == 1 {
+            let page = leaf.page(indices.start);
+            if let Some(locked) = self.entries.lock_resident(page) {
+                self.forget(page, locked);
+            }
+        } else {
+            let mut resident = Vec::new();
+            self.entries.for_each_of_leaf(leaf, &mut |page, _| {
+                if indices.contains(&page.index()) {
+                    resident.push(page);
+                }
+            });
+            for page in resident {
+                if let Some(locked) = self.entries.lock_resident(page) {
+                    self.forget(page, locked);
+                }
+            }
+        }
+        if self.leaves.is_empty(leaf) {
+            return Ok(());
+        }
+        let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
+        self.change_leaf(leaf, &mut scratch, &mut |held| {
+            for index in indices.clone() {
+                held.set_place(index, Place::ZERO);
+            }
+        })
+    }
+
+    /// Ends a page's stay in RAM, whatever its state, without keeping its bytes.
+    fn forget(&self, page: PageId, locked: Locked<'_>) {
+        let entry = locked.entry();
+        if locked.before().is_some_and(|before| before.state() == State::Mapped) {
+            self.drop_page(page);
+        }
+        if let Some(slot) = entry.slot() {
+            self.cache.free(SlotId(slot));
+        }
+        if entry.is_dirty() {
+            self.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+        locked.remove();
+    }
+
+    /// Changes a leaf from a thread that owns no end of the log: waits for the writer if there is no room.
+    fn change_leaf(
+        &self,
+        leaf: LeafId,
+        scratch: &mut [u8],
+        change: &mut dyn FnMut(&mut Held<'_>),
+    ) -> Result<(), FaultError> {
+        let page = leaf.page(0);
+        let mut backoff = Backoff::new();
+        loop {
+            let mut held = self.leaves.hold(leaf, scratch).map_err(|e| FaultError::from_read(page, e))?;
+            change(&mut held);
+            match held.store(None) {
+                Ok(()) => return Ok(()),
+                Err(NoRoom) => {
+                    if let Some(error) = self.log.stopped() {
+                        return Err(FaultError::Stopped { page, error });
+                    }
+                    self.want_writer();
+                    backoff.wait();
+                }
+            }
+        }
+    }
+}

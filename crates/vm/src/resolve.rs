@@ -1,0 +1,250 @@
+//! What a fault does: find the bytes, map the page.
+
+use std::sync::atomic::Ordering;
+
+use aquifer_base::PageId;
+use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_cache::{Class, SlotId};
+use aquifer_log::{Kind, ReadError, RecordId};
+use aquifer_map::entries::TableFull;
+use aquifer_map::{Locked, Place, State};
+use aquifer_sys::Backoff;
+
+use crate::context::Context;
+use crate::engine::Engine;
+use crate::error::FaultError;
+
+/// Evictions between two hints to the writer.
+const HINT_PERIOD: u64 = 32;
+
+/// Where the bytes of a page came from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Log,
+    Zero,
+}
+
+impl Engine {
+    /// Makes `page` accessible for reading, or with `write` for writing.
+    ///
+    /// A read maps the page write-protected, so that it is known to be clean; the first write faults once
+    /// more. A write maps it writable and dirty.
+    ///
+    /// # Errors
+    /// [`FaultError`]; the page is as it was.
+    ///
+    /// # Context
+    /// Runs in fault handlers. Blocks on the device for a page that is not in RAM.
+    pub fn resolve_in_fault(&self, page: PageId, write: bool) -> Result<(), FaultError> {
+        self.counters.faults.fetch_add(1, Ordering::Relaxed);
+        let page_bytes = self.leaves.page_bytes(page.leaf());
+        let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
+        let class = class.ok_or(FaultError::NotAllocated(page))?;
+        self.make_page_room_in_fault();
+        let mut context = self.contexts.take_in_fault();
+        let locked = self.lock_in_fault(page)?;
+        match locked.before() {
+            Some(entry) if entry.state() == State::Mapped => self.upgrade_in_fault(page, locked, write),
+            Some(entry) => {
+                let slot = SlotId(entry.slot().expect("a cached page has a slot"));
+                self.counters.hits.fetch_add(1, Ordering::Relaxed);
+                self.cache.touch(slot);
+                self.map_in_fault(page, page_bytes, locked, slot, write, &mut context)
+            }
+            None => match self.fill_in_fault(page, page_bytes, class, &mut context) {
+                Ok((slot, source)) => {
+                    self.count_source(source);
+                    self.map_in_fault(page, page_bytes, locked, slot, write, &mut context)
+                }
+                Err(error) => {
+                    locked.restore();
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    fn count_source(&self, source: Source) {
+        let counter = match source {
+            Source::Log => &self.counters.misses,
+            Source::Zero => &self.counters.zero_fills,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes the page's entry. If the table has no room, one of its rivals leaves first.
+    pub(crate) fn lock_in_fault(&self, page: PageId) -> Result<Locked<'_>, FaultError> {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.entries.lock(page) {
+                Ok(locked) => return Ok(locked),
+                Err(TableFull) => self.evict_rival_in_fault(page)?,
+            }
+            backoff.wait();
+        }
+    }
+
+    fn evict_rival_in_fault(&self, page: PageId) -> Result<(), FaultError> {
+        let mut left = false;
+        let mut dirty = None;
+        self.entries.for_each_rival(page, &mut |rival, entry| {
+            if !left && entry.state() == State::Cached {
+                left = self.cache.evict_page(rival, &self.entries);
+                dirty = dirty.or_else(|| entry.is_dirty().then_some(rival));
+            }
+        });
+        match dirty {
+            _ if left => Ok(()),
+            Some(rival) => {
+                self.urgent.store(rival.0, Ordering::Release);
+                self.wait_for_writer_in_fault(page)
+            }
+            None => {
+                self.evict_pages_in_fault();
+                Ok(())
+            }
+        }
+    }
+
+    fn wait_for_writer_in_fault(&self, page: PageId) -> Result<(), FaultError> {
+        if let Some(error) = self.log.stopped() {
+            return Err(FaultError::Stopped { page, error });
+        }
+        self.counters.writer_waits.fetch_add(1, Ordering::Relaxed);
+        self.want_writer();
+        Ok(())
+    }
+
+    /// A page that is mapped already: another thread was first, or it is the first write to a clean page.
+    fn upgrade_in_fault(&self, page: PageId, locked: Locked<'_>, write: bool) -> Result<(), FaultError> {
+        let before = locked.before().expect("the page is mapped");
+        if !write || before.is_writable() {
+            locked.restore();
+            return self.wake_in_fault(page);
+        }
+        self.counters.faults_write_upgrade.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the page is mapped and its entry is held, so it stays so.
+        let allowed = unsafe { self.uffd.write_protect(self.address_of(page), OS_PAGE_BYTES, false) };
+        if let Err(errno) = allowed {
+            locked.restore();
+            return Err(FaultError::Map { page, errno });
+        }
+        self.note_dirty(before.is_dirty());
+        let slot = before.slot().expect("a mapped page has a slot");
+        let entry = locked.entry().mapped(slot, true);
+        locked.release(entry);
+        Ok(())
+    }
+
+    /// A thread that sleeps in the kernel for a page that is there already must be told.
+    fn wake_in_fault(&self, page: PageId) -> Result<(), FaultError> {
+        if self.signal_faults {
+            return Ok(());
+        }
+        self.uffd
+            .wake(self.address_of(page), OS_PAGE_BYTES)
+            .map_err(|errno| FaultError::Map { page, errno })
+    }
+
+    fn note_dirty(&self, was_dirty: bool) {
+        if !was_dirty {
+            self.dirty.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A slot with the bytes of a page that is not in RAM. The caller holds the page's entry.
+    pub(crate) fn fill_in_fault(
+        &self,
+        page: PageId,
+        page_bytes: usize,
+        class: Class,
+        context: &mut Context,
+    ) -> Result<(SlotId, Source), FaultError> {
+        // The slot comes first: the read may be long, and other faults should find clean slots meanwhile.
+        let slot = self.allocate_slot_in_fault(class, page)?;
+        // SAFETY: the slot belongs to the page whose entry the caller holds.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.cache.pointer(slot), page_bytes) };
+        match self.read_page_in_fault(page, bytes, &mut context.scratch) {
+            Ok(source) => Ok((slot, source)),
+            Err(error) => {
+                self.cache.free(slot);
+                Err(error)
+            }
+        }
+    }
+
+    fn allocate_slot_in_fault(&self, class: Class, page: PageId) -> Result<SlotId, FaultError> {
+        let mut backoff = Backoff::new();
+        loop {
+            let evicted = self.cache.evicted();
+            if let Some(slot) = self.cache.allocate(class, page, &self.entries) {
+                if evicted.is_multiple_of(HINT_PERIOD) && self.dirty.load(Ordering::Relaxed) > 0 {
+                    self.want_writer();
+                }
+                return Ok(slot);
+            }
+            self.wait_for_writer_in_fault(page)?;
+            backoff.wait();
+        }
+    }
+
+    /// The newest logged version of `page`, or zeros.
+    fn read_page_in_fault(&self, page: PageId, out: &mut [u8], scratch: &mut [u8]) -> Result<Source, FaultError> {
+        let id = RecordId { kind: Kind::Page, number: page.0 };
+        let mut tried = None;
+        loop {
+            let place = self.leaves.locate_in_fault(page, scratch).map_err(|e| FaultError::from_read(page, e))?;
+            let Some(address) = place.address() else {
+                out.fill(0);
+                return Ok(Source::Zero);
+            };
+            match self.log.read_in_fault(address, place.span_bytes(out.len()), id, scratch) {
+                Ok(range) if range.len() == out.len() => {
+                    out.copy_from_slice(&scratch[range]);
+                    return Ok(Source::Log);
+                }
+                // The cleaner may have moved the record between the two looks; the same place twice is damage.
+                Ok(_) | Err(ReadError::Mismatch { .. }) if tried != Some(place) => tried = Some::<Place>(place),
+                Ok(_) => return Err(FaultError::Damaged { page, address }),
+                Err(error) => return Err(FaultError::from_read(page, error)),
+            }
+        }
+    }
+
+    fn map_in_fault(
+        &self,
+        page: PageId,
+        page_bytes: usize,
+        locked: Locked<'_>,
+        slot: SlotId,
+        write: bool,
+        context: &mut Context,
+    ) -> Result<(), FaultError> {
+        // SAFETY: the slot belongs to the page whose entry we hold, and holds that many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
+        context.set_page(bytes);
+        self.ranges.enter_in_fault(page.leaf());
+        // SAFETY: the page is ours, absent, and its range is not being dropped; the source is a whole page.
+        let copied = unsafe {
+            self.uffd.copy(self.address_of(page), context.page.as_ptr(), OS_PAGE_BYTES, !write)
+        };
+        let was_dirty = locked.entry().is_dirty();
+        if let Err(errno) = copied {
+            self.leave_range_in_fault(page);
+            let entry = locked.entry().cached(slot.0);
+            locked.release(entry);
+            return Err(FaultError::Map { page, errno });
+        }
+        if write {
+            self.note_dirty(was_dirty);
+        }
+        let entry = locked.entry().mapped(slot.0, write);
+        // Queued before the entry is released, so that it is in the queue whenever it is mapped.
+        let queued = self.page_buffer.push_in_fault(page);
+        locked.release(entry);
+        if !queued {
+            self.evict_page_in_fault(page);
+        }
+        Ok(())
+    }
+}

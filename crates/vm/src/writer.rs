@@ -1,0 +1,168 @@
+//! Cache to log: the thread that writes dirty pages back.
+//!
+//! It looks at the pages that the cache would evict next, so that evictions find clean ones. With each
+//! dirty page go the other cold dirty pages of its leaf, side by side in the log: the leaf is changed
+//! once for all of them, and they share one address in it.
+
+use std::sync::atomic::Ordering;
+
+use aquifer_base::{LeafId, PageId};
+use aquifer_cache::{Class, SlotId};
+use aquifer_device::AlignedBuffer;
+use aquifer_log::record::record_bytes;
+use aquifer_log::{AppendError, Head, Kind, ReadError, RecordId};
+use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
+use aquifer_map::{Entry, Locked, Place, State};
+
+use crate::engine::Engine;
+
+/// Share of a class's slots that the writer keeps clean ahead of eviction: one in this many.
+const AHEAD: usize = 32;
+/// Fewest and most slots that one look ahead takes in.
+const AHEAD_MIN: usize = 64;
+const AHEAD_MAX: usize = 4096;
+/// Leaves that a pass cleans, so that faults find clean ones to evict.
+const LEAVES_PER_PASS: usize = 64;
+/// Share of a block that one group may take: one in this many.
+const GROUPS_PER_BLOCK: usize = 4;
+
+/// What stopped a group from being written.
+enum GroupError {
+    Append(AppendError),
+    Leaf,
+}
+
+impl From<AppendError> for GroupError {
+    fn from(error: AppendError) -> Self {
+        Self::Append(error)
+    }
+}
+
+/// The writer's own memory.
+struct Desk {
+    head: Head,
+    scratch: AlignedBuffer,
+    upcoming: Vec<PageId>,
+    group: Vec<PageId>,
+}
+
+fn may_be_written(entry: Entry) -> bool {
+    entry.state() == State::Cached && entry.is_dirty()
+}
+
+impl Engine {
+    pub(crate) fn run_writer(&self, head: Head) {
+        let scratch = AlignedBuffer::new(SCRATCH_BYTES);
+        let mut desk = Desk { head, scratch, upcoming: Vec::new(), group: Vec::new() };
+        while !self.is_closing() {
+            self.wait_until_writer_is_wanted();
+            if self.write_back_pass(&mut desk).is_err() {
+                // The log has stopped or is closing. Faults see that by themselves.
+                return;
+            }
+        }
+    }
+
+    /// Writes the dirty pages among those that each class evicts next.
+    fn write_back_pass(&self, desk: &mut Desk) -> Result<(), AppendError> {
+        let urgent = self.urgent.swap(u64::MAX, Ordering::AcqRel);
+        if urgent != u64::MAX {
+            self.write_back(PageId(urgent), desk)?;
+        }
+        for class in Class::all() {
+            let slots = self.cache.slots(class);
+            if slots == 0 {
+                continue;
+            }
+            let mut upcoming = std::mem::take(&mut desk.upcoming);
+            upcoming.clear();
+            let ahead = (slots / AHEAD).clamp(AHEAD_MIN, AHEAD_MAX);
+            self.cache.upcoming(class, ahead, &mut |_, page| upcoming.push(page));
+            let written = upcoming
+                .iter()
+                .filter(|&&page| self.entries.find(page).is_some_and(may_be_written))
+                .try_for_each(|&page| self.write_back(page, desk));
+            desk.upcoming = upcoming;
+            written?;
+        }
+        desk.head.make_room(LEAF_RECORD_BYTES_MAX)?;
+        self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head);
+        Ok(())
+    }
+
+    /// Writes `page` and its dirty neighbours, if it is still dirty.
+    fn write_back(&self, page: PageId, desk: &mut Desk) -> Result<(), AppendError> {
+        match self.write_group(page, desk) {
+            // The leaf cannot be read, so its pages cannot be written. They stay dirty in RAM, where they
+            // can be read; the error has been counted.
+            Ok(()) | Err(GroupError::Leaf) => Ok(()),
+            Err(GroupError::Append(error)) => Err(error),
+        }
+    }
+
+    fn write_group(&self, page: PageId, desk: &mut Desk) -> Result<(), GroupError> {
+        let leaf = page.leaf();
+        let page_bytes = self.leaves.page_bytes(leaf);
+        let record = record_bytes(page_bytes);
+        let block_bytes = self.log.geometry().block_bytes;
+        self.collect_group(page, (block_bytes / GROUPS_PER_BLOCK / record).max(1), &mut desk.group);
+        // Room comes first: waiting for it later would hold entries and the leaf that the cleaner needs.
+        desk.head.make_room(desk.group.len() * record + 2 * LEAF_RECORD_BYTES_MAX)?;
+        let locked: Vec<(PageId, Locked<'_>)> = desk
+            .group
+            .iter()
+            .filter_map(|&page| Some((page, self.entries.try_lock_if(page, may_be_written)?)))
+            .collect();
+        if locked.is_empty() {
+            return Ok(());
+        }
+        let written = self.append_group(leaf, page_bytes, &locked, desk);
+        let count = locked.len() as u64;
+        for (_, locked) in locked {
+            let slot = locked.entry().slot().expect("a cached page has a slot");
+            let entry = locked.entry().cached(slot).with_dirty(written.is_err());
+            locked.release(entry);
+        }
+        written.map_err(|_| GroupError::Leaf)?;
+        self.dirty.fetch_sub(count, Ordering::Relaxed);
+        self.counters.objects_written.fetch_add(count, Ordering::Relaxed);
+        self.counters.objects_written_bytes.fetch_add(count * page_bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The dirty cold pages of the leaf of `page`, in order, at most `limit`, `page` among them.
+    fn collect_group(&self, page: PageId, limit: usize, group: &mut Vec<PageId>) {
+        group.clear();
+        self.entries.for_each_of_leaf(page.leaf(), &mut |other, entry| {
+            let slot = entry.slot().filter(|_| may_be_written(entry));
+            if slot.is_some_and(|slot| other == page || self.cache.is_cold(SlotId(slot))) {
+                group.push(other);
+            }
+        });
+        group.sort_unstable();
+        group.dedup();
+        let at = group.partition_point(|&other| other < page);
+        let first = at.min(group.len().saturating_sub(limit));
+        group.drain(..first);
+        group.truncate(limit);
+    }
+
+    fn append_group(
+        &self,
+        leaf: LeafId,
+        page_bytes: usize,
+        locked: &[(PageId, Locked<'_>)],
+        desk: &mut Desk,
+    ) -> Result<(), ReadError> {
+        let mut held = self.leaves.hold(leaf, &mut desk.scratch)?;
+        for (page, locked) in locked {
+            let slot = SlotId(locked.entry().slot().expect("a cached page has a slot"));
+            // SAFETY: we hold the entry of the page that owns the slot, which has room for its bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
+            let address = desk.head.append(RecordId { kind: Kind::Page, number: page.0 }, bytes);
+            held.set_place(page.index(), Place::exact(address));
+        }
+        held.store(Some(&mut desk.head)).expect("with a head there is always room");
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs what has been built.
+#
+#   scripts/install.sh DESTDIR PREFIX      DESTDIR may be empty; it is for packagers
+set -eu
+. "$(dirname "$0")/env.sh"
+prefix=${2:?prefix missing}
+root=${1}$prefix
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+scripts/install-lib.sh "$root/lib"
+install -d "$root/bin" "$root/include" "$root/lib/pkgconfig" "$root/share/man/man1" "$root/share/man/man3" \
+    "$root/share/doc/aquifer"
+install -m 755 "$TARGET/release/aquifer" "$root/bin/aquifer"
+install -m 644 include/aquifer.h "$root/include/aquifer.h"
+install -m 644 man/aquifer.1 "$root/share/man/man1/"
+install -m 644 man/aquifer.3 "$root/share/man/man3/"
+for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/manual.md docs/legal.md; do
+    [ ! -f "$document" ] || install -m 644 "$document" "$root/share/doc/aquifer/"
+done
+sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" aquifer.pc.in >"$root/lib/pkgconfig/aquifer.pc"
+chmod 644 "$root/lib/pkgconfig/aquifer.pc"
+if [ -z "$1" ] && [ "$(id -u)" = 0 ] && have ldconfig; then
+    ldconfig
+fi
+say "installed aquifer $version into $root"

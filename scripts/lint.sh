@@ -1,0 +1,14 @@
+#!/bin/sh
+# Everything that must be clean before a change is handed in.
+set -eu
+. "$(dirname "$0")/env.sh"
+"$CARGO" fmt --all --check
+"$CARGO" clippy --workspace --all-targets --quiet -- -D warnings
+"$CARGO" run --quiet -p xtask -- tidy
+RUSTDOCFLAGS='-D warnings' "$CARGO" doc --workspace --no-deps --quiet
+if have shellcheck; then
+    shellcheck --severity=warning scripts/*.sh tests/c/run.sh examples/btree/*.sh
+else
+    say 'SKIP shellcheck is not installed'
+fi
+say 'lint: clean'

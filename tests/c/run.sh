@@ -1,0 +1,85 @@
+#!/bin/sh
+# Compiles every C test against build/lib and runs it. One result line each; exits
+# with 1 if one failed.
+#
+#   tests/c/run.sh [NAME]...      NAME: as in "api"; default: all
+set -u
+cd "$(dirname "$0")" || exit 1
+root=$(cd ../.. && pwd)
+lib=${AQUIFER_LIBDIR:-$root/build/lib}
+out=$root/build/tests/c
+cc=${CC:-cc}
+flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
+failed=0
+# A test that hangs is ended after this; no test needs a tenth of it.
+hang_s=900
+
+mkdir -p "$out"
+AQUIFER_TEST_DIR=$(mktemp -d "${TMPDIR:-/var/tmp}/aquifer-test.XXXXXX") || exit 1
+export AQUIFER_TEST_DIR
+trap 'rm -rf "$AQUIFER_TEST_DIR"' EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+    echo "FAIL $*"
+    failed=1
+}
+
+# compile SOURCE OUTPUT LIBRARIES...
+compile() {
+    source=$1 output=$2
+    shift 2
+    # shellcheck disable=SC2086 # flags are a list
+    "$cc" $flags -I"$root/include" "$source" -o "$output" "$@" -lm
+}
+
+# run NAME PROGRAM: shows its results; a signal or a hang is a failure of its own.
+run() {
+    status=0
+    timeout "$hang_s" "$2" || status=$?
+    case $status in
+        0) ;;
+        1) failed=1 ;;
+        124) fail "$1: hangs" ;;
+        *) fail "$1: ended with status $status" ;;
+    esac
+}
+
+header_alone() {
+    if echo '#include <aquifer.h>' | "$cc" -std=c99 -Wall -Wextra -Wpedantic -Werror -I"$root/include" -fsyntax-only -x c -; then
+        echo 'ok header: compiles as C99'
+    else
+        fail 'header: does not compile as C99'
+    fi
+    if ! command -v c++ >/dev/null; then
+        echo 'SKIP header as C++: no C++ compiler (package g++)'
+    elif echo '#include <aquifer.h>' | c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$root/include" -fsyntax-only -x c++ -; then
+        echo 'ok header: compiles as C++11'
+    else
+        fail 'header: does not compile as C++11'
+    fi
+}
+
+# The static library, with the libraries that aquifer.pc names for it.
+static_library() {
+    private=$(sed -n 's/^Libs.private: //p' "$root/aquifer.pc.in")
+    # shellcheck disable=SC2086
+    if compile limits.c "$out/limits-static" "$lib/libaquifer.a" $private; then
+        run 'limits.c (static)' "$out/limits-static"
+    else
+        fail 'static library: does not link'
+    fi
+}
+
+header_alone
+./symbols.sh "$lib/libaquifer.so" "$root/include/aquifer.h" || failed=1
+[ $# -gt 0 ] || set -- api limits pressure threads signals fork syscalls
+for name in "$@"; do
+    if compile "$name.c" "$out/$name" -L"$lib" -Wl,-rpath,"$lib" -laquifer; then
+        run "$name.c" "$out/$name"
+    else
+        fail "$name.c: does not compile"
+    fi
+done
+static_library
+exit $failed

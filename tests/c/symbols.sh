@@ -1,0 +1,44 @@
+#!/bin/sh
+# The shared library exports what the header declares, and carries its name.
+#
+#   tests/c/symbols.sh LIBRARY HEADER
+set -u
+library=$1 header=$2
+
+for tool in nm readelf; do
+    if ! command -v $tool >/dev/null; then
+        echo "SKIP symbols: $tool is missing (package binutils)"
+        exit 0
+    fi
+done
+declared=$(sed 's|//.*||; s|/\*.*||; /^ \*/d' "$header" | grep -o '\baq_[a-z_]* *(' | tr -d ' (' | sort -u)
+exported=$(nm -D --defined-only "$library" | awk '$2 == "T" { print $3 }' | sort -u)
+failed=0
+missing=''
+for function in $declared; do
+    echo "$exported" | grep -qx "$function" || missing="$missing $function"
+done
+if [ -n "$missing" ]; then
+    echo "FAIL symbols: not exported:$missing"
+    failed=1
+else
+    echo "ok symbols: every function of the header is exported"
+fi
+extra=''
+for function in $(echo "$exported" | grep '^aq_'); do
+    echo "$declared" | grep -qx "$function" || extra="$extra $function"
+done
+if [ -n "$extra" ]; then
+    echo "FAIL symbols: not in the header:$extra"
+    failed=1
+else
+    echo "ok symbols: nothing is exported that the header lacks"
+fi
+soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+if [ "$soname" = libaquifer.so.0 ]; then
+    echo "ok symbols: soname"
+else
+    echo "FAIL symbols: the soname is '$soname', not libaquifer.so.0"
+    failed=1
+fi
+exit $failed
