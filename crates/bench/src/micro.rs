@@ -30,6 +30,8 @@ use crate::workload::Point;
 
 /// Longest wait for one peer's late writes before the next one runs.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// Times that a peer whose process dies is opened and filled again.
+const REOPENED_MAX: usize = 3;
 /// Block sizes that fio reads with.
 const FIO_BLOCKS: [(u64, &str); 2] = [(4096, "4 KiB"), (512, "512 B")];
 
@@ -137,9 +139,11 @@ pub fn run(options: &MicroOptions) -> Result<()> {
         output: Output::open(options.scale.out.as_deref())?,
         contestants: Vec::new(),
         fio_done: BTreeSet::new(),
+        swap_bytes,
         swap: None,
+        reopened: Vec::new(),
     };
-    micro.open_all(swap_bytes)?;
+    micro.open_all()?;
     micro.measure_all()
 }
 
@@ -154,7 +158,10 @@ struct Micro<'a> {
     contestants: Vec<(Kind, Contestant)>,
     /// fio depends on nothing but threads and run; it is not repeated for every point.
     fio_done: BTreeSet<(usize, u32)>,
+    swap_bytes: u64,
     swap: Option<SwapArea>,
+    /// Peers that were opened again, once for each time.
+    reopened: Vec<Kind>,
 }
 
 enum Contestant {
@@ -163,18 +170,18 @@ enum Contestant {
 }
 
 impl Micro<'_> {
-    fn open_all(&mut self, swap_bytes: u64) -> Result<()> {
+    fn open_all(&mut self) -> Result<()> {
         for &kind in &self.options.peer {
-            match self.open(kind, swap_bytes) {
-                Ok(contestant) => self.contestants.push((kind, contestant)),
-                Err(error) => self.skip(kind, &error)?,
+            let opened = self.open(kind);
+            if let Some(contestant) = self.or_skip(kind, opened)? {
+                self.contestants.push((kind, contestant));
             }
             self.progress.step();
         }
         Ok(())
     }
 
-    fn open(&mut self, kind: Kind, swap_bytes: u64) -> Result<Contestant> {
+    fn open(&mut self, kind: Kind) -> Result<Contestant> {
         self.progress.doing(format!("{kind}: opening"));
         if kind == Kind::Fio {
             let total = self.setup.data_bytes;
@@ -183,8 +190,8 @@ impl Micro<'_> {
                 |done: u64| progress.doing(format!("fio: writing its file {} %", done * 100 / total));
             return Ok(Contestant::Fio(Target::create(&self.setup.dir, total, report)?));
         }
-        if kind == Kind::Swap {
-            self.swap = Some(SwapArea::create(&self.setup.dir, swap_bytes)?);
+        if kind == Kind::Swap && self.swap.is_none() {
+            self.swap = Some(SwapArea::create(&self.setup.dir, self.swap_bytes)?);
         }
         let cgroup = self.cgroup(kind)?;
         let limit_bytes = cgroup.is_some().then(|| self.options.scale.limit_bytes());
@@ -206,10 +213,16 @@ impl Micro<'_> {
         }
     }
 
-    fn skip(&mut self, kind: Kind, error: &Error) -> Result<()> {
+    /// What was made, or nothing after recording why the peer is left out from here on.
+    fn or_skip<T>(&mut self, kind: Kind, made: Result<T>) -> Result<Option<T>> {
+        let error = match made {
+            Ok(made) => return Ok(Some(made)),
+            Err(error) => error,
+        };
         self.progress.note(&format!("{kind} is skipped: {error}"));
         let (reason, context) = (error.to_string(), self.context.clone());
-        self.output.write(&Record::Skipped(Skipped { peer: kind, reason, context }))
+        self.output.write(&Record::Skipped(Skipped { peer: kind, reason, context }))?;
+        Ok(None)
     }
 
     fn measure_all(&mut self) -> Result<()> {
@@ -225,24 +238,53 @@ impl Micro<'_> {
     fn take_turns(&mut self, point: Point, run: u32) -> Result<()> {
         for (kind, mut contestant) in std::mem::take(&mut self.contestants) {
             self.device.settle(SETTLE_LIMIT)?;
-            let measured = match &mut contestant {
-                Contestant::Child(session) => self.measure(kind, session, point, run),
-                Contestant::Fio(target) => self.measure_fio(target, point, run),
-            };
-            match measured {
-                Ok(()) => self.contestants.push((kind, contestant)),
-                Err(error) => self.skip(kind, &error)?,
+            let mut measured = self.take_turn(kind, &mut contestant, point, run, run == 1);
+            if let Err(Error::Child { what, .. }) = &measured
+                && self.may_reopen(kind)
+            {
+                self.progress.note(&format!("{kind} {what}; it is opened and filled again"));
+                drop(contestant);
+                let opened = self.open(kind);
+                let Some(again) = self.or_skip(kind, opened)? else { continue };
+                contestant = again;
+                measured = self.take_turn(kind, &mut contestant, point, run, true);
+            }
+            if self.or_skip(kind, measured)?.is_some() {
+                self.contestants.push((kind, contestant));
             }
             self.progress.step();
         }
         Ok(())
     }
 
-    fn measure(&mut self, kind: Kind, session: &mut Session, point: Point, run: u32) -> Result<()> {
-        let warmup_s = if run == 1 { self.options.warmup } else { self.options.rewarm };
-        let seed = u64::from(run);
-        self.progress.doing(format!("{kind}: {}, run {run}", describe(point)));
-        session.send(&RunRequest { point, warmup_s, seconds: self.options.seconds, run, seed })?;
+    /// Under heavy writes in a small group the kernel now and then finds nothing to swap out at
+    /// once and kills the process; that alone must not end a comparison of hours.
+    fn may_reopen(&mut self, kind: Kind) -> bool {
+        self.reopened.push(kind);
+        self.reopened.iter().filter(|reopened| **reopened == kind).count() <= REOPENED_MAX
+    }
+
+    fn take_turn(
+        &mut self,
+        kind: Kind,
+        contestant: &mut Contestant,
+        point: Point,
+        run: u32,
+        cold: bool,
+    ) -> Result<()> {
+        match contestant {
+            Contestant::Fio(target) => self.measure_fio(target, point, run),
+            Contestant::Child(session) => {
+                let warmup_s = if cold { self.options.warmup } else { self.options.rewarm };
+                let (seconds, seed) = (self.options.seconds, u64::from(run));
+                self.measure(kind, session, RunRequest { point, warmup_s, seconds, run, seed })
+            }
+        }
+    }
+
+    fn measure(&mut self, kind: Kind, session: &mut Session, request: RunRequest) -> Result<()> {
+        self.progress.doing(format!("{kind}: {}, run {}", describe(request.point), request.run));
+        session.send(&request)?;
         let event = session.next(&self.progress)?;
         let Event::Record(record) = event else {
             return Err(Error::Child { peer: kind.to_string(), what: format!("answered {event:?}") });

@@ -189,6 +189,10 @@ impl Panel {
         let mut mesh = chart.configure_mesh();
         mesh.disable_x_mesh().light_line_style(WHITE).label_style((FONT, 13));
         mesh.draw().map_err(fail)?;
+        if let Some(height) = self.device {
+            let ends = [(0.0, height), (self.bars.len() as f64, height)];
+            chart.draw_series([PathElement::new(ends, color(Kind::Fio).stroke_width(2))]).map_err(fail)?;
+        }
         for bar in self.bars() {
             let rectangle =
                 Rectangle::new([(bar.left, 0.0), (bar.right, bar.height)], color(bar.peer).filled());
@@ -197,10 +201,6 @@ impl Panel {
             let number = Text::new(short(bar.height), (0.5 * (bar.left + bar.right), bar.height), style);
             chart.draw_series([rectangle]).map_err(fail)?;
             chart.draw_series([number]).map_err(fail)?;
-        }
-        if let Some(height) = self.device {
-            let ends = [(0.0, height), (self.bars.len() as f64, height)];
-            chart.draw_series([PathElement::new(ends, color(Kind::Fio).stroke_width(2))]).map_err(fail)?;
         }
         Ok(())
     }

@@ -24,7 +24,8 @@ pub type Handler = extern "C" fn(i32, *mut siginfo_t, *mut c_void);
 /// Makes `handler` the process's SIGBUS handler and returns what was there before, for
 /// [`chain`] and [`restore_sigbus`].
 ///
-/// The handler runs on the thread's alternate stack if it has one, with everything blocked except
+/// The handler runs on the stack that faulted: alternate stacks are often just large enough for a
+/// handler that reports and dies, and a nested fault would reuse one. Everything is blocked except
 /// the signals by which the processor reports a fault. SIGBUS itself is blocked too (there is no
 /// `SA_NODEFER`): a page fault inside the handler would be one of our own bugs, and kills the
 /// process at the spot instead of recursing.
@@ -38,7 +39,7 @@ pub unsafe fn install_sigbus(handler: Handler) -> Result<libc::sigaction> {
     // SAFETY: all fields are integers or an optional function pointer; zeros are valid for them.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    action.sa_flags = libc::SA_SIGINFO;
     action.sa_mask = blockable_signals();
     // SAFETY: the caller answers for the handler.
     unsafe { set_action(libc::SIGBUS, &action) }
