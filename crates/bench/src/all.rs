@@ -84,7 +84,7 @@ impl Plan {
             )
         } else {
             (
-                "--data 1G --ram 64M --seconds 3 --warmup 5 --runs 3 --point POINTS",
+                "--data 1G --ram 64M --seconds 2 --warmup 5 --runs 3 --point POINTS",
                 "--flash 512M --ram 16M",
                 "--minutes 1 --objects 8M --ram 64M",
             )

@@ -127,8 +127,8 @@ pub fn run(options: &MicroOptions) -> Result<()> {
     let setup = options.scale.setup()?;
     let workdir = WorkDir::acquire(&options.scale.dir)?;
     let swap_bytes = options.peer.contains(&Kind::Swap) as u64 * options.swap_factor * setup.data_bytes;
-    check_disk(workdir.path(), &setup, &options.peer, swap_bytes)?;
     let device = Device::holding(workdir.path())?;
+    check_disk(workdir.path(), &setup, &options.peer, swap_bytes)?;
     let steps = options.points().len() as u64 * u64::from(options.runs) + 1;
     let mut micro = Micro {
         options,

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::LogAddress;
+use aquifer_base::limits::RECORD_PAYLOAD_BYTES_MAX;
 use aquifer_device::{Device, DeviceError};
 
 use crate::error::{AppendError, ReadError};
 use crate::geometry::{Geometry, SegmentId};
 use crate::head::{Head, WriteBuffer};
-use crate::record::{RecordId, find_record};
+use crate::record::{RecordId, find_record, record_bytes};
 use crate::segment::{SegmentTable, State};
 
 /// Which of the two ends of the log.
@@ -88,10 +89,14 @@ impl Log {
     }
 
     /// Bytes of records that may be live at once so that cleaning can always go on.
+    ///
+    /// Two segments are open and the reserve is kept free. A block is left empty from where neither the
+    /// largest page nor the largest leaf fits. Of the rest a twentieth stays garbage for the cleaner to win.
     pub fn usable_bytes(&self) -> u64 {
-        // Two segments are open, the reserve is kept free, and blocks are not filled to the last byte.
         let kept = u64::from(reserve_segments(self.geometry.segments) + 2) * self.geometry.segment_bytes as u64;
-        (self.geometry.capacity_bytes() - kept) / 100 * 97
+        let block = self.geometry.block_bytes as u64;
+        let left_empty = 2 * record_bytes(RECORD_PAYLOAD_BYTES_MAX) as u64;
+        (self.geometry.capacity_bytes() - kept) / block * (block - left_empty) / 20 * 19
     }
 
     /// Device errors seen so far, reads included.

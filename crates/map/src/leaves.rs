@@ -266,15 +266,17 @@ impl Leaves {
         let cell = Cell(word as u32);
         // SAFETY: the caller holds the lock of the leaf that owns the cell.
         let packed = unsafe { cell::packed(&self.arena, cell) };
-        let logged = self.append(leaf, packed, head)?;
+        // Room stays for the leaf that the caller may be about to store.
+        let logged = self.append(leaf, packed, head, LEAF_RECORD_BYTES_MAX)?;
         // SAFETY: as above.
         unsafe { cell::set_logged(&self.arena, cell, logged) };
         Some(())
     }
 
-    fn append(&self, leaf: LeafId, packed: &[u8], head: &mut Head) -> Option<u64> {
+    /// Appends a leaf if `head` has room for it and `spare` more bytes.
+    fn append(&self, leaf: LeafId, packed: &[u8], head: &mut Head, spare: usize) -> Option<u64> {
         let total = record_bytes(packed.len());
-        if head.room_bytes() < total {
+        if head.room_bytes() < total + spare {
             return None;
         }
         self.counters.written.fetch_add(1, Ordering::Relaxed);
@@ -286,7 +288,7 @@ impl Leaves {
     /// They stay resident.
     pub fn clean_some(&self, count: usize, head: &mut Head) {
         for _ in 0..count {
-            if head.room_bytes() < LEAF_RECORD_BYTES_MAX {
+            if head.room_bytes() < 2 * LEAF_RECORD_BYTES_MAX {
                 return;
             }
             let Some(cell) = self.arena.sweep() else { return };
@@ -323,7 +325,7 @@ impl Leaves {
                 unsafe { cell::set_logged(&self.arena, Cell(word as u32), 0) };
                 after = word | DIRTY;
             } else {
-                after = self.append(leaf, packed, head).expect("the caller made room");
+                after = self.append(leaf, packed, head, 0).expect("the caller made room");
             }
         }
         self.unlock(leaf, after);

@@ -36,7 +36,7 @@ impl Budget {
     /// cache needs little more than the object.
     pub fn divide(total: usize, fixed: usize) -> Self {
         let contexts = (total / (4 << 20)).clamp(8, 64);
-        let block = (total / 512).next_power_of_two().clamp(64 << 10, 512 << 10);
+        let block = (total / 512).next_power_of_two().clamp(128 << 10, 512 << 10);
         let page_buffer = (total / 16).max(512 << 10);
         let leaves = (total / 32).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.

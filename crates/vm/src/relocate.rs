@@ -8,12 +8,14 @@ use aquifer_base::{LeafId, PageId};
 use aquifer_device::AlignedBuffer;
 use aquifer_log::cleaner::{CleanError, Found, Owner, clean};
 use aquifer_log::log::reserve_segments;
+use aquifer_log::record::record_bytes;
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Head, Kind};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
 use aquifer_map::{Held, Place};
 
 use crate::engine::Engine;
+use crate::writer::records_that_fit;
 
 /// Free segments beyond the reserve that the cleaner keeps ready.
 const READY: u32 = 4;
@@ -57,7 +59,7 @@ impl Owner for Table<'_> {
         };
         for group in records.chunk_by(|a, b| group_of(a) == group_of(b)) {
             match group_of(&group[0]) {
-                (Kind::Page, leaf) => self.relocate_pages(LeafId(leaf), group, head)?,
+                (Kind::Page, leaf) => self.relocate_leaf(LeafId(leaf), group, head)?,
                 (Kind::Leaf, leaf) => {
                     for found in group {
                         head.make_room(LEAF_RECORD_BYTES_MAX)?;
@@ -71,15 +73,26 @@ impl Owner for Table<'_> {
 }
 
 impl Table<'_> {
-    fn relocate_pages(&mut self, leaf: LeafId, group: &[Found<'_>], head: &mut Head) -> Result<(), AppendError> {
-        let bytes: usize = group.iter().map(|found| aquifer_log::record::record_bytes(found.payload.len())).sum();
-        head.make_room(bytes + 2 * LEAF_RECORD_BYTES_MAX)?;
-        let engine = self.engine;
-        if !engine.knows_leaf(leaf) {
+    fn relocate_leaf(&mut self, leaf: LeafId, group: &[Found<'_>], head: &mut Head) -> Result<(), AppendError> {
+        if !self.engine.knows_leaf(leaf) {
             return Ok(());
         }
+        let mut rest = group;
+        while let Some(first) = rest.first() {
+            let fit = records_that_fit(head, record_bytes(first.payload.len()))?;
+            let same_size = rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
+            let (part, behind) = rest.split_at(fit.min(same_size));
+            self.relocate_pages(leaf, part, head);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Moves the live ones of `group`, all of one size, for which `head` has room.
+    fn relocate_pages(&mut self, leaf: LeafId, group: &[Found<'_>], head: &mut Head) {
+        let engine = self.engine;
         // An unreadable leaf: its records stay where they are and the segment is retired.
-        let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return Ok(()) };
+        let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return };
         let page_bytes = engine.leaves.page_bytes(leaf);
         let mut changed = false;
         for found in group.iter().filter(|found| found.payload.len() == page_bytes) {
@@ -92,7 +105,6 @@ impl Table<'_> {
         if changed {
             held.store(Some(head)).expect("with a head there is always room");
         }
-        Ok(())
     }
 
     fn relocate_page(&self, held: &mut Held<'_>, page: PageId, found: &Found<'_>, head: &mut Head) {

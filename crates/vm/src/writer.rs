@@ -23,8 +23,6 @@ const AHEAD_MIN: usize = 64;
 const AHEAD_MAX: usize = 4096;
 /// Leaves that a pass cleans, so that faults find clean ones to evict.
 const LEAVES_PER_PASS: usize = 64;
-/// Share of a block that one group may take: one in this many.
-const GROUPS_PER_BLOCK: usize = 4;
 
 /// What stopped a group from being written.
 enum GroupError {
@@ -44,6 +42,13 @@ struct Desk {
     scratch: AlignedBuffer,
     upcoming: Vec<PageId>,
     group: Vec<PageId>,
+}
+
+/// How many records of `record_bytes` the present block of `head` takes, at least one, so that a leaf still
+/// fits behind them. Blocks are filled to the last few KiB: what is left empty is written all the same.
+pub(crate) fn records_that_fit(head: &mut Head, record_bytes: usize) -> Result<usize, AppendError> {
+    head.make_room(record_bytes + LEAF_RECORD_BYTES_MAX)?;
+    Ok((head.room_bytes() - LEAF_RECORD_BYTES_MAX) / record_bytes)
 }
 
 fn may_be_written(entry: Entry) -> bool {
@@ -85,7 +90,7 @@ impl Engine {
             desk.upcoming = upcoming;
             written?;
         }
-        desk.head.make_room(LEAF_RECORD_BYTES_MAX)?;
+        desk.head.make_room(2 * LEAF_RECORD_BYTES_MAX)?;
         self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head);
         Ok(())
     }
@@ -103,11 +108,9 @@ impl Engine {
     fn write_group(&self, page: PageId, desk: &mut Desk) -> Result<(), GroupError> {
         let leaf = page.leaf();
         let page_bytes = self.leaves.page_bytes(leaf);
-        let record = record_bytes(page_bytes);
-        let block_bytes = self.log.geometry().block_bytes;
-        self.collect_group(page, (block_bytes / GROUPS_PER_BLOCK / record).max(1), &mut desk.group);
         // Room comes first: waiting for it later would hold entries and the leaf that the cleaner needs.
-        desk.head.make_room(desk.group.len() * record + 2 * LEAF_RECORD_BYTES_MAX)?;
+        let limit = records_that_fit(&mut desk.head, record_bytes(page_bytes))?;
+        self.collect_group(page, limit, &mut desk.group);
         let locked: Vec<(PageId, Locked<'_>)> = desk
             .group
             .iter()

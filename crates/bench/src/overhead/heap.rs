@@ -2,7 +2,6 @@
 //! their pages: no access reads the device.
 
 use std::hint::black_box;
-use std::mem;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
@@ -10,6 +9,7 @@ use crate::objects::Objects;
 use crate::overhead::{Cost, FAULT, LOOKUP, OverheadTask};
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Peer, Setup, flash_bytes_for};
+use crate::process::cpu_ns;
 use crate::rng::Rng;
 use crate::workload;
 
@@ -62,9 +62,9 @@ impl Run {
         let objects = heap.objects();
         let touch_ns = single_touch_ns(objects, rng);
         let before = stats(heap)?;
-        let cpu_before_ns = process_cpu_ns();
+        let cpu_before_ns = cpu_ns();
         touch(objects, rng, TOUCHES);
-        let cpu_ns = process_cpu_ns() - cpu_before_ns;
+        let cpu_ns = cpu_ns() - cpu_before_ns;
         let during = stats(heap)?.since(&before);
         let faults = during.faults.max(1) as f64;
         Ok(Self {
@@ -140,14 +140,4 @@ fn lookup_ns(heap: &Aquifer, rng: &mut Rng) -> Result<f64> {
         heap.prefetch(&some)?;
     }
     Ok(start.elapsed().as_nanos() as f64 / f64::from(LOOKUP_CALLS) / LOOKUP_OBJECTS as f64)
-}
-
-fn process_cpu_ns() -> u64 {
-    // SAFETY: a zeroed timespec is valid and is filled in; this clock always exists.
-    let time = unsafe {
-        let mut time: libc::timespec = mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time);
-        time
-    };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

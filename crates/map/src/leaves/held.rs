@@ -107,7 +107,7 @@ impl Held<'_> {
     }
 
     /// Makes the changes visible: packs the leaf into the arena, or, with a `head`, into the log when the
-    /// arena has no room. A `head` has room for two leaf records.
+    /// arena has no room. A `head` has room for [`super::LEAF_RECORD_BYTES_MAX`].
     ///
     /// # Errors
     /// [`NoRoom`], only without a head.
@@ -134,7 +134,7 @@ impl Held<'_> {
                 unsafe { cell::fill(&leaves.arena, cell, leaf, 0, packed) };
                 RESIDENT | DIRTY | REFERENCED | u64::from(cell.0)
             }
-            (None, Some(head)) => leaves.append(leaf, packed, head).expect("the caller made room for two leaves"),
+            (None, Some(head)) => leaves.append(leaf, packed, head, 0).expect("the caller made room"),
             (None, None) => return Err(NoRoom),
         };
         if let Some(old) = resident.filter(|&old| Some(old) != cell) {
