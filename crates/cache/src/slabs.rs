@@ -68,7 +68,8 @@ struct Shared {
 pub(crate) struct Slabs {
     memory: Reservation,
     slab_bytes: usize,
-    link_bytes: usize,
+    /// Slots of one slab, per class.
+    per_slab: [u32; SIZES.len()],
     shared: Box<[Shared]>,
     ranks: Box<[Ranks]>,
     state: SpinLock<State>,
@@ -95,7 +96,7 @@ impl Slabs {
         Ok(Self {
             memory: Reservation::new(count * slab_bytes, 4096)?,
             slab_bytes,
-            link_bytes: if links { 8 } else { 0 },
+            per_slab: SIZES.map(|size| (slab_bytes / (size + if links { 16 } else { 8 })) as u32),
             shared: (0..count)
                 .map(|_| Shared { class: AtomicU8::new(NO_CLASS), rank: AtomicU32::new(0) })
                 .collect(),
@@ -110,7 +111,7 @@ impl Slabs {
 
     /// Slots of `class` in one slab.
     pub(crate) fn slots_per_slab(&self, class: Class) -> u32 {
-        (self.slab_bytes / (class.slot_bytes() + 8 + self.link_bytes)) as u32
+        self.per_slab[class.index()]
     }
 
     /// RAM of the slabs in use and of the bookkeeping.

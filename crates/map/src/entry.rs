@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 63..62  state     0 vacant, 1 moving, 2 cached, 3 mapped
-//! 61      dirty     the bytes in RAM are newer than those in the log
+//! 61      dirty     the bytes in the slot are newer than those in the log
 //! 60      writable  the mapped page may be newer than its slot
 //! 59      pinned    the page must stay mapped
 //! 58      second    the word stands in the second of the page's two buckets
@@ -88,7 +88,7 @@ impl Entry {
         if slot == NO_SLOT { None } else { Some(slot) }
     }
 
-    /// Whether the bytes in RAM are newer than those in the log.
+    /// Whether the bytes in the slot are newer than those in the log.
     pub const fn is_dirty(self) -> bool {
         self.0 & DIRTY != 0
     }
@@ -117,11 +117,10 @@ impl Entry {
         Self(flags | slot as u64).with_state(2)
     }
 
-    /// At its address and in `slot`; `writable` makes it dirty too.
+    /// At its address and in `slot`. Whether a writable page was written shows when it leaves.
     pub const fn mapped(self, slot: u32, writable: bool) -> Self {
-        let word = self.0 & !(u32::MAX as u64) | slot as u64;
-        let word = if writable { word | WRITABLE | DIRTY } else { word };
-        Self(word).with_state(3)
+        let word = self.0 & !(u32::MAX as u64 | WRITABLE) | slot as u64;
+        Self(if writable { word | WRITABLE } else { word }).with_state(3)
     }
 
     /// With the dirty flag set or cleared.
@@ -144,7 +143,7 @@ mod tests {
         let key = Entry::key((1 << TAG_BITS) - 1, true);
         let entry = Entry::moving_new(key);
         assert_eq!((entry.state(), entry.slot(), entry.is_dirty()), (State::Moving, None, false));
-        let mapped = entry.mapped(7, true).with_pinned(true);
+        let mapped = entry.mapped(7, true).with_pinned(true).with_dirty(true);
         assert_eq!((mapped.state(), mapped.slot()), (State::Mapped, Some(7)));
         assert!(mapped.is_dirty() && mapped.is_writable() && mapped.is_pinned() && mapped.has_key(key));
         let cached = mapped.moving().cached(7);

@@ -131,6 +131,12 @@ impl Leaves {
         self.word(leaf).load(Ordering::Acquire) == 0
     }
 
+    /// Whether the leaf can be looked up without reading flash.
+    pub fn is_at_hand(&self, leaf: LeafId) -> bool {
+        let word = self.word(leaf).load(Ordering::Acquire) & !LOCKED;
+        word == 0 || word & RESIDENT != 0
+    }
+
     fn lock(&self, leaf: LeafId) -> u64 {
         let mut backoff = Backoff::new();
         loop {

@@ -17,6 +17,7 @@ use crate::context::Contexts;
 use crate::counters::Counters;
 use crate::page_buffer::PageBuffer;
 use crate::ranges::Ranges;
+use crate::streams::Streams;
 
 /// How an engine is made.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,7 @@ pub struct Engine {
     pub(crate) page_buffer_units: usize,
     pub(crate) ranges: Ranges,
     pub(crate) contexts: Contexts,
+    pub(crate) streams: Streams,
     pub(crate) pins: Mutex<HashMap<u64, u32>>,
     pub(crate) signal_faults: bool,
     /// Pages whose newest bytes are only in RAM.
@@ -92,6 +94,7 @@ impl Engine {
             page_buffer_units: budget.page_buffer_units(),
             ranges: Ranges::new(leaves)?,
             contexts: Contexts::new(budget.contexts),
+            streams: Streams::new(),
             pins: Mutex::new(HashMap::new()),
             signal_faults,
             dirty: AtomicU64::new(0),

@@ -1,8 +1,9 @@
 //! Page buffer to cache, in batches.
 //!
 //! 1. Take up to 64 of the oldest pages, holding their entries.
-//! 2. A page that was mapped writable is write-protected, so that no write can come in between, and its
-//!    bytes are copied to its slot. A page that was only read is equal to its slot already.
+//! 2. A page that was mapped writable is write-protected, so that no write can come in between, and compared
+//!    with its slot: if it was written, its bytes go there and it is dirty. A page that was only read is
+//!    equal to its slot already.
 //! 3. Unmap all in one call (one TLB shootdown); a range that lost its last page goes as a whole, with
 //!    its page table.
 //! 4. Release the entries as cached.
@@ -31,11 +32,11 @@ impl Engine {
         self.page_buffer.len() + self.ranges.live()
     }
 
-    /// Evicts until the page buffer has room for one more page and its page table.
-    pub(crate) fn make_page_room_in_fault(&self) {
+    /// Evicts until the page buffer has room for `pages` more and a page table.
+    pub(crate) fn make_page_room_in_fault(&self, pages: usize) {
         // Bounded: pinned and busy pages may keep it full for a while; the page queue has some slack.
         for _ in 0..16 {
-            if self.units_used() + 2 <= self.page_buffer_units {
+            if self.units_used() + pages <  self.page_buffer_units {
                 return;
             }
             self.evict_pages_in_fault();
@@ -85,9 +86,10 @@ impl Engine {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut ranges = [none; BATCH];
         let mut dropped = [None; BATCH];
+        let mut written = [false; BATCH];
         for n in 0..batch.len {
             let (page, locked) = batch.locked[n].as_ref().expect("filled up to len");
-            self.save_in_fault(*page, locked);
+            written[n] = self.save_in_fault(*page, locked);
             (ranges[n], dropped[n]) = self.unmapping_in_fault(*page);
         }
         // SAFETY: the pages are write-protected, their bytes are in their slots, and their entries are
@@ -99,19 +101,24 @@ impl Engine {
         for leaf in dropped[..batch.len].iter().flatten() {
             self.ranges.dropped_in_fault(*leaf);
         }
-        for (_, locked) in batch.locked[..batch.len].iter_mut().filter_map(Option::take) {
+        for (slot, written) in batch.locked[..batch.len].iter_mut().zip(written) {
+            let (_, locked) = slot.take().expect("filled up to len");
             let slot = locked.entry().slot().expect("a mapped page has a slot");
-            let entry = locked.entry().cached(slot);
+            if written && !locked.entry().is_dirty() {
+                self.dirty.fetch_add(1, Ordering::Relaxed);
+            }
+            let entry = locked.entry().cached(slot).with_dirty(written || locked.entry().is_dirty());
             locked.release(entry);
         }
         self.counters.evicted_pages.fetch_add(batch.len as u64, Ordering::Relaxed);
     }
 
     /// Copies the bytes of a page that may have been written to its slot, after excluding more writes.
-    fn save_in_fault(&self, page: PageId, locked: &Locked<'_>) {
+    /// Returns whether it was.
+    fn save_in_fault(&self, page: PageId, locked: &Locked<'_>) -> bool {
         let entry = locked.entry();
         if !entry.is_writable() {
-            return;
+            return false;
         }
         let address = self.address_of(page);
         // SAFETY: the page is mapped and its entry is held.
@@ -120,8 +127,15 @@ impl Engine {
         }
         let slot = SlotId(entry.slot().expect("a mapped page has a slot"));
         let page_bytes = self.leaves.page_bytes(page.leaf());
-        // SAFETY: the page is present and cannot change; the slot is the page's and has room.
-        unsafe { std::ptr::copy_nonoverlapping(address, self.cache.pointer(slot), page_bytes) };
+        // SAFETY: the page is present and cannot change.
+        let newer = unsafe { std::slice::from_raw_parts(address, page_bytes) };
+        // SAFETY: the slot is the page's, whose entry is held, and has room.
+        let older = unsafe { std::slice::from_raw_parts_mut(self.cache.pointer(slot), page_bytes) };
+        let written = newer != older;
+        if written {
+            older.copy_from_slice(newer);
+        }
+        written
     }
 
     /// What to unmap so that `page` goes, and the range if it goes as a whole.

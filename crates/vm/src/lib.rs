@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `engine` | region, table, cache and log of one heap, put together |
 //! | `resolve` | what a fault does: find the bytes, map the page |
+//! | `streams` | faults in order: pages that are mapped ahead |
 //! | `fault/signal`, `fault/thread` | how faults reach the engine |
 //! | `page_buffer` | which pages are mapped, in order of arrival |
 //! | `ranges` | how many pages are mapped in each 2 MiB range, so that empty page tables are dropped |
@@ -36,6 +37,7 @@ mod ranges;
 mod release;
 mod relocate;
 mod resolve;
+mod streams;
 mod writer;
 
 pub use budget::Budget;

@@ -28,7 +28,8 @@ impl Engine {
     /// Makes `page` accessible for reading, or with `write` for writing.
     ///
     /// A read maps the page write-protected, so that it is known to be clean; the first write faults once
-    /// more. A write maps it writable and dirty.
+    /// more. A write maps it writable. When faults walk through memory in order, the pages that come next and
+    /// are in RAM or were never written are mapped along.
     ///
     /// # Errors
     /// [`FaultError`]; the page is as it was.
@@ -40,8 +41,22 @@ impl Engine {
         let page_bytes = self.leaves.page_bytes(page.leaf());
         let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
         let class = class.ok_or(FaultError::NotAllocated(page))?;
-        self.make_page_room_in_fault();
+        let ahead = self.streams.note_in_fault(page);
+        self.make_page_room_in_fault(1 + ahead);
         let mut context = self.contexts.take_in_fault();
+        self.resolve_page_in_fault(page, page_bytes, class, write, &mut context)?;
+        self.map_ahead_in_fault(page, ahead, page_bytes, class, write, &mut context);
+        Ok(())
+    }
+
+    fn resolve_page_in_fault(
+        &self,
+        page: PageId,
+        page_bytes: usize,
+        class: Class,
+        write: bool,
+        context: &mut Context,
+    ) -> Result<(), FaultError> {
         let locked = self.lock_in_fault(page)?;
         match locked.before() {
             Some(entry) if entry.state() == State::Mapped => self.upgrade_in_fault(page, locked, write),
@@ -49,12 +64,12 @@ impl Engine {
                 let slot = SlotId(entry.slot().expect("a cached page has a slot"));
                 self.counters.hits.fetch_add(1, Ordering::Relaxed);
                 self.cache.touch(slot);
-                self.map_in_fault(page, page_bytes, locked, slot, write, &mut context)
+                self.map_in_fault(page, page_bytes, locked, slot, write, context)
             }
-            None => match self.fill_in_fault(page, page_bytes, class, &mut context) {
+            None => match self.fill_in_fault(page, page_bytes, class, context) {
                 Ok((slot, source)) => {
                     self.count_source(source);
-                    self.map_in_fault(page, page_bytes, locked, slot, write, &mut context)
+                    self.map_in_fault(page, page_bytes, locked, slot, write, context)
                 }
                 Err(error) => {
                     locked.restore();
@@ -129,7 +144,6 @@ impl Engine {
             locked.restore();
             return Err(FaultError::Map { page, errno });
         }
-        self.note_dirty(before.is_dirty());
         let slot = before.slot().expect("a mapped page has a slot");
         let entry = locked.entry().mapped(slot, true);
         locked.release(entry);
@@ -144,12 +158,6 @@ impl Engine {
         self.uffd
             .wake(self.address_of(page), OS_PAGE_BYTES)
             .map_err(|errno| FaultError::Map { page, errno })
-    }
-
-    fn note_dirty(&self, was_dirty: bool) {
-        if !was_dirty {
-            self.dirty.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     /// A slot with the bytes of a page that is not in RAM. The caller holds the page's entry.
@@ -211,7 +219,7 @@ impl Engine {
         }
     }
 
-    fn map_in_fault(
+    pub(crate) fn map_in_fault(
         &self,
         page: PageId,
         page_bytes: usize,
@@ -228,15 +236,11 @@ impl Engine {
         let copied = unsafe {
             self.uffd.copy(self.address_of(page), context.page.as_ptr(), OS_PAGE_BYTES, !write)
         };
-        let was_dirty = locked.entry().is_dirty();
         if let Err(errno) = copied {
             self.leave_range_in_fault(page);
             let entry = locked.entry().cached(slot.0);
             locked.release(entry);
             return Err(FaultError::Map { page, errno });
-        }
-        if write {
-            self.note_dirty(was_dirty);
         }
         let entry = locked.entry().mapped(slot.0, write);
         // Queued before the entry is released, so that it is in the queue whenever it is mapped.

@@ -1,0 +1,120 @@
+//! Faults that walk through memory in order.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer_base::PageId;
+use aquifer_base::limits::LEAF_PAGES;
+use aquifer_cache::{Class, SlotId};
+use aquifer_map::{Entry, Locked, Place, State};
+
+use crate::context::Context;
+use crate::engine::Engine;
+
+/// Walks that are told apart.
+const STREAMS: usize = 64;
+/// Consecutive faults before pages are mapped ahead.
+const STEADY: u64 = 2;
+/// Most pages that are mapped ahead at once.
+const AHEAD_MAX: u64 = 16;
+
+/// The last fault of each walk and how many pages it has covered.
+///
+/// A walk is found by its leaf; two walks that share a place only lose their count.
+pub(crate) struct Streams {
+    /// Page expected next, times 256, plus pages covered so far, at most 255.
+    next: [AtomicU64; STREAMS],
+}
+
+impl Streams {
+    pub(crate) fn new() -> Self {
+        Self { next: [const { AtomicU64::new(0) }; STREAMS] }
+    }
+
+    /// Notes a fault at `page` and says how many of the pages behind it to map along.
+    pub(crate) fn note_in_fault(&self, page: PageId) -> usize {
+        let word = &self.next[page.leaf().0 as usize % STREAMS];
+        let before = word.load(Ordering::Relaxed);
+        let covered = if before >> 8 == page.0 { before & 0xFF } else { 0 };
+        let left_in_leaf = (LEAF_PAGES - 1 - page.index()) as u64;
+        let ahead = if covered < STEADY { 0 } else { covered.min(AHEAD_MAX).min(left_in_leaf) };
+        word.store((page.0 + 1 + ahead) << 8 | (covered + 1 + ahead).min(255), Ordering::Relaxed);
+        ahead as usize
+    }
+}
+
+impl Engine {
+    /// Maps up to `count` pages behind `page` that are at hand: in the cache, or never written. Stops at the
+    /// first that is not. A page that turns out not to be written is clean when it leaves.
+    pub(crate) fn map_ahead_in_fault(
+        &self,
+        page: PageId,
+        count: usize,
+        page_bytes: usize,
+        class: Class,
+        write: bool,
+        context: &mut Context,
+    ) {
+        for next in (page.0 + 1..=page.0 + count as u64).map(PageId) {
+            let Some((locked, slot)) = self.take_at_hand_in_fault(next, page_bytes, class, context) else { return };
+            if self.map_in_fault(next, page_bytes, locked, slot, write, context).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn take_at_hand_in_fault(
+        &self,
+        page: PageId,
+        page_bytes: usize,
+        class: Class,
+        context: &mut Context,
+    ) -> Option<(Locked<'_>, SlotId)> {
+        if self.entries.find(page).is_some() {
+            let locked = self.entries.try_lock_if(page, |entry| entry.state() == State::Cached)?;
+            let slot = SlotId(locked.before().and_then(Entry::slot)?);
+            self.cache.touch(slot);
+            return Some((locked, slot));
+        }
+        if !self.leaves.is_at_hand(page.leaf()) {
+            return None;
+        }
+        let locked = self.entries.try_insert(page)?;
+        let place = self.leaves.locate_in_fault(page, &mut context.scratch);
+        let slot = match place {
+            Ok(Place::ZERO) => self.cache.allocate(class, page, &self.entries),
+            _ => None,
+        };
+        let Some(slot) = slot else {
+            locked.remove();
+            return None;
+        };
+        // SAFETY: the slot is the page's, whose entry we hold, and has room.
+        unsafe { std::ptr::write_bytes(self.cache.pointer(slot), 0, page_bytes) };
+        Some((locked, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_ahead_only_in_order() {
+        let streams = Streams::new();
+        assert_eq!(streams.note_in_fault(PageId(512)), 0);
+        assert_eq!(streams.note_in_fault(PageId(513)), 0);
+        assert_eq!(streams.note_in_fault(PageId(514)), 2);
+        assert_eq!(streams.note_in_fault(PageId(517)), 5);
+        assert_eq!(streams.note_in_fault(PageId(517)), 0);
+        assert_eq!(streams.note_in_fault(PageId(600)), 0);
+    }
+
+    #[test]
+    fn stays_in_its_leaf() {
+        let streams = Streams::new();
+        for page in 0..1024 {
+            let ahead = streams.note_in_fault(PageId(page)) as u64;
+            assert_eq!((page + ahead) / 512, page / 512);
+        }
+    }
+}
