@@ -68,6 +68,8 @@ struct Shared {
 pub(crate) struct Slabs {
     memory: Reservation,
     slab_bytes: usize,
+    /// Whether slots have links for their policy.
+    has_links: bool,
     /// Slots of one slab, per class.
     per_slab: [u32; SIZES.len()],
     shared: Box<[Shared]>,
@@ -96,6 +98,7 @@ impl Slabs {
         Ok(Self {
             memory: Reservation::new(count * slab_bytes, 4096)?,
             slab_bytes,
+            has_links: links,
             per_slab: SIZES.map(|size| (slab_bytes / (size + if links { 16 } else { 8 })) as u32),
             shared: (0..count)
                 .map(|_| Shared { class: AtomicU8::new(NO_CLASS), rank: AtomicU32::new(0) })
@@ -270,11 +273,22 @@ impl Slabs {
         let rank = hole.filter(|_| ranks.count.load(Ordering::Relaxed) < end).unwrap_or(end);
         self.shared[slab as usize].class.store(class.index() as u8, Ordering::Release);
         self.shared[slab as usize].rank.store(rank, Ordering::Release);
+        self.clear_headers(class, slab);
         ranks.slab_at[rank as usize].store(slab, Ordering::Release);
         ranks.end.store(end.max(rank + 1), Ordering::Release);
         ranks.count.fetch_add(1, Ordering::Relaxed);
         state.link(class, slab);
         Some(slab)
+    }
+
+    /// Makes every slot of a slab unused: what stands there are bytes of objects of another class.
+    fn clear_headers(&self, class: Class, slab: u32) {
+        for slot in self.slots_in(class, slab) {
+            self.clear_owner(class, slot);
+            if self.has_links {
+                self.set_links(class, slot, (NIL, NIL));
+            }
+        }
     }
 
     /// Gives a slot back whose owner was cleared.
