@@ -20,7 +20,7 @@ for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/manual.md
 done
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" aquifer.pc.in >"$root/lib/pkgconfig/aquifer.pc"
 chmod 644 "$root/lib/pkgconfig/aquifer.pc"
-if [ -z "$1" ] && [ "$(id -u)" = 0 ] && have ldconfig; then
-    ldconfig
-fi
+case $1$prefix in
+    /usr | /usr/local) [ "$(id -u)" != 0 ] || ! have ldconfig || ldconfig ;;
+esac
 say "installed aquifer $version into $root"

@@ -9,7 +9,7 @@
 # tests. Tests that only make sense with optimisation are in files named
 # tests/soak*.rs, compile to nothing with debug assertions, and run in release.
 #
-#   scripts/test.sh [STEP]...      rust soak loom tidy c examples; default: all
+#   scripts/test.sh [STEP]...      rust soak loom tidy c examples install; default: all
 set -u
 "$(dirname "$0")/setup.sh" || exit 1
 . "$(dirname "$0")/env.sh"
@@ -90,16 +90,21 @@ c_tests() {
 }
 
 examples() {
-    { [ -e build/lib/libaquifer.so ] || scripts/build-lib.sh; } && make --quiet -C examples/btree test
+    scripts/build-lib.sh && make --quiet -C examples/btree test
 }
 
-steps=${*:-rust soak loom tidy c examples}
+installed() {
+    scripts/build-lib.sh && tests/install.sh
+}
+
+steps=${*:-rust soak loom tidy c examples install}
 step rust "$CARGO" test --workspace --no-fail-fast -- --show-output
 step soak soak
 step loom loom
 step tidy tidy
 step c c_tests
 step examples examples
+step install installed
 
 say ''
 [ -z "$failed_steps" ] || say "failed:$failed_steps"

@@ -36,11 +36,11 @@ compile() {
 # run NAME PROGRAM: shows its results; a signal or a hang is a failure of its own.
 run() {
     status=0
-    timeout "$hang_s" "$2" || status=$?
+    timeout -k 10 "$hang_s" "$2" || status=$?
     case $status in
         0) ;;
         1) failed=1 ;;
-        124) fail "$1: hangs" ;;
+        124 | 137) fail "$1: hangs" ;;
         *) fail "$1: ended with status $status" ;;
     esac
 }

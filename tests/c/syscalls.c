@@ -152,7 +152,8 @@ static void an_absent_object_gives_efault_or_its_bytes(void)
     close(file);
 }
 
-/* With faults in a thread of the library, every system call works. */
+/* With faults in a thread of the library, every system call works, if the kernel
+ * shows this process the faults inside its system calls. */
 static void the_fault_thread_serves_system_calls(void)
 {
     enum { OBJECTS = 20000, BYTES = 1200 };
@@ -172,7 +173,10 @@ static void the_fault_thread_serves_system_calls(void)
     int file = scratch_file();
     for (uint64_t n = 0; n < 500; n++) {
         uint64_t i = mix(n) % OBJECTS;
-        CHECK(pwrite(file, objects[i], BYTES, 0) == BYTES);
+        ssize_t written = pwrite(file, objects[i], BYTES, 0);
+        if (written == -1 && errno == EFAULT && geteuid() != 0)
+            SKIP("faults inside system calls may not be served here; needs root");
+        CHECK(written == BYTES);
         CHECK(file_holds(file, BYTES, i));
         CHECK(pread(file, objects[(i + 1) % OBJECTS], BYTES, 0) == BYTES);
         CHECK(is_filled(objects[(i + 1) % OBJECTS], BYTES, i));

@@ -18,9 +18,9 @@ use crate::peer::aquifer::Aquifer;
 use crate::peer::{Kind, Peer, Setup, flash_bytes_for};
 use crate::process::Memory;
 use crate::progress::Progress;
+use crate::runner::Runner;
 use crate::sample::{Budget, Output, Record};
 use crate::scale::{check_disk, parse_count};
-use crate::session::Session;
 use crate::table;
 use crate::workdir::WorkDir;
 use crate::workload::{self, Phase, Point};
@@ -104,8 +104,8 @@ pub fn run(options: &BudgetOptions) -> Result<()> {
     check_disk(&options.dir, &setup, &[Kind::Aquifer], 0)?;
     let progress = Progress::new(1);
     let task = BudgetTask { setup, threads: options.threads, seconds };
-    let mut session = Session::start("budget", Task::Budget(task), None, &context)?;
-    let records = session.records(&progress)?;
+    let mut runner = Runner::start("budget", Task::Budget(task), None, &context)?;
+    let records = runner.records(&progress)?;
     for record in &records {
         output.write(record)?;
     }

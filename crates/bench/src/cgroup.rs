@@ -53,7 +53,7 @@ impl Cgroup {
             }
         }
         Err(Error::Unavailable(format!(
-            "no memory-limit cgroup can be made ({}); run as root on the host, or in a session with \
+            "no memory-limit cgroup can be made ({}); run as root on the host, or with \
              delegated cgroups: systemd-run --user --scope -p Delegate=yes ...",
             refusals.join("; ")
         )))
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn finds_the_own_group() {
-        let mixed = "4:memory:/jobs/a:b\n3:cpuset:/\n0::/session\n";
+        let mixed = "4:memory:/jobs/a:b\n3:cpuset:/\n0::/login\n";
         assert_eq!(own_path(mixed, Version::V1), Some("/jobs/a:b"));
-        assert_eq!(own_path(mixed, Version::V2), Some("/session"));
+        assert_eq!(own_path(mixed, Version::V2), Some("/login"));
         assert_eq!(own_path("3:cpuset:/\n", Version::V1), None);
     }
 }

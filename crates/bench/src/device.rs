@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 const SECTOR_BYTES: u64 = 512;
 /// Writes below this rate count as idle when waiting for a device to settle.
-const IDLE_WRITE_BYTES_PER_S: u64 = 4 << 20;
+pub const IDLE_WRITE_BYTES_PER_S: u64 = 4 << 20;
 const SETTLE_STEP: Duration = Duration::from_millis(200);
 
 /// A disk or partition with its counters in /sys.
@@ -83,23 +83,23 @@ impl Device {
     }
 
     /// Waits until hardly anything is written any more, so that one peer's late writes do not slow
-    /// the next one, but not longer than `limit`.
+    /// the next one, but not longer than `limit`. Returns the last rate in bytes per second: what
+    /// is left after `limit` are other programs' writes.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn settle(&self, limit: Duration) -> Result<()> {
+    pub fn settle(&self, limit: Duration) -> Result<u64> {
         let start = Instant::now();
         let mut before = self.counters()?;
-        while start.elapsed() < limit {
+        loop {
             thread::sleep(SETTLE_STEP);
             let now = self.counters()?;
-            let written = now.since(before).written_bytes;
-            if written * 1000 / SETTLE_STEP.as_millis() as u64 <= IDLE_WRITE_BYTES_PER_S {
-                break;
+            let rate = now.since(before).written_bytes * 1000 / SETTLE_STEP.as_millis() as u64;
+            if rate <= IDLE_WRITE_BYTES_PER_S || start.elapsed() >= limit {
+                return Ok(rate);
             }
             before = now;
         }
-        Ok(())
     }
 }
 

@@ -3,9 +3,10 @@
 //! The centre is an array of small objects, larger than the RAM that a peer is given
 //! ([`objects`]). [`workload`] fills it and lets threads read and write it as [`distribution`]
 //! says; [`peer`] has one file for each system that can provide such an array. [`micro`]
-//! orchestrates: each peer runs in a process and a control group of its own ([`session`],
+//! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
-//! [`write_amp`] and [`budget`] look at one property of the library each.
+//! [`write_amp`] and [`budget`] look at one property of the library each. [`soak`] measures nothing: it
+//! runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
@@ -27,9 +28,10 @@ pub mod plot;
 pub mod process;
 pub mod progress;
 pub mod rng;
+pub mod runner;
 pub mod sample;
 pub mod scale;
-pub mod session;
+pub mod soak;
 pub mod spawn;
 pub mod swap;
 pub mod table;

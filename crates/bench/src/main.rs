@@ -7,7 +7,7 @@ use aquifer_bench::all::AllOptions;
 use aquifer_bench::budget::BudgetOptions;
 use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
-use aquifer_bench::session::CHILD_COMMAND;
+use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{all, budget, child, cleanup, micro, overhead, plot, table, write_amp};
 use clap::{Parser, Subcommand};

@@ -45,6 +45,8 @@ pub struct RunRequest {
     pub run: u32,
     /// Seed of the accesses.
     pub seed: u64,
+    /// The device's writes before the run; for the record.
+    pub background_write_bytes_per_s: u64,
 }
 
 /// Opens and fills the peer, then answers requests.
@@ -198,6 +200,7 @@ fn measure(
         memory: timed.memory,
         metadata_bytes: peer.metadata_bytes(),
         device: interval.device,
+        background_write_bytes_per_s: request.background_write_bytes_per_s,
         changed_bytes: measured.writes * setup.object_bytes,
         stats: interval.stats,
         context: context.clone(),

@@ -73,6 +73,10 @@ pub struct Sample {
     pub metadata_bytes: Option<u64>,
     /// What the device did in the measured phase.
     pub device: Counters,
+    /// What the device was writing just before this run, in bytes per second: other programs'
+    /// writes, which are in [`Sample::device`] too.
+    #[serde(default)]
+    pub background_write_bytes_per_s: u64,
     /// Bytes of objects rewritten by the accesses.
     pub changed_bytes: u64,
     /// The library's counters: differences over the measured phase for events, values at its end
@@ -282,6 +286,7 @@ pub(crate) mod tests {
             memory: Memory { rss_bytes: 250 << 20, vm_pte_bytes: 8 << 20 },
             metadata_bytes: None,
             device: Counters { reads: 900, read_bytes: 900 << 12, writes: 400, written_bytes: 400 << 12 },
+            background_write_bytes_per_s: 0,
             changed_bytes: 500 * 128,
             stats: None,
             context: Context { command: "aquifer-bench micro".to_owned(), ..Context::default() },

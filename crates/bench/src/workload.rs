@@ -65,7 +65,7 @@ impl Measured {
 }
 
 /// Rewrites every object with random bytes; each thread fills one consecutive part. `progress` is
-/// called every [`TICK`] with the number of objects done.
+/// called every [`TICK`] with the number of objects done, at last with all of them.
 pub fn fill(objects: Objects<'_>, threads: usize, seed: u64, mut progress: impl FnMut(u64)) {
     let done = AtomicU64::new(0);
     let count = objects.count();
@@ -84,9 +84,10 @@ pub fn fill(objects: Objects<'_>, threads: usize, seed: u64, mut progress: impl 
             });
         }
         while done.load(Ordering::Relaxed) < count {
-            thread::sleep(TICK);
             progress(done.load(Ordering::Relaxed));
+            thread::sleep(TICK);
         }
+        progress(count);
     });
 }
 

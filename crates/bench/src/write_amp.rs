@@ -17,9 +17,9 @@ use crate::measure::{Snapshot, fill};
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Kind, Peer, Setup};
 use crate::progress::Progress;
+use crate::runner::Runner;
 use crate::sample::{Output, Record, WriteAmp};
 use crate::scale::check_disk;
-use crate::session::Session;
 use crate::table;
 use crate::theory::{RECORD_HEADER_BYTES, record_overhead, write_amplification};
 use crate::workdir::WorkDir;
@@ -100,8 +100,8 @@ pub fn run(options: &WriteAmpOptions) -> Result<()> {
     for &fill_percent in &options.fill {
         let task = options.task(fill_percent)?;
         let name = format!("write-amp {fill_percent} %");
-        let mut session = Session::start(&name, Task::WriteAmp(task), None, &context)?;
-        for record in session.records(&progress)? {
+        let mut runner = Runner::start(&name, Task::WriteAmp(task), None, &context)?;
+        for record in runner.records(&progress)? {
             output.write(&record)?;
             records.push(record);
         }

@@ -173,7 +173,7 @@ impl ObjectCache {
 
     /// Whether the policy has seen no use of the object since it was inserted or given its last chance.
     pub fn is_cold(&self, slot: SlotId) -> bool {
-        self.slabs.mark(self.slabs.class_of(slot), slot) == 0
+        self.slabs.mark_of_any(slot) == 0
     }
 
     /// A slot of `class` for `page`, whose entry the caller holds; evicts a clean page if need be. `None`
@@ -204,7 +204,10 @@ impl ObjectCache {
             Some(slot) if self.try_empty(class, slot, entries) => Offer::Taken,
             _ => Offer::Refused,
         };
-        if let Some(at) = self.policy(class).evict(&view, OFFERS, &mut offer) {
+        let sweep = self.slabs.sweep();
+        let taken = self.policy(class).evict(&view, OFFERS, &mut offer);
+        drop(sweep);
+        if let Some(at) = taken {
             let slot = view.slot(at).expect("a slot that was just emptied is in a slab");
             self.slabs.set_owner(class, slot, page);
             return Some(slot);

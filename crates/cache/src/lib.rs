@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `class` | sizes of slots |
 //! | `slabs` | memory divided into slabs of slots, and who owns each slot |
+//! | `sweeps` | who looks over the slots of a class without holding any of them |
 //! | `cache` | slots for pages: allocation, eviction, balance between classes |
 //! | `policy` | which object leaves next |
 //!
@@ -15,6 +16,7 @@ pub mod cache;
 pub mod class;
 pub mod policy;
 mod slabs;
+mod sweeps;
 
 pub use cache::{ObjectCache, PolicyKind};
 pub use class::Class;

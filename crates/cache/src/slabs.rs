@@ -12,6 +12,7 @@ use aquifer_base::PageId;
 use aquifer_sys::{Errno, Reservation, SpinLock};
 
 use crate::class::{Class, SIZES};
+use crate::sweeps::{Sweep, Sweeps};
 
 /// A slot: slab number and index within it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -74,6 +75,7 @@ pub(crate) struct Slabs {
     per_slab: [u32; SIZES.len()],
     shared: Box<[Shared]>,
     ranks: Box<[Ranks]>,
+    sweeps: Sweeps,
     state: SpinLock<State>,
 }
 
@@ -104,12 +106,18 @@ impl Slabs {
                 .map(|_| Shared { class: AtomicU8::new(NO_CLASS), rank: AtomicU32::new(0) })
                 .collect(),
             ranks: SIZES.iter().map(|_| ranks()).collect(),
+            sweeps: Sweeps::new(),
             state: SpinLock::new(State {
                 slabs: vec![vacant; count].into(),
                 free_slabs: (0..count as u32).rev().collect(),
                 open: [NIL; SIZES.len()],
             }),
         })
+    }
+
+    /// While the sweep lasts, slabs that leave a class get no other.
+    pub(crate) fn sweep(&self) -> Sweep<'_> {
+        self.sweeps.begin()
     }
 
     /// Slots of `class` in one slab.
@@ -217,6 +225,12 @@ impl Slabs {
         (self.word(class, slot, 0).load(Ordering::Relaxed) >> MARK_SHIFT & 7) as u8
     }
 
+    /// The mark of a slot that may have changed hands meanwhile, even its class: anything then.
+    pub(crate) fn mark_of_any(&self, slot: SlotId) -> u8 {
+        let class = self.class_of(slot);
+        if slot.index() < self.slots_per_slab(class) { self.mark(class, slot) } else { 0 }
+    }
+
     /// Changes the mark of a used slot; a slot that was given up meanwhile is left alone.
     pub(crate) fn set_mark(&self, class: Class, slot: SlotId, mark: u8) {
         let header = self.word(class, slot, 0);
@@ -271,6 +285,10 @@ impl Slabs {
         let end = ranks.end.load(Ordering::Relaxed);
         let hole = (0..end).find(|&rank| ranks.slab_at[rank as usize].load(Ordering::Relaxed) == NIL);
         let rank = hole.filter(|_| ranks.count.load(Ordering::Relaxed) < end).unwrap_or(end);
+        let before = self.shared[slab as usize].class.load(Ordering::Relaxed);
+        if before != NO_CLASS && before != class.index() as u8 {
+            self.sweeps.wait_for_earlier();
+        }
         self.shared[slab as usize].class.store(class.index() as u8, Ordering::Release);
         self.shared[slab as usize].rank.store(rank, Ordering::Release);
         self.clear_headers(class, slab);
@@ -315,15 +333,16 @@ impl Slabs {
         let rank = self.shared[slab as usize].rank.load(Ordering::Relaxed);
         ranks.slab_at[rank as usize].store(NIL, Ordering::Release);
         ranks.count.fetch_sub(1, Ordering::Relaxed);
-        // The class stays readable until the slab gets another: a policy may still look at its slots.
+        // A policy may still look at its slots, until the slab gets another class.
         state.free_slabs.push(slab);
     }
 
-    /// Stops handing out slots of `slab`, so that it can be emptied; false if it already is drained.
+    /// Stops handing out slots of `slab`, so that it can be emptied; false if it already is drained or has
+    /// left the class.
     pub(crate) fn start_draining(&self, class: Class, slab: u32) -> bool {
         let mut state = self.state.lock();
         let Slab { used, draining, .. } = state.slabs[slab as usize];
-        if draining || used == 0 {
+        if draining || used == 0 || self.shared[slab as usize].class.load(Ordering::Relaxed) != class.index() as u8 {
             return false;
         }
         state.slabs[slab as usize].draining = true;

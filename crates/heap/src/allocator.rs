@@ -162,7 +162,7 @@ impl Allocator {
     fn give_leaves(&self, state: &mut State, first: LeafId, count: u32) {
         for leaf in first.0..first.0 + count {
             state.uses[leaf as usize] = Use::Free;
-            self.engine.set_page_bytes(LeafId(leaf), 0);
+            self.engine.take_back_leaf(LeafId(leaf));
         }
         state.spans.free(first, count);
     }

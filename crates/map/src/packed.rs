@@ -13,7 +13,7 @@
 //! each and 6 bytes per cluster, because the writer writes a leaf's dirty pages together.
 
 use aquifer_base::LogAddress;
-use aquifer_base::limits::{LEAF_PAGES, LOG_GRAIN_BYTES};
+use aquifer_base::limits::{LEAF_PAGES, LOG_ADDRESS_BITS, LOG_GRAIN_BYTES};
 use aquifer_log::record::record_bytes;
 
 use crate::image::{Image, Place};
@@ -30,7 +30,8 @@ const CLUSTER_BYTES: usize = 6;
 const CLUSTER_SPAN_BYTES: usize = 3584;
 const CLUSTER_RECORDS: usize = 32;
 /// No cluster form is smaller than this, so a run form that is needs no comparison.
-const CLUSTERS_BYTES_MIN: usize = HEADER_BYTES + LEAF_PAGES / CLUSTER_RECORDS * CLUSTER_BYTES + LEAF_PAGES * 5 / 8;
+const CLUSTERS_BYTES_MIN: usize =
+    HEADER_BYTES + LEAF_PAGES / CLUSTER_RECORDS * CLUSTER_BYTES + LEAF_PAGES * 5 / 8;
 
 /// A packed leaf that makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,18 +93,27 @@ fn run_start(run: &[u8]) -> usize {
 
 fn place_in_run(run: &[u8], index: usize, page_bytes: usize) -> Result<Place, Malformed> {
     let ahead = index.checked_sub(run_start(run)).ok_or(Malformed)?;
-    Ok(match read_address(&run[2..]) {
-        0 => Place::ZERO,
-        address => Place::exact(LogAddress(address).plus_bytes(ahead * record_bytes(page_bytes))),
-    })
+    let start = LogAddress(read_address(&run[2..]));
+    if start.0 == 0 {
+        return Ok(Place::ZERO);
+    }
+    let address = start.plus_bytes(ahead * record_bytes(page_bytes));
+    if address.0 >> LOG_ADDRESS_BITS == 0 { Ok(Place::exact(address)) } else { Err(Malformed) }
 }
 
-fn place_in_cluster(table: &[u8], number: usize) -> Result<Place, Malformed> {
+/// Most records of a cluster, which is read whole into memory that is reserved for it.
+fn cluster_records_max(page_bytes: usize) -> usize {
+    (CLUSTER_SPAN_BYTES / record_bytes(page_bytes)).clamp(1, CLUSTER_RECORDS)
+}
+
+fn place_in_cluster(table: &[u8], number: usize, page_bytes: usize) -> Result<Place, Malformed> {
     if number == 0 {
         return Ok(Place::ZERO);
     }
     let cluster = table.chunks_exact(CLUSTER_BYTES).nth(number - 1).ok_or(Malformed)?;
-    Ok(Place::cluster(LogAddress(read_address(cluster)), cluster[5]))
+    let (address, records) = (read_address(cluster), cluster[5]);
+    let fits = (1..=cluster_records_max(page_bytes)).contains(&usize::from(records));
+    if address > 0 && fits { Ok(Place::cluster(LogAddress(address), records)) } else { Err(Malformed) }
 }
 
 /// The place of one page, without unpacking the others.
@@ -126,7 +136,7 @@ pub fn place_of(packed: &[u8], index: usize, page_bytes: usize) -> Result<Place,
             place_in_run(run_at(low), index, page_bytes)
         }
         Parts::Clusters { table, indices, width } => {
-            place_in_cluster(table, read_bits(indices, index * width, width))
+            place_in_cluster(table, read_bits(indices, index * width, width), page_bytes)
         }
     }
 }
@@ -139,6 +149,9 @@ pub fn decode(packed: &[u8], page_bytes: usize, image: &mut Image) -> Result<(),
     match split(packed)? {
         Parts::Runs(runs) => {
             let mut runs = runs.chunks_exact(RUN_BYTES).peekable();
+            if !runs.clone().is_sorted_by(|a, b| run_start(a) < run_start(b)) {
+                return Err(Malformed);
+            }
             let mut run = runs.next().ok_or(Malformed)?;
             for index in 0..LEAF_PAGES {
                 if let Some(next) = runs.next_if(|next| run_start(next) <= index) {
@@ -150,7 +163,7 @@ pub fn decode(packed: &[u8], page_bytes: usize, image: &mut Image) -> Result<(),
         Parts::Clusters { table, indices, width } => {
             for index in 0..LEAF_PAGES {
                 let number = read_bits(indices, index * width, width);
-                image.replace(index, place_in_cluster(table, number)?);
+                image.replace(index, place_in_cluster(table, number, page_bytes)?);
             }
         }
     }
@@ -159,7 +172,12 @@ pub fn decode(packed: &[u8], page_bytes: usize, image: &mut Image) -> Result<(),
 
 /// Packs `image` into `out` and returns the bytes used. `block_bytes` is the log's block, which no
 /// cluster may cross.
-pub fn encode(image: &Image, page_bytes: usize, block_bytes: usize, out: &mut [u8; PACKED_BYTES_MAX]) -> usize {
+pub fn encode(
+    image: &Image,
+    page_bytes: usize,
+    block_bytes: usize,
+    out: &mut [u8; PACKED_BYTES_MAX],
+) -> usize {
     let runs = count_runs(image, page_bytes);
     let run_bytes = runs.map(|count| HEADER_BYTES + count * RUN_BYTES);
     if let (Some(count), Some(bytes)) = (runs, run_bytes)
@@ -211,7 +229,12 @@ fn encode_runs(image: &Image, page_bytes: usize, count: usize, out: &mut [u8; PA
 
 /// The distinct clusters of the image, sorted by address. Exact places whose records follow one another
 /// become one cluster: their pages differ and no other record lies between, so identity tells them apart.
-fn collect_clusters(image: &Image, page_bytes: usize, block_bytes: usize, out: &mut [u64; LEAF_PAGES]) -> usize {
+fn collect_clusters(
+    image: &Image,
+    page_bytes: usize,
+    block_bytes: usize,
+    out: &mut [u64; LEAF_PAGES],
+) -> usize {
     let mut words = [0u64; LEAF_PAGES];
     let mut used = 0;
     for place in image.places().iter().filter(|&&place| place != Place::ZERO) {
@@ -220,7 +243,7 @@ fn collect_clusters(image: &Image, page_bytes: usize, block_bytes: usize, out: &
     }
     words[..used].sort_unstable();
     let record = record_bytes(page_bytes);
-    let records_max = (CLUSTER_SPAN_BYTES / record).clamp(1, CLUSTER_RECORDS) as u8;
+    let records_max = cluster_records_max(page_bytes) as u8;
     let block_of = |address: u64| address * LOG_GRAIN_BYTES as u64 / block_bytes as u64;
     let mut count = 0;
     let mut last: Option<(u64, u8, bool)> = None;

@@ -176,7 +176,7 @@ impl Engine {
         &self.cache
     }
 
-    /// Gives `leaf` out for pages of `page_bytes`, or takes it back with 0.
+    /// Gives `leaf` out for pages of `page_bytes`.
     pub fn set_page_bytes(&self, leaf: LeafId, page_bytes: usize) {
         self.leaves.set_page_bytes(leaf, page_bytes);
     }

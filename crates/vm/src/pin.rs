@@ -55,8 +55,9 @@ impl Engine {
                 locked.restore();
                 continue;
             };
-            locked.release(before.with_pinned(true));
+            // The mark and the first count change together, while the entry is held.
             *self.pins.lock().unwrap_or_else(PoisonError::into_inner).entry(page.0).or_insert(0) += 1;
+            locked.release(before.with_pinned(true));
             return Ok(());
         }
     }
@@ -71,24 +72,32 @@ impl Engine {
     }
 
     fn unpin_page(&self, page: PageId) -> Result<(), PinError> {
-        {
-            let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = pins.get_mut(&page.0).ok_or(PinError::NotPinned(page))?;
-            *count -= 1;
-            if *count > 0 {
-                return Ok(());
-            }
-            pins.remove(&page.0);
+        // Pinned pages are resident.
+        let locked = self.entries.lock_resident(page).ok_or(PinError::NotPinned(page))?;
+        let left = self.lower_pin_count(page);
+        if left != Some(0) {
+            locked.restore();
+            return left.map(drop).ok_or(PinError::NotPinned(page));
         }
-        if let Some(locked) = self.entries.lock_resident(page) {
-            let before = locked.before().expect("a resident page has an entry");
-            let queued = before.state() != State::Mapped || self.page_buffer.push_in_fault(page);
-            locked.release(before.with_pinned(false));
-            if !queued {
-                self.evict_page_in_fault(page);
-            }
+        let before = locked.before().expect("a resident page has an entry");
+        let queued = self.page_buffer.push_in_fault(page);
+        locked.release(before.with_pinned(false));
+        if !queued {
+            self.evict_page_in_fault(page);
         }
         Ok(())
+    }
+
+    /// Takes one from the pins of a page and returns how many are left; `None` if there were none.
+    fn lower_pin_count(&self, page: PageId) -> Option<u32> {
+        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = pins.get_mut(&page.0)?;
+        *count -= 1;
+        let left = *count;
+        if left == 0 {
+            pins.remove(&page.0);
+        }
+        Some(left)
     }
 
     /// Whether any page of the range is pinned.

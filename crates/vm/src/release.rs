@@ -17,8 +17,8 @@ impl Engine {
     /// Frees `count` pages from `first`: they read as zeros when they are given out again.
     ///
     /// # Errors
-    /// A leaf could not be read; pages of earlier leaves are freed, those of that leaf and later ones are
-    /// as before, except that their bytes in RAM are gone.
+    /// A leaf could not be read or changed; pages of earlier leaves are freed, those of that leaf and later
+    /// ones are as before.
     ///
     /// # Context
     /// Blocks. Nobody may use the pages meanwhile; a program that does gets zeros or its old bytes.
@@ -35,34 +35,56 @@ impl Engine {
         Ok(())
     }
 
-    fn release_in_leaf(&self, leaf: LeafId, indices: std::ops::Range<usize>) -> Result<(), FaultError> {
+    /// Takes a leaf back of which no page is in use. Walks map pages along that belong to no object; they
+    /// go too, before the leaf is given out for pages of another size.
+    pub fn take_back_leaf(&self, leaf: LeafId) {
+        let _signals = SignalsBlocked::new();
+        self.leaves.set_page_bytes(leaf, 0);
+        // Who has inserted an entry looks at the size again: either it sees the new one or we see the entry.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        self.forget_pages(leaf, 0..LEAF_PAGES);
+    }
+
+    fn forget_pages(&self, leaf: LeafId, indices: std::ops::Range<usize>) {
+        for (page, locked) in self.lock_residents(leaf, indices) {
+            self.forget(page, locked);
+        }
+    }
+
+    /// Takes the entries of those of the pages that are in RAM.
+    fn lock_residents(&self, leaf: LeafId, indices: std::ops::Range<usize>) -> Vec<(PageId, Locked<'_>)> {
+        let mut resident = Vec::new();
         if indices.len() == 1 {
-            let page = leaf.page(indices.start);
-            if let Some(locked) = self.entries.lock_resident(page) {
-                self.forget(page, locked);
-            }
+            resident.push(leaf.page(indices.start));
         } else {
-            let mut resident = Vec::new();
             self.entries.for_each_of_leaf(leaf, &mut |page, _| {
                 if indices.contains(&page.index()) {
                     resident.push(page);
                 }
             });
-            for page in resident {
-                if let Some(locked) = self.entries.lock_resident(page) {
-                    self.forget(page, locked);
-                }
+        }
+        resident.into_iter().filter_map(|page| Some((page, self.entries.lock_resident(page)?))).collect()
+    }
+
+    fn release_in_leaf(&self, leaf: LeafId, indices: std::ops::Range<usize>) -> Result<(), FaultError> {
+        let resident = self.lock_residents(leaf, indices.clone());
+        // The leaf first: if it cannot be read, the newest bytes are still in RAM.
+        let released = match self.leaves.is_empty(leaf) {
+            true => Ok(()),
+            false => {
+                let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
+                self.change_leaf(leaf, &mut scratch, &mut |held| {
+                    indices.clone().for_each(|index| held.set_place(index, Place::ZERO));
+                })
+            }
+        };
+        for (page, locked) in resident {
+            match released {
+                Ok(()) => self.forget(page, locked),
+                Err(_) => locked.restore(),
             }
         }
-        if self.leaves.is_empty(leaf) {
-            return Ok(());
-        }
-        let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
-        self.change_leaf(leaf, &mut scratch, &mut |held| {
-            for index in indices.clone() {
-                held.set_place(index, Place::ZERO);
-            }
-        })
+        released
     }
 
     /// Ends a page's stay in RAM, whatever its state, without keeping its bytes.

@@ -1,6 +1,6 @@
 //! Faults that walk through memory in order.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use aquifer_base::PageId;
 use aquifer_base::limits::LEAF_PAGES;
@@ -79,9 +79,12 @@ impl Engine {
             return None;
         }
         let locked = self.entries.try_insert(page)?;
+        // The page may belong to no object, and its leaf may be taken back just now.
+        fence(Ordering::SeqCst);
+        let is_same = self.leaves.page_bytes(page.leaf()) == page_bytes;
         let place = self.leaves.locate_in_fault(page, &mut context.scratch);
         let slot = match place {
-            Ok(Place::ZERO) => self.cache.allocate(class, page, &self.entries),
+            Ok(Place::ZERO) if is_same => self.cache.allocate(class, page, &self.entries),
             _ => None,
         };
         let Some(slot) = slot else {

@@ -116,7 +116,9 @@ impl Engine {
             .iter()
             .filter_map(|&page| Some((page, self.entries.try_lock_if(page, may_be_written)?)))
             .collect();
-        if locked.is_empty() {
+        // Holding pages of the leaf keeps its size; before, it may have been freed and given out anew.
+        if locked.is_empty() || self.leaves.page_bytes(leaf) != page_bytes {
+            locked.into_iter().for_each(|(_, locked)| locked.restore());
             return Ok(());
         }
         let written = self.append_group(leaf, page_bytes, &locked, desk);

@@ -130,3 +130,26 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{cells, median, relative_misses};
+
+    #[test]
+    fn the_best_as_shown_is_bold() {
+        assert_eq!(cells(&[1.001, 0.5, 1.004], f64::max), " **1.00** | 0.50 | **1.00** |");
+        assert_eq!(cells(&[0.9, 1.0], f64::min), " **0.90** | 1.00 |");
+        assert_eq!(cells(&[0.0, 0.0], f64::max), " 0.00 | 0.00 |");
+    }
+
+    #[test]
+    fn misses_are_compared_with_the_first_column() {
+        let misses = relative_misses(&[&[60.0, 80.0], &[0.0, 50.0]]);
+        assert!((misses[0] - 1.0).abs() < 1e-9 && (misses[1] - 0.5).abs() < 1e-9, "{misses:?}");
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+    }
+}

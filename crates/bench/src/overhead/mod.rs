@@ -16,8 +16,8 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::machine::Context;
 use crate::progress::Progress;
+use crate::runner::Runner;
 use crate::sample::{Output, Overhead, Record, median};
-use crate::session::Session;
 use crate::table;
 use crate::workdir::WorkDir;
 
@@ -78,8 +78,8 @@ pub fn run(options: &OverheadOptions) -> Result<()> {
     let progress = Progress::new(1);
     progress.doing("overhead");
     let task = OverheadTask { ram_bytes: options.ram, dir: options.dir.clone(), runs: options.runs.max(1) };
-    let mut session = Session::start("overhead", Task::Overhead(task), None, &context)?;
-    let records = session.records(&progress)?;
+    let mut runner = Runner::start("overhead", Task::Overhead(task), None, &context)?;
+    let records = runner.records(&progress)?;
     for record in &records {
         output.write(record)?;
     }

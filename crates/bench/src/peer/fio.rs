@@ -14,6 +14,8 @@ use crate::rng::Rng;
 use crate::spawn::dies_with_parent;
 
 const FILL_BYTES: usize = 1 << 20;
+/// Seconds that fio reads before it counts.
+pub const RAMP_S: f64 = 1.0;
 
 /// What fio measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -73,7 +75,8 @@ impl Target {
         command
             .args(["--name=aquifer-bench", "--rw=randread", "--direct=1", "--ioengine=psync"])
             .args(["--thread", "--time_based", "--norandommap", "--randrepeat=0", "--group_reporting"])
-            .args(["--ramp_time=1", "--output-format=json"])
+            .arg("--output-format=json")
+            .arg(format!("--ramp_time={RAMP_S}"))
             .arg(format!("--filename={}", self.path.display()))
             .arg(format!("--size={}", self.bytes))
             .arg(format!("--bs={block_bytes}"))

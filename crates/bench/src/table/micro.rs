@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use aquifer_base::units::format_size;
 
 use super::{markdown, mebibytes, number};
+use crate::device::IDLE_WRITE_BYTES_PER_S;
 use crate::peer::Kind;
 use crate::sample::{Record, Sample, median};
 use crate::workload::Point;
@@ -60,6 +61,8 @@ pub struct Group {
     pub object_bytes: u64,
     /// The rows of each point, in the order of [`Kind`].
     pub points: BTreeMap<Point, Vec<Row>>,
+    /// Samples before which other programs were writing to the device.
+    pub disturbed: usize,
 }
 
 impl Group {
@@ -81,18 +84,35 @@ impl Group {
 pub fn groups(records: &[Record]) -> Vec<Group> {
     type Runs<'a> = BTreeMap<(Kind, &'a str), Vec<&'a Sample>>;
     let mut sorted: BTreeMap<(u64, u64, u64), BTreeMap<Point, Runs<'_>>> = BTreeMap::new();
-    for record in records {
-        let Record::Sample(sample) = record else { continue };
-        let points = sorted.entry((sample.data_bytes, sample.ram_bytes, sample.object_bytes)).or_default();
+    for sample in samples(records) {
+        let points = sorted.entry(scale_of(sample)).or_default();
         let runs = points.entry(sample.point).or_default();
         runs.entry((sample.peer, &sample.variant)).or_default().push(sample);
     }
     let rows = |runs: Runs<'_>| runs.into_values().map(|samples| row(&samples)).collect();
     let group = |((data_bytes, ram_bytes, object_bytes), points): (_, BTreeMap<Point, Runs<'_>>)| {
         let points = points.into_iter().map(|(point, runs)| (point, rows(runs))).collect();
-        Group { data_bytes, ram_bytes, object_bytes, points }
+        let scale = (data_bytes, ram_bytes, object_bytes);
+        let disturbed =
+            samples(records).filter(|sample| scale_of(sample) == scale && is_disturbed(sample)).count();
+        Group { data_bytes, ram_bytes, object_bytes, points, disturbed }
     };
     sorted.into_iter().map(group).collect()
+}
+
+fn samples(records: &[Record]) -> impl Iterator<Item = &Sample> {
+    records.iter().filter_map(|record| match record {
+        Record::Sample(sample) => Some(&**sample),
+        _ => None,
+    })
+}
+
+fn scale_of(sample: &Sample) -> (u64, u64, u64) {
+    (sample.data_bytes, sample.ram_bytes, sample.object_bytes)
+}
+
+fn is_disturbed(sample: &Sample) -> bool {
+    sample.background_write_bytes_per_s > IDLE_WRITE_BYTES_PER_S
 }
 
 /// Medians of `samples`, of which there is at least one.
@@ -133,7 +153,13 @@ fn table(group: &Group) -> String {
         group.object_bytes,
         format_size(group.ram_bytes),
     );
-    markdown(&title, &COLUMNS, &lines)
+    let table = markdown(&title, &COLUMNS, &lines);
+    match group.disturbed {
+        0 => table,
+        disturbed => format!(
+            "{table}\nThe device was busy with other writes before {disturbed} of these runs; they are in 'written B/B'.\n"
+        ),
+    }
 }
 
 fn line(group: &Group, point: Point, row: &Row) -> Vec<String> {
@@ -185,6 +211,16 @@ mod tests {
         assert!(text.contains("| scattered-hot | 100 | 8 | aquifer | 80000 | 4.00 | 0.80 |"), "{text}");
         assert!(text.contains("| scattered-hot | 100 | 8 | swap | 20000 | 1.00 | 0.20 |"), "{text}");
         assert!(text.contains("| scattered-hot | 50 | 8 | swap | 9000 | 1.00 | - |"), "{text}");
+    }
+
+    #[test]
+    fn a_busy_device_is_mentioned() {
+        let mut disturbed = sample(Kind::Swap, 1.0);
+        disturbed.background_write_bytes_per_s = 2 * IDLE_WRITE_BYTES_PER_S;
+        let records =
+            [Record::Sample(Box::new(sample(Kind::Swap, 3.0))), Record::Sample(Box::new(disturbed))];
+        assert!(render(&records).contains("before 1 of these runs"));
+        assert!(!render(&records[..1]).contains("other writes"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const LIMIT: u8 = 3;
 /// has gone all the way round meanwhile.
 #[derive(Debug)]
 pub struct Clock {
-    /// Position looked at next. Taken modulo the number of slots, which may have changed.
+    /// Position looked at next; 0 in its place if there are fewer slots by now.
     hand: AtomicU32,
     limit: u8,
 }

@@ -34,9 +34,10 @@ impl Leaves {
     /// # Context
     /// Blocks on the device if the leaf is not resident. Signals are blocked by the caller.
     pub fn hold(&self, leaf: LeafId, scratch: &mut [u8]) -> Result<Held<'_>, ReadError> {
-        let page_bytes = self.page_bytes(leaf);
         let mut image = Image::default();
         let word = self.lock(leaf);
+        // Only now: the leaf may have been freed and given out anew while we waited.
+        let page_bytes = self.page_bytes(leaf);
         let unpacked = if word == 0 {
             Ok(())
         } else if word & RESIDENT != 0 {

@@ -20,7 +20,7 @@ pub const CHILD_COMMAND: &str = "child";
 
 /// A running child; killed when dropped, and its control group removed after it.
 #[derive(Debug)]
-pub struct Session {
+pub struct Runner {
     name: String,
     killed_on_drop: Option<Guard>,
     child: Child,
@@ -29,7 +29,7 @@ pub struct Session {
     _cgroup: Option<Cgroup>,
 }
 
-impl Session {
+impl Runner {
     /// Starts a child on `task`, limited by `cgroup`.
     ///
     /// # Errors
@@ -46,9 +46,9 @@ impl Session {
         let path = cgroup.as_ref().map(|cgroup| cgroup.path().to_owned());
         let killed_on_drop = Some(guard);
         let name = name.to_owned();
-        let mut session = Self { name, killed_on_drop, child, requests, events, _cgroup: cgroup };
-        session.send(&Assignment { task, cgroup: path, context: context.clone() })?;
-        Ok(session)
+        let mut runner = Self { name, killed_on_drop, child, requests, events, _cgroup: cgroup };
+        runner.send(&Assignment { task, cgroup: path, context: context.clone() })?;
+        Ok(runner)
     }
 
     /// Sends a request.
@@ -83,7 +83,7 @@ impl Session {
     /// Waits until the child can take a request.
     ///
     /// # Errors
-    /// As [`Session::next`].
+    /// As [`Runner::next`].
     pub fn expect_ready(&mut self, progress: &Progress) -> Result<()> {
         match self.next(progress)? {
             Event::Ready => Ok(()),
@@ -94,7 +94,7 @@ impl Session {
     /// All records until the child is done.
     ///
     /// # Errors
-    /// As [`Session::next`].
+    /// As [`Runner::next`].
     pub fn records(&mut self, progress: &Progress) -> Result<Vec<Record>> {
         let mut records = Vec::new();
         loop {
@@ -123,7 +123,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Runner {
     fn drop(&mut self) {
         // First the kill, so that the process number still belongs to our child.
         drop(self.killed_on_drop.take());

@@ -5,10 +5,10 @@
 //! faster does so for all of them. The first run of a point is preceded by the whole warm-up, later
 //! ones by a short one: what a peer holds in RAM does not change while the others run.
 
+mod options;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-use clap::Args;
 
 use crate::cgroup::Cgroup;
 use crate::child::{Event, Task};
@@ -17,106 +17,25 @@ use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::measure::{MicroTask, RunRequest};
-use crate::peer::fio::Target;
+use crate::peer::fio::{RAMP_S, Reads, Target};
 use crate::peer::{Kind, Setup};
 use crate::process::Memory;
 use crate::progress::Progress;
+use crate::runner::Runner;
 use crate::sample::{Output, Record, Sample, Skipped};
-use crate::scale::{Scale, check_disk};
-use crate::session::Session;
+use crate::scale::check_disk;
 use crate::swap::SwapArea;
 use crate::workdir::WorkDir;
 use crate::workload::Point;
 
+pub use options::MicroOptions;
+
 /// Longest wait for one peer's late writes before the next one runs.
-const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+const SETTLE_LIMIT: Duration = Duration::from_secs(3);
 /// Times that a peer whose process dies is opened and filled again.
 const REOPENED_MAX: usize = 3;
 /// Block sizes that fio reads with.
 const FIO_BLOCKS: [(u64, &str); 2] = [(4096, "4 KiB"), (512, "512 B")];
-
-/// Options of `micro`.
-#[derive(Clone, Debug, Args)]
-pub struct MicroOptions {
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub scale: Scale,
-    /// Systems to compare
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "swap,mmap,memkind,aquifer,fio")]
-    pub peer: Vec<Kind>,
-    /// Numbers of threads
-    #[arg(long, value_delimiter = ',', default_value = "32")]
-    pub threads: Vec<usize>,
-    /// Percentages of reads
-    #[arg(long, value_delimiter = ',', default_value = "100", value_parser = clap::value_parser!(u32).range(0..=100))]
-    pub reads: Vec<u32>,
-    /// Distributions of the accesses
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform")]
-    pub dist: Vec<Distribution>,
-    /// Points DIST:READS:THREADS instead of all combinations of --dist, --reads and --threads
-    #[arg(long, value_delimiter = ',', value_parser = parse_point)]
-    pub point: Vec<Point>,
-    /// Measured seconds of each run
-    #[arg(long, default_value_t = 10.0)]
-    pub seconds: f64,
-    /// Seconds of warm-up before the first run of a point
-    #[arg(long, default_value_t = 10.0)]
-    pub warmup: f64,
-    /// Seconds of warm-up before each later run of the same point
-    #[arg(long, default_value_t = 1.0)]
-    pub rewarm: f64,
-    /// Runs of each point
-    #[arg(long, default_value_t = 5)]
-    pub runs: u32,
-    /// Size of the swap file as a multiple of --data; below 3 the kernel rewrites clean pages
-    #[arg(long, default_value_t = 3)]
-    pub swap_factor: u64,
-}
-
-impl MicroOptions {
-    /// The points to measure, in order.
-    pub fn points(&self) -> Vec<Point> {
-        if !self.point.is_empty() {
-            return self.point.clone();
-        }
-        let mut points = Vec::new();
-        for &distribution in &self.dist {
-            for &threads in &self.threads {
-                let point = |&read_percent| Point { distribution, read_percent, threads };
-                points.extend(self.reads.iter().map(point));
-            }
-        }
-        points
-    }
-
-    fn check(&self) -> Result<()> {
-        let sensible = |seconds: f64| (0.0..86_400.0).contains(&seconds);
-        if !sensible(self.warmup) || !sensible(self.rewarm) || !sensible(self.seconds) || self.seconds < 0.1 {
-            return Err(Error::Input(
-                "--seconds is at least 0.1; no time is negative or over a day".to_owned(),
-            ));
-        }
-        if self.points().iter().any(|point| !(1..=1024).contains(&point.threads)) || self.runs == 0 {
-            return Err(Error::Input("--threads is 1 to 1024 and --runs at least 1".to_owned()));
-        }
-        Ok(())
-    }
-}
-
-/// `DIST:READS:THREADS`, as in `zipf:50:8`.
-///
-/// # Errors
-/// A sentence with the form.
-pub fn parse_point(text: &str) -> std::result::Result<Point, String> {
-    let parse = || {
-        let mut parts = text.split(':');
-        let distribution = clap::ValueEnum::from_str(parts.next()?, false).ok()?;
-        let read_percent = parts.next()?.parse().ok().filter(|percent| *percent <= 100)?;
-        let threads = parts.next()?.parse().ok()?;
-        parts.next().is_none().then_some(Point { distribution, read_percent, threads })
-    };
-    parse().ok_or_else(|| format!("'{text}' is not DIST:READS:THREADS, as in zipf:50:8"))
-}
 
 /// Runs the micro-benchmark.
 ///
@@ -165,7 +84,7 @@ struct Micro<'a> {
 }
 
 enum Contestant {
-    Child(Session),
+    Child(Runner),
     Fio(Target),
 }
 
@@ -197,9 +116,9 @@ impl Micro<'_> {
         let limit_bytes = cgroup.is_some().then(|| self.options.scale.limit_bytes());
         let swap_bytes = self.swap.as_ref().filter(|_| kind == Kind::Swap).map(SwapArea::bytes);
         let task = Task::Micro(MicroTask { kind, setup: self.setup.clone(), limit_bytes, swap_bytes });
-        let mut session = Session::start(&kind.to_string(), task, cgroup, &self.context)?;
-        session.expect_ready(&self.progress)?;
-        Ok(Contestant::Child(session))
+        let mut runner = Runner::start(&kind.to_string(), task, cgroup, &self.context)?;
+        runner.expect_ready(&self.progress)?;
+        Ok(Contestant::Child(runner))
     }
 
     fn cgroup(&self, kind: Kind) -> Result<Option<Cgroup>> {
@@ -237,7 +156,6 @@ impl Micro<'_> {
     /// One run of every peer that is still in the race.
     fn take_turns(&mut self, point: Point, run: u32) -> Result<()> {
         for (kind, mut contestant) in std::mem::take(&mut self.contestants) {
-            self.device.settle(SETTLE_LIMIT)?;
             let mut measured = self.take_turn(kind, &mut contestant, point, run, run == 1);
             if let Err(Error::Child { what, .. }) = &measured
                 && self.may_reopen(kind)
@@ -274,18 +192,24 @@ impl Micro<'_> {
     ) -> Result<()> {
         match contestant {
             Contestant::Fio(target) => self.measure_fio(target, point, run),
-            Contestant::Child(session) => {
-                let warmup_s = if cold { self.options.warmup } else { self.options.rewarm };
-                let (seconds, seed) = (self.options.seconds, u64::from(run));
-                self.measure(kind, session, RunRequest { point, warmup_s, seconds, run, seed })
+            Contestant::Child(runner) => {
+                let request = RunRequest {
+                    point,
+                    warmup_s: if cold { self.options.warmup } else { self.options.rewarm },
+                    seconds: self.options.seconds,
+                    run,
+                    seed: u64::from(run),
+                    background_write_bytes_per_s: self.device.settle(SETTLE_LIMIT)?,
+                };
+                self.measure(kind, runner, request)
             }
         }
     }
 
-    fn measure(&mut self, kind: Kind, session: &mut Session, request: RunRequest) -> Result<()> {
+    fn measure(&mut self, kind: Kind, runner: &mut Runner, request: RunRequest) -> Result<()> {
         self.progress.doing(format!("{kind}: {}, run {}", describe(request.point), request.run));
-        session.send(&request)?;
-        let event = session.next(&self.progress)?;
+        runner.send(&request)?;
+        let event = runner.next(&self.progress)?;
         let Event::Record(record) = event else {
             return Err(Error::Child { peer: kind.to_string(), what: format!("answered {event:?}") });
         };
@@ -293,7 +217,7 @@ impl Micro<'_> {
             self.progress.note(&summary(sample));
         }
         self.output.write(&record)?;
-        session.expect_ready(&self.progress)
+        runner.expect_ready(&self.progress)
     }
 
     fn measure_fio(&mut self, target: &Target, point: Point, run: u32) -> Result<()> {
@@ -302,46 +226,59 @@ impl Micro<'_> {
         }
         for (block_bytes, variant) in FIO_BLOCKS {
             self.progress.doing(format!("fio: {variant}, {} threads, run {run}", point.threads));
+            let background = self.device.settle(SETTLE_LIMIT)?;
             let before = self.device.counters()?;
             let time = Duration::from_secs_f64(self.options.seconds);
-            let reads = match target.measure(block_bytes, point.threads, time) {
-                Ok(reads) => reads,
-                // Disks with sectors of 4 KiB cannot read less.
-                Err(error) if block_bytes < 4096 => {
-                    self.progress.note(&format!("fio {variant}: {error}"));
-                    continue;
+            match target.measure(block_bytes, point.threads, time) {
+                Ok(reads) => {
+                    let device = self.device.counters()?.since(before);
+                    let sample = self.fio_sample(variant, point, run, &reads, device, background);
+                    self.progress.note(&summary(&sample));
+                    self.output.write(&Record::Sample(Box::new(sample)))?;
                 }
+                // Disks with sectors of 4 KiB cannot read less.
+                Err(error) if block_bytes < 4096 => self.progress.note(&format!("fio {variant}: {error}")),
                 Err(error) => return Err(error),
-            };
-            let sample = Sample {
-                peer: Kind::Fio,
-                variant: variant.to_owned(),
-                run,
-                data_bytes: self.setup.data_bytes,
-                ram_bytes: self.setup.ram_bytes,
-                limit_bytes: None,
-                swap_bytes: None,
-                flash_bytes: None,
-                object_bytes: self.setup.object_bytes,
-                point: Point { distribution: Distribution::Uniform, read_percent: 100, ..point },
-                seed: 0,
-                warmup_s: 1.0,
-                seconds: self.options.seconds,
-                ops: reads.ops,
-                ops_per_s: reads.ops_per_s,
-                p50_ns: reads.p50_ns,
-                p99_ns: reads.p99_ns,
-                memory: Memory::default(),
-                metadata_bytes: None,
-                device: Counters::since(self.device.counters()?, before),
-                changed_bytes: 0,
-                stats: None,
-                context: self.context.clone(),
-            };
-            self.progress.note(&summary(&sample));
-            self.output.write(&Record::Sample(Box::new(sample)))?;
+            }
         }
         Ok(())
+    }
+
+    fn fio_sample(
+        &self,
+        variant: &str,
+        point: Point,
+        run: u32,
+        reads: &Reads,
+        device: Counters,
+        background_write_bytes_per_s: u64,
+    ) -> Sample {
+        Sample {
+            peer: Kind::Fio,
+            variant: variant.to_owned(),
+            run,
+            data_bytes: self.setup.data_bytes,
+            ram_bytes: self.setup.ram_bytes,
+            limit_bytes: None,
+            swap_bytes: None,
+            flash_bytes: None,
+            object_bytes: self.setup.object_bytes,
+            point: Point { distribution: Distribution::Uniform, read_percent: 100, ..point },
+            seed: 0,
+            warmup_s: RAMP_S,
+            seconds: self.options.seconds,
+            ops: reads.ops,
+            ops_per_s: reads.ops_per_s,
+            p50_ns: reads.p50_ns,
+            p99_ns: reads.p99_ns,
+            memory: Memory::default(),
+            metadata_bytes: None,
+            device,
+            background_write_bytes_per_s,
+            changed_bytes: 0,
+            stats: None,
+            context: self.context.clone(),
+        }
     }
 }
 
@@ -361,18 +298,4 @@ fn summary(sample: &Sample) -> String {
         sample.p50_ns as f64 / 1e3,
         sample.p99_ns as f64 / 1e3,
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn points_are_parsed() {
-        let point = Point { distribution: Distribution::ScatteredHot, read_percent: 0, threads: 8 };
-        assert_eq!(parse_point("scattered-hot:0:8"), Ok(point));
-        for text in ["zipf", "zipf:101:8", "zipf:50", "zipf:50:8:1", "pareto:50:8"] {
-            assert!(parse_point(text).is_err(), "{text}");
-        }
-    }
 }

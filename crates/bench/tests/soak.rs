@@ -1,0 +1,44 @@
+//! The short form of the soak: a fixed number of operations.
+#![cfg(not(debug_assertions))]
+
+use aquifer::{Faults, Options};
+use aquifer_bench::soak::{Config, OBJECT_BYTES_MEAN, run};
+
+const RAM_BYTES: u64 = 16 << 20;
+/// Data in units of the RAM budget.
+const RATIO: u64 = 5;
+
+fn config(operations: u64, seed: u64) -> Config {
+    let data = RAM_BYTES * RATIO;
+    Config {
+        options: Options::new().ram_bytes(RAM_BYTES).flash_bytes(data / 2 * 3),
+        operations,
+        threads: 8,
+        objects: (data / OBJECT_BYTES_MEAN) as usize,
+        seed,
+        operations_per_phase: operations / 10,
+        time_limit: None,
+    }
+}
+
+fn agrees(config: &Config) {
+    let outcome = run(config, &|_| {}).expect("the heap opens");
+    println!("{outcome}");
+    assert_eq!(outcome.differences, 0);
+    assert_eq!(outcome.operations, config.operations);
+    assert!(outcome.stats.object_bytes > 4 * RAM_BYTES, "{outcome}");
+    assert!(outcome.stats.segments_cleaned > 0, "{outcome}");
+    assert!(outcome.ram_bytes_max <= RAM_BYTES, "{outcome}");
+}
+
+#[test]
+fn heap_and_model_agree() {
+    agrees(&config(4_000_000, 1));
+}
+
+#[test]
+fn they_agree_with_fault_threads() {
+    let mut config = config(400_000, 2);
+    config.options = config.options.faults(Faults::Thread);
+    agrees(&config);
+}

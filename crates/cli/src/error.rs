@@ -1,0 +1,135 @@
+//! What can go wrong, and what to do then.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::reply::ReplyError;
+
+/// Why nothing could be asked or shown.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Neither argument nor environment names a heap.
+    #[error(
+        "which program? Give --pid PID or --socket PATH, or set AQUIFER_SOCKET to the path of its socket"
+    )]
+    NoTarget,
+    /// The process does not exist.
+    #[error("there is no process {0}; pgrep NAME finds the number of a running program")]
+    NoProcess(u32),
+    /// The kernel does not let us look at the process.
+    #[error(
+        "this user may not look into process {0}; run the command as the user who started it or as root, or name the socket with --socket PATH"
+    )]
+    ForeignProcess(u32),
+    /// The process listens nowhere, and nobody told it to.
+    #[error(
+        "process {0} has no socket; start it with AQUIFER_SOCKET=/path in its environment, or set options.socket_path (C) or Options::socket (Rust) to a path"
+    )]
+    NoSocket(u32),
+    /// The process was told to listen, but does not.
+    #[error("process {pid} has AQUIFER_SOCKET={} in its environment but no heap at it: it has not opened one yet, has closed it, or does not use Aquifer", path.display())]
+    NoHeap {
+        /// The process.
+        pid: u32,
+        /// Its setting.
+        path: PathBuf,
+    },
+    /// The process listens at several sockets.
+    #[error("process {pid} listens at several sockets; choose one: {}", choices(paths))]
+    SeveralSockets {
+        /// The process.
+        pid: u32,
+        /// Where it listens.
+        paths: Vec<PathBuf>,
+    },
+    /// Nothing is at the path.
+    #[error(
+        "there is no socket at {0}; start the program with AQUIFER_SOCKET={0} in its environment, or set options.socket_path to it"
+    )]
+    NothingThere(String),
+    /// A socket or another file is there, and nobody listens.
+    #[error(
+        "nobody answers at {0}: the program has ended or closed its heap; start it again with AQUIFER_SOCKET={0} in its environment"
+    )]
+    NobodyThere(String),
+    /// The socket belongs to somebody else.
+    #[error(
+        "{0} may not be used by this user; run the command as the user who started the program, or as root"
+    )]
+    Denied(String),
+    /// Something else is wrong with the socket.
+    #[error("cannot talk to {path}: {error}")]
+    Talk {
+        /// The socket.
+        path: String,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// No answer in time.
+    #[error(
+        "no answer from {path} within {seconds} s; the program may be stopped or busy with another question: try again, or with a larger --timeout"
+    )]
+    Silent {
+        /// The socket.
+        path: String,
+        /// How long we waited.
+        seconds: f64,
+    },
+    /// The connection ended before the answer did.
+    #[error("{0} broke off without an answer; is it the socket of an Aquifer heap?")]
+    BrokeOff(String),
+    /// More bytes than any answer has.
+    #[error("{path} sent more than {limit} bytes without an end; is it the socket of an Aquifer heap?")]
+    TooLong {
+        /// The socket.
+        path: String,
+        /// What is read at most.
+        limit: usize,
+    },
+    /// The answer makes no sense, or is an error.
+    #[error("{path}: {error}")]
+    Reply {
+        /// The socket.
+        path: String,
+        /// What is wrong with it.
+        error: ReplyError,
+    },
+    /// The socket belongs to another process than the one that was named.
+    #[error("process {asked} was asked for, but its socket is answered by process {answered}; ask that one")]
+    OtherProcess {
+        /// Named on the command line.
+        asked: u32,
+        /// Says the answer.
+        answered: u32,
+    },
+    /// The output went nowhere.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+fn choices(paths: &[PathBuf]) -> String {
+    let options: Vec<String> = paths.iter().map(|path| format!("--socket {}", path.display())).collect();
+    options.join(", ")
+}
+
+/// Longest text of a peer that is shown.
+const SHOWN_CHARS_MAX: usize = 2000;
+
+/// `text` without characters that a terminal would obey, and not longer than a screen.
+pub fn printable(text: &str) -> String {
+    let shown = text.chars().take(SHOWN_CHARS_MAX);
+    shown.map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_not_commanded_by_a_peer() {
+        assert_eq!(printable("a\x1b[2Jb\u{9b}c\n"), "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}");
+        assert_eq!(printable(&"x".repeat(9999)).len(), SHOWN_CHARS_MAX);
+    }
+}

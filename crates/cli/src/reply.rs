@@ -1,0 +1,90 @@
+//! The answer of a socket, taken apart.
+//!
+//! The command and the library may be of different versions, so numbers are kept by name: those that the
+//! library does not send are left out of the table, those that the command does not know are listed at its
+//! end.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+/// What is wrong with an answer.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum ReplyError {
+    /// It is not what the library sends.
+    #[error(
+        "the answer makes no sense ({0}); is this the socket of an Aquifer heap, and are command and library of the same version?"
+    )]
+    Malformed(String),
+    /// The library says that it cannot answer.
+    #[error("the program answers: {0}")]
+    Reported(String),
+}
+
+impl From<serde_json::Error> for ReplyError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+/// The numbers of a heap at one moment.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// Process that answered.
+    pub pid: u32,
+    /// Version of its library.
+    pub version: String,
+    /// Its numbers by name.
+    pub stats: BTreeMap<String, u64>,
+}
+
+/// What a check found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// All parts agree.
+    InOrder,
+    /// The first disagreement.
+    Disagreement(String),
+}
+
+#[derive(Deserialize)]
+struct CheckReply {
+    pid: u32,
+    check: String,
+    problem: Option<String>,
+}
+
+fn answer(reply: &[u8]) -> Result<Value, ReplyError> {
+    let value: Value = serde_json::from_slice(reply)?;
+    match value.get("error") {
+        Some(Value::String(error)) => Err(ReplyError::Reported(error.clone())),
+        Some(other) => Err(ReplyError::Reported(other.to_string())),
+        None => Ok(value),
+    }
+}
+
+/// The answer to [`crate::client::Question::Stats`].
+///
+/// # Errors
+/// [`ReplyError`] for anything that is not such an answer.
+pub fn parse_stats(reply: &[u8]) -> Result<Sample, ReplyError> {
+    Ok(serde_json::from_value(answer(reply)?)?)
+}
+
+/// The answer to [`crate::client::Question::Check`], and the process that gave it.
+///
+/// # Errors
+/// [`ReplyError`] for anything that is not such an answer.
+pub fn parse_check(reply: &[u8]) -> Result<(u32, Verdict), ReplyError> {
+    let CheckReply { pid, check, problem } = serde_json::from_value(answer(reply)?)?;
+    match check.as_str() {
+        "ok" => Ok((pid, Verdict::InOrder)),
+        "failed" => {
+            let problem = problem.unwrap_or_else(|| "the program does not say what".into());
+            Ok((pid, Verdict::Disagreement(problem)))
+        }
+        other => Err(ReplyError::Malformed(format!("the check ended with '{other}'"))),
+    }
+}

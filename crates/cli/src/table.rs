@@ -1,0 +1,259 @@
+//! Statistics as people read them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use aquifer_base::units::format_size;
+
+use crate::error::printable;
+use crate::reply::Sample;
+
+/// What a row shows.
+#[derive(Clone, Copy)]
+enum Figure {
+    /// Bytes at this moment.
+    Bytes(&'static str),
+    /// Things at this moment.
+    Count(&'static str),
+    /// The second bytes are still free of the first.
+    BytesLeft(&'static str, &'static str),
+    /// Bytes since the heap was opened.
+    BytesSoFar(&'static str),
+    /// Events since the heap was opened.
+    Events(&'static str),
+    /// The first for each of the second.
+    Per(&'static str, &'static str),
+}
+
+use Figure::{Bytes, BytesLeft, BytesSoFar, Count, Events, Per};
+
+struct Row {
+    label: &'static str,
+    figure: Figure,
+    /// The row's share of the sum of these numbers, and what to call that sum.
+    share: Option<(&'static [&'static str], &'static str)>,
+}
+
+const fn row(label: &'static str, figure: Figure) -> Row {
+    Row { label, figure, share: None }
+}
+
+const fn share(label: &'static str, figure: Figure, of: &'static [&'static str], name: &'static str) -> Row {
+    Row { label, figure, share: Some((of, name)) }
+}
+
+const BUDGET: &[&str] = &["ram_budget_bytes"];
+const FLASH: &[&str] = &["flash_bytes"];
+const LOOKUPS: &[&str] = &["hits", "misses"];
+
+const GROUPS: &[(&str, &[Row])] = &[
+    (
+        "RAM",
+        &[
+            row("budget", Bytes("ram_budget_bytes")),
+            share("used", Bytes("ram_used_bytes"), BUDGET, "of the budget"),
+            share("metadata", Bytes("metadata_bytes"), BUDGET, "of the budget"),
+            share("mapped pages", Bytes("page_buffer_bytes"), BUDGET, "of the budget"),
+            share("page tables", Bytes("page_table_bytes"), BUDGET, "of the budget"),
+            share("object cache", Bytes("cache_bytes"), BUDGET, "of the budget"),
+            row("objects in the cache", Count("cache_objects")),
+        ],
+    ),
+    ("Objects", &[row("allocated", Count("objects")), row("their bytes", Bytes("object_bytes"))]),
+    (
+        "Faults",
+        &[
+            row("all", Events("faults")),
+            share("hits in the cache", Events("hits"), LOOKUPS, "of hits and misses"),
+            share("misses, read from flash", Events("misses"), LOOKUPS, "of hits and misses"),
+            row("objects never written", Events("zero_fills")),
+            row("first writes to clean pages", Events("faults_write_upgrade")),
+            row("pages evicted", Events("evicted_pages")),
+            row("objects evicted", Events("evicted_objects")),
+            row("waits for the writer", Events("writer_waits")),
+        ],
+    ),
+    (
+        "Flash",
+        &[
+            row("for objects", Bytes("flash_bytes")),
+            share("live", Bytes("flash_live_bytes"), FLASH, "of that"),
+            share("free", BytesLeft("flash_bytes", "flash_live_bytes"), FLASH, "of that"),
+        ],
+    ),
+    (
+        "Device",
+        &[
+            row("reads", Events("device_reads")),
+            row("bytes read", BytesSoFar("device_read_bytes")),
+            row("writes", Events("device_writes")),
+            row("bytes written", BytesSoFar("device_written_bytes")),
+            row("written for an object byte", Per("device_written_bytes", "objects_written_bytes")),
+        ],
+    ),
+    (
+        "Log",
+        &[
+            row("objects written", Events("objects_written")),
+            row("their bytes", BytesSoFar("objects_written_bytes")),
+            row("objects moved by cleaning", Events("objects_cleaned")),
+            row("their bytes", BytesSoFar("objects_cleaned_bytes")),
+            row("segments cleaned", Events("segments_cleaned")),
+            row("leaves written", Events("leaves_written")),
+            row("their bytes", BytesSoFar("leaves_written_bytes")),
+            row("leaves read", Events("leaves_read")),
+        ],
+    ),
+    ("Errors", &[row("device errors", Events("io_errors"))]),
+];
+
+type Numbers = BTreeMap<String, u64>;
+
+impl Figure {
+    fn names(self) -> Vec<&'static str> {
+        match self {
+            Bytes(name) | Count(name) | BytesSoFar(name) | Events(name) => vec![name],
+            BytesLeft(a, b) | Per(a, b) => vec![a, b],
+        }
+    }
+
+    /// The number that shares are taken of.
+    fn number(self, numbers: &Numbers) -> Option<u64> {
+        match self {
+            Bytes(name) | Count(name) | BytesSoFar(name) | Events(name) => numbers.get(name).copied(),
+            BytesLeft(all, used) => Some(numbers.get(all)?.saturating_sub(*numbers.get(used)?)),
+            Per(..) => None,
+        }
+    }
+
+    fn text(self, numbers: &Numbers) -> Option<String> {
+        match self {
+            Bytes(_) | BytesLeft(..) | BytesSoFar(_) => self.number(numbers).map(format_size),
+            Count(_) | Events(_) => self.number(numbers).map(grouped),
+            Per(a, b) => {
+                let (a, b) = (*numbers.get(a)?, *numbers.get(b)?);
+                Some(if b == 0 { "-".into() } else { format!("{:.2}", a as f64 / b as f64) })
+            }
+        }
+    }
+
+    /// What came on since `before`, for a second.
+    fn rate(self, numbers: &Numbers, before: &Numbers, seconds: f64) -> Option<String> {
+        let increase = self.number(numbers)?.saturating_sub(self.number(before)?);
+        let rate = (increase as f64 / seconds) as u64;
+        match self {
+            Events(_) => Some(format!("{}/s", grouped(rate))),
+            BytesSoFar(_) => Some(format!("{}/s", format_size(rate))),
+            _ => None,
+        }
+    }
+}
+
+impl Row {
+    fn percentage(&self, numbers: &Numbers) -> Option<String> {
+        let (of, name) = self.share?;
+        let sum: u64 = of.iter().filter_map(|name| numbers.get(*name)).fold(0, |a, &b| a.saturating_add(b));
+        let part = self.figure.number(numbers)?;
+        (sum > 0).then(|| format!("{:.1} % {name}", part as f64 * 100.0 / sum as f64))
+    }
+}
+
+/// `number` with a blank between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap_or("")).collect();
+    groups.join(" ")
+}
+
+/// The table of a sample. With an earlier one and the seconds between them, rates are added.
+pub fn table(sample: &Sample, earlier: Option<(&Sample, f64)>) -> String {
+    let mut out = format!("process {}, aquifer {}\n", sample.pid, printable(&sample.version));
+    for (title, rows) in GROUPS {
+        let lines: Vec<String> = rows.iter().filter_map(|row| line(row, &sample.stats, earlier)).collect();
+        if !lines.is_empty() {
+            let _ = write!(out, "\n{title}\n{}", lines.concat());
+        }
+    }
+    out + &unknown(&sample.stats)
+}
+
+fn line(row: &Row, numbers: &Numbers, earlier: Option<(&Sample, f64)>) -> Option<String> {
+    let value = row.figure.text(numbers)?;
+    let rate = earlier.and_then(|(before, seconds)| row.figure.rate(numbers, &before.stats, seconds));
+    let rate = earlier.map_or(String::new(), |_| format!("{:>16}", rate.unwrap_or_default()));
+    let share = row.percentage(numbers).map_or(String::new(), |text| format!("   {text}"));
+    let line = format!("  {:<28}{value:>16}{rate}{share}", row.label);
+    Some(line.trim_end().to_owned() + "\n")
+}
+
+/// Numbers of a newer library.
+fn unknown(numbers: &Numbers) -> String {
+    let known: Vec<&str> =
+        GROUPS.iter().flat_map(|(_, rows)| *rows).flat_map(|row| row.figure.names()).collect();
+    let others = numbers.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+    let lines: String =
+        others.map(|(name, &n)| format!("  {:<28}{:>16}\n", printable(name), grouped(n))).collect();
+    if lines.is_empty() { lines } else { format!("\nOther\n{lines}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(numbers: &[(&str, u64)]) -> Sample {
+        let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
+        Sample { pid: 7, version: "1.2.3".into(), stats }
+    }
+
+    #[test]
+    fn every_number_of_the_library_has_its_row() {
+        let all = serde_json::to_value(aquifer::Stats::default()).unwrap();
+        let stats: BTreeMap<String, u64> = serde_json::from_value(all).unwrap();
+        assert_eq!(unknown(&stats), "");
+        let text = table(&Sample { pid: 1, version: "x".into(), stats: stats.clone() }, None);
+        let named: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, rows)| *rows).flat_map(|row| row.figure.names()).collect();
+        assert!(named.iter().all(|name| stats.contains_key(*name)), "{named:?}");
+        assert!(text.contains("written for an object byte"), "{text}");
+    }
+
+    #[test]
+    fn shares_ratios_and_what_is_left() {
+        let numbers = [
+            ("ram_budget_bytes", 1 << 30),
+            ("ram_used_bytes", 1 << 29),
+            ("hits", 999_000),
+            ("misses", 1000),
+            ("flash_bytes", 4 << 30),
+            ("flash_live_bytes", 3 << 30),
+            ("device_written_bytes", 300),
+            ("objects_written_bytes", 200),
+        ];
+        let text = table(&sample(&numbers), None);
+        for part in
+            ["512 MiB   50.0 % of the budget", "999 000   99.9 % of", "1 GiB   25.0 % of that", "1.50\n"]
+        {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(!text.contains("page tables"), "what was not sent is not shown\n{text}");
+    }
+
+    #[test]
+    fn rates_are_of_what_counts_up() {
+        let before = sample(&[("faults", 1000), ("objects", 5)]);
+        let after = sample(&[("faults", 3000), ("objects", 9)]);
+        let text = table(&after, Some((&before, 2.0)));
+        assert!(text.contains("3 000         1 000/s"), "{text}");
+        assert_eq!(text.matches("/s").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn strange_numbers_do_no_harm() {
+        let numbers =
+            [("ram_budget_bytes", 0), ("ram_used_bytes", u64::MAX), ("hits", u64::MAX), ("misses", u64::MAX)];
+        let text = table(&sample(&numbers), Some((&sample(&[("hits", u64::MAX)]), 0.001)));
+        assert!(text.contains("100.0 %"), "{text}");
+        assert!(table(&sample(&[("new\x1b", 1)]), None).contains("Other\n  new\u{FFFD}"));
+    }
+}

@@ -1,0 +1,38 @@
+//! The command against a real program with a heap, and against peers that are none.
+
+mod peers;
+mod program;
+mod running;
+mod usage;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The command with these arguments, and nothing of the tests' own environment that it looks at.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer"));
+    command.args(arguments).env_remove("AQUIFER_SOCKET");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the command runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a command that cannot ask anything; what it says about it, in one line.
+fn complaint(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(text(&output.stdout), "");
+    assert!(said.starts_with("aquifer: ") && said.lines().count() == 1, "{said}");
+    said
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}

@@ -1,0 +1,48 @@
+//! Parsers against random and damaged input.
+
+mod block;
+#[path = "../../../../fuzz/mutations.rs"]
+mod mutations;
+mod record;
+
+use aquifer_log::record::{record_bytes, write_record};
+use aquifer_log::{Kind, RecordId};
+
+const SEED: u32 = 0xC0FF_EE00;
+
+/// Records of some pages and leaves, as they stand in a block, with the padding behind.
+fn block(sizes: &[usize]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (n, &size) in sizes.iter().enumerate() {
+        let kind = if n % 3 == 2 { Kind::Leaf } else { Kind::Page };
+        let payload: Vec<u8> = (0..size).map(|at| (at * 7 + n) as u8).collect();
+        let start = bytes.len();
+        bytes.resize(start + record_bytes(size), 0);
+        write_record(&mut bytes[start..], SEED, RecordId { kind, number: n as u64 }, &payload);
+    }
+    bytes.resize(bytes.len() + 40, 0);
+    bytes
+}
+
+fn blocks() -> Vec<Vec<u8>> {
+    vec![block(&[128; 8]), block(&[1, 2, 3, 4, 5]), block(&[0, 4096, 0]), block(&[700, 33, 512]), block(&[])]
+}
+
+#[test]
+fn records() {
+    let question = |number: u8, kind: u8| [&SEED.to_le_bytes()[..], &[kind, number, 0, 0, 0, 0]].concat();
+    let samples: Vec<Vec<u8>> = blocks()
+        .iter()
+        .flat_map(|block| {
+            [(0, 0), (2, 1), (7, 0)].map(|(number, kind)| [question(number, kind), block.clone()].concat())
+        })
+        .collect();
+    mutations::drive(&samples, 20_000, record::property);
+}
+
+#[test]
+fn blocks_of_the_log() {
+    let samples: Vec<Vec<u8>> =
+        blocks().iter().map(|block| [&SEED.to_le_bytes()[..], block].concat()).collect();
+    mutations::drive(&samples, 20_000, block::property);
+}
