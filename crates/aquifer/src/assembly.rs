@@ -139,7 +139,9 @@ fn open_device(options: &Options, flash_bytes: u64) -> Result<Arc<dyn Device>, E
     let path = match &options.flash {
         Flash::Device(device) => return Ok(device.clone()),
         Flash::Path(path) => path.clone(),
-        Flash::Default => std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/var/tmp".into()).into(),
+        Flash::Default => {
+            std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/var/tmp".into()).into()
+        }
     };
     use std::os::unix::fs::FileTypeExt;
     let is_block = std::fs::metadata(&path).is_ok_and(|meta| meta.file_type().is_block_device());

@@ -13,7 +13,9 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// The RAM budget is below the minimum.
-    #[error("a RAM budget of {given} bytes is too small; a heap with {flash} bytes of flash needs at least {minimum}")]
+    #[error(
+        "a RAM budget of {given} bytes is too small; a heap with {flash} bytes of flash needs at least {minimum}"
+    )]
     BudgetSmall {
         /// Asked for.
         given: u64,
@@ -53,7 +55,9 @@ pub enum Error {
         errno: Errno,
     },
     /// userfaultfd may not be used here.
-    #[error("userfaultfd may not be used here ({0}); containers need a seccomp profile that allows the userfaultfd system call, and fault threads may need vm.unprivileged_userfaultfd=1")]
+    #[error(
+        "userfaultfd may not be used here ({0}); containers need a seccomp profile that allows the userfaultfd system call, and fault threads may need vm.unprivileged_userfaultfd=1"
+    )]
     UffdForbidden(Errno),
     /// A thread or socket could not be made.
     #[error("{what}: {error}")]

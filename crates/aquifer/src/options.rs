@@ -75,7 +75,11 @@ impl Options {
             options.faults = match value.as_str() {
                 "signal" => Faults::Signal,
                 "thread" => Faults::Thread,
-                _ => return Err(Error::Invalid(format!("AQUIFER_FAULTS is '{value}'; it may be signal or thread"))),
+                _ => {
+                    return Err(Error::Invalid(format!(
+                        "AQUIFER_FAULTS is '{value}'; it may be signal or thread"
+                    )));
+                }
             };
         }
         if let Some(value) = text("AQUIFER_POLICY") {

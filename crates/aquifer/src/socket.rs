@@ -32,7 +32,8 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(path: &Path, parts: &Arc<Assembly>) -> Result<Self, Error> {
-        let failed = |error| Error::System { what: format!("the socket {} could not be made", path.display()), error };
+        let failed =
+            |error| Error::System { what: format!("the socket {} could not be made", path.display()), error };
         // A socket that a dead process left behind refuses connections.
         if UnixStream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
             std::fs::remove_file(path).map_err(failed)?;

@@ -8,7 +8,7 @@ use aquifer_sys::Errno;
 
 use crate::class::{Class, SIZES};
 use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots};
-use crate::slabs::{SlotId, Slabs};
+use crate::slabs::{Slabs, SlotId};
 
 /// Which policy evicts objects. Measured in `docs/policies.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

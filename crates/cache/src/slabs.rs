@@ -176,7 +176,8 @@ impl Slabs {
 
     /// The position of a slot in its class.
     pub(crate) fn position_of(&self, class: Class, slot: SlotId) -> u32 {
-        self.shared[slot.slab() as usize].rank.load(Ordering::Relaxed) * self.slots_per_slab(class) + slot.index()
+        self.shared[slot.slab() as usize].rank.load(Ordering::Relaxed) * self.slots_per_slab(class)
+            + slot.index()
     }
 
     /// The class of a used slot.
@@ -188,8 +189,8 @@ impl Slabs {
 
     /// First byte of the slot. Who may use it is written in the entry of the page that owns it.
     pub(crate) fn pointer(&self, slot: SlotId) -> *mut u8 {
-        let offset = slot.slab() as usize * self.slab_bytes
-            + slot.index() as usize * self.class_of(slot).slot_bytes();
+        let offset =
+            slot.slab() as usize * self.slab_bytes + slot.index() as usize * self.class_of(slot).slot_bytes();
         debug_assert!(offset < self.memory.len());
         // SAFETY: slab and index are within the reservation, because allocate made the slot.
         unsafe { self.memory.base().add(offset) }
@@ -342,7 +343,10 @@ impl Slabs {
     pub(crate) fn start_draining(&self, class: Class, slab: u32) -> bool {
         let mut state = self.state.lock();
         let Slab { used, draining, .. } = state.slabs[slab as usize];
-        if draining || used == 0 || self.shared[slab as usize].class.load(Ordering::Relaxed) != class.index() as u8 {
+        if draining
+            || used == 0
+            || self.shared[slab as usize].class.load(Ordering::Relaxed) != class.index() as u8
+        {
             return false;
         }
         state.slabs[slab as usize].draining = true;

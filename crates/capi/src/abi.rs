@@ -42,7 +42,9 @@ impl AqOptions {
     /// Strings are NULL or end with a zero byte.
     pub(crate) unsafe fn to_options(&self) -> Result<Options, Error> {
         if self.struct_bytes != size_of::<Self>() {
-            return Err(Error::Invalid("aq_options was not filled by aq_options_init of this version".into()));
+            return Err(Error::Invalid(
+                "aq_options was not filled by aq_options_init of this version".into(),
+            ));
         }
         let mut options = Options::new();
         if self.ram_bytes != 0 {
@@ -82,7 +84,8 @@ unsafe fn path(text: *const c_char) -> Option<PathBuf> {
     }
     // SAFETY: the caller says so.
     let text = unsafe { CStr::from_ptr(text) };
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.to_bytes()))).filter(|path| !path.as_os_str().is_empty())
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.to_bytes())))
+        .filter(|path| !path.as_os_str().is_empty())
 }
 
 /// Copies as much of `stats` as the caller's structure has room for.

@@ -34,7 +34,10 @@ pub(crate) fn with<T>(open_first: bool, with: impl FnOnce(&Heap) -> Result<T, Er
     }
     drop(heap);
     if !open_first {
-        return Err(crate::message::fail_with(ErrorCode::Closed, "the default heap is not open; call aq_init"));
+        return Err(crate::message::fail_with(
+            ErrorCode::Closed,
+            "the default heap is not open; call aq_init",
+        ));
     }
     let opened = Options::from_env().map_err(|error| crate::message::fail(&error)).and_then(open);
     // Another thread may have been first; that is as good.
@@ -46,7 +49,10 @@ pub(crate) fn with<T>(open_first: bool, with: impl FnOnce(&Heap) -> Result<T, Er
     run(DEFAULT.read().unwrap_or_else(PoisonError::into_inner), with)
 }
 
-fn run<T>(heap: RwLockReadGuard<'_, Option<Heap>>, with: impl FnOnce(&Heap) -> Result<T, Error>) -> Result<T, i32> {
+fn run<T>(
+    heap: RwLockReadGuard<'_, Option<Heap>>,
+    with: impl FnOnce(&Heap) -> Result<T, Error>,
+) -> Result<T, i32> {
     match &*heap {
         Some(heap) => with(heap).map_err(|error| crate::message::fail(&error)),
         None => Err(crate::message::fail_with(ErrorCode::Closed, "the default heap was closed meanwhile")),

@@ -50,7 +50,12 @@ pub(crate) fn free(heap: &Heap, object: *mut u8) -> Result<(), Error> {
 
 /// # Safety
 /// `stride` is NULL or may be written.
-pub(crate) unsafe fn array(heap: &Heap, count: usize, size: usize, stride: *mut usize) -> Result<*mut u8, Error> {
+pub(crate) unsafe fn array(
+    heap: &Heap,
+    count: usize,
+    size: usize,
+    stride: *mut usize,
+) -> Result<*mut u8, Error> {
     let array = heap.array(count, size)?;
     if !stride.is_null() {
         // SAFETY: the caller says so.
@@ -193,7 +198,11 @@ pub unsafe extern "C" fn aq_heap_usable_size(heap: *mut AqHeap, object: *const c
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aq_heap_prefetch(heap: *mut AqHeap, objects: *const *const u8, count: usize) -> c_int {
+pub unsafe extern "C" fn aq_heap_prefetch(
+    heap: *mut AqHeap,
+    objects: *const *const u8,
+    count: usize,
+) -> c_int {
     // SAFETY: passed on to the caller.
     code(unsafe { with(heap, |heap| prefetch(heap, objects, count)) })
 }

@@ -143,7 +143,13 @@ impl Allocator {
         Ok(())
     }
 
-    fn take_leaves(&self, state: &mut State, count: u64, usage: Use, page_bytes: usize) -> Result<LeafId, HeapError> {
+    fn take_leaves(
+        &self,
+        state: &mut State,
+        count: u64,
+        usage: Use,
+        page_bytes: usize,
+    ) -> Result<LeafId, HeapError> {
         let none = HeapError::NoAddressSpace { leaves: count };
         let count = u32::try_from(count).map_err(|_| none)?;
         let first = state.spans.allocate(count).ok_or(none)?;
@@ -224,7 +230,13 @@ impl Allocator {
                     return Err(HeapError::DoubleFree(address));
                 }
                 let page_bytes = usize::from(shape.page_bytes);
-                Ok(Object { first: page, pages: pages as u64, page_bytes, count: 1, place: Some((shape, number)) })
+                Ok(Object {
+                    first: page,
+                    pages: pages as u64,
+                    page_bytes,
+                    count: 1,
+                    place: Some((shape, number)),
+                })
             }
             Use::Span => {
                 let span = state.owned.get(&leaf.0).filter(|_| page.index() == 0);
@@ -325,12 +337,13 @@ impl Allocator {
             .collect::<Result<Vec<_>, _>>()?;
         let counts: Vec<u64> = {
             let state = self.state();
-            addresses.iter().map(|&a| self.object_at(&state, a).map_or(1, |o| if o.count > 1 { 1 } else { o.pages })).collect()
+            addresses
+                .iter()
+                .map(|&a| self.object_at(&state, a).map_or(1, |o| if o.count > 1 { 1 } else { o.pages }))
+                .collect()
         };
-        let mut all = pages
-            .iter()
-            .zip(counts)
-            .flat_map(|(&first, count)| (first.0..first.0 + count).map(PageId));
+        let mut all =
+            pages.iter().zip(counts).flat_map(|(&first, count)| (first.0..first.0 + count).map(PageId));
         Ok(self.engine.prefetch(&mut all)?)
     }
 

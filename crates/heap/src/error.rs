@@ -18,7 +18,9 @@ pub enum HeapError {
     #[error("{0}")]
     Invalid(&'static str),
     /// The flash could not hold the object if it had to.
-    #[error("the flash is full: {wanted} bytes are needed, {used} of {limit} are promised; free objects or use a larger flash file")]
+    #[error(
+        "the flash is full: {wanted} bytes are needed, {used} of {limit} are promised; free objects or use a larger flash file"
+    )]
     Full {
         /// Bytes the object may need on flash.
         wanted: u64,

@@ -83,7 +83,11 @@ impl Head {
     /// that the cleaner or a fault may need.
     pub fn make_room(&mut self, bytes: usize) -> Result<(), AppendError> {
         let geometry = *self.log.geometry();
-        assert!(bytes <= geometry.block_bytes, "{bytes} bytes do not fit a block of {}", geometry.block_bytes);
+        assert!(
+            bytes <= geometry.block_bytes,
+            "{bytes} bytes do not fit a block of {}",
+            geometry.block_bytes
+        );
         self.log.check_running()?;
         if self.segment.is_some() && self.used_in_block + bytes <= geometry.block_bytes {
             return Ok(());

@@ -93,7 +93,8 @@ impl Log {
     /// Two segments are open and the reserve is kept free. A block is left empty from where neither the
     /// largest page nor the largest leaf fits. Of the rest a twentieth stays garbage for the cleaner to win.
     pub fn usable_bytes(&self) -> u64 {
-        let kept = u64::from(reserve_segments(self.geometry.segments) + 2) * self.geometry.segment_bytes as u64;
+        let kept =
+            u64::from(reserve_segments(self.geometry.segments) + 2) * self.geometry.segment_bytes as u64;
         let block = self.geometry.block_bytes as u64;
         let left_empty = 2 * record_bytes(RECORD_PAYLOAD_BYTES_MAX) as u64;
         (self.geometry.capacity_bytes() - kept) / block * (block - left_empty) / 20 * 19
@@ -168,12 +169,23 @@ impl Log {
     }
 
     /// Finds `id` in `bytes` that were read from [`Log::device_range`] of `address`.
-    pub fn find_in_fault(&self, address: LogAddress, id: RecordId, bytes: &[u8]) -> Result<Range<usize>, ReadError> {
+    pub fn find_in_fault(
+        &self,
+        address: LogAddress,
+        id: RecordId,
+        bytes: &[u8],
+    ) -> Result<Range<usize>, ReadError> {
         let skip = (address.offset_bytes() % self.device.block_bytes() as u64) as usize;
         self.find_from(address, id, bytes, skip)
     }
 
-    fn find_from(&self, address: LogAddress, id: RecordId, bytes: &[u8], skip: usize) -> Result<Range<usize>, ReadError> {
+    fn find_from(
+        &self,
+        address: LogAddress,
+        id: RecordId,
+        bytes: &[u8],
+        skip: usize,
+    ) -> Result<Range<usize>, ReadError> {
         let mismatch = ReadError::Mismatch { address, wanted: id };
         let segment = self.geometry.segment_of(address).ok_or(mismatch)?;
         let seed = self.segments.seed(segment);

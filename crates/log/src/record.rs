@@ -98,9 +98,8 @@ pub const fn record_bytes(payload_bytes: usize) -> usize {
 pub fn write_record(out: &mut [u8], seed: u32, id: RecordId, payload: &[u8]) -> usize {
     let total = record_bytes(payload.len());
     debug_assert!(payload.len() <= RECORD_PAYLOAD_BYTES_MAX && id.number >> IDENTITY_BITS == 0);
-    let word = id.number
-        | (payload.len() as u64) << IDENTITY_BITS
-        | id.kind.code() << (IDENTITY_BITS + LENGTH_BITS);
+    let word =
+        id.number | (payload.len() as u64) << IDENTITY_BITS | id.kind.code() << (IDENTITY_BITS + LENGTH_BITS);
     let end = HEADER_BYTES + payload.len();
     out[4..HEADER_BYTES].copy_from_slice(&word.to_le_bytes());
     out[HEADER_BYTES..end].copy_from_slice(payload);

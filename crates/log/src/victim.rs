@@ -40,7 +40,12 @@ impl VictimPolicy for CostBenefit {
 }
 
 /// The sealed segment that `policy` values most; `None` if no sealed segment has any garbage.
-pub fn choose(policy: &dyn VictimPolicy, table: &SegmentTable, segment_bytes: usize, now: u32) -> Option<SegmentId> {
+pub fn choose(
+    policy: &dyn VictimPolicy,
+    table: &SegmentTable,
+    segment_bytes: usize,
+    now: u32,
+) -> Option<SegmentId> {
     table
         .in_state(State::Sealed)
         .filter(|&id| (table.live_bytes(id) as usize) < segment_bytes)

@@ -312,7 +312,11 @@ mod tests {
                 };
                 let entry = locked.entry().cached(n as u32);
                 locked.release(entry);
-                assert_eq!(table.find(PageId(n * stride)).and_then(Entry::slot), Some(n as u32), "stride {stride}");
+                assert_eq!(
+                    table.find(PageId(n * stride)).and_then(Entry::slot),
+                    Some(n as u32),
+                    "stride {stride}"
+                );
             }
             assert!(refused < 1000, "{refused} of 100000 pages {stride} apart found no room");
             let mut seen = 0;

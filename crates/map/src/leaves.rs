@@ -181,7 +181,8 @@ impl Leaves {
             self.unlock(leaf, word);
             return Ok(Place::ZERO);
         }
-        let malformed = ReadError::Mismatch { address: LogAddress(word & PAYLOAD_MASK), wanted: leaf_record(leaf) };
+        let malformed =
+            ReadError::Mismatch { address: LogAddress(word & PAYLOAD_MASK), wanted: leaf_record(leaf) };
         if word & RESIDENT != 0 {
             // SAFETY: the directory word is locked by us and names this cell.
             let packed = unsafe { cell::packed(&self.arena, Cell(word as u32)) };
@@ -208,7 +209,12 @@ impl Leaves {
 
     /// Reads a leaf whose word is locked by the caller and names a log address. The cleaner cannot move
     /// it meanwhile, because that takes the same lock, so a mismatch means damage.
-    fn read_logged(&self, leaf: LeafId, word: u64, scratch: &mut [u8]) -> Result<std::ops::Range<usize>, ReadError> {
+    fn read_logged(
+        &self,
+        leaf: LeafId,
+        word: u64,
+        scratch: &mut [u8],
+    ) -> Result<std::ops::Range<usize>, ReadError> {
         let (address, bytes) = logged_place(word);
         self.counters.read.fetch_add(1, Ordering::Relaxed);
         self.log.read_in_fault(address, record_bytes(bytes), leaf_record(leaf), scratch)
@@ -306,7 +312,10 @@ impl Leaves {
             let Some(word) = self.try_lock(leaf) else { continue };
             let names_cell = word & RESIDENT != 0 && word as u32 == cell.0;
             let written = names_cell && word & REFERENCED == 0 && self.write_back(leaf, word, head).is_some();
-            self.unlock(leaf, if written { word & !DIRTY } else { word & !(REFERENCED * u64::from(names_cell)) });
+            self.unlock(
+                leaf,
+                if written { word & !DIRTY } else { word & !(REFERENCED * u64::from(names_cell)) },
+            );
         }
     }
 

@@ -33,7 +33,10 @@ impl<T> RwSpinLock<T> {
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state & WRITER == 0
-                && self.state.compare_exchange_weak(state, state + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                && self
+                    .state
+                    .compare_exchange_weak(state, state + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
             {
                 return ReadGuard { lock: self };
             }

@@ -37,7 +37,10 @@ impl Engine {
             let owner = entry.slot().and_then(|slot| self.cache.owner(SlotId(slot)));
             let busy = entry.state() == State::Moving;
             if !busy && owner != Some(page) {
-                problem.get_or_insert(format!("entry of {page:?} names slot {:?}, which {owner:?} owns", entry.slot()));
+                problem.get_or_insert(format!(
+                    "entry of {page:?} names slot {:?}, which {owner:?} owns",
+                    entry.slot()
+                ));
             }
         });
         if let Some(problem) = problem {
@@ -72,7 +75,8 @@ impl Engine {
         let mut accounted = 0u64;
         for leaf in (0..leaves_in_use).map(LeafId).filter(|&leaf| !self.leaves.is_empty(leaf)) {
             let held = self.leaves.hold(leaf, &mut scratch).map_err(|error| error.to_string())?;
-            let pages = (0..aquifer_base::limits::LEAF_PAGES).filter(|&n| held.place(n) != Place::ZERO).count();
+            let pages =
+                (0..aquifer_base::limits::LEAF_PAGES).filter(|&n| held.place(n) != Place::ZERO).count();
             accounted += (pages * held.record_bytes()) as u64 + held.logged_bytes() as u64;
         }
         let after = self.log.segments().live_bytes_total();

@@ -20,7 +20,11 @@ pub(crate) struct Context {
 
 impl Context {
     fn new() -> Self {
-        Self { page: AlignedBuffer::new(OS_PAGE_BYTES), page_used: 0, scratch: AlignedBuffer::new(SCRATCH_BYTES) }
+        Self {
+            page: AlignedBuffer::new(OS_PAGE_BYTES),
+            page_used: 0,
+            scratch: AlignedBuffer::new(SCRATCH_BYTES),
+        }
     }
 
     /// Fills the page with `bytes` and zeros behind.

@@ -110,16 +110,17 @@ impl Engine {
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(self: &Arc<Self>, fresh: Head, survivor: Head) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
+    pub fn start(
+        self: &Arc<Self>,
+        fresh: Head,
+        survivor: Head,
+    ) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
         let spawn = |name: &str, run: Box<dyn FnOnce(Arc<Self>) + Send>| {
             let engine = self.clone();
-            std::thread::Builder::new()
-                .name(name.into())
-                .stack_size(256 << 10)
-                .spawn(move || {
-                    let _signals = aquifer_sys::SignalsBlocked::new();
-                    run(engine);
-                })
+            std::thread::Builder::new().name(name.into()).stack_size(256 << 10).spawn(move || {
+                let _signals = aquifer_sys::SignalsBlocked::new();
+                run(engine);
+            })
         };
         Ok(vec![
             spawn("aquifer-writer", Box::new(move |engine| engine.run_writer(fresh)))?,

@@ -36,7 +36,7 @@ impl Engine {
     pub(crate) fn make_page_room_in_fault(&self, pages: usize) {
         // Bounded: pinned and busy pages may keep it full for a while; the page queue has some slack.
         for _ in 0..16 {
-            if self.units_used() + pages <  self.page_buffer_units {
+            if self.units_used() + pages < self.page_buffer_units {
                 return;
             }
             self.evict_pages_in_fault();

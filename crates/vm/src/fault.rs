@@ -17,8 +17,12 @@ pub(crate) fn report_in_fault(error: &FaultError) {
     let message: &[u8] = match error {
         FaultError::NotAllocated(_) => b"aquifer: access to memory of a heap that is not allocated\n",
         FaultError::Device { .. } => b"aquifer: flash could not be read; the access that needed it fails\n",
-        FaultError::Damaged { .. } => b"aquifer: bytes on flash are damaged; the access that needed them fails\n",
-        FaultError::Stopped { .. } => b"aquifer: flash could not be written and RAM is full; the access fails\n",
+        FaultError::Damaged { .. } => {
+            b"aquifer: bytes on flash are damaged; the access that needed them fails\n"
+        }
+        FaultError::Stopped { .. } => {
+            b"aquifer: flash could not be written and RAM is full; the access fails\n"
+        }
         FaultError::Map { .. } => b"aquifer: the kernel refused to map a page\n",
     };
     aquifer_sys::process::write_stderr(message);

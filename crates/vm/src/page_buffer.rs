@@ -103,7 +103,8 @@ impl PageBuffer {
         let mut count = 0;
         while count < out.len() {
             let newcomers = queues.newcomers.len;
-            let is_newcomer = newcomers * NEWCOMERS > newcomers + queues.returned.len || queues.returned.len == 0;
+            let is_newcomer =
+                newcomers * NEWCOMERS > newcomers + queues.returned.len || queues.returned.len == 0;
             let queue = if is_newcomer { &mut queues.newcomers } else { &mut queues.returned };
             let Some(page) = queue.pop() else { break };
             if is_newcomer {

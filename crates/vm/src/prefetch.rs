@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LogAddress, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_device::{AlignedBuffer, ReadRequest};
@@ -109,7 +110,7 @@ impl Engine {
         buffer: &'b mut [u8],
     ) -> Option<(Fill<'a>, LogAddress, &'b mut [u8])> {
         let Some(address) = fill.place.address() else {
-            self.slot_bytes(&fill).fill(0);
+            self.write_slot(&fill, &[0; OS_PAGE_BYTES][..fill.page_bytes]);
             self.keep(fill);
             return None;
         };
@@ -117,7 +118,7 @@ impl Engine {
         let span = fill.place.span_bytes(fill.page_bytes);
         match self.log.read_buffered_in_fault(address, span, id, buffer) {
             Some(Ok(range)) if range.len() == fill.page_bytes => {
-                self.slot_bytes(&fill).copy_from_slice(&buffer[range]);
+                self.write_slot(&fill, &buffer[range]);
                 self.keep(fill);
                 None
             }
@@ -125,7 +126,12 @@ impl Engine {
         }
     }
 
-    fn finish_fill(&self, fill: Fill<'_>, address: LogAddress, request: &ReadRequest<'_>) -> Result<(), FaultError> {
+    fn finish_fill(
+        &self,
+        fill: Fill<'_>,
+        address: LogAddress,
+        request: &ReadRequest<'_>,
+    ) -> Result<(), FaultError> {
         let page = fill.page;
         if let Err(error) = request.result {
             self.log.count_io_error();
@@ -135,7 +141,7 @@ impl Engine {
         let id = RecordId { kind: Kind::Page, number: page.0 };
         match self.log.find_in_fault(address, id, request.buf) {
             Ok(range) if range.len() == fill.page_bytes => {
-                self.slot_bytes(&fill).copy_from_slice(&request.buf[range]);
+                self.write_slot(&fill, &request.buf[range]);
                 self.keep(fill);
                 Ok(())
             }
@@ -165,9 +171,11 @@ impl Engine {
         }
     }
 
-    fn slot_bytes(&self, fill: &Fill<'_>) -> &mut [u8] {
+    /// Fills the slot with the page's bytes, all of them.
+    fn write_slot(&self, fill: &Fill<'_>, bytes: &[u8]) {
+        assert_eq!(bytes.len(), fill.page_bytes);
         // SAFETY: the fill holds the entry of the page that owns the slot, and the slot has room.
-        unsafe { std::slice::from_raw_parts_mut(self.cache.pointer(fill.slot), fill.page_bytes) }
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.cache.pointer(fill.slot), bytes.len()) };
     }
 
     fn keep(&self, fill: Fill<'_>) {

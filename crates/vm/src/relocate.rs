@@ -73,14 +73,20 @@ impl Owner for Table<'_> {
 }
 
 impl Table<'_> {
-    fn relocate_leaf(&mut self, leaf: LeafId, group: &[Found<'_>], head: &mut Head) -> Result<(), AppendError> {
+    fn relocate_leaf(
+        &mut self,
+        leaf: LeafId,
+        group: &[Found<'_>],
+        head: &mut Head,
+    ) -> Result<(), AppendError> {
         if !self.engine.knows_leaf(leaf) {
             return Ok(());
         }
         let mut rest = group;
         while let Some(first) = rest.first() {
             let fit = records_that_fit(head, record_bytes(first.payload.len()))?;
-            let same_size = rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
+            let same_size =
+                rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
             let (part, behind) = rest.split_at(fit.min(same_size));
             self.relocate_pages(leaf, part, head);
             rest = behind;

@@ -155,9 +155,7 @@ impl Engine {
         if self.signal_faults {
             return Ok(());
         }
-        self.uffd
-            .wake(self.address_of(page), OS_PAGE_BYTES)
-            .map_err(|errno| FaultError::Map { page, errno })
+        self.uffd.wake(self.address_of(page), OS_PAGE_BYTES).map_err(|errno| FaultError::Map { page, errno })
     }
 
     /// A slot with the bytes of a page that is not in RAM. The caller holds the page's entry.
@@ -197,11 +195,17 @@ impl Engine {
     }
 
     /// The newest logged version of `page`, or zeros.
-    fn read_page_in_fault(&self, page: PageId, out: &mut [u8], scratch: &mut [u8]) -> Result<Source, FaultError> {
+    fn read_page_in_fault(
+        &self,
+        page: PageId,
+        out: &mut [u8],
+        scratch: &mut [u8],
+    ) -> Result<Source, FaultError> {
         let id = RecordId { kind: Kind::Page, number: page.0 };
         let mut tried = None;
         loop {
-            let place = self.leaves.locate_in_fault(page, scratch).map_err(|e| FaultError::from_read(page, e))?;
+            let place =
+                self.leaves.locate_in_fault(page, scratch).map_err(|e| FaultError::from_read(page, e))?;
             let Some(address) = place.address() else {
                 out.fill(0);
                 return Ok(Source::Zero);
@@ -212,7 +216,9 @@ impl Engine {
                     return Ok(Source::Log);
                 }
                 // The cleaner may have moved the record between the two looks; the same place twice is damage.
-                Ok(_) | Err(ReadError::Mismatch { .. }) if tried != Some(place) => tried = Some::<Place>(place),
+                Ok(_) | Err(ReadError::Mismatch { .. }) if tried != Some(place) => {
+                    tried = Some::<Place>(place)
+                }
                 Ok(_) => return Err(FaultError::Damaged { page, address }),
                 Err(error) => return Err(FaultError::from_read(page, error)),
             }
@@ -233,9 +239,8 @@ impl Engine {
         context.set_page(bytes);
         self.ranges.enter_in_fault(page.leaf());
         // SAFETY: the page is ours, absent, and its range is not being dropped; the source is a whole page.
-        let copied = unsafe {
-            self.uffd.copy(self.address_of(page), context.page.as_ptr(), OS_PAGE_BYTES, !write)
-        };
+        let copied =
+            unsafe { self.uffd.copy(self.address_of(page), context.page.as_ptr(), OS_PAGE_BYTES, !write) };
         if let Err(errno) = copied {
             self.leave_range_in_fault(page);
             let entry = locked.entry().cached(slot.0);

@@ -55,7 +55,9 @@ impl Engine {
         context: &mut Context,
     ) {
         for next in (page.0 + 1..=page.0 + count as u64).map(PageId) {
-            let Some((locked, slot)) = self.take_at_hand_in_fault(next, page_bytes, class, context) else { return };
+            let Some((locked, slot)) = self.take_at_hand_in_fault(next, page_bytes, class, context) else {
+                return;
+            };
             if self.map_in_fault(next, page_bytes, locked, slot, write, context).is_err() {
                 return;
             }

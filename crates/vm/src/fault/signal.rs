@@ -24,7 +24,8 @@ struct Registered {
 }
 
 static REGISTRY: [Registered; HEAPS_MAX] =
-    [const { Registered { engine: AtomicPtr::new(std::ptr::null_mut()), users: AtomicU32::new(0) } }; HEAPS_MAX];
+    [const { Registered { engine: AtomicPtr::new(std::ptr::null_mut()), users: AtomicU32::new(0) } };
+        HEAPS_MAX];
 static INSTALLING: Mutex<()> = Mutex::new(());
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
@@ -90,7 +91,8 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
         return;
     }
     // SAFETY: set before INSTALLED; a handler that runs earlier takes the default branch.
-    let previous = INSTALLED.load(Ordering::Acquire).then(|| unsafe { &*PREVIOUS.0.get() }).and_then(Option::as_ref);
+    let previous =
+        INSTALLED.load(Ordering::Acquire).then(|| unsafe { &*PREVIOUS.0.get() }).and_then(Option::as_ref);
     match previous {
         // SAFETY: these are the arguments that the kernel gave us.
         Some(previous) => unsafe { signal::chain(previous, signal, info, context) },

@@ -1,0 +1,11 @@
+//! What the tests of this folder share. Each of them uses a part of it.
+#![allow(dead_code)]
+
+pub mod child;
+pub mod object;
+pub mod rng;
+pub mod watchdog;
+
+pub use object::Object;
+pub use rng::Rng;
+pub use watchdog::Watchdog;

@@ -1,0 +1,258 @@
+//! A device that fails at each of its calls in turn: wrong bytes are never returned, nothing hangs, nothing
+//! aborts, and what can be read is right.
+//!
+//! Each kind of fault is tried at a dozen calls of the workload; `AQUIFER_FAULTS_ALL=1` tries every call.
+//! The workload touches objects under pins, because a pin returns the error that a pointer cannot.
+
+mod common;
+
+use std::sync::Arc;
+
+use aquifer::device::{FaultKind, FaultPlan, Faulty, MemoryDevice, Operation};
+use aquifer::{Error, ErrorCode, Flash, Heap, Options};
+use common::{Object, Rng, Watchdog};
+
+const RAM_BYTES: u64 = 8 << 20;
+const DEVICE_BYTES: u64 = 40 << 20;
+const OBJECTS: usize = 9000;
+const OPERATIONS: usize = 12_000;
+/// Calls at which each kind of fault is tried.
+const PLACES: u64 = 12;
+
+type Device = Arc<Faulty<MemoryDevice>>;
+
+fn device(plan: FaultPlan) -> Device {
+    Arc::new(Faulty::new(MemoryDevice::new(DEVICE_BYTES, 4096), plan))
+}
+
+fn open(device: &Device) -> Heap {
+    let options = Options::new().ram_bytes(RAM_BYTES).flash(Flash::Device(device.clone()));
+    Heap::open(options).expect("opening a heap writes nothing")
+}
+
+/// What a run of the workload met.
+#[derive(Default, Debug)]
+struct Met {
+    read_errors: u64,
+    other_errors: u64,
+}
+
+/// A heap, its objects, and whether the device may have failed.
+struct Run<'a> {
+    heap: Heap,
+    objects: Vec<Object>,
+    rng: Rng,
+    met: Met,
+    may_fail: bool,
+    watchdog: &'a Watchdog,
+}
+
+impl Run<'_> {
+    /// An error is only right if the device may have failed, and if it is one of a device.
+    #[track_caller]
+    fn accept(&self, error: &Error) {
+        assert!(self.may_fail, "{error}");
+        assert!(matches!(error.code(), ErrorCode::Io | ErrorCode::Corrupt), "{error}");
+    }
+
+    fn allocate(&mut self) {
+        let bytes = match self.rng.below(100) {
+            0..40 => 1 + self.rng.below(256),
+            40..98 => 257 + self.rng.below(3800),
+            _ => 4097 + self.rng.below(60_000),
+        };
+        match self.heap.allocate(bytes) {
+            Ok(address) => self.objects.push(Object::new(address, bytes)),
+            Err(error) => {
+                self.met.other_errors += 1;
+                self.accept(&error);
+            }
+        }
+    }
+
+    /// Compares the object with the model and, if wanted, writes it. It may be unreadable, never wrong.
+    fn touch(&mut self, index: usize, write: bool) {
+        let Object { address, bytes, .. } = self.objects[index];
+        match self.heap.pin(address, bytes) {
+            Ok(()) => {
+                self.objects[index].check();
+                if write {
+                    self.objects[index].write();
+                }
+                self.heap.unpin(address, bytes).expect("it is pinned");
+            }
+            Err(error) => {
+                self.met.read_errors += 1;
+                self.accept(&error);
+            }
+        }
+    }
+
+    fn free(&mut self, index: usize) {
+        match self.heap.free(self.objects[index].address) {
+            Ok(()) => {
+                self.objects.swap_remove(index);
+            }
+            // It is as it was.
+            Err(error) => {
+                self.met.other_errors += 1;
+                self.accept(&error);
+            }
+        }
+    }
+
+    fn prefetch(&mut self) {
+        let count = self.objects.len();
+        let chosen: Vec<*const u8> =
+            (0..20).map(|_| self.objects[self.rng.below(count)].address.cast_const()).collect();
+        if let Err(error) = self.heap.prefetch(&chosen) {
+            self.met.other_errors += 1;
+            self.accept(&error);
+        }
+    }
+
+    fn work(&mut self) {
+        while self.objects.len() + (self.met.other_errors as usize) < OBJECTS {
+            self.allocate();
+            if !self.objects.is_empty() {
+                self.touch(self.objects.len() - 1, true);
+            }
+            self.watchdog.step();
+        }
+        for _ in 0..OPERATIONS {
+            let index = self.rng.below(self.objects.len());
+            match self.rng.below(20) {
+                0..9 => self.touch(index, false),
+                9..16 => self.touch(index, true),
+                16..18 => self.prefetch(),
+                18 => self.free(index),
+                _ => self.allocate(),
+            }
+            self.watchdog.step();
+        }
+        for index in 0..self.objects.len() {
+            self.touch(index, false);
+            self.watchdog.step();
+        }
+    }
+
+    fn free_all(&mut self) {
+        for index in (0..self.objects.len()).rev() {
+            self.free(index);
+            self.watchdog.step();
+        }
+    }
+}
+
+/// Runs the workload on a device with this plan; with a plan without faults, no error may come.
+fn run(plan: FaultPlan, may_fail: bool, watchdog: &Watchdog) -> (Met, Device) {
+    let device = device(plan);
+    let heap = open(&device);
+    let (objects, rng) = (Vec::new(), Rng::new(11));
+    let mut run = Run { heap, objects, rng, met: Met::default(), may_fail, watchdog };
+    run.work();
+    if !may_fail {
+        run.heap.check().expect("the heap is sound");
+    }
+    run.free_all();
+    if !may_fail {
+        let stats = run.heap.stats();
+        assert_eq!((stats.objects, stats.flash_live_bytes), (0, 0));
+    }
+    let met = run.met;
+    drop(run.heap);
+    watchdog.step();
+    (met, device)
+}
+
+/// Reads and writes of the device that the workload makes. They vary a little from run to run.
+fn calls(watchdog: &Watchdog) -> (u64, u64) {
+    let (_, device) = run(FaultPlan::new(0), false, watchdog);
+    let (reads, writes) = (device.calls(Operation::Read), device.calls(Operation::Write));
+    assert!(reads > 1000 && writes > 100, "{reads} reads, {writes} writes: the workload is too small");
+    (reads, writes)
+}
+
+fn at_each_call(operation: Operation, kind: impl Fn(u64) -> FaultKind) {
+    let watchdog = Watchdog::new(format!("{:?} at a {operation}", kind(1)));
+    let (reads, writes) = calls(&watchdog);
+    let total = if operation == Operation::Read { reads } else { writes };
+    let step = if std::env::var_os("AQUIFER_FAULTS_ALL").is_some() { 1 } else { (total / PLACES).max(1) };
+    let mut met = Met::default();
+    for nth in (1..=total).step_by(step as usize) {
+        let (one, _) = run(FaultPlan::new(nth).on_nth(operation, nth, kind(nth)), true, &watchdog);
+        met.read_errors += one.read_errors;
+        met.other_errors += one.other_errors;
+    }
+    println!("{:?} at every {step}th of {total} {operation}s: {met:?}", kind(1));
+}
+
+#[test]
+fn a_read_fails() {
+    at_each_call(Operation::Read, |_| FaultKind::Eio);
+}
+
+#[test]
+fn a_read_is_short() {
+    at_each_call(Operation::Read, |_| FaultKind::ShortRead);
+}
+
+#[test]
+fn a_read_has_a_wrong_bit() {
+    at_each_call(Operation::Read, |nth| FaultKind::BitFlip { bit: nth.wrapping_mul(7919) });
+}
+
+#[test]
+fn a_write_fails() {
+    at_each_call(Operation::Write, |_| FaultKind::Eio);
+}
+
+#[test]
+fn a_write_is_torn() {
+    at_each_call(Operation::Write, |nth| FaultKind::TornWrite { keep_blocks: (nth % 32) as usize });
+}
+
+#[test]
+fn a_write_finds_no_space() {
+    at_each_call(Operation::Write, |_| FaultKind::NoSpace);
+}
+
+#[test]
+fn a_write_has_a_wrong_bit() {
+    at_each_call(Operation::Write, |nth| FaultKind::BitFlip { bit: nth.wrapping_mul(104_729) });
+}
+
+#[test]
+fn a_write_is_lost() {
+    at_each_call(Operation::Write, |_| FaultKind::LostWrite);
+}
+
+/// A device that dies and stays dead.
+#[test]
+fn the_device_dies() {
+    let watchdog = Watchdog::new("a device that dies");
+    let (reads, writes) = calls(&watchdog);
+    for share in [1, 3, 6, 9] {
+        let dead_reads = FaultPlan::new(0).from_nth(Operation::Read, reads * share / 10 + 1, FaultKind::Eio);
+        run(dead_reads.clone(), true, &watchdog);
+        let at_write = writes * share / 10 + 1;
+        run(FaultPlan::new(0).from_nth(Operation::Write, at_write, FaultKind::Eio), true, &watchdog);
+        run(dead_reads.from_nth(Operation::Write, at_write, FaultKind::NoSpace), true, &watchdog);
+    }
+}
+
+/// A device that fails now and then in every way.
+#[test]
+fn the_device_is_flaky() {
+    let watchdog = Watchdog::new("a flaky device");
+    for seed in 1..=6 {
+        let plan = FaultPlan::new(seed)
+            .with_probability(Operation::Read, 0.01, FaultKind::Eio)
+            .with_probability(Operation::Read, 0.01, FaultKind::ShortRead)
+            .with_probability(Operation::Read, 0.01, FaultKind::BitFlip { bit: seed * 1001 })
+            .with_probability(Operation::Write, 0.02, FaultKind::BitFlip { bit: seed * 70_001 })
+            .with_probability(Operation::Write, 0.02, FaultKind::LostWrite);
+        let (met, device) = run(plan, true, &watchdog);
+        assert!(met.read_errors > 0 && device.calls(Operation::Read) > 0);
+    }
+}
