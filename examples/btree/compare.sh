@@ -43,7 +43,7 @@ bytes() {
 cleanup() {
     status=$?
     trap '' INT TERM
-    if [ -n "$child" ] && kill "$child" 2>/dev/null; then
+    if [ -n "$child" ] && kill -KILL "$child" 2>/dev/null; then
         wait "$child" 2>/dev/null || true
     fi
     [ -z "$swap_on" ] || swapoff "$work/swap" || true

@@ -48,10 +48,7 @@ impl Assembly {
         if ram > machine {
             return Err(Error::BudgetLarge { given: ram, machine });
         }
-        // Refused before a large file is made for it.
-        let asked = options.flash_bytes.unwrap_or(FLASH_BYTES_DEFAULT);
-        check_budget(ram, asked)?;
-        let device = open_device(options, asked)?;
+        let device = open_device(options, ram)?;
         let flash = device.len_bytes();
         check_budget(ram, flash)?;
         let budget = Budget::divide(ram as usize, fixed_bytes(flash) as usize);
@@ -135,7 +132,7 @@ fn region_leaves(usable_bytes: u64) -> u32 {
     (usable_bytes / RECORD_BYTES_MIN / LEAF_PAGES as u64 + 64).min(most).min(address_space) as u32
 }
 
-fn open_device(options: &Options, flash_bytes: u64) -> Result<Arc<dyn Device>, Error> {
+fn open_device(options: &Options, ram: u64) -> Result<Arc<dyn Device>, Error> {
     let path = match &options.flash {
         Flash::Device(device) => return Ok(device.clone()),
         Flash::Path(path) => path.clone(),
@@ -145,7 +142,14 @@ fn open_device(options: &Options, flash_bytes: u64) -> Result<Arc<dyn Device>, E
     };
     use std::os::unix::fs::FileTypeExt;
     let is_block = std::fs::metadata(&path).is_ok_and(|meta| meta.file_type().is_block_device());
-    let len = if is_block { options.flash_bytes.unwrap_or(0) } else { flash_bytes };
+    let len = if is_block {
+        options.flash_bytes.unwrap_or(0)
+    } else {
+        let asked = options.flash_bytes.unwrap_or(FLASH_BYTES_DEFAULT);
+        // Refused before a large file is made for it.
+        check_budget(ram, asked)?;
+        asked
+    };
     let mut device = FileDevice::open(&path, len / 4096 * 4096)?;
     device.remove_on_drop(true);
     Ok(Arc::new(device))

@@ -2,8 +2,9 @@
 //!
 //! A hash table of buckets of eight words, one cache line each. A page may stand in one of two buckets
 //! (Azar et al., "Balanced Allocations", 1994), which lets the table fill to seven tenths without moving
-//! anything; where both are full none the less, the caller evicts one of the pages in them. Neighbours are kept together: the buckets of a leaf's 512 pages are 256 consecutive ones
-//! from the leaf's hash, so that the writer finds a leaf's other dirty pages by one short walk.
+//! anything; where both are full none the less, the caller evicts one of the pages in them. Neighbours are
+//! kept together: the buckets of a leaf's 512 pages are 256 consecutive ones from the leaf's hash, so that
+//! the writer finds a leaf's other dirty pages by one short walk.
 //!
 //! Lookups take no lock and write nothing. An entry is held by its moving form. Only insertion takes a
 //! lock, striped by page, so that a page never gets two entries.
@@ -14,12 +15,16 @@ use aquifer_base::{LeafId, PageId};
 use crate::entry::{Entry, State};
 use crate::sync::{AtomicU64, Backoff, Ordering};
 
-const BUCKET_ENTRIES: usize = 8;
 const PAGES_PER_BUCKET: usize = 2;
 #[cfg(not(loom))]
+const BUCKET_ENTRIES: usize = 8;
+#[cfg(not(loom))]
 const STRIPES: usize = 1024;
+/// Small, so that every interleaving can be tried; two stripes, so that inserts of two pages can meet.
 #[cfg(loom)]
-const STRIPES: usize = 1;
+const BUCKET_ENTRIES: usize = 2;
+#[cfg(loom)]
+const STRIPES: usize = 2;
 
 #[repr(align(64))]
 struct Bucket([AtomicU64; BUCKET_ENTRIES]);
@@ -196,7 +201,7 @@ impl EntryTable {
         let mut backoff = Backoff::new();
         loop {
             match self.find_word(&probe) {
-                Some((_, entry)) if entry.state() == State::Moving => backoff.wait(),
+                Some((_, entry)) if entry.state() == State::Moving => {}
                 Some((word, entry)) => {
                     if let Some(locked) = Self::take(word, entry) {
                         return Ok(Some(locked));
@@ -209,6 +214,7 @@ impl EntryTable {
                     }
                 }
             }
+            backoff.wait();
         }
     }
 
@@ -294,114 +300,7 @@ impl EntryTable {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    #[test]
-    fn fills_to_its_capacity_with_scattered_and_with_dense_pages() {
-        for stride in [1u64, 97, 512, 4099] {
-            let table = EntryTable::new(100_000);
-            let mut refused = 0;
-            for n in 0..100_000u64 {
-                let Ok(locked) = table.lock(PageId(n * stride)) else {
-                    refused += 1;
-                    continue;
-                };
-                let entry = locked.entry().cached(n as u32);
-                locked.release(entry);
-                assert_eq!(
-                    table.find(PageId(n * stride)).and_then(Entry::slot),
-                    Some(n as u32),
-                    "stride {stride}"
-                );
-            }
-            assert!(refused < 1000, "{refused} of 100000 pages {stride} apart found no room");
-            let mut seen = 0;
-            table.for_each(&mut |page, entry| {
-                assert_eq!(entry.slot().map(|slot| u64::from(slot) * stride), Some(page.0));
-                seen += 1;
-            });
-            assert_eq!(seen + refused, 100_000);
-        }
-    }
-
-    #[test]
-    fn walks_a_leaf() {
-        let table = EntryTable::new(1000);
-        for page in [0, 5, 511, 512, 600] {
-            let locked = table.lock(PageId(page)).unwrap();
-            let entry = locked.entry().cached(page as u32);
-            locked.release(entry);
-        }
-        let mut seen = Vec::new();
-        table.for_each_of_leaf(LeafId(0), &mut |page, _| seen.push(page.0));
-        seen.sort_unstable();
-        assert_eq!(seen, [0, 5, 511]);
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_a_map(ops in proptest::collection::vec((0u64..3000, 0u32..3), 1..2000)) {
-            let table = EntryTable::new(4000);
-            let mut model = HashMap::new();
-            for (page, op) in ops {
-                let id = PageId(page * 37);
-                match op {
-                    0 => {
-                        let locked = table.lock(id).unwrap();
-                        prop_assert_eq!(locked.before().and_then(Entry::slot), model.insert(page, page as u32));
-                        let entry = locked.entry().cached(page as u32);
-                        locked.release(entry);
-                    }
-                    1 => {
-                        let locked = table.lock_resident(id);
-                        prop_assert_eq!(locked.is_some(), model.remove(&page).is_some());
-                        if let Some(locked) = locked { locked.remove() }
-                    }
-                    _ => prop_assert_eq!(table.find(id).and_then(Entry::slot), model.get(&page).copied()),
-                }
-            }
-        }
-    }
-}
-
 #[cfg(all(test, loom))]
-mod model {
-    use super::*;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    /// Two threads fault the same page while a third evicts it: one entry, one holder at a time.
-    #[test]
-    fn one_page_never_has_two_holders() {
-        loom::model(|| {
-            let table = Arc::new(EntryTable::with_buckets(1));
-            let holders = Arc::new(AtomicU64::new(0));
-            let faults: Vec<_> = (0..2)
-                .map(|_| {
-                    let (table, holders) = (table.clone(), holders.clone());
-                    thread::spawn(move || {
-                        let locked = table.lock(PageId(3)).unwrap();
-                        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
-                        let slot = locked.before().and_then(Entry::slot).unwrap_or(9);
-                        holders.fetch_sub(1, Ordering::SeqCst);
-                        let entry = locked.entry().cached(slot);
-                        locked.release(entry);
-                    })
-                })
-                .collect();
-            if let Some(locked) = table.try_lock_if(PageId(3), |entry| entry.state() == State::Cached) {
-                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
-                holders.fetch_sub(1, Ordering::SeqCst);
-                locked.remove();
-            }
-            for fault in faults {
-                fault.join().unwrap();
-            }
-            assert!(table.count() <= 1);
-        });
-    }
-}
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -24,6 +24,7 @@
 //!
 //! Lock order: entry, then leaf, then log. Entries are waited for with [`aquifer_sys::spin::Backoff`].
 
+#[cfg(not(loom))]
 mod arena;
 pub mod entries;
 pub mod entry;

@@ -1,8 +1,8 @@
 //! Page buffer to cache, in batches.
 //!
 //! 1. Take up to 64 of the oldest pages, holding their entries.
-//! 2. A page that was mapped writable is write-protected, so that no write can come in between, and compared
-//!    with its slot: if it was written, its bytes go there and it is dirty. A page that was only read is
+//! 2. Pages that were mapped writable are write-protected, so that no write can come in between, and each is
+//!    compared with its slot: if it was written, its bytes go there and it is dirty. A page that was only read is
 //!    equal to its slot already.
 //! 3. Unmap all in one call (one TLB shootdown); a range that lost its last page goes as a whole, with
 //!    its page table.
@@ -85,16 +85,28 @@ impl Engine {
         }
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut ranges = [none; BATCH];
+        let mut ranges_len = 0;
         let mut dropped = [None; BATCH];
         let mut written = [false; BATCH];
+        self.protect_in_fault(&batch);
         for n in 0..batch.len {
             let (page, locked) = batch.locked[n].as_ref().expect("filled up to len");
             written[n] = self.save_in_fault(*page, locked);
-            (ranges[n], dropped[n]) = self.unmapping_in_fault(*page);
+            let (range, leaf) = self.unmapping_in_fault(*page);
+            dropped[n] = leaf;
+            match ranges[..ranges_len].last_mut() {
+                Some(last) if last.iov_base as usize + last.iov_len == range.iov_base as usize => {
+                    last.iov_len += range.iov_len;
+                }
+                _ => {
+                    ranges[ranges_len] = range;
+                    ranges_len += 1;
+                }
+            }
         }
         // SAFETY: the pages are write-protected, their bytes are in their slots, and their entries are
         // held; ranges are ours and locked by their counts.
-        let unmapped = unsafe { self.discarder.discard(&ranges[..batch.len]) };
+        let unmapped = unsafe { self.discarder.discard(&ranges[..ranges_len]) };
         if unmapped.is_err() {
             crate::fault::abort_in_fault(b"the kernel refused to unmap pages of a heap\n");
         }
@@ -113,22 +125,40 @@ impl Engine {
         self.counters.evicted_pages.fetch_add(batch.len as u64, Ordering::Relaxed);
     }
 
-    /// Copies the bytes of a page that may have been written to its slot, after excluding more writes.
-    /// Returns whether it was.
+    /// Excludes writes to the writable pages of the batch, neighbours in one call.
+    fn protect_in_fault(&self, batch: &Batch<'_>) {
+        let writable = |n: usize| {
+            let taken = batch.locked.get(n).and_then(Option::as_ref);
+            taken.filter(|(_, locked)| locked.entry().is_writable()).map(|(page, _)| page.0)
+        };
+        let mut n = 0;
+        while n < batch.len {
+            let Some(first) = writable(n) else {
+                n += 1;
+                continue;
+            };
+            let count = (1..).take_while(|&ahead| writable(n + ahead) == Some(first + ahead as u64)).count() + 1;
+            // SAFETY: the pages are mapped and their entries are held.
+            let outcome = unsafe {
+                self.uffd.write_protect(self.address_of(PageId(first)), count * OS_PAGE_BYTES, true)
+            };
+            if outcome.is_err() {
+                crate::fault::abort_in_fault(b"the kernel refused to write-protect pages of a heap\n");
+            }
+            n += count;
+        }
+    }
+
+    /// Copies the bytes of a page that may have been written to its slot. Returns whether it was.
     fn save_in_fault(&self, page: PageId, locked: &Locked<'_>) -> bool {
         let entry = locked.entry();
         if !entry.is_writable() {
             return false;
         }
-        let address = self.address_of(page);
-        // SAFETY: the page is mapped and its entry is held.
-        if unsafe { self.uffd.write_protect(address, OS_PAGE_BYTES, true) }.is_err() {
-            crate::fault::abort_in_fault(b"the kernel refused to write-protect a page of a heap\n");
-        }
         let slot = SlotId(entry.slot().expect("a mapped page has a slot"));
         let page_bytes = self.leaves.page_bytes(page.leaf());
-        // SAFETY: the page is present and cannot change.
-        let newer = unsafe { std::slice::from_raw_parts(address, page_bytes) };
+        // SAFETY: the page is present and write-protected, so it cannot change.
+        let newer = unsafe { std::slice::from_raw_parts(self.address_of(page), page_bytes) };
         // SAFETY: the slot is the page's, whose entry is held, and has room.
         let older = unsafe { std::slice::from_raw_parts_mut(self.cache.pointer(slot), page_bytes) };
         let written = newer != older;

@@ -34,13 +34,15 @@ impl Engine {
     /// The first page that could not be read; the others of the batch are brought in.
     pub fn prefetch(&self, pages: &mut dyn Iterator<Item = PageId>) -> Result<(), FaultError> {
         let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
-        let mut buffers = AlignedBuffer::new(BATCH * SCRATCH_BYTES);
         let mut outcome = Ok(());
         loop {
             let _signals = SignalsBlocked::new();
             let mut fills = Vec::with_capacity(BATCH);
             let mut more = false;
             for page in &mut *pages {
+                if self.entries.is_resident(page) {
+                    continue;
+                }
                 match self.begin_fill(page, &mut scratch) {
                     Ok(fill) => fills.extend(fill),
                     Err(error) => outcome = outcome.and(Err(error)),
@@ -50,7 +52,9 @@ impl Engine {
                     break;
                 }
             }
-            outcome = outcome.and(self.finish_fills(fills, &mut buffers));
+            if !fills.is_empty() {
+                outcome = outcome.and(self.finish_fills(fills));
+            }
             if !more {
                 return outcome;
             }
@@ -78,7 +82,8 @@ impl Engine {
         }
     }
 
-    fn finish_fills(&self, fills: Vec<Fill<'_>>, buffers: &mut AlignedBuffer) -> Result<(), FaultError> {
+    fn finish_fills(&self, fills: Vec<Fill<'_>>) -> Result<(), FaultError> {
+        let mut buffers = AlignedBuffer::new(fills.len() * SCRATCH_BYTES);
         let mut pending = Vec::with_capacity(fills.len());
         let mut rest = &mut buffers[..];
         for fill in fills {

@@ -1,5 +1,5 @@
 //! What the tests of this folder share. Each of them uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod child;
 pub mod object;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::objects::Objects;
-use crate::overhead::{Cost, FAULT, LOOKUP, OverheadTask};
+use crate::overhead::{Cost, FAULT, OverheadTask};
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Peer, Setup, flash_bytes_for};
 use crate::process::cpu_ns;
@@ -19,10 +19,8 @@ const OBJECT_BYTES: u64 = 128;
 const BUDGET_PARTS: u64 = 4;
 const LOG_FILL: f64 = 0.25;
 const TOUCHES: u64 = 200_000;
-const LOOKUP_OBJECTS: usize = 64;
-const LOOKUP_CALLS: u32 = 2000;
 
-/// Lookup, materialise, dematerialise and the whole fault.
+/// Materialise, dematerialise and the whole fault.
 ///
 /// # Errors
 /// [`Error::Unavailable`] without the library.
@@ -48,7 +46,6 @@ pub fn measure(task: &OverheadTask) -> Result<Vec<Cost>> {
 
 /// One run's figures.
 struct Run {
-    lookup_ns: f64,
     /// Median of single touches that faulted, in the faulting thread.
     touch_ns: f64,
     /// Processor time of the whole process, evictor and all, per fault.
@@ -68,7 +65,6 @@ impl Run {
         let during = stats(heap)?.since(&before);
         let faults = during.faults.max(1) as f64;
         Ok(Self {
-            lookup_ns: lookup_ns(heap, rng)?,
             touch_ns,
             fault_ns: cpu_ns as f64 / faults,
             faults_per_touch: faults / TOUCHES as f64,
@@ -86,11 +82,6 @@ fn costs(runs: &[Run], objects: u64) -> Vec<Cost> {
         100.0 * mean(|run| run.misses_per_fault),
     );
     vec![
-        Cost {
-            name: LOOKUP,
-            ns: each(|run| run.lookup_ns),
-            note: format!("aq_heap_prefetch of {LOOKUP_OBJECTS} objects that are in RAM, per object"),
-        },
         Cost {
             name: "aquifer: materialise",
             ns: each(|run| run.touch_ns),
@@ -128,16 +119,4 @@ fn single_touch_ns(objects: Objects<'_>, rng: &mut Rng) -> f64 {
     };
     let clock_ns = times(&mut || {});
     (times(&mut || touch(objects, rng, 1)) - clock_ns).max(0.0)
-}
-
-fn lookup_ns(heap: &Aquifer, rng: &mut Rng) -> Result<f64> {
-    let objects = heap.objects();
-    let some: Vec<*mut u8> =
-        (0..LOOKUP_OBJECTS).map(|_| objects.address(rng.below(objects.count()))).collect();
-    heap.prefetch(&some)?;
-    let start = Instant::now();
-    for _ in 0..LOOKUP_CALLS {
-        heap.prefetch(&some)?;
-    }
-    Ok(start.elapsed().as_nanos() as f64 / f64::from(LOOKUP_CALLS) / LOOKUP_OBJECTS as f64)
 }

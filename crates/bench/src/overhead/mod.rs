@@ -4,6 +4,7 @@
 pub mod floor;
 pub mod heap;
 pub mod kernel;
+pub mod lookup;
 
 use std::path::PathBuf;
 
@@ -100,6 +101,7 @@ pub fn work(task: &OverheadTask, context: &Context, parent: &mut Parent) -> Resu
     for (group, costs) in [
         ("kernel", kernel::measure(task.runs)),
         ("floor", floor::measure(task.runs)),
+        ("lookup", Ok(vec![lookup::measure(task)])),
         ("aquifer", heap::measure(task)),
     ] {
         match costs {
