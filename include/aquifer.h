@@ -54,7 +54,7 @@ enum aq_error {
     AQ_EFOREIGN = 14,    /* the pointer is not from this heap */
     AQ_EDOUBLE_FREE = 15,/* the object is not allocated */
     AQ_EPINNED = 16,     /* the object is pinned, or too much is pinned */
-    AQ_EFORKED = 17,     /* the heap belongs to the parent of this process */
+    AQ_EFORKED = 17,     /* this process was forked from one with open heaps */
     AQ_EOPEN = 18,       /* the default heap is already open */
     AQ_ECLOSED = 19,     /* the heap is not open */
     AQ_EINVARIANT = 20   /* aq_check found a broken invariant */
@@ -89,8 +89,8 @@ enum aq_policy {
     AQ_POLICY_SIEVE = 3
 };
 
-/* Always fill with aq_options_init() first, so that programs keep working when
- * fields are added. A zero or NULL field means the default. */
+/* Fill with aq_options_init() first. A zero or NULL field means the default.
+ * Fields are added only together with a new soname. */
 typedef struct aq_options {
     size_t struct_bytes;     /* set by aq_options_init */
     uint64_t ram_bytes;      /* everything the heap keeps in RAM; default 256 MiB */

@@ -47,7 +47,7 @@ update_lists() {
 install_packages() {
     complain "installing: $*"
     update_lists
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 # ---- Rust -----------------------------------------------------------------
@@ -96,7 +96,8 @@ install_rust() {
 explain_rust() {
     found=$(rustc --version 2>/dev/null || echo 'none found')
     complain "Rust 1.$RUST_MINOR_MIN or newer is missing ($found). Install it with"
-    complain "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal"
+    have curl || complain '  sudo apt-get install curl'
+    complain "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y"
     complain 'and run this again.'
 }
 

@@ -16,6 +16,8 @@ use aquifer_vm::{Budget, Engine, EngineOptions};
 use crate::error::Error;
 use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, Options, RAM_BYTES_DEFAULT};
 
+/// Least flash of any heap: the segments that cleaning needs, of the smallest blocks.
+const FLASH_BYTES_MIN: u64 = (SEGMENTS_MIN as u64 + 1) * (128 << 10);
 /// Smallest record: a page of 16 bytes.
 const RECORD_BYTES_MIN: u64 = 28;
 /// Bytes that bookkeeping needs per leaf that is given out, whatever is in it.
@@ -148,6 +150,9 @@ fn open_device(options: &Options, ram: u64) -> Result<Arc<dyn Device>, Error> {
         let asked = options.flash_bytes.unwrap_or(FLASH_BYTES_DEFAULT);
         // Refused before a large file is made for it.
         check_budget(ram, asked)?;
+        if asked < FLASH_BYTES_MIN {
+            return Err(Error::FlashSmall { given: asked, minimum: FLASH_BYTES_MIN });
+        }
         asked
     };
     let mut device = FileDevice::open(&path, len / 4096 * 4096)?;

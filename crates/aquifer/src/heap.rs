@@ -143,6 +143,14 @@ impl Heap {
         Ok(self.parts()?.allocator.unpin(address as usize, bytes)?)
     }
 
+    /// Whether this process may use the heap.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a child of the process that opened it.
+    pub fn ensure_usable(&self) -> Result<(), Error> {
+        self.parts().map(|_| ())
+    }
+
     /// What the heap uses and has done.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.parts)

@@ -1,10 +1,14 @@
 //! Slots for pages.
 
+mod balance;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::PageId;
 use aquifer_map::{EntryTable, State};
 use aquifer_sys::Errno;
+
+use balance::Wanted;
 
 use crate::class::{Class, SIZES};
 use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots};
@@ -43,6 +47,7 @@ const BALANCE_PERIOD: u64 = 512;
 struct ClassState {
     policy: Box<dyn Policy>,
     evictions: AtomicU64,
+    wanted: Wanted,
 }
 
 /// The RAM object cache of one heap.
@@ -112,7 +117,7 @@ impl ObjectCache {
         let links = kind.build(0).needs_links();
         let classes = SIZES.iter().map(|size| {
             let ghosts = (bytes / size).min(1 << 16);
-            ClassState { policy: kind.build(ghosts), evictions: AtomicU64::new(0) }
+            ClassState { policy: kind.build(ghosts), evictions: AtomicU64::new(0), wanted: Wanted::new() }
         });
         Ok(Self {
             slabs: Slabs::new(bytes, links)?,
@@ -188,6 +193,7 @@ impl ObjectCache {
         };
         let at = Position(self.slabs.position_of(class, slot));
         self.policy(class).insert(&self.view(class), at);
+        self.classes[class.index()].wanted.clear();
         Some(slot)
     }
 
@@ -248,60 +254,6 @@ impl ObjectCache {
         locked.remove();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         true
-    }
-
-    /// Whether the class evicts more than twice as often per slab as the one with the most slabs.
-    fn is_starved(&self, class: Class, evictions: u64) -> bool {
-        let Some(donor) = self.largest_other(class) else { return false };
-        let rate = |evictions: u64, slabs: u32| evictions as f64 / f64::from(slabs.max(1));
-        let mine = rate(evictions, self.slabs.slabs_of(class));
-        let theirs = &self.classes[donor.index()].evictions;
-        let starved = mine > 2.0 * rate(theirs.load(Ordering::Relaxed), self.slabs.slabs_of(donor));
-        // Old evictions count half at each look, so that the balance follows the workload.
-        self.classes[class.index()].evictions.store(evictions / 2, Ordering::Relaxed);
-        theirs.store(theirs.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
-        starved
-    }
-
-    fn largest_other(&self, class: Class) -> Option<Class> {
-        Class::all()
-            .filter(|&other| other != class && self.slabs.slabs_of(other) > 1)
-            .max_by_key(|&other| self.slabs.slabs_of(other))
-    }
-
-    fn allocate_from_other_class(&self, class: Class, page: PageId, entries: &EntryTable) -> Option<SlotId> {
-        let donor = self.largest_other(class)?;
-        let ranks = self.slabs.rank_end(donor);
-        let first = self.evicted.load(Ordering::Relaxed) as u32;
-        for step in 0..ranks.min(4) {
-            let Some(slab) = self.slabs.slab_at(donor, (first + step) % ranks) else { continue };
-            if self.drain(donor, slab, entries) {
-                break;
-            }
-        }
-        let slot = self.slabs.allocate(class, page)?;
-        self.objects.fetch_add(1, Ordering::Relaxed);
-        Some(slot)
-    }
-
-    /// Empties a slab of `donor` if all its pages are clean; returns whether it is free now.
-    fn drain(&self, donor: Class, slab: u32, entries: &EntryTable) -> bool {
-        if !self.slabs.start_draining(donor, slab) {
-            return false;
-        }
-        let view = self.view(donor);
-        for slot in self.slabs.slots_in(donor, slab) {
-            if self.slabs.owner(donor, slot).is_none() {
-                continue;
-            }
-            if !self.try_empty(donor, slot, entries) {
-                break;
-            }
-            self.policy(donor).remove(&view, Position(self.slabs.position_of(donor, slot)));
-            self.slabs.free(donor, slot);
-            self.objects.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.slabs.finish_draining(donor, slab)
     }
 
     /// Calls `visit` for up to `count` pages that `class` would evict next.

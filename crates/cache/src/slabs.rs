@@ -167,6 +167,21 @@ impl Slabs {
         self.ranks[class.index()].end.load(Ordering::Acquire)
     }
 
+    /// The class that has the slab now, if one does.
+    pub(crate) fn class_in_use(&self, slab: u32) -> Option<Class> {
+        let Shared { class, rank } = self.shared.get(slab as usize)?;
+        let class = class.load(Ordering::Acquire);
+        let class = (class != NO_CLASS).then(|| Class::from_index(usize::from(class)))?;
+        (self.slab_at(class, rank.load(Ordering::Acquire)) == Some(slab)).then_some(class)
+    }
+
+    /// The slab behind `slab` in the order of ranks, and around; the first one for no slab.
+    pub(crate) fn slab_after(&self, class: Class, slab: u32) -> u32 {
+        let end = self.rank_end(class);
+        let rank = self.shared.get(slab as usize).map_or(0, |shared| shared.rank.load(Ordering::Acquire) + 1);
+        (rank..end).chain(0..rank.min(end)).find_map(|rank| self.slab_at(class, rank)).unwrap_or(NIL)
+    }
+
     /// The slot at a position of its class; `None` in a hole.
     pub(crate) fn slot_at(&self, class: Class, position: u32) -> Option<SlotId> {
         let per_slab = self.slots_per_slab(class);

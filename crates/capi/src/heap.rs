@@ -83,6 +83,7 @@ pub(crate) unsafe fn stats(heap: &Heap, stats: *mut AqStats) -> Result<(), Error
     if stats.is_null() {
         return Err(null("stats"));
     }
+    heap.ensure_usable()?;
     // SAFETY: the caller says so.
     unsafe { write_stats(stats, heap.stats()) }
 }

@@ -74,7 +74,7 @@ fn sentence(error: c_int) -> &'static CStr {
         14 => c"the pointer is not from this heap; give it to the allocator it came from",
         15 => c"the object is not allocated; it was freed before",
         16 => c"the object is pinned, or too much is pinned; unpin something",
-        17 => c"the heap belongs to the parent process; open one after fork",
+        17 => c"a forked child cannot use heaps; use them in the parent, or exec",
         18 => c"the default heap is open already; call aq_init before the first allocation",
         19 => c"the heap is not open; call aq_init",
         20 => c"a broken invariant; this is a defect of the library",

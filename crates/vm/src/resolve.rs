@@ -189,9 +189,19 @@ impl Engine {
                 }
                 return Ok(slot);
             }
+            self.unmap_wanted_in_fault(class);
             self.wait_for_writer_in_fault(page)?;
             backoff.wait();
         }
+    }
+
+    /// Evicts the mapped pages of the slab that `class` waits for.
+    fn unmap_wanted_in_fault(&self, class: Class) {
+        self.cache.for_each_wanted(class, &mut |page| {
+            if self.entries.find(page).is_some_and(|entry| entry.state() == State::Mapped && !entry.is_pinned()) {
+                self.evict_page_in_fault(page);
+            }
+        });
     }
 
     /// The newest logged version of `page`, or zeros.

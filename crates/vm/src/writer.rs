@@ -68,21 +68,21 @@ impl Engine {
         }
     }
 
-    /// Writes the dirty pages among those that each class evicts next.
+    /// Writes the dirty pages among those that each class evicts next or wants gone.
     fn write_back_pass(&self, desk: &mut Desk) -> Result<(), AppendError> {
         let urgent = self.urgent.swap(u64::MAX, Ordering::AcqRel);
         if urgent != u64::MAX {
             self.write_back(PageId(urgent), desk)?;
         }
         for class in Class::all() {
-            let slots = self.cache.slots(class);
-            if slots == 0 {
-                continue;
-            }
             let mut upcoming = std::mem::take(&mut desk.upcoming);
             upcoming.clear();
-            let ahead = (slots / AHEAD).clamp(AHEAD_MIN, AHEAD_MAX);
-            self.cache.upcoming(class, ahead, &mut |_, page| upcoming.push(page));
+            self.cache.for_each_wanted(class, &mut |page| upcoming.push(page));
+            let slots = self.cache.slots(class);
+            if slots > 0 {
+                let ahead = (slots / AHEAD).clamp(AHEAD_MIN, AHEAD_MAX);
+                self.cache.upcoming(class, ahead, &mut |_, page| upcoming.push(page));
+            }
             let written = upcoming
                 .iter()
                 .filter(|&&page| self.entries.find(page).is_some_and(may_be_written))

@@ -1,0 +1,141 @@
+//! Slabs that move from class to class.
+//!
+//! A class that finds no victim takes a slab from another. All pages of the slab have to leave first: clean
+//! ones can at once, dirty ones when the writer has written them, mapped ones when they have left the page
+//! buffer. So the class keeps to one slab, the wanted one, until that is empty, and names its pages to those
+//! who can help ([`ObjectCache::for_each_wanted`]). A slab that does not get empty is given up for the next.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aquifer_base::PageId;
+use aquifer_map::{Entry, EntryTable, State};
+
+use super::{ObjectCache, Position};
+use crate::class::Class;
+use crate::slabs::SlotId;
+
+/// No slab is wanted.
+const NONE: u32 = u32::MAX;
+/// Attempts to empty the wanted slab before another is taken; the writer has time in between.
+const ATTEMPTS: u32 = 256;
+
+/// What a class wants of others.
+pub(super) struct Wanted {
+    slab: AtomicU32,
+    attempts: AtomicU32,
+}
+
+impl Wanted {
+    pub(super) const fn new() -> Self {
+        Self { slab: AtomicU32::new(NONE), attempts: AtomicU32::new(0) }
+    }
+
+    fn set(&self, slab: u32) {
+        self.attempts.store(0, Ordering::Relaxed);
+        self.slab.store(slab, Ordering::Relaxed);
+    }
+
+    /// The class has what it needs.
+    pub(super) fn clear(&self) {
+        if self.slab.load(Ordering::Relaxed) != NONE {
+            self.set(NONE);
+        }
+    }
+}
+
+fn may_leave(entry: Entry) -> bool {
+    entry.state() == State::Cached && !entry.is_dirty()
+}
+
+impl ObjectCache {
+    fn wanted(&self, class: Class) -> &Wanted {
+        &self.classes[class.index()].wanted
+    }
+
+    /// Whether the class evicts more than twice as often per slab as the one with the most slabs.
+    pub(super) fn is_starved(&self, class: Class, evictions: u64) -> bool {
+        let Some(donor) = self.largest_other(class) else { return false };
+        let rate = |evictions: u64, slabs: u32| evictions as f64 / f64::from(slabs.max(1));
+        let mine = rate(evictions, self.slabs.slabs_of(class));
+        let theirs = &self.classes[donor.index()].evictions;
+        let starved = mine > 2.0 * rate(theirs.load(Ordering::Relaxed), self.slabs.slabs_of(donor));
+        // Old evictions count half at each look, so that the balance follows the workload.
+        self.classes[class.index()].evictions.store(evictions / 2, Ordering::Relaxed);
+        theirs.store(theirs.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        starved
+    }
+
+    fn largest_other(&self, class: Class) -> Option<Class> {
+        Class::all()
+            .filter(|&other| other != class && self.slabs.slabs_of(other) > 1)
+            .max_by_key(|&other| self.slabs.slabs_of(other))
+    }
+
+    /// A slot of `class` in the slab that it wants; `None` while pages of that slab cannot leave.
+    pub(super) fn allocate_from_other_class(
+        &self,
+        class: Class,
+        page: PageId,
+        entries: &EntryTable,
+    ) -> Option<SlotId> {
+        let (donor, slab) = self.wanted_slab(class)?;
+        if !self.drain(donor, slab, entries) {
+            let attempts = self.wanted(class).attempts.fetch_add(1, Ordering::Relaxed);
+            if attempts >= ATTEMPTS || self.has_pins(donor, slab, entries) {
+                self.wanted(class).set(self.slabs.slab_after(donor, slab));
+            }
+        }
+        let slot = self.slabs.allocate(class, page)?;
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        Some(slot)
+    }
+
+    /// The slab that `class` wants and the class that has it: at first the one with that class's next victim.
+    fn wanted_slab(&self, class: Class) -> Option<(Class, u32)> {
+        let slab = self.wanted(class).slab.load(Ordering::Relaxed);
+        let donor = self.slabs.class_in_use(slab).filter(|&donor| donor != class);
+        if let Some(donor) = donor.filter(|&donor| self.slabs.slabs_of(donor) > 1) {
+            return Some((donor, slab));
+        }
+        let donor = self.largest_other(class)?;
+        let mut chosen = self.slabs.slab_after(donor, NONE);
+        self.upcoming(donor, 1, &mut |slot, _| chosen = slot.slab());
+        self.wanted(class).set(chosen);
+        Some((donor, chosen))
+    }
+
+    fn owners(&self, class: Class, slab: u32) -> impl Iterator<Item = (SlotId, PageId)> {
+        self.slabs.slots_in(class, slab).filter_map(move |slot| Some((slot, self.slabs.owner(class, slot)?)))
+    }
+
+    fn has_pins(&self, class: Class, slab: u32, entries: &EntryTable) -> bool {
+        self.owners(class, slab).any(|(_, page)| entries.find(page).is_some_and(Entry::is_pinned))
+    }
+
+    /// Empties a slab of `donor` if all its pages may leave; returns whether it is free now.
+    fn drain(&self, donor: Class, slab: u32, entries: &EntryTable) -> bool {
+        // Looked at first, so that none leaves in vain.
+        if !self.owners(donor, slab).all(|(_, page)| entries.find(page).is_some_and(may_leave))
+            || !self.slabs.start_draining(donor, slab)
+        {
+            return false;
+        }
+        let view = self.view(donor);
+        for (slot, _) in self.owners(donor, slab) {
+            if !self.try_empty(donor, slot, entries) {
+                break;
+            }
+            self.policy(donor).remove(&view, Position(self.slabs.position_of(donor, slot)));
+            self.slabs.free(donor, slot);
+            self.objects.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.slabs.finish_draining(donor, slab)
+    }
+
+    /// Calls `visit` for the pages in the slab that `class` wants. Some may have left meanwhile.
+    pub fn for_each_wanted(&self, class: Class, visit: &mut dyn FnMut(PageId)) {
+        let slab = self.wanted(class).slab.load(Ordering::Relaxed);
+        let Some(donor) = self.slabs.class_in_use(slab) else { return };
+        self.owners(donor, slab).for_each(|(_, page)| visit(page));
+    }
+}
