@@ -28,14 +28,15 @@ pub struct Heap {
 /// Objects of one size, each on a page of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
-    base: *mut u8,
+    /// An address, so that threads can share the array.
+    base: usize,
     len: usize,
 }
 
 impl Array {
     /// Address of the first element; frees the array when given to [`Heap::free`].
     pub fn base(&self) -> *mut u8 {
-        self.base
+        std::ptr::with_exposed_provenance_mut(self.base)
     }
 
     /// How many elements there are.
@@ -59,7 +60,7 @@ impl Array {
     /// If `index` is not below [`Array::len`].
     pub fn element(&self, index: usize) -> *mut u8 {
         assert!(index < self.len, "element {index} of an array of {}", self.len);
-        self.base.wrapping_add(index * OS_PAGE_BYTES)
+        self.base().wrapping_add(index * OS_PAGE_BYTES)
     }
 }
 
@@ -93,7 +94,7 @@ impl Heap {
     /// As [`Heap::allocate`].
     pub fn array(&self, count: usize, bytes: usize) -> Result<Array, Error> {
         let base = self.parts()?.allocator.allocate_array(count, bytes)?;
-        Ok(Array { base, len: count })
+        Ok(Array { base: base.expose_provenance(), len: count })
     }
 
     /// Bytes that may be used at `object`.

@@ -100,6 +100,7 @@ impl Head {
             }
             full => {
                 if let Some(full) = full {
+                    self.forget_block();
                     self.log.seal(full);
                     self.segment = None;
                 }
@@ -137,6 +138,14 @@ impl Head {
         self.used_in_block += total;
         self.log.segments().add_live(segment, total as u32);
         LogAddress::from_offset(self.buffer().start.load(Ordering::Relaxed) + at as u64)
+    }
+
+    /// The device has the block now. A buffer that went on claiming it would answer for what the other head
+    /// writes there, once the segment has been cleaned.
+    fn forget_block(&self) {
+        let block = self.buffer().bytes.write();
+        self.buffer().start.store(NO_BLOCK, Ordering::Release);
+        drop(block);
     }
 
     /// Hands the present block to the device. It keeps serving reads until the next block replaces it.

@@ -14,6 +14,8 @@ use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::FaultError;
 
+/// Pages that one page meets in the entry table.
+const RIVALS: usize = 16;
 /// Evictions between two hints to the writer.
 const HINT_PERIOD: u64 = 32;
 
@@ -100,16 +102,22 @@ impl Engine {
     }
 
     fn evict_rival_in_fault(&self, page: PageId) -> Result<(), FaultError> {
-        let mut left = false;
+        let mut rivals = [page; RIVALS];
+        let mut count = 0;
         let mut dirty = None;
         self.entries.for_each_rival(page, &mut |rival, entry| {
-            if !left && entry.state() == State::Cached {
-                left = self.cache.evict_page(rival, &self.entries);
+            if entry.state() == State::Cached && count < RIVALS {
+                rivals[count] = rival;
+                count += 1;
                 dirty = dirty.or_else(|| entry.is_dirty().then_some(rival));
             }
         });
+        // Each time from another one on, or the newest of them would always be the one to leave.
+        rivals[..count].rotate_left(self.cache.evicted() as usize % count.max(1));
+        if rivals[..count].iter().any(|&rival| self.cache.evict_page(rival, &self.entries)) {
+            return Ok(());
+        }
         match dirty {
-            _ if left => Ok(()),
             Some(rival) => {
                 self.urgent.store(rival.0, Ordering::Release);
                 self.wait_for_writer_in_fault(page)

@@ -1,0 +1,8 @@
+//! Log, heads and cleaner over a device in memory, with a map as the owner of the records.
+
+mod bench;
+mod cleaning;
+mod damage;
+mod model;
+mod reading;
+mod waiting;

@@ -1,0 +1,102 @@
+//! Records come back from the write buffer and from the device.
+
+use aquifer_log::record::record_bytes;
+use aquifer_log::{Geometry, ReadError};
+
+use crate::bench::{BLOCK_BYTES, Bench, GEOMETRY, id, payload};
+
+#[test]
+fn a_record_is_read_from_the_buffer_until_the_device_has_it() {
+    let mut bench = Bench::new();
+    bench.write(1, &payload(1, 100)).unwrap();
+    bench.write(2, &payload(2, 4000)).unwrap();
+    assert_eq!(bench.device.counters().writes, 1, "the second did not fit the first one's block");
+    assert_eq!(bench.read(2).unwrap(), payload(2, 4000));
+    assert_eq!(bench.device.counters().reads, 0, "its block is still in the buffer");
+    assert_eq!(bench.read(1).unwrap(), payload(1, 100));
+    assert_eq!(bench.device.counters().reads, 1);
+    assert_eq!(bench.device.counters().read_bytes, 512, "one device block holds it");
+}
+
+#[test]
+fn both_heads_have_a_buffer() {
+    let mut bench = Bench::new();
+    bench.write(1, b"fresh").unwrap();
+    bench.survivor.make_room(record_bytes(8)).unwrap();
+    let address = bench.survivor.append(id(2), b"survivor");
+    assert_eq!(bench.read_at(address, 2, 8).unwrap(), b"survivor");
+    assert_eq!(bench.read(1).unwrap(), b"fresh");
+    assert_eq!(bench.device.counters().reads, 0);
+}
+
+#[test]
+fn a_record_is_found_among_its_neighbours() {
+    let mut bench = Bench::new();
+    bench.fresh.make_room(4 * record_bytes(30)).unwrap();
+    let first = bench.fresh.append(id(10), &payload(10, 30));
+    for key in 11..14 {
+        bench.fresh.append(id(key), &payload(key, 30));
+    }
+    let mut scratch = vec![0; BLOCK_BYTES];
+    for key in 10..14 {
+        let range = bench.log.read_in_fault(first, 4 * record_bytes(30), id(key), &mut scratch).unwrap();
+        assert_eq!(scratch[range], payload(key, 30));
+    }
+    let beyond = bench.log.read_in_fault(first, 4 * record_bytes(30), id(14), &mut scratch);
+    assert_eq!(beyond, Err(ReadError::Mismatch { address: first, wanted: id(14) }));
+}
+
+#[test]
+fn nothing_is_found_outside_all_segments_and_where_nothing_was_written() {
+    let bench = Bench::new();
+    let first = GEOMETRY.segment_offset(aquifer_log::geometry::SegmentId(0));
+    let beyond = GEOMETRY.block_bytes as u64 + GEOMETRY.capacity_bytes() - 512;
+    for offset in [0, first, beyond] {
+        let address = aquifer_base::LogAddress::from_offset(offset);
+        let read = bench.read_at(address, 1, 100);
+        assert_eq!(read, Err(ReadError::Mismatch { address, wanted: id(1) }));
+    }
+}
+
+#[test]
+fn a_record_of_an_earlier_life_of_the_segment_is_not_accepted() {
+    // One segment of the log at a time has room for one record.
+    let geometry = Geometry { segment_bytes: BLOCK_BYTES, ..GEOMETRY };
+    let mut bench = Bench::with(geometry, aquifer_device::FaultPlan::new(0));
+    let old = bench.write(1, &payload(1, 4000)).unwrap();
+    bench.free(1);
+    // Until the first segment is opened again, and its block not yet written.
+    loop {
+        bench.make_segments_free(&aquifer_log::victim::Greedy).unwrap();
+        let address = bench.write(2, &payload(2, 4000)).unwrap();
+        if address == old {
+            break;
+        }
+    }
+    assert!(matches!(bench.read_at(old, 1, 4000), Err(ReadError::Mismatch { .. })));
+    assert_eq!(bench.read(2).unwrap(), payload(2, 4000));
+}
+
+/// A head that found no segment to go on with still has the block that it wrote last. It must not serve that
+/// block when the segment has begun another life in the hands of the other head.
+#[test]
+fn a_buffer_does_not_outlive_the_segment_it_was_written_to() {
+    let geometry = Geometry { segment_bytes: BLOCK_BYTES, ..GEOMETRY };
+    let mut bench = Bench::with(geometry, aquifer_device::FaultPlan::new(0));
+    let mut last = None;
+    while bench.survivor.make_room(record_bytes(4000)).is_ok() {
+        last = Some(bench.survivor.append(id(0), &payload(0, 4000)));
+    }
+    let last = last.expect("an empty log has room");
+    let segments = bench.log.segments();
+    for segment in (0..segments.len()).map(aquifer_log::geometry::SegmentId) {
+        bench.log.segments().subtract_live(segment, record_bytes(4000) as u32);
+    }
+    // The last segment is freed first, so that it is the first to be opened again.
+    bench.clean(geometry.segment_of(last).expect("a segment")).unwrap();
+    bench.clean_all();
+    assert_eq!(bench.write(7, &payload(7, 4000)), Ok(last));
+    bench.write(8, &payload(8, 4000)).unwrap();
+    assert_eq!(bench.read(7).unwrap(), payload(7, 4000));
+    bench.check_all();
+}
