@@ -412,3 +412,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
