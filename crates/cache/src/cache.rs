@@ -43,6 +43,8 @@ impl PolicyKind {
 const OFFERS: usize = 64;
 /// Evictions of a class between two looks at the balance of slabs.
 const BALANCE_PERIOD: u64 = 512;
+/// The same while the class waits for a slab.
+const RETRY_PERIOD: u64 = 16;
 
 struct ClassState {
     policy: Box<dyn Policy>,
@@ -193,14 +195,14 @@ impl ObjectCache {
         };
         let at = Position(self.slabs.position_of(class, slot));
         self.policy(class).insert(&self.view(class), at);
-        self.classes[class.index()].wanted.clear();
         Some(slot)
     }
 
     fn evict_for(&self, class: Class, page: PageId, entries: &EntryTable) -> Option<SlotId> {
         let evictions = self.classes[class.index()].evictions.fetch_add(1, Ordering::Relaxed) + 1;
-        if evictions.is_multiple_of(BALANCE_PERIOD)
-            && self.is_starved(class, evictions)
+        let period = if self.classes[class.index()].wanted.is_set() { RETRY_PERIOD } else { BALANCE_PERIOD };
+        if evictions.is_multiple_of(period)
+            && (period == RETRY_PERIOD || self.is_starved(class, evictions))
             && let Some(slot) = self.allocate_from_other_class(class, page, entries)
         {
             return Some(slot);

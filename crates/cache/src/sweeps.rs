@@ -69,7 +69,7 @@ mod tests {
                 sweeps.wait_for_earlier();
                 ended.load(Ordering::SeqCst)
             });
-            while sweeps.present() == 0 {
+            while sweeps.present() == 1 {
                 std::thread::yield_now();
             }
             let _later = sweeps.begin();

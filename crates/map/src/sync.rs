@@ -6,16 +6,28 @@ pub use loom::sync::atomic::{AtomicU64, Ordering};
 pub use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Gives others time while an entry is held by them.
+///
+/// Two threads that wait could go on taking turns for ever before the holder's turn comes. What comes after a
+/// few rounds of that is therefore run, but not varied any more.
 #[cfg(loom)]
-pub struct Backoff;
+#[derive(Default)]
+pub struct Backoff {
+    rounds: u32,
+}
 
 #[cfg(loom)]
 impl Backoff {
+    const ROUNDS: u32 = 3;
+
     pub fn new() -> Self {
-        Self
+        Self::default()
     }
 
     pub fn wait(&mut self) {
+        self.rounds += 1;
+        if self.rounds > Self::ROUNDS {
+            loom::skip_branch();
+        }
         loom::thread::yield_now();
     }
 }

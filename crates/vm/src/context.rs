@@ -111,3 +111,60 @@ impl Drop for ContextGuard<'_> {
         self.contexts.free.fetch_or(1 << self.index, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn a_page_is_its_bytes_and_zeros_whatever_stood_there() {
+        let contexts = Contexts::new(1);
+        let mut context = contexts.take_in_fault();
+        for len in [4096, 10, 700, 0, 4096, 1] {
+            context.set_page(&vec![len as u8 | 1; len]);
+            assert_eq!(context.page_used, len);
+            assert!(context.page[..len].iter().all(|&byte| byte == len as u8 | 1));
+            assert!(context.page[len..].iter().all(|&byte| byte == 0), "{len}");
+        }
+    }
+
+    #[test]
+    fn each_is_given_to_one_fault_at_a_time() {
+        for count in [1, 3, 64] {
+            let contexts = Contexts::new(count);
+            let mut taken: Vec<_> = (0..count).map(|_| contexts.take_in_fault()).collect();
+            assert_eq!(contexts.free.load(Ordering::Relaxed), 0);
+            taken.iter_mut().enumerate().for_each(|(n, context)| context.scratch[0] = n as u8);
+            assert!(taken.iter().enumerate().all(|(n, context)| context.scratch[0] == n as u8));
+            drop(taken);
+            assert_eq!(contexts.free.load(Ordering::Relaxed).count_ones() as usize, count);
+        }
+    }
+
+    #[test]
+    fn there_are_one_to_sixty_four() {
+        assert_eq!(Contexts::new(0).ram_bytes(), CONTEXT_BYTES);
+        assert_eq!(Contexts::new(1000).ram_bytes(), 64 * CONTEXT_BYTES);
+    }
+
+    #[test]
+    fn more_faults_than_contexts_wait_for_one_another() {
+        let (contexts, inside) = (Contexts::new(2), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for thread in 1..=6u8 {
+                let (contexts, inside) = (&contexts, &inside);
+                scope.spawn(move || {
+                    for _ in 0..500 {
+                        let mut context = contexts.take_in_fault();
+                        assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);
+                        context.set_page(&[thread; 100]);
+                        std::thread::yield_now();
+                        assert!(context.page[..100].iter().all(|&byte| byte == thread));
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+    }
+}

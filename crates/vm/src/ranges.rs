@@ -85,3 +85,57 @@ impl Ranges {
         self.count(leaf).store(0, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    const LEAF: LeafId = LeafId(2);
+
+    #[test]
+    fn the_last_page_takes_the_range_along() {
+        let ranges = Ranges::new(4).unwrap();
+        ranges.enter_in_fault(LEAF);
+        ranges.enter_in_fault(LEAF);
+        ranges.enter_in_fault(LeafId(3));
+        assert_eq!((ranges.mapped(LEAF), ranges.mapped(LeafId(0)), ranges.live()), (2, 0, 2));
+        assert!(!ranges.leave_in_fault(LEAF));
+        assert!(ranges.leave_in_fault(LEAF));
+        assert_eq!(ranges.live(), 2, "its page table is there until it is dropped");
+        ranges.dropped_in_fault(LEAF);
+        assert_eq!((ranges.mapped(LEAF), ranges.live()), (0, 1));
+        ranges.enter_in_fault(LEAF);
+        assert_eq!((ranges.mapped(LEAF), ranges.live()), (1, 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "leaf.0 < self.len")]
+    fn a_range_beyond_the_heap_is_refused() {
+        Ranges::new(4).unwrap().mapped(LeafId(4));
+    }
+
+    /// While a range is dropped nobody enters it, and each page that entered is counted until it leaves.
+    #[test]
+    fn nothing_is_mapped_in_a_range_that_is_dropped() {
+        let (ranges, dropping) = (Ranges::new(4).unwrap(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5000 {
+                        ranges.enter_in_fault(LEAF);
+                        assert!(!dropping.load(Ordering::SeqCst), "entered while the range was dropped");
+                        assert!(ranges.mapped(LEAF) > 0);
+                        if ranges.leave_in_fault(LEAF) {
+                            assert!(!dropping.swap(true, Ordering::SeqCst), "two threads drop the range");
+                            std::thread::yield_now();
+                            dropping.store(false, Ordering::SeqCst);
+                            ranges.dropped_in_fault(LEAF);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!((ranges.mapped(LEAF), ranges.live()), (0, 0));
+    }
+}

@@ -35,11 +35,9 @@ impl Wanted {
         self.slab.store(slab, Ordering::Relaxed);
     }
 
-    /// The class has what it needs.
-    pub(super) fn clear(&self) {
-        if self.slab.load(Ordering::Relaxed) != NONE {
-            self.set(NONE);
-        }
+    /// Whether the class waits for a slab.
+    pub(super) fn is_set(&self) -> bool {
+        self.slab.load(Ordering::Relaxed) != NONE
     }
 }
 
@@ -79,7 +77,9 @@ impl ObjectCache {
         entries: &EntryTable,
     ) -> Option<SlotId> {
         let (donor, slab) = self.wanted_slab(class)?;
-        if !self.drain(donor, slab, entries) {
+        if self.drain(donor, slab, entries) {
+            self.wanted(class).set(NONE);
+        } else {
             let attempts = self.wanted(class).attempts.fetch_add(1, Ordering::Relaxed);
             if attempts >= ATTEMPTS || self.has_pins(donor, slab, entries) {
                 self.wanted(class).set(self.slabs.slab_after(donor, slab));

@@ -9,7 +9,7 @@ use crate::ram::{Left, Ram, class};
 fn a_class_without_a_slab_takes_one_of_clean_pages() {
     for policy in POLICIES {
         let ram = Ram::new(policy);
-        ram.fill(0, 128, Left::Clean);
+        ram.fill(0, 128, |_| Left::Clean);
         let before = ram.cache.slots(class(128));
         assert!(ram.bring_in(1_000_000, 4096, Left::Clean), "{policy:?}");
         assert!(ram.cache.slots(class(4096)) > 0 && ram.cache.slots(class(128)) < before);
@@ -23,7 +23,7 @@ fn a_class_without_a_slab_takes_one_of_clean_pages() {
 fn a_class_without_a_slab_gets_one_of_dirty_pages_with_the_writers_help() {
     for policy in POLICIES {
         let ram = Ram::new(policy);
-        ram.fill(0, 128, Left::Dirty);
+        ram.fill(0, 128, |_| Left::Dirty);
         assert!(!ram.bring_in(1_000_000, 4096, Left::Clean));
         let passes = (1..1000).find(|_| {
             ram.writer_pass(64);
@@ -39,7 +39,7 @@ fn a_slab_with_a_page_that_cannot_leave_is_given_up() {
     for stays in [Left::Pinned, Left::Mapped] {
         for policy in POLICIES {
             let ram = Ram::new(policy);
-            let held = ram.fill(0, 128, Left::Clean);
+            let held = ram.fill(0, 128, |_| Left::Clean);
             // A page in most of the slabs must stay, also in the one that is wanted first.
             let per_slab = (ram.cache.slots(class(128)) / 16) as u64;
             (0..held - per_slab).step_by(50).filter(|&page| ram.has(page)).for_each(|page| {
@@ -59,7 +59,7 @@ fn a_slab_with_a_page_that_cannot_leave_is_given_up() {
 fn the_busier_class_grows_and_the_other_keeps_a_slab() {
     for policy in POLICIES {
         let ram = Ram::new(policy);
-        ram.fill(0, 128, Left::Clean);
+        ram.fill(0, 128, |_| Left::Clean);
         let small = ram.cache.slots(class(128));
         for page in 1_000_000..1_020_000 {
             assert!(ram.bring_in(page, 1000, Left::Clean), "{policy:?}");

@@ -4,7 +4,8 @@ use aquifer_base::PageId;
 use aquifer_cache::{Class, ObjectCache, PolicyKind, SlotId};
 use aquifer_map::{Entry, EntryTable, State};
 
-pub const CACHE_BYTES: usize = 16 * (64 << 10);
+const SLABS: usize = 16;
+const CACHE_BYTES: usize = SLABS * (64 << 10);
 
 pub struct Ram {
     pub entries: EntryTable,
@@ -54,14 +55,13 @@ impl Ram {
         true
     }
 
-    /// Brings in pages from `first` on until there is no room; returns how many there were.
-    pub fn fill(&self, first: u64, bytes: usize, left: Left) -> u64 {
-        let evicted = self.cache.evicted();
-        let mut page = first;
-        while self.cache.evicted() == evicted && self.bring_in(page, bytes, left) {
-            page += 1;
-        }
-        page - first
+    /// Brings in pages from `first` on until every slot is in use; returns how many there are.
+    pub fn fill(&self, first: u64, bytes: usize, left: impl Fn(u64) -> Left) -> u64 {
+        assert!(self.bring_in(first, bytes, left(first)));
+        let count = (self.cache.slots(class(bytes)) * SLABS) as u64;
+        (first + 1..first + count).for_each(|page| assert!(self.bring_in(page, bytes, left(page))));
+        assert_eq!(self.cache.evicted(), 0);
+        count
     }
 
     pub fn has(&self, page: u64) -> bool {

@@ -31,7 +31,7 @@ fn policy(greedy: bool) -> &'static dyn VictimPolicy {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn a_log_keeps_what_a_map_keeps(steps in steps(), greedy in any::<bool>()) {

@@ -44,6 +44,15 @@ impl World {
         world
     }
 
+    /// With `PAGE` in slot 0, mapped, as a fault leaves it.
+    fn with_mapped_page() -> Self {
+        let world = Self::new();
+        let locked = world.table.lock(PAGE).unwrap();
+        let entry = locked.entry().mapped(0, true);
+        locked.release(entry);
+        world
+    }
+
     /// Uses the bytes of a slot, as only the holder of its entry may.
     fn write(&self, slot: u32) {
         // SAFETY: loom fails the model if another thread uses the cell meanwhile.
@@ -168,6 +177,32 @@ fn a_dirty_page_is_never_evicted_before_the_writer_has_it() {
                 }
             }],
         );
+    });
+}
+
+/// The word is the same before and after the other's turn, so comparing it must also bring in what that did.
+#[test]
+fn two_faults_of_a_mapped_page() {
+    model(|| race(World::with_mapped_page(), [World::fault, World::fault]));
+}
+
+/// An evicted page that comes back to the same slot finds the evicting thread done with it.
+#[test]
+fn a_slot_that_is_used_again() {
+    model(|| {
+        let come_back = |world: &World| {
+            let locked = world.table.lock(PAGE).unwrap();
+            world.write(0);
+            let entry = locked.entry().cached(0);
+            locked.release(entry);
+        };
+        let evict = |world: &World| {
+            if let Some(locked) = world.table.lock_resident(PAGE) {
+                world.write(0);
+                locked.remove();
+            }
+        };
+        race(World::with_page(false), [evict, come_back]);
     });
 }
 
