@@ -13,12 +13,12 @@ use aquifer::{Error, ErrorCode, Flash, Heap, Options};
 use common::{Object, Rng, Watchdog};
 
 const RAM_BYTES: u64 = 8 << 20;
-const DEVICE_BYTES: u64 = 32 << 20;
+const DEVICE_BYTES: u64 = 28 << 20;
 /// Their bytes are two and a half times the RAM.
 const OBJECTS: usize = 6500;
-const OPERATIONS: usize = 8000;
+const OPERATIONS: usize = 12_000;
 /// Calls at which each kind of fault is tried.
-const PLACES: u64 = 8;
+const PLACES: u64 = 10;
 
 type Device = Arc<Faulty<MemoryDevice>>;
 

@@ -258,9 +258,11 @@ impl ObjectCache {
         true
     }
 
-    /// Calls `visit` for up to `count` pages that `class` would evict next.
+    /// Calls `visit` for up to `count` pages that `class` would evict next. `visit` neither allocates nor
+    /// frees a slot.
     pub fn upcoming(&self, class: Class, count: usize, visit: &mut dyn FnMut(SlotId, PageId)) {
         let view = self.view(class);
+        let _sweep = self.slabs.sweep();
         self.policy(class).upcoming(&view, count, &mut |at| {
             if let Some(slot) = view.slot(at)
                 && let Some(page) = self.slabs.owner(class, slot)

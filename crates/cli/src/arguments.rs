@@ -96,7 +96,7 @@ pub struct CheckArguments {
 /// A positive number of seconds, up to a day.
 fn seconds(text: &str) -> Result<Duration, String> {
     let value: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
-    if value >= 0.001 && value <= 86_400.0 {
+    if (0.001..=86_400.0).contains(&value) {
         Ok(Duration::from_secs_f64(value))
     } else {
         Err(format!("{text} seconds are not between 0.001 and 86400"))

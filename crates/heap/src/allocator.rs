@@ -9,7 +9,7 @@ use aquifer_vm::Engine;
 
 use crate::error::HeapError;
 use crate::pool::{Freed, Pool};
-use crate::shape::{Shape, flash_bytes};
+use crate::shape::{PAGE_BYTES_MIN, Shape, flash_bytes};
 use crate::spans::Spans;
 
 /// What a leaf is used for.
@@ -131,7 +131,7 @@ impl Allocator {
         if bytes == 0 || bytes > OS_PAGE_BYTES {
             return Err(HeapError::Invalid("elements of an array have 1 to 4096 bytes"));
         }
-        self.allocate_span(count as u64, bytes, true)
+        self.allocate_span(count as u64, bytes.max(PAGE_BYTES_MIN), true)
     }
 
     fn promise(&self, state: &mut State, wanted: u64) -> Result<(), HeapError> {

@@ -9,8 +9,15 @@ const RUNS: [u16; 27] = [
     2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256,
 ];
 
-/// Bytes that a page may cost in the log besides its record: its share of its leaf's record.
-const LEAF_SHARE_BYTES: u64 = 8;
+/// Smallest page in the log and in the cache, in bytes. Moving a few records rewrites a leaf; with smaller
+/// records the cleaner of a full log would write more than it gains.
+pub(crate) const PAGE_BYTES_MIN: usize = 64;
+
+/// Bytes that a page may cost in the log besides its record: its share of its leaf's record, and garbage
+/// enough for the cleaner to win.
+const fn leaf_share_bytes(page_bytes: usize) -> u64 {
+    if page_bytes < 128 { 48 } else { 8 }
+}
 
 /// Layout of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -24,7 +31,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The shape of pooled objects of `bytes`; `None` if an object that large gets leaves of its own.
     pub(crate) fn for_bytes(bytes: usize) -> Option<Self> {
-        if let Some(class) = Class::for_bytes(bytes) {
+        if let Some(class) = Class::for_bytes(bytes.max(PAGE_BYTES_MIN)) {
             return Some(Self { page_bytes: class.slot_bytes() as u16, pages: 1 });
         }
         let pages = bytes.div_ceil(OS_PAGE_BYTES);
@@ -50,7 +57,7 @@ impl Shape {
 
 /// Bytes that `pages` of `page_bytes` may need on flash.
 pub(crate) fn flash_bytes(page_bytes: usize, pages: u64) -> u64 {
-    pages * (record_bytes(page_bytes) as u64 + LEAF_SHARE_BYTES)
+    pages * (record_bytes(page_bytes) as u64 + leaf_share_bytes(page_bytes))
 }
 
 #[cfg(test)]
@@ -59,7 +66,7 @@ mod tests {
 
     #[test]
     fn small_objects_have_one_page_and_large_ones_a_run() {
-        assert_eq!(Shape::for_bytes(1), Some(Shape { page_bytes: 16, pages: 1 }));
+        assert_eq!(Shape::for_bytes(1), Some(Shape { page_bytes: 64, pages: 1 }));
         assert_eq!(Shape::for_bytes(4096), Some(Shape { page_bytes: 4096, pages: 1 }));
         assert_eq!(Shape::for_bytes(4097), Some(Shape { page_bytes: 4096, pages: 2 }));
         assert_eq!(Shape::for_bytes(9 * 4096), Some(Shape { page_bytes: 4096, pages: 10 }));

@@ -104,20 +104,32 @@ impl ObjectCache {
         Some((donor, chosen))
     }
 
+    /// Slots in use of a slab that cannot leave `class` now.
     fn owners(&self, class: Class, slab: u32) -> impl Iterator<Item = (SlotId, PageId)> {
         self.slabs.slots_in(class, slab).filter_map(move |slot| Some((slot, self.slabs.owner(class, slot)?)))
     }
 
+    /// Pages in a slab, if `class` has it. It stays there for as long as the iterator lives, in which nothing
+    /// may be allocated or freed.
+    fn pages_in(&self, class: Class, slab: u32) -> impl Iterator<Item = PageId> {
+        let sweep = self.slabs.sweep();
+        let is_there = self.slabs.class_in_use(slab) == Some(class);
+        let owners = is_there.then(|| self.owners(class, slab)).into_iter().flatten();
+        owners.map(move |(_, page)| {
+            let _ends_with_the_iterator = &sweep;
+            page
+        })
+    }
+
     fn has_pins(&self, class: Class, slab: u32, entries: &EntryTable) -> bool {
-        self.owners(class, slab).any(|(_, page)| entries.find(page).is_some_and(Entry::is_pinned))
+        self.pages_in(class, slab).any(|page| entries.find(page).is_some_and(Entry::is_pinned))
     }
 
     /// Empties a slab of `donor` if all its pages may leave; returns whether it is free now.
     fn drain(&self, donor: Class, slab: u32, entries: &EntryTable) -> bool {
         // Looked at first, so that none leaves in vain.
-        if !self.owners(donor, slab).all(|(_, page)| entries.find(page).is_some_and(may_leave))
-            || !self.slabs.start_draining(donor, slab)
-        {
+        let all_may_leave = self.pages_in(donor, slab).all(|page| entries.find(page).is_some_and(may_leave));
+        if !all_may_leave || !self.slabs.start_draining(donor, slab) {
             return false;
         }
         let view = self.view(donor);
@@ -132,10 +144,11 @@ impl ObjectCache {
         self.slabs.finish_draining(donor, slab)
     }
 
-    /// Calls `visit` for the pages in the slab that `class` wants. Some may have left meanwhile.
+    /// Calls `visit` for the pages in the slab that `class` wants. Some may have left meanwhile. `visit`
+    /// neither allocates nor frees a slot.
     pub fn for_each_wanted(&self, class: Class, visit: &mut dyn FnMut(PageId)) {
         let slab = self.wanted(class).slab.load(Ordering::Relaxed);
         let Some(donor) = self.slabs.class_in_use(slab) else { return };
-        self.owners(donor, slab).for_each(|(_, page)| visit(page));
+        self.pages_in(donor, slab).for_each(visit);
     }
 }

@@ -121,7 +121,7 @@ fn used_pages_outlive_unused_ones() {
     for policy in POLICIES {
         let ram = Ram::new(policy);
         let held = ram.fill(0, 128, |_| Left::Clean);
-        let hot = |page: u64| page % 16 == 0;
+        let hot = |page: u64| page.is_multiple_of(16);
         for round in 0..4 {
             for page in (0..held).filter(|&page| hot(page)) {
                 if let Some(slot) = ram.entries.find(PageId(page)).and_then(Entry::slot) {

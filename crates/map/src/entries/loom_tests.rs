@@ -113,8 +113,8 @@ impl World {
     }
 }
 
-/// Tries every interleaving with at most three switches away from a thread that could go on, which is more
-/// than any known bug of such a protocol needs (Musuvathi and Qadeer, PLDI 2007, found two to be enough).
+/// Tries every interleaving with at most three switches away from a thread that could go on. Musuvathi and
+/// Qadeer (PLDI 2007) needed no more than two for any bug they found.
 fn model(world: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
@@ -140,7 +140,7 @@ fn race<const N: usize>(world: World, steps: [fn(&World); N]) {
 #[test]
 fn two_faults_and_an_eviction_of_a_clean_page() {
     model(|| {
-        race(World::with_page(false), [World::fault, World::fault, |world| drop(world.evict())]);
+        race(World::with_page(false), [World::fault, World::fault, |world| _ = world.evict()]);
     });
 }
 
@@ -151,12 +151,12 @@ fn two_faults_of_a_page_that_is_not_in_ram() {
 
 #[test]
 fn a_fault_an_eviction_and_a_free() {
-    model(|| race(World::with_page(false), [World::fault, World::free, |world| drop(world.evict())]));
+    model(|| race(World::with_page(false), [World::fault, World::free, |world| _ = world.evict()]));
 }
 
 #[test]
 fn the_writer_an_eviction_and_a_free() {
-    model(|| race(World::with_page(true), [World::clean, World::free, |world| drop(world.evict())]));
+    model(|| race(World::with_page(true), [World::clean, World::free, |world| _ = world.evict()]));
 }
 
 #[test]
