@@ -259,3 +259,27 @@ fn the_device_is_flaky() {
         assert!(met.read_errors > 0 && device.calls(Operation::Read) > 0);
     }
 }
+
+/// Segments that cannot be read whole are given up. On a full device that leaves less room than was promised:
+/// then writing stops, with errors instead of waits for room that will never come.
+#[test]
+fn a_full_device_loses_writes() {
+    let watchdog = Watchdog::new("a full device that loses writes");
+    let device = device(FaultPlan::new(5).with_probability(Operation::Write, 0.03, FaultKind::LostWrite));
+    let heap = open(&device);
+    let mut objects = Vec::new();
+    while let Ok(address) = heap.allocate(3000) {
+        objects.push(Object::new(address, 3000));
+    }
+    let (met, rng) = (Met::default(), Rng::new(5));
+    let mut run = Run { heap, objects, rng, met, may_fail: true, watchdog: &watchdog };
+    for round in 0..4 {
+        for index in 0..run.objects.len() {
+            let index = if round == 0 { index } else { run.rng.below(run.objects.len()) };
+            run.touch(index, true);
+            watchdog.step();
+        }
+    }
+    assert!(run.met.read_errors > 0, "{:?}", run.met);
+    run.free_all();
+}

@@ -8,19 +8,21 @@ use aquifer_base::LeafId;
 pub(crate) struct Spans {
     /// Free runs below `fresh`: first leaf to length.
     free: BTreeMap<u32, u32>,
-    /// Leaves from here on were never given out.
+    /// Leaves from here on are free.
     fresh: u32,
+    /// Leaves from here on were never given out.
+    high_water: u32,
     end: u32,
 }
 
 impl Spans {
     pub(crate) fn new(leaves: u32) -> Self {
-        Self { free: BTreeMap::new(), fresh: 0, end: leaves }
+        Self { free: BTreeMap::new(), fresh: 0, high_water: 0, end: leaves }
     }
 
     /// One more than the highest leaf ever given out.
     pub(crate) fn high_water(&self) -> u32 {
-        self.fresh
+        self.high_water
     }
 
     /// `count` consecutive leaves.
@@ -37,6 +39,7 @@ impl Spans {
             return None;
         }
         self.fresh += count;
+        self.high_water = self.high_water.max(self.fresh);
         Some(LeafId(self.fresh - count))
     }
 
@@ -53,7 +56,11 @@ impl Spans {
         if let Some(after_len) = self.free.remove(&(first + len)) {
             len += after_len;
         }
-        self.free.insert(first, len);
+        if first + len == self.fresh {
+            self.fresh = first;
+        } else {
+            self.free.insert(first, len);
+        }
     }
 }
 
