@@ -71,7 +71,9 @@ pub enum Error {
     #[error(transparent)]
     Heap(#[from] HeapError),
     /// A heap does not survive fork.
-    #[error("this process was forked from one with open heaps and cannot use any; use heaps in the parent, or exec")]
+    #[error(
+        "this process was forked from one with open heaps and cannot use any; use heaps in the parent, or exec"
+    )]
     Forked,
     /// The heap's parts disagree.
     #[error("broken invariant: {0}")]

@@ -2,14 +2,14 @@
 //!
 //! One request per connection, a line of text: `stats` or `check`. The answer is one line of JSON.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aquifer_sys::SignalsBlocked;
 use serde_json::json;
@@ -19,9 +19,11 @@ use crate::error::Error;
 use crate::stats::Stats;
 
 /// Longest request that is read.
-const REQUEST_BYTES_MAX: u64 = 64;
-/// A client that says nothing for this long is dropped.
+const REQUEST_BYTES_MAX: usize = 64;
+/// A client that has not said all it wants after this long is dropped.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks for a client.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The thread that answers; it ends when this is dropped.
 pub(crate) struct Server {
@@ -34,12 +36,15 @@ impl Server {
     pub(crate) fn start(path: &Path, parts: &Arc<Assembly>) -> Result<Self, Error> {
         let failed =
             |error| Error::System { what: format!("the socket {} could not be made", path.display()), error };
-        // A socket that a dead process left behind refuses connections.
-        if UnixStream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
+        // A socket that a dead process left behind refuses connections. Anything else at the path stays.
+        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+        if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
             std::fs::remove_file(path).map_err(failed)?;
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        // The thread looks for its end between clients; waking it by a connection would need the path.
+        listener.set_nonblocking(true).map_err(failed)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopping) = (Arc::downgrade(parts), stop.clone());
         let thread = std::thread::Builder::new()
@@ -61,8 +66,6 @@ impl Drop for Server {
             return;
         }
         self.stop.store(true, Ordering::Release);
-        // Wakes the thread from accept.
-        let _ = UnixStream::connect(&self.path);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -71,25 +74,44 @@ impl Drop for Server {
 }
 
 fn serve(listener: &UnixListener, parts: &Weak<Assembly>, stop: &AtomicBool) {
-    for stream in listener.incoming() {
-        if stop.load(Ordering::Acquire) {
-            return;
+    while !stop.load(Ordering::Acquire) {
+        match listener.accept() {
+            // A client that fails is its own problem.
+            Ok((stream, _)) => drop(answer(&stream, parts)),
+            Err(_) => std::thread::sleep(LOOK_AGAIN),
         }
-        // A client that fails is its own problem.
-        let _ = stream.and_then(|stream| answer(stream, parts));
     }
 }
 
-fn answer(stream: UnixStream, parts: &Weak<Assembly>) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn answer(stream: &UnixStream, parts: &Weak<Assembly>) -> std::io::Result<()> {
+    stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut request = String::new();
-    BufReader::new((&stream).take(REQUEST_BYTES_MAX)).read_line(&mut request)?;
+    let request = read_request(stream)?;
     let reply = match parts.upgrade() {
         None => json!({ "error": "the heap is closing" }),
         Some(parts) => reply_to(request.trim(), &parts),
     };
-    writeln!(&stream, "{reply}")
+    let mut stream = stream;
+    writeln!(stream, "{reply}")
+}
+
+/// The first line, of bounded length and within bounded time however slowly it comes.
+fn read_request(mut stream: &UnixStream) -> std::io::Result<String> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut request = [0; REQUEST_BYTES_MAX];
+    let mut len = 0;
+    while len < request.len() && !request[..len].contains(&b'\n') {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut request[len..])? {
+            0 => break,
+            read => len += read,
+        }
+    }
+    Ok(String::from_utf8_lossy(&request[..len]).into_owned())
 }
 
 fn reply_to(request: &str, parts: &Assembly) -> serde_json::Value {

@@ -137,7 +137,8 @@ impl Engine {
                 n += 1;
                 continue;
             };
-            let count = (1..).take_while(|&ahead| writable(n + ahead) == Some(first + ahead as u64)).count() + 1;
+            let count =
+                (1..).take_while(|&ahead| writable(n + ahead) == Some(first + ahead as u64)).count() + 1;
             // SAFETY: the pages are mapped and their entries are held.
             let outcome = unsafe {
                 self.uffd.write_protect(self.address_of(PageId(first)), count * OS_PAGE_BYTES, true)

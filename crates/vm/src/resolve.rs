@@ -206,7 +206,11 @@ impl Engine {
     /// Evicts the mapped pages of the slab that `class` waits for.
     fn unmap_wanted_in_fault(&self, class: Class) {
         self.cache.for_each_wanted(class, &mut |page| {
-            if self.entries.find(page).is_some_and(|entry| entry.state() == State::Mapped && !entry.is_pinned()) {
+            if self
+                .entries
+                .find(page)
+                .is_some_and(|entry| entry.state() == State::Mapped && !entry.is_pinned())
+            {
                 self.evict_page_in_fault(page);
             }
         });

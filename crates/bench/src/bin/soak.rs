@@ -2,20 +2,21 @@
 //!
 //! Prints `DIFFERENCES: 0` and ends with 0 if heap and model agreed to the end.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use aquifer::units::{format_size, parse_size};
-use aquifer::{Faults, Options};
+use aquifer::{Error, Options};
 use aquifer_bench::soak::{Config, OBJECT_BYTES_MEAN, Snapshot, run};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A long random run of the heap against a model in plain memory.
 #[derive(Parser)]
-#[command(after_help = "Examples:\n  soak --ops 200M\n  soak --ops 1000M --minutes 30 --seed 7 --threads 16")]
+#[command(after_help = "AQUIFER_POLICY, AQUIFER_FAULTS and AQUIFER_FLASH are used as by every program.\n\n\
+        Examples:\n  soak --ops 200M\n  soak --ops 1000M --minutes 30 --seed 7 --threads 16\n  \
+        AQUIFER_POLICY=sieve AQUIFER_FAULTS=thread soak --ops 10M")]
 struct Arguments {
     /// Operations: a number with K, M or G (powers of 1000).
     #[arg(long, default_value = "200M", value_parser = parse_count)]
@@ -35,12 +36,6 @@ struct Arguments {
     /// Stop after so many minutes if the operations are not done.
     #[arg(long)]
     minutes: Option<u64>,
-    /// File or directory for the flash; default is TMPDIR or /var/tmp.
-    #[arg(long)]
-    flash: Option<PathBuf>,
-    /// Faults are handled by threads of the library.
-    #[arg(long)]
-    fault_threads: bool,
 }
 
 fn parse_count(text: &str) -> Result<u64, String> {
@@ -57,24 +52,17 @@ fn parse_count(text: &str) -> Result<u64, String> {
 }
 
 impl Arguments {
-    fn config(&self) -> Config {
+    fn config(&self) -> Result<Config, Error> {
         let data = self.ram * self.ratio;
-        let mut options = Options::new().ram_bytes(self.ram).flash_bytes(data / 2 * 3 + (8 << 20));
-        if let Some(path) = &self.flash {
-            options = options.flash_path(path);
-        }
-        if self.fault_threads {
-            options = options.faults(Faults::Thread);
-        }
-        Config {
-            options,
+        Ok(Config {
+            options: Options::from_env()?.ram_bytes(self.ram).flash_bytes(data / 2 * 3 + (8 << 20)),
             operations: self.ops,
             threads: usize::from(self.threads),
             objects: (data / OBJECT_BYTES_MEAN) as usize,
             seed: self.seed,
             operations_per_phase: (self.ops / 20).clamp(1, 1_000_000),
             time_limit: self.minutes.map(|minutes| Duration::from_secs(minutes * 60)),
-        }
+        })
     }
 }
 
@@ -96,7 +84,7 @@ fn main() -> ExitCode {
         let data = format_size(snapshot.stats.object_bytes);
         bar.set_message(format!("{data} of objects, {} differences", snapshot.differences));
     };
-    let outcome = run(&arguments.config(), &observe);
+    let outcome = arguments.config().and_then(|config| run(&config, &observe));
     bar.finish_and_clear();
     match outcome {
         Ok(outcome) => {
