@@ -81,7 +81,10 @@ impl Object {
                 let usable = heap.usable_bytes(address)?;
                 (address, usable.min(OS_PAGE_BYTES), usable.div_ceil(OS_PAGE_BYTES), false)
             }
-            Request::Array(count, bytes) => (heap.array(count, bytes)?.base(), bytes, count, true),
+            Request::Array(count, bytes) => {
+                let address = heap.array(count, bytes)?.base();
+                (address, heap.usable_bytes(address)?, count, true)
+            }
         };
         let exact = !is_array && pages * page_bytes <= EXACT_BYTES_MAX && key.is_multiple_of(EXACT_SHARE);
         let model = match exact {
