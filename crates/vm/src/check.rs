@@ -1,9 +1,10 @@
 //! Proof that entries, slots, pages and log agree.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use aquifer_base::LeafId;
+use aquifer_base::{LeafId, PageId};
 use aquifer_cache::SlotId;
 use aquifer_device::AlignedBuffer;
 use aquifer_map::leaves::SCRATCH_BYTES;
@@ -38,6 +39,7 @@ impl Engine {
     fn check_once(&self, leaves_in_use: u32) -> Result<(), String> {
         self.check_entries()?;
         self.check_slots()?;
+        self.check_pins()?;
         self.check_log(leaves_in_use)
     }
 
@@ -69,6 +71,21 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// The pages that are counted as pinned are those whose entries say so, and they are mapped.
+    fn check_pins(&self) -> Result<(), String> {
+        let mut marked = 0;
+        self.entries.for_each(&mut |_, entry| marked += usize::from(entry.is_pinned()));
+        let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        for &page in pins.keys() {
+            let entry = self.entries.find(PageId(page));
+            if !entry.is_some_and(|entry| entry.state() == State::Mapped && entry.is_pinned()) {
+                return Err(format!("page {page} is pinned, its entry is {entry:?}"));
+            }
+        }
+        let counted = pins.len();
+        if marked == counted { Ok(()) } else { Err(format!("{marked} entries are pinned, {counted} pages are")) }
     }
 
     fn check_slots(&self) -> Result<(), String> {

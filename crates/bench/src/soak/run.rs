@@ -81,7 +81,7 @@ fn work(
                 }
                 barrier.wait();
             }
-            worker.counts
+            worker.finish()
         };
         let handles: Vec<_> = (0..threads).map(|number| scope.spawn(move || run(number))).collect();
         handles.into_iter().for_each(|handle| counts.add(&handle.join().expect("no thread panicked")));

@@ -79,8 +79,7 @@ pub struct Worker<'a> {
     operations: u64,
     scratch: Box<Scratch>,
     pins: Vec<Pin>,
-    /// What it has done so far.
-    pub counts: Counts,
+    counts: Counts,
 }
 
 impl<'a> Worker<'a> {
@@ -97,16 +96,21 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does `count` operations. Afterwards the thread holds no pins.
+    /// Does `count` operations.
     pub fn work(&mut self, count: u64) {
         for _ in 0..count {
             self.operate();
             self.operations += 1;
             self.shared.done.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Ends the pins that the thread holds.
+    pub fn finish(mut self) -> Counts {
         while !self.pins.is_empty() {
             self.unpin();
         }
+        self.counts
     }
 
     fn operate(&mut self) {
