@@ -27,7 +27,7 @@ pub mod uffd;
 mod testing;
 
 pub use errno::{Errno, ErrnoGuard, Result};
-pub use memory::{Advice, Discarder, Reservation};
+pub use memory::{Advice, Discarder, PagePipe, Reservation};
 pub use process::MemoryUse;
 pub use signal::SignalsBlocked;
 pub use spin::{Backoff, SpinLock, SpinLockGuard};

@@ -3,10 +3,12 @@
 //! Ranges start and end on OS-page boundaries everywhere; the kernel answers `EINVAL` otherwise.
 
 mod discarder;
+mod page_pipe;
 mod page_tables;
 mod reservation;
 
 pub use discarder::Discarder;
+pub use page_pipe::PagePipe;
 pub use page_tables::{drops_page_tables, remap_fresh};
 pub use reservation::Reservation;
 

@@ -3,6 +3,7 @@
 use aquifer_base::limits::OS_PAGE_BYTES;
 
 use crate::context::CONTEXT_BYTES;
+use crate::save::SAVERS_BYTES;
 
 /// RAM of each part, in bytes. The sum is the user's budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +42,8 @@ impl Budget {
         let leaves = (total / 32).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);
-        let spent = fixed + contexts * CONTEXT_BYTES + 3 * block + page_buffer + leaves + slack;
+        let spent =
+            fixed + contexts * CONTEXT_BYTES + SAVERS_BYTES + 3 * block + page_buffer + leaves + slack;
         let rest = total.saturating_sub(spent);
         let entries = rest / (SLOT_BYTES + ENTRY_BYTES);
         let cache = rest - entries * ENTRY_BYTES;
@@ -67,6 +69,7 @@ mod tests {
                 + b.entries * ENTRY_BYTES
                 + b.leaves
                 + b.contexts * CONTEXT_BYTES
+                + SAVERS_BYTES
                 + 3 * b.block
                 + (1 << 20);
             assert!(sum <= total && b.cache > total / 2, "{b:?}");

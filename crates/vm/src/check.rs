@@ -85,7 +85,11 @@ impl Engine {
             }
         }
         let counted = pins.len();
-        if marked == counted { Ok(()) } else { Err(format!("{marked} entries are pinned, {counted} pages are")) }
+        if marked == counted {
+            Ok(())
+        } else {
+            Err(format!("{marked} entries are pinned, {counted} pages are"))
+        }
     }
 
     fn check_slots(&self) -> Result<(), String> {

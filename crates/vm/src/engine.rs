@@ -13,10 +13,12 @@ use aquifer_sys::memory::{Advice, advise};
 use aquifer_sys::{Discarder, Errno, Features, Reservation, Userfaultfd, futex};
 
 use crate::budget::Budget;
-use crate::context::Contexts;
+use crate::context::{CONTEXT_BYTES, Context};
 use crate::counters::Counters;
 use crate::page_buffer::PageBuffer;
+use crate::pool::Pool;
 use crate::ranges::Ranges;
+use crate::save::{SAVERS_BYTES, Saver, savers};
 use crate::streams::Streams;
 
 /// How an engine is made.
@@ -44,7 +46,8 @@ pub struct Engine {
     pub(crate) page_buffer: PageBuffer,
     pub(crate) page_buffer_units: usize,
     pub(crate) ranges: Ranges,
-    pub(crate) contexts: Contexts,
+    pub(crate) contexts: Pool<Context>,
+    pub(crate) savers: Option<Pool<Saver>>,
     pub(crate) streams: Streams,
     pub(crate) pins: Mutex<HashMap<u64, u32>>,
     pub(crate) signal_faults: bool,
@@ -93,7 +96,8 @@ impl Engine {
             page_buffer: PageBuffer::new(budget.page_buffer_units() + 128),
             page_buffer_units: budget.page_buffer_units(),
             ranges: Ranges::new(leaves)?,
-            contexts: Contexts::new(budget.contexts),
+            contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
+            savers: savers(),
             streams: Streams::new(),
             pins: Mutex::new(HashMap::new()),
             signal_faults,
@@ -224,7 +228,8 @@ impl Engine {
             + self.cache.ram_bytes()
             + self.log.ram_bytes()
             + self.log.geometry().block_bytes
-            + self.contexts.ram_bytes()
+            + self.contexts.len() * CONTEXT_BYTES
+            + SAVERS_BYTES
             + self.page_buffer_bytes()
             + self.page_table_bytes(leaves_in_use)
     }

@@ -9,7 +9,8 @@
 //! | `page_buffer` | which pages are mapped, in order of arrival |
 //! | `ranges` | how many pages are mapped in each 2 MiB range, so that empty page tables are dropped |
 //! | `evict` | page buffer -> cache, in batches |
-//! | `context` | memory that a fault needs, reserved at start |
+//! | `save` | the bytes of written pages, which must outlive their unmapping |
+//! | `context`, `pool` | memory that a fault needs, reserved at start |
 //! | `writer` | cache -> log: the thread that writes dirty pages back |
 //! | `relocate` | log -> log: the cleaner's view of the table |
 //! | `prefetch`, `pin`, `release` | batches into the cache, pages that must stay, pages that are freed |
@@ -32,11 +33,13 @@ pub mod fault;
 pub mod fork;
 mod page_buffer;
 mod pin;
+mod pool;
 mod prefetch;
 mod ranges;
 mod release;
 mod relocate;
 mod resolve;
+mod save;
 mod streams;
 mod writer;
 
