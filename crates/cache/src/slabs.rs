@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use aquifer_base::PageId;
+use aquifer_sys::memory::prefer_huge_pages;
 use aquifer_sys::{Errno, Reservation, SpinLock};
 
 use crate::class::{Class, SIZES};
@@ -97,8 +98,11 @@ impl Slabs {
             end: AtomicU32::new(0),
             count: AtomicU32::new(0),
         };
+        let memory = Reservation::new(count * slab_bytes, 2 << 20)?;
+        // SAFETY: the reservation is ours and reads as zeros.
+        prefer_huge_pages(unsafe { std::slice::from_raw_parts(memory.base(), memory.len()) });
         Ok(Self {
-            memory: Reservation::new(count * slab_bytes, 4096)?,
+            memory,
             slab_bytes,
             has_links: links,
             per_slab: SIZES.map(|size| (slab_bytes / (size + if links { 16 } else { 8 })) as u32),

@@ -11,6 +11,7 @@
 
 use aquifer_base::limits::LEAF_PAGES;
 use aquifer_base::{LeafId, PageId};
+use aquifer_sys::memory::prefer_huge_pages;
 
 use crate::entry::{Entry, State};
 use crate::sync::{AtomicU64, Backoff, Ordering};
@@ -98,9 +99,11 @@ impl EntryTable {
     }
 
     fn with_buckets(count: usize) -> Self {
-        let bucket = || Bucket(std::array::from_fn(|_| AtomicU64::new(0)));
+        let mut buckets: Vec<Bucket> = Vec::with_capacity(count);
+        prefer_huge_pages(buckets.spare_capacity_mut());
+        buckets.extend((0..count).map(|_| Bucket(std::array::from_fn(|_| AtomicU64::new(0)))));
         Self {
-            buckets: (0..count).map(|_| bucket()).collect(),
+            buckets: buckets.into(),
             mask: count,
             inserting: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
         }

@@ -18,9 +18,11 @@ pub mod errno;
 pub mod futex;
 pub mod memory;
 pub mod process;
+pub mod rcu;
 pub mod rwspin;
 pub mod signal;
 pub mod spin;
+pub mod stripe;
 pub mod uffd;
 
 #[cfg(test)]
@@ -31,4 +33,5 @@ pub use memory::{Advice, Discarder, PagePipe, Reservation};
 pub use process::MemoryUse;
 pub use signal::SignalsBlocked;
 pub use spin::{Backoff, SpinLock, SpinLockGuard};
+pub use stripe::stripe;
 pub use uffd::{Event, Features, Ready, Userfaultfd};

@@ -20,6 +20,8 @@ pub enum Advice {
     /// Free the pages now; anonymous memory reads as zeros (or as absent, if registered with a
     /// userfaultfd) afterwards.
     DontNeed,
+    /// Use huge pages where they fit. A kernel without huge pages answers `EINVAL`.
+    HugePage,
     /// Never use huge pages here. A kernel without huge pages answers `EINVAL`.
     NoHugePage,
     /// Leave the range out of a forked child, where it is unmapped.
@@ -34,6 +36,7 @@ impl Advice {
     const fn number(self) -> libc::c_int {
         match self {
             Advice::DontNeed => libc::MADV_DONTNEED,
+            Advice::HugePage => libc::MADV_HUGEPAGE,
             Advice::NoHugePage => libc::MADV_NOHUGEPAGE,
             Advice::DontFork => libc::MADV_DONTFORK,
             Advice::DontDump => libc::MADV_DONTDUMP,
@@ -66,6 +69,19 @@ pub unsafe fn advise(ptr: *mut u8, len: usize, advice: Advice) -> Result<()> {
             Err(Errno::EINTR) => {}
             outcome => return outcome.map(drop),
         }
+    }
+}
+
+/// Lets the kernel use huge pages for the whole ones among `memory`, which random accesses need fewer TLB entries
+/// for. Nothing happens where the kernel has none.
+pub fn prefer_huge_pages<T>(memory: &[T]) {
+    const HUGE_PAGE_BYTES: usize = 2 << 20;
+    let start = memory.as_ptr().cast::<u8>().cast_mut();
+    let skip = start.align_offset(HUGE_PAGE_BYTES).min(size_of_val(memory));
+    let len = (size_of_val(memory) - skip) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    if len > 0 {
+        // SAFETY: the advice changes no bytes, and the range lies in memory that the caller has borrowed.
+        let _ = unsafe { advise(start.wrapping_add(skip), len, Advice::HugePage) };
     }
 }
 

@@ -1,12 +1,35 @@
 //! What happened to pages so far.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer_sys::stripe::{STRIPES, stripe};
+
+/// A cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe(AtomicU64);
+
+/// A sum to which many threads add.
+#[derive(Default)]
+pub struct Counter([Stripe; STRIPES]);
+
+impl Counter {
+    /// Adds `count`.
+    pub fn add(&self, count: u64) {
+        self.0[stripe()].0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// What was added so far.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
+    }
+}
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Event counts since the heap was opened. Each is exact; together they are no snapshot.
         #[derive(Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: AtomicU64,)* }
+        pub struct Counters { $($(#[$doc])* pub $name: Counter,)* }
     };
 }
 

@@ -15,6 +15,7 @@ use aquifer_sys::{Discarder, Errno, Features, Reservation, Userfaultfd, futex};
 use crate::budget::Budget;
 use crate::context::{CONTEXT_BYTES, Context};
 use crate::counters::Counters;
+use crate::grace::Grace;
 use crate::page_buffer::PageBuffer;
 use crate::pool::Pool;
 use crate::ranges::Ranges;
@@ -46,6 +47,7 @@ pub struct Engine {
     pub(crate) page_buffer: PageBuffer,
     pub(crate) page_buffer_units: usize,
     pub(crate) ranges: Ranges,
+    pub(crate) grace: Grace,
     pub(crate) contexts: Pool<Context>,
     pub(crate) savers: Option<Pool<Saver>>,
     pub(crate) streams: Streams,
@@ -96,6 +98,7 @@ impl Engine {
             page_buffer: PageBuffer::new(budget.page_buffer_units() + 128),
             page_buffer_units: budget.page_buffer_units(),
             ranges: Ranges::new(leaves)?,
+            grace: Grace::new(budget.total),
             contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
             savers: savers(),
             streams: Streams::new(),
@@ -110,7 +113,8 @@ impl Engine {
         })
     }
 
-    /// Starts the writer and the cleaner, which own the two ends of the log.
+    /// Starts the writer and the cleaner, which own the two ends of the log, and the thread that follows the kernel's
+    /// grace periods.
     ///
     /// # Errors
     /// No thread could be started.
@@ -129,6 +133,7 @@ impl Engine {
         Ok(vec![
             spawn("aquifer-writer", Box::new(move |engine| engine.run_writer(fresh)))?,
             spawn("aquifer-cleaner", Box::new(move |engine| engine.run_cleaner(survivor)))?,
+            spawn("aquifer-grace", Box::new(|engine| engine.run_grace()))?,
         ])
     }
 
@@ -137,6 +142,7 @@ impl Engine {
         self.closing.store(true, Ordering::Release);
         self.log.close();
         self.want_writer();
+        self.grace.close();
     }
 
     pub(crate) fn is_closing(&self) -> bool {

@@ -125,6 +125,7 @@ impl Engine {
                 }
             }
         }
+        self.grace.drop_in_fault(dropped.iter().flatten().count() as u64);
         // SAFETY: the pages' bytes are in their slots or held, and their entries are held; ranges are ours and
         // locked by their counts.
         let unmapped = unsafe { self.discarder.discard(&ranges[..ranges_len]) };
@@ -148,7 +149,7 @@ impl Engine {
             let entry = entry.cached(slot).with_dirty(written || entry.is_dirty());
             locked.release(entry);
         }
-        self.counters.evicted_pages.fetch_add(len as u64, Ordering::Relaxed);
+        self.counters.evicted_pages.add(len as u64);
     }
 
     /// What to unmap so that `page` goes, and the range if it goes as a whole.
@@ -164,6 +165,7 @@ impl Engine {
     /// Takes a mapped page away without keeping its bytes. The caller holds its entry.
     pub(crate) fn drop_page(&self, page: PageId) {
         let (range, dropped) = self.unmapping_in_fault(page);
+        self.grace.drop_in_fault(u64::from(dropped.is_some()));
         // SAFETY: the caller holds the entry and wants the bytes gone.
         if unsafe { self.discarder.discard(&[range]) }.is_err() {
             crate::fault::abort_in_fault(b"the kernel refused to unmap a page of a heap\n");

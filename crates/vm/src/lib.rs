@@ -8,6 +8,7 @@
 //! | `fault/signal`, `fault/thread` | how faults reach the engine |
 //! | `page_buffer` | which pages are mapped, in order of arrival |
 //! | `ranges` | how many pages are mapped in each 2 MiB range, so that empty page tables are dropped |
+//! | `grace` | page tables that the kernel has let go of and not freed yet |
 //! | `evict` | page buffer -> cache, in batches |
 //! | `save` | the bytes of written pages, which must outlive their unmapping |
 //! | `context`, `pool` | memory that a fault needs, reserved at start |
@@ -31,6 +32,7 @@ pub mod error;
 mod evict;
 pub mod fault;
 pub mod fork;
+mod grace;
 mod page_buffer;
 mod pin;
 mod pool;

@@ -4,7 +4,7 @@
 //! worth keeping. Pages arrive in a short queue; those that come back while their ghost is remembered
 //! go to a long one (the idea of 2Q and S3-FIFO: Johnson and Shasha, VLDB 1994; Yang et al., SOSP 2023).
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_base::PageId;
 use aquifer_sys::SpinLock;
@@ -55,6 +55,8 @@ struct Queues {
 /// Queues of mapped pages. They may name pages that have left already; who pops them looks at the entry.
 pub(crate) struct PageBuffer {
     queues: SpinLock<Queues>,
+    /// Pages in both queues; changed under their lock.
+    len: AtomicUsize,
     /// Pages that left the queue of newcomers not long ago, by hash.
     ghosts: Box<[AtomicU32]>,
 }
@@ -68,6 +70,7 @@ impl PageBuffer {
     pub(crate) fn new(pages: usize) -> Self {
         Self {
             queues: SpinLock::new(Queues { newcomers: Ring::new(pages), returned: Ring::new(pages) }),
+            len: AtomicUsize::new(0),
             ghosts: (0..pages.next_power_of_two()).map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -80,8 +83,7 @@ impl PageBuffer {
 
     /// How many pages it names.
     pub(crate) fn len(&self) -> usize {
-        let queues = self.queues.lock();
-        queues.newcomers.len + queues.returned.len
+        self.len.load(Ordering::Relaxed)
     }
 
     fn ghost(&self, page: PageId) -> (&AtomicU32, u32) {
@@ -94,7 +96,10 @@ impl PageBuffer {
         let (ghost, mark) = self.ghost(page);
         let returned = ghost.load(Ordering::Relaxed) == mark;
         let mut queues = self.queues.lock();
-        if returned { queues.returned.push(page) } else { queues.newcomers.push(page) }
+        let queue = if returned { &mut queues.returned } else { &mut queues.newcomers };
+        let pushed = queue.push(page);
+        self.len.store(queues.newcomers.len + queues.returned.len, Ordering::Relaxed);
+        pushed
     }
 
     /// Takes up to `out.len()` of the pages that should leave next; returns how many.
@@ -114,6 +119,7 @@ impl PageBuffer {
             out[count] = page;
             count += 1;
         }
+        self.len.store(queues.newcomers.len + queues.returned.len, Ordering::Relaxed);
         count
     }
 }

@@ -2,30 +2,36 @@
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_sys::Backoff;
+use aquifer_sys::stripe::{STRIPES, stripe};
 
-/// Things reserved at start, at most 64. Who finds none waits until another gives one back.
-pub(crate) struct Pool<T> {
-    items: Box<[UnsafeCell<T>]>,
-    /// Bit n is set while item n is free.
-    free: AtomicU64,
+/// One of the things, with cache lines of its own.
+#[repr(align(64))]
+struct Item<T> {
+    is_taken: AtomicBool,
+    value: UnsafeCell<T>,
 }
 
-// SAFETY: an item is used only by the thread that cleared its bit in `free`.
+/// Things reserved at start. Who finds none waits until another gives one back.
+pub(crate) struct Pool<T> {
+    items: Box<[Item<T>]>,
+}
+
+// SAFETY: an item is used only by the thread that set its `is_taken`.
 unsafe impl<T: Send> Sync for Pool<T> {}
 
 impl<T> Pool<T> {
     /// A pool of `items`.
     ///
     /// # Panics
-    /// If there are none or more than 64.
-    pub(crate) fn new(items: impl IntoIterator<Item = T>) -> Self {
-        let items: Box<[_]> = items.into_iter().map(UnsafeCell::new).collect();
-        assert!((1..=64).contains(&items.len()));
-        let free = AtomicU64::new(u64::MAX >> (64 - items.len()));
-        Self { items, free }
+    /// If there are none.
+    pub(crate) fn new(values: impl IntoIterator<Item = T>) -> Self {
+        let item = |value| Item { is_taken: AtomicBool::new(false), value: UnsafeCell::new(value) };
+        let items: Box<[_]> = values.into_iter().map(item).collect();
+        assert!(!items.is_empty());
+        Self { items }
     }
 
     /// How many there are.
@@ -36,46 +42,43 @@ impl<T> Pool<T> {
     /// Takes one, waiting if all are in use.
     pub(crate) fn take_in_fault(&self) -> PoolGuard<'_, T> {
         let mut backoff = Backoff::new();
+        let first = stripe() * self.items.len() / STRIPES;
         loop {
-            let free = self.free.load(Ordering::Relaxed);
-            if free == 0 {
-                backoff.wait();
-                continue;
+            let (behind, from) = self.items.split_at(first);
+            for item in from.iter().chain(behind) {
+                if !item.is_taken.load(Ordering::Relaxed) && !item.is_taken.swap(true, Ordering::Acquire) {
+                    return PoolGuard { item };
+                }
             }
-            let index = free.trailing_zeros();
-            let taken = free & !(1 << index);
-            if self.free.compare_exchange_weak(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return PoolGuard { pool: self, index };
-            }
+            backoff.wait();
         }
     }
 }
 
 /// An item in use.
 pub(crate) struct PoolGuard<'a, T> {
-    pool: &'a Pool<T>,
-    index: u32,
+    item: &'a Item<T>,
 }
 
 impl<T> Deref for PoolGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: our bit in `free` is clear, so nobody else has this item.
-        unsafe { &*self.pool.items[self.index as usize].get() }
+        // SAFETY: we set `is_taken`, so nobody else has this item.
+        unsafe { &*self.item.value.get() }
     }
 }
 
 impl<T> DerefMut for PoolGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as for `deref`, and the guard is borrowed uniquely.
-        unsafe { &mut *self.pool.items[self.index as usize].get() }
+        unsafe { &mut *self.item.value.get() }
     }
 }
 
 impl<T> Drop for PoolGuard<'_, T> {
     fn drop(&mut self) {
-        self.pool.free.fetch_or(1 << self.index, Ordering::Release);
+        self.item.is_taken.store(false, Ordering::Release);
     }
 }
 
@@ -89,11 +92,11 @@ mod tests {
         for count in [1, 3, 64] {
             let pool = Pool::new(vec![0usize; count]);
             let mut taken: Vec<_> = (0..count).map(|_| pool.take_in_fault()).collect();
-            assert_eq!(pool.free.load(Ordering::Relaxed), 0);
+            assert!(pool.items.iter().all(|item| item.is_taken.load(Ordering::Relaxed)));
             taken.iter_mut().enumerate().for_each(|(n, item)| **item = n);
             assert!(taken.iter().enumerate().all(|(n, item)| **item == n));
             drop(taken);
-            assert_eq!(pool.free.load(Ordering::Relaxed).count_ones() as usize, count);
+            assert!(!pool.items.iter().any(|item| item.is_taken.load(Ordering::Relaxed)));
         }
     }
 

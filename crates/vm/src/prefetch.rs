@@ -1,7 +1,5 @@
 //! Batches into the cache: one thread, all reads under way at once.
 
-use std::sync::atomic::Ordering;
-
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LogAddress, PageId};
 use aquifer_cache::{Class, SlotId};
@@ -184,7 +182,7 @@ impl Engine {
     }
 
     fn keep(&self, fill: Fill<'_>) {
-        self.counters.prefetched.fetch_add(1, Ordering::Relaxed);
+        self.counters.prefetched.add(1);
         let entry = fill.locked.entry().cached(fill.slot.0);
         fill.locked.release(entry);
     }

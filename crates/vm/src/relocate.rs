@@ -1,6 +1,5 @@
 //! Log to log: the cleaner's thread and its view of the table.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aquifer_base::limits::LEAF_PAGES;
@@ -39,8 +38,8 @@ impl Engine {
                 continue;
             };
             match clean(&self.log, victim, &mut table, &mut head, &mut buffer) {
-                Ok(()) => self.counters.segments_cleaned.fetch_add(1, Ordering::Relaxed),
-                Err(CleanError::Damaged(_)) => self.counters.segments_retired.fetch_add(1, Ordering::Relaxed),
+                Ok(()) => self.counters.segments_cleaned.add(1),
+                Err(CleanError::Damaged(_)) => self.counters.segments_retired.add(1),
                 Err(CleanError::Append(AppendError::Full)) => {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
@@ -120,8 +119,8 @@ impl Table<'_> {
             Place::ZERO
         } else {
             let counters = &self.engine.counters;
-            counters.objects_cleaned.fetch_add(1, Ordering::Relaxed);
-            counters.objects_cleaned_bytes.fetch_add(found.payload.len() as u64, Ordering::Relaxed);
+            counters.objects_cleaned.add(1);
+            counters.objects_cleaned_bytes.add(found.payload.len() as u64);
             Place::exact(head.append(found.id, found.payload))
         };
         held.set_place(page.index(), place);

@@ -13,11 +13,10 @@ use aquifer_sys::Backoff;
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::FaultError;
+use crate::writer::LOOKS_PER_SLOT;
 
 /// Pages that one page meets in the entry table.
 const RIVALS: usize = 16;
-/// Evictions between two hints to the writer.
-const HINT_PERIOD: u64 = 32;
 
 /// Where the bytes of a page came from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +38,7 @@ impl Engine {
     /// # Context
     /// Runs in fault handlers. Blocks on the device for a page that is not in RAM.
     pub fn resolve_in_fault(&self, page: PageId, write: bool) -> Result<(), FaultError> {
-        self.counters.faults.fetch_add(1, Ordering::Relaxed);
+        self.counters.faults.add(1);
         let page_bytes = self.leaves.page_bytes(page.leaf());
         let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
         let class = class.ok_or(FaultError::NotAllocated(page))?;
@@ -64,7 +63,7 @@ impl Engine {
             Some(entry) if entry.state() == State::Mapped => self.upgrade_in_fault(page, locked, write),
             Some(entry) => {
                 let slot = SlotId(entry.slot().expect("a cached page has a slot"));
-                self.counters.hits.fetch_add(1, Ordering::Relaxed);
+                self.counters.hits.add(1);
                 self.cache.touch(slot);
                 self.map_in_fault(page, page_bytes, locked, slot, write, context)
             }
@@ -86,7 +85,7 @@ impl Engine {
             Source::Log => &self.counters.misses,
             Source::Zero => &self.counters.zero_fills,
         };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.add(1);
     }
 
     /// Takes the page's entry. If the table has no room, one of its rivals leaves first.
@@ -133,7 +132,7 @@ impl Engine {
         if let Some(error) = self.log.stopped() {
             return Err(FaultError::Stopped { page, error });
         }
-        self.counters.writer_waits.fetch_add(1, Ordering::Relaxed);
+        self.counters.writer_waits.add(1);
         self.want_writer();
         Ok(())
     }
@@ -145,7 +144,7 @@ impl Engine {
             locked.restore();
             return self.wake_in_fault(page);
         }
-        self.counters.faults_write_upgrade.fetch_add(1, Ordering::Relaxed);
+        self.counters.faults_write_upgrade.add(1);
         // SAFETY: the page is mapped and its entry is held, so it stays so.
         let allowed = unsafe { self.uffd.write_protect(self.address_of(page), OS_PAGE_BYTES, false) };
         if let Err(errno) = allowed {
@@ -192,7 +191,8 @@ impl Engine {
         loop {
             let evicted = self.cache.evicted();
             if let Some(slot) = self.cache.allocate(class, page, &self.entries) {
-                if evicted.is_multiple_of(HINT_PERIOD) && self.dirty.load(Ordering::Relaxed) > 0 {
+                let period = (self.slots_ahead(class) / LOOKS_PER_SLOT) as u64;
+                if evicted.is_multiple_of(period) && self.dirty.load(Ordering::Relaxed) > 0 {
                     self.want_writer();
                 }
                 return Ok(slot);

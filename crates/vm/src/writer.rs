@@ -21,6 +21,9 @@ const AHEAD: usize = 32;
 /// Fewest and most slots that one look ahead takes in.
 const AHEAD_MIN: usize = 64;
 const AHEAD_MAX: usize = 4096;
+/// How often the writer looks at a slot before it is evicted. Each look costs a look-up of the page, also when almost
+/// all pages are clean.
+pub(crate) const LOOKS_PER_SLOT: usize = 4;
 /// Leaves that a pass cleans, so that faults find clean ones to evict.
 const LEAVES_PER_PASS: usize = 64;
 
@@ -68,6 +71,11 @@ impl Engine {
         }
     }
 
+    /// How many of the slots of a class the writer keeps clean ahead of eviction.
+    pub(crate) fn slots_ahead(&self, class: Class) -> usize {
+        (self.cache.slots(class) / AHEAD).clamp(AHEAD_MIN, AHEAD_MAX)
+    }
+
     /// Writes the dirty pages among those that each class evicts next or wants gone.
     fn write_back_pass(&self, desk: &mut Desk) -> Result<(), AppendError> {
         let urgent = self.urgent.swap(u64::MAX, Ordering::AcqRel);
@@ -78,10 +86,8 @@ impl Engine {
             let mut upcoming = std::mem::take(&mut desk.upcoming);
             upcoming.clear();
             self.cache.for_each_wanted(class, &mut |page| upcoming.push(page));
-            let slots = self.cache.slots(class);
-            if slots > 0 {
-                let ahead = (slots / AHEAD).clamp(AHEAD_MIN, AHEAD_MAX);
-                self.cache.upcoming(class, ahead, &mut |_, page| upcoming.push(page));
+            if self.cache.slots(class) > 0 {
+                self.cache.upcoming(class, self.slots_ahead(class), &mut |_, page| upcoming.push(page));
             }
             let written = upcoming
                 .iter()
@@ -130,8 +136,8 @@ impl Engine {
         }
         written.map_err(|_| GroupError::Leaf)?;
         self.dirty.fetch_sub(count, Ordering::Relaxed);
-        self.counters.objects_written.fetch_add(count, Ordering::Relaxed);
-        self.counters.objects_written_bytes.fetch_add(count * page_bytes as u64, Ordering::Relaxed);
+        self.counters.objects_written.add(count);
+        self.counters.objects_written_bytes.add(count * page_bytes as u64);
         Ok(())
     }
 

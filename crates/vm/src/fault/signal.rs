@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal};
 
 use crate::engine::Engine;
@@ -17,15 +18,21 @@ use crate::fault::report_in_fault;
 /// Heaps of one process.
 pub const HEAPS_MAX: usize = 16;
 
+/// Handlers that may be using an engine now, in a cache line of their own.
+#[repr(align(64))]
+struct Users(AtomicU32);
+
 struct Registered {
     engine: AtomicPtr<Engine>,
-    /// Handlers that may be using `engine` now.
-    users: AtomicU32,
+    users: [Users; STRIPES],
 }
 
-static REGISTRY: [Registered; HEAPS_MAX] =
-    [const { Registered { engine: AtomicPtr::new(std::ptr::null_mut()), users: AtomicU32::new(0) } };
-        HEAPS_MAX];
+static REGISTRY: [Registered; HEAPS_MAX] = [const {
+    Registered {
+        engine: AtomicPtr::new(std::ptr::null_mut()),
+        users: [const { Users(AtomicU32::new(0)) }; STRIPES],
+    }
+}; HEAPS_MAX];
 static INSTALLING: Mutex<()> = Mutex::new(());
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
@@ -63,8 +70,10 @@ impl Drop for Registration {
         let slot = &REGISTRY[self.index];
         slot.engine.store(std::ptr::null_mut(), Ordering::SeqCst);
         let mut backoff = Backoff::new();
-        while slot.users.load(Ordering::SeqCst) != 0 {
-            backoff.wait();
+        for users in &slot.users {
+            while users.0.load(Ordering::SeqCst) != 0 {
+                backoff.wait();
+            }
         }
     }
 }
@@ -107,12 +116,13 @@ fn resolve_in_fault(address: usize, write: bool) -> bool {
         if slot.engine.load(Ordering::Relaxed).is_null() {
             continue;
         }
-        slot.users.fetch_add(1, Ordering::SeqCst);
+        let users = &slot.users[stripe()].0;
+        users.fetch_add(1, Ordering::SeqCst);
         let engine = slot.engine.load(Ordering::SeqCst);
         // SAFETY: the registration keeps the engine alive until `users` is zero again.
         let outcome = unsafe { engine.as_ref() }
             .and_then(|engine| engine.page_at(address).map(|page| engine.resolve_in_fault(page, write)));
-        slot.users.fetch_sub(1, Ordering::SeqCst);
+        users.fetch_sub(1, Ordering::Release);
         match outcome {
             Some(Ok(())) => return true,
             Some(Err(error)) => {
