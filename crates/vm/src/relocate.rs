@@ -11,10 +11,10 @@ use aquifer_log::record::record_bytes;
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Head, Kind};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
-use aquifer_map::{Held, Place};
+use aquifer_map::{Locked, Place};
 
 use crate::engine::Engine;
-use crate::writer::records_that_fit;
+use crate::writer::{may_be_written, records_that_fit};
 
 /// Free segments beyond the reserve that the cleaner keeps ready.
 const READY: u32 = 4;
@@ -22,13 +22,24 @@ const READY: u32 = 4;
 struct Table<'a> {
     engine: &'a Engine,
     scratch: AlignedBuffer,
+    /// Dirty pages of the leaf at hand.
+    dirty: Vec<PageId>,
+}
+
+/// What a page's new record is made of.
+enum Bytes<'a> {
+    /// The old record.
+    Survivor(&'a Found<'a>),
+    /// Newer bytes in RAM.
+    Newer(Locked<'a>),
 }
 
 impl Engine {
     pub(crate) fn run_cleaner(&self, mut head: Head) {
         let geometry = *self.log.geometry();
         let mut buffer = AlignedBuffer::new(geometry.block_bytes);
-        let mut table = Table { engine: self, scratch: AlignedBuffer::new(SCRATCH_BYTES) };
+        let scratch = AlignedBuffer::new(SCRATCH_BYTES);
+        let mut table = Table { engine: self, scratch, dirty: Vec::new() };
         let low = reserve_segments(geometry.segments) + READY;
         while self.log.wait_until_cleaning_is_wanted(low) {
             let victim = choose(&Greedy, self.log.segments(), geometry.segment_bytes, self.log.now());
@@ -87,47 +98,68 @@ impl Table<'_> {
             let same_size =
                 rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
             let (part, behind) = rest.split_at(fit.min(same_size));
-            self.relocate_pages(leaf, part, head);
+            self.relocate_pages(leaf, part, fit, head);
             rest = behind;
         }
         Ok(())
     }
 
-    /// Moves the live ones of `group`, all of one size, for which `head` has room.
-    fn relocate_pages(&mut self, leaf: LeafId, group: &[Found<'_>], head: &mut Head) {
+    /// Moves the live ones of `group`, all of one size. Dirty pages of the leaf are written along in RAM's newer
+    /// version: the leaf changes once for all of them, and their records stand side by side. `head` has room for
+    /// `fit` records.
+    fn relocate_pages(&mut self, leaf: LeafId, group: &[Found<'_>], fit: usize, head: &mut Head) {
         let engine = self.engine;
         // An unreadable leaf: its records stay where they are and the segment is retired.
         let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return };
         let page_bytes = engine.leaves.page_bytes(leaf);
-        let mut changed = false;
-        for found in group.iter().filter(|found| found.payload.len() == page_bytes) {
-            let page = PageId(found.id.number);
-            if held.place(page.index()).covers(found.address, page_bytes) {
-                self.relocate_page(&mut held, page, found, head);
-                changed = true;
+        let is_live = |found: &&Found<'_>| {
+            found.payload.len() == page_bytes
+                && held.place(PageId(found.id.number).index()).covers(found.address, page_bytes)
+        };
+        let mut moves = Vec::new();
+        for found in group.iter().filter(is_live) {
+            moves.push((PageId(found.id.number), Bytes::Survivor(found)));
+        }
+        if moves.is_empty() {
+            return;
+        }
+        self.dirty.clear();
+        if engine.log.free_segments() > reserve_segments(engine.log.geometry().segments) {
+            engine.collect_dirty(leaf, fit - moves.len(), &mut self.dirty);
+        }
+        let newer = |&page| Some((page, Bytes::Newer(engine.entries.try_lock_if(page, may_be_written)?)));
+        moves.extend(self.dirty.iter().filter_map(newer));
+        // A survivor comes before the newer version of its page.
+        moves.sort_by_key(|&(page, _)| page);
+        for (page, bytes) in &moves {
+            held.set_place(page.index(), engine.rewrite(*page, page_bytes, bytes, head));
+        }
+        held.store(Some(head)).expect("with a head there is always room");
+        for (_, bytes) in moves {
+            if let Bytes::Newer(locked) = bytes {
+                engine.release_written(locked, page_bytes);
             }
         }
-        if changed {
-            held.store(Some(head)).expect("with a head there is always room");
-        }
-    }
-
-    fn relocate_page(&self, held: &mut Held<'_>, page: PageId, found: &Found<'_>, head: &mut Head) {
-        // Newer bytes in RAM will be written anyway: the old ones need not be kept.
-        let superseded = self.engine.entries.find(page).is_some_and(|entry| entry.is_dirty());
-        let place = if superseded {
-            Place::ZERO
-        } else {
-            let counters = &self.engine.counters;
-            counters.objects_cleaned.add(1);
-            counters.objects_cleaned_bytes.add(found.payload.len() as u64);
-            Place::exact(head.append(found.id, found.payload))
-        };
-        held.set_place(page.index(), place);
     }
 }
 
 impl Engine {
+    /// Appends a page's new record and says where the page is now.
+    fn rewrite(&self, page: PageId, page_bytes: usize, bytes: &Bytes<'_>, head: &mut Head) -> Place {
+        match bytes {
+            // Newer bytes in RAM will be written anyway: the old ones need not be kept.
+            Bytes::Survivor(_) if self.entries.find(page).is_some_and(|entry| entry.is_dirty()) => {
+                Place::ZERO
+            }
+            Bytes::Survivor(found) => {
+                self.counters.objects_cleaned.add(1);
+                self.counters.objects_cleaned_bytes.add(page_bytes as u64);
+                Place::exact(head.append(found.id, found.payload))
+            }
+            Bytes::Newer(locked) => self.append_page(page, page_bytes, locked, head),
+        }
+    }
+
     /// Whether the leaf lies in the region; records of an earlier heap in the same file may name others.
     fn knows_leaf(&self, leaf: LeafId) -> bool {
         (leaf.0 as usize) < self.region_bytes() / (LEAF_PAGES * aquifer_base::limits::OS_PAGE_BYTES)

@@ -54,7 +54,7 @@ pub(crate) fn records_that_fit(head: &mut Head, record_bytes: usize) -> Result<u
     Ok((head.room_bytes() - LEAF_RECORD_BYTES_MAX) / record_bytes)
 }
 
-fn may_be_written(entry: Entry) -> bool {
+pub(crate) fn may_be_written(entry: Entry) -> bool {
     entry.state() == State::Cached && entry.is_dirty()
 }
 
@@ -128,28 +128,20 @@ impl Engine {
             return Ok(());
         }
         let written = self.append_group(leaf, page_bytes, &locked, desk);
-        let count = locked.len() as u64;
         for (_, locked) in locked {
-            let slot = locked.entry().slot().expect("a cached page has a slot");
-            let entry = locked.entry().cached(slot).with_dirty(written.is_err());
-            locked.release(entry);
+            match written {
+                Ok(()) => self.release_written(locked, page_bytes),
+                Err(_) => locked.restore(),
+            }
         }
-        written.map_err(|_| GroupError::Leaf)?;
-        self.dirty.fetch_sub(count, Ordering::Relaxed);
-        self.counters.objects_written.add(count);
-        self.counters.objects_written_bytes.add(count * page_bytes as u64);
-        Ok(())
+        written.map_err(|_| GroupError::Leaf)
     }
 
     /// The dirty cold pages of the leaf of `page`, in order, at most `limit`, `page` among them.
     fn collect_group(&self, page: PageId, limit: usize, group: &mut Vec<PageId>) {
         group.clear();
-        self.entries.for_each_of_leaf(page.leaf(), &mut |other, entry| {
-            let slot = entry.slot().filter(|_| may_be_written(entry));
-            if slot.is_some_and(|slot| other == page || self.cache.is_cold(SlotId(slot))) {
-                group.push(other);
-            }
-        });
+        group.push(page);
+        self.collect_dirty(page.leaf(), usize::MAX, group);
         group.sort_unstable();
         group.dedup();
         let at = group.partition_point(|&other| other < page);
@@ -167,13 +159,46 @@ impl Engine {
     ) -> Result<(), ReadError> {
         let mut held = self.leaves.hold(leaf, &mut desk.scratch)?;
         for (page, locked) in locked {
-            let slot = SlotId(locked.entry().slot().expect("a cached page has a slot"));
-            // SAFETY: we hold the entry of the page that owns the slot, which has room for its bytes.
-            let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
-            let address = desk.head.append(RecordId { kind: Kind::Page, number: page.0 }, bytes);
-            held.set_place(page.index(), Place::exact(address));
+            let place = self.append_page(*page, page_bytes, locked, &mut desk.head);
+            held.set_place(page.index(), place);
         }
         held.store(Some(&mut desk.head)).expect("with a head there is always room");
         Ok(())
+    }
+
+    /// Adds up to `limit` dirty cold pages of `leaf` that may be written now to `pages`.
+    pub(crate) fn collect_dirty(&self, leaf: LeafId, limit: usize, pages: &mut Vec<PageId>) {
+        let mut left = limit;
+        self.entries.for_each_of_leaf(leaf, &mut |page, entry| {
+            let slot = entry.slot().filter(|_| may_be_written(entry));
+            if left > 0 && slot.is_some_and(|slot| self.cache.is_cold(SlotId(slot))) {
+                pages.push(page);
+                left -= 1;
+            }
+        });
+    }
+
+    /// Appends the bytes of a cached page, for which `head` has room.
+    pub(crate) fn append_page(
+        &self,
+        page: PageId,
+        page_bytes: usize,
+        locked: &Locked<'_>,
+        head: &mut Head,
+    ) -> Place {
+        let slot = SlotId(locked.entry().slot().expect("a cached page has a slot"));
+        // SAFETY: we hold the entry of the page that owns the slot, which has room for its bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
+        Place::exact(head.append(RecordId { kind: Kind::Page, number: page.0 }, bytes))
+    }
+
+    /// Gives back the entry of a page whose bytes were appended, as clean.
+    pub(crate) fn release_written(&self, locked: Locked<'_>, page_bytes: usize) {
+        let slot = locked.entry().slot().expect("a cached page has a slot");
+        let entry = locked.entry().cached(slot).with_dirty(false);
+        locked.release(entry);
+        self.dirty.fetch_sub(1, Ordering::Relaxed);
+        self.counters.objects_written.add(1);
+        self.counters.objects_written_bytes.add(page_bytes as u64);
     }
 }
