@@ -24,6 +24,7 @@ struct Frame {
 struct State {
     frames: Box<[Frame]>,
     free: u32,
+    free_len: u32,
     fresh: u32,
     partial: [u32; CLASSES.len()],
 }
@@ -75,6 +76,7 @@ impl State {
         let frame = if self.free != NIL {
             let frame = self.free;
             self.free = self.frames[frame as usize].next;
+            self.free_len -= 1;
             frame
         } else if (self.fresh as usize) < self.frames.len() {
             self.fresh += 1;
@@ -98,6 +100,7 @@ impl Arena {
             state: SpinLock::new(State {
                 frames: vec![empty; frames].into(),
                 free: NIL,
+                free_len: 0,
                 fresh: 0,
                 partial: [NIL; CLASSES.len()],
             }),
@@ -109,6 +112,13 @@ impl Arena {
     pub(crate) fn ram_bytes(&self) -> usize {
         let state = self.state.lock();
         state.fresh as usize * FRAME_BYTES + std::mem::size_of_val(&*state.frames)
+    }
+
+    /// Whether an eighth of the memory is free for cells of any size.
+    pub(crate) fn is_roomy(&self) -> bool {
+        let state = self.state.lock();
+        let frames = state.frames.len() as u32;
+        (frames - state.fresh + state.free_len) * 8 >= frames
     }
 
     /// Whether `bytes` fit the same size of cell as `cell` has.
@@ -155,6 +165,7 @@ impl Arena {
             let free = state.free;
             state.frames[frame as usize].next = free;
             state.free = frame;
+            state.free_len += 1;
         }
     }
 

@@ -7,17 +7,20 @@
 //! 62      resident     the leaf is in the arena; else in the log, or empty if the word is zero
 //! 61      dirty        resident, and newer than any copy in the log
 //! 60      referenced   used since the sweep came by (CLOCK)
+//! 59      patched      resident is a patch: what changed since the leaf in the log, which the cell names
 //! 51..40  bytes        of the packed leaf in the log, when not resident
 //! 39..0   cell of the arena, or address in the log
 //! ```
 //! Resident leaves are evicted by CLOCK. Faults evict clean ones only; the writer and the cleaner, which
-//! own an end of the log, also write dirty ones.
+//! own an end of the log, also write dirty ones. A leaf that changes while there is little room for whole ones
+//! leaves a patch in the arena. When there is no room for that either, or the cleaner comes by the leaf in the log, leaf
+//! and patch are written as one.
 
 mod cell;
 mod held;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, LogAddress, PageId};
@@ -26,8 +29,9 @@ use aquifer_log::{Head, Kind, Log, ReadError, RecordId};
 use aquifer_sys::{Backoff, Errno, Reservation};
 
 use crate::arena::{Arena, Cell};
-use crate::image::Place;
-use crate::packed;
+use crate::image::{Image, Place};
+use crate::packed::{self, PACKED_BYTES_MAX};
+use crate::patch;
 
 pub use held::{Held, NoRoom};
 
@@ -35,6 +39,7 @@ const LOCKED: u64 = 1 << 63;
 const RESIDENT: u64 = 1 << 62;
 const DIRTY: u64 = 1 << 61;
 const REFERENCED: u64 = 1 << 60;
+const PATCHED: u64 = 1 << 59;
 const BYTES_SHIFT: u32 = 40;
 const PAYLOAD_MASK: u64 = (1 << 40) - 1;
 
@@ -64,6 +69,8 @@ pub struct Leaves {
     count: u32,
     arena: Arena,
     log: Arc<Log>,
+    /// Somebody without an end of the log found no room in the arena.
+    wants_room: AtomicBool,
     /// What happened so far.
     pub counters: LeafCounters,
 }
@@ -93,6 +100,7 @@ impl Leaves {
             count,
             arena: Arena::new(arena_bytes)?,
             log,
+            wants_room: AtomicBool::new(false),
             counters: LeafCounters::default(),
         })
     }
@@ -134,7 +142,7 @@ impl Leaves {
     /// Whether the leaf can be looked up without reading flash.
     pub fn is_at_hand(&self, leaf: LeafId) -> bool {
         let word = self.word(leaf).load(Ordering::Acquire) & !LOCKED;
-        word == 0 || word & RESIDENT != 0
+        word == 0 || word & (RESIDENT | PATCHED) == RESIDENT
     }
 
     fn lock(&self, leaf: LeafId) -> u64 {
@@ -183,6 +191,11 @@ impl Leaves {
         }
         let malformed =
             ReadError::Mismatch { address: LogAddress(word & PAYLOAD_MASK), wanted: leaf_record(leaf) };
+        if word & PATCHED != 0 {
+            let place = self.locate_patched(page, word, scratch);
+            self.unlock(leaf, word | REFERENCED);
+            return place;
+        }
         if word & RESIDENT != 0 {
             // SAFETY: the directory word is locked by us and names this cell.
             let packed = unsafe { cell::packed(&self.arena, Cell(word as u32)) };
@@ -205,6 +218,19 @@ impl Leaves {
                 Err(error)
             }
         }
+    }
+
+    /// The place of a page whose leaf's word is locked and names a patch.
+    fn locate_patched(&self, page: PageId, word: u64, scratch: &mut [u8]) -> Result<Place, ReadError> {
+        let (leaf, cell) = (page.leaf(), Cell(word as u32));
+        // SAFETY: the directory word is locked by the caller and names this cell.
+        let (changes, logged) = unsafe { (cell::packed(&self.arena, cell), cell::logged(&self.arena, cell)) };
+        let malformed = ReadError::Mismatch { address: logged_place(logged).0, wanted: leaf_record(leaf) };
+        if let Some(place) = patch::place_of(changes, page.index()).map_err(|_| malformed)? {
+            return Ok(place);
+        }
+        let range = self.read_logged(leaf, logged, scratch)?;
+        packed::place_of(&scratch[range], page.index(), self.page_bytes(leaf)).map_err(|_| malformed)
     }
 
     /// Reads a leaf whose word is locked by the caller and names a log address. The cleaner cannot move
@@ -252,7 +278,7 @@ impl Leaves {
         let Some(word) = self.try_lock(leaf) else { return };
         let names_cell = word & RESIDENT != 0 && word as u32 == cell.0;
         let after = match head {
-            _ if !names_cell => word,
+            _ if !names_cell || word & PATCHED != 0 => word,
             _ if word & REFERENCED != 0 => word & !REFERENCED,
             None if word & DIRTY != 0 => word,
             None => self.drop_clean(cell),
@@ -297,8 +323,10 @@ impl Leaves {
     }
 
     /// Writes up to `count` dirty leaves that the sweep comes to, so that faults find clean ones to evict.
-    /// They stay resident.
-    pub fn clean_some(&self, count: usize, head: &mut Head) {
+    /// They stay resident. Patches are written with their leaves, and leave, only if somebody waits for room.
+    /// `scratch` has [`SCRATCH_BYTES`], aligned to the device's block.
+    pub fn clean_some(&self, count: usize, head: &mut Head, scratch: &mut [u8]) {
+        let merges = self.wants_room.swap(false, Ordering::AcqRel);
         for _ in 0..count {
             if head.room_bytes() < 2 * LEAF_RECORD_BYTES_MAX {
                 return;
@@ -311,6 +339,13 @@ impl Leaves {
             }
             let Some(word) = self.try_lock(leaf) else { continue };
             let names_cell = word & RESIDENT != 0 && word as u32 == cell.0;
+            if names_cell && word & PATCHED != 0 {
+                self.unlock(leaf, word & !REFERENCED);
+                if merges && let Ok(held) = self.hold(leaf, scratch) {
+                    held.store_in_log(head);
+                }
+                continue;
+            }
             let written = names_cell && word & REFERENCED == 0 && self.write_back(leaf, word, head).is_some();
             self.unlock(
                 leaf,
@@ -334,7 +369,9 @@ impl Leaves {
         let mut after = word;
         if logged != 0 && LogAddress(logged & PAYLOAD_MASK) == address {
             self.log.release(address, record_bytes(packed.len()));
-            if resident {
+            if word & PATCHED != 0 {
+                after = self.relocate_patched(leaf, word, packed, head);
+            } else if resident {
                 // It is in RAM: forget the copy and write it when it is evicted.
                 // SAFETY: as above.
                 unsafe { cell::set_logged(&self.arena, Cell(word as u32), 0) };
@@ -344,5 +381,27 @@ impl Leaves {
             }
         }
         self.unlock(leaf, after);
+    }
+
+    /// Appends the leaf `packed` with the patch that the locked `word` names as one; returns the new word.
+    fn relocate_patched(&self, leaf: LeafId, word: u64, packed: &[u8], head: &mut Head) -> u64 {
+        const ROOM: &str = "the caller made room";
+        let (cell, page_bytes) = (Cell(word as u32), self.page_bytes(leaf));
+        // SAFETY: the caller holds the lock of the leaf that owns the cell.
+        let changes = unsafe { cell::packed(&self.arena, cell) };
+        let mut image = Image::default();
+        let unpacked =
+            packed::decode(packed, page_bytes, &mut image).and_then(|()| patch::apply(changes, &mut image));
+        if unpacked.is_err() {
+            // Readers of the leaf will be told.
+            let logged = self.append(leaf, packed, head, 0).expect(ROOM);
+            // SAFETY: as above.
+            unsafe { cell::set_logged(&self.arena, cell, logged) };
+            return word;
+        }
+        let mut merged = [0; PACKED_BYTES_MAX];
+        let len = packed::encode(&image, page_bytes, self.log.geometry().block_bytes, &mut merged);
+        self.arena.free(cell);
+        self.append(leaf, &merged[..len], head, 0).expect(ROOM)
     }
 }

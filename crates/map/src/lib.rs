@@ -19,7 +19,8 @@
 //! | `entries` | the table of words: lock-free lookup, insertion, removal |
 //! | `image` | a leaf spread out for change |
 //! | `packed` | a leaf as stored in RAM and in the log |
-//! | `arena` | memory for packed leaves |
+//! | `patch` | what changed in a leaf since it was written |
+//! | `arena` | memory for packed leaves and patches |
 //! | `leaves` | the directory of leaves: lookup, update, eviction to the log |
 //!
 //! Lock order: entry, then leaf, then log. Entries are waited for with [`aquifer_sys::spin::Backoff`].
@@ -32,6 +33,7 @@ pub mod image;
 #[cfg(not(loom))]
 pub mod leaves;
 pub mod packed;
+pub mod patch;
 mod sync;
 
 pub use entries::{EntryTable, Locked};

@@ -229,7 +229,7 @@ fn encode_runs(image: &Image, page_bytes: usize, count: usize, out: &mut [u8; PA
 
 /// The distinct clusters of the image, sorted by address. Exact places whose records follow one another
 /// become one cluster: their pages differ and no other record lies between, so identity tells them apart.
-fn collect_clusters(
+pub(crate) fn collect_clusters(
     image: &Image,
     page_bytes: usize,
     block_bytes: usize,
@@ -270,6 +270,13 @@ fn collect_clusters(
     count
 }
 
+/// The number of the cluster among `clusters` that `place` is in, counted from 1; 0 for zero.
+pub(crate) fn cluster_of(clusters: &[u64], place: Place) -> usize {
+    let start_of = |word: u64| Place::from_word(word).address().map_or(0, |a| a.0);
+    // The last cluster that begins at or before the address; one that ended earlier cannot follow it.
+    place.address().map_or(0, |address| clusters.partition_point(|&word| start_of(word) <= address.0))
+}
+
 fn encode_clusters(
     image: &Image,
     page_bytes: usize,
@@ -287,12 +294,11 @@ fn encode_clusters(
     }
     let width = width_for(clusters.len());
     let indices = &mut out[HEADER_BYTES + clusters.len() * CLUSTER_BYTES..total];
-    let start_of = |word: u64| Place::from_word(word).address().map_or(0, |a| a.0);
-    for (index, place) in image.places().iter().enumerate() {
-        let Some(address) = place.address() else { continue };
-        // The last cluster that begins at or before the address; one that ended earlier cannot follow it.
-        let number = clusters.partition_point(|&word| start_of(word) <= address.0);
-        debug_assert!(number > 0 && Place::from_word(clusters[number - 1]).covers(address, page_bytes));
+    for (index, &place) in image.places().iter().enumerate().filter(|(_, place)| **place != Place::ZERO) {
+        let number = cluster_of(clusters, place);
+        debug_assert!(place.address().is_some_and(|address| {
+            number > 0 && Place::from_word(clusters[number - 1]).covers(address, page_bytes)
+        }));
         write_bits(indices, index * width, width, number);
     }
     total

@@ -97,7 +97,7 @@ impl Engine {
             written?;
         }
         desk.head.make_room(2 * LEAF_RECORD_BYTES_MAX)?;
-        self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head);
+        self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head, &mut desk.scratch);
         Ok(())
     }
 

@@ -1,14 +1,17 @@
 //! A leaf that one thread changes.
 
+use std::sync::atomic::Ordering;
+
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, LogAddress};
 use aquifer_log::record::record_bytes;
 use aquifer_log::{Head, ReadError};
 
-use super::{DIRTY, Leaves, PAYLOAD_MASK, REFERENCED, RESIDENT, cell, leaf_record, logged_place};
+use super::{DIRTY, Leaves, PATCHED, PAYLOAD_MASK, REFERENCED, RESIDENT, cell, leaf_record, logged_place};
 use crate::arena::Cell;
 use crate::image::{Image, Place};
 use crate::packed::{self, PACKED_BYTES_MAX};
+use crate::patch;
 
 /// A leaf that this thread has locked and unpacked.
 pub struct Held<'a> {
@@ -18,7 +21,12 @@ pub struct Held<'a> {
     page_bytes: usize,
     image: Image,
     before: Image,
+    /// The leaf as the log has it, if that is what there is of it besides a patch.
+    base: Option<Image>,
 }
+
+/// Largest patch: a leaf is written anew when much of it has changed.
+const PATCH_BYTES_MAX: usize = 400 - cell::HEADER_BYTES;
 
 /// The changed leaf fits neither the arena nor the head. Nothing was changed; try again after the writer
 /// has cleaned some.
@@ -34,27 +42,47 @@ impl Leaves {
     /// # Context
     /// Blocks on the device if the leaf is not resident. Signals are blocked by the caller.
     pub fn hold(&self, leaf: LeafId, scratch: &mut [u8]) -> Result<Held<'_>, ReadError> {
-        let mut image = Image::default();
         let word = self.lock(leaf);
         // Only now: the leaf may have been freed and given out anew while we waited.
         let page_bytes = self.page_bytes(leaf);
-        let unpacked = if word == 0 {
-            Ok(())
-        } else if word & RESIDENT != 0 {
-            // SAFETY: we hold the lock of the word that names the cell.
-            let packed = unsafe { cell::packed(&self.arena, Cell(word as u32)) };
-            packed::decode(packed, page_bytes, &mut image).map_err(|_| leaf_mismatch(leaf, word))
-        } else {
-            self.read_logged(leaf, word, scratch).and_then(|range| {
-                packed::decode(&scratch[range], page_bytes, &mut image).map_err(|_| leaf_mismatch(leaf, word))
-            })
-        };
-        if let Err(error) = unpacked {
-            self.unlock(leaf, word);
-            return Err(error);
+        match self.unpack(leaf, word, page_bytes, scratch) {
+            Ok((image, base)) => {
+                Ok(Held { leaves: self, leaf, word, page_bytes, before: image.clone(), image, base })
+            }
+            Err(error) => {
+                self.unlock(leaf, word);
+                Err(error)
+            }
         }
-        let before = image.clone();
-        Ok(Held { leaves: self, leaf, word, page_bytes, image, before })
+    }
+
+    /// Unpacks a leaf whose word the caller has locked, as it is and, if it is not whole in RAM, as the log has it.
+    fn unpack(
+        &self,
+        leaf: LeafId,
+        word: u64,
+        page_bytes: usize,
+        scratch: &mut [u8],
+    ) -> Result<(Image, Option<Image>), ReadError> {
+        let mut image = Image::default();
+        let malformed = |_| leaf_mismatch(leaf, word);
+        let cell = (word & RESIDENT != 0).then_some(Cell(word as u32));
+        // SAFETY: we hold the lock of the word that names the cell.
+        let (bytes, logged) = cell.map_or((&[][..], word), |cell| unsafe {
+            (cell::packed(&self.arena, cell), cell::logged(&self.arena, cell))
+        });
+        if word & (RESIDENT | PATCHED) == RESIDENT {
+            packed::decode(bytes, page_bytes, &mut image).map_err(malformed)?;
+            return Ok((image, None));
+        }
+        if logged == 0 {
+            return Ok((image, None));
+        }
+        let range = self.read_logged(leaf, logged, scratch)?;
+        packed::decode(&scratch[range], page_bytes, &mut image).map_err(malformed)?;
+        let base = image.clone();
+        patch::apply(bytes, &mut image).map_err(malformed)?;
+        Ok((image, Some(base)))
     }
 }
 
@@ -107,47 +135,106 @@ impl Held<'_> {
         record_bytes(self.page_bytes)
     }
 
-    /// Makes the changes visible: packs the leaf into the arena, or, with a `head`, into the log when the
-    /// arena has no room. A `head` has room for [`super::LEAF_RECORD_BYTES_MAX`].
+    /// Makes the changes visible: packs the leaf into the arena if there is room, else leaves a patch there, else,
+    /// with a `head`, writes the leaf to the log. A `head` has room for [`super::LEAF_RECORD_BYTES_MAX`].
     ///
     /// # Errors
     /// [`NoRoom`], only without a head.
-    pub fn store(mut self, mut head: Option<&mut Head>) -> Result<(), NoRoom> {
-        let (leaves, leaf) = (self.leaves, self.leaf);
-        let (resident, logged) = (self.resident(), self.logged());
-        let mut packed = [0u8; PACKED_BYTES_MAX];
-        let block_bytes = leaves.log.geometry().block_bytes;
-        let len = match self.image.is_zero() {
-            true => 0,
-            false => packed::encode(&self.image, self.page_bytes, block_bytes, &mut packed),
-        };
-        let packed = &packed[..len];
-        let reusable = resident.filter(|&cell| leaves.arena.same_class(cell, cell::HEADER_BYTES + len));
-        let cell = match reusable {
-            _ if len == 0 => None,
-            Some(cell) => Some(cell),
-            None => leaves.allocate_evicting(len, head.as_deref_mut()),
-        };
-        let after = match (cell, head) {
-            _ if len == 0 => 0,
-            (Some(cell), _) => {
-                // SAFETY: the cell is new and named by no word, or named by the word that we hold.
-                unsafe { cell::fill(&leaves.arena, cell, leaf, 0, packed) };
-                RESIDENT | DIRTY | REFERENCED | u64::from(cell.0)
+    pub fn store(mut self, head: Option<&mut Head>) -> Result<(), NoRoom> {
+        if self.image.is_zero() {
+            self.release_logged();
+            self.replace_cell(None);
+            self.word = 0;
+        } else if self.base.is_none() || self.leaves.arena.is_roomy() {
+            self.store_whole(head)?;
+        } else if !self.store_patch() {
+            match head {
+                Some(head) => self.append_whole(head),
+                None => self.store_whole(None)?,
             }
-            (None, Some(head)) => leaves.append(leaf, packed, head, 0).expect("the caller made room"),
-            (None, None) => return Err(NoRoom),
-        };
-        if let Some(old) = resident.filter(|&old| Some(old) != cell) {
-            leaves.arena.free(old);
         }
         self.release_replaced();
-        if logged != 0 {
-            let (address, bytes) = logged_place(logged);
-            leaves.log.release(address, record_bytes(bytes));
-        }
-        self.word = after;
         Ok(())
+    }
+
+    /// Writes the leaf to the log, if `head` has room for it, and frees its room in the arena.
+    pub(super) fn store_in_log(mut self, head: &mut Head) {
+        if head.room_bytes() >= super::LEAF_RECORD_BYTES_MAX {
+            self.append_whole(head);
+            self.release_replaced();
+        }
+    }
+
+    fn pack(&self, out: &mut [u8; PACKED_BYTES_MAX]) -> usize {
+        packed::encode(&self.image, self.page_bytes, self.leaves.log.geometry().block_bytes, out)
+    }
+
+    fn store_whole(&mut self, mut head: Option<&mut Head>) -> Result<(), NoRoom> {
+        let mut out = [0u8; PACKED_BYTES_MAX];
+        let len = self.pack(&mut out);
+        let Some(cell) = self.room_for(len, head.as_deref_mut()) else {
+            let Some(head) = head else {
+                self.leaves.wants_room.store(true, Ordering::Release);
+                return Err(NoRoom);
+            };
+            self.append_whole(head);
+            return Ok(());
+        };
+        self.release_logged();
+        self.replace_cell(Some(cell));
+        // SAFETY: the cell is new and named by no word, or named by the word that we hold.
+        unsafe { cell::fill(&self.leaves.arena, cell, self.leaf, 0, &out[..len]) };
+        self.word = RESIDENT | DIRTY | REFERENCED | u64::from(cell.0);
+        Ok(())
+    }
+
+    /// Stores what differs from the leaf in the log; false if that is too much or there is no room for it.
+    fn store_patch(&mut self) -> bool {
+        let Some(base) = &self.base else { return false };
+        let (mut out, block_bytes) = ([0; PATCH_BYTES_MAX], self.leaves.log.geometry().block_bytes);
+        let Some(len) = patch::encode(base, &self.image, self.page_bytes, block_bytes, &mut out) else {
+            return false;
+        };
+        let logged = self.logged();
+        let Some(cell) = self.room_for(len, None) else { return false };
+        self.replace_cell(Some(cell));
+        // SAFETY: the cell is new and named by no word, or named by the word that we hold.
+        unsafe { cell::fill(&self.leaves.arena, cell, self.leaf, logged, &out[..len]) };
+        self.word = RESIDENT | PATCHED | DIRTY | REFERENCED | u64::from(cell.0);
+        true
+    }
+
+    fn append_whole(&mut self, head: &mut Head) {
+        let mut out = [0u8; PACKED_BYTES_MAX];
+        let len = self.pack(&mut out);
+        self.release_logged();
+        self.replace_cell(None);
+        self.word = self.leaves.append(self.leaf, &out[..len], head, 0).expect("the caller made room");
+    }
+
+    /// A cell for `len` bytes: the one that the leaf has, if it is of that size, or another.
+    fn room_for(&self, len: usize, head: Option<&mut Head>) -> Option<Cell> {
+        let arena = &self.leaves.arena;
+        let same = self.resident().filter(|&cell| arena.same_class(cell, cell::HEADER_BYTES + len));
+        same.or_else(|| self.leaves.allocate_evicting(len, head))
+    }
+
+    /// Frees the leaf's cell unless it is `next`.
+    fn replace_cell(&self, next: Option<Cell>) {
+        if let Some(cell) = self.resident().filter(|&cell| Some(cell) != next) {
+            self.leaves.arena.free(cell);
+        }
+    }
+
+    /// The leaf's record in the log is garbage from now on.
+    fn release_logged(&self) {
+        match self.logged() {
+            0 => {}
+            logged => {
+                let (address, bytes) = logged_place(logged);
+                self.leaves.log.release(address, record_bytes(bytes));
+            }
+        }
     }
 }
 
