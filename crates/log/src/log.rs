@@ -25,7 +25,7 @@ pub enum HeadKind {
 
 /// Free segments that only cleaning may use.
 pub fn reserve_segments(segments: u32) -> u32 {
-    (segments / 64).clamp(3, 16)
+    (segments / 128).clamp(3, 8)
 }
 
 /// A log on a device.
@@ -90,14 +90,14 @@ impl Log {
 
     /// Bytes of records that may be live at once so that cleaning can always go on.
     ///
-    /// Two segments are open and the reserve is kept free. A block is left empty from where neither the
-    /// largest page nor the largest leaf fits. Of the rest a twentieth stays garbage for the cleaner to win.
+    /// Two segments are open and the reserve is kept free. A block is left empty from where the largest page with
+    /// a leaf does not fit. Of the rest a thirty-second stays garbage for the cleaner to win.
     pub fn usable_bytes(&self) -> u64 {
         let kept =
             u64::from(reserve_segments(self.geometry.segments) + 2) * self.geometry.segment_bytes as u64;
         let block = self.geometry.block_bytes as u64;
-        let left_empty = 2 * record_bytes(RECORD_PAYLOAD_BYTES_MAX) as u64;
-        (self.geometry.capacity_bytes() - kept) / block * (block - left_empty) / 20 * 19
+        let left_empty = record_bytes(RECORD_PAYLOAD_BYTES_MAX) as u64 + 1024;
+        (self.geometry.capacity_bytes() - kept) / block * (block - left_empty) / 32 * 31
     }
 
     /// Device errors seen so far, reads included.

@@ -45,6 +45,8 @@ const PAYLOAD_MASK: u64 = (1 << 40) - 1;
 
 /// Room that one leaf record may need in the log.
 pub const LEAF_RECORD_BYTES_MAX: usize = record_bytes(packed::PACKED_BYTES_MAX);
+/// Room that is enough for most leaf records, and leaves less of a block empty.
+pub const LEAF_ROOM_BYTES: usize = record_bytes(1024);
 /// Memory in which a leaf or a cluster can be read, aligned to the device's block.
 pub const SCRATCH_BYTES: usize = 3 * OS_PAGE_BYTES;
 
@@ -326,6 +328,9 @@ impl Leaves {
     /// They stay resident. Patches are written with their leaves, and leave, only if somebody waits for room.
     /// `scratch` has [`SCRATCH_BYTES`], aligned to the device's block.
     pub fn clean_some(&self, count: usize, head: &mut Head, scratch: &mut [u8]) {
+        if head.room_bytes() < 2 * LEAF_RECORD_BYTES_MAX {
+            return;
+        }
         let merges = self.wants_room.swap(false, Ordering::AcqRel);
         for _ in 0..count {
             if head.room_bytes() < 2 * LEAF_RECORD_BYTES_MAX {
@@ -352,6 +357,11 @@ impl Leaves {
                 if written { word & !DIRTY } else { word & !(REFERENCED * u64::from(names_cell)) },
             );
         }
+    }
+
+    /// Whether somebody waits for room in the arena: [`Leaves::clean_some`] with a head that has room makes some.
+    pub fn wants_room(&self) -> bool {
+        self.wants_room.load(Ordering::Acquire)
     }
 
     /// Moves a leaf record out of a segment that is being cleaned, if it is still current.

@@ -10,14 +10,14 @@ use aquifer_log::log::reserve_segments;
 use aquifer_log::record::record_bytes;
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Head, Kind};
-use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
+use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, NoRoom, SCRATCH_BYTES};
 use aquifer_map::{Locked, Place};
 
 use crate::engine::Engine;
-use crate::writer::{may_be_written, records_that_fit};
+use crate::writer::{LEAF_ROOMS, may_be_written, records_that_fit};
 
 /// Free segments beyond the reserve that the cleaner keeps ready.
-const READY: u32 = 4;
+const READY: u32 = 2;
 
 struct Table<'a> {
     engine: &'a Engine,
@@ -94,12 +94,17 @@ impl Table<'_> {
         }
         let mut rest = group;
         while let Some(first) = rest.first() {
-            let fit = records_that_fit(head, record_bytes(first.payload.len()))?;
             let same_size =
                 rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
-            let (part, behind) = rest.split_at(fit.min(same_size));
-            self.relocate_pages(leaf, part, fit, head);
-            rest = behind;
+            let mut done = 0;
+            for leaf_room in LEAF_ROOMS {
+                let fit = records_that_fit(head, record_bytes(first.payload.len()), leaf_room)?;
+                done = fit.min(same_size);
+                if self.relocate_pages(leaf, &rest[..done], fit, head).is_ok() {
+                    break;
+                }
+            }
+            rest = &rest[done..];
         }
         Ok(())
     }
@@ -107,10 +112,16 @@ impl Table<'_> {
     /// Moves the live ones of `group`, all of one size. Dirty pages of the leaf are written along in RAM's newer
     /// version: the leaf changes once for all of them, and their records stand side by side. `head` has room for
     /// `fit` records.
-    fn relocate_pages(&mut self, leaf: LeafId, group: &[Found<'_>], fit: usize, head: &mut Head) {
+    fn relocate_pages(
+        &mut self,
+        leaf: LeafId,
+        group: &[Found<'_>],
+        fit: usize,
+        head: &mut Head,
+    ) -> Result<(), NoRoom> {
         let engine = self.engine;
         // An unreadable leaf: its records stay where they are and the segment is retired.
-        let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return };
+        let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return Ok(()) };
         let page_bytes = engine.leaves.page_bytes(leaf);
         let is_live = |found: &&Found<'_>| {
             found.payload.len() == page_bytes
@@ -121,7 +132,7 @@ impl Table<'_> {
             moves.push((PageId(found.id.number), Bytes::Survivor(found)));
         }
         if moves.is_empty() {
-            return;
+            return Ok(());
         }
         self.dirty.clear();
         if engine.log.free_segments() > reserve_segments(engine.log.geometry().segments) {
@@ -131,15 +142,24 @@ impl Table<'_> {
         moves.extend(self.dirty.iter().filter_map(newer));
         // A survivor comes before the newer version of its page.
         moves.sort_by_key(|&(page, _)| page);
+        let mut places = Vec::with_capacity(moves.len());
         for (page, bytes) in &moves {
-            held.set_place(page.index(), engine.rewrite(*page, page_bytes, bytes, head));
+            let place = engine.rewrite(*page, page_bytes, bytes, head);
+            held.set_place(page.index(), place);
+            places.push(place);
         }
-        held.store(Some(head)).expect("with a head there is always room");
+        let stored = held.store(Some(head));
+        if stored.is_err() {
+            engine.disown(&places, page_bytes);
+        }
         for (_, bytes) in moves {
-            if let Bytes::Newer(locked) = bytes {
-                engine.release_written(locked, page_bytes);
+            match bytes {
+                Bytes::Survivor(_) => {}
+                Bytes::Newer(locked) if stored.is_ok() => engine.release_written(locked, page_bytes),
+                Bytes::Newer(locked) => locked.restore(),
             }
         }
+        stored
     }
 }
 

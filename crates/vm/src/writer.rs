@@ -10,8 +10,8 @@ use aquifer_base::{LeafId, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_device::AlignedBuffer;
 use aquifer_log::record::record_bytes;
-use aquifer_log::{AppendError, Head, Kind, ReadError, RecordId};
-use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
+use aquifer_log::{AppendError, Head, Kind, RecordId};
+use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, LEAF_ROOM_BYTES, NoRoom, SCRATCH_BYTES};
 use aquifer_map::{Entry, Locked, Place, State};
 
 use crate::engine::Engine;
@@ -31,6 +31,7 @@ const LEAVES_PER_PASS: usize = 64;
 enum GroupError {
     Append(AppendError),
     Leaf,
+    NoRoom,
 }
 
 impl From<AppendError> for GroupError {
@@ -47,11 +48,18 @@ struct Desk {
     group: Vec<PageId>,
 }
 
-/// How many records of `record_bytes` the present block of `head` takes, at least one, so that a leaf still
-/// fits behind them. Blocks are filled to the last few KiB: what is left empty is written all the same.
-pub(crate) fn records_that_fit(head: &mut Head, record_bytes: usize) -> Result<usize, AppendError> {
-    head.make_room(record_bytes + LEAF_RECORD_BYTES_MAX)?;
-    Ok((head.room_bytes() - LEAF_RECORD_BYTES_MAX) / record_bytes)
+/// Room to keep for a leaf behind its records: enough for most, and if it was not, enough for any.
+pub(crate) const LEAF_ROOMS: [usize; 2] = [LEAF_ROOM_BYTES, LEAF_RECORD_BYTES_MAX];
+
+/// How many records of `record_bytes` the present block of `head` takes, at least one, so that `leaf_room` is left
+/// behind them. Blocks are filled to the last KiB: what is left empty is written all the same.
+pub(crate) fn records_that_fit(
+    head: &mut Head,
+    record_bytes: usize,
+    leaf_room: usize,
+) -> Result<usize, AppendError> {
+    head.make_room(record_bytes + leaf_room)?;
+    Ok((head.room_bytes() - leaf_room) / record_bytes)
 }
 
 pub(crate) fn may_be_written(entry: Entry) -> bool {
@@ -96,26 +104,32 @@ impl Engine {
             desk.upcoming = upcoming;
             written?;
         }
-        desk.head.make_room(2 * LEAF_RECORD_BYTES_MAX)?;
+        if self.leaves.wants_room() {
+            desk.head.make_room(2 * LEAF_RECORD_BYTES_MAX)?;
+        }
         self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head, &mut desk.scratch);
         Ok(())
     }
 
     /// Writes `page` and its dirty neighbours, if it is still dirty.
     fn write_back(&self, page: PageId, desk: &mut Desk) -> Result<(), AppendError> {
-        match self.write_group(page, desk) {
-            // The leaf cannot be read, so its pages cannot be written. They stay dirty in RAM, where they
-            // can be read; the error has been counted.
-            Ok(()) | Err(GroupError::Leaf) => Ok(()),
-            Err(GroupError::Append(error)) => Err(error),
+        for leaf_room in LEAF_ROOMS {
+            match self.write_group(page, leaf_room, desk) {
+                Err(GroupError::NoRoom) => {}
+                // The leaf cannot be read, so its pages cannot be written. They stay dirty in RAM, where they
+                // can be read; the error has been counted.
+                Ok(()) | Err(GroupError::Leaf) => return Ok(()),
+                Err(GroupError::Append(error)) => return Err(error),
+            }
         }
+        Ok(())
     }
 
-    fn write_group(&self, page: PageId, desk: &mut Desk) -> Result<(), GroupError> {
+    fn write_group(&self, page: PageId, leaf_room: usize, desk: &mut Desk) -> Result<(), GroupError> {
         let leaf = page.leaf();
         let page_bytes = self.leaves.page_bytes(leaf);
         // Room comes first: waiting for it later would hold entries and the leaf that the cleaner needs.
-        let limit = records_that_fit(&mut desk.head, record_bytes(page_bytes))?;
+        let limit = records_that_fit(&mut desk.head, record_bytes(page_bytes), leaf_room)?;
         self.collect_group(page, limit, &mut desk.group);
         let locked: Vec<(PageId, Locked<'_>)> = desk
             .group
@@ -134,7 +148,7 @@ impl Engine {
                 Err(_) => locked.restore(),
             }
         }
-        written.map_err(|_| GroupError::Leaf)
+        written
     }
 
     /// The dirty cold pages of the leaf of `page`, in order, at most `limit`, `page` among them.
@@ -156,14 +170,25 @@ impl Engine {
         page_bytes: usize,
         locked: &[(PageId, Locked<'_>)],
         desk: &mut Desk,
-    ) -> Result<(), ReadError> {
-        let mut held = self.leaves.hold(leaf, &mut desk.scratch)?;
+    ) -> Result<(), GroupError> {
+        let mut held = self.leaves.hold(leaf, &mut desk.scratch).map_err(|_| GroupError::Leaf)?;
+        let mut places = Vec::with_capacity(locked.len());
         for (page, locked) in locked {
             let place = self.append_page(*page, page_bytes, locked, &mut desk.head);
             held.set_place(page.index(), place);
+            places.push(place);
         }
-        held.store(Some(&mut desk.head)).expect("with a head there is always room");
-        Ok(())
+        held.store(Some(&mut desk.head)).map_err(|NoRoom| {
+            self.disown(&places, page_bytes);
+            GroupError::NoRoom
+        })
+    }
+
+    /// Records that were appended and that no leaf names after all are garbage.
+    pub(crate) fn disown(&self, places: &[Place], page_bytes: usize) {
+        for address in places.iter().filter_map(|place| place.address()) {
+            self.log.release(address, record_bytes(page_bytes));
+        }
     }
 
     /// Adds up to `limit` dirty cold pages of `leaf` that may be written now to `pages`.

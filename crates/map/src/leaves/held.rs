@@ -136,10 +136,10 @@ impl Held<'_> {
     }
 
     /// Makes the changes visible: packs the leaf into the arena if there is room, else leaves a patch there, else,
-    /// with a `head`, writes the leaf to the log. A `head` has room for [`super::LEAF_RECORD_BYTES_MAX`].
+    /// with a `head`, writes the leaf to the log.
     ///
     /// # Errors
-    /// [`NoRoom`], only without a head.
+    /// [`NoRoom`], never with a head that has room for [`super::LEAF_RECORD_BYTES_MAX`]. Nothing has changed then.
     pub fn store(mut self, head: Option<&mut Head>) -> Result<(), NoRoom> {
         if self.image.is_zero() {
             self.release_logged();
@@ -149,7 +149,7 @@ impl Held<'_> {
             self.store_whole(head)?;
         } else if !self.store_patch() {
             match head {
-                Some(head) => self.append_whole(head),
+                Some(head) => self.append_whole(head)?,
                 None => self.store_whole(None)?,
             }
         }
@@ -159,8 +159,7 @@ impl Held<'_> {
 
     /// Writes the leaf to the log, if `head` has room for it, and frees its room in the arena.
     pub(super) fn store_in_log(mut self, head: &mut Head) {
-        if head.room_bytes() >= super::LEAF_RECORD_BYTES_MAX {
-            self.append_whole(head);
+        if self.append_whole(head).is_ok() {
             self.release_replaced();
         }
     }
@@ -177,8 +176,7 @@ impl Held<'_> {
                 self.leaves.wants_room.store(true, Ordering::Release);
                 return Err(NoRoom);
             };
-            self.append_whole(head);
-            return Ok(());
+            return self.append_whole(head);
         };
         self.release_logged();
         self.replace_cell(Some(cell));
@@ -204,12 +202,14 @@ impl Held<'_> {
         true
     }
 
-    fn append_whole(&mut self, head: &mut Head) {
+    fn append_whole(&mut self, head: &mut Head) -> Result<(), NoRoom> {
         let mut out = [0u8; PACKED_BYTES_MAX];
         let len = self.pack(&mut out);
+        let word = self.leaves.append(self.leaf, &out[..len], head, 0).ok_or(NoRoom)?;
         self.release_logged();
         self.replace_cell(None);
-        self.word = self.leaves.append(self.leaf, &out[..len], head, 0).expect("the caller made room");
+        self.word = word;
+        Ok(())
     }
 
     /// A cell for `len` bytes: the one that the leaf has, if it is of that size, or another.
