@@ -31,7 +31,8 @@ pub(crate) struct Saver {
 /// The savers of a heap; `None` where the kernel does not offer the pipes.
 pub(crate) fn savers() -> Option<Pool<Saver>> {
     let saver = || Some(Saver { pipe: PagePipe::new(BATCH).ok()?, buffer: AlignedBuffer::new(BUFFER_BYTES) });
-    (0..SAVERS).map(|_| saver()).collect::<Option<Vec<_>>>().map(Pool::new)
+    let savers: Vec<_> = (0..SAVERS).map_while(|_| saver()).collect();
+    (!savers.is_empty()).then(|| Pool::new(savers))
 }
 
 impl Engine {
