@@ -1,7 +1,7 @@
 //! The table of entries: pages that are in RAM.
 //!
 //! A hash table of buckets of eight words, one cache line each. A page may stand in one of two buckets
-//! (Azar et al., "Balanced Allocations", 1994), which lets the table fill to seven tenths without moving
+//! (Azar et al., "Balanced Allocations", 1994), which lets the table fill to four fifths without moving
 //! anything; where both are full none the less, the caller evicts one of the pages in them. Neighbours are
 //! kept together: the buckets of a leaf's 512 pages are 256 consecutive ones from the leaf's hash, so that
 //! the writer finds a leaf's other dirty pages by one short walk.
@@ -94,7 +94,7 @@ fn leaf_hash(leaf: LeafId, seed: u64) -> usize {
 impl EntryTable {
     /// A table for up to `entries` pages at a time.
     pub fn new(entries: usize) -> Self {
-        let buckets = (entries * 10 / 7).div_ceil(BUCKET_ENTRIES).max(LEAF_PAGES / PAGES_PER_BUCKET);
+        let buckets = (entries * 5 / 4).div_ceil(BUCKET_ENTRIES).max(LEAF_PAGES / PAGES_PER_BUCKET);
         Self::with_buckets(buckets)
     }
 
@@ -116,7 +116,7 @@ impl EntryTable {
 
     /// How many entries it is made for.
     pub fn capacity(&self) -> usize {
-        self.buckets.len() * BUCKET_ENTRIES / 10 * 7
+        self.buckets.len() * BUCKET_ENTRIES / 5 * 4
     }
 
     fn window(&self, leaf: LeafId, second: bool) -> usize {

@@ -25,7 +25,7 @@ pub struct Budget {
 }
 
 /// Bytes of an entry at the table's intended load.
-const ENTRY_BYTES: usize = 12;
+const ENTRY_BYTES: usize = 10;
 /// Bytes of a slot with its header, for the object size that the entry table is laid out for.
 const SLOT_BYTES: usize = 128 + 8;
 
@@ -39,7 +39,8 @@ impl Budget {
         let contexts = (total / (4 << 20)).clamp(8, 64);
         let block = (total / 512).next_power_of_two().clamp(128 << 10, 512 << 10);
         let page_buffer = (total / 16).max(512 << 10);
-        let leaves = (total / 32).max(128 << 10);
+        // The directory of leaves, which grows with the flash, comes out of their share.
+        let leaves = (total / 32).saturating_sub(fixed).max(total / 64).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);
         let spent =
