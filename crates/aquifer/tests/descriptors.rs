@@ -7,7 +7,7 @@ use aquifer::{Array, Heap, Options};
 
 const OBJECTS: usize = 200_000;
 const THREADS: usize = 4;
-const ADDITIONS: usize = 100_000;
+const ADDITIONS: usize = 30_000;
 
 fn limit_descriptors(count: libc::rlim_t) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
