@@ -1,5 +1,6 @@
 //! What is known of each segment.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::geometry::SegmentId;
@@ -44,9 +45,12 @@ pub struct SegmentTable {
 }
 
 impl SegmentTable {
-    /// All segments free.
+    /// All segments free. Their generations begin at a random number: a record that an earlier heap left on the
+    /// same device does not verify, even where a write of this one was lost.
     pub fn new(count: u32) -> Self {
-        Self { segments: (0..count).map(|_| Segment::default()).collect() }
+        let first = RandomState::new().hash_one(count) as u32;
+        let segment = |_| Segment { generation: AtomicU32::new(first), ..Segment::default() };
+        Self { segments: (0..count).map(segment).collect() }
     }
 
     /// How many there are.
