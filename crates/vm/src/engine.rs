@@ -1,7 +1,7 @@
 //! Region, table, cache and log of one heap, put together.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
@@ -46,6 +46,8 @@ pub struct Engine {
     pub(crate) log: Arc<Log>,
     pub(crate) page_buffer: PageBuffer,
     pub(crate) page_buffer_units: usize,
+    /// Pages that were taken from the page buffer and may still be mapped.
+    pub(crate) leaving: AtomicUsize,
     pub(crate) ranges: Ranges,
     pub(crate) grace: Grace,
     pub(crate) contexts: Pool<Context>,
@@ -97,6 +99,7 @@ impl Engine {
             log,
             page_buffer: PageBuffer::new(budget.page_buffer_units() + 128),
             page_buffer_units: budget.page_buffer_units(),
+            leaving: AtomicUsize::new(0),
             ranges: Ranges::new(leaves)?,
             grace: Grace::new(budget.total),
             contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),

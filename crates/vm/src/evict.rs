@@ -15,9 +15,12 @@ use std::sync::atomic::Ordering;
 use aquifer_base::PageId;
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_map::{Locked, State};
+use aquifer_sys::Backoff;
 
 use crate::engine::Engine;
 
+/// Share of the page buffer for pages that are on their way out: one in this many.
+const LEAVING: usize = 8;
 /// Pages that leave together.
 pub(crate) const BATCH: usize = 64;
 
@@ -60,13 +63,21 @@ impl Engine {
     }
 
     /// Evicts until the page buffer has room for `pages` more and a page table.
+    ///
+    /// A part of it is for pages that are on their way out in other threads. Beyond that, wait for them.
     pub(crate) fn make_page_room_in_fault(&self, pages: usize) {
+        let limit = self.page_buffer_units - self.page_buffer_units / LEAVING;
+        let mut backoff = Backoff::new();
         // Bounded: pinned and busy pages may keep it full for a while; the page queue has some slack.
-        for _ in 0..16 {
-            if self.units_used() + pages < self.page_buffer_units {
+        for _ in 0..32 {
+            let used = self.units_used() + pages;
+            if used >= limit {
+                self.evict_pages_in_fault();
+            } else if used + self.leaving.load(Ordering::Relaxed) >= self.page_buffer_units {
+                backoff.wait();
+            } else {
                 return;
             }
-            self.evict_pages_in_fault();
         }
     }
 
@@ -74,12 +85,14 @@ impl Engine {
     pub(crate) fn evict_pages_in_fault(&self) {
         let mut pages = [PageId(0); BATCH];
         let wanted = (self.page_buffer_units / 8).clamp(1, BATCH);
+        self.leaving.fetch_add(wanted, Ordering::Relaxed);
         let count = self.page_buffer.pop_in_fault(&mut pages[..wanted]);
         let mut batch = Batch::new();
         for &page in &pages[..count] {
             self.take_for_eviction_in_fault(page, &mut batch);
         }
         self.unmap_in_fault(batch);
+        self.leaving.fetch_sub(wanted, Ordering::Relaxed);
     }
 
     /// Evicts one page that may not be in the queue.
