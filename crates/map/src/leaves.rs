@@ -334,7 +334,7 @@ impl Leaves {
             if names_cell && word & PATCHED != 0 {
                 self.unlock(leaf, word & !REFERENCED);
                 if merges && let Ok(held) = self.hold(leaf, scratch) {
-                    held.store_in_log(head);
+                    held.move_to_log(head);
                 }
                 continue;
             }

@@ -37,11 +37,11 @@ const CLUSTERS_BYTES_MIN: usize =
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 
-fn read_address(bytes: &[u8]) -> u64 {
+pub(crate) fn read_address(bytes: &[u8]) -> u64 {
     bytes.iter().take(5).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-fn write_address(out: &mut [u8], address: u64) {
+pub(crate) fn write_address(out: &mut [u8], address: u64) {
     out[..5].copy_from_slice(&address.to_le_bytes()[..5]);
 }
 

@@ -48,7 +48,7 @@ pub fn encode(
         let mut pages = members.map(|&(index, _)| usize::from(index)).peekable();
         while let Some(first) = pages.next() {
             let group = out.get_mut(used..used + GROUP_BYTES)?;
-            group[..5].copy_from_slice(&place.address().map_or(0, |a| a.0).to_le_bytes()[..5]);
+            packed::write_address(group, place.address().map_or(0, |a| a.0));
             group[5] = place.records();
             group[7..9].copy_from_slice(&(first as u16).to_le_bytes());
             let (count_at, mut last, mut members) = (used + 6, first, 1);
@@ -68,7 +68,7 @@ fn for_each(patch: &[u8], visit: &mut dyn FnMut(usize, Place) -> bool) -> Result
     let mut rest = patch;
     while !rest.is_empty() {
         let (group, behind) = rest.split_at_checked(GROUP_BYTES).ok_or(Malformed)?;
-        let address = LogAddress(group[..5].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+        let address = LogAddress(packed::read_address(group));
         let (records, members) = (group[5], usize::from(group[6]));
         let place = match (address.0, records) {
             (0, 0) => Place::ZERO,

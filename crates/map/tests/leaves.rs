@@ -132,6 +132,7 @@ fn churn(arena_bytes: usize, seed: u64) {
         let all: Vec<usize> = (0..LEAF_PAGES).collect();
         all.chunks(256).for_each(|part| table.write(leaf, part, Some(0), &mut fresh));
     }
+    let mut cleaned = 0;
     for version in 1..12_000u64 {
         let leaf = LeafId(below(LEAVES as usize) as u32);
         let mut indices: Vec<usize> = (0..1 + below(30)).map(|_| below(LEAF_PAGES)).collect();
@@ -148,12 +149,14 @@ fn churn(arena_bytes: usize, seed: u64) {
             }
             let victim = choose(&Greedy, log.segments(), geometry.segment_bytes, log.now()).unwrap();
             clean(&log, victim, &mut table, &mut survivor, &mut buffer).unwrap();
+            cleaned += 1;
         }
         if version % 2000 == 0 {
             table.check_all();
         }
     }
     table.check_all();
+    assert!(cleaned > 0, "the cleaner had nothing to do");
 }
 
 #[test]

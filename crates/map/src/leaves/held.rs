@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use aquifer_base::LeafId;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_base::{LeafId, LogAddress};
 use aquifer_log::record::record_bytes;
 use aquifer_log::{Head, ReadError};
 
-use super::{DIRTY, Leaves, PATCHED, PAYLOAD_MASK, REFERENCED, RESIDENT, cell, leaf_record, logged_place};
+use super::{DIRTY, Leaves, PATCHED, REFERENCED, RESIDENT, cell, leaf_record, logged_place};
 use crate::arena::Cell;
 use crate::image::{Image, Place};
 use crate::packed::{self, PACKED_BYTES_MAX};
@@ -65,12 +65,12 @@ impl Leaves {
         scratch: &mut [u8],
     ) -> Result<(Image, Option<Image>), ReadError> {
         let mut image = Image::default();
-        let malformed = |_| leaf_mismatch(leaf, word);
         let cell = (word & RESIDENT != 0).then_some(Cell(word as u32));
         // SAFETY: we hold the lock of the word that names the cell.
         let (bytes, logged) = cell.map_or((&[][..], word), |cell| unsafe {
             (cell::packed(&self.arena, cell), cell::logged(&self.arena, cell))
         });
+        let malformed = |_| leaf_mismatch(leaf, logged);
         if word & (RESIDENT | PATCHED) == RESIDENT {
             packed::decode(bytes, page_bytes, &mut image).map_err(malformed)?;
             return Ok((image, None));
@@ -86,8 +86,8 @@ impl Leaves {
     }
 }
 
-fn leaf_mismatch(leaf: LeafId, word: u64) -> ReadError {
-    ReadError::Mismatch { address: LogAddress(word & PAYLOAD_MASK), wanted: leaf_record(leaf) }
+fn leaf_mismatch(leaf: LeafId, logged: u64) -> ReadError {
+    ReadError::Mismatch { address: logged_place(logged).0, wanted: leaf_record(leaf) }
 }
 
 impl Held<'_> {
@@ -157,11 +157,10 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// Writes the leaf to the log, if `head` has room for it, and frees its room in the arena.
-    pub(super) fn store_in_log(mut self, head: &mut Head) {
-        if self.append_whole(head).is_ok() {
-            self.release_replaced();
-        }
+    /// Writes the unchanged leaf to the log, if `head` has room for it, and frees its room in the arena.
+    pub(super) fn move_to_log(mut self, head: &mut Head) {
+        // Without room it stays where it is.
+        let _ = self.append_whole(head);
     }
 
     fn pack(&self, out: &mut [u8; PACKED_BYTES_MAX]) -> usize {

@@ -54,9 +54,9 @@ impl PagePipe {
     pub unsafe fn hold(&self, parts: &[libc::iovec]) -> Result<()> {
         let wanted: usize = parts.iter().map(|part| part.iov_len).sum();
         let held = loop {
+            let (first, count) = (parts.as_ptr(), parts.len());
             // SAFETY: the kernel reads `parts` and takes references to pages that the caller keeps mapped.
-            let held =
-                unsafe { libc::vmsplice(self.writer, parts.as_ptr(), parts.len(), libc::SPLICE_F_NONBLOCK) };
+            let held = unsafe { libc::vmsplice(self.writer, first, count, libc::SPLICE_F_NONBLOCK) };
             match Errno::check(held as i64) {
                 Err(Errno::EINTR) => {}
                 outcome => break outcome?,
