@@ -1,7 +1,7 @@
 //! Write amplification of a log that is cleaned, by formula.
 
 /// Header of a record in the log.
-pub const RECORD_HEADER_BYTES: u64 = 12;
+pub const RECORD_HEADER_BYTES: u64 = 8;
 
 /// Bytes that a record of `object_bytes` takes in the log, per byte of the object.
 pub fn record_overhead(object_bytes: u64) -> f64 {
@@ -48,6 +48,6 @@ mod tests {
 
     #[test]
     fn small_objects_pay_for_their_header() {
-        assert_eq!(record_overhead(128), 140.0 / 128.0);
+        assert_eq!(record_overhead(128), 136.0 / 128.0);
     }
 }

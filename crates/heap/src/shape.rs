@@ -2,7 +2,7 @@
 
 use aquifer_base::limits::{LEAF_PAGES, OS_PAGE_BYTES};
 use aquifer_cache::Class;
-use aquifer_log::record::record_bytes;
+use aquifer_log::record::lone_record_bytes;
 
 /// Pages of objects larger than one page, up to half a leaf: four steps to each doubling.
 const RUNS: [u16; 27] = [
@@ -57,7 +57,7 @@ impl Shape {
 
 /// Bytes that `pages` of `page_bytes` may need on flash.
 pub(crate) fn flash_bytes(page_bytes: usize, pages: u64) -> u64 {
-    pages * (record_bytes(page_bytes) as u64 + leaf_share_bytes(page_bytes))
+    pages * (lone_record_bytes(page_bytes) as u64 + leaf_share_bytes(page_bytes))
 }
 
 #[cfg(test)]

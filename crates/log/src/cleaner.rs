@@ -8,7 +8,7 @@ use crate::error::AppendError;
 use crate::geometry::SegmentId;
 use crate::head::Head;
 use crate::log::Log;
-use crate::record::{HEADER_BYTES, Header, RecordId};
+use crate::record::{HEADER_BYTES, Header, MARKER_BYTES, RecordId, parse_marker};
 use crate::segment::State;
 
 /// A record found in a victim. Its checksum matches.
@@ -45,16 +45,21 @@ pub enum CleanError {
 
 /// Intact records of a block in order, and whether the whole block made sense.
 pub fn parse_block<'a>(bytes: &'a [u8], start: LogAddress, seed: u32, out: &mut Vec<Found<'a>>) -> bool {
-    let mut at = 0;
+    let (mut at, mut owner) = (0, None);
     while at + HEADER_BYTES <= bytes.len() {
+        if let Some(marked) = parse_marker(&bytes[at..]) {
+            owner = Some(marked);
+            at += MARKER_BYTES;
+            continue;
+        }
         let Some(header) = Header::parse(&bytes[at..]) else {
             return bytes[at..at + HEADER_BYTES].iter().all(|&b| b == 0);
         };
-        if !header.verify(seed, &bytes[at..]) {
+        let Some(owner) = owner.filter(|&owner| header.verify(seed, owner, &bytes[at..])) else {
             return false;
-        }
+        };
         let payload = &bytes[at + HEADER_BYTES..at + HEADER_BYTES + header.payload_bytes];
-        out.push(Found { id: header.id, address: start.plus_bytes(at), payload });
+        out.push(Found { id: header.id(owner), address: start.plus_bytes(at), payload });
         at += header.record_bytes();
     }
     true

@@ -10,7 +10,7 @@ use aquifer_sys::rwspin::RwSpinLock;
 use crate::error::AppendError;
 use crate::geometry::SegmentId;
 use crate::log::{HeadKind, Log};
-use crate::record::{RecordId, record_bytes, write_record};
+use crate::record::{MARKER_BYTES, RecordId, record_bytes, write_marker, write_record};
 
 const NO_BLOCK: u64 = u64::MAX;
 
@@ -54,11 +54,13 @@ pub struct Head {
     segment: Option<SegmentId>,
     block_in_segment: usize,
     used_in_block: usize,
+    /// Whose records come next in the block without a marker.
+    owner: Option<u32>,
 }
 
 impl Head {
     pub(crate) fn new(log: Arc<Log>, kind: HeadKind) -> Self {
-        Self { log, kind, segment: None, block_in_segment: 0, used_in_block: 0 }
+        Self { log, kind, segment: None, block_in_segment: 0, used_in_block: 0, owner: None }
     }
 
     /// The log this is an end of.
@@ -70,7 +72,7 @@ impl Head {
         self.log.write_buffer(self.kind)
     }
 
-    /// Makes sure that the next `bytes` of records go to one block, without waiting in between.
+    /// Makes sure that the next `bytes` of records and markers go to one block, without waiting in between.
     ///
     /// Writes the present block to the device when it is too full, and opens a segment when the present
     /// one is full.
@@ -115,27 +117,34 @@ impl Head {
         self.buffer().start.store(start, Ordering::Release);
         drop(block);
         self.used_in_block = 0;
+        self.owner = None;
         Ok(())
     }
 
-    /// Bytes of records that can be appended without waiting.
+    /// Bytes of records and markers that can be appended without waiting.
     pub fn room_bytes(&self) -> usize {
         if self.segment.is_some() { self.log.geometry().block_bytes - self.used_in_block } else { 0 }
     }
 
-    /// Appends one record and returns its address. The record counts as live.
+    /// Appends one record, behind a marker if the one before has another owner, and returns its address. The
+    /// record counts as live; a marker never does.
     ///
     /// # Panics
     /// If [`Head::make_room`] did not make room for it.
     pub fn append(&mut self, id: RecordId, payload: &[u8]) -> LogAddress {
         let total = record_bytes(payload.len());
         let segment = self.segment.expect("make_room opened a segment");
-        let at = self.used_in_block;
         let seed = self.log.segments().seed(segment);
+        let mut at = self.used_in_block;
         let mut block = self.buffer().bytes.write();
+        if self.owner != Some(id.owner()) {
+            write_marker(&mut block[at..], id.owner());
+            at += MARKER_BYTES;
+        }
         write_record(&mut block[at..at + total], seed, id, payload);
         drop(block);
-        self.used_in_block += total;
+        self.owner = Some(id.owner());
+        self.used_in_block = at + total;
         self.log.segments().add_live(segment, total as u32);
         LogAddress::from_offset(self.buffer().start.load(Ordering::Relaxed) + at as u64)
     }

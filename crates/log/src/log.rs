@@ -11,7 +11,7 @@ use aquifer_device::{Device, DeviceError};
 use crate::error::{AppendError, ReadError};
 use crate::geometry::{Geometry, SegmentId};
 use crate::head::{Head, WriteBuffer};
-use crate::record::{RecordId, find_record, record_bytes};
+use crate::record::{RecordId, find_record, lone_record_bytes};
 use crate::segment::{SegmentTable, State};
 
 /// Which of the two ends of the log.
@@ -96,7 +96,7 @@ impl Log {
         let kept =
             u64::from(reserve_segments(self.geometry.segments) + 2) * self.geometry.segment_bytes as u64;
         let block = self.geometry.block_bytes as u64;
-        let left_empty = record_bytes(RECORD_PAYLOAD_BYTES_MAX) as u64 + 1024;
+        let left_empty = lone_record_bytes(RECORD_PAYLOAD_BYTES_MAX) as u64 + 1024;
         (self.geometry.capacity_bytes() - kept) / block * (block - left_empty) / 32 * 31
     }
 

@@ -1,20 +1,28 @@
 //! The framed entry of the log.
 //!
 //! ```text
-//! bytes 0..4    CRC32C of bytes 4.. to the end of the payload, seeded by segment and generation
-//! bytes 4..12   word: identity (40 bits) | payload length (13 bits) | kind (3 bits) | zero (8 bits)
-//! bytes 12..    payload, padded with zeros to a multiple of 4
+//! marker    bit 31: one | owner (31 bits)
+//! record    word: bit 31: zero | kind (2 bits) | zero (7 bits) | index (9 bits) | payload length (13 bits)
+//!           CRC32C (4 bytes), seeded by segment and generation, of owner, word and payload
+//!           payload, padded with zeros to a multiple of 4
 //! ```
-//! All numbers are little-endian. A word of zero is padding: no record follows in this block.
+//! All numbers are little-endian and take 4 bytes. The owner is a leaf: of the page at `index` in it, or of itself.
+//! A marker names the owner of the records that follow it in the block. Pages of a leaf are written side by
+//! side, so a marker serves many records. A word of zero is padding: no record follows in this block.
 
 use aquifer_base::checksum::crc32c_seeded;
-use aquifer_base::limits::{LOG_GRAIN_BYTES, RECORD_PAYLOAD_BYTES_MAX};
+use aquifer_base::limits::{LEAF_PAGES, LOG_GRAIN_BYTES, RECORD_PAYLOAD_BYTES_MAX};
 
 /// Bytes before the payload.
-pub const HEADER_BYTES: usize = 12;
+pub const HEADER_BYTES: usize = 8;
+/// Bytes of a marker.
+pub const MARKER_BYTES: usize = 4;
 
-const IDENTITY_BITS: u32 = 40;
+const MARKER: u32 = 1 << 31;
 const LENGTH_BITS: u32 = 13;
+const INDEX_BITS: u32 = LEAF_PAGES.trailing_zeros();
+const KIND_SHIFT: u32 = 29;
+const WORD_MASK: u32 = 3 << KIND_SHIFT | ((1 << (INDEX_BITS + LENGTH_BITS)) - 1);
 
 /// What a record holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,14 +34,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    const fn code(self) -> u64 {
+    const fn code(self) -> u32 {
         match self {
             Self::Page => 1,
             Self::Leaf => 2,
         }
     }
 
-    const fn from_code(code: u64) -> Option<Self> {
+    const fn from_code(code: u32) -> Option<Self> {
         match code {
             1 => Some(Self::Page),
             2 => Some(Self::Leaf),
@@ -47,32 +55,69 @@ impl Kind {
 pub struct RecordId {
     /// What it holds.
     pub kind: Kind,
-    /// Page or leaf number, below 2^40.
+    /// Page number, below 2^40, or leaf number, below 2^31.
     pub number: u64,
+}
+
+impl RecordId {
+    /// The leaf that the record belongs to.
+    pub const fn owner(self) -> u32 {
+        match self.kind {
+            Kind::Page => (self.number >> INDEX_BITS) as u32,
+            Kind::Leaf => self.number as u32,
+        }
+    }
+
+    const fn index(self) -> u32 {
+        match self.kind {
+            Kind::Page => self.number as u32 & (LEAF_PAGES as u32 - 1),
+            Kind::Leaf => 0,
+        }
+    }
+
+    const fn new(kind: Kind, owner: u32, index: u32) -> Self {
+        let number = match kind {
+            Kind::Page => (owner as u64) << INDEX_BITS | index as u64,
+            Kind::Leaf => owner as u64,
+        };
+        Self { kind, number }
+    }
 }
 
 /// A record header whose numbers are in range; its checksum may still be wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Identity.
-    pub id: RecordId,
     /// Bytes of payload, at most [`RECORD_PAYLOAD_BYTES_MAX`].
     pub payload_bytes: usize,
+    kind: Kind,
+    index: u32,
+    word: u32,
     crc: u32,
 }
 
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn checksum(seed: u32, owner: u32, word: u32, payload: &[u8]) -> u32 {
+    let identity = u64::from(owner) | u64::from(word) << 32;
+    crc32c_seeded(crc32c_seeded(seed, &identity.to_le_bytes()), payload)
+}
+
 impl Header {
-    /// Reads the header at the start of `bytes`; `None` for padding and for nonsense.
+    /// Reads the header at the start of `bytes`; `None` for padding, for a marker and for nonsense.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let crc = u32::from_le_bytes(bytes.get(0..4)?.try_into().ok()?);
-        let word = u64::from_le_bytes(bytes.get(4..HEADER_BYTES)?.try_into().ok()?);
-        let payload_bytes = (word >> IDENTITY_BITS & ((1 << LENGTH_BITS) - 1)) as usize;
-        let kind = Kind::from_code(word >> (IDENTITY_BITS + LENGTH_BITS))?;
-        if payload_bytes > RECORD_PAYLOAD_BYTES_MAX {
-            return None;
-        }
-        let number = word & ((1 << IDENTITY_BITS) - 1);
-        Some(Self { id: RecordId { kind, number }, payload_bytes, crc })
+        let (word, crc) = (read_u32(bytes, 0)?, read_u32(bytes, 4)?);
+        let payload_bytes = (word & ((1 << LENGTH_BITS) - 1)) as usize;
+        let index = word >> LENGTH_BITS & ((1 << INDEX_BITS) - 1);
+        let kind = Kind::from_code(word >> KIND_SHIFT)?;
+        let in_range = payload_bytes <= RECORD_PAYLOAD_BYTES_MAX && (kind == Kind::Page || index == 0);
+        (in_range && word & !WORD_MASK == 0).then_some(Self { payload_bytes, kind, index, word, crc })
+    }
+
+    /// Whose record it is, if it belongs to `owner`.
+    pub const fn id(&self, owner: u32) -> RecordId {
+        RecordId::new(self.kind, owner, self.index)
     }
 
     /// Bytes of the whole record, padding included.
@@ -80,16 +125,33 @@ impl Header {
         record_bytes(self.payload_bytes)
     }
 
-    /// Whether `record`, which begins with this header, is intact and was written with this `seed`.
-    pub fn verify(&self, seed: u32, record: &[u8]) -> bool {
-        record.len() >= HEADER_BYTES + self.payload_bytes
-            && crc32c_seeded(seed, &record[4..HEADER_BYTES + self.payload_bytes]) == self.crc
+    /// Whether `record`, which begins with this header, is intact and was written for `owner` with this `seed`.
+    pub fn verify(&self, seed: u32, owner: u32, record: &[u8]) -> bool {
+        record
+            .get(HEADER_BYTES..HEADER_BYTES + self.payload_bytes)
+            .is_some_and(|payload| checksum(seed, owner, self.word, payload) == self.crc)
     }
 }
 
-/// Bytes that a payload of this size takes in the log.
+/// The owner that the marker at the start of `bytes` names; `None` if there is no marker.
+pub fn parse_marker(bytes: &[u8]) -> Option<u32> {
+    read_u32(bytes, 0).filter(|word| word & MARKER != 0).map(|word| word & !MARKER)
+}
+
+/// Bytes that a payload of this size takes in the log, behind its marker.
 pub const fn record_bytes(payload_bytes: usize) -> usize {
     (HEADER_BYTES + payload_bytes).next_multiple_of(LOG_GRAIN_BYTES)
+}
+
+/// Bytes that it takes with a marker of its own.
+pub const fn lone_record_bytes(payload_bytes: usize) -> usize {
+    MARKER_BYTES + record_bytes(payload_bytes)
+}
+
+/// Writes a marker for the records of `owner` to the start of `out`.
+pub fn write_marker(out: &mut [u8], owner: u32) {
+    debug_assert!(owner & MARKER == 0);
+    out[..MARKER_BYTES].copy_from_slice(&(MARKER | owner).to_le_bytes());
 }
 
 /// Writes a record to the start of `out` and returns its size.
@@ -97,25 +159,24 @@ pub const fn record_bytes(payload_bytes: usize) -> usize {
 /// `out` must have [`record_bytes`] bytes of room.
 pub fn write_record(out: &mut [u8], seed: u32, id: RecordId, payload: &[u8]) -> usize {
     let total = record_bytes(payload.len());
-    debug_assert!(payload.len() <= RECORD_PAYLOAD_BYTES_MAX && id.number >> IDENTITY_BITS == 0);
-    let word =
-        id.number | (payload.len() as u64) << IDENTITY_BITS | id.kind.code() << (IDENTITY_BITS + LENGTH_BITS);
+    debug_assert!(payload.len() <= RECORD_PAYLOAD_BYTES_MAX && id.owner() & MARKER == 0);
+    let word = id.kind.code() << KIND_SHIFT | id.index() << LENGTH_BITS | payload.len() as u32;
     let end = HEADER_BYTES + payload.len();
-    out[4..HEADER_BYTES].copy_from_slice(&word.to_le_bytes());
+    out[0..4].copy_from_slice(&word.to_le_bytes());
+    out[4..8].copy_from_slice(&checksum(seed, id.owner(), word, payload).to_le_bytes());
     out[HEADER_BYTES..end].copy_from_slice(payload);
     out[end..total].fill(0);
-    let crc = crc32c_seeded(seed, &out[4..end]);
-    out[0..4].copy_from_slice(&crc.to_le_bytes());
     total
 }
 
 /// Position of the intact record `id` among the records that follow one another from the start of
-/// `bytes`, as (start, payload length); `None` if it is not there.
+/// `bytes`, as (start, payload length); `None` if it is not there. A marker ends the search: records of one leaf
+/// that are looked through together have none between them.
 pub fn find_record(bytes: &[u8], seed: u32, id: RecordId) -> Option<(usize, usize)> {
     let mut at = 0;
     while let Some(header) = bytes.get(at..).and_then(Header::parse) {
-        if header.id == id {
-            return header.verify(seed, &bytes[at..]).then_some((at, header.payload_bytes));
+        if header.id(id.owner()) == id {
+            return header.verify(seed, id.owner(), &bytes[at..]).then_some((at, header.payload_bytes));
         }
         at += header.record_bytes();
     }
@@ -132,9 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn a_header_costs_twelve_bytes() {
-        assert_eq!(record_bytes(128), 140);
-        assert_eq!(record_bytes(1), 16);
+    fn a_header_costs_eight_bytes() {
+        assert_eq!(record_bytes(128), 136);
+        assert_eq!(record_bytes(1), 12);
+        assert_eq!(lone_record_bytes(128), 140);
     }
 
     #[test]
@@ -145,6 +207,27 @@ mod tests {
         assert_eq!(find_record(&block, 7, id(2)), Some((first, 6)));
         assert_eq!(find_record(&block, 7, id(3)), None);
         assert_eq!(find_record(&block, 8, id(2)), None);
+        assert_eq!(find_record(&block, 7, id(2 + LEAF_PAGES as u64)), None, "the same index in another leaf");
+    }
+
+    #[test]
+    fn a_leaf_and_its_first_page_differ() {
+        let mut block = [0u8; 64];
+        write_record(&mut block, 7, id(3 << INDEX_BITS), b"page");
+        let leaf = RecordId { kind: Kind::Leaf, number: 3 };
+        assert_eq!((leaf.owner(), id(3 << INDEX_BITS).owner()), (3, 3));
+        assert_eq!(find_record(&block, 7, leaf), None);
+    }
+
+    #[test]
+    fn a_marker_ends_the_records_before_it() {
+        let mut block = [0u8; 64];
+        let first = write_record(&mut block, 7, id(1), b"first");
+        write_marker(&mut block[first..], 5);
+        write_record(&mut block[first + MARKER_BYTES..], 7, id(2), b"second");
+        assert_eq!(parse_marker(&block[first..]), Some(5));
+        assert_eq!(parse_marker(&block), None);
+        assert_eq!(find_record(&block, 7, id(2)), None);
     }
 
     proptest! {

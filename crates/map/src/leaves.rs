@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, LogAddress, PageId};
-use aquifer_log::record::record_bytes;
+use aquifer_log::record::{lone_record_bytes, record_bytes};
 use aquifer_log::{Head, Kind, Log, ReadError, RecordId};
 use aquifer_sys::{Backoff, Errno, Reservation};
 
@@ -44,9 +44,9 @@ const BYTES_SHIFT: u32 = 40;
 const PAYLOAD_MASK: u64 = (1 << 40) - 1;
 
 /// Room that one leaf record may need in the log.
-pub const LEAF_RECORD_BYTES_MAX: usize = record_bytes(packed::PACKED_BYTES_MAX);
+pub const LEAF_RECORD_BYTES_MAX: usize = lone_record_bytes(packed::PACKED_BYTES_MAX);
 /// Room that is enough for most leaf records, and leaves less of a block empty.
-pub const LEAF_ROOM_BYTES: usize = record_bytes(1024);
+pub const LEAF_ROOM_BYTES: usize = lone_record_bytes(1024);
 /// Memory in which a leaf or a cluster can be read, aligned to the device's block.
 pub const SCRATCH_BYTES: usize = 3 * OS_PAGE_BYTES;
 
@@ -303,7 +303,7 @@ impl Leaves {
     /// Appends a leaf if `head` has room for it and `spare` more bytes.
     fn append(&self, leaf: LeafId, packed: &[u8], head: &mut Head, spare: usize) -> Option<u64> {
         let total = record_bytes(packed.len());
-        if head.room_bytes() < total + spare {
+        if head.room_bytes() < lone_record_bytes(packed.len()) + spare {
             return None;
         }
         self.counters.written.fetch_add(1, Ordering::Relaxed);

@@ -310,6 +310,8 @@ mod tests {
     use proptest::prelude::*;
 
     const BLOCK: usize = 256 << 10;
+    /// Distance of the addresses of neighbouring records.
+    const RECORD: u64 = (record_bytes(128) / LOG_GRAIN_BYTES) as u64;
 
     fn pack(image: &Image, page_bytes: usize) -> Vec<u8> {
         let mut out = [0u8; PACKED_BYTES_MAX];
@@ -337,7 +339,7 @@ mod tests {
     fn an_ordered_load_is_one_run() {
         let mut image = Image::default();
         for index in 0..LEAF_PAGES {
-            image.replace(index, Place::exact(LogAddress(1000 + index as u64 * 35)));
+            image.replace(index, Place::exact(LogAddress(1000 + index as u64 * RECORD)));
         }
         assert_eq!(pack(&image, 128).len(), HEADER_BYTES + RUN_BYTES);
         assert_eq!(check(&image, 128), image);
@@ -348,7 +350,7 @@ mod tests {
         let mut image = Image::default();
         for index in 0..LEAF_PAGES {
             let (group, rank) = (index % 26, index / 26);
-            image.replace(index, Place::exact(LogAddress(group as u64 * 70_000 + 100 + rank as u64 * 35)));
+            image.replace(index, Place::exact(LogAddress(group as u64 * 70_000 + 100 + rank as u64 * RECORD)));
         }
         assert!(pack(&image, 128).len() < 500, "{}", pack(&image, 128).len());
         check(&check(&image, 128), 128);
@@ -366,9 +368,9 @@ mod tests {
                     let index = (first + n * step) % LEAF_PAGES;
                     exact.replace(index, Place::exact(LogAddress(next)));
                     packed.replace(index, Place::exact(LogAddress(next)));
-                    next += 35;
+                    next += RECORD;
                 }
-                next += 35 * (step as u64 % 3);
+                next += RECORD * (step as u64 % 3);
                 packed = check(&packed, 128);
                 for index in 0..LEAF_PAGES {
                     if let Some(address) = exact.place(index).address() {

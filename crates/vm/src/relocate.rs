@@ -7,14 +7,13 @@ use aquifer_base::{LeafId, PageId};
 use aquifer_device::AlignedBuffer;
 use aquifer_log::cleaner::{CleanError, Found, Owner, clean};
 use aquifer_log::log::reserve_segments;
-use aquifer_log::record::record_bytes;
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Head, Kind};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, NoRoom, SCRATCH_BYTES};
 use aquifer_map::{Locked, Place};
 
 use crate::engine::Engine;
-use crate::writer::{LEAF_ROOMS, may_be_written, records_that_fit};
+use crate::writer::{LEAF_ROOMS, may_be_written, pages_that_fit};
 
 /// Free segments beyond the reserve that the cleaner keeps ready.
 const READY: u32 = 2;
@@ -98,7 +97,7 @@ impl Table<'_> {
                 rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
             let mut done = 0;
             for leaf_room in LEAF_ROOMS {
-                let fit = records_that_fit(head, record_bytes(first.payload.len()), leaf_room)?;
+                let fit = pages_that_fit(head, first.payload.len(), leaf_room)?;
                 done = fit.min(same_size);
                 if self.relocate_pages(leaf, &rest[..done], fit, head).is_ok() {
                     break;

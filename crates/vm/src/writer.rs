@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use aquifer_base::{LeafId, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_device::AlignedBuffer;
-use aquifer_log::record::record_bytes;
+use aquifer_log::record::{MARKER_BYTES, lone_record_bytes, record_bytes};
 use aquifer_log::{AppendError, Head, Kind, RecordId};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, LEAF_ROOM_BYTES, NoRoom, SCRATCH_BYTES};
 use aquifer_map::{Entry, Locked, Place, State};
@@ -51,15 +51,15 @@ struct Desk {
 /// Room to keep for a leaf behind its records: enough for most, and if it was not, enough for any.
 pub(crate) const LEAF_ROOMS: [usize; 2] = [LEAF_ROOM_BYTES, LEAF_RECORD_BYTES_MAX];
 
-/// How many records of `record_bytes` the present block of `head` takes, at least one, so that `leaf_room` is left
-/// behind them. Blocks are filled to the last KiB: what is left empty is written all the same.
-pub(crate) fn records_that_fit(
+/// How many pages of `page_bytes` of one leaf the present block of `head` takes, at least one, so that `leaf_room` is
+/// left behind them. Blocks are filled to the last KiB: what is left empty is written all the same.
+pub(crate) fn pages_that_fit(
     head: &mut Head,
-    record_bytes: usize,
+    page_bytes: usize,
     leaf_room: usize,
 ) -> Result<usize, AppendError> {
-    head.make_room(record_bytes + leaf_room)?;
-    Ok((head.room_bytes() - leaf_room) / record_bytes)
+    head.make_room(lone_record_bytes(page_bytes) + leaf_room)?;
+    Ok((head.room_bytes() - leaf_room - MARKER_BYTES) / record_bytes(page_bytes))
 }
 
 pub(crate) fn may_be_written(entry: Entry) -> bool {
@@ -129,7 +129,7 @@ impl Engine {
         let leaf = page.leaf();
         let page_bytes = self.leaves.page_bytes(leaf);
         // Room comes first: waiting for it later would hold entries and the leaf that the cleaner needs.
-        let limit = records_that_fit(&mut desk.head, record_bytes(page_bytes), leaf_room)?;
+        let limit = pages_that_fit(&mut desk.head, page_bytes, leaf_room)?;
         self.collect_group(page, limit, &mut desk.group);
         let locked: Vec<(PageId, Locked<'_>)> = desk
             .group

@@ -180,7 +180,7 @@ mod tests {
             device: Counters { written_bytes: 160, ..Counters::default() },
             stats,
             theory: write_amplification(0.67),
-            record_overhead: 140.0 / 128.0,
+            record_overhead: 136.0 / 128.0,
             context: Context::default(),
         };
         assert_eq!(written_per_appended(&row), 1.5);

@@ -8,7 +8,7 @@ use aquifer_device::{AlignedBuffer, Counted, Device, FaultPlan, Faulty, MemoryDe
 use aquifer_log::cleaner::{CleanError, Found, Owner, clean};
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::log::reserve_segments;
-use aquifer_log::record::record_bytes;
+use aquifer_log::record::{lone_record_bytes, record_bytes};
 use aquifer_log::segment::State;
 use aquifer_log::victim::{Greedy, VictimPolicy, choose};
 use aquifer_log::{AppendError, Geometry, Head, Kind, Log, ReadError, RecordId};
@@ -71,7 +71,7 @@ impl Owner for Places {
             if self.get(key) != Some((found.address, found.payload.len())) {
                 continue;
             }
-            head.make_room(record_bytes(found.payload.len()))?;
+            head.make_room(lone_record_bytes(found.payload.len()))?;
             let address = head.append(found.id, found.payload);
             let log = head.log().clone();
             self.set(&log, key, Some((address, found.payload.len())));
@@ -95,7 +95,7 @@ impl Bench {
 
     /// Appends a version of `key` to the fresh head.
     pub fn write(&mut self, key: u64, payload: &[u8]) -> Result<LogAddress, AppendError> {
-        self.fresh.make_room(record_bytes(payload.len()))?;
+        self.fresh.make_room(lone_record_bytes(payload.len()))?;
         let address = self.fresh.append(id(key), payload);
         self.places.set(&self.log, key, Some((address, payload.len())));
         Ok(address)

@@ -5,7 +5,7 @@ mod block;
 mod mutations;
 mod record;
 
-use aquifer_log::record::{record_bytes, write_record};
+use aquifer_log::record::{MARKER_BYTES, record_bytes, write_marker, write_record};
 use aquifer_log::{Kind, RecordId};
 
 const SEED: u32 = 0xC0FF_EE00;
@@ -13,12 +13,20 @@ const SEED: u32 = 0xC0FF_EE00;
 /// Records of some pages and leaves, as they stand in a block, with the padding behind.
 fn block(sizes: &[usize]) -> Vec<u8> {
     let mut bytes = Vec::new();
+    let mut owner = None;
     for (n, &size) in sizes.iter().enumerate() {
         let kind = if n % 3 == 2 { Kind::Leaf } else { Kind::Page };
         let payload: Vec<u8> = (0..size).map(|at| (at * 7 + n) as u8).collect();
+        let id = RecordId { kind, number: n as u64 };
+        if owner != Some(id.owner()) {
+            owner = Some(id.owner());
+            bytes.resize(bytes.len() + MARKER_BYTES, 0);
+            let end = bytes.len();
+            write_marker(&mut bytes[end - MARKER_BYTES..], id.owner());
+        }
         let start = bytes.len();
         bytes.resize(start + record_bytes(size), 0);
-        write_record(&mut bytes[start..], SEED, RecordId { kind, number: n as u64 }, &payload);
+        write_record(&mut bytes[start..], SEED, id, &payload);
     }
     bytes.resize(bytes.len() + 40, 0);
     bytes
