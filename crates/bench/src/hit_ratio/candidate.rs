@@ -12,8 +12,10 @@ const GHOST_SHARE: f64 = 0.9;
 /// A policy of the table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Candidate {
-    /// With marks up to this limit.
-    Clock(u8),
+    /// As it is by default.
+    Clock,
+    /// With marks up to this limit, without patience.
+    PlainClock(u8),
     Lru,
     Sieve,
     S3Fifo,
@@ -21,13 +23,20 @@ pub enum Candidate {
 
 impl Candidate {
     /// In the order of the table.
-    pub const ALL: [Self; 6] =
-        [Self::Clock(1), Self::Clock(3), Self::Clock(7), Self::Lru, Self::Sieve, Self::S3Fifo];
+    pub const ALL: [Self; 7] = [
+        Self::PlainClock(1),
+        Self::PlainClock(3),
+        Self::PlainClock(7),
+        Self::Clock,
+        Self::Lru,
+        Self::Sieve,
+        Self::S3Fifo,
+    ];
 
     /// As in the table.
     pub fn name(self) -> String {
         match self {
-            Self::Clock(limit) => format!("clock/{limit}"),
+            Self::PlainClock(limit) => format!("clock/{limit}"),
             _ => self.policy(0).name().to_owned(),
         }
     }
@@ -35,7 +44,8 @@ impl Candidate {
     /// A new policy for a cache of `slots` slots.
     pub fn policy(self, slots: usize) -> Box<dyn Policy> {
         match self {
-            Self::Clock(limit) => Box::new(Clock::with_limit(limit)),
+            Self::Clock => Box::new(Clock::new()),
+            Self::PlainClock(limit) => Box::new(Clock::with_limit(limit)),
             Self::Lru => Box::new(Lru::new()),
             Self::Sieve => Box::new(Sieve::new()),
             Self::S3Fifo => Box::new(S3Fifo::new(ghosts(slots))),

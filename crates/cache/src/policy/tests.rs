@@ -13,6 +13,7 @@ fn every_policy(slots: usize) -> Vec<Box<dyn Policy>> {
     vec![
         Box::new(Clock::with_limit(1)),
         Box::new(Clock::with_limit(3)),
+        Box::new(Clock::new()),
         Box::new(Lru::new()),
         Box::new(Sieve::new()),
         Box::new(S3Fifo::new(slots)),

@@ -25,6 +25,16 @@ fn clock_with_a_counter_spares_a_slot_once_per_use() {
 }
 
 #[test]
+fn a_patient_clock_passes_some_used_slots_before_it_lowers_marks() {
+    let bench = Bench::filled(Box::new(Clock::new()), 8);
+    (0..7).for_each(|at| bench.touch(at));
+    // Slots 0 to 3 are passed, 4 to 6 lose their mark on the way to the unused one.
+    assert_eq!(bench.evict_any(), Some(7));
+    assert_eq!([0, 3, 4, 6].map(|at| bench.slots.mark_of(at)), [1, 1, 0, 0]);
+    assert_eq!(bench.drain(), [4, 5, 6, 0, 1, 2, 3]);
+}
+
+#[test]
 fn clock_goes_on_behind_a_refused_slot() {
     let bench = Bench::filled(Box::new(Clock::new()), 4);
     assert_eq!(bench.evict(2, |at| at < 2), (vec![0, 1], None));
