@@ -2,7 +2,7 @@
 
 mod balance;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aquifer_base::PageId;
 use aquifer_map::{EntryTable, State};
@@ -61,12 +61,14 @@ pub struct ObjectCache {
     classes: Box<[ClassState]>,
     objects: AtomicU64,
     evicted: AtomicU64,
+    spares_used: AtomicBool,
 }
 
 /// The slots of one class as a policy sees them.
 struct View<'a> {
     slabs: &'a Slabs,
     class: Class,
+    spares_used: bool,
 }
 
 impl View<'_> {
@@ -108,6 +110,10 @@ impl Slots for View<'_> {
         let page = self.slot(at).and_then(|slot| self.slabs.owner(self.class, slot));
         page.map_or(0, |page| (page.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32)
     }
+
+    fn spares_used(&self) -> bool {
+        self.spares_used
+    }
 }
 
 impl ObjectCache {
@@ -126,6 +132,7 @@ impl ObjectCache {
             classes: classes.collect(),
             objects: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
+            spares_used: AtomicBool::new(true),
         })
     }
 
@@ -149,13 +156,20 @@ impl ObjectCache {
         self.objects.load(Ordering::Relaxed)
     }
 
+    /// Lets policies keep used objects longer at the expense of new ones, as they do at first, or not. New objects that
+    /// must be written gain by time in the cache, however little they are used: they meet neighbours to be
+    /// written with.
+    pub fn set_spares_used(&self, spares: bool) {
+        self.spares_used.store(spares, Ordering::Relaxed);
+    }
+
     /// Objects evicted so far.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 
     fn view(&self, class: Class) -> View<'_> {
-        View { slabs: &self.slabs, class }
+        View { slabs: &self.slabs, class, spares_used: self.spares_used.load(Ordering::Relaxed) }
     }
 
     fn policy(&self, class: Class) -> &dyn Policy {
@@ -178,9 +192,9 @@ impl ObjectCache {
         self.policy(class).touch(&self.view(class), Position(self.slabs.position_of(class, slot)));
     }
 
-    /// Whether the policy has seen no use of the object since it was inserted or given its last chance.
+    /// Whether the policy has seen at most one use of the object since it was inserted or given its last chance.
     pub fn is_cold(&self, slot: SlotId) -> bool {
-        self.slabs.mark_of_any(slot) == 0
+        self.slabs.mark_of_any(slot) <= 1
     }
 
     /// A slot of `class` for `page`, whose entry the caller holds; evicts a clean page if need be. `None`

@@ -39,6 +39,10 @@ pub trait Slots {
     fn set_links(&self, at: Position, links: (u32, u32));
     /// A hash of the object in the slot, for ghost entries.
     fn key_hash(&self, at: Position) -> u32;
+    /// Whether used objects may be kept longer at the expense of new ones.
+    fn spares_used(&self) -> bool {
+        true
+    }
 }
 
 /// Answer to the offer of a victim.

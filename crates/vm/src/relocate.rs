@@ -96,8 +96,8 @@ impl Table<'_> {
             let same_size =
                 rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
             let mut done = 0;
-            for leaf_room in LEAF_ROOMS {
-                let fit = pages_that_fit(head, first.payload.len(), leaf_room)?;
+            for leaf_rooms in LEAF_ROOMS {
+                let fit = pages_that_fit(head, first.payload.len(), leaf_rooms)?;
                 done = fit.min(same_size);
                 if self.relocate_pages(leaf, &rest[..done], fit, head).is_ok() {
                     break;

@@ -24,6 +24,10 @@ const AHEAD_MAX: usize = 4096;
 /// How often the writer looks at a slot before it is evicted. Each look costs a look-up of the page, also when almost
 /// all pages are clean.
 pub(crate) const LOOKS_PER_SLOT: usize = 4;
+/// Used objects are spared while at most this share of the evicted ones had to be written.
+const WRITTEN_SHARE_MAX: f64 = 0.75;
+/// Evictions between two looks at how many of the evicted objects had to be written.
+const EVICTIONS_PER_LOOK: u64 = 4096;
 /// Leaves that a pass cleans, so that faults find clean ones to evict.
 const LEAVES_PER_PASS: usize = 64;
 
@@ -46,18 +50,25 @@ struct Desk {
     scratch: AlignedBuffer,
     upcoming: Vec<PageId>,
     group: Vec<PageId>,
+    /// Objects evicted and written at the last look.
+    evicted: u64,
+    written: u64,
 }
 
-/// Room to keep for a leaf behind its records: enough for most, and if it was not, enough for any.
-pub(crate) const LEAF_ROOMS: [usize; 2] = [LEAF_ROOM_BYTES, LEAF_RECORD_BYTES_MAX];
+/// Room to keep for a leaf behind its records: enough for most, or none if only that leaves no block partly empty. If it
+/// was not enough, enough for any.
+pub(crate) const LEAF_ROOMS: [&[usize]; 2] = [&[LEAF_ROOM_BYTES, 0], &[LEAF_RECORD_BYTES_MAX]];
 
-/// How many pages of `page_bytes` of one leaf the present block of `head` takes, at least one, so that `leaf_room` is
-/// left behind them. Blocks are filled to the last KiB: what is left empty is written all the same.
+/// How many pages of `page_bytes` of one leaf the present block of `head` takes, at least one, so that one of
+/// `leaf_rooms` is left behind them. Only if none can be, a new block begins: what an old one leaves empty is written all
+/// the same.
 pub(crate) fn pages_that_fit(
     head: &mut Head,
     page_bytes: usize,
-    leaf_room: usize,
+    leaf_rooms: &[usize],
 ) -> Result<usize, AppendError> {
+    let fits = |&&room: &&usize| lone_record_bytes(page_bytes) + room <= head.room_bytes();
+    let leaf_room = *leaf_rooms.iter().find(fits).unwrap_or(&leaf_rooms[0]);
     head.make_room(lone_record_bytes(page_bytes) + leaf_room)?;
     Ok((head.room_bytes() - leaf_room - MARKER_BYTES) / record_bytes(page_bytes))
 }
@@ -69,7 +80,7 @@ pub(crate) fn may_be_written(entry: Entry) -> bool {
 impl Engine {
     pub(crate) fn run_writer(&self, head: Head) {
         let scratch = AlignedBuffer::new(SCRATCH_BYTES);
-        let mut desk = Desk { head, scratch, upcoming: Vec::new(), group: Vec::new() };
+        let mut desk = Desk { head, scratch, upcoming: Vec::new(), group: Vec::new(), evicted: 0, written: 0 };
         while !self.is_closing() {
             self.wait_until_writer_is_wanted();
             if self.write_back_pass(&mut desk).is_err() {
@@ -108,13 +119,24 @@ impl Engine {
             desk.head.make_room(2 * LEAF_RECORD_BYTES_MAX)?;
         }
         self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head, &mut desk.scratch);
+        self.look_at_evictions(desk);
         Ok(())
+    }
+
+    /// When most of what leaves must be written first, it should stay long enough to be written with its neighbours.
+    fn look_at_evictions(&self, desk: &mut Desk) {
+        let (evicted, written) = (self.cache.evicted(), self.counters.objects_written.sum());
+        if evicted - desk.evicted >= EVICTIONS_PER_LOOK {
+            let written_share = (written - desk.written) as f64 / (evicted - desk.evicted) as f64;
+            self.cache.set_spares_used(written_share < WRITTEN_SHARE_MAX);
+            (desk.evicted, desk.written) = (evicted, written);
+        }
     }
 
     /// Writes `page` and its dirty neighbours, if it is still dirty.
     fn write_back(&self, page: PageId, desk: &mut Desk) -> Result<(), AppendError> {
-        for leaf_room in LEAF_ROOMS {
-            match self.write_group(page, leaf_room, desk) {
+        for leaf_rooms in LEAF_ROOMS {
+            match self.write_group(page, leaf_rooms, desk) {
                 Err(GroupError::NoRoom) => {}
                 // The leaf cannot be read, so its pages cannot be written. They stay dirty in RAM, where they
                 // can be read; the error has been counted.
@@ -125,11 +147,11 @@ impl Engine {
         Ok(())
     }
 
-    fn write_group(&self, page: PageId, leaf_room: usize, desk: &mut Desk) -> Result<(), GroupError> {
+    fn write_group(&self, page: PageId, leaf_rooms: &[usize], desk: &mut Desk) -> Result<(), GroupError> {
         let leaf = page.leaf();
         let page_bytes = self.leaves.page_bytes(leaf);
         // Room comes first: waiting for it later would hold entries and the leaf that the cleaner needs.
-        let limit = pages_that_fit(&mut desk.head, page_bytes, leaf_room)?;
+        let limit = pages_that_fit(&mut desk.head, page_bytes, leaf_rooms)?;
         self.collect_group(page, limit, &mut desk.group);
         let locked: Vec<(PageId, Locked<'_>)> = desk
             .group

@@ -101,6 +101,7 @@ impl Policy for Clock {
     ) -> Option<Position> {
         let mut offers = Offers::new(tries, offer);
         let end = slots.end();
+        let patience = if slots.spares_used() { self.patience } else { 0 };
         for _ in 0..self.steps(end) {
             if offers.exhausted() {
                 return None;
@@ -115,7 +116,7 @@ impl Policy for Clock {
                     return Some(at);
                 }
                 0 => {}
-                _ if self.passed.load(Ordering::Relaxed) < self.patience => {
+                _ if self.passed.load(Ordering::Relaxed) < patience => {
                     self.passed.fetch_add(1, Ordering::Relaxed);
                 }
                 mark => slots.set_mark(at, mark - 1),
