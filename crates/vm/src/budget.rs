@@ -40,7 +40,7 @@ impl Budget {
         let block = (total / 512).next_power_of_two().clamp(128 << 10, 512 << 10);
         let page_buffer = (total / 16).max(512 << 10);
         // The directory of leaves, which grows with the flash, comes out of their share.
-        let leaves = (total / 22).saturating_sub(fixed).max(total / 64).max(128 << 10);
+        let leaves = (total / 24).saturating_sub(fixed).max(total / 64).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);
         let spent =
