@@ -1,28 +1,35 @@
 //! A leaf as stored in RAM and in the log.
 //!
-//! Two forms; [`encode`] takes the smaller. Numbers are little-endian, addresses take 5 bytes.
+//! Three forms; [`encode`] takes the smallest. Numbers are little-endian, addresses take 5 bytes.
 //!
 //! ```text
 //! runs      0x01 | count u16 | count x (first index u16, address)
 //!           A run lasts until the next one begins; its pages lie one record after the other.
 //!           Address 0: the pages of the run are zero.
+//! lines     0x03 | count u16 | count x (first index u16, address) | patch
+//!           As runs, but some pages are elsewhere: those that the patch names (`patch`).
 //! clusters  0x02 | count u16 | count x (address, records u8) | 512 x index of `width` bits
 //!           Index 0 is zero, index n is cluster n - 1; width holds `count`.
 //! ```
-//! Pages that were loaded in order need one run for all 512. Pages rewritten at random need 6 to 9 bits
+//! Pages that were loaded in order need one run for all 512, and a byte or two for each that is rewritten, until they are
+//! too many. Pages rewritten at random need 6 to 9 bits
 //! each and 6 bytes per cluster, because the writer writes a leaf's dirty pages together.
+
+mod lines;
 
 use aquifer_base::LogAddress;
 use aquifer_base::limits::{LEAF_PAGES, LOG_ADDRESS_BITS, LOG_GRAIN_BYTES};
 use aquifer_log::record::record_bytes;
 
 use crate::image::{Image, Place};
+use crate::patch;
 
 /// Largest packed leaf.
 pub const PACKED_BYTES_MAX: usize = HEADER_BYTES + LEAF_PAGES * CLUSTER_BYTES + LEAF_PAGES * 10 / 8;
 
 const RUNS: u8 = 1;
 const CLUSTERS: u8 = 2;
+const LINES: u8 = 3;
 const HEADER_BYTES: usize = 3;
 const RUN_BYTES: usize = 7;
 const CLUSTER_BYTES: usize = 6;
@@ -67,6 +74,7 @@ fn write_bits(bytes: &mut [u8], at: usize, width: usize, value: usize) {
 /// The parts of a packed leaf after its sizes were checked.
 enum Parts<'a> {
     Runs(&'a [u8]),
+    Lines { runs: &'a [u8], patch: &'a [u8] },
     Clusters { table: &'a [u8], indices: &'a [u8], width: usize },
 }
 
@@ -75,6 +83,10 @@ fn split(packed: &[u8]) -> Result<Parts<'_>, Malformed> {
     let count = usize::from(u16::from_le_bytes([header[1], header[2]]));
     match header[0] {
         RUNS if count >= 1 => rest.get(..count * RUN_BYTES).map(Parts::Runs).ok_or(Malformed),
+        LINES if count >= 1 => {
+            let (runs, patch) = rest.split_at_checked(count * RUN_BYTES).ok_or(Malformed)?;
+            Ok(Parts::Lines { runs, patch })
+        }
         CLUSTERS if count <= LEAF_PAGES => {
             let (table, indices) = rest.split_at_checked(count * CLUSTER_BYTES).ok_or(Malformed)?;
             let width = width_for(count);
@@ -106,6 +118,12 @@ fn cluster_records_max(page_bytes: usize) -> usize {
     (CLUSTER_SPAN_BYTES / record_bytes(page_bytes)).clamp(1, CLUSTER_RECORDS)
 }
 
+/// The place, if it can be read.
+fn readable(place: Place, page_bytes: usize) -> Result<Place, Malformed> {
+    let fits = usize::from(place.records()) <= cluster_records_max(page_bytes);
+    if fits { Ok(place) } else { Err(Malformed) }
+}
+
 fn place_in_cluster(table: &[u8], number: usize, page_bytes: usize) -> Result<Place, Malformed> {
     if number == 0 {
         return Ok(Place::ZERO);
@@ -125,20 +143,40 @@ fn place_in_cluster(table: &[u8], number: usize, page_bytes: usize) -> Result<Pl
 /// Runs in fault handlers.
 pub fn place_of(packed: &[u8], index: usize, page_bytes: usize) -> Result<Place, Malformed> {
     match split(packed)? {
-        Parts::Runs(runs) => {
-            let count = runs.len() / RUN_BYTES;
-            let run_at = |n: usize| &runs[n * RUN_BYTES..(n + 1) * RUN_BYTES];
-            let (mut low, mut high) = (0, count);
-            while high - low > 1 {
-                let middle = usize::midpoint(low, high);
-                if run_start(run_at(middle)) <= index { low = middle } else { high = middle }
-            }
-            place_in_run(run_at(low), index, page_bytes)
-        }
+        Parts::Runs(runs) => place_in_runs(runs, index, page_bytes),
+        Parts::Lines { runs, patch } => match patch::place_of(patch, index)? {
+            Some(place) => readable(place, page_bytes),
+            None => place_in_runs(runs, index, page_bytes),
+        },
         Parts::Clusters { table, indices, width } => {
             place_in_cluster(table, read_bits(indices, index * width, width), page_bytes)
         }
     }
+}
+
+fn place_in_runs(runs: &[u8], index: usize, page_bytes: usize) -> Result<Place, Malformed> {
+    let run_at = |n: usize| &runs[n * RUN_BYTES..(n + 1) * RUN_BYTES];
+    let (mut low, mut high) = (0, runs.len() / RUN_BYTES);
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        if run_start(run_at(middle)) <= index { low = middle } else { high = middle }
+    }
+    place_in_run(run_at(low), index, page_bytes)
+}
+
+fn decode_runs(runs: &[u8], page_bytes: usize, image: &mut Image) -> Result<(), Malformed> {
+    let mut runs = runs.chunks_exact(RUN_BYTES).peekable();
+    if !runs.clone().is_sorted_by(|a, b| run_start(a) < run_start(b)) {
+        return Err(Malformed);
+    }
+    let mut run = runs.next().ok_or(Malformed)?;
+    for index in 0..LEAF_PAGES {
+        if let Some(next) = runs.next_if(|next| run_start(next) <= index) {
+            run = next;
+        }
+        image.replace(index, place_in_run(run, index, page_bytes)?);
+    }
+    Ok(())
 }
 
 /// All places.
@@ -147,18 +185,17 @@ pub fn place_of(packed: &[u8], index: usize, page_bytes: usize) -> Result<Place,
 /// [`Malformed`] if the bytes are no packed leaf.
 pub fn decode(packed: &[u8], page_bytes: usize, image: &mut Image) -> Result<(), Malformed> {
     match split(packed)? {
-        Parts::Runs(runs) => {
-            let mut runs = runs.chunks_exact(RUN_BYTES).peekable();
-            if !runs.clone().is_sorted_by(|a, b| run_start(a) < run_start(b)) {
-                return Err(Malformed);
-            }
-            let mut run = runs.next().ok_or(Malformed)?;
-            for index in 0..LEAF_PAGES {
-                if let Some(next) = runs.next_if(|next| run_start(next) <= index) {
-                    run = next;
-                }
-                image.replace(index, place_in_run(run, index, page_bytes)?);
-            }
+        Parts::Runs(runs) => decode_runs(runs, page_bytes, image)?,
+        Parts::Lines { runs, patch } => {
+            decode_runs(runs, page_bytes, image)?;
+            let (mut seen, mut intact) = ([false; LEAF_PAGES], true);
+            patch::for_each(patch, &mut |index, place| {
+                // A page named twice would be found at one place and unpacked to another.
+                intact &= !std::mem::replace(&mut seen[index], true) && readable(place, page_bytes).is_ok();
+                image.replace(index, place);
+                true
+            })?;
+            return if intact { Ok(()) } else { Err(Malformed) };
         }
         Parts::Clusters { table, indices, width } => {
             for index in 0..LEAF_PAGES {
@@ -178,13 +215,11 @@ pub fn encode(
     block_bytes: usize,
     out: &mut [u8; PACKED_BYTES_MAX],
 ) -> usize {
+    if let Some(bytes) = encode_small(image, page_bytes, block_bytes, CLUSTERS_BYTES_MIN, out) {
+        return bytes;
+    }
     let runs = count_runs(image, page_bytes);
     let run_bytes = runs.map(|count| HEADER_BYTES + count * RUN_BYTES);
-    if let (Some(count), Some(bytes)) = (runs, run_bytes)
-        && bytes <= CLUSTERS_BYTES_MIN
-    {
-        return encode_runs(image, page_bytes, count, out);
-    }
     let mut clusters = [0u64; LEAF_PAGES];
     let count = collect_clusters(image, page_bytes, block_bytes, &mut clusters);
     let cluster_bytes = HEADER_BYTES + count * CLUSTER_BYTES + LEAF_PAGES * width_for(count) / 8;
@@ -192,6 +227,21 @@ pub fn encode(
         (Some(runs), Some(bytes)) if bytes <= cluster_bytes => encode_runs(image, page_bytes, runs, out),
         _ => encode_clusters(image, page_bytes, &clusters[..count], cluster_bytes, out),
     }
+}
+
+/// Packs `image` as runs or as lines, if that takes at most `limit` bytes.
+pub fn encode_small(
+    image: &Image,
+    page_bytes: usize,
+    block_bytes: usize,
+    limit: usize,
+    out: &mut [u8; PACKED_BYTES_MAX],
+) -> Option<usize> {
+    let runs = count_runs(image, page_bytes);
+    let run_bytes = runs.map(|count| HEADER_BYTES + count * RUN_BYTES).filter(|&bytes| bytes <= limit);
+    let limit = run_bytes.unwrap_or(limit + 1);
+    encode_lines(image, page_bytes, block_bytes, limit, out)
+        .or_else(|| run_bytes.and(runs).map(|count| encode_runs(image, page_bytes, count, out)))
 }
 
 /// Whether `place` goes on the run that `before` belongs to.
@@ -225,6 +275,27 @@ fn encode_runs(image: &Image, page_bytes: usize, count: usize, out: &mut [u8; PA
         at += RUN_BYTES;
     }
     at
+}
+
+/// Packs `image` as lines and a patch, if that takes less than `limit` bytes.
+fn encode_lines(
+    image: &Image,
+    page_bytes: usize,
+    block_bytes: usize,
+    limit: usize,
+    out: &mut [u8; PACKED_BYTES_MAX],
+) -> Option<usize> {
+    let lines = lines::find(image, page_bytes);
+    let count = count_runs(&lines.base, page_bytes)?;
+    let patch_start = HEADER_BYTES + count * RUN_BYTES;
+    if lines.exceptions == 0 || patch_start + lines.exceptions >= limit {
+        return None;
+    }
+    let patch = &mut out[patch_start..limit - 1];
+    let patch_bytes = patch::encode(&lines.base, image, page_bytes, block_bytes, patch)?;
+    encode_runs(&lines.base, page_bytes, count, out);
+    out[0] = LINES;
+    Some(patch_start + patch_bytes)
 }
 
 /// The distinct clusters of the image, sorted by address. Exact places whose records follow one another
@@ -346,6 +417,25 @@ mod tests {
     }
 
     #[test]
+    fn a_loaded_leaf_with_rewritten_pages_is_lines_with_exceptions() {
+        let mut image = Image::default();
+        for index in 0..LEAF_PAGES {
+            image.replace(index, Place::exact(LogAddress(1000 + index as u64 * RECORD)));
+        }
+        // Three groups of eight, each written side by side.
+        for group in 0..3 {
+            for rank in 0..8 {
+                let address = LogAddress(900_000 + group * 7000 + rank * RECORD);
+                image.replace((group * 31 + rank * 60) as usize, Place::exact(address));
+            }
+        }
+        let packed = pack(&image, 128);
+        assert_eq!(packed.len(), HEADER_BYTES + RUN_BYTES + 3 * (9 + 7), "one line, three groups");
+        assert_eq!(packed[0], LINES);
+        check(&check(&image, 128), 128);
+    }
+
+    #[test]
     fn groups_of_twenty_take_under_two_bytes_a_page() {
         let mut image = Image::default();
         for index in 0..LEAF_PAGES {
@@ -358,11 +448,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn survives_any_history(updates in proptest::collection::vec((0usize..512, 1usize..40, 1usize..9), 1..60)) {
+        fn survives_any_history(loaded in any::<bool>(), updates in proptest::collection::vec((0usize..512, 1usize..40, 1usize..9), 1..60)) {
             // A model of the log: each update writes a group of pages one after the other.
             let mut exact = Image::default();
             let mut packed = Image::default();
             let mut next = 1000u64;
+            for index in (0..LEAF_PAGES).filter(|_| loaded) {
+                exact.replace(index, Place::exact(LogAddress(next)));
+                packed.replace(index, Place::exact(LogAddress(next)));
+                next += RECORD;
+            }
             for (first, count, step) in updates {
                 for n in 0..count {
                     let index = (first + n * step) % LEAF_PAGES;

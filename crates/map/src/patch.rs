@@ -64,7 +64,7 @@ pub fn encode(
 }
 
 /// Calls `visit` for each changed page until that returns false.
-fn for_each(patch: &[u8], visit: &mut dyn FnMut(usize, Place) -> bool) -> Result<(), Malformed> {
+pub(crate) fn for_each(patch: &[u8], visit: &mut dyn FnMut(usize, Place) -> bool) -> Result<(), Malformed> {
     let mut rest = patch;
     while !rest.is_empty() {
         let (group, behind) = rest.split_at_checked(GROUP_BYTES).ok_or(Malformed)?;

@@ -28,6 +28,10 @@ pub struct Held<'a> {
 /// Largest patch: a leaf is written anew when much of it has changed.
 const PATCH_BYTES_MAX: usize = 400 - cell::HEADER_BYTES;
 
+/// A whole leaf that is no larger stays in RAM as it is: a patch would hardly be smaller, and each look-up would read
+/// the rest.
+const SMALL_BYTES: usize = 256 - cell::HEADER_BYTES;
+
 /// The changed leaf fits neither the arena nor the head. Nothing was changed; try again after the writer
 /// has cleaned some.
 #[derive(Debug, PartialEq, Eq)]
@@ -135,8 +139,8 @@ impl Held<'_> {
         record_bytes(self.page_bytes)
     }
 
-    /// Makes the changes visible: packs the leaf into the arena if there is room, else leaves a patch there, else,
-    /// with a `head`, writes the leaf to the log.
+    /// Makes the changes visible: packs the leaf into the arena if there is room or it is small, else leaves a patch
+    /// there, else, with a `head`, writes the leaf to the log.
     ///
     /// # Errors
     /// [`NoRoom`], never with a head that has room for [`super::LEAF_RECORD_BYTES_MAX`]. Nothing has changed then.
@@ -145,7 +149,7 @@ impl Held<'_> {
             self.release_logged();
             self.replace_cell(None);
             self.word = 0;
-        } else if self.base.is_none() || self.leaves.arena.is_roomy() {
+        } else if self.base.is_none() || self.leaves.arena.is_roomy() || self.is_small() {
             self.store_whole(head)?;
         } else if !self.store_patch() {
             match head {
@@ -161,6 +165,12 @@ impl Held<'_> {
     pub(super) fn move_to_log(mut self, head: &mut Head) {
         // Without room it stays where it is.
         let _ = self.append_whole(head);
+    }
+
+    fn is_small(&self) -> bool {
+        let block_bytes = self.leaves.log.geometry().block_bytes;
+        packed::encode_small(&self.image, self.page_bytes, block_bytes, SMALL_BYTES, &mut [0; PACKED_BYTES_MAX])
+            .is_some()
     }
 
     fn pack(&self, out: &mut [u8; PACKED_BYTES_MAX]) -> usize {

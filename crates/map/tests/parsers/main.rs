@@ -34,10 +34,14 @@ const fn cluster(address: [u8; 5], records: u8) -> [u8; 75] {
     leaf
 }
 
-/// A packed leaf of pages that were written in groups of `group`, every `step`-th page.
-fn leaf(page_bytes: usize, group: usize, step: usize) -> Vec<u8> {
+/// A packed leaf of pages that were written in groups of `group`, every `step`-th page, after all of them were written
+/// in order if it was `loaded`.
+fn leaf(page_bytes: usize, group: usize, step: usize, loaded: bool) -> Vec<u8> {
     let mut image = Image::default();
     let record = record_bytes(page_bytes) as u64 / 4;
+    for index in (0..LEAF_PAGES).filter(|_| loaded) {
+        image.replace(index, Place::exact(LogAddress(90_000_000 + index as u64 * record)));
+    }
     for (rank, index) in (0..LEAF_PAGES).step_by(step).enumerate() {
         let start = 1000 + (rank / group) as u64 * 70_000;
         image.replace(
@@ -54,7 +58,8 @@ fn leaf(page_bytes: usize, group: usize, step: usize) -> Vec<u8> {
 fn leaves() {
     let shapes =
         [(128, 512, 1), (128, 20, 1), (128, 3, 1), (16, 40, 2), (4096, 1, 1), (4096, 8, 3), (700, 1, 5)];
-    let mut samples: Vec<Vec<u8>> = shapes.map(|(bytes, group, step)| leaf(bytes, group, step)).to_vec();
+    let mut samples: Vec<Vec<u8>> = shapes.map(|(bytes, group, step)| leaf(bytes, group, step, false)).to_vec();
+    samples.extend([(128, 9, 40), (128, 1, 100), (4096, 1, 60)].map(|(bytes, group, step)| leaf(bytes, group, step, true)));
     samples.extend(FOUND.map(<[u8]>::to_vec));
     mutations::drive(&samples, 10_000, packed::property);
 }
