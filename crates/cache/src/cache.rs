@@ -17,7 +17,7 @@ use crate::slabs::{Slabs, SlotId};
 /// Which policy evicts objects. Measured in `docs/policies.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum PolicyKind {
-    /// Second chance over slots in place.
+    /// Second chance over slots in place, with patience for those in use.
     #[default]
     Clock,
     /// Least recently used.

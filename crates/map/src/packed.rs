@@ -440,7 +440,8 @@ mod tests {
         let mut image = Image::default();
         for index in 0..LEAF_PAGES {
             let (group, rank) = (index % 26, index / 26);
-            image.replace(index, Place::exact(LogAddress(group as u64 * 70_000 + 100 + rank as u64 * RECORD)));
+            image
+                .replace(index, Place::exact(LogAddress(group as u64 * 70_000 + 100 + rank as u64 * RECORD)));
         }
         assert!(pack(&image, 128).len() < 500, "{}", pack(&image, 128).len());
         check(&check(&image, 128), 128);

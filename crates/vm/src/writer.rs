@@ -80,7 +80,8 @@ pub(crate) fn may_be_written(entry: Entry) -> bool {
 impl Engine {
     pub(crate) fn run_writer(&self, head: Head) {
         let scratch = AlignedBuffer::new(SCRATCH_BYTES);
-        let mut desk = Desk { head, scratch, upcoming: Vec::new(), group: Vec::new(), evicted: 0, written: 0 };
+        let mut desk =
+            Desk { head, scratch, upcoming: Vec::new(), group: Vec::new(), evicted: 0, written: 0 };
         while !self.is_closing() {
             self.wait_until_writer_is_wanted();
             if self.write_back_pass(&mut desk).is_err() {

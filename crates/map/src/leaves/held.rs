@@ -169,8 +169,14 @@ impl Held<'_> {
 
     fn is_small(&self) -> bool {
         let block_bytes = self.leaves.log.geometry().block_bytes;
-        packed::encode_small(&self.image, self.page_bytes, block_bytes, SMALL_BYTES, &mut [0; PACKED_BYTES_MAX])
-            .is_some()
+        packed::encode_small(
+            &self.image,
+            self.page_bytes,
+            block_bytes,
+            SMALL_BYTES,
+            &mut [0; PACKED_BYTES_MAX],
+        )
+        .is_some()
     }
 
     fn pack(&self, out: &mut [u8; PACKED_BYTES_MAX]) -> usize {

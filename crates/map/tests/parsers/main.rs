@@ -58,8 +58,12 @@ fn leaf(page_bytes: usize, group: usize, step: usize, loaded: bool) -> Vec<u8> {
 fn leaves() {
     let shapes =
         [(128, 512, 1), (128, 20, 1), (128, 3, 1), (16, 40, 2), (4096, 1, 1), (4096, 8, 3), (700, 1, 5)];
-    let mut samples: Vec<Vec<u8>> = shapes.map(|(bytes, group, step)| leaf(bytes, group, step, false)).to_vec();
-    samples.extend([(128, 9, 40), (128, 1, 100), (4096, 1, 60)].map(|(bytes, group, step)| leaf(bytes, group, step, true)));
+    let mut samples: Vec<Vec<u8>> =
+        shapes.map(|(bytes, group, step)| leaf(bytes, group, step, false)).to_vec();
+    samples.extend(
+        [(128, 9, 40), (128, 1, 100), (4096, 1, 60)]
+            .map(|(bytes, group, step)| leaf(bytes, group, step, true)),
+    );
     samples.extend(FOUND.map(<[u8]>::to_vec));
     mutations::drive(&samples, 10_000, packed::property);
 }
