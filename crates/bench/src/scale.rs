@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(scale().limit_bytes(), (256 << 20) + (256 << 20) / 20);
         assert_eq!(Scale { ram: 64 << 20, ..scale() }.limit_bytes(), 72 << 20);
         assert_eq!(Scale { slack: Some(0), ..scale() }.limit_bytes(), 256 << 20);
-        assert_eq!(scale().setup().expect("valid").flash_bytes, (4 << 30) / 128 * 140 * 2);
+        assert_eq!(scale().setup().expect("valid").flash_bytes, (4 << 30) / 128 * 136 * 2);
     }
 
     #[test]

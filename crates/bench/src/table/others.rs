@@ -184,10 +184,10 @@ mod tests {
             context: Context::default(),
         };
         assert_eq!(written_per_appended(&row), 1.5);
-        assert!((expected_at_live_fill(&row) - 1.255 * 140.0 / 128.0).abs() < 0.001);
+        assert!((expected_at_live_fill(&row) - 1.255 * 136.0 / 128.0).abs() < 0.001);
         let text = write_amp(&[Record::WriteAmp(Box::new(row))]);
         assert!(
-            text.contains("| 67 | 50.0 | 1 | 1.60 | 1.50 | 1.00 | 1.50 | 1.73 | 1.89 | 1.37 | 9.3 | yes |"),
+            text.contains("| 67 | 50.0 | 1 | 1.60 | 1.50 | 1.00 | 1.50 | 1.73 | 1.84 | 1.33 | 12.5 | yes |"),
             "{text}"
         );
     }
