@@ -436,6 +436,22 @@ mod tests {
     }
 
     #[test]
+    fn lines_end_where_addresses_do() {
+        let first = (1 << LOG_ADDRESS_BITS) - 400 * RECORD;
+        for exceptions in [390..512, 0..122] {
+            let start = if exceptions.start == 0 { 1 } else { first };
+            let mut image = Image::default();
+            for index in 0..LEAF_PAGES {
+                let rank = index.wrapping_sub(if start == 1 { 122 } else { 0 }) as u64;
+                let elsewhere = 5_000_000 + index as u64 * 7 * RECORD;
+                let address = if exceptions.contains(&index) { elsewhere } else { start + rank * RECORD };
+                image.replace(index, Place::exact(LogAddress(address)));
+            }
+            check(&image, 128);
+        }
+    }
+
+    #[test]
     fn groups_of_twenty_take_under_two_bytes_a_page() {
         let mut image = Image::default();
         for index in 0..LEAF_PAGES {

@@ -149,13 +149,8 @@ impl Held<'_> {
             self.release_logged();
             self.replace_cell(None);
             self.word = 0;
-        } else if self.base.is_none() || self.leaves.arena.is_roomy() || self.is_small() {
-            self.store_whole(head)?;
-        } else if !self.store_patch() {
-            match head {
-                Some(head) => self.append_whole(head)?,
-                None => self.store_whole(None)?,
-            }
+        } else {
+            self.store_changed(head)?;
         }
         self.release_replaced();
         Ok(())
@@ -167,26 +162,35 @@ impl Held<'_> {
         let _ = self.append_whole(head);
     }
 
-    fn is_small(&self) -> bool {
+    fn store_changed(&mut self, head: Option<&mut Head>) -> Result<(), NoRoom> {
+        let mut out = [0u8; PACKED_BYTES_MAX];
+        let whole = if self.base.is_none() || self.leaves.arena.is_roomy() {
+            Some(self.pack(&mut out))
+        } else {
+            self.pack_small(&mut out)
+        };
+        match (whole, head) {
+            (Some(len), head) => self.store_whole(&out[..len], head),
+            (None, _) if self.store_patch() => Ok(()),
+            (None, Some(head)) => self.append_whole(head),
+            (None, None) => {
+                let len = self.pack(&mut out);
+                self.store_whole(&out[..len], None)
+            }
+        }
+    }
+
+    fn pack_small(&self, out: &mut [u8; PACKED_BYTES_MAX]) -> Option<usize> {
         let block_bytes = self.leaves.log.geometry().block_bytes;
-        packed::encode_small(
-            &self.image,
-            self.page_bytes,
-            block_bytes,
-            SMALL_BYTES,
-            &mut [0; PACKED_BYTES_MAX],
-        )
-        .is_some()
+        packed::encode_small(&self.image, self.page_bytes, block_bytes, SMALL_BYTES, out)
     }
 
     fn pack(&self, out: &mut [u8; PACKED_BYTES_MAX]) -> usize {
         packed::encode(&self.image, self.page_bytes, self.leaves.log.geometry().block_bytes, out)
     }
 
-    fn store_whole(&mut self, mut head: Option<&mut Head>) -> Result<(), NoRoom> {
-        let mut out = [0u8; PACKED_BYTES_MAX];
-        let len = self.pack(&mut out);
-        let Some(cell) = self.room_for(len, head.as_deref_mut()) else {
+    fn store_whole(&mut self, packed: &[u8], mut head: Option<&mut Head>) -> Result<(), NoRoom> {
+        let Some(cell) = self.room_for(packed.len(), head.as_deref_mut()) else {
             let Some(head) = head else {
                 self.leaves.wants_room.store(true, Ordering::Release);
                 return Err(NoRoom);
@@ -196,7 +200,7 @@ impl Held<'_> {
         self.release_logged();
         self.replace_cell(Some(cell));
         // SAFETY: the cell is new and named by no word, or named by the word that we hold.
-        unsafe { cell::fill(&self.leaves.arena, cell, self.leaf, 0, &out[..len]) };
+        unsafe { cell::fill(&self.leaves.arena, cell, self.leaf, 0, packed) };
         self.word = RESIDENT | DIRTY | REFERENCED | u64::from(cell.0);
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! interrupts a run for good, and is only an exception to a line.
 
 use aquifer_base::LogAddress;
-use aquifer_base::limits::{LEAF_PAGES, LOG_GRAIN_BYTES};
+use aquifer_base::limits::{LEAF_PAGES, LOG_ADDRESS_BITS, LOG_GRAIN_BYTES};
 use aquifer_log::record::record_bytes;
 
 use crate::image::{Image, Place};
@@ -35,10 +35,12 @@ impl Line {
         }
     }
 
-    fn place(self, index: usize, step: i64) -> Option<Place> {
-        let Some(start) = self.0 else { return Some(Place::ZERO) };
-        let address = start + index as i64 * step;
-        (address > 0).then(|| Place::exact(LogAddress(address as u64)))
+    /// Where page `index` would be on the line; zero where the line leaves the range of addresses, as it may for an
+    /// exception near one of the log's ends.
+    fn place(self, index: usize, step: i64) -> Place {
+        let address = self.0.map(|start| start + index as i64 * step);
+        let in_range = address.filter(|address| (1..1 << LOG_ADDRESS_BITS).contains(address));
+        in_range.map_or(Place::ZERO, |address| Place::exact(LogAddress(address as u64)))
     }
 }
 
@@ -58,7 +60,7 @@ pub(super) fn find(image: &Image, page_bytes: usize) -> Lines {
             current = line;
         }
         lines.exceptions += usize::from(line != Some(current));
-        lines.base.replace(index, current.place(index, step).unwrap_or(Place::ZERO));
+        lines.base.replace(index, current.place(index, step));
     }
     lines
 }
