@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, Options, RAM_BYTES_DEFAULT};
 
 /// Least flash of any heap: the segments that cleaning needs, of the smallest blocks.
-const FLASH_BYTES_MIN: u64 = (SEGMENTS_MIN as u64 + 1) * (128 << 10);
+const FLASH_BYTES_MIN: u64 = (SEGMENTS_MIN as u64 + 1) * (64 << 10);
 /// Smallest record: a page of 16 bytes.
 const RECORD_BYTES_MIN: u64 = 28;
 /// Bytes that bookkeeping needs per leaf that is given out, whatever is in it.
@@ -60,7 +60,7 @@ impl Assembly {
         })?;
         let counted = Arc::new(Counted::new(device.clone()));
         let (log, fresh, survivor) = Log::new(counted.clone(), geometry);
-        let usable = log.usable_bytes();
+        let usable = log.usable_bytes(0);
         let engine_options = EngineOptions {
             budget,
             leaves: region_leaves(usable),
@@ -82,7 +82,7 @@ impl Assembly {
         };
         let threads = engine.start(fresh, survivor).map_err(system)?;
         let fork_guard = fork::guard(&engine);
-        let allocator = Allocator::new(engine.clone(), usable);
+        let allocator = Allocator::new(engine.clone());
         let delivery = Some(delivery);
         Ok(Self { allocator, engine, counted, budget, threads, delivery, fork_guard })
     }

@@ -102,7 +102,7 @@ impl Stats {
             cache_objects: engine.cache().objects(),
             objects: usage.objects,
             object_bytes: usage.object_bytes,
-            flash_bytes: engine.log().usable_bytes(),
+            flash_bytes: usage.promised_bytes_max,
             flash_live_bytes: engine.log().segments().live_bytes_total(),
             faults: counters.faults.sum(),
             faults_write_upgrade: counters.faults_write_upgrade.sum(),

@@ -134,8 +134,8 @@ pub struct WriteAmp {
     pub data_bytes: u64,
     /// Writing threads.
     pub threads: usize,
-    /// Log sizes written before measuring.
-    pub warm_logs: f64,
+    /// How many times the data was rewritten before measuring.
+    pub warm_rewrites: f64,
     /// Whether that was reached within the time limit; if not, the state may not be steady.
     pub steady: bool,
     /// Length of the measured phase.

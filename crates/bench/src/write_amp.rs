@@ -46,10 +46,10 @@ pub struct WriteAmpOptions {
     /// Writing threads
     #[arg(long, default_value_t = 8)]
     pub threads: usize,
-    /// Log sizes to write until the state counts as steady
-    #[arg(long, default_value_t = 3.0)]
+    /// How many times to rewrite the data until the state counts as steady
+    #[arg(long, default_value_t = 2.5)]
     pub warm: f64,
-    /// Log sizes to write while measuring
+    /// How many times to rewrite the data while measuring
     #[arg(long, default_value_t = 1.0)]
     pub measured: f64,
     /// Longest time for one fill; if it is not enough, the row says so
@@ -72,10 +72,10 @@ pub struct WriteAmpTask {
     pub fill_percent: u32,
     /// Writing threads.
     pub threads: usize,
-    /// Log sizes to write first.
-    pub warm_logs: f64,
-    /// Log sizes to write while measuring.
-    pub measured_logs: f64,
+    /// How many times the data is rewritten first.
+    pub warm_rewrites: f64,
+    /// How many times the data is rewritten while measuring.
+    pub measured_rewrites: f64,
     /// Longest time for both.
     pub seconds_max: f64,
 }
@@ -130,8 +130,8 @@ impl WriteAmpOptions {
             setup,
             fill_percent,
             threads: self.threads,
-            warm_logs: self.warm,
-            measured_logs: self.measured,
+            warm_rewrites: self.warm,
+            measured_rewrites: self.measured,
             seconds_max: self.seconds_max,
         })
     }
@@ -151,7 +151,7 @@ pub fn work(task: &WriteAmpTask, context: &Context, parent: &mut Parent) -> Resu
         task,
         parent,
         started: Instant::now(),
-        written_at_start: written_bytes(&heap)?,
+        written_at_start: objects_written_bytes(&heap)?,
         begin: None,
         end: None,
         steady: true,
@@ -178,7 +178,7 @@ pub fn work(task: &WriteAmpTask, context: &Context, parent: &mut Parent) -> Resu
         object_bytes: setup.object_bytes,
         data_bytes: setup.data_bytes,
         threads: task.threads,
-        warm_logs: task.warm_logs,
+        warm_rewrites: task.warm_rewrites,
         steady,
         seconds: interval.time.as_secs_f64(),
         ops_per_s: measured.ops_per_s,
@@ -193,7 +193,7 @@ pub fn work(task: &WriteAmpTask, context: &Context, parent: &mut Parent) -> Resu
     Ok(())
 }
 
-/// Warm-up and measurement by the bytes written.
+/// Warm-up and measurement by the bytes of objects that were written.
 struct Writing<'a> {
     heap: &'a Aquifer,
     device: &'a Device,
@@ -208,21 +208,21 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     fn phase(&mut self) -> Result<Phase> {
-        let log = self.task.setup.flash_bytes as f64;
-        let logs = (written_bytes(self.heap)? - self.written_at_start) as f64 / log;
-        let needed = self.task.warm_logs + self.task.measured_logs;
-        self.parent.progress("writing", (logs * 100.0) as u64, (needed * 100.0) as u64);
+        let written = (objects_written_bytes(self.heap)? - self.written_at_start) as f64;
+        let rewrites = written / self.task.setup.data_bytes as f64;
+        let needed = self.task.warm_rewrites + self.task.measured_rewrites;
+        self.parent.progress("writing", (rewrites * 100.0) as u64, (needed * 100.0) as u64);
         let late = self.started.elapsed() >= Duration::from_secs_f64(self.task.seconds_max.max(0.0));
         // Out of time, a last short measurement is better than none; the record tells.
-        if self.begin.is_none() && (logs >= self.task.warm_logs || late) {
-            self.steady = logs >= self.task.warm_logs;
+        if self.begin.is_none() && (rewrites >= self.task.warm_rewrites || late) {
+            self.steady = rewrites >= self.task.warm_rewrites;
             self.begin = Some(Snapshot::take(self.heap, self.device)?);
             return Ok(Phase::Measure);
         }
         if self.begin.is_none() {
             return Ok(Phase::WarmUp);
         }
-        if logs < needed && !late {
+        if rewrites < needed && !late {
             return Ok(Phase::Measure);
         }
         self.end = Some(Snapshot::take(self.heap, self.device)?);
@@ -230,7 +230,7 @@ impl Writing<'_> {
     }
 }
 
-fn written_bytes(heap: &Aquifer) -> Result<u64> {
+fn objects_written_bytes(heap: &Aquifer) -> Result<u64> {
     let stats = heap.stats().ok_or_else(|| Error::Unavailable("aq_heap_stats_get failed".to_owned()))?;
-    Ok(stats.device_written_bytes)
+    Ok(stats.objects_written_bytes)
 }

@@ -9,6 +9,7 @@ use aquifer_vm::Engine;
 
 use crate::error::HeapError;
 use crate::pool::{Freed, Pool};
+use crate::promises::Promises;
 use crate::shape::{PAGE_BYTES_MIN, Shape, flash_bytes};
 use crate::spans::Spans;
 
@@ -37,6 +38,7 @@ struct State {
     pools: HashMap<Shape, Pool>,
     /// First pages of objects whose free is under way.
     freeing: HashSet<u64>,
+    promises: Promises,
     usage: Usage,
 }
 
@@ -49,6 +51,8 @@ pub struct Usage {
     pub object_bytes: u64,
     /// Bytes promised to them on flash.
     pub promised_bytes: u64,
+    /// Bytes that can be promised in all while no object has larger pages than those that there are.
+    pub promised_bytes_max: u64,
     /// Leaves that were ever given out.
     pub leaves: u32,
 }
@@ -67,13 +71,12 @@ struct Object {
 /// The objects of one heap.
 pub struct Allocator {
     engine: Arc<Engine>,
-    limit_bytes: u64,
     state: Mutex<State>,
 }
 
 impl Allocator {
-    /// An allocator over the whole region of `engine`, which promises at most `limit_bytes` of flash.
-    pub fn new(engine: Arc<Engine>, limit_bytes: u64) -> Self {
+    /// An allocator over the whole region of `engine`.
+    pub fn new(engine: Arc<Engine>) -> Self {
         let leaves = (engine.region_bytes() / LEAF_RANGE_BYTES) as u32;
         let state = State {
             uses: Vec::new(),
@@ -81,9 +84,10 @@ impl Allocator {
             owned: BTreeMap::new(),
             pools: HashMap::new(),
             freeing: HashSet::new(),
+            promises: Promises::default(),
             usage: Usage::default(),
         };
-        Self { engine, limit_bytes, state: Mutex::new(state) }
+        Self { engine, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -92,7 +96,12 @@ impl Allocator {
 
     /// What is allocated now.
     pub fn usage(&self) -> Usage {
-        self.state().usage
+        let state = self.state();
+        Usage {
+            promised_bytes: state.promises.bytes(),
+            promised_bytes_max: self.engine.log().usable_bytes(state.promises.largest_page_bytes()),
+            ..state.usage
+        }
     }
 
     /// RAM of the bookkeeping.
@@ -134,15 +143,6 @@ impl Allocator {
         self.allocate_span(count as u64, bytes.max(PAGE_BYTES_MIN), true)
     }
 
-    fn promise(&self, state: &mut State, wanted: u64) -> Result<(), HeapError> {
-        let used = state.usage.promised_bytes;
-        if wanted > self.limit_bytes.saturating_sub(used) {
-            return Err(HeapError::Full { wanted, used, limit: self.limit_bytes });
-        }
-        state.usage.promised_bytes += wanted;
-        Ok(())
-    }
-
     fn take_leaves(
         &self,
         state: &mut State,
@@ -176,14 +176,14 @@ impl Allocator {
     fn allocate_pooled(&self, shape: Shape) -> Result<*mut u8, HeapError> {
         let mut state = self.state();
         let state = &mut *state;
-        self.promise(state, shape.flash_bytes())?;
+        let page_bytes = usize::from(shape.page_bytes);
+        state.promises.make(self.engine.log(), page_bytes, shape.flash_bytes())?;
         let taken = state.pools.entry(shape).or_insert_with(|| Pool::new(shape)).take();
         let (leaf, number) = match taken {
             Some(place) => place,
             None => {
-                let page_bytes = usize::from(shape.page_bytes);
                 let leaf = self.take_leaves(state, 1, Use::Pool(shape), page_bytes).inspect_err(|_| {
-                    state.usage.promised_bytes -= shape.flash_bytes();
+                    state.promises.take_back(page_bytes, shape.flash_bytes());
                 })?;
                 let pool = state.pools.get_mut(&shape).expect("made above");
                 pool.add_leaf(leaf);
@@ -199,9 +199,9 @@ impl Allocator {
         let leaves = pages.div_ceil(LEAF_PAGES as u64);
         let mut state = self.state();
         let promised = (pages as u128 * flash_bytes(page_bytes, 1) as u128).min(u64::MAX as u128) as u64;
-        self.promise(&mut state, promised)?;
+        state.promises.make(self.engine.log(), page_bytes, promised)?;
         let first = self.take_leaves(&mut state, leaves, Use::Span, page_bytes).inspect_err(|_| {
-            state.usage.promised_bytes -= promised;
+            state.promises.take_back(page_bytes, promised);
         });
         let first = first?;
         let span = Span { leaves: leaves as u32, pages, page_bytes: page_bytes as u16, is_array };
@@ -283,7 +283,7 @@ impl Allocator {
         released?;
         state.usage.objects -= object.count;
         state.usage.object_bytes -= object.pages * object.page_bytes as u64;
-        state.usage.promised_bytes -= flash_bytes(object.page_bytes, object.pages);
+        state.promises.take_back(object.page_bytes, flash_bytes(object.page_bytes, object.pages));
         let leaf = object.first.leaf();
         match object.place {
             Some((shape, number)) => {

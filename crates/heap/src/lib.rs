@@ -5,6 +5,7 @@
 //! | `shape` | how an object of some size is laid out: bytes per page, pages, objects per leaf |
 //! | `spans` | runs of free leaves in the region |
 //! | `pool` | leaves that hold objects of one shape, and which of their places are free |
+//! | `promises` | flash that is promised to objects |
 //! | `allocator` | malloc, free and the rest, over pools and spans |
 //!
 //! Nothing here lives in managed memory, so allocating and freeing never fault. What an allocation may
@@ -14,6 +15,7 @@
 pub mod allocator;
 pub mod error;
 mod pool;
+mod promises;
 mod shape;
 mod spans;
 

@@ -16,7 +16,7 @@ pub(crate) const PAGE_BYTES_MIN: usize = 64;
 /// Bytes that a page may cost in the log besides its record: its share of its leaf's record, and garbage
 /// enough for the cleaner to win.
 const fn leaf_share_bytes(page_bytes: usize) -> u64 {
-    if page_bytes < 128 { 48 } else { 8 }
+    if page_bytes < 128 { 48 } else { 6 }
 }
 
 /// Layout of an object.

@@ -1,66 +1,28 @@
 //! The end of the log that one thread appends to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::LogAddress;
-use aquifer_device::AlignedBuffer;
-use aquifer_sys::rwspin::RwSpinLock;
 
 use crate::error::AppendError;
-use crate::geometry::SegmentId;
 use crate::log::{HeadKind, Log};
-use crate::record::{MARKER_BYTES, RecordId, record_bytes, write_marker, write_record};
-
-const NO_BLOCK: u64 = u64::MAX;
-
-/// The block being filled or written; it serves reads until the device has it.
-pub(crate) struct WriteBuffer {
-    /// Device offset of the block, or [`NO_BLOCK`]. Changes only under the write lock of `bytes`.
-    start: AtomicU64,
-    bytes: RwSpinLock<AlignedBuffer>,
-}
-
-impl WriteBuffer {
-    pub(crate) fn new(block_bytes: usize) -> Self {
-        Self { start: AtomicU64::new(NO_BLOCK), bytes: RwSpinLock::new(AlignedBuffer::new(block_bytes)) }
-    }
-
-    /// Copies what stands at device offset `offset` into `out`, up to the end of the block, and returns
-    /// whether this block holds it.
-    pub(crate) fn read_in_fault(&self, offset: u64, out: &mut [u8]) -> bool {
-        let holds = |start: u64, len: usize| offset >= start && offset - start < len as u64;
-        let start = self.start.load(Ordering::Acquire);
-        if start == NO_BLOCK || offset < start {
-            return false;
-        }
-        let bytes = self.bytes.read();
-        let start = self.start.load(Ordering::Acquire);
-        if start == NO_BLOCK || !holds(start, bytes.len()) {
-            return false;
-        }
-        let at = (offset - start) as usize;
-        let len = out.len().min(bytes.len() - at);
-        out[..len].copy_from_slice(&bytes[at..at + len]);
-        out[len..].fill(0);
-        true
-    }
-}
+use crate::open_segment::OpenSegment;
+use crate::record::{Kind, RecordId};
 
 /// The right to append at one of the log's ends. There is one of each [`HeadKind`].
+///
+/// Pages and leaves go to segments of their own. A leaf is written many times while its pages are written once, so
+/// segments of leaves are soon garbage as a whole and cost the cleaner nothing; among pages, their
+/// garbage would wait until the pages are moved.
 pub struct Head {
     log: Arc<Log>,
-    kind: HeadKind,
-    segment: Option<SegmentId>,
-    block_in_segment: usize,
-    used_in_block: usize,
-    /// Whose records come next in the block without a marker.
-    owner: Option<u32>,
+    pages: OpenSegment,
+    leaves: OpenSegment,
 }
 
 impl Head {
     pub(crate) fn new(log: Arc<Log>, kind: HeadKind) -> Self {
-        Self { log, kind, segment: None, block_in_segment: 0, used_in_block: 0, owner: None }
+        Self { log, pages: OpenSegment::new(kind, Kind::Page), leaves: OpenSegment::new(kind, Kind::Leaf) }
     }
 
     /// The log this is an end of.
@@ -68,11 +30,7 @@ impl Head {
         &self.log
     }
 
-    fn buffer(&self) -> &WriteBuffer {
-        self.log.write_buffer(self.kind)
-    }
-
-    /// Makes sure that the next `bytes` of records and markers go to one block, without waiting in between.
+    /// Makes sure that the next `bytes` of records of `kind` and their markers go to one block, without waiting in between.
     ///
     /// Writes the present block to the device when it is too full, and opens a segment when the present
     /// one is full.
@@ -83,47 +41,19 @@ impl Head {
     /// # Context
     /// Blocks on the device, and on the cleaner when free segments are down to the reserve. Hold no lock
     /// that the cleaner or a fault may need.
-    pub fn make_room(&mut self, bytes: usize) -> Result<(), AppendError> {
-        let geometry = *self.log.geometry();
-        assert!(
-            bytes <= geometry.block_bytes,
-            "{bytes} bytes do not fit a block of {}",
-            geometry.block_bytes
-        );
-        self.log.check_running()?;
-        if self.segment.is_some() && self.used_in_block + bytes <= geometry.block_bytes {
-            return Ok(());
+    pub fn make_room(&mut self, kind: Kind, bytes: usize) -> Result<(), AppendError> {
+        match kind {
+            Kind::Page => self.pages.make_room(&self.log, bytes),
+            Kind::Leaf => self.leaves.make_room(&self.log, bytes),
         }
-        self.write_block()?;
-        let segment = match self.segment {
-            Some(segment) if (self.block_in_segment + 1) * geometry.block_bytes < geometry.segment_bytes => {
-                self.block_in_segment += 1;
-                segment
-            }
-            full => {
-                if let Some(full) = full {
-                    self.forget_block();
-                    self.log.seal(full);
-                    self.segment = None;
-                }
-                self.block_in_segment = 0;
-                self.log.open_segment(self.kind)?
-            }
-        };
-        self.segment = Some(segment);
-        let start = geometry.segment_offset(segment) + (self.block_in_segment * geometry.block_bytes) as u64;
-        let mut block = self.buffer().bytes.write();
-        block.fill(0);
-        self.buffer().start.store(start, Ordering::Release);
-        drop(block);
-        self.used_in_block = 0;
-        self.owner = None;
-        Ok(())
     }
 
-    /// Bytes of records and markers that can be appended without waiting.
-    pub fn room_bytes(&self) -> usize {
-        if self.segment.is_some() { self.log.geometry().block_bytes - self.used_in_block } else { 0 }
+    /// Bytes of records of `kind` and their markers that can be appended without waiting.
+    pub fn room_bytes(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Page => self.pages.room_bytes(&self.log),
+            Kind::Leaf => self.leaves.room_bytes(&self.log),
+        }
     }
 
     /// Appends one record, behind a marker if the one before has another owner, and returns its address. The
@@ -132,38 +62,9 @@ impl Head {
     /// # Panics
     /// If [`Head::make_room`] did not make room for it.
     pub fn append(&mut self, id: RecordId, payload: &[u8]) -> LogAddress {
-        let total = record_bytes(payload.len());
-        let segment = self.segment.expect("make_room opened a segment");
-        let seed = self.log.segments().seed(segment);
-        let mut at = self.used_in_block;
-        let mut block = self.buffer().bytes.write();
-        if self.owner != Some(id.owner()) {
-            write_marker(&mut block[at..], id.owner());
-            at += MARKER_BYTES;
+        match id.kind {
+            Kind::Page => self.pages.append(&self.log, id, payload),
+            Kind::Leaf => self.leaves.append(&self.log, id, payload),
         }
-        write_record(&mut block[at..at + total], seed, id, payload);
-        drop(block);
-        self.owner = Some(id.owner());
-        self.used_in_block = at + total;
-        self.log.segments().add_live(segment, total as u32);
-        LogAddress::from_offset(self.buffer().start.load(Ordering::Relaxed) + at as u64)
-    }
-
-    /// The device has the block now. A buffer that went on claiming it would answer for what the other head
-    /// writes there, once the segment has been cleaned.
-    fn forget_block(&self) {
-        let block = self.buffer().bytes.write();
-        self.buffer().start.store(NO_BLOCK, Ordering::Release);
-        drop(block);
-    }
-
-    /// Hands the present block to the device. It keeps serving reads until the next block replaces it.
-    fn write_block(&mut self) -> Result<(), AppendError> {
-        if self.segment.is_none() || self.used_in_block == 0 {
-            return Ok(());
-        }
-        let start = self.buffer().start.load(Ordering::Relaxed);
-        let block = self.buffer().bytes.read();
-        self.log.write(start, &block)
     }
 }

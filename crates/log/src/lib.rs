@@ -5,13 +5,15 @@
 //! | `record` | a framed entry of the log: identity, length, CRC32C, payload |
 //! | `geometry` | how a device is divided into superblock, segments and blocks |
 //! | `segment` | what is known of each segment: state, live bytes, generation, age |
-//! | `head` | the end of the log that one thread appends to, with its write buffer |
+//! | `open_segment` | the segment that a head fills with records of one kind, with its write buffer |
+//! | `head` | the end of the log that one thread appends to |
 //! | `log` | the whole: segments, heads, reads |
 //! | `victim` | which segment is cleaned next |
 //! | `cleaner` | copies what is still needed out of a victim and frees it |
 //!
 //! There are two heads, so that fresh writes and the survivors of cleaning do not mix (Rosenblum and
-//! Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992, section 3.5).
+//! Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992, section 3.5). Each has a
+//! segment for pages and one for leaves, which become garbage much sooner.
 //! Liveness is not kept here: the cleaner asks the owner of the records.
 //!
 //! This crate has no unsafe code, and its read path allocates nothing.
@@ -22,6 +24,7 @@ pub mod error;
 pub mod geometry;
 pub mod head;
 pub mod log;
+mod open_segment;
 pub mod record;
 pub mod segment;
 pub mod victim;

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::LogAddress;
-use aquifer_base::limits::RECORD_PAYLOAD_BYTES_MAX;
 use aquifer_device::{Device, DeviceError};
 
 use crate::error::{AppendError, ReadError};
 use crate::geometry::{Geometry, SegmentId};
-use crate::head::{Head, WriteBuffer};
-use crate::record::{RecordId, find_record, lone_record_bytes};
+use crate::head::Head;
+use crate::open_segment::WriteBuffer;
+use crate::record::{Kind, RecordId, find_record, lone_record_bytes};
 use crate::segment::{SegmentTable, State};
 
 /// Which of the two ends of the log.
@@ -23,6 +23,12 @@ pub enum HeadKind {
     Survivor,
 }
 
+/// Segments that are open at once: each head has one for each kind of record.
+const OPEN_SEGMENTS: u32 = 4;
+
+/// Blocks of RAM that a log takes: one for each open segment.
+pub const BUFFERED_BLOCKS: usize = OPEN_SEGMENTS as usize;
+
 /// Free segments that only cleaning may use.
 pub fn reserve_segments(segments: u32) -> u32 {
     (segments / 128).clamp(3, 8)
@@ -33,7 +39,7 @@ pub struct Log {
     device: Arc<dyn Device>,
     geometry: Geometry,
     segments: SegmentTable,
-    buffers: [WriteBuffer; 2],
+    buffers: [WriteBuffer; BUFFERED_BLOCKS],
     free: Mutex<Vec<SegmentId>>,
     freed: Condvar,
     wanted: Condvar,
@@ -52,7 +58,7 @@ impl Log {
     pub fn new(device: Arc<dyn Device>, geometry: Geometry) -> (Arc<Self>, Head, Head) {
         let log = Arc::new(Self {
             segments: SegmentTable::new(geometry.segments),
-            buffers: [WriteBuffer::new(geometry.block_bytes), WriteBuffer::new(geometry.block_bytes)],
+            buffers: std::array::from_fn(|_| WriteBuffer::new(geometry.block_bytes)),
             free: Mutex::new((0..geometry.segments).rev().map(SegmentId).collect()),
             freed: Condvar::new(),
             wanted: Condvar::new(),
@@ -85,19 +91,20 @@ impl Log {
 
     /// RAM that the log takes: segment table and write buffers.
     pub fn ram_bytes(&self) -> usize {
-        self.segments.ram_bytes() + self.segments.len() as usize * 4 + 2 * self.geometry.block_bytes
+        let buffers = BUFFERED_BLOCKS * self.geometry.block_bytes;
+        self.segments.ram_bytes() + self.segments.len() as usize * 4 + buffers
     }
 
-    /// Bytes of records that may be live at once so that cleaning can always go on.
+    /// Bytes of records that may be live at once so that cleaning can always go on, when no page is larger than
+    /// `page_bytes`.
     ///
-    /// Two segments are open and the reserve is kept free. A block is left empty from where the largest page with
-    /// a leaf does not fit. Of the rest a thirty-second stays garbage for the cleaner to win.
-    pub fn usable_bytes(&self) -> u64 {
-        let kept =
-            u64::from(reserve_segments(self.geometry.segments) + 2) * self.geometry.segment_bytes as u64;
+    /// Some segments are open and the reserve is kept free. A block is left empty from where the largest page does
+    /// not fit. Of the rest a thirty-second stays garbage for the cleaner to win.
+    pub fn usable_bytes(&self, page_bytes: usize) -> u64 {
+        let kept = u64::from(reserve_segments(self.geometry.segments) + OPEN_SEGMENTS);
+        let capacity = self.geometry.capacity_bytes() - kept * self.geometry.segment_bytes as u64;
         let block = self.geometry.block_bytes as u64;
-        let left_empty = lone_record_bytes(RECORD_PAYLOAD_BYTES_MAX) as u64 + 1024;
-        (self.geometry.capacity_bytes() - kept) / block * (block - left_empty) / 32 * 31
+        capacity / block * (block - lone_record_bytes(page_bytes) as u64) / 32 * 31
     }
 
     /// Device errors seen so far, reads included.
@@ -219,8 +226,16 @@ impl Log {
         self.wake_all();
     }
 
-    pub(crate) fn write_buffer(&self, kind: HeadKind) -> &WriteBuffer {
-        &self.buffers[kind as usize]
+    pub(crate) fn write_buffer(&self, head: HeadKind, kind: Kind) -> &WriteBuffer {
+        let of_head = match head {
+            HeadKind::Fresh => 0,
+            HeadKind::Survivor => 2,
+        };
+        let of_kind = match kind {
+            Kind::Page => 0,
+            Kind::Leaf => 1,
+        };
+        &self.buffers[of_head + of_kind]
     }
 
     pub(crate) fn check_running(&self) -> Result<(), AppendError> {
@@ -252,19 +267,19 @@ impl Log {
         self.segments.seal(segment, now);
     }
 
-    pub(crate) fn open_segment(&self, kind: HeadKind) -> Result<SegmentId, AppendError> {
-        let reserve = if kind == HeadKind::Fresh { reserve_segments(self.geometry.segments) } else { 0 };
+    pub(crate) fn open_segment(&self, head: HeadKind, kind: Kind) -> Result<SegmentId, AppendError> {
+        let reserve = if head == HeadKind::Fresh { reserve_segments(self.geometry.segments) } else { 0 };
         let mut free = locked(&self.free);
         self.wanted.notify_all();
         while free.len() as u32 <= reserve {
-            if kind == HeadKind::Survivor {
+            if head == HeadKind::Survivor {
                 return Err(AppendError::Full);
             }
             self.check_running()?;
             free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
         let segment = free.pop().expect("more segments are free than the reserve");
-        self.segments.next_generation(segment);
+        self.segments.next_generation(segment, kind);
         self.segments.set_state(segment, State::Open);
         Ok(segment)
     }

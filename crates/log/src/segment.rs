@@ -1,9 +1,10 @@
 //! What is known of each segment.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use crate::geometry::SegmentId;
+use crate::record::Kind;
 
 /// Life of a segment: `Free -> Open -> Sealed -> Free`, or `Sealed -> Retired`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +38,7 @@ struct Segment {
     generation: AtomicU32,
     sealed_at: AtomicU32,
     state: AtomicU8,
+    holds_leaves: AtomicBool,
 }
 
 /// The segments of a log: 16 bytes of RAM each.
@@ -98,9 +100,15 @@ impl SegmentTable {
         debug_assert!(before >= bytes, "segment {id:?} has {before} live bytes, {bytes} were released");
     }
 
-    /// Begins another life of the segment; its earlier records no longer verify.
-    pub fn next_generation(&self, id: SegmentId) {
+    /// Begins another life of the segment, with records of `kind`; its earlier records no longer verify.
+    pub fn next_generation(&self, id: SegmentId, kind: Kind) {
         self.at(id).generation.fetch_add(1, Ordering::AcqRel);
+        self.at(id).holds_leaves.store(kind == Kind::Leaf, Ordering::Relaxed);
+    }
+
+    /// Which records it has in its present life.
+    pub fn kind(&self, id: SegmentId) -> Kind {
+        if self.at(id).holds_leaves.load(Ordering::Relaxed) { Kind::Leaf } else { Kind::Page }
     }
 
     /// Checksum seed of the segment's present life.

@@ -1,6 +1,7 @@
 //! Which segment is cleaned next.
 
 use crate::geometry::SegmentId;
+use crate::record::Kind;
 use crate::segment::{SegmentTable, State};
 
 /// Chooses among sealed segments.
@@ -39,6 +40,18 @@ impl VictimPolicy for CostBenefit {
     }
 }
 
+/// Utilisation for the choice: segments of leaves count as fuller than they are, unless they are empty.
+///
+/// Their garbage grows many times faster than that of pages, so waiting a little saves most of their copying; for that
+/// they may take more room. With garbage squared the two kinds share it about as the roots of their
+/// rates and sizes, which is best (Desnoyers, "Analytic Models of SSD Write Performance", TOS 2014, on hot and cold data).
+fn counted_utilisation(utilisation: f64, kind: Kind) -> f64 {
+    match kind {
+        Kind::Page => utilisation,
+        Kind::Leaf => 1.0 - (1.0 - utilisation).powi(2),
+    }
+}
+
 /// The sealed segment that `policy` values most; `None` if no sealed segment has any garbage.
 pub fn choose(
     policy: &dyn VictimPolicy,
@@ -51,6 +64,7 @@ pub fn choose(
         .filter(|&id| (table.live_bytes(id) as usize) < segment_bytes)
         .map(|id| {
             let utilisation = f64::from(table.live_bytes(id)) / segment_bytes as f64;
+            let utilisation = counted_utilisation(utilisation, table.kind(id));
             (id, policy.worth(utilisation, now.wrapping_sub(table.sealed_at(id))))
         })
         .max_by(|a, b| a.1.total_cmp(&b.1))
@@ -80,6 +94,22 @@ mod tests {
     #[test]
     fn cost_benefit_prefers_the_older_of_two_alike() {
         assert_eq!(choose(&CostBenefit, &table(), 1000, 10), Some(SegmentId(2)));
+    }
+
+    #[test]
+    fn garbage_of_leaves_may_wait_for_more() {
+        let table = SegmentTable::new(4);
+        for (n, kind, live) in [(0, Kind::Page, 600), (1, Kind::Leaf, 500), (2, Kind::Leaf, 0)] {
+            table.next_generation(SegmentId(n), kind);
+            table.add_live(SegmentId(n), live);
+        }
+        table.seal(SegmentId(0), 1);
+        table.seal(SegmentId(1), 1);
+        assert_eq!(choose(&Greedy, &table, 1000, 5), Some(SegmentId(0)));
+        table.subtract_live(SegmentId(1), 200);
+        assert_eq!(choose(&Greedy, &table, 1000, 5), Some(SegmentId(1)));
+        table.seal(SegmentId(2), 1);
+        assert_eq!(choose(&Greedy, &table, 1000, 5), Some(SegmentId(2)));
     }
 
     #[test]

@@ -45,8 +45,6 @@ const PAYLOAD_MASK: u64 = (1 << 40) - 1;
 
 /// Room that one leaf record may need in the log.
 pub const LEAF_RECORD_BYTES_MAX: usize = lone_record_bytes(packed::PACKED_BYTES_MAX);
-/// Room that is enough for most leaf records, and leaves less of a block empty.
-pub const LEAF_ROOM_BYTES: usize = lone_record_bytes(1024);
 /// Memory in which a leaf or a cluster can be read, aligned to the device's block.
 pub const SCRATCH_BYTES: usize = 3 * OS_PAGE_BYTES;
 
@@ -303,7 +301,7 @@ impl Leaves {
     /// Appends a leaf if `head` has room for it and `spare` more bytes.
     fn append(&self, leaf: LeafId, packed: &[u8], head: &mut Head, spare: usize) -> Option<u64> {
         let total = record_bytes(packed.len());
-        if head.room_bytes() < lone_record_bytes(packed.len()) + spare {
+        if head.room_bytes(Kind::Leaf) < lone_record_bytes(packed.len()) + spare {
             return None;
         }
         self.counters.written.fetch_add(1, Ordering::Relaxed);
@@ -315,12 +313,12 @@ impl Leaves {
     /// They stay resident. Patches are written with their leaves, and leave, only if somebody waits for room.
     /// `scratch` has [`SCRATCH_BYTES`], aligned to the device's block.
     pub fn clean_some(&self, count: usize, head: &mut Head, scratch: &mut [u8]) {
-        if head.room_bytes() < 2 * LEAF_RECORD_BYTES_MAX {
+        if head.room_bytes(Kind::Leaf) < 2 * LEAF_RECORD_BYTES_MAX {
             return;
         }
         let merges = self.wants_room.swap(false, Ordering::AcqRel);
         for _ in 0..count {
-            if head.room_bytes() < 2 * LEAF_RECORD_BYTES_MAX {
+            if head.room_bytes(Kind::Leaf) < 2 * LEAF_RECORD_BYTES_MAX {
                 return;
             }
             let Some(cell) = self.arena.sweep() else { return };

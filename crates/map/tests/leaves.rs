@@ -9,7 +9,7 @@ use aquifer_base::limits::LEAF_PAGES;
 use aquifer_base::{LeafId, PageId};
 use aquifer_device::{AlignedBuffer, MemoryDevice};
 use aquifer_log::cleaner::{Found, Owner, clean};
-use aquifer_log::record::record_bytes;
+use aquifer_log::record::{MARKER_BYTES, record_bytes};
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Geometry, Head, Kind, Log, RecordId};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
@@ -38,7 +38,8 @@ fn payload(page: PageId, version: u64) -> [u8; PAGE_BYTES] {
 impl Table {
     /// Writes a new version of `indices`, which are in order, or frees them.
     fn write(&mut self, leaf: LeafId, indices: &[usize], version: Option<u64>, head: &mut Head) {
-        head.make_room(indices.len() * record_bytes(PAGE_BYTES) + LEAF_RECORD_BYTES_MAX).unwrap();
+        head.make_room(Kind::Page, indices.len() * record_bytes(PAGE_BYTES) + MARKER_BYTES).unwrap();
+        head.make_room(Kind::Leaf, LEAF_RECORD_BYTES_MAX).unwrap();
         let mut held = self.leaves.hold(leaf, &mut self.scratch).unwrap();
         for &index in indices {
             let page = leaf.page(index);
@@ -99,7 +100,8 @@ impl Owner for Table {
         for group in records.chunk_by(|a, b| leaf_of(a) == leaf_of(b)) {
             let (kind, leaf) = (group[0].id.kind, LeafId(leaf_of(&group[0]).1));
             for part in group.chunks(100) {
-                head.make_room(part.len().max(50) * record_bytes(PAGE_BYTES) + LEAF_RECORD_BYTES_MAX)?;
+                head.make_room(Kind::Page, part.len() * record_bytes(PAGE_BYTES) + MARKER_BYTES)?;
+                head.make_room(Kind::Leaf, LEAF_RECORD_BYTES_MAX)?;
                 match kind {
                     Kind::Leaf => part
                         .iter()

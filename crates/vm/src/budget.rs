@@ -1,6 +1,7 @@
 //! How RAM is divided.
 
 use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_log::log::BUFFERED_BLOCKS;
 
 use crate::context::CONTEXT_BYTES;
 use crate::save::SAVERS_BYTES;
@@ -20,7 +21,7 @@ pub struct Budget {
     pub leaves: usize,
     /// Faults at a time.
     pub contexts: usize,
-    /// One write buffer; there are two, and the cleaner has a third to read into.
+    /// One of the log's buffers, or the one that the cleaner reads into.
     pub block: usize,
 }
 
@@ -28,6 +29,9 @@ pub struct Budget {
 const ENTRY_BYTES: usize = 10;
 /// Bytes of a slot with its header, for the object size that the entry table is laid out for.
 const SLOT_BYTES: usize = 128 + 8;
+
+/// The log's buffers and the cleaner's.
+const BLOCKS: usize = BUFFERED_BLOCKS + 1;
 
 impl Budget {
     /// Divides `total`; `fixed` is what the heap's size costs however little of it is used.
@@ -37,14 +41,14 @@ impl Budget {
     /// cache needs little more than the object.
     pub fn divide(total: usize, fixed: usize) -> Self {
         let contexts = (total / (4 << 20)).clamp(8, 64);
-        let block = (total / 512).next_power_of_two().clamp(128 << 10, 512 << 10);
+        let block = (total / 512).next_power_of_two().clamp(64 << 10, 512 << 10);
         let page_buffer = (total / 16).max(512 << 10);
         // The directory of leaves, which grows with the flash, comes out of their share.
         let leaves = (total / 24).saturating_sub(fixed).max(total / 64).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);
         let spent =
-            fixed + contexts * CONTEXT_BYTES + SAVERS_BYTES + 3 * block + page_buffer + leaves + slack;
+            fixed + contexts * CONTEXT_BYTES + SAVERS_BYTES + BLOCKS * block + page_buffer + leaves + slack;
         let rest = total.saturating_sub(spent);
         let entries = rest / (SLOT_BYTES + ENTRY_BYTES);
         let cache = rest - entries * ENTRY_BYTES;
@@ -71,7 +75,7 @@ mod tests {
                 + b.leaves
                 + b.contexts * CONTEXT_BYTES
                 + SAVERS_BYTES
-                + 3 * b.block
+                + BLOCKS * b.block
                 + (1 << 20);
             assert!(sum <= total && b.cache > total / 2, "{b:?}");
         }

@@ -9,11 +9,11 @@ use aquifer_log::cleaner::{CleanError, Found, Owner, clean};
 use aquifer_log::log::reserve_segments;
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Head, Kind};
-use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, NoRoom, SCRATCH_BYTES};
+use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
 use aquifer_map::{Locked, Place};
 
 use crate::engine::Engine;
-use crate::writer::{LEAF_ROOMS, may_be_written, pages_that_fit};
+use crate::writer::{ROOM, make_room_for_pages, may_be_written};
 
 /// Free segments beyond the reserve that the cleaner keeps ready.
 const READY: u32 = 2;
@@ -71,7 +71,7 @@ impl Owner for Table<'_> {
                 (Kind::Page, leaf) => self.relocate_leaf(LeafId(leaf), group, head)?,
                 (Kind::Leaf, leaf) => {
                     for found in group {
-                        head.make_room(LEAF_RECORD_BYTES_MAX)?;
+                        head.make_room(Kind::Leaf, LEAF_RECORD_BYTES_MAX)?;
                         self.engine.leaves.relocate(LeafId(leaf), found.address, found.payload, head);
                     }
                 }
@@ -95,15 +95,10 @@ impl Table<'_> {
         while let Some(first) = rest.first() {
             let same_size =
                 rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
-            let mut done = 0;
-            for leaf_rooms in LEAF_ROOMS {
-                let fit = pages_that_fit(head, first.payload.len(), leaf_rooms)?;
-                done = fit.min(same_size);
-                if self.relocate_pages(leaf, &rest[..done], fit, head).is_ok() {
-                    break;
-                }
-            }
-            rest = &rest[done..];
+            let fit = make_room_for_pages(head, first.payload.len())?;
+            let (now, later) = rest.split_at(fit.min(same_size));
+            self.relocate_pages(leaf, now, fit, head);
+            rest = later;
         }
         Ok(())
     }
@@ -111,16 +106,10 @@ impl Table<'_> {
     /// Moves the live ones of `group`, all of one size. Dirty pages of the leaf are written along in RAM's newer
     /// version: the leaf changes once for all of them, and their records stand side by side. `head` has room for
     /// `fit` records.
-    fn relocate_pages(
-        &mut self,
-        leaf: LeafId,
-        group: &[Found<'_>],
-        fit: usize,
-        head: &mut Head,
-    ) -> Result<(), NoRoom> {
+    fn relocate_pages(&mut self, leaf: LeafId, group: &[Found<'_>], fit: usize, head: &mut Head) {
         let engine = self.engine;
         // An unreadable leaf: its records stay where they are and the segment is retired.
-        let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return Ok(()) };
+        let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return };
         let page_bytes = engine.leaves.page_bytes(leaf);
         let is_live = |found: &&Found<'_>| {
             found.payload.len() == page_bytes
@@ -131,7 +120,7 @@ impl Table<'_> {
             moves.push((PageId(found.id.number), Bytes::Survivor(found)));
         }
         if moves.is_empty() {
-            return Ok(());
+            return;
         }
         self.dirty.clear();
         if engine.log.free_segments() > reserve_segments(engine.log.geometry().segments) {
@@ -141,24 +130,15 @@ impl Table<'_> {
         moves.extend(self.dirty.iter().filter_map(newer));
         // A survivor comes before the newer version of its page.
         moves.sort_by_key(|&(page, _)| page);
-        let mut places = Vec::with_capacity(moves.len());
         for (page, bytes) in &moves {
-            let place = engine.rewrite(*page, page_bytes, bytes, head);
-            held.set_place(page.index(), place);
-            places.push(place);
+            held.set_place(page.index(), engine.rewrite(*page, page_bytes, bytes, head));
         }
-        let stored = held.store(Some(head));
-        if stored.is_err() {
-            engine.disown(&places, page_bytes);
-        }
+        held.store(Some(head)).expect(ROOM);
         for (_, bytes) in moves {
-            match bytes {
-                Bytes::Survivor(_) => {}
-                Bytes::Newer(locked) if stored.is_ok() => engine.release_written(locked, page_bytes),
-                Bytes::Newer(locked) => locked.restore(),
+            if let Bytes::Newer(locked) = bytes {
+                engine.release_written(locked, page_bytes);
             }
         }
-        stored
     }
 }
 

@@ -11,7 +11,7 @@ use aquifer_cache::{Class, SlotId};
 use aquifer_device::AlignedBuffer;
 use aquifer_log::record::{MARKER_BYTES, lone_record_bytes, record_bytes};
 use aquifer_log::{AppendError, Head, Kind, RecordId};
-use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, LEAF_ROOM_BYTES, NoRoom, SCRATCH_BYTES};
+use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
 use aquifer_map::{Entry, Locked, Place, State};
 
 use crate::engine::Engine;
@@ -31,18 +31,7 @@ const EVICTIONS_PER_LOOK: u64 = 4096;
 /// Leaves that a pass cleans, so that faults find clean ones to evict.
 const LEAVES_PER_PASS: usize = 64;
 
-/// What stopped a group from being written.
-enum GroupError {
-    Append(AppendError),
-    Leaf,
-    NoRoom,
-}
-
-impl From<AppendError> for GroupError {
-    fn from(error: AppendError) -> Self {
-        Self::Append(error)
-    }
-}
+pub(crate) const ROOM: &str = "room was made for the leaf";
 
 /// The writer's own memory.
 struct Desk {
@@ -55,22 +44,11 @@ struct Desk {
     written: u64,
 }
 
-/// Room to keep for a leaf behind its records: enough for most, or none if only that leaves no block partly empty. If it
-/// was not enough, enough for any.
-pub(crate) const LEAF_ROOMS: [&[usize]; 2] = [&[LEAF_ROOM_BYTES, 0], &[LEAF_RECORD_BYTES_MAX]];
-
-/// How many pages of `page_bytes` of one leaf the present block of `head` takes, at least one, so that one of
-/// `leaf_rooms` is left behind them. Only if none can be, a new block begins: what an old one leaves empty is written all
-/// the same.
-pub(crate) fn pages_that_fit(
-    head: &mut Head,
-    page_bytes: usize,
-    leaf_rooms: &[usize],
-) -> Result<usize, AppendError> {
-    let fits = |&&room: &&usize| lone_record_bytes(page_bytes) + room <= head.room_bytes();
-    let leaf_room = *leaf_rooms.iter().find(fits).unwrap_or(&leaf_rooms[0]);
-    head.make_room(lone_record_bytes(page_bytes) + leaf_room)?;
-    Ok((head.room_bytes() - leaf_room - MARKER_BYTES) / record_bytes(page_bytes))
+/// Makes room for pages of `page_bytes` of one leaf, and for the leaf; returns how many the block takes, at least one.
+pub(crate) fn make_room_for_pages(head: &mut Head, page_bytes: usize) -> Result<usize, AppendError> {
+    head.make_room(Kind::Leaf, LEAF_RECORD_BYTES_MAX)?;
+    head.make_room(Kind::Page, lone_record_bytes(page_bytes))?;
+    Ok((head.room_bytes(Kind::Page) - MARKER_BYTES) / record_bytes(page_bytes))
 }
 
 pub(crate) fn may_be_written(entry: Entry) -> bool {
@@ -117,7 +95,7 @@ impl Engine {
             written?;
         }
         if self.leaves.wants_room() {
-            desk.head.make_room(2 * LEAF_RECORD_BYTES_MAX)?;
+            desk.head.make_room(Kind::Leaf, 2 * LEAF_RECORD_BYTES_MAX)?;
         }
         self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head, &mut desk.scratch);
         self.look_at_evictions(desk);
@@ -136,23 +114,10 @@ impl Engine {
 
     /// Writes `page` and its dirty neighbours, if it is still dirty.
     fn write_back(&self, page: PageId, desk: &mut Desk) -> Result<(), AppendError> {
-        for leaf_rooms in LEAF_ROOMS {
-            match self.write_group(page, leaf_rooms, desk) {
-                Err(GroupError::NoRoom) => {}
-                // The leaf cannot be read, so its pages cannot be written. They stay dirty in RAM, where they
-                // can be read; the error has been counted.
-                Ok(()) | Err(GroupError::Leaf) => return Ok(()),
-                Err(GroupError::Append(error)) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn write_group(&self, page: PageId, leaf_rooms: &[usize], desk: &mut Desk) -> Result<(), GroupError> {
         let leaf = page.leaf();
         let page_bytes = self.leaves.page_bytes(leaf);
         // Room comes first: waiting for it later would hold entries and the leaf that the cleaner needs.
-        let limit = pages_that_fit(&mut desk.head, page_bytes, leaf_rooms)?;
+        let limit = make_room_for_pages(&mut desk.head, page_bytes)?;
         self.collect_group(page, limit, &mut desk.group);
         let locked: Vec<(PageId, Locked<'_>)> = desk
             .group
@@ -164,14 +129,11 @@ impl Engine {
             locked.into_iter().for_each(|(_, locked)| locked.restore());
             return Ok(());
         }
-        let written = self.append_group(leaf, page_bytes, &locked, desk);
+        let is_written = self.append_group(leaf, page_bytes, &locked, desk);
         for (_, locked) in locked {
-            match written {
-                Ok(()) => self.release_written(locked, page_bytes),
-                Err(_) => locked.restore(),
-            }
+            if is_written { self.release_written(locked, page_bytes) } else { locked.restore() }
         }
-        written
+        Ok(())
     }
 
     /// The dirty cold pages of the leaf of `page`, in order, at most `limit`, `page` among them.
@@ -187,31 +149,21 @@ impl Engine {
         group.truncate(limit);
     }
 
+    /// Writes pages of one leaf, for which the desk's head has room; false if the leaf cannot be read. Then they stay dirty
+    /// in RAM, where they can be read; the error has been counted.
     fn append_group(
         &self,
         leaf: LeafId,
         page_bytes: usize,
         locked: &[(PageId, Locked<'_>)],
         desk: &mut Desk,
-    ) -> Result<(), GroupError> {
-        let mut held = self.leaves.hold(leaf, &mut desk.scratch).map_err(|_| GroupError::Leaf)?;
-        let mut places = Vec::with_capacity(locked.len());
+    ) -> bool {
+        let Ok(mut held) = self.leaves.hold(leaf, &mut desk.scratch) else { return false };
         for (page, locked) in locked {
-            let place = self.append_page(*page, page_bytes, locked, &mut desk.head);
-            held.set_place(page.index(), place);
-            places.push(place);
+            held.set_place(page.index(), self.append_page(*page, page_bytes, locked, &mut desk.head));
         }
-        held.store(Some(&mut desk.head)).map_err(|NoRoom| {
-            self.disown(&places, page_bytes);
-            GroupError::NoRoom
-        })
-    }
-
-    /// Records that were appended and that no leaf names after all are garbage.
-    pub(crate) fn disown(&self, places: &[Place], page_bytes: usize) {
-        for address in places.iter().filter_map(|place| place.address()) {
-            self.log.release(address, record_bytes(page_bytes));
-        }
+        held.store(Some(&mut desk.head)).expect(ROOM);
+        true
     }
 
     /// Adds up to `limit` dirty cold pages of `leaf` that may be written now to `pages`.

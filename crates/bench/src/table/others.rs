@@ -172,7 +172,7 @@ mod tests {
             object_bytes: 128,
             data_bytes: 60,
             threads: 8,
-            warm_logs: 3.0,
+            warm_rewrites: 3.0,
             steady: true,
             seconds: 1.0,
             ops_per_s: 1.0,

@@ -71,7 +71,7 @@ impl Owner for Places {
             if self.get(key) != Some((found.address, found.payload.len())) {
                 continue;
             }
-            head.make_room(lone_record_bytes(found.payload.len()))?;
+            head.make_room(found.id.kind, lone_record_bytes(found.payload.len()))?;
             let address = head.append(found.id, found.payload);
             let log = head.log().clone();
             self.set(&log, key, Some((address, found.payload.len())));
@@ -95,7 +95,7 @@ impl Bench {
 
     /// Appends a version of `key` to the fresh head.
     pub fn write(&mut self, key: u64, payload: &[u8]) -> Result<LogAddress, AppendError> {
-        self.fresh.make_room(lone_record_bytes(payload.len()))?;
+        self.fresh.make_room(Kind::Page, lone_record_bytes(payload.len()))?;
         let address = self.fresh.append(id(key), payload);
         self.places.set(&self.log, key, Some((address, payload.len())));
         Ok(address)

@@ -1,5 +1,6 @@
 //! Cleaning keeps what is needed and gives back the rest.
 
+use aquifer_log::Kind;
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::log::reserve_segments;
 use aquifer_log::segment::State;
@@ -84,13 +85,13 @@ fn the_survivors_may_use_the_reserve_and_the_fresh_may_not() {
     }
     // The fresh head would wait now if it needed another segment.
     for expected in (0..reserve_segments(SEGMENTS)).rev() {
-        bench.survivor.make_room(4000).unwrap();
+        bench.survivor.make_room(Kind::Page, 4000).unwrap();
         bench.survivor.append(crate::bench::id(1 << 30), &payload(0, 3900));
-        bench.survivor.make_room(4000).unwrap();
+        bench.survivor.make_room(Kind::Page, 4000).unwrap();
         bench.survivor.append(crate::bench::id(1 << 30), &payload(0, 3900));
         assert_eq!(bench.log.free_segments(), expected);
     }
-    assert_eq!(bench.survivor.make_room(4000), Err(aquifer_log::AppendError::Full));
+    assert_eq!(bench.survivor.make_room(Kind::Page, 4000), Err(aquifer_log::AppendError::Full));
     assert_eq!(bench.log.segments().in_state(State::Free).count(), 0);
 }
 

@@ -5,7 +5,7 @@ use aquifer_log::cleaner::CleanError;
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::log::reserve_segments;
 use aquifer_log::segment::{SegmentTable, State};
-use aquifer_log::{AppendError, ReadError};
+use aquifer_log::{AppendError, Kind, ReadError};
 
 use crate::bench::{Bench, GEOMETRY, SEGMENTS, payload};
 
@@ -91,7 +91,7 @@ fn the_first_write_error_stops_writing_and_not_reading() {
         assert_eq!(bench.log.io_errors(), 1);
         // Even a device that works again is not trusted.
         assert_eq!(bench.write(key, b"more"), Err(error));
-        assert_eq!(bench.survivor.make_room(100), Err(error));
+        assert_eq!(bench.survivor.make_room(Kind::Page, 100), Err(error));
         assert!(!bench.log.wait_until_cleaning_is_wanted(0));
         // What was appended is still there: on the device, or in the buffer that could not be written.
         bench.check_all();

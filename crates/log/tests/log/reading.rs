@@ -1,7 +1,7 @@
 //! Records come back from the write buffer and from the device.
 
 use aquifer_log::record::{lone_record_bytes, record_bytes};
-use aquifer_log::{Geometry, ReadError};
+use aquifer_log::{Geometry, Kind, ReadError};
 
 use crate::bench::{BLOCK_BYTES, Bench, GEOMETRY, SEGMENTS, id, payload};
 
@@ -22,7 +22,7 @@ fn a_record_is_read_from_the_buffer_until_the_device_has_it() {
 fn both_heads_have_a_buffer() {
     let mut bench = Bench::new();
     bench.write(1, b"fresh").unwrap();
-    bench.survivor.make_room(lone_record_bytes(8)).unwrap();
+    bench.survivor.make_room(Kind::Page, lone_record_bytes(8)).unwrap();
     let address = bench.survivor.append(id(2), b"survivor");
     assert_eq!(bench.read_at(address, 2, 8).unwrap(), b"survivor");
     assert_eq!(bench.read(1).unwrap(), b"fresh");
@@ -32,7 +32,7 @@ fn both_heads_have_a_buffer() {
 #[test]
 fn a_record_is_found_among_its_neighbours() {
     let mut bench = Bench::new();
-    bench.fresh.make_room(lone_record_bytes(30) + 3 * record_bytes(30)).unwrap();
+    bench.fresh.make_room(Kind::Page, lone_record_bytes(30) + 3 * record_bytes(30)).unwrap();
     let first = bench.fresh.append(id(10), &payload(10, 30));
     for key in 11..14 {
         bench.fresh.append(id(key), &payload(key, 30));
@@ -83,7 +83,7 @@ fn a_buffer_does_not_outlive_the_segment_it_was_written_to() {
     let geometry = Geometry { segment_bytes: BLOCK_BYTES, ..GEOMETRY };
     let mut bench = Bench::with(geometry, aquifer_device::FaultPlan::new(0));
     let mut last = None;
-    while bench.survivor.make_room(lone_record_bytes(4000)).is_ok() {
+    while bench.survivor.make_room(Kind::Page, lone_record_bytes(4000)).is_ok() {
         last = Some(bench.survivor.append(id(0), &payload(0, 4000)));
     }
     let last = last.expect("an empty log has room");

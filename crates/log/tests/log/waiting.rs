@@ -3,7 +3,7 @@
 use aquifer_log::log::reserve_segments;
 use aquifer_log::record::{lone_record_bytes, record_bytes};
 use aquifer_log::victim::{Greedy, choose};
-use aquifer_log::{AppendError, Geometry};
+use aquifer_log::{AppendError, Geometry, Kind};
 
 use crate::bench::{BLOCK_BYTES, Bench, GEOMETRY, Places, SEGMENTS, id, payload};
 
@@ -28,7 +28,7 @@ fn a_writer_waits_for_the_cleaner() {
     let writer = std::thread::spawn(move || {
         let mut before = None;
         for round in 0..ROUNDS {
-            fresh.make_room(lone_record_bytes(3000)).expect("the cleaner makes room");
+            fresh.make_room(Kind::Page, lone_record_bytes(3000)).expect("the cleaner makes room");
             let address = fresh.append(id(1), &payload(round, 3000));
             let log = fresh.log();
             before.replace(address).into_iter().for_each(|old| log.release(old, record_bytes(3000)));
@@ -67,7 +67,7 @@ fn a_waiting_writer_is_woken_when_the_log_closes() {
     let Bench { log, mut fresh, .. } = Bench::new();
     let writer = std::thread::spawn(move || {
         loop {
-            if let Err(error) = fresh.make_room(lone_record_bytes(4000)) {
+            if let Err(error) = fresh.make_room(Kind::Page, lone_record_bytes(4000)) {
                 return error;
             }
             fresh.append(id(1), &payload(1, 4000));
