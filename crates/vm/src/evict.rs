@@ -21,6 +21,11 @@ use crate::engine::Engine;
 
 /// Share of the page buffer for pages that are on their way out: one in this many.
 const LEAVING: usize = 8;
+/// How often one fault tries to make room by evicting, and how often it waits for other threads that do.
+const TRIES: usize = 32;
+/// Who evicts may have lost the processor. After [`TRIES`] the page buffer may exceed its share by half, three per cent of
+/// the budget, rather than keep faults from the device; beyond that they wait, a second at most.
+const WAITS_MAX: usize = 10_000;
 /// Pages that leave together.
 pub(crate) const BATCH: usize = 64;
 
@@ -66,17 +71,22 @@ impl Engine {
     ///
     /// A part of it is for pages that are on their way out in other threads. Beyond that, wait for them.
     pub(crate) fn make_page_room_in_fault(&self, pages: usize) {
-        let limit = self.page_buffer_units - self.page_buffer_units / LEAVING;
+        let (share, most) = (self.page_buffer_units, self.page_buffer_units / 2 * 3);
+        let limit = share - share / LEAVING;
         let mut backoff = Backoff::new();
+        let (mut evictions, mut waits) = (0, 0);
         // Bounded: pinned and busy pages may keep it full for a while; the page queue has some slack.
-        for _ in 0..32 {
+        while evictions < TRIES && waits < WAITS_MAX {
             let used = self.units_used() + pages;
+            let mapped = used + self.leaving.load(Ordering::Relaxed);
             if used >= limit {
                 self.evict_pages_in_fault();
-            } else if used + self.leaving.load(Ordering::Relaxed) >= self.page_buffer_units {
-                backoff.wait();
-            } else {
+                evictions += 1;
+            } else if mapped < share || (waits >= TRIES && mapped < most) {
                 return;
+            } else {
+                backoff.wait();
+                waits += 1;
             }
         }
     }
