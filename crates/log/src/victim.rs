@@ -42,9 +42,8 @@ impl VictimPolicy for CostBenefit {
 
 /// Utilisation for the choice: segments of leaves count as fuller than they are, unless they are empty.
 ///
-/// Their garbage grows many times faster than that of pages, so waiting a little saves most of their copying; for that
-/// they may take more room. With garbage squared the two kinds share it about as the roots of their
-/// rates and sizes, which is best (Desnoyers, "Analytic Models of SSD Write Performance", TOS 2014, on hot and cold data).
+/// Their garbage grows many times faster than that of pages, so waiting a little saves most of their copying, and they are
+/// so few that the room it takes hardly matters. Measured in `docs/adr/0012-leaves-in-segments-of-their-own.md`.
 fn counted_utilisation(utilisation: f64, kind: Kind) -> f64 {
     match kind {
         Kind::Page => utilisation,
