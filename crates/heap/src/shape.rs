@@ -13,8 +13,9 @@ const RUNS: [u16; 27] = [
 /// records the cleaner of a full log would write more than it gains.
 pub(crate) const PAGE_BYTES_MIN: usize = 64;
 
-/// Bytes that a page may cost in the log besides its record: its share of its leaf's record, and garbage
-/// enough for the cleaner to win.
+/// Bytes that a page may cost in the log besides its record. Below 128 bytes that is its share of the largest leaf and
+/// garbage enough for the cleaner to win; from there on it is about four times the share that leaves usually take, and the
+/// largest ones, 7.3 bytes a page, come out of the garbage that [`usable_bytes`](aquifer_log::Log::usable_bytes) keeps.
 const fn leaf_share_bytes(page_bytes: usize) -> u64 {
     if page_bytes < 128 { 48 } else { 6 }
 }
