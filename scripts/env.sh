@@ -3,7 +3,6 @@
 # Sets ROOT, TARGET, CARGO and, for a versioned Debian package, RUSTC.
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
-TARGET=${CARGO_TARGET_DIR:-$ROOT/target}
 CARGO=${CARGO:-cargo}
 RUST_MINOR_MIN=88
 PATH=$PATH:/usr/sbin:/sbin
@@ -47,5 +46,14 @@ choose_rust() {
     return 1
 }
 
+# Where cargo puts what it builds: the environment or a configuration file of the
+# user's may have moved it. The default without a cargo that answers.
+target_directory() {
+    "$CARGO" metadata --no-deps --format-version 1 --manifest-path "$ROOT/Cargo.toml" 2>/dev/null |
+        sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
+}
+
 choose_rust || true
+TARGET=$(target_directory)
+TARGET=${TARGET:-${CARGO_TARGET_DIR:-$ROOT/target}}
 export CARGO PATH
