@@ -4,8 +4,13 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod class;
+mod found;
 pub mod ids;
 pub mod limits;
+pub mod samples;
 pub mod units;
 
+pub use class::AllocationClass;
+pub use found::Found;
 pub use ids::{LeafId, LogAddress, PageId};

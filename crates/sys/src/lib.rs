@@ -14,8 +14,10 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("aquifer needs Linux: it is built on userfaultfd");
 
+pub mod descriptors;
 pub mod errno;
 pub mod futex;
+pub mod lifeline;
 pub mod memory;
 pub mod process;
 pub mod rcu;

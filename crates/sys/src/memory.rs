@@ -26,6 +26,8 @@ pub enum Advice {
     NoHugePage,
     /// Leave the range out of a forked child, where it is unmapped.
     DontFork,
+    /// Copy the range to a forked child, as is usual.
+    DoFork,
     /// Leave the range out of core dumps.
     DontDump,
     /// Allocate all pages now, writable.
@@ -39,6 +41,7 @@ impl Advice {
             Advice::HugePage => libc::MADV_HUGEPAGE,
             Advice::NoHugePage => libc::MADV_NOHUGEPAGE,
             Advice::DontFork => libc::MADV_DONTFORK,
+            Advice::DoFork => libc::MADV_DOFORK,
             Advice::DontDump => libc::MADV_DONTDUMP,
             Advice::PopulateWrite => libc::MADV_POPULATE_WRITE,
         }
@@ -64,8 +67,9 @@ pub fn page_size() -> usize {
 pub unsafe fn advise(ptr: *mut u8, len: usize, advice: Advice) -> Result<()> {
     loop {
         // SAFETY: the caller answers for the range; the call reads no memory of ours.
-        let returned = unsafe { libc::madvise(ptr.cast(), len, advice.number()) };
-        match Errno::check(i64::from(returned)) {
+        // The system call itself: a program's own `madvise` may be one that asks us.
+        let returned = unsafe { libc::syscall(libc::SYS_madvise, ptr, len, advice.number()) };
+        match Errno::check(returned) {
             Err(Errno::EINTR) => {}
             outcome => return outcome.map(drop),
         }
@@ -106,8 +110,21 @@ pub unsafe fn protect_none_fixed(ptr: *mut u8, len: usize) -> Result<()> {
 unsafe fn map_fixed(ptr: *mut u8, len: usize, protection: libc::c_int) -> Result<()> {
     let flags = ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: the caller owns the range that is replaced.
-    let mapped = unsafe { libc::mmap(ptr.cast(), len, protection, flags, -1, 0) };
-    if mapped == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(()) }
+    let mapped = unsafe { libc::syscall(libc::SYS_mmap, ptr, len, protection, flags, -1, 0) };
+    Errno::check(mapped).map(drop)
+}
+
+/// Whether each OS page of a range is in RAM, one byte per page: its lowest bit.
+///
+/// # Errors
+/// `ENOMEM` if a part of the range is not mapped.
+///
+/// # Safety
+/// None is needed: the kernel looks at its tables, not at the range. Unsafe because of the pointer.
+pub unsafe fn resident(start: *mut u8, pages: &mut [u8]) -> Result<()> {
+    let len = pages.len() * page_size();
+    // SAFETY: the kernel writes one byte per page of the range.
+    Errno::check(unsafe { libc::syscall(libc::SYS_mincore, start, len, pages.as_mut_ptr()) }).map(drop)
 }
 
 /// Private memory that costs no RAM and no commit charge until it is touched.

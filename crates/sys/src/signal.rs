@@ -3,15 +3,18 @@
 
 mod chain;
 mod fault;
+mod forward;
 mod mask;
 
 pub use chain::{chain, raise_default};
 pub use fault::{fault_address, fault_is_write};
+pub use forward::{Forwarding, hold_for_program};
 pub use mask::SignalsBlocked;
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::siginfo_t;
 
@@ -57,12 +60,35 @@ pub unsafe fn restore_sigbus(previous: &libc::sigaction) -> Result<()> {
     unsafe { set_action(libc::SIGBUS, previous) }.map(drop)
 }
 
+/// As `sigaction` of the C library.
+pub type Sigaction = unsafe extern "C" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32;
+
+static SIGACTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Names the `sigaction` that reaches the kernel. A library that stands in front of the C library, and so is what
+/// this crate would find by that name, says here what it stands in front of.
+///
+/// # Safety
+/// `function` does what `sigaction` does.
+pub unsafe fn set_real_sigaction(function: Sigaction) {
+    SIGACTION.store(function as *mut c_void, Ordering::Release);
+}
+
+fn real_sigaction() -> Sigaction {
+    let function = SIGACTION.load(Ordering::Acquire);
+    if function.is_null() {
+        return libc::sigaction;
+    }
+    // SAFETY: stored by `set_real_sigaction`.
+    unsafe { core::mem::transmute::<*mut c_void, Sigaction>(function) }
+}
+
 /// # Safety
 /// A handler in `action` is fit to run as a handler of `signal`.
 unsafe fn set_action(signal: i32, action: &libc::sigaction) -> Result<libc::sigaction> {
     let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: both structures live for the call; the caller answers for the handler.
-    let returned = unsafe { libc::sigaction(signal, ptr::from_ref(action), previous.as_mut_ptr()) };
+    let returned = unsafe { real_sigaction()(signal, ptr::from_ref(action), previous.as_mut_ptr()) };
     Errno::check(i64::from(returned))?;
     // SAFETY: filled in by the call, and zeros were valid before.
     Ok(unsafe { previous.assume_init() })

@@ -17,6 +17,7 @@ pub use features::Features;
 use core::ffi::{c_int, c_ulong};
 use core::ptr;
 
+use crate::descriptors;
 use crate::errno::{Errno, Result};
 use crate::spin::yield_processor;
 
@@ -64,10 +65,31 @@ impl Userfaultfd {
         self.fd
     }
 
+    /// Makes this value, which a forked child inherited and which acts on its parent's memory, the child's own: what was
+    /// registered in the parent can be registered anew.
+    ///
+    /// # Errors
+    /// As [`Userfaultfd::open`].
+    ///
+    /// # Context
+    /// Signal-safe.
+    pub fn renew_in_child(&self, wanted: Features) -> Result<()> {
+        let own = Userfaultfd::open(wanted)?;
+        // SAFETY: both descriptors are ours; the inherited one is closed in this process only. The system call itself: a
+        // program's own `dup3` may be one that spares our descriptors.
+        let returned = unsafe { libc::syscall(libc::SYS_dup3, own.fd, self.fd, libc::O_CLOEXEC) };
+        Errno::check(returned).map(drop)
+    }
+
     fn from_syscall(mode: c_int) -> Result<Userfaultfd> {
         // SAFETY: plain numbers.
         let returned = unsafe { libc::syscall(libc::SYS_userfaultfd, OPEN_FLAGS | mode) };
-        Errno::check(returned).map(|fd| Userfaultfd { fd: fd as c_int })
+        Errno::check(returned).map(|fd| Userfaultfd::own(fd as c_int))
+    }
+
+    fn own(fd: c_int) -> Userfaultfd {
+        descriptors::note(fd);
+        Userfaultfd { fd }
     }
 
     fn from_device() -> Result<Userfaultfd> {
@@ -76,7 +98,7 @@ impl Userfaultfd {
         Errno::check(i64::from(device))?;
         // SAFETY: the argument of this request is a number.
         let returned = unsafe { libc::ioctl(device, abi::IOC_NEW as libc::Ioctl, OPEN_FLAGS as c_ulong) };
-        let outcome = Errno::check(i64::from(returned)).map(|_| Userfaultfd { fd: returned });
+        let outcome = Errno::check(i64::from(returned)).map(|_| Userfaultfd::own(returned));
         // SAFETY: opened above and used nowhere else.
         unsafe { libc::close(device) };
         outcome
@@ -105,8 +127,7 @@ impl Userfaultfd {
 
 impl Drop for Userfaultfd {
     fn drop(&mut self) {
-        // SAFETY: the value owns the descriptor.
-        unsafe { libc::close(self.fd) };
+        descriptors::close(self.fd);
     }
 }
 

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::{Advice, Reservation, advise, page_size};
+use crate::descriptors;
 use crate::errno::{Errno, Result};
 
 /// How ranges are discarded.
@@ -43,7 +44,7 @@ impl Discarder {
         match open_own_pidfd() {
             Ok(fd) if can_discard(fd) => Discarder { way: Way::Vectored(fd) },
             Ok(fd) => {
-                close(fd);
+                descriptors::close(fd);
                 Discarder::without_vector()
             }
             Err(_) => Discarder::without_vector(),
@@ -90,7 +91,7 @@ impl Drop for Discarder {
         if let Way::Vectored(fd) = self.way
             && fd >= 0
         {
-            close(fd);
+            descriptors::close(fd);
         }
     }
 }
@@ -164,12 +165,9 @@ unsafe fn process_madvise(fd: libc::c_int, ranges: &[libc::iovec]) -> Result<usi
 fn open_own_pidfd() -> Result<libc::c_int> {
     // SAFETY: plain numbers; pidfds are close-on-exec by themselves.
     let returned = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0u32) };
-    Errno::check(returned).map(|fd| fd as libc::c_int)
-}
-
-fn close(fd: libc::c_int) {
-    // SAFETY: only descriptors that this module opened, and owns, come here.
-    unsafe { libc::close(fd) };
+    let fd = Errno::check(returned)? as libc::c_int;
+    descriptors::note(fd);
+    Ok(fd)
 }
 
 /// Tries the call on a page of its own, and looks whether the page is gone.

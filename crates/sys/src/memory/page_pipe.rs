@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::{Advice, Reservation, advise, page_size};
+use crate::descriptors;
 use crate::errno::{Errno, Result};
 
 /// A pipe that takes hold of pages of the process, and gives their bytes out later.
@@ -36,6 +37,7 @@ impl PagePipe {
         // SAFETY: the kernel writes the two descriptors.
         let returned = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
         Errno::check(i64::from(returned))?;
+        ends.into_iter().for_each(descriptors::note);
         let pipe = PagePipe { reader: ends[0], writer: ends[1] };
         let bytes = (pages * page_size()) as libc::c_int;
         // SAFETY: plain numbers.
@@ -122,8 +124,7 @@ impl PagePipe {
 impl Drop for PagePipe {
     fn drop(&mut self) {
         for end in [self.reader, self.writer] {
-            // SAFETY: the descriptors are this pipe's own.
-            unsafe { libc::close(end) };
+            descriptors::close(end);
         }
     }
 }

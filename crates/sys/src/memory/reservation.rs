@@ -67,9 +67,10 @@ impl Drop for Reservation {
 
 fn map_anywhere(len: usize) -> Result<*mut u8> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let anywhere = ptr::null_mut::<u8>();
     // SAFETY: the kernel chooses a free place, so no mapping in use is touched.
-    let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, ANONYMOUS, -1, 0) };
-    if start == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(start.cast()) }
+    let start = unsafe { libc::syscall(libc::SYS_mmap, anywhere, len, protection, ANONYMOUS, -1, 0) };
+    Errno::check(start).map(ptr::with_exposed_provenance_mut)
 }
 
 /// # Safety
@@ -77,7 +78,7 @@ fn map_anywhere(len: usize) -> Result<*mut u8> {
 unsafe fn unmap(start: *mut u8, len: usize) {
     if len > 0 {
         // SAFETY: the caller's condition. Failure leaves addresses mapped, which costs no RAM.
-        unsafe { libc::munmap(start.cast(), len) };
+        unsafe { libc::syscall(libc::SYS_munmap, start, len) };
     }
 }
 

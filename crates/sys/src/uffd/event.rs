@@ -48,9 +48,9 @@ impl Userfaultfd {
         let mut message = abi::Message::default();
         let message_ptr = ptr::from_mut(&mut message);
         loop {
+            let (fd, bytes) = (self.raw_fd(), size_of::<abi::Message>());
             // SAFETY: the kernel writes one message of this size, all of it plain integers.
-            let returned =
-                unsafe { libc::read(self.raw_fd(), message_ptr.cast(), size_of::<abi::Message>()) };
+            let returned = unsafe { libc::read(fd, message_ptr.cast(), bytes) };
             match Errno::check(returned as i64) {
                 Ok(_) => return Ok(Some(decode(&message))),
                 Err(Errno::EAGAIN) => return Ok(None),
