@@ -11,8 +11,8 @@ use aquifer_sys::Errno;
 use balance::Wanted;
 
 use crate::class::{Class, SIZES};
-use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots};
-use crate::slabs::{Slabs, SlotId};
+use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, TwoHanded};
+use crate::slabs::{HAS_MEMORY, Slabs, SlotId};
 
 /// Which policy evicts objects. Measured in `docs/policies.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -59,6 +59,10 @@ struct ClassState {
 pub struct ObjectCache {
     slabs: Slabs,
     classes: Box<[ClassState]>,
+    /// The policy of whole pages.
+    whole: TwoHanded,
+    /// Whether a whole page found no free slot yet.
+    is_full: AtomicBool,
     objects: AtomicU64,
     evicted: AtomicU64,
     spares_used: AtomicBool,
@@ -130,6 +134,8 @@ impl ObjectCache {
         Ok(Self {
             slabs: Slabs::new(bytes, links)?,
             classes: classes.collect(),
+            whole: TwoHanded::new(),
+            is_full: AtomicBool::new(false),
             objects: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             spares_used: AtomicBool::new(true),
@@ -173,7 +179,7 @@ impl ObjectCache {
     }
 
     fn policy(&self, class: Class) -> &dyn Policy {
-        &*self.classes[class.index()].policy
+        if class == Class::WHOLE { &self.whole } else { &*self.classes[class.index()].policy }
     }
 
     /// First byte of a slot. Only who holds the entry of the page that owns it may use the bytes.
@@ -205,7 +211,12 @@ impl ObjectCache {
                 self.objects.fetch_add(1, Ordering::Relaxed);
                 slot
             }
-            None => self.evict_for(class, page, entries)?,
+            None => {
+                if class == Class::WHOLE {
+                    self.is_full.store(true, Ordering::Relaxed);
+                }
+                self.evict_for(class, page, entries)?
+            }
         };
         let at = Position(self.slabs.position_of(class, slot));
         self.policy(class).insert(&self.view(class), at);
@@ -232,6 +243,7 @@ impl ObjectCache {
         if let Some(at) = taken {
             let slot = view.slot(at).expect("a slot that was just emptied is in a slab");
             self.slabs.set_owner(class, slot, page);
+            self.set_has_memory(slot, true);
             return Some(slot);
         }
         self.allocate_from_other_class(class, page, entries)
@@ -241,7 +253,10 @@ impl ObjectCache {
     fn try_empty(&self, class: Class, slot: SlotId, entries: &EntryTable) -> bool {
         let Some(owner) = self.slabs.owner(class, slot) else { return false };
         let may_leave = |entry: aquifer_map::Entry| {
-            entry.state() == State::Cached && !entry.is_dirty() && entry.slot() == Some(slot.0)
+            entry.state() == State::Cached
+                && !entry.is_dirty()
+                && !entry.is_pinned()
+                && entry.slot() == Some(slot.0)
         };
         let Some(locked) = entries.try_lock_if(owner, may_leave) else { return false };
         self.slabs.clear_owner(class, slot);
@@ -262,7 +277,9 @@ impl ObjectCache {
 
     /// Evicts `page` from RAM if it is clean and only cached; returns whether it left.
     pub fn evict_page(&self, page: PageId, entries: &EntryTable) -> bool {
-        let may_leave = |entry: aquifer_map::Entry| entry.state() == State::Cached && !entry.is_dirty();
+        let may_leave = |entry: aquifer_map::Entry| {
+            entry.state() == State::Cached && !entry.is_dirty() && !entry.is_pinned()
+        };
         let Some(locked) = entries.try_lock_if(page, may_leave) else { return false };
         if let Some(slot) = locked.before().and_then(aquifer_map::Entry::slot) {
             self.free(SlotId(slot));
@@ -270,6 +287,42 @@ impl ObjectCache {
         locked.remove();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         true
+    }
+
+    /// Whether the slot of a whole page may have memory. The caller holds the entry of its page.
+    pub fn has_memory(&self, slot: SlotId) -> bool {
+        self.slabs.class_of(slot) == Class::WHOLE && self.slabs.mark(Class::WHOLE, slot) == HAS_MEMORY
+    }
+
+    /// Notes whether the slot of a whole page has memory now. The caller holds the entry of its page.
+    pub fn set_has_memory(&self, slot: SlotId, has: bool) {
+        if self.slabs.class_of(slot) == Class::WHOLE {
+            self.slabs.set_mark(Class::WHOLE, slot, if has { HAS_MEMORY } else { 0 });
+        }
+    }
+
+    /// How many slots of whole pages should be passed by [`ObjectCache::next_to_unmap`], so that evictions find pages
+    /// that are not mapped.
+    pub fn unmapping_due(&self) -> usize {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.whole.front_due(&self.view(Class::WHOLE)) as usize
+    }
+
+    /// Passes as many slots of whole pages as `out` has room for, and puts the pages there. They should leave their
+    /// addresses for their slots; those that come back before their turn stay. Returns how many pages there are.
+    pub fn next_to_unmap(&self, out: &mut [PageId]) -> usize {
+        let view = self.view(Class::WHOLE);
+        let (mut count, room) = (0, out.len() as u64);
+        self.whole.advance_front(&view, room, &mut |at| {
+            let owner = view.slot(at).and_then(|slot| self.slabs.owner(Class::WHOLE, slot));
+            if let Some(page) = owner {
+                out[count] = page;
+                count += 1;
+            }
+        });
+        count
     }
 
     /// Calls `visit` for up to `count` pages that `class` would evict next. `visit` neither allocates nor

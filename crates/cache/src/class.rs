@@ -11,6 +11,9 @@ pub const SIZES: [usize; 28] = [
 pub struct Class(u8);
 
 impl Class {
+    /// The class of whole pages: bytes that fill an OS page, so that a page and its slot need not both have memory.
+    pub const WHOLE: Self = Self(SIZES.len() as u8 - 1);
+
     /// The smallest class whose slots hold `bytes`; `None` above 4096.
     pub fn for_bytes(bytes: usize) -> Option<Self> {
         let class = SIZES.partition_point(|&size| size < bytes);

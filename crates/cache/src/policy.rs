@@ -8,11 +8,13 @@ mod s3fifo;
 mod sieve;
 #[cfg(test)]
 mod tests;
+mod two_handed;
 
 pub use clock::Clock;
 pub use lru::Lru;
 pub use s3fifo::S3Fifo;
 pub use sieve::Sieve;
+pub use two_handed::TwoHanded;
 
 /// Position of a slot within its size class: dense from 0, with holes where a slab was given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,11 +5,14 @@
 //! header word of a used slot:   63 used | 36..34 policy's mark | 33..0 page
 //! header word of a free slot:   31..0 next free slot of the slab
 //! ```
+//!
+//! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use aquifer_base::PageId;
-use aquifer_sys::memory::prefer_huge_pages;
+use aquifer_sys::memory::{Advice, advise, prefer_huge_pages};
 use aquifer_sys::{Errno, Reservation, SpinLock};
 
 use crate::class::{Class, SIZES};
@@ -25,6 +28,8 @@ const USED: u64 = 1 << 63;
 const MARK_SHIFT: u32 = 34;
 const PAGE_MASK: u64 = (1 << MARK_SHIFT) - 1;
 const NO_CLASS: u8 = u8::MAX;
+/// Mark of a whole page's slot that may have memory.
+pub(crate) const HAS_MEMORY: u8 = 1;
 
 impl SlotId {
     fn new(slab: u32, index: u32) -> Self {
@@ -54,7 +59,8 @@ struct Slab {
 
 struct State {
     slabs: Box<[Slab]>,
-    free_slabs: Vec<u32>,
+    /// Those of whole pages keep to the front, the others to the back: a huge page has room for the others only.
+    free_slabs: VecDeque<u32>,
     /// Per class, the first of its slabs that have a free slot.
     open: [u32; SIZES.len()],
 }
@@ -206,10 +212,18 @@ impl Slabs {
         Class::from_index(usize::from(class))
     }
 
+    /// Advice about the memory of a slab that nobody uses: the caller holds the lock.
+    fn advise(&self, slab: u32, advice: Advice) {
+        // SAFETY: in bounds.
+        let start = unsafe { self.memory.base().add(slab as usize * self.slab_bytes) };
+        // SAFETY: as above, and its bytes are not needed. What the kernel refuses costs memory or speed, nothing else.
+        let _ = unsafe { advise(start, self.slab_bytes, advice) };
+    }
+
     /// First byte of the slot. Who may use it is written in the entry of the page that owns it.
     pub(crate) fn pointer(&self, slot: SlotId) -> *mut u8 {
-        let offset =
-            slot.slab() as usize * self.slab_bytes + slot.index() as usize * self.class_of(slot).slot_bytes();
+        let class = self.class_of(slot);
+        let offset = slot.slab() as usize * self.slab_bytes + slot.index() as usize * class.slot_bytes();
         debug_assert!(offset < self.memory.len());
         // SAFETY: slab and index are within the reservation, because allocate made the slot.
         unsafe { self.memory.base().add(offset) }
@@ -294,11 +308,15 @@ impl Slabs {
             state.unlink(class, slab);
         }
         self.set_owner(class, slot, page);
+        if class == Class::WHOLE && free != NIL {
+            self.set_mark(class, slot, HAS_MEMORY);
+        }
         Some(slot)
     }
 
     fn add_slab(&self, state: &mut State, class: Class) -> Option<u32> {
-        let slab = state.free_slabs.pop()?;
+        let free = &mut state.free_slabs;
+        let slab = if class == Class::WHOLE { free.pop_front()? } else { free.pop_back()? };
         state.slabs[slab as usize] =
             Slab { used: 0, fresh: 0, free: NIL, previous: NIL, next: NIL, draining: false };
         let ranks = &self.ranks[class.index()];
@@ -309,6 +327,7 @@ impl Slabs {
         if before != NO_CLASS && before != class.index() as u8 {
             self.sweeps.wait_for_earlier();
         }
+        self.settle_memory(slab, before, class);
         self.shared[slab as usize].class.store(class.index() as u8, Ordering::Release);
         self.shared[slab as usize].rank.store(rank, Ordering::Release);
         self.clear_headers(class, slab);
@@ -317,6 +336,17 @@ impl Slabs {
         ranks.count.fetch_add(1, Ordering::Relaxed);
         state.link(class, slab);
         Some(slab)
+    }
+
+    /// Slots of whole pages begin without memory; slots of other classes stand in huge pages.
+    fn settle_memory(&self, slab: u32, before: u8, class: Class) {
+        let was_whole = before == Class::WHOLE.index() as u8;
+        if class == Class::WHOLE && !was_whole {
+            self.advise(slab, Advice::NoHugePage);
+            self.advise(slab, Advice::DontNeed);
+        } else if class != Class::WHOLE && was_whole {
+            self.advise(slab, Advice::HugePage);
+        }
     }
 
     /// Makes every slot of a slab unused: what stands there are bytes of objects of another class.
@@ -354,7 +384,14 @@ impl Slabs {
         ranks.slab_at[rank as usize].store(NIL, Ordering::Release);
         ranks.count.fetch_sub(1, Ordering::Relaxed);
         // A policy may still look at its slots, until the slab gets another class.
-        state.free_slabs.push(slab);
+        // There is room for all slabs, so this allocates nothing.
+        if class != Class::WHOLE {
+            state.free_slabs.push_back(slab);
+        } else {
+            state.free_slabs.push_front(slab);
+            // Slots that were never used have no memory. Headers read as free afterwards, as they should.
+            self.advise(slab, Advice::DontNeed);
+        }
     }
 
     /// Stops handing out slots of `slab`, so that it can be emptied; false if it already is drained or has

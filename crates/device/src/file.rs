@@ -7,8 +7,11 @@ mod reserve;
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use aquifer_sys::descriptors;
 
 use crate::batch;
 use crate::bounds::Bounds;
@@ -81,6 +84,7 @@ impl FileDevice {
 
 impl Drop for FileDevice {
     fn drop(&mut self) {
+        descriptors::forget(self.file.as_raw_fd());
         if std::process::id() != self.owner_pid {
             return;
         }

@@ -8,6 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
+use aquifer_sys::descriptors;
+
 use crate::batch::Transfer;
 use crate::error::Operation;
 use crate::positional;
@@ -28,7 +30,7 @@ pub(crate) struct RingPool {
 }
 
 struct Rings {
-    idle: Vec<IoUring>,
+    idle: Vec<Ring>,
     /// Rings that exist, idle or taken.
     count: usize,
 }
@@ -39,20 +41,20 @@ impl RingPool {
     /// # Errors
     /// What `io_uring_setup` says: ENOSYS or EPERM where the system or a seccomp filter refuses rings.
     pub(crate) fn new() -> io::Result<Self> {
-        let rings = Rings { idle: vec![new_ring()?], count: 1 };
+        let rings = Rings { idle: vec![Ring::new()?], count: 1 };
         Ok(RingPool { rings: Mutex::new(rings), returned: Condvar::new(), owner_pid: std::process::id() })
     }
 
     /// Does what it can of the unfinished requests, and returns when none of them is in flight any more.
     pub(crate) fn run<T: Transfer>(&self, file: &File, block_bytes: usize, requests: &mut [T]) {
         let Some(mut ring) = self.take() else { return };
-        let outcome = drive(&mut ring, file, block_bytes, requests);
+        let outcome = drive(&mut ring.0, file, block_bytes, requests);
         // A ring that failed still holds entries of this batch and must not be used again.
         self.give_back(outcome.is_ok().then_some(ring));
     }
 
     /// An idle ring, or `None` when the system has become unwilling to make one.
-    fn take(&self) -> Option<IoUring> {
+    fn take(&self) -> Option<Ring> {
         if std::process::id() != self.owner_pid {
             return None;
         }
@@ -62,7 +64,7 @@ impl RingPool {
                 return Some(ring);
             }
             if rings.count < RINGS_MAX {
-                if let Ok(ring) = new_ring() {
+                if let Ok(ring) = Ring::new() {
                     rings.count += 1;
                     return Some(ring);
                 }
@@ -74,7 +76,7 @@ impl RingPool {
         }
     }
 
-    fn give_back(&self, ring: Option<IoUring>) {
+    fn give_back(&self, ring: Option<Ring>) {
         let mut rings = self.lock();
         match ring {
             Some(ring) => rings.idle.push(ring),
@@ -96,8 +98,20 @@ impl fmt::Debug for RingPool {
 }
 
 /// A ring whose completions wait for the thread that collects them instead of interrupting it.
-fn new_ring() -> io::Result<IoUring> {
-    IoUring::builder().setup_coop_taskrun().build(DEPTH as u32)
+struct Ring(IoUring);
+
+impl Ring {
+    fn new() -> io::Result<Self> {
+        let ring = IoUring::builder().setup_coop_taskrun().build(DEPTH as u32)?;
+        descriptors::note(ring.as_raw_fd());
+        Ok(Self(ring))
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        descriptors::forget(self.0.as_raw_fd());
+    }
 }
 
 /// Keeps the ring full until every unfinished request has been through it once.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aquifer_base::LogAddress;
+use aquifer_base::{AllocationClass, LogAddress};
 
 use crate::error::AppendError;
 use crate::log::{HeadKind, Log};
@@ -13,7 +13,7 @@ use crate::record::{Kind, RecordId};
 ///
 /// Pages and leaves go to segments of their own. A leaf is written many times while its pages are written once, so
 /// segments of leaves are soon garbage as a whole and cost the cleaner nothing; among pages, their
-/// garbage would wait until the pages are moved.
+/// garbage would wait until the pages are moved. For the same reason pages of each class go to segments of their own.
 pub struct Head {
     log: Arc<Log>,
     pages: OpenSegment,
@@ -28,6 +28,12 @@ impl Head {
     /// The log this is an end of.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
+    }
+
+    /// Pages are of `class` from now on. They share blocks with those before only as far as the present one has room, and
+    /// segments only when the log has none to spare.
+    pub fn set_class(&mut self, class: AllocationClass) {
+        self.pages.set_class(class);
     }
 
     /// Makes sure that the next `bytes` of records of `kind` and their markers go to one block, without waiting in between.

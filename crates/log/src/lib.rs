@@ -8,6 +8,7 @@
 //! | `open_segment` | the segment that a head fills with records of one kind, with its write buffer |
 //! | `head` | the end of the log that one thread appends to |
 //! | `log` | the whole: segments, heads, reads |
+//! | `readers` | others who read the log as it was, and the segments that are kept for them |
 //! | `victim` | which segment is cleaned next |
 //! | `cleaner` | copies what is still needed out of a victim and frees it |
 //!
@@ -25,6 +26,7 @@ pub mod geometry;
 pub mod head;
 pub mod log;
 mod open_segment;
+pub mod readers;
 pub mod record;
 pub mod segment;
 pub mod victim;

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::LogAddress;
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_device::{Device, DeviceError};
 
 use crate::error::{AppendError, ReadError};
 use crate::geometry::{Geometry, SegmentId};
 use crate::head::Head;
 use crate::open_segment::WriteBuffer;
+use crate::readers::{IsGone, Readers};
 use crate::record::{Kind, RecordId, find_record, lone_record_bytes};
 use crate::segment::{SegmentTable, State};
 
@@ -34,6 +36,12 @@ pub fn reserve_segments(segments: u32) -> u32 {
     (segments / 128).clamp(3, 8)
 }
 
+/// Segments of other classes that each head may have begun and set aside; none in small logs, where they would be too
+/// large a part.
+pub(crate) fn waiting_segments(segments: u32) -> usize {
+    (segments / 256).min(4) as usize
+}
+
 /// A log on a device.
 pub struct Log {
     device: Arc<dyn Device>,
@@ -41,6 +49,7 @@ pub struct Log {
     segments: SegmentTable,
     buffers: [WriteBuffer; BUFFERED_BLOCKS],
     free: Mutex<Vec<SegmentId>>,
+    readers: Mutex<Readers>,
     freed: Condvar,
     wanted: Condvar,
     seals: AtomicU32,
@@ -60,6 +69,7 @@ impl Log {
             segments: SegmentTable::new(geometry.segments),
             buffers: std::array::from_fn(|_| WriteBuffer::new(geometry.block_bytes)),
             free: Mutex::new((0..geometry.segments).rev().map(SegmentId).collect()),
+            readers: Mutex::default(),
             freed: Condvar::new(),
             wanted: Condvar::new(),
             seals: AtomicU32::new(0),
@@ -105,6 +115,12 @@ impl Log {
         let capacity = self.geometry.capacity_bytes() - kept * self.geometry.segment_bytes as u64;
         let block = self.geometry.block_bytes as u64;
         capacity / block * (block - lone_record_bytes(page_bytes) as u64) / 32 * 31
+    }
+
+    /// Whether cleaning can go on however many begun segments are set aside.
+    pub(crate) fn has_segments_to_spare(&self) -> bool {
+        let aside = 2 * waiting_segments(self.geometry.segments) * self.geometry.segment_bytes;
+        self.segments.live_bytes_total() + aside as u64 <= self.usable_bytes(OS_PAGE_BYTES)
     }
 
     /// Device errors seen so far, reads included.
@@ -268,6 +284,7 @@ impl Log {
     }
 
     pub(crate) fn open_segment(&self, head: HeadKind, kind: Kind) -> Result<SegmentId, AppendError> {
+        let readers = locked(&self.readers).last();
         let reserve = if head == HeadKind::Fresh { reserve_segments(self.geometry.segments) } else { 0 };
         let mut free = locked(&self.free);
         self.wanted.notify_all();
@@ -280,15 +297,48 @@ impl Log {
         }
         let segment = free.pop().expect("more segments are free than the reserve");
         self.segments.next_generation(segment, kind);
+        self.segments.set_opened_for(segment, readers);
         self.segments.set_state(segment, State::Open);
         Ok(segment)
     }
 
     pub(crate) fn free_segment(&self, segment: SegmentId) {
         self.segments.set_state(segment, State::Free);
-        // Queued at the far end: a freed segment is reused as late as possible, so that readers that
-        // still hold its address find the old record and need not look again.
-        locked(&self.free).insert(0, segment);
+        let opened = self.segments.opened_for(segment);
+        if !locked(&self.readers).keep(segment, opened) {
+            self.queue_free([segment]);
+        }
+    }
+
+    fn queue_free(&self, segments: impl IntoIterator<Item = SegmentId>) {
+        let mut free = locked(&self.free);
+        for segment in segments {
+            // Queued at the far end: a freed segment is reused as late as possible, so that readers that
+            // still hold its address find the old record and need not look again.
+            free.insert(0, segment);
+        }
         self.freed.notify_all();
+    }
+
+    /// From now on segments that are freed are kept until somebody else who reads the log as it is now, is gone.
+    pub fn keep_for(&self, is_gone: IsGone) {
+        locked(&self.readers).add(is_gone);
+    }
+
+    /// Frees what was kept for readers who are gone; if room is short, also what the others may read. They see that it is
+    /// not theirs any more by its checksums. Returns whether anything was freed.
+    pub fn review_readers(&self) -> bool {
+        let is_short = self.free_segments() <= reserve_segments(self.geometry.segments) + 1;
+        let unread = {
+            let mut readers = locked(&self.readers);
+            if readers.kept() == 0 {
+                return false;
+            }
+            let unread = readers.take_unread();
+            if unread.is_empty() && is_short { readers.take_all() } else { unread }
+        };
+        let any = !unread.is_empty();
+        self.queue_free(unread);
+        any
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aquifer_base::LogAddress;
+use aquifer_base::{AllocationClass, LogAddress};
 use aquifer_device::AlignedBuffer;
 use aquifer_sys::rwspin::RwSpinLock;
 
 use crate::error::AppendError;
 use crate::geometry::SegmentId;
-use crate::log::{HeadKind, Log};
+use crate::log::{HeadKind, Log, waiting_segments};
 use crate::record::{Kind, MARKER_BYTES, RecordId, record_bytes, write_marker, write_record};
 
 const NO_BLOCK: u64 = u64::MAX;
@@ -46,12 +46,23 @@ impl WriteBuffer {
     }
 }
 
-/// At most one segment at a time, filled block by block.
+/// A segment that has blocks left to fill.
+struct Unfilled {
+    segment: SegmentId,
+    /// The block that is filled now or next.
+    block: usize,
+    class: AllocationClass,
+}
+
+/// One segment at a time, filled block by block; those of other classes wait meanwhile.
 pub(crate) struct OpenSegment {
     head: HeadKind,
     kind: Kind,
-    segment: Option<SegmentId>,
-    block_in_segment: usize,
+    /// Of the records to come.
+    class: AllocationClass,
+    present: Option<Unfilled>,
+    /// Longest set aside first; at most [`waiting_segments`].
+    waiting: Vec<Unfilled>,
     used_in_block: usize,
     /// Whose records come next in the block without a marker.
     owner: Option<u32>,
@@ -59,11 +70,23 @@ pub(crate) struct OpenSegment {
 
 impl OpenSegment {
     pub(crate) const fn new(head: HeadKind, kind: Kind) -> Self {
-        Self { head, kind, segment: None, block_in_segment: 0, used_in_block: 0, owner: None }
+        Self {
+            head,
+            kind,
+            class: AllocationClass::DEFAULT,
+            present: None,
+            waiting: Vec::new(),
+            used_in_block: 0,
+            owner: None,
+        }
     }
 
     fn buffer<'a>(&self, log: &'a Log) -> &'a WriteBuffer {
         log.write_buffer(self.head, self.kind)
+    }
+
+    pub(crate) fn set_class(&mut self, class: AllocationClass) {
+        self.class = class;
     }
 
     pub(crate) fn make_room(&mut self, log: &Log, bytes: usize) -> Result<(), AppendError> {
@@ -74,27 +97,14 @@ impl OpenSegment {
             geometry.block_bytes
         );
         log.check_running()?;
-        if self.segment.is_some() && self.used_in_block + bytes <= geometry.block_bytes {
+        if self.present.is_some() && self.used_in_block + bytes <= geometry.block_bytes {
             return Ok(());
         }
         self.write_block(log)?;
-        let segment = match self.segment {
-            Some(segment) if (self.block_in_segment + 1) * geometry.block_bytes < geometry.segment_bytes => {
-                self.block_in_segment += 1;
-                segment
-            }
-            full => {
-                if let Some(full) = full {
-                    self.forget_block(log);
-                    log.seal(full);
-                    self.segment = None;
-                }
-                self.block_in_segment = 0;
-                log.open_segment(self.head, self.kind)?
-            }
-        };
-        self.segment = Some(segment);
-        let start = geometry.segment_offset(segment) + (self.block_in_segment * geometry.block_bytes) as u64;
+        self.set_aside(log);
+        let next = self.take_up(log)?;
+        let start = geometry.segment_offset(next.segment) + (next.block * geometry.block_bytes) as u64;
+        self.present = Some(next);
         let mut block = self.buffer(log).bytes.write();
         block.fill(0);
         self.buffer(log).start.store(start, Ordering::Release);
@@ -104,13 +114,46 @@ impl OpenSegment {
         Ok(())
     }
 
+    /// Seals the present segment if it is full, else puts it behind those that wait.
+    fn set_aside(&mut self, log: &Log) {
+        let Some(mut present) = self.present.take() else { return };
+        let geometry = log.geometry();
+        present.block += 1;
+        if present.block * geometry.block_bytes < geometry.segment_bytes {
+            self.waiting.push(present);
+        } else {
+            self.forget_block(log);
+            log.seal(present.segment);
+        }
+    }
+
+    /// The segment to fill next: one of the class, a new one, or, when the log has none to spare, what another class began.
+    fn take_up(&mut self, log: &Log) -> Result<Unfilled, AppendError> {
+        if let Some(own) = self.waiting.iter().position(|waiting| waiting.class == self.class) {
+            return Ok(self.waiting.remove(own));
+        }
+        let may_open = self.waiting.is_empty()
+            || self.waiting.len() <= waiting_segments(log.geometry().segments) && log.has_segments_to_spare();
+        let opened = match may_open {
+            true => log.open_segment(self.head, self.kind),
+            false => Err(AppendError::Full),
+        };
+        match opened {
+            Ok(segment) => Ok(Unfilled { segment, block: 0, class: self.class }),
+            Err(AppendError::Full) if !self.waiting.is_empty() => {
+                Ok(Unfilled { class: self.class, ..self.waiting.remove(0) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn room_bytes(&self, log: &Log) -> usize {
-        if self.segment.is_some() { log.geometry().block_bytes - self.used_in_block } else { 0 }
+        if self.present.is_some() { log.geometry().block_bytes - self.used_in_block } else { 0 }
     }
 
     pub(crate) fn append(&mut self, log: &Log, id: RecordId, payload: &[u8]) -> LogAddress {
         let total = record_bytes(payload.len());
-        let segment = self.segment.expect("make_room opened a segment");
+        let segment = self.present.as_ref().expect("make_room opened a segment").segment;
         let seed = log.segments().seed(segment);
         let mut at = self.used_in_block;
         let mut block = self.buffer(log).bytes.write();
@@ -136,7 +179,7 @@ impl OpenSegment {
 
     /// Hands the present block to the device. It keeps serving reads until the next block replaces it.
     fn write_block(&mut self, log: &Log) -> Result<(), AppendError> {
-        if self.segment.is_none() || self.used_in_block == 0 {
+        if self.present.is_none() || self.used_in_block == 0 {
             return Ok(());
         }
         let start = self.buffer(log).start.load(Ordering::Relaxed);

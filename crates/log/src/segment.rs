@@ -37,11 +37,12 @@ struct Segment {
     live_bytes: AtomicU32,
     generation: AtomicU32,
     sealed_at: AtomicU32,
+    opened_for: AtomicU32,
     state: AtomicU8,
     holds_leaves: AtomicBool,
 }
 
-/// The segments of a log: 16 bytes of RAM each.
+/// The segments of a log: 20 bytes of RAM each.
 pub struct SegmentTable {
     segments: Box<[Segment]>,
 }
@@ -104,6 +105,15 @@ impl SegmentTable {
     pub fn next_generation(&self, id: SegmentId, kind: Kind) {
         self.at(id).generation.fetch_add(1, Ordering::AcqRel);
         self.at(id).holds_leaves.store(kind == Kind::Leaf, Ordering::Relaxed);
+    }
+
+    /// How many readers ([`crate::readers`]) there had been when its present life began.
+    pub(crate) fn opened_for(&self, id: SegmentId) -> u64 {
+        u64::from(self.at(id).opened_for.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_opened_for(&self, id: SegmentId, readers: u64) {
+        self.at(id).opened_for.store(u32::try_from(readers).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// Which records it has in its present life.

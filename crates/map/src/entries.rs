@@ -173,6 +173,17 @@ impl EntryTable {
         Self::take(word, entry)
     }
 
+    /// Exchanges the page's entry for what `next` makes of it, without holding it in between; returns both. `None` if the
+    /// page has none that may be exchanged now, or if another thread was first.
+    pub fn exchange(&self, page: PageId, next: impl Fn(Entry) -> Option<Entry>) -> Option<(Entry, Entry)> {
+        let (word, entry) = self.find_word(&self.probe(page))?;
+        let next = next(entry)?;
+        debug_assert!(entry.state() == State::Cached && next.state() == State::Cached);
+        word.compare_exchange(entry.word(), next.word(), Ordering::AcqRel, Ordering::Relaxed)
+            .ok()
+            .map(|_| (entry, next))
+    }
+
     fn take(word: &AtomicU64, entry: Entry) -> Option<Locked<'_>> {
         let held = entry.moving();
         word.compare_exchange(entry.word(), held.word(), Ordering::AcqRel, Ordering::Relaxed)

@@ -3,8 +3,8 @@
 //! ```text
 //! 63..62  state     0 vacant, 1 moving, 2 cached, 3 mapped
 //! 61      dirty     the bytes in the slot are newer than those in the log
-//! 60      writable  the mapped page may be newer than its slot
-//! 59      pinned    the page must stay mapped
+//! 60      writable  the mapped page may be newer than its slot; of a cached page: it is used more than once
+//! 59      pinned    the page must stay mapped; of a cached page: it is used in its slot
 //! 58      second    the word stands in the second of the page's two buckets
 //! 57..32  tag       the part of the page id that the bucket does not imply
 //! 31..0   slot      of the object cache
@@ -25,7 +25,8 @@ pub enum State {
 /// may take an entry that it does not hold only by exchanging the word it saw for its moving form.
 ///
 /// Legal transitions: vacant -> Moving (a fault takes a page that is not in RAM), Moving -> Cached,
-/// Moving -> Mapped, Moving -> vacant, Cached -> Moving, Mapped -> Moving.
+/// Moving -> Mapped, Moving -> vacant, Cached -> Moving, Mapped -> Moving; and Cached -> Cached, when only its pinned
+/// and dirty flags change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry(u64);
 
@@ -101,6 +102,16 @@ impl Entry {
     /// Whether the page must stay mapped.
     pub const fn is_pinned(self) -> bool {
         self.0 & PINNED != 0
+    }
+
+    /// Whether a cached page is used more than once in its slot; how often stands elsewhere.
+    pub const fn is_shared(self) -> bool {
+        self.is_writable()
+    }
+
+    /// With the shared flag of a cached page set or cleared.
+    pub const fn with_shared(self, shared: bool) -> Self {
+        Self(if shared { self.0 | WRITABLE } else { self.0 & !WRITABLE })
     }
 
     const fn with_state(self, code: u64) -> Self {

@@ -42,7 +42,7 @@ impl Wanted {
 }
 
 fn may_leave(entry: Entry) -> bool {
-    entry.state() == State::Cached && !entry.is_dirty()
+    entry.state() == State::Cached && !entry.is_dirty() && !entry.is_pinned()
 }
 
 impl ObjectCache {

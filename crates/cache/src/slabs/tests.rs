@@ -205,9 +205,9 @@ fn no_slot_has_two_holders() {
                         held.push((class, slot));
                     } else if !held.is_empty() {
                         let (class, slot) = held.swap_remove((seed >> 20) as usize % held.len());
+                        let (first, len) = (slabs.pointer(slot), class.slot_bytes());
                         // SAFETY: the slot is still ours.
-                        let bytes =
-                            unsafe { std::slice::from_raw_parts(slabs.pointer(slot), class.slot_bytes()) };
+                        let bytes = unsafe { std::slice::from_raw_parts(first, len) };
                         assert!(bytes.iter().all(|&byte| byte == thread));
                         assert_eq!(slabs.owner(class, slot), Some(PageId(u64::from(thread))));
                         give_back(slabs, class, slot);

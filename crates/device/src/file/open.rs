@@ -2,9 +2,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use aquifer_sys::descriptors;
 
 use super::direct::{self, Mode};
 use super::{FileDevice, Kind, is_same_file, kernel, reserve};
@@ -100,6 +103,7 @@ impl FileDevice {
 
     fn assemble(file: File, path: PathBuf, kind: Kind, len_bytes: u64, mode: Mode) -> Self {
         let bounds = Bounds { device_bytes: len_bytes, block_bytes: mode.block_bytes };
+        descriptors::note(file.as_raw_fd());
         // A system without rings is no reason to fail: batches then go one by one.
         let rings = RingPool::new().ok();
         FileDevice {

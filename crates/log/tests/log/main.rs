@@ -1,6 +1,7 @@
 //! Log, heads and cleaner over a device in memory, with a map as the owner of the records.
 
 mod bench;
+mod classes;
 mod cleaning;
 mod damage;
 mod model;
