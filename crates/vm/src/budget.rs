@@ -27,30 +27,36 @@ pub struct Budget {
 
 /// Bytes of an entry at the table's intended load.
 const ENTRY_BYTES: usize = 10;
-/// Bytes of a slot with its header, for the object size that the entry table is laid out for.
-const SLOT_BYTES: usize = 128 + 8;
+/// Header of a slot.
+const HEADER_BYTES: usize = 8;
 
 /// The log's buffers and the cleaner's.
 const BLOCKS: usize = BUFFERED_BLOCKS + 1;
 
 impl Budget {
-    /// Divides `total`; `fixed` is what the heap's size costs however little of it is used.
+    /// Divides `total`; `fixed` is what the heap's size costs however little of it is used, and `object_bytes` the size
+    /// of object that the table of entries is laid out for.
     ///
     /// A sixteenth goes to the page buffer: enough for batches of evictions and for the pages that a
     /// few threads use at a time; every page there costs 4 KiB, or 8 KiB with its page table, where the
-    /// cache needs little more than the object.
-    pub fn divide(total: usize, fixed: usize) -> Self {
+    /// cache needs little more than the object. Whole pages are not in the page buffer; their page tables are counted there.
+    pub fn divide(total: usize, fixed: usize, object_bytes: usize) -> Self {
         let contexts = (total / (4 << 20)).clamp(8, 64);
         let block = (total / 512).next_power_of_two().clamp(64 << 10, 512 << 10);
-        let page_buffer = (total / 16).max(512 << 10);
+        let is_whole = object_bytes >= OS_PAGE_BYTES;
+        let page_buffer = (total / if is_whole { 32 } else { 16 }).max(512 << 10);
         // The directory of leaves, which grows with the flash, comes out of their share.
-        let leaves = (total / 24).saturating_sub(fixed).max(total / 64).max(128 << 10);
+        let leaves =
+            (total / if is_whole { 32 } else { 24 }).saturating_sub(fixed).max(total / 64).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);
         let spent =
             fixed + contexts * CONTEXT_BYTES + SAVERS_BYTES + BLOCKS * block + page_buffer + leaves + slack;
         let rest = total.saturating_sub(spent);
-        let entries = rest / (SLOT_BYTES + ENTRY_BYTES);
+        // Runs of whole pages meet in few buckets; places there cost little beside the pages.
+        let per_object = if is_whole { 4 } else { 1 };
+        let object_bytes = object_bytes.clamp(64, OS_PAGE_BYTES);
+        let entries = rest / (object_bytes + HEADER_BYTES + ENTRY_BYTES * per_object) * per_object;
         let cache = rest - entries * ENTRY_BYTES;
         Self { total, page_buffer, cache, entries, leaves, contexts, block }
     }
@@ -68,16 +74,18 @@ mod tests {
     #[test]
     fn parts_never_exceed_the_whole() {
         for total in [8 << 20, 64 << 20, 256 << 20, 8 << 30] {
-            let b = Budget::divide(total, 1 << 20);
-            let sum = b.page_buffer
-                + b.cache
-                + b.entries * ENTRY_BYTES
-                + b.leaves
-                + b.contexts * CONTEXT_BYTES
-                + SAVERS_BYTES
-                + BLOCKS * b.block
-                + (1 << 20);
-            assert!(sum <= total && b.cache > total / 2, "{b:?}");
+            for object_bytes in [1, 128, 4096, 1 << 20] {
+                let b = Budget::divide(total, 1 << 20, object_bytes);
+                let sum = b.page_buffer
+                    + b.cache
+                    + b.entries * ENTRY_BYTES
+                    + b.leaves
+                    + b.contexts * CONTEXT_BYTES
+                    + SAVERS_BYTES
+                    + BLOCKS * b.block
+                    + (1 << 20);
+                assert!(sum <= total && b.cache > total / 2, "{b:?}");
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use aquifer_base::{LeafId, PageId};
 use aquifer_cache::SlotId;
 use aquifer_device::AlignedBuffer;
 use aquifer_map::leaves::SCRATCH_BYTES;
-use aquifer_map::{Place, State};
+use aquifer_map::{Entry, Place, State};
 use aquifer_sys::SignalsBlocked;
 
 use crate::engine::Engine;
@@ -73,18 +73,23 @@ impl Engine {
         Ok(())
     }
 
-    /// The pages that are counted as pinned are those whose entries say so, and they are mapped.
+    /// The pages that are counted as pinned are those whose entries say so: mapped ones, and those that are used more than
+    /// once in their slots.
     fn check_pins(&self) -> Result<(), String> {
-        let mut marked = 0;
-        self.entries.for_each(&mut |_, entry| marked += usize::from(entry.is_pinned()));
+        let (mut mapped, mut shared) = (0, 0);
+        self.entries.for_each(&mut |_, entry| match entry.state() {
+            State::Mapped => mapped += usize::from(entry.is_pinned()),
+            State::Cached => shared += usize::from(entry.is_pinned() && entry.is_shared()),
+            State::Moving => {}
+        });
         let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
         for &page in pins.keys() {
             let entry = self.entries.find(PageId(page));
-            if !entry.is_some_and(|entry| entry.state() == State::Mapped && entry.is_pinned()) {
+            if !entry.is_some_and(Entry::is_pinned) {
                 return Err(format!("page {page} is pinned, its entry is {entry:?}"));
             }
         }
-        let counted = pins.len();
+        let (marked, counted) = (mapped + shared, pins.len());
         if marked == counted {
             Ok(())
         } else {

@@ -5,22 +5,29 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex};
 
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
-use aquifer_base::{LeafId, PageId};
+use aquifer_base::{AllocationClass, LeafId, PageId};
 use aquifer_cache::{ObjectCache, PolicyKind};
 use aquifer_log::{Head, Log};
 use aquifer_map::{EntryTable, Leaves};
 use aquifer_sys::memory::{Advice, advise};
 use aquifer_sys::{Discarder, Errno, Features, Reservation, Userfaultfd, futex};
 
+use crate::ahead::Ahead;
 use crate::budget::Budget;
+use crate::capture::NativeRegion;
+use crate::classes::Classes;
 use crate::context::{CONTEXT_BYTES, Context};
-use crate::counters::Counters;
+use crate::counters::{Counters, Durations};
+use crate::gate::Gate;
 use crate::grace::Grace;
+use crate::hints::Orders;
 use crate::page_buffer::PageBuffer;
 use crate::pool::Pool;
 use crate::ranges::Ranges;
 use crate::save::{SAVERS_BYTES, Saver, savers};
+use crate::snapshot::Snapshot;
 use crate::streams::Streams;
+use crate::whole_pages::Stale;
 
 /// How an engine is made.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +44,7 @@ pub struct EngineOptions {
 
 /// The memory of one heap.
 pub struct Engine {
-    pub(crate) region: Reservation,
+    pub(crate) region: Arc<Reservation>,
     pub(crate) uffd: Userfaultfd,
     pub(crate) discarder: Discarder,
     pub(crate) entries: EntryTable,
@@ -51,10 +58,21 @@ pub struct Engine {
     pub(crate) ranges: Ranges,
     pub(crate) grace: Grace,
     pub(crate) contexts: Pool<Context>,
+    pub(crate) stale: Stale,
     pub(crate) savers: Option<Pool<Saver>>,
     pub(crate) streams: Streams,
+    /// Pages may be present that have no entry yet: nothing is brought in that was not touched.
+    pub(crate) is_capturing: AtomicBool,
+    pub(crate) ahead: Ahead,
+    pub(crate) orders: Orders,
+    pub(crate) classes: Classes,
     pub(crate) pins: Mutex<HashMap<u64, u32>>,
     pub(crate) signal_faults: bool,
+    /// Passed by who uses the heap, by the writer for a pass, and by the cleaner for a segment.
+    pub(crate) users_gate: Gate,
+    pub(crate) writer_gate: Gate,
+    pub(crate) cleaner_gate: Gate,
+    pub(crate) snapshot: Snapshot,
     /// Pages whose newest bytes are only in RAM.
     pub(crate) dirty: AtomicU64,
     /// A page that must be written back before a fault can go on; `u64::MAX` if none.
@@ -63,6 +81,8 @@ pub struct Engine {
     closing: AtomicBool,
     /// What happened so far.
     pub counters: Counters,
+    /// How long reads from the log took.
+    pub read_durations: Durations,
 }
 
 /// Leaves that were given out are counted from the start of the region.
@@ -72,24 +92,26 @@ impl Engine {
     /// # Errors
     /// The kernel's: `EPERM` where userfaultfd is forbidden, `ENOMEM` without address space.
     pub fn new(options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
+        let region = NativeRegion::new(options.leaves)?;
+        let engine = Self::over(region, options, log)?;
+        engine.take_over_region()?;
+        Ok(engine)
+    }
+
+    /// An engine over a region that it has yet to take over, by [`Engine::capture`]; it has as many leaves as the options say.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn over(region: NativeRegion, options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
         let EngineOptions { budget, leaves, policy, signal_faults } = options;
-        let region = Reservation::new(leaves as usize * LEAF_RANGE_BYTES, LEAF_RANGE_BYTES)?;
+        let region = region.reservation;
+        assert_eq!(region.len(), leaves as usize * LEAF_RANGE_BYTES);
         let uffd = if signal_faults {
             Userfaultfd::open(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP)?
         } else {
             Userfaultfd::open_full(Features::PAGEFAULT_FLAG_WP)
                 .or_else(|_| Userfaultfd::open(Features::PAGEFAULT_FLAG_WP))?
         };
-        for advice in [Advice::NoHugePage, Advice::DontFork, Advice::DontDump] {
-            // SAFETY: the region is ours and empty.
-            match unsafe { advise(region.base(), region.len(), advice) } {
-                // A kernel built without huge pages has nothing to switch off.
-                Err(Errno::EINVAL) if advice == Advice::NoHugePage => {}
-                outcome => outcome?,
-            }
-        }
-        // SAFETY: the region is ours, empty, and outlives the userfaultfd (field order).
-        unsafe { uffd.register(region.base(), region.len(), true)? };
         Ok(Self {
             uffd,
             discarder: Discarder::new(),
@@ -103,21 +125,46 @@ impl Engine {
             ranges: Ranges::new(leaves)?,
             grace: Grace::new(budget.total),
             contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
+            stale: Stale::new(budget.cache / OS_PAGE_BYTES / 64),
             savers: savers(),
             streams: Streams::new(),
+            is_capturing: AtomicBool::new(false),
+            ahead: Ahead::new(),
+            orders: Orders::new(leaves)?,
+            classes: Classes::new(leaves)?,
             pins: Mutex::new(HashMap::new()),
             signal_faults,
+            users_gate: Gate::new(),
+            writer_gate: Gate::new(),
+            cleaner_gate: Gate::new(),
+            snapshot: Snapshot::new(),
             dirty: AtomicU64::new(0),
             urgent: AtomicU64::new(u64::MAX),
             writer_wanted: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             counters: Counters::default(),
+            read_durations: Durations::default(),
             region,
         })
     }
 
+    /// From now on faults of the region are the engine's.
+    pub(crate) fn take_over_region(&self) -> Result<(), Errno> {
+        let region = &self.region;
+        for advice in [Advice::NoHugePage, Advice::DontFork, Advice::DontDump] {
+            // SAFETY: the region is ours; no byte changes.
+            match unsafe { advise(region.base(), region.len(), advice) } {
+                // A kernel built without huge pages has nothing to switch off.
+                Err(Errno::EINVAL) if advice == Advice::NoHugePage => {}
+                outcome => outcome?,
+            }
+        }
+        // SAFETY: the region is ours and outlives the userfaultfd (field order); its faults are resolved from now on.
+        unsafe { self.uffd.register(region.base(), region.len(), true) }
+    }
+
     /// Starts the writer and the cleaner, which own the two ends of the log, and the thread that follows the kernel's
-    /// grace periods.
+    /// grace periods, and the one that reads ahead.
     ///
     /// # Errors
     /// No thread could be started.
@@ -137,6 +184,7 @@ impl Engine {
             spawn("aquifer-writer", Box::new(move |engine| engine.run_writer(fresh)))?,
             spawn("aquifer-cleaner", Box::new(move |engine| engine.run_cleaner(survivor)))?,
             spawn("aquifer-grace", Box::new(|engine| engine.run_grace()))?,
+            spawn("aquifer-ahead", Box::new(|engine| engine.run_ahead()))?,
         ])
     }
 
@@ -146,6 +194,7 @@ impl Engine {
         self.log.close();
         self.want_writer();
         self.grace.close();
+        self.ahead.wake();
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -190,9 +239,15 @@ impl Engine {
         &self.cache
     }
 
-    /// Gives `leaf` out for pages of `page_bytes`.
-    pub fn set_page_bytes(&self, leaf: LeafId, page_bytes: usize) {
+    /// Gives `leaf` out for pages of `page_bytes` with objects of `class`.
+    pub fn give_out_leaf(&self, leaf: LeafId, page_bytes: usize, class: AllocationClass) {
+        self.classes.set(leaf, class);
         self.leaves.set_page_bytes(leaf, page_bytes);
+    }
+
+    /// The class of the objects that a leaf that is given out holds.
+    pub fn class_of(&self, leaf: LeafId) -> AllocationClass {
+        self.classes.get(leaf)
     }
 
     /// Lets the writer make a pass. Cheap when it is running anyway.

@@ -28,6 +28,9 @@ pub enum FaultError {
         /// Where its record should be.
         address: LogAddress,
     },
+    /// This process was forked, and its parent has used the flash that the page was on.
+    #[error("page {0:?} of the process that forked this one is no longer on its flash; use more flash")]
+    Gone(PageId),
     /// RAM is full of pages that cannot be written back, because the log stopped writing.
     #[error("no RAM can be freed for page {page:?}, because writing stopped: {error}")]
     Stopped {

@@ -12,8 +12,8 @@
 
 use std::sync::atomic::Ordering;
 
-use aquifer_base::PageId;
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
+use aquifer_base::{LeafId, PageId};
 use aquifer_map::{Locked, State};
 use aquifer_sys::Backoff;
 
@@ -38,11 +38,11 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { pages: [const { None }; BATCH], len: 0, written: 0 }
     }
 
-    fn take(&mut self, page: PageId, locked: Locked<'a>) {
+    pub(crate) fn take(&mut self, page: PageId, locked: Locked<'a>) {
         self.pages[self.len] = Some((page, locked));
         self.len += 1;
     }
@@ -117,7 +117,9 @@ impl Engine {
             Some(locked) => batch.take(page, locked),
             // Somebody is looking at it now: it keeps its place in the queue, at the end.
             None => match self.entries.find(page) {
-                Some(entry) if entry.state() != State::Cached && !entry.is_pinned() => {
+                Some(entry)
+                    if entry.state() != State::Cached && !entry.is_pinned() && !self.is_whole(page) =>
+                {
                     self.page_buffer.push_in_fault(page);
                 }
                 // It left already, or comes back to the queue when it is unpinned.
@@ -126,15 +128,16 @@ impl Engine {
         }
     }
 
-    fn unmap_in_fault(&self, mut batch: Batch<'_>) {
+    pub(crate) fn unmap_in_fault(&self, mut batch: Batch<'_>) {
         if batch.len == 0 {
             return;
         }
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let mut ranges = [none; BATCH];
+        let mut ranges = [none; 2 * BATCH];
         let mut ranges_len = 0;
         let mut dropped = [None; BATCH];
         let saver = self.hold_written_in_fault(&mut batch);
+        self.save_read_only_in_fault(&batch);
         for (n, (page, _)) in batch.taken().enumerate() {
             let (range, leaf) = self.unmapping_in_fault(*page);
             dropped[n] = leaf;
@@ -149,12 +152,14 @@ impl Engine {
             }
         }
         self.grace.drop_in_fault(dropped.iter().flatten().count() as u64);
+        let stale = self.take_stale_in_fault(&mut ranges, &mut ranges_len);
         // SAFETY: the pages' bytes are in their slots or held, and their entries are held; ranges are ours and
         // locked by their counts.
         let unmapped = unsafe { self.discarder.discard(&ranges[..ranges_len]) };
         if unmapped.is_err() {
             crate::fault::abort_in_fault(b"the kernel refused to unmap pages of a heap\n");
         }
+        self.release_stale_in_fault(stale);
         for leaf in dropped[..batch.len].iter().flatten() {
             self.ranges.dropped_in_fault(*leaf);
         }
@@ -176,7 +181,7 @@ impl Engine {
     }
 
     /// What to unmap so that `page` goes, and the range if it goes as a whole.
-    fn unmapping_in_fault(&self, page: PageId) -> (libc::iovec, Option<aquifer_base::LeafId>) {
+    fn unmapping_in_fault(&self, page: PageId) -> (libc::iovec, Option<LeafId>) {
         if self.ranges.leave_in_fault(page.leaf()) {
             let start = self.address_of(page.leaf().page(0));
             (libc::iovec { iov_base: start.cast(), iov_len: LEAF_RANGE_BYTES }, Some(page.leaf()))
@@ -198,8 +203,18 @@ impl Engine {
         }
     }
 
-    /// A page that was announced to its range could not be mapped after all.
-    pub(crate) fn leave_range_in_fault(&self, page: PageId) {
-        self.drop_page(page);
+    /// A page that was announced to its range was not mapped after all.
+    pub(crate) fn leave_range_in_fault(&self, leaf: LeafId) {
+        if !self.ranges.leave_in_fault(leaf) {
+            return;
+        }
+        self.grace.drop_in_fault(1);
+        let start = self.address_of(leaf.page(0));
+        let range = libc::iovec { iov_base: start.cast(), iov_len: LEAF_RANGE_BYTES };
+        // SAFETY: no page of the range is mapped.
+        if unsafe { self.discarder.discard(&[range]) }.is_err() {
+            crate::fault::abort_in_fault(b"the kernel refused to drop a range of a heap\n");
+        }
+        self.ranges.dropped_in_fault(leaf);
     }
 }

@@ -1,5 +1,6 @@
 //! How faults reach the engine.
 
+pub mod observer;
 pub mod signal;
 pub mod thread;
 
@@ -19,6 +20,9 @@ pub(crate) fn report_in_fault(error: &FaultError) {
         FaultError::Device { .. } => b"aquifer: flash could not be read; the access that needed it fails\n",
         FaultError::Damaged { .. } => {
             b"aquifer: bytes on flash are damaged; the access that needed them fails\n"
+        }
+        FaultError::Gone(_) => {
+            b"aquifer: a process that was forked needs memory of its parent, which has used that flash meanwhile; use a larger --flash-size\n"
         }
         FaultError::Stopped { .. } => {
             b"aquifer: flash could not be written and RAM is full; the access fails\n"

@@ -1,64 +1,169 @@
-//! What a forked child may do with a heap: nothing, and it must notice.
+//! What a forked child finds of a heap.
 //!
-//! The region is not copied to the child (`MADV_DONTFORK`), and its addresses are made inaccessible there,
-//! so that nothing else is mapped at them: a child that touches an object dies of SIGSEGV instead of
-//! reading zeros. Functions of the library see [`is_forked`] and refuse.
+//! - Of most heaps, nothing: the region is not copied to the child (`MADV_DONTFORK`), and its addresses are made
+//!   inaccessible there, so that nothing else is mapped at them. A child that touches an object dies of SIGSEGV instead
+//!   of reading zeros.
+//! - Of a heap under a program that knows nothing of it, a snapshot ([`snapshot`](crate::snapshot)): all its memory as it was.
+//!
+//! Functions of the library see [`is_forked`] and refuse.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use aquifer_sys::lifeline::{Line, lifeline};
+use aquifer_sys::{futex, memory};
 
 use crate::engine::Engine;
+use crate::fault::abort_in_fault;
 use crate::fault::signal::HEAPS_MAX;
 
 struct Region {
     base: AtomicUsize,
     len: AtomicUsize,
+    /// Of a heap whose children get snapshots; else null.
+    engine: AtomicPtr<Engine>,
+    /// Held by the child that is being forked.
+    line: Line,
 }
 
-static REGIONS: [Region; HEAPS_MAX] =
-    [const { Region { base: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; HEAPS_MAX];
+static REGIONS: [Region; HEAPS_MAX] = [const {
+    Region {
+        base: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        engine: AtomicPtr::new(std::ptr::null_mut()),
+        line: Line::none(),
+    }
+}; HEAPS_MAX];
 static FORKED: AtomicBool = AtomicBool::new(false);
-static HOOK: Once = Once::new();
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+/// 1 while a thread forks.
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// What a child has of a heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Children {
+    /// Nothing.
+    Excluded,
+    /// Its memory as it was. Faults must reach [`crate::fault::signal`], and all pages be whole.
+    Snapshot,
+}
 
 /// Whether this process is a child of the one that opened its heaps.
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// A region that children cannot touch, until this is dropped.
+/// A region that children cannot change, until this is dropped.
 pub struct ForkGuard {
     index: usize,
 }
 
+/// Has what is needed done when the process forks. Handlers that are installed earlier may touch memory of heaps when they run in a
+/// child, those that are installed later must not before the fork; so a library that stands in front of others
+/// calls this first.
+pub fn install() {
+    // Not `Once`: a library that stands in front of `pthread_atfork` may come here again from inside.
+    if !IS_INSTALLED.swap(true, Ordering::AcqRel) {
+        // SAFETY: the hooks do in a child what is async-signal-safe. Without memory for them, children find the region unmapped.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    }
+}
+
 /// Protects the engine's region from children that are forked from now on. `None` if there are
-/// [`HEAPS_MAX`] heaps already.
-pub fn guard(engine: &Engine) -> Option<ForkGuard> {
-    HOOK.call_once(|| {
-        // SAFETY: the hook is async-signal-safe. Without memory for it, children find the region unmapped.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
+/// [`HEAPS_MAX`] heaps already. The engine outlives the guard.
+pub fn guard(engine: &Engine, children: Children) -> Option<ForkGuard> {
+    install();
     let base = engine.base() as usize;
     let index = REGIONS
         .iter()
         .position(|r| r.base.compare_exchange(0, base, Ordering::AcqRel, Ordering::Relaxed).is_ok())?;
     REGIONS[index].len.store(engine.region_bytes(), Ordering::Release);
+    if children == Children::Snapshot {
+        REGIONS[index].engine.store(std::ptr::from_ref(engine).cast_mut(), Ordering::Release);
+    }
     Some(ForkGuard { index })
 }
 
 impl Drop for ForkGuard {
     fn drop(&mut self) {
-        REGIONS[self.index].len.store(0, Ordering::Release);
-        REGIONS[self.index].base.store(0, Ordering::Release);
+        let _forking = Forking::begin();
+        let region = &REGIONS[self.index];
+        region.engine.store(std::ptr::null_mut(), Ordering::Release);
+        region.len.store(0, Ordering::Release);
+        region.base.store(0, Ordering::Release);
     }
+}
+
+/// While this lives no other thread forks.
+struct Forking;
+
+impl Forking {
+    fn begin() -> Self {
+        while FORKING.swap(1, Ordering::Acquire) != 0 {
+            // Interrupted or changed meanwhile: the loop looks again.
+            let _ = futex::wait(&FORKING, 1, None);
+        }
+        Self
+    }
+}
+
+impl Drop for Forking {
+    fn drop(&mut self) {
+        FORKING.store(0, Ordering::Release);
+        futex::wake(&FORKING, 1);
+    }
+}
+
+impl Region {
+    fn range(&self) -> Option<(*mut u8, usize)> {
+        let (base, len) = (self.base.load(Ordering::Acquire), self.len.load(Ordering::Acquire));
+        (base != 0 && len != 0).then_some((base as *mut u8, len))
+    }
+
+    fn engine(&self) -> Option<&'static Engine> {
+        // SAFETY: the guard keeps it alive, and is not dropped while a thread forks.
+        unsafe { self.engine.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+extern "C" fn before() {
+    std::mem::forget(Forking::begin());
+    for region in &REGIONS {
+        if let Some(engine) = region.engine()
+            && let Ok((line, watch)) = lifeline()
+        {
+            engine.pause();
+            // Without this the child finds the region unmapped, and does without.
+            if engine.show_to_children(true).is_ok() {
+                region.line.take(line);
+                engine.log().keep_for(Box::new(move || watch.is_cut()));
+            }
+        }
+    }
+}
+
+extern "C" fn in_parent() {
+    for region in &REGIONS {
+        if let Some(engine) = region.engine() {
+            region.line.let_go();
+            // A snapshot of a snapshot goes on being one.
+            if !engine.is_snapshot() && engine.show_to_children(false).is_err() {
+                abort_in_fault(b"the kernel refused to keep a heap from children\n");
+            }
+            engine.go_on();
+        }
+    }
+    drop(Forking);
 }
 
 extern "C" fn in_child() {
     for region in &REGIONS {
-        let (base, len) = (region.base.load(Ordering::Acquire), region.len.load(Ordering::Acquire));
-        if base != 0 && len != 0 {
-            FORKED.store(true, Ordering::Relaxed);
-            // SAFETY: the range was the parent's region, which is not mapped here.
-            let _ = unsafe { aquifer_sys::memory::protect_none_fixed(base as *mut u8, len) };
+        let Some((base, len)) = region.range() else { continue };
+        FORKED.store(true, Ordering::Relaxed);
+        let has_snapshot = region.line.keep() && region.engine().is_some_and(Engine::become_snapshot);
+        if !has_snapshot {
+            // SAFETY: nothing in the range is needed in this process.
+            let _ = unsafe { memory::protect_none_fixed(base, len) };
         }
     }
+    drop(Forking);
 }

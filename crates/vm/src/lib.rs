@@ -5,17 +5,27 @@
 //! | `engine` | region, table, cache and log of one heap, put together |
 //! | `resolve` | what a fault does: find the bytes, map the page |
 //! | `streams` | faults in order: pages that are mapped ahead |
+//! | `ahead` | faults with a stride: whole pages that are read ahead |
 //! | `fault/signal`, `fault/thread` | how faults reach the engine |
+//! | `fault/observer` | somebody who is told of them |
 //! | `page_buffer` | which pages are mapped, in order of arrival |
 //! | `ranges` | how many pages are mapped in each 2 MiB range, so that empty page tables are dropped |
 //! | `grace` | page tables that the kernel has let go of and not freed yet |
 //! | `evict` | page buffer -> cache, in batches |
+//! | `whole_pages` | pages of 4096 bytes, which are at their address or in their slot |
 //! | `save` | the bytes of written pages, which must outlive their unmapping |
 //! | `context`, `pool` | memory that a fault needs, reserved at start |
 //! | `writer` | cache -> log: the thread that writes dirty pages back |
 //! | `relocate` | log -> log: the cleaner's view of the table |
+//! | `hints` | what the program says about its accesses |
+//! | `classes` | which class of objects each leaf holds |
+//! | `in_place` | objects that are used where they are in the cache |
+//! | `batch` | many objects read or written at once |
 //! | `prefetch`, `pin`, `release` | batches into the cache, pages that must stay, pages that are freed |
 //! | `budget` | how RAM is divided |
+//! | `fork`, `snapshot` | what a forked child finds |
+//! | `gate` | where everybody waits while the process forks |
+//! | `capture` | memory that becomes a heap's when it no longer fits in RAM |
 //! | `check` | proof that entries, slots, pages and log agree |
 //!
 //! # Rules of the fault path
@@ -23,8 +33,12 @@
 //! a faulting thread can hold, touch no managed memory, and do not unwind. Other threads block signals
 //! while they hold an entry or a leaf, so that a handler on the same thread never waits for it.
 
+mod ahead;
+pub mod batch;
 pub mod budget;
+mod capture;
 mod check;
+mod classes;
 mod context;
 pub mod counters;
 pub mod engine;
@@ -32,7 +46,10 @@ pub mod error;
 mod evict;
 pub mod fault;
 pub mod fork;
+mod gate;
 mod grace;
+pub mod hints;
+mod in_place;
 mod page_buffer;
 mod pin;
 mod pool;
@@ -42,10 +59,13 @@ mod release;
 mod relocate;
 mod resolve;
 mod save;
+mod snapshot;
 mod streams;
+mod whole_pages;
 mod writer;
 
 pub use budget::Budget;
+pub use capture::NativeRegion;
 pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};

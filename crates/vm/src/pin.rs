@@ -3,16 +3,18 @@
 use std::sync::PoisonError;
 
 use aquifer_base::PageId;
+use aquifer_cache::Class;
 use aquifer_map::State;
 use aquifer_sys::SignalsBlocked;
 
 use crate::engine::Engine;
 use crate::error::PinError;
+use crate::in_place::is_unused;
 
 impl Engine {
     /// Most pages that may be pinned at a time.
     pub fn pin_limit(&self) -> usize {
-        self.page_buffer_units / 4
+        (self.page_buffer_units + self.cache.slots(Class::WHOLE)) / 4
     }
 
     /// Maps `count` pages from `first` writable and keeps them so until [`Engine::unpin`]. Pins nest.
@@ -21,6 +23,7 @@ impl Engine {
     /// [`PinError`]; no page of the call is pinned then.
     pub fn pin(&self, first: PageId, count: u64) -> Result<(), PinError> {
         let _signals = SignalsBlocked::new();
+        let _pass = self.users_gate.pass_in_fault();
         let mut done = 0;
         while done < count {
             if let Err(error) = self.pin_page(PageId(first.0 + done), (count - done) as usize) {
@@ -68,6 +71,7 @@ impl Engine {
     /// [`PinError::NotPinned`] with the first page that is not; earlier ones are unpinned.
     pub fn unpin(&self, first: PageId, count: u64) -> Result<(), PinError> {
         let _signals = SignalsBlocked::new();
+        let _pass = self.users_gate.pass_in_fault();
         (first.0..first.0 + count).try_for_each(|page| self.unpin_page(PageId(page)))
     }
 
@@ -80,7 +84,8 @@ impl Engine {
             return left.map(drop).ok_or(PinError::NotPinned(page));
         }
         let before = locked.before().expect("a resident page has an entry");
-        let queued = self.page_buffer.push_in_fault(page);
+        // The hands of the clock find whole pages by their slots.
+        let queued = self.is_whole(page) || self.page_buffer.push_in_fault(page);
         locked.release(before.with_pinned(false));
         if !queued {
             self.evict_page_in_fault(page);
@@ -102,7 +107,13 @@ impl Engine {
 
     /// Whether any page of the range is pinned.
     pub fn is_pinned(&self, first: PageId, count: u64) -> bool {
-        let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        !pins.is_empty() && (first.0..first.0 + count).any(|page| pins.contains_key(&page))
+        {
+            let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+            if !pins.is_empty() && (first.0..first.0 + count).any(|page| pins.contains_key(&page)) {
+                return true;
+            }
+        }
+        // A single use in a slot stands in the entry only; objects of several pages are not used so.
+        count == 1 && self.entries.find(first).is_some_and(|entry| !is_unused(entry))
     }
 }

@@ -1,5 +1,7 @@
 //! Batches into the cache: one thread, all reads under way at once.
 
+use std::sync::atomic::Ordering;
+
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LogAddress, PageId};
 use aquifer_cache::{Class, SlotId};
@@ -12,8 +14,8 @@ use aquifer_sys::SignalsBlocked;
 use crate::engine::Engine;
 use crate::error::FaultError;
 
-/// Reads that are under way at a time.
-const BATCH: usize = 64;
+/// Pages that are filled together. The device works at full depth over all of them.
+const BATCH: usize = 256;
 
 /// A page that this thread is filling.
 struct Fill<'a> {
@@ -31,10 +33,15 @@ impl Engine {
     /// # Errors
     /// The first page that could not be read; the others of the batch are brought in.
     pub fn prefetch(&self, pages: &mut dyn Iterator<Item = PageId>) -> Result<(), FaultError> {
+        if self.is_capturing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
         let mut outcome = Ok(());
         loop {
             let _signals = SignalsBlocked::new();
+            let _pass = self.users_gate.pass_in_fault();
+            self.unmap_due_in_fault();
             let mut fills = Vec::with_capacity(BATCH);
             let mut more = false;
             for page in &mut *pages {
@@ -51,7 +58,7 @@ impl Engine {
                 }
             }
             if !fills.is_empty() {
-                outcome = outcome.and(self.finish_fills(fills));
+                outcome = outcome.and(self.finish_fills(fills, &mut scratch));
             }
             if !more {
                 return outcome;
@@ -65,7 +72,7 @@ impl Engine {
         let Some(class) = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0) else {
             return Err(FaultError::NotAllocated(page));
         };
-        let Some(locked) = self.entries.try_insert(page) else { return Ok(None) };
+        let Some(locked) = self.insert_for_fill(page)? else { return Ok(None) };
         let Some(slot) = self.cache.allocate(class, page, &self.entries) else {
             locked.remove();
             return Ok(None);
@@ -80,38 +87,44 @@ impl Engine {
         }
     }
 
-    fn finish_fills(&self, fills: Vec<Fill<'_>>) -> Result<(), FaultError> {
-        let mut buffers = AlignedBuffer::new(fills.len() * SCRATCH_BYTES);
-        let mut pending = Vec::with_capacity(fills.len());
-        let mut rest = &mut buffers[..];
-        for fill in fills {
-            let (buffer, behind) = rest.split_at_mut(SCRATCH_BYTES);
-            rest = behind;
-            if let Some(pair) = self.fill_from_ram(fill, buffer) {
-                pending.push(pair);
-            }
+    /// An entry for a page that is not in RAM. If the table has no room, one of its rivals leaves first.
+    fn insert_for_fill(&self, page: PageId) -> Result<Option<Locked<'_>>, FaultError> {
+        if let Some(locked) = self.entries.try_insert(page) {
+            return Ok(Some(locked));
         }
-        let mut requests: Vec<ReadRequest<'_>> = Vec::with_capacity(pending.len());
-        let mut fills = Vec::with_capacity(pending.len());
-        for (fill, address, buffer) in pending {
-            let range = self.log.device_range(address, fill.place.span_bytes(fill.page_bytes));
-            requests.push(ReadRequest::new(range.start, &mut buffer[..(range.end - range.start) as usize]));
-            fills.push((fill, address));
+        if self.entries.is_resident(page) {
+            return Ok(None);
+        }
+        self.evict_rival_in_fault(page)?;
+        Ok(self.entries.try_insert(page))
+    }
+
+    fn finish_fills(&self, fills: Vec<Fill<'_>>, scratch: &mut [u8]) -> Result<(), FaultError> {
+        let pending: Vec<_> =
+            fills.into_iter().filter_map(|fill| self.fill_from_ram(fill, scratch)).collect();
+        let ranges = pending
+            .iter()
+            .map(|(fill, address)| self.log.device_range(*address, fill.place.span_bytes(fill.page_bytes)));
+        let ranges: Vec<_> = ranges.collect();
+        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let mut buffer = AlignedBuffer::new((bytes as usize).max(1).next_multiple_of(OS_PAGE_BYTES));
+        let mut rest = &mut buffer[..];
+        let mut requests: Vec<ReadRequest<'_>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let (own, behind) = rest.split_at_mut((range.end - range.start) as usize);
+            rest = behind;
+            requests.push(ReadRequest::new(range.start, own));
         }
         self.log.device().read_batch(&mut requests);
         let mut outcome = Ok(());
-        for ((fill, address), request) in fills.into_iter().zip(requests) {
+        for ((fill, address), request) in pending.into_iter().zip(requests) {
             outcome = outcome.and(self.finish_fill(fill, address, &request));
         }
         outcome
     }
 
     /// Fills pages that are zero or still in a write buffer; gives back what the device must be asked for.
-    fn fill_from_ram<'a, 'b>(
-        &'a self,
-        fill: Fill<'a>,
-        buffer: &'b mut [u8],
-    ) -> Option<(Fill<'a>, LogAddress, &'b mut [u8])> {
+    fn fill_from_ram<'a>(&'a self, fill: Fill<'a>, scratch: &mut [u8]) -> Option<(Fill<'a>, LogAddress)> {
         let Some(address) = fill.place.address() else {
             self.write_slot(&fill, &[0; OS_PAGE_BYTES][..fill.page_bytes]);
             self.keep(fill);
@@ -119,13 +132,13 @@ impl Engine {
         };
         let id = RecordId { kind: Kind::Page, number: fill.page.0 };
         let span = fill.place.span_bytes(fill.page_bytes);
-        match self.log.read_buffered_in_fault(address, span, id, buffer) {
+        match self.log.read_buffered_in_fault(address, span, id, scratch) {
             Some(Ok(range)) if range.len() == fill.page_bytes => {
-                self.write_slot(&fill, &buffer[range]);
+                self.write_slot(&fill, &scratch[range]);
                 self.keep(fill);
                 None
             }
-            _ => Some((fill, address, buffer)),
+            _ => Some((fill, address)),
         }
     }
 
@@ -163,6 +176,7 @@ impl Engine {
         let mut context = self.contexts.take_in_fault();
         match self.fill_in_fault(page, page_bytes, class, &mut context) {
             Ok((slot, _)) => {
+                self.cache.set_has_memory(slot, true);
                 let entry = locked.entry().cached(slot.0);
                 locked.release(entry);
                 Ok(())
@@ -179,6 +193,7 @@ impl Engine {
         assert_eq!(bytes.len(), fill.page_bytes);
         // SAFETY: the fill holds the entry of the page that owns the slot, and the slot has room.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.cache.pointer(fill.slot), bytes.len()) };
+        self.cache.set_has_memory(fill.slot, true);
     }
 
     fn keep(&self, fill: Fill<'_>) {

@@ -24,6 +24,7 @@ impl Engine {
     /// Blocks. Nobody may use the pages meanwhile; a program that does gets zeros or its old bytes.
     pub fn release(&self, first: PageId, count: u64) -> Result<(), FaultError> {
         let _signals = SignalsBlocked::new();
+        let _pass = self.users_gate.pass_in_fault();
         let end = first.0 + count;
         let mut page = first;
         while page.0 < end {
@@ -83,6 +84,10 @@ impl Engine {
                 Ok(()) => self.forget(page, locked),
                 Err(_) => locked.restore(),
             }
+        }
+        if released.is_ok() && self.is_whole(leaf.page(0)) {
+            // Who reads ahead may have found a page's place before it was freed, and put its old bytes in RAM since.
+            self.forget_pages(leaf, indices);
         }
         released
     }

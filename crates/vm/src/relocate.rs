@@ -17,6 +17,9 @@ use crate::writer::{ROOM, make_room_for_pages, may_be_written};
 
 /// Free segments beyond the reserve that the cleaner keeps ready.
 const READY: u32 = 2;
+/// Share of the segments, one in this many, that are kept ready in addition once the process has forked: what is cleaned while a
+/// child reads the log is free only later.
+const FOR_CHILDREN: u32 = 16;
 
 struct Table<'a> {
     engine: &'a Engine,
@@ -39,8 +42,16 @@ impl Engine {
         let mut buffer = AlignedBuffer::new(geometry.block_bytes);
         let scratch = AlignedBuffer::new(SCRATCH_BYTES);
         let mut table = Table { engine: self, scratch, dirty: Vec::new() };
-        let low = reserve_segments(geometry.segments) + READY;
-        while self.log.wait_until_cleaning_is_wanted(low) {
+        let low = |engine: &Self| {
+            let for_children =
+                if engine.snapshot.has_children() { geometry.segments / FOR_CHILDREN } else { 0 };
+            reserve_segments(geometry.segments) + READY + for_children
+        };
+        while self.log.wait_until_cleaning_is_wanted(low(self)) {
+            let _pass = self.cleaner_gate.pass_in_fault();
+            if self.log.review_readers() {
+                continue;
+            }
             let victim = choose(&Greedy, self.log.segments(), geometry.segment_bytes, self.log.now());
             let Some(victim) = victim else {
                 // Nothing is garbage now. Frees and rewrites will make some; nothing else can.
@@ -95,6 +106,7 @@ impl Table<'_> {
         while let Some(first) = rest.first() {
             let same_size =
                 rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
+            head.set_class(self.engine.classes.get(leaf));
             let fit = make_room_for_pages(head, first.payload.len())?;
             let (now, later) = rest.split_at(fit.min(same_size));
             self.relocate_pages(leaf, now, fit, head);

@@ -1,9 +1,11 @@
 //! What a fault does: find the bytes, map the page.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_base::{Found, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_log::{Kind, ReadError, RecordId};
 use aquifer_map::entries::TableFull;
@@ -13,6 +15,7 @@ use aquifer_sys::Backoff;
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::FaultError;
+use crate::in_place::is_unused;
 use crate::writer::LOOKS_PER_SLOT;
 
 /// Pages that one page meets in the entry table.
@@ -25,7 +28,26 @@ pub(crate) enum Source {
     Zero,
 }
 
+impl From<Source> for Found {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Log => Self::Flash,
+            Source::Zero => Self::Zeros,
+        }
+    }
+}
+
 impl Engine {
+    /// Resolves a fault that was delivered, as [`Engine::resolve_in_fault`] does.
+    pub(crate) fn fault(&self, page: PageId, write: bool) -> Result<Found, FaultError> {
+        let _pass = self.users_gate.pass_in_fault();
+        if self.is_snapshot() {
+            self.resolve_in_snapshot(page, write)
+        } else {
+            self.resolve_in_fault(page, write)
+        }
+    }
+
     /// Makes `page` accessible for reading, or with `write` for writing.
     ///
     /// A read maps the page write-protected, so that it is known to be clean; the first write faults once
@@ -37,17 +59,22 @@ impl Engine {
     ///
     /// # Context
     /// Runs in fault handlers. Blocks on the device for a page that is not in RAM.
-    pub fn resolve_in_fault(&self, page: PageId, write: bool) -> Result<(), FaultError> {
+    pub fn resolve_in_fault(&self, page: PageId, write: bool) -> Result<Found, FaultError> {
         self.counters.faults.add(1);
         let page_bytes = self.leaves.page_bytes(page.leaf());
         let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
         let class = class.ok_or(FaultError::NotAllocated(page))?;
         let ahead = self.streams.note_in_fault(page);
-        self.make_page_room_in_fault(1 + ahead);
+        if class == Class::WHOLE {
+            self.ahead.note_in_fault(page, ahead, self.orders.get(page.leaf()));
+            self.unmap_due_in_fault();
+        } else {
+            self.make_page_room_in_fault(1 + ahead);
+        }
         let mut context = self.contexts.take_in_fault();
-        self.resolve_page_in_fault(page, page_bytes, class, write, &mut context)?;
+        let found = self.resolve_page_in_fault(page, page_bytes, class, write, &mut context)?;
         self.map_ahead_in_fault(page, ahead, page_bytes, class, write, &mut context);
-        Ok(())
+        Ok(found)
     }
 
     fn resolve_page_in_fault(
@@ -57,20 +84,28 @@ impl Engine {
         class: Class,
         write: bool,
         context: &mut Context,
-    ) -> Result<(), FaultError> {
-        let locked = self.lock_in_fault(page)?;
+    ) -> Result<Found, FaultError> {
+        let locked = self.lock_unused_in_fault(page)?;
         match locked.before() {
             Some(entry) if entry.state() == State::Mapped => self.upgrade_in_fault(page, locked, write),
             Some(entry) => {
                 let slot = SlotId(entry.slot().expect("a cached page has a slot"));
                 self.counters.hits.add(1);
                 self.cache.touch(slot);
-                self.map_in_fault(page, page_bytes, locked, slot, write, context)
+                if class == Class::WHOLE {
+                    let bytes = self.cache.pointer(slot);
+                    self.map_whole_in_fault(page, locked, slot, bytes, write)?;
+                } else {
+                    self.map_in_fault(page, page_bytes, locked, slot, write, context)?;
+                }
+                Ok(Found::Ram)
             }
+            None if class == Class::WHOLE => self.fill_whole_in_fault(page, locked, write, context),
             None => match self.fill_in_fault(page, page_bytes, class, context) {
                 Ok((slot, source)) => {
                     self.count_source(source);
-                    self.map_in_fault(page, page_bytes, locked, slot, write, context)
+                    self.map_in_fault(page, page_bytes, locked, slot, write, context)?;
+                    Ok(source.into())
                 }
                 Err(error) => {
                     locked.restore();
@@ -80,7 +115,7 @@ impl Engine {
         }
     }
 
-    fn count_source(&self, source: Source) {
+    pub(crate) fn count_source(&self, source: Source) {
         let counter = match source {
             Source::Log => &self.counters.misses,
             Source::Zero => &self.counters.zero_fills,
@@ -100,11 +135,29 @@ impl Engine {
         }
     }
 
-    fn evict_rival_in_fault(&self, page: PageId) -> Result<(), FaultError> {
+    /// As [`Engine::lock_in_fault`], when nobody uses the page in its slot any more.
+    fn lock_unused_in_fault(&self, page: PageId) -> Result<Locked<'_>, FaultError> {
+        let mut backoff = Backoff::new();
+        loop {
+            let locked = self.lock_in_fault(page)?;
+            if locked.before().is_none_or(is_unused) {
+                return Ok(locked);
+            }
+            locked.restore();
+            backoff.wait();
+        }
+    }
+
+    pub(crate) fn evict_rival_in_fault(&self, page: PageId) -> Result<(), FaultError> {
         let mut rivals = [page; RIVALS];
         let mut count = 0;
         let mut dirty = None;
+        let (mut mapped_whole, mut mapped) = ([page; RIVALS], 0);
         self.entries.for_each_rival(page, &mut |rival, entry| {
+            if entry.state() == State::Mapped && !entry.is_pinned() && self.is_whole(rival) {
+                mapped_whole[mapped % RIVALS] = rival;
+                mapped += 1;
+            }
             if entry.state() == State::Cached && count < RIVALS {
                 rivals[count] = rival;
                 count += 1;
@@ -122,7 +175,14 @@ impl Engine {
                 self.wait_for_writer_in_fault(page)
             }
             None => {
-                self.evict_pages_in_fault();
+                // Each time another one, or two neighbours that one instruction needs would evict each other for ever.
+                match mapped.min(RIVALS) {
+                    0 => self.evict_pages_in_fault(),
+                    mapped => {
+                        let turn = self.counters.faults.sum() as usize % mapped;
+                        self.evict_page_in_fault(mapped_whole[turn]);
+                    }
+                }
                 Ok(())
             }
         }
@@ -138,11 +198,12 @@ impl Engine {
     }
 
     /// A page that is mapped already: another thread was first, or it is the first write to a clean page.
-    fn upgrade_in_fault(&self, page: PageId, locked: Locked<'_>, write: bool) -> Result<(), FaultError> {
+    fn upgrade_in_fault(&self, page: PageId, locked: Locked<'_>, write: bool) -> Result<Found, FaultError> {
         let before = locked.before().expect("the page is mapped");
         if !write || before.is_writable() {
             locked.restore();
-            return self.wake_in_fault(page);
+            self.wake_in_fault(page)?;
+            return Ok(Found::Mapped);
         }
         self.counters.faults_write_upgrade.add(1);
         // SAFETY: the page is mapped and its entry is held, so it stays so.
@@ -154,7 +215,7 @@ impl Engine {
         let slot = before.slot().expect("a mapped page has a slot");
         let entry = locked.entry().mapped(slot, true);
         locked.release(entry);
-        Ok(())
+        Ok(Found::FirstWrite)
     }
 
     /// A thread that sleeps in the kernel for a page that is there already must be told.
@@ -186,7 +247,7 @@ impl Engine {
         }
     }
 
-    fn allocate_slot_in_fault(&self, class: Class, page: PageId) -> Result<SlotId, FaultError> {
+    pub(crate) fn allocate_slot_in_fault(&self, class: Class, page: PageId) -> Result<SlotId, FaultError> {
         let mut backoff = Backoff::new();
         loop {
             let evicted = self.cache.evicted();
@@ -198,6 +259,7 @@ impl Engine {
                 return Ok(slot);
             }
             self.unmap_wanted_in_fault(class);
+            self.unmap_due_in_fault();
             self.wait_for_writer_in_fault(page)?;
             backoff.wait();
         }
@@ -223,20 +285,36 @@ impl Engine {
         out: &mut [u8],
         scratch: &mut [u8],
     ) -> Result<Source, FaultError> {
+        match self.read_record_in_fault(page, out.len(), scratch)? {
+            Some(range) => {
+                out.copy_from_slice(&scratch[range]);
+                Ok(Source::Log)
+            }
+            None => {
+                out.fill(0);
+                Ok(Source::Zero)
+            }
+        }
+    }
+
+    /// Where in `scratch` the `len` bytes of the newest logged version of `page` are now; `None` if they are zeros.
+    pub(crate) fn read_record_in_fault(
+        &self,
+        page: PageId,
+        len: usize,
+        scratch: &mut [u8],
+    ) -> Result<Option<Range<usize>>, FaultError> {
         let id = RecordId { kind: Kind::Page, number: page.0 };
         let mut tried = None;
         loop {
             let place =
                 self.leaves.locate_in_fault(page, scratch).map_err(|e| FaultError::from_read(page, e))?;
-            let Some(address) = place.address() else {
-                out.fill(0);
-                return Ok(Source::Zero);
-            };
-            match self.log.read_in_fault(address, place.span_bytes(out.len()), id, scratch) {
-                Ok(range) if range.len() == out.len() => {
-                    out.copy_from_slice(&scratch[range]);
-                    return Ok(Source::Log);
-                }
+            let Some(address) = place.address() else { return Ok(None) };
+            let began = Instant::now();
+            let read = self.log.read_in_fault(address, place.span_bytes(len), id, scratch);
+            self.read_durations.add(began.elapsed());
+            match read {
+                Ok(range) if range.len() == len => return Ok(Some(range)),
                 // The cleaner may have moved the record between the two looks; the same place twice is damage.
                 Ok(_) | Err(ReadError::Mismatch { .. }) if tried != Some(place) => {
                     tried = Some::<Place>(place)
@@ -260,11 +338,11 @@ impl Engine {
         let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
         context.set_page(bytes);
         self.ranges.enter_in_fault(page.leaf());
+        let (address, source) = (self.address_of(page), context.page.as_ptr());
         // SAFETY: the page is ours, absent, and its range is not being dropped; the source is a whole page.
-        let copied =
-            unsafe { self.uffd.copy(self.address_of(page), context.page.as_ptr(), OS_PAGE_BYTES, !write) };
+        let copied = unsafe { self.uffd.copy(address, source, OS_PAGE_BYTES, !write) };
         if let Err(errno) = copied {
-            self.leave_range_in_fault(page);
+            self.leave_range_in_fault(page.leaf());
             let entry = locked.entry().cached(slot.0);
             locked.release(entry);
             return Err(FaultError::Map { page, errno });

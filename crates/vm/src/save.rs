@@ -42,7 +42,9 @@ impl Engine {
         if !batch.taken().any(|(_, locked)| locked.entry().is_writable()) {
             return None;
         }
-        let saver = self.savers.as_ref().map(Pool::take_in_fault);
+        // A write to a page that is shared with a child would go to another page than the one in the pipe.
+        let savers = self.savers.as_ref().filter(|_| !self.snapshot.has_children());
+        let saver = savers.map(Pool::take_in_fault);
         if let Some(saver) = saver
             && self.try_hold_in_fault(batch, &saver.pipe)
         {
@@ -119,12 +121,36 @@ impl Engine {
         }
     }
 
-    /// Puts the bytes that a page had at last in its slot. Returns whether they are new.
+    /// Puts the bytes of the whole pages that were only read in their slots, which are to have memory from now on. Nobody
+    /// can write to the pages: that would fault, and wait for their entries.
+    pub(crate) fn save_read_only_in_fault(&self, batch: &Batch<'_>) {
+        for (page, locked) in batch.taken() {
+            if self.is_whole(*page) && !locked.entry().is_writable() {
+                let slot = SlotId(locked.entry().slot().expect("a mapped page has a slot"));
+                // SAFETY: the page is present and write-protected; the slot is its own and has room for it.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        self.address_of(*page),
+                        self.cache.pointer(slot),
+                        OS_PAGE_BYTES,
+                    );
+                }
+                self.cache.set_has_memory(slot, true);
+            }
+        }
+    }
+
+    /// Puts the bytes that a page had at last in its slot. Returns whether they are new: those of whole pages, which had
+    /// no others, always.
     fn keep_in_fault(&self, locked: &Locked<'_>, newer: &[u8]) -> bool {
         let slot = SlotId(locked.entry().slot().expect("a mapped page has a slot"));
         // SAFETY: the slot is the page's, whose entry is held, and has room.
         let older = unsafe { std::slice::from_raw_parts_mut(self.cache.pointer(slot), newer.len()) };
-        let written = newer != older;
+        let is_whole = newer.len() == OS_PAGE_BYTES;
+        if is_whole {
+            self.cache.set_has_memory(slot, true);
+        }
+        let written = is_whole || newer != older;
         if written {
             older.copy_from_slice(newer);
         }

@@ -9,6 +9,8 @@ use aquifer_map::{Entry, Locked, Place, State};
 
 use crate::context::Context;
 use crate::engine::Engine;
+use crate::in_place::is_unused;
+use crate::whole_pages::zeros;
 
 /// Walks that are told apart.
 const STREAMS: usize = 64;
@@ -58,7 +60,13 @@ impl Engine {
             let Some((locked, slot)) = self.take_at_hand_in_fault(next, page_bytes, class, context) else {
                 return;
             };
-            if self.map_in_fault(next, page_bytes, locked, slot, write, context).is_err() {
+            let mapped = if class == Class::WHOLE {
+                let bytes = if locked.before().is_some() { self.cache.pointer(slot) } else { zeros() };
+                self.map_whole_in_fault(next, locked, slot, bytes, write)
+            } else {
+                self.map_in_fault(next, page_bytes, locked, slot, write, context)
+            };
+            if mapped.is_err() {
                 return;
             }
         }
@@ -72,7 +80,7 @@ impl Engine {
         context: &mut Context,
     ) -> Option<(Locked<'_>, SlotId)> {
         if self.entries.find(page).is_some() {
-            let locked = self.entries.try_lock_if(page, |entry| entry.state() == State::Cached)?;
+            let locked = self.entries.try_lock_if(page, |e| e.state() == State::Cached && is_unused(e))?;
             let slot = SlotId(locked.before().and_then(Entry::slot)?);
             self.cache.touch(slot);
             return Some((locked, slot));
@@ -93,6 +101,9 @@ impl Engine {
             locked.remove();
             return None;
         };
+        if class == Class::WHOLE {
+            return Some((locked, slot));
+        }
         // SAFETY: the slot is the page's, whose entry we hold, and has room.
         unsafe { std::ptr::write_bytes(self.cache.pointer(slot), 0, page_bytes) };
         Some((locked, slot))

@@ -52,7 +52,8 @@ pub(crate) fn make_room_for_pages(head: &mut Head, page_bytes: usize) -> Result<
 }
 
 pub(crate) fn may_be_written(entry: Entry) -> bool {
-    entry.state() == State::Cached && entry.is_dirty()
+    // Whoever uses it in its slot may be writing.
+    entry.state() == State::Cached && entry.is_dirty() && !entry.is_pinned()
 }
 
 impl Engine {
@@ -62,6 +63,7 @@ impl Engine {
             Desk { head, scratch, upcoming: Vec::new(), group: Vec::new(), evicted: 0, written: 0 };
         while !self.is_closing() {
             self.wait_until_writer_is_wanted();
+            let _pass = self.writer_gate.pass_in_fault();
             if self.write_back_pass(&mut desk).is_err() {
                 // The log has stopped or is closing. Faults see that by themselves.
                 return;
@@ -86,6 +88,10 @@ impl Engine {
             self.cache.for_each_wanted(class, &mut |page| upcoming.push(page));
             if self.cache.slots(class) > 0 {
                 self.cache.upcoming(class, self.slots_ahead(class), &mut |_, page| upcoming.push(page));
+            }
+            if self.classes.are_in_use() {
+                // Those of a class together: the head changes segments as seldom as it can.
+                upcoming.sort_by_key(|page| self.classes.get(page.leaf()));
             }
             let written = upcoming
                 .iter()
@@ -116,6 +122,7 @@ impl Engine {
     fn write_back(&self, page: PageId, desk: &mut Desk) -> Result<(), AppendError> {
         let leaf = page.leaf();
         let page_bytes = self.leaves.page_bytes(leaf);
+        desk.head.set_class(self.classes.get(leaf));
         // Room comes first: waiting for it later would hold entries and the leaf that the cleaner needs.
         let limit = make_room_for_pages(&mut desk.head, page_bytes)?;
         self.collect_group(page, limit, &mut desk.group);
@@ -178,7 +185,7 @@ impl Engine {
         });
     }
 
-    /// Appends the bytes of a cached page, for which `head` has room.
+    /// Appends the bytes of a cached page, for which `head` has room. A page of zeros needs no record.
     pub(crate) fn append_page(
         &self,
         page: PageId,
@@ -189,6 +196,9 @@ impl Engine {
         let slot = SlotId(locked.entry().slot().expect("a cached page has a slot"));
         // SAFETY: we hold the entry of the page that owns the slot, which has room for its bytes.
         let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Place::ZERO;
+        }
         Place::exact(head.append(RecordId { kind: Kind::Page, number: page.0 }, bytes))
     }
 

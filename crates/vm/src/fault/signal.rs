@@ -3,16 +3,18 @@
 //! The handler finds the engine by address in a fixed registry, resolves the fault and returns to the
 //! instruction. Faults that are none of ours go to the handler that was there before.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
+use aquifer_base::Found;
 use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal};
 
 use crate::engine::Engine;
+use crate::fault::observer::{ResolvedFault, observer_in_fault};
 use crate::fault::report_in_fault;
 
 /// Heaps of one process.
@@ -36,12 +38,24 @@ static REGISTRY: [Registered; HEAPS_MAX] = [const {
 static INSTALLING: Mutex<()> = Mutex::new(());
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-struct Previous(UnsafeCell<Option<libc::sigaction>>);
+/// What is done with a SIGBUS that is none of ours; null is the default. Replaced ones are kept, because a handler may
+/// still be looking at them.
+static NEXT: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
-// SAFETY: written once under INSTALLING before INSTALLED is set with release; only read afterwards.
-unsafe impl Sync for Previous {}
-
-static PREVIOUS: Previous = Previous(UnsafeCell::new(None));
+/// Replaces what is done with a SIGBUS that is none of ours, once a heap was opened, and returns what was done before;
+/// `None` if none was opened yet. `None` as argument leaves it.
+pub fn replace_next(action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !INSTALLED.load(Ordering::Acquire) {
+        return None;
+    }
+    let before = match action {
+        Some(action) => NEXT.swap(Box::into_raw(Box::new(*action)), Ordering::AcqRel),
+        None => NEXT.load(Ordering::Acquire),
+    };
+    // SAFETY: zeros are a valid action, the default; what the pointer refers to is never freed.
+    Some(unsafe { before.as_ref().copied().unwrap_or_else(|| std::mem::zeroed()) })
+}
 
 /// Makes the engine's faults reach it. It stays registered until the guard is dropped.
 ///
@@ -85,9 +99,8 @@ fn install() -> Result<(), Errno> {
     }
     // SAFETY: the handler is async-signal-safe and chains to the action that is returned.
     let previous = unsafe { signal::install_sigbus(on_sigbus)? };
-    // SAFETY: we hold INSTALLING and INSTALLED is still false, so nobody reads it. A fault in this
-    // instant finds no engine and no previous action and is treated as the default.
-    unsafe { *PREVIOUS.0.get() = Some(previous) };
+    // A fault in this instant finds no engine and is treated as the default.
+    NEXT.store(Box::into_raw(Box::new(previous)), Ordering::Release);
     INSTALLED.store(true, Ordering::Release);
     Ok(())
 }
@@ -96,13 +109,15 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
     let _errno = ErrnoGuard::new();
     // SAFETY: the kernel calls the handler with valid pointers.
     let (address, write) = unsafe { (signal::fault_address(info), signal::fault_is_write(context)) };
-    if resolve_in_fault(address, write) {
+    let observer = observer_in_fault().map(|observer| (observer, Instant::now()));
+    if let Some(found) = resolve_in_fault(address, write) {
+        if let Some((observer, began)) = observer {
+            observer(&ResolvedFault { context, address, found, duration: began.elapsed() });
+        }
         return;
     }
-    // SAFETY: set before INSTALLED; a handler that runs earlier takes the default branch.
-    let previous =
-        INSTALLED.load(Ordering::Acquire).then(|| unsafe { &*PREVIOUS.0.get() }).and_then(Option::as_ref);
-    match previous {
+    // SAFETY: what it refers to is never freed or changed.
+    match unsafe { NEXT.load(Ordering::Acquire).as_ref() } {
         // SAFETY: these are the arguments that the kernel gave us.
         Some(previous) => unsafe { signal::chain(previous, signal, info, context) },
         // SAFETY: ends the process the way an unhandled SIGBUS does.
@@ -110,8 +125,8 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
     }
 }
 
-/// Whether `address` belonged to a heap and is accessible now.
-fn resolve_in_fault(address: usize, write: bool) -> bool {
+/// What was found for `address`, if it belonged to a heap and is accessible now.
+fn resolve_in_fault(address: usize, write: bool) -> Option<Found> {
     for slot in &REGISTRY {
         if slot.engine.load(Ordering::Relaxed).is_null() {
             continue;
@@ -121,16 +136,16 @@ fn resolve_in_fault(address: usize, write: bool) -> bool {
         let engine = slot.engine.load(Ordering::SeqCst);
         // SAFETY: the registration keeps the engine alive until `users` is zero again.
         let outcome = unsafe { engine.as_ref() }
-            .and_then(|engine| engine.page_at(address).map(|page| engine.resolve_in_fault(page, write)));
+            .and_then(|engine| engine.page_at(address).map(|page| engine.fault(page, write)));
         users.fetch_sub(1, Ordering::Release);
         match outcome {
-            Some(Ok(())) => return true,
+            Some(Ok(found)) => return Some(found),
             Some(Err(error)) => {
                 report_in_fault(&error);
-                return false;
+                return None;
             }
             None => {}
         }
     }
-    false
+    None
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use aquifer_sys::{Event, SignalsBlocked};
+use aquifer_sys::{Event, SignalsBlocked, descriptors};
 
 use crate::engine::Engine;
 use crate::fault::{abort_in_fault, report_in_fault};
@@ -34,6 +34,7 @@ pub fn start(engine: &Arc<Engine>) -> io::Result<Handlers> {
     }
     // SAFETY: the descriptor is new and ours.
     let stop = unsafe { OwnedFd::from_raw_fd(fd) };
+    descriptors::note(fd);
     let mut handlers = Handlers { stop, threads: Vec::new() };
     for _ in 0..HANDLERS {
         let (engine, stop) = (engine.clone(), handlers.stop.as_raw_fd());
@@ -54,6 +55,7 @@ impl Drop for Handlers {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        descriptors::forget(self.stop.as_raw_fd());
     }
 }
 
@@ -74,7 +76,7 @@ fn run(engine: &Engine, stop: i32) {
 
 fn resolve(engine: &Engine, address: usize, write: bool) {
     let Some(page) = engine.page_at(address) else { return };
-    if let Err(error) = engine.resolve_in_fault(page, write) {
+    if let Err(error) = engine.fault(page, write) {
         report_in_fault(&error);
         // The thread that faulted sleeps in the kernel and cannot be given an error; the process ends as
         // it would on a SIGBUS that nobody handles.

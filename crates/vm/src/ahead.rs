@@ -1,0 +1,210 @@
+//! Read-ahead of whole pages: only where faults keep a stride, and by a thread of its own, so that the program goes on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aquifer_base::PageId;
+use aquifer_base::limits::LEAF_PAGES;
+use aquifer_sys::{SpinLock, futex};
+
+use crate::engine::Engine;
+use crate::hints::Order;
+
+/// Walks that are told apart, by leaf.
+const WALKS: usize = 64;
+/// Faults in a row with the same stride before anything is read ahead.
+const STEADY: u8 = 3;
+/// As many faults a walk counts as having had that the program has announced.
+const TOLD: u8 = 7;
+/// Pages that are read ahead of a new walk, and of one that lasts.
+const WINDOW_MIN: i64 = 8;
+const WINDOW_MAX: i64 = 128;
+/// Longest stride, in pages.
+const STRIDE_MAX: i64 = LEAF_PAGES as i64;
+/// Requests that wait.
+const REQUESTS: usize = 64;
+
+/// A walk through pages.
+#[derive(Clone, Copy, Default)]
+struct Walk {
+    /// The page that was touched last, or mapped along.
+    last: i64,
+    stride: i64,
+    /// The last page that was asked for.
+    asked: i64,
+    faults: u8,
+}
+
+/// Pages to bring into RAM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Request {
+    first: i64,
+    stride: i64,
+    count: i64,
+}
+
+impl Request {
+    fn pages(self) -> impl Iterator<Item = PageId> {
+        (0..self.count)
+            .map(move |n| self.first + n * self.stride)
+            .filter(|&page| page >= 0)
+            .map(|page| PageId(page as u64))
+    }
+}
+
+struct Requests {
+    waiting: [Request; REQUESTS],
+    first: usize,
+    len: usize,
+}
+
+/// Walks, and what they need next.
+pub(crate) struct Ahead {
+    walks: [SpinLock<Walk>; WALKS],
+    requests: SpinLock<Requests>,
+    wanted: AtomicU32,
+}
+
+impl Walk {
+    /// Notes a fault at `page`, with which `along` pages behind it were mapped; returns what should be read.
+    fn note(&mut self, page: i64, along: i64, order: Order) -> Option<Request> {
+        let stride = page - self.last;
+        if stride == self.stride && stride != 0 {
+            self.faults = self.faults.saturating_add(1);
+        } else {
+            *self = Walk { last: page, stride, asked: page, faults: 1 };
+        }
+        self.last = page + if self.stride == 1 { along } else { 0 };
+        let is_told = order == Order::Sequential && self.stride.abs() == 1;
+        if is_told {
+            self.faults = self.faults.max(TOLD);
+        }
+        if order == Order::Random
+            || self.faults < STEADY
+            || self.stride.abs() > STRIDE_MAX
+            || self.stride == 0
+        {
+            return None;
+        }
+        let window = (WINDOW_MIN << (self.faults - STEADY).min(8)).min(WINDOW_MAX);
+        // How far the walk is from the end of what was asked for.
+        let left = (self.asked - self.last) / self.stride;
+        if left > window / 2 {
+            return None;
+        }
+        let first = if left > 0 { self.asked } else { self.last } + self.stride;
+        let count = window - left.max(0);
+        self.asked = first + (count - 1) * self.stride;
+        Some(Request { first, stride: self.stride, count })
+    }
+}
+
+impl Ahead {
+    pub(crate) fn new() -> Self {
+        let requests = Requests { waiting: [Request::default(); REQUESTS], first: 0, len: 0 };
+        Self {
+            walks: std::array::from_fn(|_| SpinLock::new(Walk::default())),
+            requests: SpinLock::new(requests),
+            wanted: AtomicU32::new(0),
+        }
+    }
+
+    /// Notes a fault at `page`, with which `along` pages behind it were mapped, and has read what comes next.
+    pub(crate) fn note_in_fault(&self, page: PageId, along: usize, order: Order) {
+        let of_leaf = |page: i64| &self.walks[(page as usize / LEAF_PAGES) % WALKS];
+        let number = page.0 as i64;
+        let mut walk = of_leaf(number).lock();
+        let request = walk.note(number, along as i64, order);
+        let state = *walk;
+        drop(walk);
+        // A walk takes what is known of it along into the next leaf.
+        let next = state.last + state.stride;
+        if state.faults >= STEADY && next >= 0 && next as usize / LEAF_PAGES != number as usize / LEAF_PAGES {
+            *of_leaf(next).lock() = state;
+        }
+        if let Some(request) = request {
+            self.ask_in_fault(request);
+        }
+    }
+
+    fn ask_in_fault(&self, request: Request) {
+        let mut requests = self.requests.lock();
+        if requests.len == REQUESTS {
+            return;
+        }
+        let at = (requests.first + requests.len) % REQUESTS;
+        requests.waiting[at] = request;
+        requests.len += 1;
+        drop(requests);
+        self.wake();
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        if self.wanted.swap(1, Ordering::AcqRel) == 0 {
+            futex::wake(&self.wanted, 1);
+        }
+    }
+
+    fn take(&self) -> Option<Request> {
+        let mut requests = self.requests.lock();
+        requests.len = requests.len.checked_sub(1)?;
+        let request = requests.waiting[requests.first];
+        requests.first = (requests.first + 1) % REQUESTS;
+        Some(request)
+    }
+}
+
+impl Engine {
+    /// Reads ahead what walks ask for.
+    pub(crate) fn run_ahead(&self) {
+        while !self.is_closing() {
+            while self.ahead.wanted.swap(0, Ordering::AcqRel) == 0 && !self.is_closing() {
+                // Interrupted or changed meanwhile: the loop looks again.
+                let _ = futex::wait(&self.ahead.wanted, 0, None);
+            }
+            while let Some(request) = self.ahead.take().filter(|_| !self.is_closing()) {
+                let end = (self.region_bytes() / aquifer_base::limits::OS_PAGE_BYTES) as u64;
+                let mut pages = request.pages().filter(|&page| page.0 < end && self.is_whole(page));
+                // A page that cannot be read is one whose fault will say so.
+                let _ = self.prefetch(&mut pages);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(pages: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let mut walk = Walk { last: -1000, ..Walk::default() };
+        let requests = pages.into_iter().filter_map(|page| walk.note(page, 0, Order::Unknown));
+        requests.flat_map(Request::pages).map(|page| page.0 as i64).collect()
+    }
+
+    #[test]
+    fn steady_walks_ask_for_each_page_ahead_once() {
+        for stride in [1, 3, -2, 100] {
+            let asked = walk((0..200).map(|n| 50_000 + n * stride));
+            let expected: Vec<_> = (0..asked.len() as i64).map(|n| asked[0] + n * stride).collect();
+            assert_eq!(asked, expected, "stride {stride}");
+            assert!(asked.len() > 200 && asked[0] == 50_000 + (i64::from(STEADY) + 1) * stride);
+        }
+    }
+
+    #[test]
+    fn random_faults_ask_for_nothing() {
+        assert_eq!(walk([5, 900, 17, 2000, 2001, 40, 41, 7]), []);
+        assert_eq!(walk([5; 20]), [], "the same page again and again");
+    }
+
+    #[test]
+    fn a_walk_goes_on_in_the_next_leaf() {
+        let ahead = Ahead::new();
+        (500..520).for_each(|page| ahead.note_in_fault(PageId(page), 0, Order::Unknown));
+        let asked: Vec<_> =
+            std::iter::from_fn(|| ahead.take()).flat_map(Request::pages).map(|p| p.0).collect();
+        let expected: Vec<_> = (asked[0]..asked[0] + asked.len() as u64).collect();
+        assert_eq!(asked, expected);
+    }
+}
