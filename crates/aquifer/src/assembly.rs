@@ -1,5 +1,6 @@
 //! Device, log, engine and allocator put together.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -8,13 +9,13 @@ use aquifer_device::{Counted, Counters, Device, FileDevice};
 use aquifer_heap::Allocator;
 use aquifer_log::geometry::SEGMENTS_MIN;
 use aquifer_log::{Geometry, Log};
-use aquifer_sys::{Errno, process};
+use aquifer_sys::{Errno, Features, Userfaultfd, process};
 use aquifer_vm::fault::{signal, thread};
-use aquifer_vm::fork::{self, ForkGuard};
-use aquifer_vm::{Budget, Engine, EngineOptions};
+use aquifer_vm::fork::{self, Children, ForkGuard};
+use aquifer_vm::{Budget, Engine, EngineOptions, NativeRegion};
 
 use crate::error::Error;
-use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, Options, RAM_BYTES_DEFAULT};
+use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, OBJECT_BYTES_DEFAULT, Options, RAM_BYTES_DEFAULT};
 
 /// Least flash of any heap: the segments that cleaning needs, of the smallest blocks.
 const FLASH_BYTES_MIN: u64 = (SEGMENTS_MIN as u64 + 1) * (64 << 10);
@@ -28,7 +29,7 @@ const RECORD_BYTES_TYPICAL: u64 = 140;
 /// How faults reach the engine; they stop when this is dropped.
 enum Delivery {
     Signal { _registration: signal::Registration },
-    Thread { _handlers: thread::Handlers },
+    Thread { _handlers: thread::Handlers, _of_children: Option<signal::Registration> },
 }
 
 /// The running parts of a heap.
@@ -44,16 +45,18 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
+        Self::over(options, None)
+    }
+
+    /// Over a region that is ordinary memory yet, if one is given.
+    pub(crate) fn over(options: &Options, region: Option<NativeRegion>) -> Result<Self, Error> {
         check_kernel()?;
-        let ram = options.ram_bytes.unwrap_or(RAM_BYTES_DEFAULT);
-        let machine = process::machine_ram_bytes();
-        if ram > machine {
-            return Err(Error::BudgetLarge { given: ram, machine });
-        }
+        let ram = ram_bytes_asked(options)?;
         let device = open_device(options, ram)?;
         let flash = device.len_bytes();
-        check_budget(ram, flash)?;
-        let budget = Budget::divide(ram as usize, fixed_bytes(flash) as usize);
+        check_budget(options, ram, flash)?;
+        let object_bytes = object_bytes(options);
+        let budget = Budget::divide(ram as usize, fixed_bytes(flash, object_bytes) as usize, object_bytes);
         let geometry = Geometry::choose(flash, budget.block).ok_or(Error::FlashSmall {
             given: flash,
             minimum: (u64::from(SEGMENTS_MIN) + 1) * budget.block as u64,
@@ -63,25 +66,35 @@ impl Assembly {
         let usable = log.usable_bytes(0);
         let engine_options = EngineOptions {
             budget,
-            leaves: region_leaves(usable),
+            leaves: region.as_ref().map_or_else(|| region_leaves(usable), NativeRegion::leaves),
             policy: options.policy,
             signal_faults: options.faults == Faults::Signal,
         };
-        let engine = Engine::new(engine_options, log).map_err(|errno| match errno {
+        let children = if region.is_some() { Children::Snapshot } else { Children::Excluded };
+        let engine = match region {
+            Some(region) => Engine::over(region, engine_options, log),
+            None => Engine::new(engine_options, log),
+        };
+        let engine = engine.map_err(|errno| match errno {
             Errno::EPERM | Errno::ENOSYS => Error::UffdForbidden(errno),
             errno => Error::Kernel { what: "address space or userfaultfd for a heap", errno },
         })?;
         let engine = Arc::new(engine);
         let system = |error| Error::System { what: "the heap's threads could not be started".into(), error };
+        let by_signal = || {
+            signal::register(engine.clone())
+                .map_err(|errno| Error::Kernel { what: "a handler for page faults", errno })
+        };
         let delivery = match options.faults {
-            Faults::Signal => Delivery::Signal {
-                _registration: signal::register(engine.clone())
-                    .map_err(|errno| Error::Kernel { what: "a handler for page faults", errno })?,
+            Faults::Signal => Delivery::Signal { _registration: by_signal()? },
+            Faults::Thread => Delivery::Thread {
+                _handlers: thread::start(&engine).map_err(system)?,
+                // A child has no threads of its parent.
+                _of_children: (children == Children::Snapshot).then(by_signal).transpose()?,
             },
-            Faults::Thread => Delivery::Thread { _handlers: thread::start(&engine).map_err(system)? },
         };
         let threads = engine.start(fresh, survivor).map_err(system)?;
-        let fork_guard = fork::guard(&engine);
+        let fork_guard = fork::guard(&engine, children);
         let allocator = Allocator::new(engine.clone());
         let delivery = Some(delivery);
         Ok(Self { allocator, engine, counted, budget, threads, delivery, fork_guard })
@@ -110,19 +123,69 @@ impl Drop for Assembly {
     }
 }
 
-fn check_kernel() -> Result<(), Error> {
+/// The RAM budget that the options ask for.
+pub(crate) fn ram_bytes_asked(options: &Options) -> Result<u64, Error> {
+    let ram = options.ram_bytes.unwrap_or(RAM_BYTES_DEFAULT);
+    let machine = process::machine_ram_bytes();
+    if ram > machine { Err(Error::BudgetLarge { given: ram, machine }) } else { Ok(ram) }
+}
+
+/// The size of the flash that the options ask for, or of the block device that they name.
+pub(crate) fn flash_bytes_asked(options: &Options) -> Result<u64, Error> {
+    let asked = match (&options.flash, options.flash_bytes) {
+        (Flash::Device(device), _) => device.len_bytes(),
+        (_, Some(bytes)) => bytes,
+        (Flash::Path(path), None) => block_device_bytes(path).unwrap_or(FLASH_BYTES_DEFAULT),
+        (Flash::Default, None) => FLASH_BYTES_DEFAULT,
+    };
+    check_budget(options, ram_bytes_asked(options)?, asked)?;
+    Ok(asked)
+}
+
+/// Whether this machine can give a heap these options, as far as that can be told without making one.
+pub(crate) fn check(options: &Options) -> Result<(), Error> {
+    check_kernel()?;
+    ram_bytes_asked(options)?;
+    flash_bytes_asked(options)?;
+    let forbidden = |errno| Error::UffdForbidden(errno);
+    match options.faults {
+        Faults::Signal => {
+            Userfaultfd::open(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP).map_err(forbidden)?
+        }
+        // Without the privilege it works for the program's own accesses.
+        Faults::Thread => Userfaultfd::open(Features::PAGEFAULT_FLAG_WP).map_err(forbidden)?,
+    };
+    if let Flash::Path(path) = &options.flash
+        && !path.exists()
+        && !path.parent().is_some_and(|parent| parent.as_os_str().is_empty() || parent.is_dir())
+    {
+        return Err(Error::Invalid(format!(
+            "the directory of {} does not exist; create it or choose another",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_kernel() -> Result<(), Error> {
     let (major, minor) = process::kernel_version();
     if (major, minor) < (6, 8) { Err(Error::KernelOld(major, minor)) } else { Ok(()) }
 }
 
+/// The size that most objects have.
+fn object_bytes(options: &Options) -> usize {
+    options.object_bytes.unwrap_or(OBJECT_BYTES_DEFAULT)
+}
+
 /// Bytes that a heap costs for its size, used or not.
-fn fixed_bytes(flash_bytes: u64) -> u64 {
-    let leaves = flash_bytes / RECORD_BYTES_TYPICAL / LEAF_PAGES as u64 + 1;
+fn fixed_bytes(flash_bytes: u64, object_bytes: usize) -> u64 {
+    let record_bytes = RECORD_BYTES_TYPICAL.max(object_bytes as u64);
+    let leaves = flash_bytes / record_bytes / LEAF_PAGES as u64 + 1;
     leaves * LEAF_FIXED_BYTES + 20 * 1024
 }
 
-fn check_budget(ram: u64, flash: u64) -> Result<(), Error> {
-    let minimum = RAM_BYTES_MIN.max(fixed_bytes(flash) * 8);
+fn check_budget(options: &Options, ram: u64, flash: u64) -> Result<(), Error> {
+    let minimum = RAM_BYTES_MIN.max(fixed_bytes(flash, object_bytes(options)) * 8);
     if ram < minimum { Err(Error::BudgetSmall { given: ram, minimum, flash }) } else { Ok(()) }
 }
 
@@ -134,6 +197,17 @@ fn region_leaves(usable_bytes: u64) -> u32 {
     (usable_bytes / RECORD_BYTES_MIN / LEAF_PAGES as u64 + 64).min(most).min(address_space) as u32
 }
 
+fn is_block_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device())
+}
+
+fn block_device_bytes(path: &Path) -> Option<u64> {
+    use std::io::{Seek, SeekFrom};
+    let mut file = is_block_device(path).then(|| std::fs::File::open(path).ok())??;
+    file.seek(SeekFrom::End(0)).ok()
+}
+
 fn open_device(options: &Options, ram: u64) -> Result<Arc<dyn Device>, Error> {
     let path = match &options.flash {
         Flash::Device(device) => return Ok(device.clone()),
@@ -142,14 +216,12 @@ fn open_device(options: &Options, ram: u64) -> Result<Arc<dyn Device>, Error> {
             std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/var/tmp".into()).into()
         }
     };
-    use std::os::unix::fs::FileTypeExt;
-    let is_block = std::fs::metadata(&path).is_ok_and(|meta| meta.file_type().is_block_device());
-    let len = if is_block {
+    let len = if is_block_device(&path) {
         options.flash_bytes.unwrap_or(0)
     } else {
         let asked = options.flash_bytes.unwrap_or(FLASH_BYTES_DEFAULT);
         // Refused before a large file is made for it.
-        check_budget(ram, asked)?;
+        check_budget(options, ram, asked)?;
         if asked < FLASH_BYTES_MIN {
             return Err(Error::FlashSmall { given: asked, minimum: FLASH_BYTES_MIN });
         }

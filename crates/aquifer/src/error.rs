@@ -163,7 +163,7 @@ fn heap_code(error: &HeapError) -> ErrorCode {
     match error {
         HeapError::TooLarge { .. } | HeapError::Invalid(_) => ErrorCode::Invalid,
         HeapError::Full { .. } | HeapError::NoAddressSpace { .. } => ErrorCode::NoMemory,
-        HeapError::Foreign(_) => ErrorCode::Foreign,
+        HeapError::Foreign(_) | HeapError::SomeForeign { .. } => ErrorCode::Foreign,
         HeapError::DoubleFree(_) => ErrorCode::DoubleFree,
         HeapError::Pinned(_) | HeapError::Pin(PinError::TooMany { .. }) => ErrorCode::Pinned,
         HeapError::Pin(PinError::NotPinned(_)) => ErrorCode::Invalid,
@@ -176,6 +176,7 @@ fn fault_code(error: &FaultError) -> ErrorCode {
         FaultError::NotAllocated(_) => ErrorCode::DoubleFree,
         FaultError::Device { .. } | FaultError::Stopped { .. } => ErrorCode::Io,
         FaultError::Damaged { .. } => ErrorCode::Corrupt,
+        FaultError::Gone(_) => ErrorCode::Forked,
         FaultError::Map { .. } => ErrorCode::Kernel,
     }
 }

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use aquifer_base::AllocationClass;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_vm::fork;
+use aquifer_heap::HeapError;
+use aquifer_heap::uses::Used;
+use aquifer_vm::batch::Part;
+use aquifer_vm::hints::Hint;
+use aquifer_vm::{Engine, fork};
 
 use crate::assembly::Assembly;
 use crate::error::Error;
 use crate::options::Options;
+use crate::reference::Ref;
 use crate::socket::Server;
 use crate::stats::Stats;
 
@@ -79,7 +85,8 @@ impl Heap {
         if fork::is_forked() { Err(Error::Forked) } else { Ok(&self.parts) }
     }
 
-    /// The first byte of a new object of `bytes`, zeroed, aligned to 4096. 0 bytes count as 1.
+    /// The first byte of a new object of `bytes`, zeroed, aligned to 4096. 0 bytes count as 1. It is of this thread's class
+    /// ([`with_class`](crate::with_class)).
     ///
     /// # Errors
     /// [`Error::Heap`] when the flash or the address range is used up, or `bytes` is above 1 GiB.
@@ -97,6 +104,85 @@ impl Heap {
         Ok(Array { base: base.expose_provenance(), len: count })
     }
 
+    /// A block of at least `bytes`, whose contents are undefined, at a multiple of `align` bytes, a power of two.
+    ///
+    /// Unlike objects, blocks share pages (SSDAlloc's memory pages): what is kept in RAM and on flash are pages of 4096
+    /// bytes with all that is on them. For objects of pages and more, and for small ones that are used together.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] when the flash or the address range is used up.
+    pub fn allocate_block(&self, bytes: usize, align: usize) -> Result<*mut u8, Error> {
+        Ok(self.parts()?.allocator.allocate_block(bytes, align)?)
+    }
+
+    /// Whether a new block of `bytes` may hold bytes of an earlier one; those of more than a page read as zeros.
+    pub fn block_is_recycled(&self, bytes: usize) -> bool {
+        bytes <= OS_PAGE_BYTES
+    }
+
+    /// Makes a block longer or shorter where it is; false if it must move.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if `block` is none of this heap's, or the flash is used up.
+    pub fn resize_block(&self, block: *mut u8, bytes: usize) -> Result<bool, Error> {
+        Ok(self.parts()?.allocator.resize_block(block as usize, bytes)?)
+    }
+
+    pub(crate) fn offset_of(&self, object: *const u8) -> Result<usize, Error> {
+        let parts = self.parts()?;
+        match parts.engine.page_at(object as usize) {
+            Some(_) => Ok(object as usize - parts.engine.base() as usize),
+            None => Err(HeapError::Foreign(object as usize).into()),
+        }
+    }
+
+    pub(crate) fn begin_use_at(&self, offset: usize, write: bool) -> Result<(usize, Used), Error> {
+        let parts = self.parts()?;
+        let address = (parts.engine.base() as usize).wrapping_add(offset);
+        Ok((address, parts.allocator.begin_use(address, write)?))
+    }
+
+    pub(crate) fn end_use_at(&self, address: usize) -> Result<(), Error> {
+        Ok(self.parts()?.allocator.end_use(address)?)
+    }
+
+    /// Ends one use of an object that [`Heap::read`] or [`Heap::write`] began and whose guard was forgotten.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if it is not in use.
+    pub fn end_use(&self, object: Ref) -> Result<(), Error> {
+        self.end_use_at((self.parts()?.engine.base() as usize).wrapping_add(object.offset()))
+    }
+
+    /// Says how the memory of `bytes` from `address` will be used. A hint: nothing depends on it but speed.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if it is not this heap's, or what will be needed cannot be read.
+    pub fn advise(&self, address: *const u8, bytes: usize, hint: Hint) -> Result<(), Error> {
+        Ok(self.parts()?.allocator.advise(address as usize, bytes, hint)?)
+    }
+
+    /// The parts of pages that a batch consists of: `(address, memory of the program, bytes)` each.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if an address is not this heap's or an object is too short.
+    pub fn batch(
+        &self,
+        items: &mut dyn Iterator<Item = (usize, *mut u8, usize)>,
+    ) -> Result<Vec<Part>, Error> {
+        let parts = self.parts()?;
+        let mut all = Vec::new();
+        for (address, memory, bytes) in items {
+            parts.allocator.parts(address, bytes, memory, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    /// The engine, for batches.
+    pub fn engine(&self) -> Result<&Arc<Engine>, Error> {
+        Ok(&self.parts()?.engine)
+    }
+
     /// Bytes that may be used at `object`.
     ///
     /// # Errors
@@ -105,12 +191,20 @@ impl Heap {
         Ok(self.parts()?.allocator.usable_bytes(object as usize)?)
     }
 
+    /// The class that `object` was allocated with. Blocks have none, which is the default class.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if nothing of this heap starts there.
+    pub fn class_of(&self, object: *const u8) -> Result<AllocationClass, Error> {
+        Ok(self.parts()?.allocator.class_of(object as usize)?)
+    }
+
     /// Whether `address` lies in this heap's address range.
     pub fn contains(&self, address: *const u8) -> bool {
         self.parts.engine.page_at(address as usize).is_some()
     }
 
-    /// Frees an object or array, at once in RAM and on flash.
+    /// Frees an object, array or block, at once in RAM and on flash.
     ///
     /// # Errors
     /// [`Error::Heap`] for pointers of others, freed and pinned objects.
@@ -118,10 +212,10 @@ impl Heap {
         Ok(self.parts()?.allocator.free(object as usize)?)
     }
 
-    /// Brings objects into RAM with many reads under way at once. A hint: what finds no room is skipped.
+    /// Brings objects into RAM with many reads under way at once. A hint: what finds no room is skipped, and so is NULL.
     ///
     /// # Errors
-    /// [`Error::Heap`] if a pointer is not of this heap or an object could not be read.
+    /// [`Error::Heap`] if pointers are not of this heap or objects could not be read; the others were brought in.
     pub fn prefetch(&self, objects: &[*const u8]) -> Result<(), Error> {
         let addresses: Vec<usize> = objects.iter().map(|&object| object as usize).collect();
         Ok(self.parts()?.allocator.prefetch(&addresses)?)

@@ -25,6 +25,8 @@
 //! |---|---|
 //! | `options` | what a heap is made of, also from the environment |
 //! | `heap` | the heap: allocation, prefetch, pin, statistics, check |
+//! | `reference` | objects used where they are in RAM |
+//! | `page_heap` | memory for programs that cannot be changed: a heap once it exceeds RAM |
 //! | `assembly` | device, log, engine and allocator put together |
 //! | `stats` | what a heap uses and has done |
 //! | `socket` | statistics and checks for other processes |
@@ -35,15 +37,23 @@ mod assembly;
 mod error;
 mod heap;
 mod options;
+mod page_heap;
+mod reference;
 mod socket;
 mod stats;
+mod warm;
 
-pub use aquifer_base::units;
+pub use aquifer_base::{AllocationClass, units};
 pub use aquifer_cache::PolicyKind;
 pub use aquifer_device as device;
+pub use aquifer_heap::HeapError;
+pub use aquifer_heap::class::{current_class, set_class, with_class};
+pub use aquifer_vm::hints::Hint;
 pub use error::{Error, ErrorCode};
 pub use heap::{Array, Heap};
 pub use options::{Faults, Flash, Options};
+pub use page_heap::PageHeap;
+pub use reference::{Ref, Use, UseMut};
 pub use stats::Stats;
 
 /// The version of this library.

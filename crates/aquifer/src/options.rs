@@ -37,6 +37,7 @@ pub struct Options {
     pub(crate) ram_bytes: Option<u64>,
     pub(crate) flash: Flash,
     pub(crate) flash_bytes: Option<u64>,
+    pub(crate) object_bytes: Option<usize>,
     pub(crate) faults: Faults,
     pub(crate) policy: PolicyKind,
     pub(crate) socket: Option<PathBuf>,
@@ -46,6 +47,8 @@ pub struct Options {
 pub const RAM_BYTES_DEFAULT: u64 = 256 << 20;
 /// Size of the flash file unless one is given.
 pub const FLASH_BYTES_DEFAULT: u64 = 8 << 30;
+/// Size of object that RAM is divided for unless one is given.
+pub const OBJECT_BYTES_DEFAULT: usize = 128;
 
 impl Options {
     /// The defaults: 256 MiB of RAM, 8 GiB of flash in an unnamed file.
@@ -53,7 +56,7 @@ impl Options {
         Self::default()
     }
 
-    /// The settings in `AQUIFER_RAM`, `AQUIFER_FLASH`, `AQUIFER_FLASH_SIZE`, `AQUIFER_FAULTS`,
+    /// The settings in `AQUIFER_RAM`, `AQUIFER_FLASH`, `AQUIFER_FLASH_SIZE`, `AQUIFER_OBJECT_BYTES`, `AQUIFER_FAULTS`,
     /// `AQUIFER_POLICY` and `AQUIFER_SOCKET`; defaults for those that are not set.
     ///
     /// # Errors
@@ -68,6 +71,7 @@ impl Options {
         };
         options.ram_bytes = size("AQUIFER_RAM")?;
         options.flash_bytes = size("AQUIFER_FLASH_SIZE")?;
+        options.object_bytes = size("AQUIFER_OBJECT_BYTES")?.map(|bytes| bytes.min(1 << 30) as usize);
         if let Some(path) = std::env::var_os("AQUIFER_FLASH").filter(|path| !path.is_empty()) {
             options.flash = Flash::Path(path.into());
         }
@@ -113,6 +117,21 @@ impl Options {
     pub fn flash_bytes(mut self, bytes: u64) -> Self {
         self.flash_bytes = Some(bytes);
         self
+    }
+
+    /// The size that most objects have, 128 unless given. RAM is divided between objects and their table by it: a heap of
+    /// whole pages ([`Heap::allocate_block`](crate::Heap::allocate_block)) gives 4096.
+    pub fn object_bytes(mut self, bytes: usize) -> Self {
+        self.object_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether this machine can give a heap these settings, as far as that can be told without opening one.
+    ///
+    /// # Errors
+    /// [`Error`] with what is missing and what to do.
+    pub fn check(&self) -> Result<(), Error> {
+        crate::assembly::check(self)
     }
 
     /// How faults are delivered.

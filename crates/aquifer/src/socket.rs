@@ -1,8 +1,9 @@
 //! Statistics and checks for other processes.
 //!
-//! One request per connection, a line of text: `stats` or `check`. The answer is one line of JSON.
+//! One request per connection, a line of text: `stats`, `latency` or `check`. The answer is one line of JSON.
 
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use aquifer_sys::SignalsBlocked;
+use aquifer_sys::{SignalsBlocked, descriptors};
 use serde_json::json;
 
 use crate::assembly::Assembly;
@@ -52,7 +53,9 @@ impl Server {
             .stack_size(256 << 10)
             .spawn(move || {
                 let _signals = SignalsBlocked::new();
+                descriptors::note(listener.as_raw_fd());
                 serve(&listener, &weak, &stopping);
+                descriptors::forget(listener.as_raw_fd());
             })
             .map_err(failed)?;
         Ok(Self { path: path.to_owned(), stop, thread: Some(thread) })
@@ -114,13 +117,20 @@ fn read_request(mut stream: &UnixStream) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&request[..len]).into_owned())
 }
 
+/// How long reads from flash took, by powers of two.
+fn latency(parts: &Assembly) -> serde_json::Value {
+    let (upper, count): (Vec<u64>, Vec<u64>) = parts.engine.read_durations.counts().unzip();
+    json!({ "upper_ns": upper, "count": count })
+}
+
 fn reply_to(request: &str, parts: &Assembly) -> serde_json::Value {
     match request {
         "stats" => json!({ "pid": std::process::id(), "version": crate::VERSION, "stats": Stats::of(parts) }),
+        "latency" => json!({ "pid": std::process::id(), "latency": latency(parts) }),
         "check" => match parts.allocator.check() {
             Ok(()) => json!({ "pid": std::process::id(), "check": "ok" }),
             Err(problem) => json!({ "pid": std::process::id(), "check": "failed", "problem": problem }),
         },
-        _ => json!({ "error": "unknown request; stats and check are known" }),
+        _ => json!({ "error": "unknown request; stats, latency and check are known" }),
     }
 }

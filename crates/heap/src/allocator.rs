@@ -1,25 +1,31 @@
 //! malloc, free and the rest.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OBJECT_BYTES_MAX, OS_PAGE_BYTES};
-use aquifer_base::{LeafId, PageId};
+use aquifer_base::{AllocationClass, LeafId, PageId};
 use aquifer_vm::Engine;
 
+use crate::class::current_class;
 use crate::error::HeapError;
-use crate::pool::{Freed, Pool};
+use crate::paged::Paged;
+use crate::pool::Freed;
+use crate::pools::{Kind, Pools};
 use crate::promises::Promises;
 use crate::shape::{PAGE_BYTES_MIN, Shape, flash_bytes};
 use crate::spans::Spans;
 
 /// What a leaf is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+pub(crate) enum Use {
     Free,
+    /// Objects of this shape and of the leaf's class.
     Pool(Shape),
     /// Part of an object or array with leaves of its own.
     Span,
+    /// Part of the space of blocks.
+    Paged,
 }
 
 /// An object or array with leaves of its own.
@@ -31,14 +37,14 @@ struct Span {
     is_array: bool,
 }
 
-struct State {
+pub(crate) struct State {
     uses: Vec<Use>,
     spans: Spans,
     owned: BTreeMap<u32, Span>,
-    pools: HashMap<Shape, Pool>,
+    pools: Pools,
     /// First pages of objects whose free is under way.
     freeing: HashSet<u64>,
-    promises: Promises,
+    pub(crate) promises: Promises,
     usage: Usage,
 }
 
@@ -59,19 +65,20 @@ pub struct Usage {
 
 /// What a pointer refers to.
 #[derive(Clone, Copy)]
-struct Object {
+pub(crate) struct Object {
     first: PageId,
-    pages: u64,
+    pub(crate) pages: u64,
     page_bytes: usize,
     /// Elements of an array, else 1.
-    count: u64,
-    place: Option<(Shape, usize)>,
+    pub(crate) count: u64,
+    place: Option<(Kind, usize)>,
 }
 
 /// The objects of one heap.
 pub struct Allocator {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     state: Mutex<State>,
+    pub(crate) paged: OnceLock<Paged>,
 }
 
 impl Allocator {
@@ -82,22 +89,26 @@ impl Allocator {
             uses: Vec::new(),
             spans: Spans::new(leaves),
             owned: BTreeMap::new(),
-            pools: HashMap::new(),
+            pools: Pools::default(),
             freeing: HashSet::new(),
             promises: Promises::default(),
             usage: Usage::default(),
         };
-        Self { engine, state: Mutex::new(state) }
+        Self { engine, state: Mutex::new(state), paged: OnceLock::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is allocated now.
     pub fn usage(&self) -> Usage {
+        // Before the state is locked: an allocation of a block locks them in this order.
+        let (blocks, block_bytes) = self.paged.get().map_or((0, 0), Paged::usage);
         let state = self.state();
         Usage {
+            objects: state.usage.objects + blocks,
+            object_bytes: state.usage.object_bytes + block_bytes,
             promised_bytes: state.promises.bytes(),
             promised_bytes_max: self.engine.log().usable_bytes(state.promises.largest_page_bytes()),
             ..state.usage
@@ -106,13 +117,15 @@ impl Allocator {
 
     /// RAM of the bookkeeping.
     pub fn ram_bytes(&self) -> usize {
+        let paged = self.paged.get().map_or(0, Paged::ram_bytes);
         let state = self.state();
         state.uses.capacity() * size_of::<Use>()
+            + paged
             + state.owned.len() * 2 * size_of::<Span>()
-            + state.pools.values().map(Pool::ram_bytes).sum::<usize>()
+            + state.pools.ram_bytes()
     }
 
-    /// The first byte of a new object of `bytes`, which reads as zeros. 0 bytes count as 1.
+    /// The first byte of a new object of `bytes` and of this thread's class, which reads as zeros. 0 bytes count as 1.
     ///
     /// # Errors
     /// [`HeapError::TooLarge`], [`HeapError::Full`], [`HeapError::NoAddressSpace`].
@@ -121,7 +134,7 @@ impl Allocator {
             return Err(HeapError::TooLarge { bytes: bytes as u64, limit: OBJECT_BYTES_MAX });
         }
         match Shape::for_bytes(bytes.max(1)) {
-            Some(shape) => self.allocate_pooled(shape),
+            Some(shape) => self.allocate_pooled(Kind { shape, class: current_class() }),
             None => {
                 let pages = bytes.div_ceil(OS_PAGE_BYTES) as u64;
                 self.allocate_span(pages, OS_PAGE_BYTES, false)
@@ -143,12 +156,13 @@ impl Allocator {
         self.allocate_span(count as u64, bytes.max(PAGE_BYTES_MIN), true)
     }
 
-    fn take_leaves(
+    pub(crate) fn take_leaves(
         &self,
         state: &mut State,
         count: u64,
         usage: Use,
         page_bytes: usize,
+        class: AllocationClass,
     ) -> Result<LeafId, HeapError> {
         let none = HeapError::NoAddressSpace { leaves: count };
         let count = u32::try_from(count).map_err(|_| none)?;
@@ -160,7 +174,7 @@ impl Allocator {
         }
         for leaf in first.0..first.0 + count {
             state.uses[leaf as usize] = usage;
-            self.engine.set_page_bytes(LeafId(leaf), page_bytes);
+            self.engine.give_out_leaf(LeafId(leaf), page_bytes, class);
         }
         Ok(first)
     }
@@ -173,21 +187,19 @@ impl Allocator {
         state.spans.free(first, count);
     }
 
-    fn allocate_pooled(&self, shape: Shape) -> Result<*mut u8, HeapError> {
+    fn allocate_pooled(&self, kind: Kind) -> Result<*mut u8, HeapError> {
         let mut state = self.state();
         let state = &mut *state;
+        let Kind { shape, class } = kind;
         let page_bytes = usize::from(shape.page_bytes);
         state.promises.make(self.engine.log(), page_bytes, shape.flash_bytes())?;
-        let taken = state.pools.entry(shape).or_insert_with(|| Pool::new(shape)).take();
-        let (leaf, number) = match taken {
+        let (leaf, number) = match state.pools.take(kind) {
             Some(place) => place,
             None => {
-                let leaf = self.take_leaves(state, 1, Use::Pool(shape), page_bytes).inspect_err(|_| {
-                    state.promises.take_back(page_bytes, shape.flash_bytes());
-                })?;
-                let pool = state.pools.get_mut(&shape).expect("made above");
-                pool.add_leaf(leaf);
-                pool.take().expect("an empty leaf has room")
+                let leaf = self.take_leaves(state, 1, Use::Pool(shape), page_bytes, class);
+                let leaf = leaf.inspect_err(|_| state.promises.take_back(page_bytes, shape.flash_bytes()))?;
+                state.pools.add(kind, leaf);
+                state.pools.take(kind).expect("an empty leaf has room")
             }
         };
         state.usage.objects += 1;
@@ -200,10 +212,8 @@ impl Allocator {
         let mut state = self.state();
         let promised = (pages as u128 * flash_bytes(page_bytes, 1) as u128).min(u64::MAX as u128) as u64;
         state.promises.make(self.engine.log(), page_bytes, promised)?;
-        let first = self.take_leaves(&mut state, leaves, Use::Span, page_bytes).inspect_err(|_| {
-            state.promises.take_back(page_bytes, promised);
-        });
-        let first = first?;
+        let first = self.take_leaves(&mut state, leaves, Use::Span, page_bytes, current_class());
+        let first = first.inspect_err(|_| state.promises.take_back(page_bytes, promised))?;
         let span = Span { leaves: leaves as u32, pages, page_bytes: page_bytes as u16, is_array };
         state.owned.insert(first.0, span);
         state.usage.objects += if is_array { pages } else { 1 };
@@ -212,7 +222,7 @@ impl Allocator {
     }
 
     /// What starts at `address`.
-    fn object_at(&self, state: &State, address: usize) -> Result<Object, HeapError> {
+    pub(crate) fn object_at(&self, state: &State, address: usize) -> Result<Object, HeapError> {
         let page = self.engine.page_at(address).ok_or(HeapError::Foreign(address))?;
         if !address.is_multiple_of(OS_PAGE_BYTES) {
             return Err(HeapError::Foreign(address));
@@ -220,13 +230,15 @@ impl Allocator {
         let leaf = page.leaf();
         match state.uses.get(leaf.0 as usize).copied().unwrap_or(Use::Free) {
             Use::Free => Err(HeapError::DoubleFree(address)),
+            Use::Paged => Err(HeapError::Foreign(address)),
             Use::Pool(shape) => {
                 let pages = usize::from(shape.pages);
                 let number = page.index() / pages;
                 if !page.index().is_multiple_of(pages) {
                     return Err(HeapError::Foreign(address));
                 }
-                if !state.pools[&shape].is_taken(leaf, number) || state.freeing.contains(&page.0) {
+                let kind = Kind { shape, class: self.engine.class_of(leaf) };
+                if !state.pools.is_taken(kind, leaf, number) || state.freeing.contains(&page.0) {
                     return Err(HeapError::DoubleFree(address));
                 }
                 let page_bytes = usize::from(shape.page_bytes);
@@ -235,7 +247,7 @@ impl Allocator {
                     pages: pages as u64,
                     page_bytes,
                     count: 1,
-                    place: Some((shape, number)),
+                    place: Some((kind, number)),
                 })
             }
             Use::Span => {
@@ -251,21 +263,47 @@ impl Allocator {
         }
     }
 
+    /// The class of the object at `address`; the default for blocks.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
+    pub fn class_of(&self, address: usize) -> Result<AllocationClass, HeapError> {
+        if let Some(paged) = self.paged_at(address) {
+            return paged.usable_bytes(address).map(|_| AllocationClass::DEFAULT);
+        }
+        let state = self.state();
+        let object = self.object_at(&state, address)?;
+        Ok(self.engine.class_of(object.first.leaf()))
+    }
+
+    /// Whether the page is an element of an array.
+    pub(crate) fn is_array_element(&self, page: PageId) -> bool {
+        let (state, leaf) = (self.state(), page.leaf());
+        let span = state.owned.range(..=leaf.0).next_back();
+        span.is_some_and(|(&first, span)| span.is_array && leaf.0 < first + span.leaves)
+    }
+
     /// Bytes that may be used at `address`; of an array, those of its first element.
     ///
     /// # Errors
     /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
     pub fn usable_bytes(&self, address: usize) -> Result<usize, HeapError> {
+        if let Some(paged) = self.paged_at(address) {
+            return paged.usable_bytes(address);
+        }
         let object = self.object_at(&self.state(), address)?;
         Ok(if object.count > 1 { object.page_bytes } else { object.page_bytes * object.pages as usize })
     }
 
-    /// Frees the object or array at `address`, at once in RAM and on flash.
+    /// Frees the object, array or block at `address`, at once in RAM and on flash.
     ///
     /// # Errors
     /// [`HeapError::Foreign`], [`HeapError::DoubleFree`], [`HeapError::Pinned`]; [`HeapError::Fault`] if its
     /// leaf cannot be read, in which case it stays allocated.
     pub fn free(&self, address: usize) -> Result<(), HeapError> {
+        if let Some(paged) = self.paged_at(address) {
+            return self.free_block(paged, address);
+        }
         let object = {
             let mut state = self.state();
             let object = self.object_at(&state, address)?;
@@ -286,9 +324,8 @@ impl Allocator {
         state.promises.take_back(object.page_bytes, flash_bytes(object.page_bytes, object.pages));
         let leaf = object.first.leaf();
         match object.place {
-            Some((shape, number)) => {
-                let pool = state.pools.get_mut(&shape).expect("its objects are in the pool");
-                if pool.free(leaf, number) == Freed::LeafEmpty {
+            Some((kind, number)) => {
+                if state.pools.free(kind, leaf, number) == Freed::GroupEmpty {
                     self.give_leaves(state, leaf, 1);
                 }
             }
@@ -301,7 +338,7 @@ impl Allocator {
     }
 
     /// The pages of `[address, address + bytes)`.
-    fn pages_of(&self, address: usize, bytes: usize) -> Result<(PageId, u64), HeapError> {
+    pub(crate) fn pages_of(&self, address: usize, bytes: usize) -> Result<(PageId, u64), HeapError> {
         let first = self.engine.page_at(address).ok_or(HeapError::Foreign(address))?;
         let last = address.checked_add(bytes.max(1) - 1).and_then(|last| self.engine.page_at(last));
         let last = last.ok_or(HeapError::Foreign(address))?;
@@ -324,27 +361,6 @@ impl Allocator {
     pub fn unpin(&self, address: usize, bytes: usize) -> Result<(), HeapError> {
         let (first, count) = self.pages_of(address, bytes)?;
         Ok(self.engine.unpin(first, count)?)
-    }
-
-    /// Brings the objects at `addresses` into RAM, all pages of each, with many reads under way at once.
-    ///
-    /// # Errors
-    /// [`HeapError::Foreign`] before anything is read; [`HeapError::Fault`] if some could not be read.
-    pub fn prefetch(&self, addresses: &[usize]) -> Result<(), HeapError> {
-        let pages = addresses
-            .iter()
-            .map(|&address| self.engine.page_at(address).ok_or(HeapError::Foreign(address)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let counts: Vec<u64> = {
-            let state = self.state();
-            addresses
-                .iter()
-                .map(|&a| self.object_at(&state, a).map_or(1, |o| if o.count > 1 { 1 } else { o.pages }))
-                .collect()
-        };
-        let mut all =
-            pages.iter().zip(counts).flat_map(|(&first, count)| (first.0..first.0 + count).map(PageId));
-        Ok(self.engine.prefetch(&mut all)?)
     }
 
     /// Proves that the heap's parts agree.

@@ -38,6 +38,18 @@ pub enum HeapError {
     /// The pointer is not the start of anything in this heap.
     #[error("address {0:#x} is not from this heap")]
     Foreign(usize),
+    /// Some of many pointers are not from this heap; what was asked for was done for the others.
+    #[error(
+        "{foreign} of {given} addresses are not from this heap, the first is {first:#x}; the others were prefetched"
+    )]
+    SomeForeign {
+        /// The first of them.
+        first: usize,
+        /// How many.
+        foreign: usize,
+        /// Of how many.
+        given: usize,
+    },
     /// The object is not allocated.
     #[error("address {0:#x} was freed already or never allocated")]
     DoubleFree(usize),

@@ -1,23 +1,39 @@
-//! Allocation: every object begins on a page of its own (SSDAlloc's object per page, OPP).
+//! Allocation: objects on pages of their own (SSDAlloc's object per page, OPP), and blocks that share pages (its memory
+//! pages, MP).
 //!
 //! | file | noun |
 //! |---|---|
 //! | `shape` | how an object of some size is laid out: bytes per page, pages, objects per leaf |
 //! | `spans` | runs of free leaves in the region |
-//! | `pool` | leaves that hold objects of one shape, and which of their places are free |
+//! | `pool` | groups of places for objects of one kind, and which of them are free |
+//! | `pools` | one pool for each shape and class |
+//! | `class` | the class of what a thread allocates |
 //! | `promises` | flash that is promised to objects |
 //! | `allocator` | malloc, free and the rest, over pools and spans |
+//! | `runs` | runs of free pages |
+//! | `space` | a coalescing allocator of blocks in a space of pages |
+//! | `paged` | such a space at its place in a region |
+//! | `uses` | objects that are used in place, and many at once |
+//! | `memory_pages` | blocks beside the objects of one heap |
 //!
 //! Nothing here lives in managed memory, so allocating and freeing never fault. What an allocation may
 //! need on flash is promised when it is made: a full device is a failed allocation, never a failed write.
 #![forbid(unsafe_code)]
 
 pub mod allocator;
+pub mod class;
 pub mod error;
+mod memory_pages;
+pub mod paged;
 mod pool;
+mod pools;
 mod promises;
+mod runs;
 mod shape;
+mod space;
 mod spans;
+pub mod uses;
 
 pub use allocator::{Allocator, Usage};
 pub use error::HeapError;
+pub use paged::Paged;

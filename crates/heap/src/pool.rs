@@ -1,24 +1,23 @@
-//! Leaves that hold objects of one shape.
+//! Groups of up to 512 places for objects of one kind: a leaf, or a run of pages.
 
 use std::collections::HashMap;
 
-use aquifer_base::LeafId;
-
-use crate::shape::Shape;
-
 type Bits = [u64; 8];
 
-/// A leaf some of whose places are free. Full leaves cost no bitmap.
+/// A group some of whose places are free. Full groups cost no bitmap.
 struct Partial {
     used: Box<Bits>,
     count: u16,
-    /// Position in the pool's list of partial leaves.
+    /// Position in the pool's list of partial groups.
     listed: u32,
 }
 
-/// The leaves of one shape.
+/// The groups of one kind.
 pub(crate) struct Pool {
-    shape: Shape,
+    /// Places in each group.
+    places: usize,
+    /// Groups, full ones included.
+    groups: u32,
     partial: HashMap<u32, Partial>,
     list: Vec<u32>,
 }
@@ -26,15 +25,16 @@ pub(crate) struct Pool {
 /// What freeing a place left behind.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Freed {
-    /// The leaf holds other objects.
+    /// The group holds other objects.
     Kept,
-    /// The leaf is empty and left the pool.
-    LeafEmpty,
+    /// The group is empty and left the pool.
+    GroupEmpty,
 }
 
 impl Pool {
-    pub(crate) fn new(shape: Shape) -> Self {
-        Self { shape, partial: HashMap::new(), list: Vec::new() }
+    pub(crate) fn new(places: usize) -> Self {
+        assert!(places <= size_of::<Bits>() * 8);
+        Self { places, groups: 0, partial: HashMap::new(), list: Vec::new() }
     }
 
     /// RAM of the bitmaps.
@@ -44,63 +44,74 @@ impl Pool {
             + self.list.capacity() * 4
     }
 
-    fn insert(&mut self, leaf: LeafId, used: Bits, count: u16) {
+    fn insert(&mut self, group: u32, used: Bits, count: u16) {
         let listed = self.list.len() as u32;
-        self.list.push(leaf.0);
-        self.partial.insert(leaf.0, Partial { used: Box::new(used), count, listed });
+        self.list.push(group);
+        self.partial.insert(group, Partial { used: Box::new(used), count, listed });
     }
 
-    fn remove(&mut self, leaf: LeafId) {
-        let Some(partial) = self.partial.remove(&leaf.0) else { return };
+    fn remove(&mut self, group: u32) {
+        let Some(partial) = self.partial.remove(&group) else { return };
         self.list.swap_remove(partial.listed as usize);
         if let Some(&moved) = self.list.get(partial.listed as usize) {
-            self.partial.get_mut(&moved).expect("a listed leaf is partial").listed = partial.listed;
+            self.partial.get_mut(&moved).expect("a listed group is partial").listed = partial.listed;
         }
     }
 
-    /// Adds an empty leaf.
-    pub(crate) fn add_leaf(&mut self, leaf: LeafId) {
-        self.insert(leaf, Bits::default(), 0);
+    /// Groups, full ones included.
+    pub(crate) fn groups(&self) -> u32 {
+        self.groups
     }
 
-    /// Takes a free place, as its leaf and number there; `None` if a leaf must be added.
-    pub(crate) fn take(&mut self) -> Option<(LeafId, usize)> {
-        let leaf = LeafId(*self.list.last()?);
-        let partial = self.partial.get_mut(&leaf.0)?;
+    /// Adds an empty group.
+    pub(crate) fn add_group(&mut self, group: u32) {
+        self.groups += 1;
+        self.insert(group, Bits::default(), 0);
+    }
+
+    /// Whether a place is free.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.list.is_empty()
+    }
+
+    /// Takes a free place, as its group and number there; `None` if a group must be added.
+    pub(crate) fn take(&mut self) -> Option<(u32, usize)> {
+        let group = *self.list.last()?;
+        let partial = self.partial.get_mut(&group)?;
         let word = partial.used.iter().position(|&word| word != u64::MAX)?;
         let number = word * 64 + partial.used[word].trailing_ones() as usize;
         partial.used[word] |= 1 << (number % 64);
         partial.count += 1;
-        if usize::from(partial.count) == self.shape.objects_per_leaf() {
-            self.remove(leaf);
+        if usize::from(partial.count) == self.places {
+            self.remove(group);
         }
-        Some((leaf, number))
+        Some((group, number))
     }
 
-    /// Whether the place is taken. The leaf is one of this pool's.
-    pub(crate) fn is_taken(&self, leaf: LeafId, number: usize) -> bool {
-        number < self.shape.objects_per_leaf()
-            && self.partial.get(&leaf.0).is_none_or(|p| p.used[number / 64] >> (number % 64) & 1 == 1)
+    /// Whether the place is taken. The group is one of this pool's.
+    pub(crate) fn is_taken(&self, group: u32, number: usize) -> bool {
+        number < self.places
+            && self.partial.get(&group).is_none_or(|p| p.used[number / 64] >> (number % 64) & 1 == 1)
     }
 
     /// Frees a taken place.
-    pub(crate) fn free(&mut self, leaf: LeafId, number: usize) -> Freed {
-        if !self.partial.contains_key(&leaf.0) {
-            let objects = self.shape.objects_per_leaf();
+    pub(crate) fn free(&mut self, group: u32, number: usize) -> Freed {
+        if !self.partial.contains_key(&group) {
             let mut full = Bits::default();
-            for n in 0..objects {
+            for n in 0..self.places {
                 full[n / 64] |= 1 << (n % 64);
             }
-            self.insert(leaf, full, objects as u16);
+            self.insert(group, full, self.places as u16);
         }
-        let partial = self.partial.get_mut(&leaf.0).expect("it was just made");
+        let partial = self.partial.get_mut(&group).expect("it was just made");
         partial.used[number / 64] &= !(1 << (number % 64));
         partial.count -= 1;
         if partial.count > 0 {
             return Freed::Kept;
         }
-        self.remove(leaf);
-        Freed::LeafEmpty
+        self.remove(group);
+        self.groups -= 1;
+        Freed::GroupEmpty
     }
 }
 
@@ -112,27 +123,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn gives_every_place_once(ops in proptest::collection::vec(any::<u16>(), 1..3000), bytes in 1usize..200_000) {
-            let shape = Shape::for_bytes(bytes).unwrap();
-            let mut pool = Pool::new(shape);
-            let mut next_leaf = 0;
-            let mut held: Vec<(LeafId, usize)> = Vec::new();
+        fn gives_every_place_once(ops in proptest::collection::vec(any::<u16>(), 1..3000), places in 1usize..=512) {
+            let mut pool = Pool::new(places);
+            let mut next_group = 0;
+            let mut held: Vec<(u32, usize)> = Vec::new();
             let mut set = HashSet::new();
             for op in ops {
                 if op % 3 > 0 || held.is_empty() {
                     let place = pool.take().unwrap_or_else(|| {
-                        pool.add_leaf(LeafId(next_leaf));
-                        next_leaf += 1;
+                        pool.add_group(next_group);
+                        next_group += 1;
                         pool.take().unwrap()
                     });
-                    prop_assert!(place.1 < shape.objects_per_leaf() && set.insert(place));
+                    prop_assert!(place.1 < places && set.insert(place));
                     held.push(place);
                 } else {
                     let place = held.swap_remove(usize::from(op) % held.len());
                     prop_assert!(pool.is_taken(place.0, place.1));
                     set.remove(&place);
                     let empty = !held.iter().any(|other| other.0 == place.0);
-                    prop_assert_eq!(pool.free(place.0, place.1) == Freed::LeafEmpty, empty);
+                    prop_assert_eq!(pool.free(place.0, place.1) == Freed::GroupEmpty, empty);
                 }
             }
         }

@@ -1,0 +1,174 @@
+//! Memory that is ordinary until it exceeds its budget: no byte is lost when a heap takes over.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use aquifer::{Error, Options, PageHeap};
+
+const MIB: usize = 1 << 20;
+const PAGE: usize = 4096;
+
+fn heap(ram_mib: usize, flash_mib: usize) -> PageHeap {
+    PageHeap::new(Options::new().ram_bytes((ram_mib * MIB) as u64).flash_bytes((flash_mib * MIB) as u64))
+        .unwrap()
+}
+
+fn words(block: *mut u8, bytes: usize) -> &'static [AtomicU64] {
+    // SAFETY: the block has that many bytes, is aligned to pages, and is used as these atomics only.
+    unsafe { std::slice::from_raw_parts(block.cast(), bytes / 8) }
+}
+
+fn fill(block: *mut u8, bytes: usize, seed: u64) {
+    for (n, word) in words(block, bytes).iter().enumerate() {
+        word.store(seed ^ n as u64, Ordering::Relaxed);
+    }
+}
+
+fn check(block: *mut u8, bytes: usize, seed: u64) {
+    for (n, word) in words(block, bytes).iter().enumerate() {
+        assert_eq!(word.load(Ordering::Relaxed), seed ^ n as u64, "word {n} of block {seed:#x}");
+    }
+}
+
+#[test]
+fn memory_within_the_budget_stays_ordinary() {
+    let heap = heap(32, 256);
+    for round in 0..10 {
+        let block = heap.allocate_fresh(20 * MIB, 16).unwrap();
+        assert!(words(block, 20 * MIB).iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        fill(block, 20 * MIB, round);
+        check(block, 20 * MIB, round);
+        heap.free(block as usize).unwrap();
+    }
+    assert!(!heap.is_managed() && heap.stats().is_none() && heap.block_bytes() == 0);
+}
+
+#[test]
+fn no_byte_is_lost_when_memory_exceeds_the_budget() {
+    let heap = heap(16, 256);
+    let blocks: Vec<_> = (0..64).map(|n| (heap.allocate(2 * MIB, 16).unwrap(), n << 32 | 7)).collect();
+    for &(block, seed) in &blocks {
+        fill(block, 2 * MIB, seed);
+    }
+    assert!(heap.is_managed());
+    for &(block, seed) in &blocks {
+        check(block, 2 * MIB, seed);
+    }
+    heap.check().unwrap();
+    let stats = heap.stats().unwrap();
+    // By faults or ahead of them.
+    assert!(stats.device_reads > 1000 && stats.ram_used_bytes <= 16 * MIB as u64, "{stats:?}");
+    for &(block, _) in blocks.iter().step_by(2) {
+        heap.free(block as usize).unwrap();
+    }
+    for &(block, seed) in blocks.iter().skip(1).step_by(2) {
+        check(block, 2 * MIB, seed);
+    }
+    let fresh = heap.allocate_fresh(30 * MIB, 16).unwrap();
+    assert!(words(fresh, 30 * MIB).iter().all(|word| word.load(Ordering::Relaxed) == 0));
+    heap.check().unwrap();
+}
+
+#[test]
+fn threads_go_on_writing_while_a_heap_takes_over() {
+    for _ in 0..5 {
+        let heap = heap(16, 256);
+        let early: Vec<_> = (0..4).map(|_| heap.allocate(3 * MIB, 16).unwrap() as usize).collect();
+        assert!(!heap.is_managed());
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = early
+                .iter()
+                .map(|&block| {
+                    let over = &over;
+                    scope.spawn(move || {
+                        let words = words(block as *mut u8, 3 * MIB);
+                        let mut rounds = 0u64;
+                        while !over.load(Ordering::Relaxed) {
+                            rounds += 1;
+                            for word in words {
+                                assert_eq!(word.fetch_add(1, Ordering::Relaxed), rounds - 1);
+                            }
+                        }
+                        rounds
+                    })
+                })
+                .collect();
+            let late: Vec<_> = (0..20u64).map(|n| (heap.allocate(3 * MIB, 16).unwrap(), n)).collect();
+            late.iter().for_each(|&(block, seed)| fill(block, 3 * MIB, seed));
+            late.iter().for_each(|&(block, seed)| check(block, 3 * MIB, seed));
+            over.store(true, Ordering::Relaxed);
+            for (writer, &block) in writers.into_iter().zip(&early) {
+                let rounds = writer.join().unwrap();
+                assert!(words(block as *mut u8, 3 * MIB).iter().all(|w| w.load(Ordering::Relaxed) == rounds));
+            }
+        });
+        assert!(heap.is_managed());
+        heap.check().unwrap();
+    }
+}
+
+#[test]
+fn blocks_grow_shrink_and_are_cut() {
+    let heap = heap(16, 256);
+    let block = heap.allocate(MIB, 16).unwrap();
+    fill(block, MIB, 5);
+    assert!(heap.resize(block as usize, 40 * MIB).unwrap());
+    assert!(heap.is_managed());
+    fill(block, 40 * MIB, 6);
+    check(block, 40 * MIB, 6);
+    assert!(heap.resize(block as usize, MIB).unwrap());
+    check(block, MIB, 6);
+    heap.unmap(block as usize + 100 * PAGE, 50 * PAGE).unwrap();
+    assert_eq!(heap.usable_bytes(block as usize).unwrap(), 100 * PAGE);
+    assert_eq!(heap.usable_bytes(block as usize + 150 * PAGE).unwrap(), 106 * PAGE);
+    heap.discard(block as usize, 10 * PAGE).unwrap();
+    assert!(words(block, 10 * PAGE).iter().all(|word| word.load(Ordering::Relaxed) == 0));
+    assert!(heap.free(block as usize + PAGE).is_err());
+    heap.free(block as usize).unwrap();
+    heap.free(block as usize + 150 * PAGE).unwrap();
+    assert_eq!(heap.block_bytes(), 0);
+    heap.check().unwrap();
+}
+
+#[test]
+fn what_does_not_fit_on_flash_is_refused() {
+    let heap = heap(16, 64);
+    let block = heap.allocate(50 * MIB, 16).unwrap();
+    fill(block, 50 * MIB, 1);
+    let error = heap.allocate_fresh(20 * MIB, 16).unwrap_err();
+    assert!(error.to_string().contains("flash"), "{error}");
+    check(block, 50 * MIB, 1);
+}
+
+#[test]
+fn without_flash_memory_stays_ordinary_and_bounded() {
+    let options = Options::new().ram_bytes(16 << 20).flash_bytes(64 << 20).flash_path("/nonexistent/flash");
+    let heap = PageHeap::new(options).unwrap();
+    let block = heap.allocate(10 * MIB, 16).unwrap();
+    fill(block, 10 * MIB, 3);
+    let error = heap.allocate(10 * MIB, 16).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent"), "{error}");
+    assert!(matches!(heap.allocate(10 * MIB, 16), Err(Error::Heap(_))));
+    check(block, 10 * MIB, 3);
+    heap.free(block as usize).unwrap();
+    heap.allocate(10 * MIB, 16).unwrap();
+}
+
+/// A walk is in the middle of a block when it is freed, so pages of it are being read ahead.
+#[test]
+fn what_was_read_ahead_of_a_free_is_gone() {
+    let heap = heap(16, 256);
+    let _ballast: Vec<_> = (0..16).map(|n| fill(heap.allocate(2 * MIB, 16).unwrap(), 2 * MIB, n)).collect();
+    assert!(heap.is_managed());
+    for round in 1..60 {
+        let block = heap.allocate_fresh(4 * MIB, 16).unwrap();
+        assert!(words(block, 4 * MIB).iter().all(|word| word.load(Ordering::Relaxed) == 0), "round {round}");
+        fill(block, 4 * MIB, round << 32);
+        let air = heap.allocate(16 * MIB, 16).unwrap();
+        fill(air, 16 * MIB, round);
+        heap.free(air as usize).unwrap();
+        check(block, (40 + round as usize) * PAGE, round << 32);
+        heap.free(block as usize).unwrap();
+    }
+    heap.check().unwrap();
+}

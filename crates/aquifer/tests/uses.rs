@@ -1,0 +1,179 @@
+//! Objects used in place, at their addresses and in batches are the same bytes.
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer::{Array, Heap, Options, Ref};
+use common::{Rng, Watchdog};
+
+fn heap() -> Heap {
+    Heap::open(Options::new().ram_bytes(8 << 20).flash_bytes(128 << 20)).unwrap()
+}
+
+fn word_at(pointer: *mut u8, number: usize) -> &'static AtomicU64 {
+    // SAFETY: callers stay within an object that is in use or at its address; everybody uses the words as atomics.
+    unsafe { AtomicU64::from_ptr(pointer.cast::<u64>().add(number)) }
+}
+
+fn refs(heap: &Heap, array: &Array) -> Vec<Ref> {
+    (0..array.len()).map(|n| heap.reference(array.element(n)).unwrap()).collect()
+}
+
+#[test]
+fn uses_and_addresses_agree() {
+    let heap = heap();
+    for bytes in [8, 100, 1000, 4096] {
+        let array = heap.array(20_000_000 / (bytes + 100), bytes).unwrap();
+        let refs = refs(&heap, &array);
+        let mut model = vec![0u64; array.len()];
+        let mut rng = Rng::new(bytes as u64);
+        for _ in 0..100_000 {
+            let n = rng.below(array.len());
+            match rng.below(4) {
+                0 => assert_eq!(word_at(array.element(n), 0).load(Ordering::Relaxed), model[n]),
+                1 => {
+                    model[n] = rng.word();
+                    word_at(array.element(n), 0).store(model[n], Ordering::Relaxed);
+                }
+                2 => {
+                    let used = heap.read(refs[n]).unwrap();
+                    assert!(used.len() >= bytes);
+                    assert_eq!(word_at(used.as_ptr().cast_mut(), 0).load(Ordering::Relaxed), model[n]);
+                }
+                _ => {
+                    model[n] = rng.word();
+                    let mut used = heap.write(refs[n]).unwrap();
+                    word_at(used.as_mut_ptr(), 0).store(model[n], Ordering::Relaxed);
+                }
+            }
+        }
+        heap.check().unwrap();
+        heap.free(array.base()).unwrap();
+    }
+}
+
+#[test]
+fn uses_nest_and_keep_objects_alive() {
+    let heap = heap();
+    let object = heap.allocate(200).unwrap();
+    let number = heap.reference(object).unwrap();
+    assert_eq!(Ref::from_bits(number.to_bits()), Some(number));
+    let mut first = heap.write(number).unwrap();
+    let second = heap.read(number).unwrap();
+    let third = heap.read(number).unwrap();
+    assert_eq!(first.as_mut_ptr().cast_const(), second.as_ptr());
+    word_at(first.as_mut_ptr(), 1).store(42, Ordering::Relaxed);
+    assert!(heap.free(object).is_err(), "it is in use");
+    drop((first, third));
+    heap.check().unwrap();
+    assert!(heap.free(object).is_err(), "it still is");
+    drop(second);
+    assert_eq!(word_at(object, 1).load(Ordering::Relaxed), 42);
+    assert!(heap.end_use(number).is_err());
+    heap.free(object).unwrap();
+    assert!(heap.read(number).is_err());
+    assert!(heap.reference(std::ptr::without_provenance(4096)).is_err());
+    heap.check().unwrap();
+}
+
+#[test]
+fn large_objects_and_blocks_are_used_at_their_addresses() {
+    let heap = heap();
+    for object in [heap.allocate(20_000).unwrap(), heap.allocate_block(100, 16).unwrap()] {
+        let mut used = heap.write(heap.reference(object).unwrap()).unwrap();
+        assert!(used.as_mut_ptr() == object && used.len() >= 100);
+        word_at(used.as_mut_ptr(), 3).store(7, Ordering::Relaxed);
+        drop(used);
+        assert_eq!(word_at(object, 3).load(Ordering::Relaxed), 7);
+    }
+}
+
+/// Threads add to counters by either way. None may be lost, though objects leave RAM all the time.
+#[test]
+fn no_addition_is_lost() {
+    const THREADS: u64 = 4;
+    const ADDITIONS: u64 = 60_000;
+    let heap = heap();
+    let watchdog = Watchdog::new("additions by references and addresses".to_owned());
+    let array = heap.array(60_000, 300).unwrap();
+    let refs = refs(&heap, &array);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (heap, array, refs, watchdog) = (&heap, &array, &refs, &watchdog);
+            scope.spawn(move || {
+                let mut rng = Rng::new(thread + 1);
+                for _ in 0..ADDITIONS {
+                    // Half of them in a hundred objects, so that uses meet.
+                    let n = if rng.below(2) == 0 { rng.below(100) } else { rng.below(array.len()) };
+                    if rng.below(2) == 0 {
+                        word_at(array.element(n), 5).fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        let mut used = heap.write(refs[n]).unwrap();
+                        word_at(used.as_mut_ptr(), 5).fetch_add(1, Ordering::Relaxed);
+                    }
+                    watchdog.step();
+                }
+            });
+        }
+    });
+    let sum: u64 = (0..array.len()).map(|n| word_at(array.element(n), 5).load(Ordering::Relaxed)).sum();
+    assert_eq!(sum, THREADS * ADDITIONS);
+    heap.check().unwrap();
+}
+
+#[test]
+fn batches_copy_what_is_there() {
+    let heap = heap();
+    let array = heap.array(100_000, 128).unwrap();
+    let mut rng = Rng::new(3);
+    let mut model: Vec<[u64; 16]> = vec![[0; 16]; array.len()];
+    for _ in 0..40 {
+        let picks: Vec<usize> = (0..1500).map(|_| rng.below(array.len())).collect();
+        let write = rng.below(2) == 0;
+        let mut memory: Vec<[u64; 16]> = picks.iter().map(|_| std::array::from_fn(|_| rng.word())).collect();
+        let mut items = picks
+            .iter()
+            .zip(&mut memory)
+            .map(|(&n, memory)| (array.element(n) as usize, memory.as_mut_ptr().cast::<u8>(), 128));
+        let mut parts = heap.batch(&mut items).unwrap();
+        // SAFETY: each item has 128 bytes of its own.
+        unsafe { heap.engine().unwrap().transfer(&mut parts, write).unwrap() };
+        if write {
+            // Of one object that is written twice, the later item stays.
+            picks.iter().zip(&memory).for_each(|(&n, memory)| model[n] = *memory);
+        } else {
+            picks.iter().zip(&memory).for_each(|(&n, memory)| assert_eq!(*memory, model[n], "object {n}"));
+        }
+    }
+    for (n, expected) in model.iter().enumerate() {
+        assert_eq!(word_at(array.element(n), 15).load(Ordering::Relaxed), expected[15]);
+    }
+    let mut too_long = [(array.element(0) as usize, std::ptr::null_mut(), 200)].into_iter();
+    assert!(heap.batch(&mut too_long).is_err());
+    let mut foreign = [(8usize, std::ptr::null_mut(), 8)].into_iter();
+    assert!(heap.batch(&mut foreign).is_err());
+    heap.check().unwrap();
+}
+
+#[test]
+fn hints_change_nothing_but_speed() {
+    use aquifer::Hint;
+    let heap = heap();
+    let array = heap.array(60_000, 200).unwrap();
+    for n in 0..array.len() {
+        word_at(array.element(n), 2).store(n as u64, Ordering::Relaxed);
+    }
+    let pages = array.len() * array.stride_bytes();
+    for hint in [Hint::Cold, Hint::WillNeed, Hint::Sequential, Hint::Random, Hint::Cold] {
+        heap.advise(array.base(), pages, hint).unwrap();
+        for n in (0..array.len()).step_by(7) {
+            assert_eq!(word_at(array.element(n), 2).load(Ordering::Relaxed), n as u64, "{hint:?}");
+        }
+    }
+    let prefetched = heap.stats().evicted_objects;
+    heap.advise(array.element(100), 100, Hint::WillNeed).unwrap();
+    assert!(heap.stats().evicted_objects >= prefetched);
+    assert!(heap.advise(std::ptr::without_provenance(4096), 1, Hint::Cold).is_err());
+    heap.check().unwrap();
+}

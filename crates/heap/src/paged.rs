@@ -1,0 +1,207 @@
+//! Blocks on whole pages (SSDAlloc's memory pages, MP): for objects that share pages, and for programs that cannot be changed.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aquifer_base::PageId;
+use aquifer_base::limits::OS_PAGE_BYTES;
+
+use crate::error::HeapError;
+use crate::space::{Resized, Space};
+
+/// A run of pages of a region: first page and count.
+pub type Pages = (PageId, u64);
+
+/// Blocks in consecutive pages of a region.
+///
+/// It keeps the books only: whoever uses it empties pages that are not taken any more, then calls [`Paged::recycle`].
+pub struct Paged {
+    first: PageId,
+    base: usize,
+    pages: u64,
+    space: Mutex<Space>,
+}
+
+/// What became of a block whose size was to change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It has these pages more.
+    Gained(Pages),
+    /// It has these pages less, which are to be emptied and recycled.
+    Lost(Pages),
+    /// It must move.
+    Impossible,
+}
+
+impl Paged {
+    /// A space of `pages` from `first`, which is at address `base`.
+    pub fn new(first: PageId, base: usize, pages: u64) -> Self {
+        Self { first, base, pages, space: Mutex::new(Space::new(pages)) }
+    }
+
+    fn space(&self) -> MutexGuard<'_, Space> {
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the space has this address.
+    pub fn contains(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base) < self.pages as usize * OS_PAGE_BYTES
+    }
+
+    /// Runs `work` while no other thread is in the books.
+    pub fn while_at_rest<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _space = self.space();
+        work()
+    }
+
+    fn offset(&self, address: usize) -> Result<u64, HeapError> {
+        if self.contains(address) {
+            Ok((address - self.base) as u64)
+        } else {
+            Err(HeapError::Foreign(address))
+        }
+    }
+
+    fn pages_at(&self, first: u64, count: u64) -> Pages {
+        (PageId(self.first.0 + first), count)
+    }
+
+    /// Blocks and their bytes, rounded up.
+    pub fn usage(&self) -> (u64, u64) {
+        let space = self.space();
+        (space.blocks(), space.block_bytes())
+    }
+
+    /// RAM of the bookkeeping, about.
+    pub fn ram_bytes(&self) -> usize {
+        self.space().ram_bytes()
+    }
+
+    /// The address of a block of at least `bytes` at a multiple of `align`, a power of two. `promise` is asked first,
+    /// with the number of pages that it newly takes.
+    ///
+    /// # Errors
+    /// What `promise` says; [`HeapError::NoAddressSpace`]; [`HeapError::Invalid`] for more alignment than the region has.
+    pub fn allocate(
+        &self,
+        bytes: usize,
+        align: usize,
+        promise: &mut dyn FnMut(u64) -> Result<(), HeapError>,
+        take_back: &mut dyn FnMut(u64),
+    ) -> Result<usize, HeapError> {
+        if !self.base.is_multiple_of(align) {
+            return Err(HeapError::Invalid(
+                "more alignment than the heap's memory has; ask for 2 MiB at most",
+            ));
+        }
+        let mut space = self.space();
+        let pages = space.pages_needed(bytes, align);
+        promise(pages)?;
+        match space.allocate(bytes, align) {
+            Some(placed) => Ok(self.base + placed.offset as usize),
+            None => {
+                take_back(pages);
+                Err(HeapError::NoAddressSpace { leaves: pages / 512 + 1 })
+            }
+        }
+    }
+
+    /// As [`Paged::allocate`], for `pages` that are given back by [`Paged::cut`] and hold no block.
+    ///
+    /// # Errors
+    /// As [`Paged::allocate`].
+    pub fn allocate_mapping(
+        &self,
+        pages: u64,
+        promise: &mut dyn FnMut(u64) -> Result<(), HeapError>,
+        take_back: &mut dyn FnMut(u64),
+    ) -> Result<usize, HeapError> {
+        promise(pages)?;
+        match self.space().allocate_mapping(pages) {
+            Some(placed) => Ok(self.base + placed.offset as usize),
+            None => {
+                take_back(pages);
+                Err(HeapError::NoAddressSpace { leaves: pages / 512 + 1 })
+            }
+        }
+    }
+
+    /// Bytes of the mapping that begins at `address`.
+    pub fn mapping_bytes(&self, address: usize) -> Option<usize> {
+        self.space().mapping_bytes(self.offset(address).ok()?)
+    }
+
+    /// Whether `address` is in a mapping.
+    pub fn is_mapping(&self, address: usize) -> bool {
+        self.offset(address).is_ok_and(|offset| self.space().is_mapping(offset))
+    }
+
+    /// Bytes that may be used at the block at `address`.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
+    pub fn usable_bytes(&self, address: usize) -> Result<usize, HeapError> {
+        let offset = self.offset(address)?;
+        self.space().usable_bytes(offset).ok_or(HeapError::DoubleFree(address))
+    }
+
+    /// Frees the block at `address`; returns the pages that it leaves.
+    ///
+    /// # Errors
+    /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
+    pub fn free(&self, address: usize) -> Result<Pages, HeapError> {
+        let offset = self.offset(address)?;
+        let (first, count) = self.space().free(offset).ok_or(HeapError::DoubleFree(address))?;
+        Ok(self.pages_at(first, count))
+    }
+
+    /// Makes the block at `address` longer or shorter where it is. `promise` is asked for the pages that it gains.
+    ///
+    /// # Errors
+    /// What `promise` says; [`HeapError::Foreign`]. The block is as before.
+    pub fn resize(
+        &self,
+        address: usize,
+        bytes: usize,
+        promise: &mut dyn FnMut(u64) -> Result<(), HeapError>,
+    ) -> Result<Change, HeapError> {
+        let offset = self.offset(address)?;
+        let mut space = self.space();
+        match space.resize(offset, bytes) {
+            None => Ok(Change::Impossible),
+            Some(Resized::Lost(first, count)) => Ok(Change::Lost(self.pages_at(first, count))),
+            Some(Resized::Gained(first, count)) => {
+                if let Err(error) = promise(count) {
+                    let kept = (first * OS_PAGE_BYTES as u64 - offset) as usize;
+                    space.resize(offset, kept);
+                    space.recycle(first, count);
+                    return Err(error);
+                }
+                Ok(Change::Gained(self.pages_at(first, count)))
+            }
+        }
+    }
+
+    /// Takes the pages of `bytes` from `address` out of the blocks that they lie in, and calls `visit` with each run of them.
+    pub fn cut(&self, address: usize, bytes: usize, visit: &mut dyn FnMut(Pages)) {
+        let Ok(offset) = self.offset(address) else { return };
+        let mut page = offset / OS_PAGE_BYTES as u64;
+        let end = (offset + bytes as u64).div_ceil(OS_PAGE_BYTES as u64).min(self.pages);
+        while page < end {
+            let cut = self.space().cut(page, end - page);
+            if let Some(count) = cut {
+                visit(self.pages_at(page, count));
+            }
+            page += cut.unwrap_or(1);
+        }
+    }
+
+    /// Lets pages be taken again that are empty now.
+    pub fn recycle(&self, pages: Pages) {
+        self.space().recycle(pages.0.0 - self.first.0, pages.1);
+    }
+
+    /// Calls `visit` for all pages in use.
+    pub fn for_each_taken(&self, visit: &mut dyn FnMut(Pages)) {
+        self.space().for_each_taken(&mut |first, count| visit(self.pages_at(first, count)));
+    }
+}
