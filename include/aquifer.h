@@ -12,8 +12,8 @@
  *     aq_free(s);
  *
  * The default heap takes its settings from aq_init() or, without it, from the
- * environment: AQUIFER_RAM, AQUIFER_FLASH, AQUIFER_FLASH_SIZE, AQUIFER_POLICY,
- * AQUIFER_FAULTS, AQUIFER_SOCKET. Link with -laquifer.
+ * environment: AQUIFER_RAM, AQUIFER_FLASH, AQUIFER_FLASH_SIZE,
+ * AQUIFER_OBJECT_BYTES, AQUIFER_POLICY, AQUIFER_FAULTS, AQUIFER_SOCKET. Link with -laquifer.
  *
  * All functions may be called from any thread. None may be called from a
  * signal handler, but a signal handler may touch objects.
@@ -101,6 +101,8 @@ typedef struct aq_options {
     int faults;              /* enum aq_faults */
     int policy;              /* enum aq_policy */
     const char *socket_path; /* where `aquifer stats` finds this heap; NULL: nowhere */
+    uint64_t object_bytes;   /* the size that most objects have, by which RAM is divided;
+                                default 128; 4096 for a heap of aq_page_malloc */
 } aq_options;
 
 void aq_options_init(aq_options *options);
@@ -132,11 +134,95 @@ int aq_free(void *object);
  * own: element i is at base + i * *stride_bytes. Freed by aq_free(base). */
 void *aq_array(size_t count, size_t size, size_t *stride_bytes);
 
+/* Blocks that share pages, as those of malloc do: for objects of a page and
+ * more, and for small ones that are used together. RAM and flash keep pages of
+ * 4096 bytes with all that is on them. Aligned to 16; freed by aq_free. */
+void *aq_page_malloc(size_t size);
+void *aq_page_calloc(size_t count, size_t size);
+void *aq_page_realloc(void *block, size_t size);
+/* alignment is a power of two. */
+void *aq_page_memalign(size_t alignment, size_t size);
+
 /* Bytes that may be used at object; 0 for foreign pointers. */
 size_t aq_usable_size(const void *object);
 
-/* Brings count objects into RAM with all reads under way at once. */
+/* Brings count objects into RAM with all reads under way at once. A hint: NULL
+ * is skipped, as is what finds no room. If pointers are not the heap's it brings
+ * in the others and then gives AQ_EFOREIGN; the message says how many they were. */
 int aq_prefetch(void *const *objects, size_t count);
+
+/* ---- Classes: objects that live and die together ------------------------ */
+
+#define AQ_CLASS_MAX 255
+
+/* Objects and arrays that the calling thread allocates from now on, in any heap,
+ * are of this class: 0 (the default) to AQ_CLASS_MAX, else AQ_EINVAL. Objects of
+ * different classes never share one of the units of 512 pages that are written
+ * together, and as far as the log has room to spare no segment of it, so that
+ * what is freed together leaves nothing to be moved. An object keeps its class,
+ * also when aq_realloc moves it. Blocks of aq_page_malloc have no class. Classes
+ * that are not used cost nothing. */
+int aq_set_class(unsigned number);
+
+/* The calling thread's class. */
+unsigned aq_class(void);
+
+/* ---- References: no fault, no copy ------------------------------------- */
+
+/* The number of an object: the same for as long as it lives. */
+typedef uint64_t aq_ref;
+#define AQ_REF_NULL 0
+
+enum aq_intent {
+    AQ_READ = 0,
+    AQ_WRITE = 1
+};
+
+/* AQ_REF_NULL if the address is not the heap's. */
+aq_ref aq_ref_of(const void *object);
+
+/* The bytes of an object where they are in RAM, until aq_release; they are
+ * brought there if need be. NULL on failure. Uses nest, also of different
+ * threads; every aq_deref needs its aq_release. All uses of an object and its
+ * address are the same bytes. While an object is in use, an access to its
+ * address waits for the release: a thread that uses an object must not touch
+ * its address. Threads that write take turns by locks of their own. */
+void *aq_deref(aq_ref object, int intent);
+int aq_release(aq_ref object);
+
+/* ---- Batches: one thread, the whole device ------------------------------ */
+
+typedef struct aq_item {
+    void *object;  /* an address in the heap, also within an object */
+    void *memory;  /* the program's memory, outside of the heap */
+    size_t bytes;
+} aq_item;
+
+/* Copies objects to memory, or memory to objects: what is not in RAM is read
+ * with many reads under way at once, in the order of addresses, and each page
+ * once. On failure some of the items may have been copied. */
+int aq_read_batch(const aq_item *items, size_t count);
+int aq_write_batch(const aq_item *items, size_t count);
+
+/* The same in the background. *result is -1 until the batch has ended, then its
+ * code; after that 1 is added to the eventfd, unless it is -1. Items, memory
+ * and result stay untouched until then. */
+int aq_batch_start(const aq_item *items, size_t count, int write, int eventfd, int *result);
+
+/* ---- Hints --------------------------------------------------------------- */
+
+enum aq_hint {
+    AQ_WILLNEED = 0,   /* soon: brought into RAM, as far as there is room */
+    AQ_SEQUENTIAL = 1, /* from one end to the other: read ahead from the first faults on */
+    AQ_RANDOM = 2,     /* in no order: nothing is read ahead */
+    AQ_COLD = 3        /* not soon: leaves RAM before others */
+};
+
+/* How the memory of bytes from address will be used. Nothing depends on it but
+ * speed. AQ_SEQUENTIAL and AQ_RANDOM hold for whole ranges of 2 MiB. */
+int aq_advise(const void *address, size_t bytes, int hint);
+
+/* ---- Pins --------------------------------------------------------------- */
 
 /* Keeps the pages of [address, address + bytes) mapped and writable until
  * aq_unpin, so that system calls can use them. Pins nest. */
@@ -196,8 +282,20 @@ void *aq_heap_calloc(aq_heap *heap, size_t count, size_t size);
 void *aq_heap_realloc(aq_heap *heap, void *object, size_t size);
 int aq_heap_free(aq_heap *heap, void *object);
 void *aq_heap_array(aq_heap *heap, size_t count, size_t size, size_t *stride_bytes);
+void *aq_heap_page_malloc(aq_heap *heap, size_t size);
+void *aq_heap_page_calloc(aq_heap *heap, size_t count, size_t size);
+void *aq_heap_page_realloc(aq_heap *heap, void *block, size_t size);
+void *aq_heap_page_memalign(aq_heap *heap, size_t alignment, size_t size);
 size_t aq_heap_usable_size(aq_heap *heap, const void *object);
 int aq_heap_prefetch(aq_heap *heap, void *const *objects, size_t count);
+aq_ref aq_heap_ref_of(aq_heap *heap, const void *object);
+void *aq_heap_deref(aq_heap *heap, aq_ref object, int intent);
+int aq_heap_release(aq_heap *heap, aq_ref object);
+int aq_heap_read_batch(aq_heap *heap, const aq_item *items, size_t count);
+int aq_heap_write_batch(aq_heap *heap, const aq_item *items, size_t count);
+int aq_heap_batch_start(aq_heap *heap, const aq_item *items, size_t count, int write, int eventfd,
+                        int *result);
+int aq_heap_advise(aq_heap *heap, const void *address, size_t bytes, int hint);
 int aq_heap_pin(aq_heap *heap, void *address, size_t bytes);
 int aq_heap_unpin(aq_heap *heap, void *address, size_t bytes);
 int aq_heap_stats_get(aq_heap *heap, aq_stats *stats);

@@ -16,6 +16,7 @@ pub struct AqOptions {
     faults: c_int,
     policy: c_int,
     socket_path: *const c_char,
+    object_bytes: u64,
 }
 
 /// `aq_stats`
@@ -35,6 +36,7 @@ impl AqOptions {
             faults: 0,
             policy: 0,
             socket_path: std::ptr::null(),
+            object_bytes: 0,
         }
     }
 
@@ -52,6 +54,9 @@ impl AqOptions {
         }
         if self.flash_bytes != 0 {
             options = options.flash_bytes(self.flash_bytes);
+        }
+        if self.object_bytes != 0 {
+            options = options.object_bytes(self.object_bytes.min(1 << 30) as usize);
         }
         // SAFETY: passed on to the caller.
         if let Some(path) = unsafe { path(self.flash_path) } {

@@ -1,10 +1,10 @@
 //! The heap of functions that name none.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use aquifer::{Error, ErrorCode, Heap, Options};
 
-static DEFAULT: RwLock<Option<Heap>> = RwLock::new(None);
+static DEFAULT: RwLock<Option<Arc<Heap>>> = RwLock::new(None);
 
 /// Opens the default heap.
 pub(crate) fn open(options: Options) -> Result<(), i32> {
@@ -12,8 +12,14 @@ pub(crate) fn open(options: Options) -> Result<(), i32> {
     if slot.is_some() {
         return Err(crate::message::fail_with(ErrorCode::Open, "the default heap is open already"));
     }
-    *slot = Some(Heap::open(options).map_err(|error| crate::message::fail(&error))?);
+    *slot = Some(Arc::new(Heap::open(options).map_err(|error| crate::message::fail(&error))?));
     Ok(())
+}
+
+/// The heap, for work that may outlast the call; it is closed when that has ended.
+pub(crate) fn shared() -> Result<Arc<Heap>, i32> {
+    let heap = DEFAULT.read().unwrap_or_else(PoisonError::into_inner);
+    heap.clone().ok_or_else(|| crate::message::fail_with(ErrorCode::Closed, "the default heap is not open"))
 }
 
 /// Closes it.
@@ -50,7 +56,7 @@ pub(crate) fn with<T>(open_first: bool, with: impl FnOnce(&Heap) -> Result<T, Er
 }
 
 fn run<T>(
-    heap: RwLockReadGuard<'_, Option<Heap>>,
+    heap: RwLockReadGuard<'_, Option<Arc<Heap>>>,
     with: impl FnOnce(&Heap) -> Result<T, Error>,
 ) -> Result<T, i32> {
     match &*heap {

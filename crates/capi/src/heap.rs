@@ -2,15 +2,18 @@
 
 use std::ffi::{c_int, c_void};
 
-use aquifer::{Error, Heap, Options};
+use std::sync::Arc;
+
+use aquifer::{Error, Heap, Hint, Options};
 
 use crate::abi::{AqOptions, AqStats, write_stats};
+use crate::block;
 use crate::message::{code, fail, pointer};
 
 /// `aq_heap`
-pub struct AqHeap(Heap);
+pub struct AqHeap(Arc<Heap>);
 
-fn null(what: &str) -> Error {
+pub(crate) fn null(what: &str) -> Error {
     Error::Invalid(format!("{what} is NULL"))
 }
 
@@ -33,15 +36,21 @@ pub(crate) fn realloc(heap: &Heap, object: *mut u8, size: usize) -> Result<*mut 
     if size <= usable && size > usable / 2 {
         return Ok(object);
     }
-    let moved = heap.allocate(size)?;
-    // SAFETY: both objects have that many bytes and do not overlap.
-    unsafe { std::ptr::copy_nonoverlapping(object, moved, usable.min(size)) };
-    if let Err(error) = heap.free(object) {
-        // The old object stays the valid one.
-        let _ = heap.free(moved);
+    // An object keeps its class, whichever thread makes it larger.
+    let new = aquifer::with_class(heap.class_of(object)?, || heap.allocate(size))?;
+    move_to(heap, object, new, usable.min(size))
+}
+
+/// Ends a `realloc` that must move: copies `bytes` to the new place and frees the old one, which stays the valid one if that
+/// fails.
+pub(crate) fn move_to(heap: &Heap, old: *mut u8, new: *mut u8, bytes: usize) -> Result<*mut u8, Error> {
+    // SAFETY: both have that many bytes and do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(old, new, bytes) };
+    if let Err(error) = heap.free(old) {
+        let _ = heap.free(new);
         return Err(error);
     }
-    Ok(moved)
+    Ok(new)
 }
 
 pub(crate) fn free(heap: &Heap, object: *mut u8) -> Result<(), Error> {
@@ -90,7 +99,22 @@ pub(crate) unsafe fn stats(heap: &Heap, stats: *mut AqStats) -> Result<(), Error
 
 /// # Safety
 /// `heap` is NULL or was returned by `aq_heap_open` and not closed.
-unsafe fn with<T>(heap: *mut AqHeap, run: impl FnOnce(&Heap) -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) unsafe fn with<T>(
+    heap: *mut AqHeap,
+    run: impl FnOnce(&Heap) -> Result<T, Error>,
+) -> Result<T, Error> {
+    // SAFETY: passed on to the caller.
+    unsafe { with_shared(heap, |heap| run(heap)) }
+}
+
+/// As [`with`], for work that may outlast the call.
+///
+/// # Safety
+/// As [`with`].
+pub(crate) unsafe fn with_shared<T>(
+    heap: *mut AqHeap,
+    run: impl FnOnce(&Arc<Heap>) -> Result<T, Error>,
+) -> Result<T, Error> {
     // SAFETY: the caller says so.
     match unsafe { heap.as_ref() } {
         Some(heap) => run(&heap.0),
@@ -124,7 +148,7 @@ pub unsafe extern "C" fn aq_heap_open(options: *const AqOptions, heap: *mut *mut
     match options.and_then(Heap::open) {
         Ok(opened) => {
             // SAFETY: checked above.
-            unsafe { *heap = Box::into_raw(Box::new(AqHeap(opened))) };
+            unsafe { *heap = Box::into_raw(Box::new(AqHeap(Arc::new(opened)))) };
             0
         }
         Err(error) => fail(&error),
@@ -191,6 +215,46 @@ pub unsafe extern "C" fn aq_heap_array(
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_page_malloc(heap: *mut AqHeap, size: usize) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| block::allocate(heap, size)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_page_calloc(heap: *mut AqHeap, count: usize, size: usize) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| block::allocate_zeroed(heap, count, size)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_page_realloc(
+    heap: *mut AqHeap,
+    block: *mut c_void,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| block::resize(heap, block.cast(), size)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_page_memalign(
+    heap: *mut AqHeap,
+    alignment: usize,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    pointer(unsafe { with(heap, |heap| heap.allocate_block(size, alignment)) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_heap_usable_size(heap: *mut AqHeap, object: *const c_void) -> usize {
     // SAFETY: passed on to the caller.
     unsafe { with(heap, |heap| heap.usable_bytes(object.cast())) }.unwrap_or(0)
@@ -206,6 +270,30 @@ pub unsafe extern "C" fn aq_heap_prefetch(
 ) -> c_int {
     // SAFETY: passed on to the caller.
     code(unsafe { with(heap, |heap| prefetch(heap, objects, count)) })
+}
+
+pub(crate) fn advise(heap: &Heap, address: *const u8, bytes: usize, hint: c_int) -> Result<(), Error> {
+    let hint = match hint {
+        0 => Hint::WillNeed,
+        1 => Hint::Sequential,
+        2 => Hint::Random,
+        3 => Hint::Cold,
+        other => return Err(Error::Invalid(format!("hint is {other}; see enum aq_hint"))),
+    };
+    heap.advise(address, bytes, hint)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_heap_advise(
+    heap: *mut AqHeap,
+    address: *const c_void,
+    bytes: usize,
+    hint: c_int,
+) -> c_int {
+    // SAFETY: passed on to the caller.
+    code(unsafe { with(heap, |heap| advise(heap, address.cast(), bytes, hint)) })
 }
 
 /// # Safety

@@ -6,13 +6,21 @@
 //! | `message` | numbers and sentences of errors, per thread |
 //! | `default_heap` | the heap of functions that name none |
 //! | `heap` | functions of explicit heaps |
+//! | `block` | blocks that share pages |
+//! | `class` | the class of what a thread allocates |
+//! | `reference` | objects by reference |
+//! | `batch` | many objects at once, now or in the background |
 //! | `process` | functions of the default heap |
 //!
 //! Functions return numbered codes, set outputs only on success, check for NULL and never unwind (the
 //! library is built with `panic = "abort"`).
 
 mod abi;
+mod batch;
+mod block;
+mod class;
 mod default_heap;
 mod heap;
 mod message;
 mod process;
+mod reference;

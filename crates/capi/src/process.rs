@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use aquifer::{Error, Heap, Options};
 
 use crate::abi::{AqOptions, AqStats};
-use crate::{default_heap, heap, message};
+use crate::{block, default_heap, heap, message};
 
 fn pointer(run: impl FnOnce(&Heap) -> Result<*mut u8, Error>) -> *mut c_void {
     default_heap::with(true, run).map_or(std::ptr::null_mut(), <*mut u8>::cast)
@@ -81,6 +81,31 @@ pub unsafe extern "C" fn aq_array(count: usize, size: usize, stride: *mut usize)
     pointer(|heap| unsafe { heap::array(heap, count, size, stride) })
 }
 
+/// As `malloc`, for blocks that share pages.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_page_malloc(size: usize) -> *mut c_void {
+    pointer(|heap| block::allocate(heap, size))
+}
+
+/// As `calloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_page_calloc(count: usize, size: usize) -> *mut c_void {
+    pointer(|heap| block::allocate_zeroed(heap, count, size))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_page_realloc(block: *mut c_void, size: usize) -> *mut c_void {
+    pointer(|heap| block::resize(heap, block.cast(), size))
+}
+
+/// As `memalign`.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_page_memalign(alignment: usize, size: usize) -> *mut c_void {
+    pointer(|heap| heap.allocate_block(size, alignment))
+}
+
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
@@ -94,6 +119,13 @@ pub unsafe extern "C" fn aq_usable_size(object: *const c_void) -> usize {
 pub unsafe extern "C" fn aq_prefetch(objects: *const *const u8, count: usize) -> c_int {
     // SAFETY: passed on to the caller.
     code(|heap| unsafe { heap::prefetch(heap, objects, count) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_advise(address: *const c_void, bytes: usize, hint: c_int) -> c_int {
+    code(|heap| heap::advise(heap, address.cast(), bytes, hint))
 }
 
 /// # Safety
