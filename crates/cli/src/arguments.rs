@@ -1,17 +1,37 @@
 //! What may stand on the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aquifer_base::units::parse_size;
 use clap::{Args, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  aquifer run --ram 1G -- python3 big.py         an unchanged program with more data than RAM
   AQUIFER_SOCKET=/tmp/program.sock ./program &   a program that can be looked into
   aquifer stats --socket /tmp/program.sock       what its heap uses and has done
+  aquifer top --socket /tmp/program.sock         the same, as it happens
+  aquifer export --socket /tmp/program.sock      the same, for Prometheus
   aquifer check --socket /tmp/program.sock       whether its heap is in order
 
-Exit status: 0 fine, 1 a check found something, 2 nothing could be asked.";
+Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  aquifer run -- ./program ARGS                  256 MiB of RAM, 8 GiB of flash in /var/tmp
+  aquifer run --ram 4G --flash /nvme --flash-size 64G -- redis-server
+  aquifer run --threshold 4K --report -- sqlite3 :memory:
+  aquifer run --ram 1G --profile-svg faults.svg -- ./program
+
+Blocks of malloc and anonymous mmap from --threshold on, and what allocators of the
+program's own get in such blocks, live in RAM or on flash; smaller ones stay with the
+C library. As long as they fit in --ram, flash is not touched and nothing is slower.
+A program that hands memory to the kernel by system calls of its own (io_uring,
+process_vm_readv) needs --faults thread. The manual says what works and what does not.
+
+The exit status is the program's; 2 if it could not be run.";
 
 const STATS_EXAMPLES: &str = "\
 Examples:
@@ -23,6 +43,26 @@ Examples:
 A program offers a socket when AQUIFER_SOCKET=/path is in its environment, or when
 it sets options.socket_path (C) or Options::socket (Rust).";
 
+const TOP_EXAMPLES: &str = "\
+Examples:
+  aquifer top --pid 4711                         the heap of process 4711 at work
+  aquifer top --socket /tmp/program.sock --interval 0.2
+  aquifer top --pid 4711 --once                  one snapshot as plain text
+  aquifer top --pid 4711 | tee snapshot.txt      the same: nobody can watch a pipe
+
+Keys: q, Esc or Ctrl-C quits, p pauses, + and - change the interval, h explains the keys.
+NO_COLOR=1 in the environment switches colours off.";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  aquifer export --pid 4711                      http://127.0.0.1:9464/metrics for Prometheus
+  aquifer export --socket /tmp/program.sock --listen 127.0.0.1:9500
+  aquifer export --pid 4711 --once > /var/lib/node_exporter/aquifer.prom
+
+Every request asks the heap. When nobody answers there, aquifer_up is 0 and the other
+metrics are missing; they are back when a program offers the socket again. There is no
+password: keep to an address that only friends reach. Ctrl-C ends it.";
+
 const CHECK_EXAMPLES: &str = "\
 Examples:
   aquifer check --pid 4711                       the heap of process 4711
@@ -33,7 +73,7 @@ its heap alone: what changes meanwhile can look like a disagreement.
 
 Exit status: 0 in order, 1 a disagreement, 2 nothing could be asked.";
 
-/// Looks into running programs that keep objects in an Aquifer heap.
+/// Runs programs with more data than RAM, and looks into programs that keep objects in an Aquifer heap.
 #[derive(Parser, Debug)]
 #[command(name = "aquifer", version, after_help = EXAMPLES)]
 pub struct Arguments {
@@ -48,6 +88,15 @@ pub enum Command {
     /// Shows what a heap uses and has done
     #[command(after_help = STATS_EXAMPLES)]
     Stats(StatsArguments),
+    /// Shows a heap at work, as it happens
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArguments),
+    /// Offers a heap's numbers to Prometheus
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(ExportArguments),
+    /// Runs an unchanged program with more data than RAM
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArguments),
     /// Has a heap prove that its parts agree
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArguments),
@@ -82,6 +131,40 @@ pub struct StatsArguments {
     pub timeout: Duration,
 }
 
+/// Arguments of `aquifer top`.
+#[derive(Args, Debug)]
+pub struct TopArguments {
+    /// Which heap.
+    #[command(flatten)]
+    pub target: Target,
+    /// Time between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+    /// One snapshot of an interval as plain text
+    #[arg(long)]
+    pub once: bool,
+    /// How long to wait for an answer
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub timeout: Duration,
+}
+
+/// Arguments of `aquifer export`.
+#[derive(Args, Debug)]
+pub struct ExportArguments {
+    /// Which heap.
+    #[command(flatten)]
+    pub target: Target,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464", conflicts_with = "once")]
+    pub listen: SocketAddr,
+    /// Prints the numbers once
+    #[arg(long)]
+    pub once: bool,
+    /// How long to wait for an answer of the heap
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub timeout: Duration,
+}
+
 /// Arguments of `aquifer check`.
 #[derive(Args, Debug)]
 pub struct CheckArguments {
@@ -91,6 +174,78 @@ pub struct CheckArguments {
     /// How long to wait for an answer; a large heap takes a while
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     pub timeout: Duration,
+}
+
+/// How absent memory is noticed.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultsArgument {
+    /// By a signal to the thread that touches it: fastest
+    Signal,
+    /// By a thread of the library: raw system calls may be given absent memory, if the system allows it
+    Thread,
+}
+
+impl FaultsArgument {
+    /// As the environment says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Signal => "signal",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+impl From<FaultsArgument> for aquifer::Faults {
+    fn from(argument: FaultsArgument) -> Self {
+        match argument {
+            FaultsArgument::Signal => Self::Signal,
+            FaultsArgument::Thread => Self::Thread,
+        }
+    }
+}
+
+/// Arguments of `aquifer run`.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// RAM for managed memory
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    pub ram: u64,
+    /// Directory, file or block device for what does not fit [default: $TMPDIR or /var/tmp]
+    #[arg(long, value_name = "PATH")]
+    pub flash: Option<PathBuf>,
+    /// Size of the flash file
+    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = parse_size)]
+    pub flash_size: u64,
+    /// Smallest block that is managed
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_size)]
+    pub threshold: u64,
+    /// How absent memory is noticed
+    #[arg(long, value_enum, default_value = "signal")]
+    pub faults: FaultsArgument,
+    /// A summary on standard error when the program ends
+    #[arg(long)]
+    pub report: bool,
+    /// The same as JSON in a file
+    #[arg(long, value_name = "FILE")]
+    pub report_json: Option<PathBuf>,
+    /// Where its faults come from, on standard error when the program ends
+    #[arg(long)]
+    pub profile: bool,
+    /// The same as a flame graph in a file
+    #[arg(long, value_name = "FILE")]
+    pub profile_svg: Option<PathBuf>,
+    /// Faults that are kept for it, each with up to 16 KiB of stack
+    #[arg(long, value_name = "NUMBER", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(64..=16384))]
+    pub profile_samples: u32,
+    /// Where samples go: given by this command to itself.
+    #[arg(long, hide = true)]
+    pub profile_into: Option<PathBuf>,
+    /// A socket at which `aquifer stats` and `aquifer check` find the program
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub program: Vec<std::ffi::OsString>,
 }
 
 /// A positive number of seconds, up to a day.
@@ -127,5 +282,16 @@ mod tests {
         assert!(parse("aquifer stats --pid 1 --socket /a").is_err());
         assert!(parse("aquifer stats --pid 0").is_err());
         assert!(parse("aquifer check").is_ok());
+    }
+
+    #[test]
+    fn the_exporter_stays_at_home_by_default() {
+        let parse =
+            |line: &str| Arguments::try_parse_from(line.split(' ')).map(|arguments| arguments.command);
+        let Ok(Command::Export(arguments)) = parse("aquifer export --pid 1") else { panic!("it parses") };
+        assert!(arguments.listen.ip().is_loopback());
+        assert!(parse("aquifer export --listen localhost").is_err());
+        assert!(parse("aquifer export --listen [::1]:0").is_ok());
+        assert!(parse("aquifer export --once --listen 127.0.0.1:1").is_err());
     }
 }

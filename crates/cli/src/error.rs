@@ -1,6 +1,7 @@
 //! What can go wrong, and what to do then.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -104,9 +105,77 @@ pub enum Error {
         /// Says the answer.
         answered: u32,
     },
+    /// The program cannot run on managed memory.
+    #[error(transparent)]
+    Unfit(#[from] crate::program::Unfit),
+    /// This machine or the settings do not allow managed memory.
+    #[error(transparent)]
+    Machine(aquifer::Error),
+    /// The library that stands in front of programs is missing.
+    #[error(
+        "{name} is neither in {} nor in ../lib beside it; install it with this command, or name it in AQUIFER_PRELOAD", beside.display()
+    )]
+    NoLibrary {
+        /// Its file name.
+        name: &'static str,
+        /// Where this command is.
+        beside: PathBuf,
+    },
+    /// The system did not start the program.
+    #[error("{} cannot be run: {error}", path.display())]
+    Exec {
+        /// The program.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// A profile was asked for with faults that no signal reports.
+    #[error(
+        "a profile is taken in the thread that touches absent memory, which --faults thread does not interrupt; leave one of --profile and --faults thread out"
+    )]
+    ProfileByThread,
+    /// There is no room for samples.
+    #[error("no file for samples can be made in {}: {error}; name another directory in TMPDIR", folder.display())]
+    SampleFile {
+        /// Where it was to be.
+        folder: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The picture cannot be written.
+    #[error("no flame graph can be written to {}: {error}", path.display())]
+    Picture {
+        /// Its name.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address}: {error}; choose another address with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The terminal cannot be drawn on.
+    #[error("cannot use the terminal: {0}; --once prints one snapshot as plain text")]
+    Terminal(io::Error),
     /// The output went nowhere.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+}
+
+impl Error {
+    /// Whether a heap that answered before has been closed meanwhile.
+    pub fn means_closed(&self) -> bool {
+        match self {
+            Self::NobodyThere(_) | Self::NothingThere(_) | Self::BrokeOff(_) => true,
+            // All that the library reports to a question which it answered before is that it is closing.
+            Self::Reply { error, .. } => matches!(error, ReplyError::Reported(_)),
+            _ => false,
+        }
+    }
 }
 
 fn choices(paths: &[PathBuf]) -> String {

@@ -1,4 +1,4 @@
-//! The `aquifer` command: looks into running programs that keep objects in an Aquifer heap.
+//! The `aquifer` command: runs programs on managed memory, and looks into those that have a heap.
 //!
 //! It talks to the Unix socket that the library offers when it is asked to, and believes nothing that
 //! comes back: answers are bounded in bytes and time, and are made printable before they are shown.
@@ -7,19 +7,41 @@
 //! |---|---|
 //! | `arguments` | what may stand on the command line |
 //! | `process` | the socket of a process |
-//! | `client` | one question to a socket |
+//! | `client` | questions to a socket |
 //! | `reply` | the answer, taken apart |
+//! | `latency` | how long reads from flash took |
+//! | `heap` | the heap of another process, asked as often as one likes |
+//! | `amounts` | amounts in few characters |
 //! | `table` | statistics as people read them |
-//! | `commands` | what each command does |
+//! | `commands` | what `stats` and `check` do |
+//! | `top` | a heap at work, as it happens |
+//! | `export` | a heap's numbers for Prometheus |
+//! | `prometheus` | its text format |
+//! | `http` | requests and responses, as far as that needs them |
+//! | `server` | one caller at a time |
+//! | `run` | runs an unchanged program on managed memory |
+//! | `program` | where the program is, and whether it is fit for that |
+//! | `profile` | where its faults come from |
 //! | `error` | what can go wrong, and what to do then |
 #![forbid(unsafe_code)]
 
+pub mod amounts;
 pub mod arguments;
 pub mod client;
 pub mod commands;
 pub mod error;
+pub mod export;
+pub mod heap;
+pub mod http;
+pub mod latency;
 pub mod process;
+pub mod profile;
+pub mod program;
+pub mod prometheus;
 pub mod reply;
+pub mod run;
+pub mod server;
 pub mod table;
+pub mod top;
 
 pub use error::Error;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use aquifer_cli::arguments::{Arguments, Command};
-use aquifer_cli::{commands, error};
+use aquifer_cli::{commands, error, export, run, top};
 use clap::Parser;
 
 /// Nothing could be asked, as opposed to a check that found something.
@@ -13,7 +13,10 @@ const COULD_NOT_ASK: u8 = 2;
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Stats(arguments) => commands::stats(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
+        Command::Export(arguments) => export::export(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("aquifer: {}", error::printable(&error.to_string()));

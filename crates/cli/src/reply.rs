@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::latency::Latency;
+
 /// What is wrong with an answer.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum ReplyError {
@@ -29,6 +31,9 @@ impl From<serde_json::Error> for ReplyError {
     }
 }
 
+/// Numbers by name.
+pub type Numbers = BTreeMap<String, u64>;
+
 /// The numbers of a heap at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sample {
@@ -37,7 +42,7 @@ pub struct Sample {
     /// Version of its library.
     pub version: String,
     /// Its numbers by name.
-    pub stats: BTreeMap<String, u64>,
+    pub stats: Numbers,
 }
 
 /// What a check found.
@@ -56,6 +61,12 @@ struct CheckReply {
     problem: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct LatencyReply {
+    pid: u32,
+    latency: Latency,
+}
+
 fn answer(reply: &[u8]) -> Result<Value, ReplyError> {
     let value: Value = serde_json::from_slice(reply)?;
     match value.get("error") {
@@ -71,6 +82,15 @@ fn answer(reply: &[u8]) -> Result<Value, ReplyError> {
 /// [`ReplyError`] for anything that is not such an answer.
 pub fn parse_stats(reply: &[u8]) -> Result<Sample, ReplyError> {
     Ok(serde_json::from_value(answer(reply)?)?)
+}
+
+/// The answer to [`crate::client::Question::Latency`], and the process that gave it.
+///
+/// # Errors
+/// [`ReplyError`] for anything that is not such an answer.
+pub fn parse_latency(reply: &[u8]) -> Result<(u32, Latency), ReplyError> {
+    let LatencyReply { pid, latency } = serde_json::from_value(answer(reply)?)?;
+    Ok((pid, latency))
 }
 
 /// The answer to [`crate::client::Question::Check`], and the process that gave it.

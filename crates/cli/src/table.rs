@@ -1,12 +1,12 @@
 //! Statistics as people read them.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use aquifer_base::units::format_size;
 
+use crate::amounts::grouped;
 use crate::error::printable;
-use crate::reply::Sample;
+use crate::reply::{Numbers, Sample};
 
 /// What a row shows.
 #[derive(Clone, Copy)]
@@ -107,8 +107,6 @@ const GROUPS: &[(&str, &[Row])] = &[
     ("Errors", &[row("device errors", Events("io_errors"))]),
 ];
 
-type Numbers = BTreeMap<String, u64>;
-
 impl Figure {
     fn names(self) -> Vec<&'static str> {
         match self {
@@ -158,14 +156,6 @@ impl Row {
     }
 }
 
-/// `number` with a blank between groups of three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap_or("")).collect();
-    groups.join(" ")
-}
-
 /// The table of a sample. With an earlier one and the seconds between them, rates are added.
 pub fn table(sample: &Sample, earlier: Option<(&Sample, f64)>) -> String {
     let mut out = format!("process {}, aquifer {}\n", sample.pid, printable(&sample.version));
@@ -209,7 +199,7 @@ mod tests {
     #[test]
     fn every_number_of_the_library_has_its_row() {
         let all = serde_json::to_value(aquifer::Stats::default()).unwrap();
-        let stats: BTreeMap<String, u64> = serde_json::from_value(all).unwrap();
+        let stats: Numbers = serde_json::from_value(all).unwrap();
         assert_eq!(unknown(&stats), "");
         let text = table(&Sample { pid: 1, version: "x".into(), stats: stats.clone() }, None);
         let named: Vec<&str> =

@@ -1,8 +1,11 @@
 //! The command against a real program with a heap, and against peers that are none.
 
+mod export;
 mod peers;
 mod program;
 mod running;
+mod terminal;
+mod top;
 mod usage;
 
 use std::path::Path;

@@ -125,6 +125,26 @@ fn a_peer_cannot_command_the_terminal() {
 }
 
 #[test]
+fn a_peer_cannot_command_prometheus() {
+    let sample = "{\"pid\":1,\"version\":\"a\\\"} 1\\nb 2\",\"stats\":{\"faults\":3,\"x 1\\ny\":1}}\n";
+    let text = text(&Peer::answering(sample).output(&["export", "--once"]).stdout);
+    assert!(text.contains("aquifer_faults_total{pid=\"1\"} 3\n"), "{text}");
+    assert!(text.contains("version=\"a\\\"} 1\u{FFFD}b 2\"} 1\n"), "{text}");
+    assert!(!text.contains("\ny") && !text.contains("\nb 2"), "{text}");
+}
+
+#[test]
+fn a_heap_that_closes_within_the_interval_is_shown() {
+    let sample = "{\"pid\":8,\"version\":\"1\",\"stats\":{\"faults\":123}}\n";
+    let output = Peer::answering(sample).output(&["top", "--interval", "0.01"]);
+    assert!(output.status.success());
+    let shown = text(&output.stdout);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    assert!(words.windows(4).any(|words| words == ["all", "faults", "-", "123"]), "{shown}");
+    assert_eq!(text(&output.stderr), "process 8 has closed its heap\n");
+}
+
+#[test]
 fn a_failed_check_has_its_own_status() {
     let reply = "{\"pid\":9,\"check\":\"failed\",\"problem\":\"slot 3 has two owners\"}\n";
     let output = Peer::answering(reply).output(&["check"]);

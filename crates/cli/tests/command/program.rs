@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use tempfile::TempDir;
+
 /// The running program. It ends when this is dropped.
 pub struct Program {
     child: Child,
@@ -19,7 +21,7 @@ pub enum Told<'a> {
 impl Program {
     /// Starts the program and waits until its heap is filled.
     pub fn start(told: Told<'_>) -> Self {
-        let mut command = Command::new(executable());
+        let mut command = Command::new(example("watched_program"));
         command.env_remove("AQUIFER_SOCKET");
         match told {
             Told::InEnvironment(path) => drop(command.env("AQUIFER_SOCKET", path)),
@@ -53,11 +55,18 @@ impl Drop for Program {
     }
 }
 
-/// The example of this package, which cargo builds beside the tests.
-fn executable() -> PathBuf {
+/// A path for its socket, in a folder that goes when the test ends.
+pub fn socket() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("heap.sock");
+    (folder, path)
+}
+
+/// An example of this package, which cargo builds beside the tests.
+pub fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST");
-    let program = folder.join("examples/watched_program");
+    let program = folder.join("examples").join(name);
     assert!(program.exists(), "{} is missing; `cargo test -p aquifer-cli` builds it", program.display());
     program
 }

@@ -2,20 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
-use aquifer_cli::reply::{Sample, parse_stats};
-use tempfile::TempDir;
-
-use super::program::{Program, Told};
+use super::program::{Program, Told, socket};
 use super::{command, complaint, name, run, text};
-
-fn socket() -> (TempDir, PathBuf) {
-    let folder = TempDir::new().expect("a folder");
-    let path = folder.path().join("heap.sock");
-    (folder, path)
-}
+use aquifer_cli::reply::{Sample, parse_stats};
 
 #[test]
 fn the_table_shows_what_the_program_did() {

@@ -4,7 +4,14 @@ use super::{complaint, run, text};
 
 #[test]
 fn every_help_has_examples() {
-    for arguments in [&["--help"][..], &["stats", "--help"], &["check", "--help"], &["help", "stats"]] {
+    for arguments in [
+        &["--help"][..],
+        &["stats", "--help"],
+        &["check", "--help"],
+        &["top", "--help"],
+        &["export", "--help"],
+        &["help", "stats"],
+    ] {
         let output = run(arguments);
         let help = text(&output.stdout);
         assert!(output.status.success());
@@ -20,8 +27,11 @@ fn the_version_is_that_of_the_library() {
 
 #[test]
 fn no_program_named() {
-    let said = complaint(&["stats"]);
-    assert!(said.contains("--pid") && said.contains("--socket") && said.contains("AQUIFER_SOCKET"), "{said}");
+    for command in ["stats", "top", "export"] {
+        let said = complaint(&[command]);
+        let names = ["--pid", "--socket", "AQUIFER_SOCKET"];
+        assert!(names.iter().all(|name| said.contains(name)), "{said}");
+    }
 }
 
 #[test]

@@ -1,0 +1,188 @@
+//! The format, line by line.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::*;
+use crate::heap::NOT_COUNTED;
+use crate::reply::Sample;
+
+/// A metric with all its samples.
+#[derive(Default)]
+struct Family {
+    help: String,
+    kind: String,
+    samples: Vec<(String, BTreeMap<String, String>, f64)>,
+}
+
+/// Reads the format as strictly as it is defined, and panics at the line that is wrong.
+fn parse(text: &str) -> BTreeMap<String, Family> {
+    assert!(text.ends_with('\n'), "the last line has an end");
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap_or_else(|| panic!("{line}"));
+            current = name.to_owned();
+            let family = Family { help: help.to_owned(), ..Family::default() };
+            assert!(families.insert(name.to_owned(), family).is_none(), "twice: {line}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap_or_else(|| panic!("{line}"));
+            assert!(["counter", "gauge", "histogram", "untyped"].contains(&kind), "{line}");
+            assert_eq!(name, current, "TYPE follows its HELP: {line}");
+            families.get_mut(name).expect("it has help").kind = kind.to_owned();
+        } else {
+            let (name, labels, value) = sample(line);
+            let family = families.get_mut(&current).unwrap_or_else(|| panic!("no family: {line}"));
+            let suffix = name.strip_prefix(current.as_str()).unwrap_or_else(|| panic!("{line} in {current}"));
+            let allowed: &[&str] =
+                if family.kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(allowed.contains(&suffix), "{line}");
+            family.samples.push((name, labels, value));
+        }
+    }
+    families
+}
+
+fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
+    let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+    let value = value.parse().unwrap_or_else(|_| panic!("{line}"));
+    let (name, labels) = match series.split_once('{') {
+        None => (series, BTreeMap::new()),
+        Some((name, rest)) => (name, labels(rest.strip_suffix('}').unwrap_or_else(|| panic!("{line}")))),
+    };
+    assert!(is_name(name) && name.starts_with("aquifer_"), "{line}");
+    (name.to_owned(), labels, value)
+}
+
+fn labels(mut text: &str) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    while !text.is_empty() {
+        let (name, rest) = text.split_once("=\"").expect("a name");
+        assert!(is_name(name), "{name}");
+        let mut value = String::new();
+        let mut characters = rest.chars();
+        loop {
+            match characters.next().expect("an end of the value") {
+                '"' => break,
+                '\\' => match characters.next() {
+                    Some('n') => value.push('\n'),
+                    Some(other @ ('\\' | '"')) => value.push(other),
+                    other => panic!("\\{other:?}"),
+                },
+                other => value.push(other),
+            }
+        }
+        assert!(labels.insert(name.to_owned(), value).is_none());
+        text = characters.as_str();
+        text = text.strip_prefix(',').unwrap_or(text);
+    }
+    labels
+}
+
+fn measurement(version: &str, stats: Numbers, latency: &str) -> Measurement {
+    let latency = serde_json::from_str(latency).map_err(|_| NOT_COUNTED);
+    let sample = Sample { pid: 7, version: version.into(), stats };
+    Measurement { taken: Instant::now(), sample, latency }
+}
+
+fn all_numbers() -> Numbers {
+    let all = serde_json::to_value(aquifer::Stats::default()).unwrap();
+    let mut numbers: Numbers = serde_json::from_value(all).unwrap();
+    numbers.values_mut().enumerate().for_each(|(n, number)| *number = n as u64 + 10);
+    numbers
+}
+
+#[test]
+fn every_number_of_the_library_is_there() {
+    let numbers = all_numbers();
+    let families = parse(&text(&measurement("1", numbers.clone(), "")));
+    assert_eq!(families.len(), numbers.len() + 2, "and whether it is up, and its version");
+    for (number, value) in numbers {
+        let gauge = families.get(&format!("aquifer_{number}"));
+        let counter = families.get(&format!("aquifer_{number}_total"));
+        let family = gauge.or(counter).unwrap_or_else(|| panic!("{number} is missing"));
+        assert_eq!(family.kind, if counter.is_some() { "counter" } else { "gauge" });
+        assert!(family.help.ends_with('.') && family.samples.len() == 1);
+        let (_, labels, exported) = &family.samples[0];
+        assert_eq!((labels["pid"].as_str(), *exported), ("7", value as f64));
+    }
+    assert_eq!(families["aquifer_up"].samples[0].2, 1.0);
+    assert_eq!(families["aquifer_info"].samples[0].1["version"], "1");
+}
+
+#[test]
+fn units_stand_last() {
+    for &(number, kind, _) in METRICS {
+        let name = name(number, kind);
+        assert!(
+            !name.contains("bytes") || name.ends_with("_bytes") || name.ends_with("_bytes_total"),
+            "{name}"
+        );
+        assert_eq!(name.ends_with("_total"), kind == Counter, "{name}");
+    }
+}
+
+#[test]
+fn latencies_are_a_cumulative_histogram() {
+    let latency = r#"{"upper_ns":[65536,131072,1073741824,18446744073709551615],"count":[5,0,2,1],"sum_ns":1500000000}"#;
+    let text = text(&measurement("1", Numbers::new(), latency));
+    let families = parse(&text);
+    let histogram = &families[LATENCY];
+    assert_eq!(histogram.kind, "histogram");
+    let found: Vec<(&str, &str, f64)> = histogram
+        .samples
+        .iter()
+        .map(|(name, labels, value)| {
+            (&name[LATENCY.len()..], labels.get("le").map_or("", String::as_str), *value)
+        })
+        .collect();
+    let expected = [
+        ("_bucket", "0.000065536", 5.0),
+        ("_bucket", "0.000131072", 5.0),
+        ("_bucket", "1.073741824", 7.0),
+        ("_bucket", "+Inf", 8.0),
+        ("_sum", "", 1.5),
+        ("_count", "", 8.0),
+    ];
+    assert_eq!(found, expected);
+    assert!(histogram.samples.iter().all(|(_, labels, _)| labels["pid"] == "7"));
+}
+
+#[test]
+fn a_sum_that_is_not_known_is_left_out() {
+    let text = text(&measurement("1", Numbers::new(), r#"{"upper_ns":[1],"count":[1]}"#));
+    assert!(text.contains("_count{pid=\"7\"} 1\n") && !text.contains("_sum"), "{text}");
+}
+
+#[test]
+fn names_and_versions_of_a_peer_are_not_believed() {
+    let hostile = [
+        "up",
+        "info",
+        "a b",
+        "a\nb 1",
+        "A",
+        "",
+        "é",
+        "faults_total",
+        "hits",
+        "x{",
+        "flash_read_latency_seconds",
+    ];
+    let mut numbers: Numbers = hostile.map(|name| (name.to_owned(), u64::MAX)).into();
+    numbers.insert("newer_9".into(), 3);
+    numbers.insert("x".repeat(NAME_CHARS_MAX + 1), 3);
+    let text = text(&measurement("\"},\\ \n\x1b", numbers, ""));
+    let families = parse(&text);
+    let names: Vec<&str> = families.keys().map(String::as_str).collect();
+    assert_eq!(names, ["aquifer_hits_total", "aquifer_info", "aquifer_newer_9", "aquifer_up"]);
+    assert_eq!(families["aquifer_newer_9"].kind, "untyped");
+    assert_eq!(families["aquifer_info"].samples[0].1["version"], "\"},\\ \u{FFFD}\u{FFFD}");
+}
+
+#[test]
+fn nobody_there() {
+    let families = parse(&down());
+    assert_eq!((families.len(), families["aquifer_up"].samples[0].2), (1, 0.0));
+}

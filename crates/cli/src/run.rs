@@ -1,0 +1,91 @@
+//! Runs an unchanged program on managed memory.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use crate::arguments::RunArguments;
+use crate::error::Error;
+use crate::{profile, program};
+
+const LIBRARY: &str = "libaquifer_preload.so";
+/// What is kept in RAM and on flash.
+const PAGE_BYTES: usize = 4096;
+
+/// Replaces this process by the program; for a profile, waits for it.
+///
+/// # Errors
+/// [`Error`] if the program or this machine is unfit; the program has not run then.
+pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
+    let is_profiled = arguments.profile || arguments.profile_svg.is_some();
+    if is_profiled && arguments.profile_into.is_none() {
+        return profile::run(arguments);
+    }
+    let path = check(arguments)?;
+    let library = library()?;
+    let mut command = Command::new(&path);
+    command.arg0(&arguments.program[0]).args(&arguments.program[1..]);
+    let preload = std::env::var("LD_PRELOAD").ok().filter(|others| !others.is_empty());
+    let own = library.display().to_string();
+    command.env("LD_PRELOAD", preload.map_or_else(|| own.clone(), |others| format!("{own}:{others}")));
+    command.env("AQUIFER_RUN_PID", std::process::id().to_string());
+    command.env("AQUIFER_RAM", arguments.ram.to_string());
+    command.env("AQUIFER_FLASH_SIZE", arguments.flash_size.to_string());
+    command.env("AQUIFER_THRESHOLD", arguments.threshold.to_string());
+    command.env("AQUIFER_FAULTS", arguments.faults.name());
+    set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
+    set_path(&mut command, "AQUIFER_SOCKET", arguments.socket.as_ref())?;
+    set_path(&mut command, "AQUIFER_REPORT_JSON", arguments.report_json.as_ref())?;
+    set_path(&mut command, "AQUIFER_PROFILE", arguments.profile_into.as_ref())?;
+    set(&mut command, "AQUIFER_REPORT", arguments.report.then(|| "1".into()));
+    Err(Error::Exec { path, error: command.exec() })
+}
+
+/// Where the program is, if it can run here with these settings.
+///
+/// # Errors
+/// Why not.
+pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
+    let path = program::find(arguments.program.first().expect("the command line needs a program"))?;
+    program::inspect(&path)?;
+    library()?;
+    let mut options = aquifer::Options::new()
+        .ram_bytes(arguments.ram)
+        .flash_bytes(arguments.flash_size)
+        .object_bytes(PAGE_BYTES);
+    if let Some(flash) = &arguments.flash {
+        options = options.flash_path(flash);
+    }
+    options.faults(arguments.faults.into()).check().map_err(Error::Machine)?;
+    Ok(path)
+}
+
+/// The program and its children may change their directory.
+fn set_path(command: &mut Command, name: &str, path: Option<&PathBuf>) -> Result<(), Error> {
+    set(command, name, path.map(std::path::absolute).transpose()?);
+    Ok(())
+}
+
+fn set(command: &mut Command, name: &str, value: Option<PathBuf>) {
+    match value {
+        Some(value) => command.env(name, value),
+        None => command.env_remove(name),
+    };
+}
+
+/// The library that stands in front: of the same installation as this command.
+fn library() -> Result<PathBuf, Error> {
+    if let Some(path) = std::env::var_os("AQUIFER_PRELOAD").filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    let own = std::env::current_exe()?;
+    let beside = own.parent().unwrap_or(&own);
+    let places = [
+        beside.join(LIBRARY),
+        beside.join("../lib").join(LIBRARY),
+        beside.join("../lib/aquifer").join(LIBRARY),
+    ];
+    let found = places.iter().find(|place| place.is_file());
+    let found = found.ok_or_else(|| Error::NoLibrary { name: LIBRARY, beside: beside.to_owned() })?;
+    Ok(found.canonicalize()?)
+}

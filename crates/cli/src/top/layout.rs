@@ -1,0 +1,149 @@
+//! Which panel stands where.
+
+use ratatui::layout::Rect;
+
+/// From this size on there are two columns of framed panels.
+const FRAMED: (u16, u16) = (100, 22);
+/// A line of explanation needs a screen that has room for more.
+const FOOTER_FROM: u16 = 8;
+/// Columns that the right side needs for its numbers.
+const RIGHT_COLUMNS: u16 = 52;
+/// Most rows of history in one column.
+const HISTORY_MAX: u16 = 12;
+
+/// What can stand somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Which process, how often, and what is wrong.
+    Header,
+    /// How full RAM and flash are.
+    Tiers,
+    /// What faults found.
+    Faults,
+    /// What goes to and from the device.
+    Device,
+    /// Cleaner and writer.
+    Background,
+    /// Faults over time.
+    History,
+    /// How long reads from flash took.
+    Latency,
+    /// Keys.
+    Footer,
+}
+
+/// A part and where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The part.
+    pub part: Part,
+    /// Where; never empty.
+    pub area: Rect,
+    /// Whether a frame is around it.
+    pub is_framed: bool,
+}
+
+/// Places within `area`, which do not overlap. What has no room has no place.
+pub fn arrange(area: Rect) -> Vec<Place> {
+    let plain = |part, area| Place { part, area, is_framed: false };
+    let footer_rows = u16::from(area.height >= FOOTER_FROM);
+    let header = Rect { height: area.height.min(1), ..area };
+    let body_rows = area.height.saturating_sub(1 + footer_rows);
+    let body = Rect { y: area.y + header.height, height: body_rows, ..area };
+    let footer = Rect { y: body.y + body.height, height: footer_rows, ..area };
+    let mut places = vec![plain(Part::Header, header), plain(Part::Footer, footer)];
+    if area.width >= FRAMED.0 && area.height >= FRAMED.1 {
+        places.extend(framed(body));
+    } else {
+        places.extend(stack(body, &heights(body.height), false));
+    }
+    places.retain(|place| !place.area.is_empty());
+    places
+}
+
+fn framed(body: Rect) -> Vec<Place> {
+    let right_columns = RIGHT_COLUMNS.max(body.width / 2);
+    let left = Rect { width: body.width - right_columns, ..body };
+    let right = Rect { x: left.x + left.width, width: right_columns, ..body };
+    // Rows, column titles and frames of the panels; what is left is for the last one.
+    let left_rows = [(Part::Tiers, 6 + 2), (Part::Faults, 1 + 5 + 2), (Part::History, body.height - 16)];
+    let right_rows =
+        [(Part::Device, 1 + 4 + 2), (Part::Background, 1 + 5 + 2), (Part::Latency, body.height - 15)];
+    [stack(left, &left_rows, true), stack(right, &right_rows, true)].concat()
+}
+
+/// Rows of each part in one column: what it needs at least, in order of importance; then what it can use.
+fn heights(rows: u16) -> [(Part, u16); 6] {
+    const NEEDS: [(Part, u16, u16); 6] = [
+        (Part::Tiers, 5, 6),
+        (Part::Faults, 4, 6),
+        (Part::Device, 4, 5),
+        (Part::Background, 3, 6),
+        (Part::History, 1, 1),
+        (Part::Latency, 1, 1),
+    ];
+    let mut left = rows;
+    let mut take = |wanted: u16| {
+        let taken = wanted.min(left);
+        left -= taken;
+        taken
+    };
+    let mut heights = NEEDS.map(|(part, least, _)| (part, take(least)));
+    for ((_, height), (_, least, most)) in heights.iter_mut().zip(NEEDS) {
+        *height += take(most - least);
+    }
+    heights[4].1 += (left / 3).min(HISTORY_MAX);
+    heights[5].1 += left - (left / 3).min(HISTORY_MAX);
+    heights
+}
+
+/// Parts below each other.
+fn stack(area: Rect, heights: &[(Part, u16)], is_framed: bool) -> Vec<Place> {
+    let mut y = area.y;
+    let place = |&(part, height): &(Part, u16)| {
+        let place = Place { part, area: Rect { y, height, ..area }, is_framed };
+        y += height;
+        place
+    };
+    heights.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(width: u16, height: u16) -> Vec<Part> {
+        arrange(Rect::new(0, 0, width, height)).iter().map(|place| place.part).collect()
+    }
+
+    #[test]
+    fn places_are_inside_and_apart() {
+        for (width, height) in (0..130).step_by(3).flat_map(|w| (0..70).map(move |h| (w, h))) {
+            let area = Rect::new(3, 2, width, height);
+            let places = arrange(area);
+            for (n, place) in places.iter().enumerate() {
+                assert_eq!(place.area.intersection(area), place.area, "{width}x{height} {place:?}");
+                for other in &places[n + 1..] {
+                    assert!(!place.area.intersects(other.area), "{width}x{height} {place:?} {other:?}");
+                }
+            }
+            let covered: u32 = places.iter().map(|place| place.area.area()).sum();
+            assert_eq!(covered, area.area(), "{width}x{height}: nothing is left over");
+        }
+    }
+
+    #[test]
+    fn all_parts_have_a_place_from_the_smallest_terminal_on() {
+        for (width, height) in [(60, 20), (80, 24), (100, 30), (300, 100), (100, 20), (60, 100)] {
+            assert_eq!(parts(width, height).len(), 8, "{width}x{height}");
+        }
+    }
+
+    #[test]
+    fn what_matters_most_stays_longest() {
+        assert_eq!(parts(20, 5), [Part::Header, Part::Tiers]);
+        assert_eq!(parts(40, 12), [Part::Header, Part::Footer, Part::Tiers, Part::Faults, Part::Device]);
+        assert_eq!(parts(1, 1), [Part::Header]);
+        assert_eq!(parts(0, 0), []);
+    }
+}

@@ -1,0 +1,207 @@
+//! Rows of numbers with titles.
+
+use crate::amounts::{count, percent, size};
+use crate::reply::Numbers;
+
+use super::rates::{Rates, ratio, share};
+
+/// Said in place of a number that is not known.
+const UNKNOWN: &str = "-";
+/// Numbers in a row.
+pub const CELLS: usize = 3;
+
+/// Rows of one kind, the important ones first.
+pub struct Panel {
+    /// What they are about.
+    pub title: &'static str,
+    /// What the numbers mean.
+    pub columns: [&'static str; CELLS],
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// A row of numbers.
+pub struct Row {
+    /// Its name.
+    pub label: &'static str,
+    /// Its numbers.
+    pub cells: [String; CELLS],
+    /// Whether they should worry somebody.
+    pub is_alarm: bool,
+}
+
+impl Panel {
+    /// Columns of the longest name, and a blank.
+    pub fn label_columns(&self) -> usize {
+        self.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0) + 1
+    }
+}
+
+fn row(label: &'static str, cells: [String; CELLS]) -> Row {
+    Row { label, cells, is_alarm: false }
+}
+
+fn nothing() -> String {
+    String::new()
+}
+
+fn known<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
+    value.map_or(UNKNOWN.into(), text)
+}
+
+fn times(ratio: f64) -> String {
+    if ratio < 100.0 { format!("{ratio:.2}x") } else { count(ratio) + "x" }
+}
+
+/// Numbers of now and of the interval before.
+struct Source<'a> {
+    now: &'a Numbers,
+    rates: Option<&'a Rates>,
+}
+
+impl Source<'_> {
+    fn events_per_second(&self, name: &str) -> String {
+        known(self.rates.and_then(|rates| rates.per_second(name)), |rate| count(rate) + "/s")
+    }
+
+    fn bytes_per_second(&self, name: &str) -> String {
+        known(self.rates.and_then(|rates| rates.per_second(name)), |rate| size(rate.round()) + "/s")
+    }
+
+    fn events(&self, name: &str) -> String {
+        known(self.now.get(name), |&n| count(n as f64))
+    }
+
+    fn bytes(&self, name: &str) -> String {
+        known(self.now.get(name), |&n| size(n as f64))
+    }
+
+    /// The function of the increases in the interval.
+    fn lately<T>(&self, of: impl Fn(&Numbers) -> Option<T>) -> Option<T> {
+        of(self.rates?.increases())
+    }
+}
+
+/// What faults found.
+pub fn faults(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    const FOUND: [&str; 3] = ["hits", "misses", "zero_fills"];
+    let source = Source { now, rates };
+    let found = |label, name: &'static str| {
+        let of = |numbers: &Numbers| share(numbers, name, &FOUND);
+        let shares = [known(source.lately(of), percent), known(of(now), percent)];
+        let [lately, overall] = shares;
+        row(label, [source.events_per_second(name), lately, overall])
+    };
+    let others = |label, name| row(label, [source.events_per_second(name), nothing(), source.events(name)]);
+    Panel {
+        title: "Faults",
+        columns: ["now", "share now", "overall"],
+        rows: vec![
+            found("found in RAM", "hits"),
+            found("read from flash", "misses"),
+            found("never written", "zero_fills"),
+            others("all faults", "faults"),
+            others("first writes", "faults_write_upgrade"),
+        ],
+    }
+}
+
+/// What goes to and from the device.
+pub fn device(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    let traffic = |label, bytes, operations| {
+        row(
+            label,
+            [source.bytes_per_second(bytes), source.events_per_second(operations), source.bytes(bytes)],
+        )
+    };
+    let amplification = |numbers: &Numbers| ratio(numbers, "device_written_bytes", "objects_written_bytes");
+    let times = |ratio: Option<f64>| known(ratio, times);
+    let is_alarm = now.get("io_errors").is_some_and(|&errors| errors > 0);
+    Panel {
+        title: "Device",
+        columns: ["now", "IOPS", "overall"],
+        rows: vec![
+            traffic("read", "device_read_bytes", "device_reads"),
+            traffic("written", "device_written_bytes", "device_writes"),
+            row(
+                "write amplification",
+                [times(source.lately(amplification)), nothing(), times(amplification(now))],
+            ),
+            Row { is_alarm, ..row("device errors", [nothing(), nothing(), source.events("io_errors")]) },
+        ],
+    }
+}
+
+/// What runs in the background, and who waits for it.
+pub fn background(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    let events = |label, name| row(label, [source.events_per_second(name), nothing(), source.events(name)]);
+    let bytes = |label, name| row(label, [source.bytes_per_second(name), nothing(), source.bytes(name)]);
+    let is_alarm =
+        source.lately(|numbers| numbers.get("writer_waits").copied()).is_some_and(|waits| waits > 0);
+    Panel {
+        title: "Cleaner and writer",
+        columns: ["now", "", "overall"],
+        rows: vec![
+            events("segments cleaned", "segments_cleaned"),
+            bytes("bytes copied", "objects_cleaned_bytes"),
+            Row { is_alarm, ..events("writer waits", "writer_waits") },
+            events("objects evicted", "evicted_objects"),
+            events("pages evicted", "evicted_pages"),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::Sample;
+    use std::time::Duration;
+
+    fn sample(numbers: &[(&str, u64)]) -> Sample {
+        let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
+        Sample { pid: 1, version: "1".into(), stats }
+    }
+
+    fn cells(panel: &Panel, label: &str) -> [String; CELLS] {
+        panel.rows.iter().find(|row| row.label == label).expect("such a row").cells.clone()
+    }
+
+    #[test]
+    fn rates_shares_and_what_is_overall() {
+        let before = sample(&[("hits", 10), ("misses", 10), ("zero_fills", 20), ("faults", 40)]);
+        let after = sample(&[("hits", 70), ("misses", 20), ("zero_fills", 20), ("faults", 120)]);
+        let rates = Rates::between(&before, &after, Duration::from_secs(2));
+        let panel = faults(&after.stats, rates.as_ref());
+        assert_eq!(cells(&panel, "found in RAM"), ["30/s", "85.7 %", "63.6 %"]);
+        assert_eq!(cells(&panel, "read from flash"), ["5/s", "14.3 %", "18.2 %"]);
+        assert_eq!(cells(&panel, "all faults"), ["40/s", "", "120"]);
+        assert_eq!(cells(&panel, "first writes"), ["-", "", "-"]);
+    }
+
+    #[test]
+    fn amplification_is_of_the_interval_and_overall() {
+        let numbers =
+            |device, objects| [("device_written_bytes", device), ("objects_written_bytes", objects)];
+        let (before, after) = (sample(&numbers(1000, 1000)), sample(&numbers(4000, 2000)));
+        let rates = Rates::between(&before, &after, Duration::from_secs(1));
+        let panel = device(&after.stats, rates.as_ref());
+        assert_eq!(cells(&panel, "write amplification"), ["3.00x", "", "2.00x"]);
+        assert_eq!(cells(&panel, "written"), ["2.93 KiB/s", "-", "3.91 KiB"]);
+        let idle = Rates::between(&after, &after, Duration::from_secs(1));
+        assert_eq!(cells(&device(&after.stats, idle.as_ref()), "write amplification")[0], "-");
+    }
+
+    #[test]
+    fn errors_and_waits_alarm() {
+        let alarms = |panel: Panel| -> Vec<_> {
+            panel.rows.iter().filter(|row| row.is_alarm).map(|row| row.label).collect()
+        };
+        assert_eq!(alarms(device(&sample(&[("io_errors", 1)]).stats, None)), ["device errors"]);
+        let (before, after) = (sample(&[("writer_waits", 1)]), sample(&[("writer_waits", 2)]));
+        let rates = Rates::between(&before, &after, Duration::from_secs(1));
+        assert_eq!(alarms(background(&after.stats, rates.as_ref())), ["writer waits"]);
+        assert_eq!(alarms(background(&after.stats, None)), [""; 0]);
+    }
+}

@@ -1,0 +1,130 @@
+//! The last answer, rates and history.
+
+use std::collections::VecDeque;
+
+use crate::heap::Measurement;
+use crate::latency::Latency;
+
+use super::rates::Rates;
+
+/// More than any screen is wide.
+const HISTORY_MAX: usize = 2048;
+
+/// What is known of a heap at one moment.
+#[derive(Clone)]
+pub struct Picture {
+    /// The last answer.
+    pub now: Measurement,
+    /// Since the answer before.
+    pub rates: Option<Rates>,
+    /// Reads from flash since the answer before.
+    pub latency: Option<Latency>,
+    /// Faults for a second, the latest at the end.
+    pub faults_per_second: VecDeque<f64>,
+}
+
+impl Picture {
+    /// After the first answer.
+    pub fn first(now: Measurement) -> Self {
+        Self { now, rates: None, latency: None, faults_per_second: VecDeque::new() }
+    }
+
+    /// After another answer. One of another process, or of another heap, begins anew.
+    pub fn advance(&mut self, next: Measurement) {
+        if next.sample.pid != self.now.sample.pid {
+            *self = Self::first(next);
+            return;
+        }
+        let elapsed = next.taken.saturating_duration_since(self.now.taken);
+        self.rates = Rates::between(&self.now.sample, &next.sample, elapsed);
+        self.latency = match (&next.latency, &self.now.latency) {
+            (Ok(after), Ok(before)) => after.since(before),
+            _ => None,
+        };
+        let rate = self.rates.as_ref().and_then(|rates| rates.per_second("faults"));
+        self.faults_per_second.extend(rate);
+        let excess = self.faults_per_second.len().saturating_sub(HISTORY_MAX);
+        self.faults_per_second.drain(..excess);
+        self.now = next;
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::heap::NOT_COUNTED;
+    use crate::reply::{Numbers, Sample};
+    use std::time::{Duration, Instant};
+
+    /// A heap at work, `steps` seconds after it was opened.
+    pub fn measurement(pid: u32, steps: u64, start: Instant) -> Measurement {
+        let all = serde_json::to_value(aquifer::Stats::default()).unwrap();
+        let mut stats: Numbers = serde_json::from_value(all).unwrap();
+        // Each number has its own size, and most of them rise.
+        for (n, number) in stats.values_mut().enumerate() {
+            *number = (n as u64 + 1) * 1_234_567 * (steps + 1);
+        }
+        let levels = [
+            ("ram_budget_bytes", 256 << 20),
+            ("ram_used_bytes", 250 << 20),
+            ("cache_bytes", 180 << 20),
+            ("page_buffer_bytes", 16 << 20),
+            ("metadata_bytes", 50 << 20),
+            ("flash_bytes", 8 << 30),
+            ("flash_live_bytes", 3 << 30),
+            ("object_bytes", 4 << 30),
+            ("io_errors", 0),
+        ];
+        stats.extend(levels.map(|(name, number)| (name.to_owned(), number)));
+        let count: Vec<u64> =
+            [0, 12, 5_003, 91_234, 40_123, 2_345, 170, 31, 2, 0].iter().map(|n| n * steps).collect();
+        let upper_ns: Vec<u64> = (0..count.len()).map(|n| 1 << (n + 13)).collect();
+        let latency = serde_json::json!({ "upper_ns": upper_ns, "count": count });
+        let sample = Sample { pid, version: "0.1.0".into(), stats };
+        Measurement {
+            taken: start + Duration::from_secs(steps),
+            sample,
+            latency: Ok(serde_json::from_value(latency).unwrap()),
+        }
+    }
+
+    /// After some seconds.
+    pub fn picture() -> Picture {
+        let start = Instant::now();
+        let mut picture = Picture::first(measurement(4711, 0, start));
+        (1..40).for_each(|step| picture.advance(measurement(4711, step, start)));
+        let waves = (0..200).map(|n| 50_000.0 + 40_000.0 * (f64::from(n) / 9.0).sin());
+        picture.faults_per_second = waves.collect();
+        picture
+    }
+
+    #[test]
+    fn rates_latency_and_history_follow() {
+        let start = Instant::now();
+        let mut picture = Picture::first(measurement(1, 1, start));
+        assert!(picture.rates.is_none() && picture.faults_per_second.is_empty());
+        picture.advance(measurement(1, 3, start));
+        assert!(picture.rates.as_ref().unwrap().per_second("faults").unwrap() > 0.0);
+        assert_eq!(picture.latency.as_ref().unwrap().buckets()[1].count, 24);
+        assert_eq!(picture.faults_per_second.len(), 1);
+        let unknown = Measurement { latency: Err(NOT_COUNTED), ..measurement(1, 4, start) };
+        picture.advance(unknown);
+        assert!(picture.latency.is_none() && picture.faults_per_second.len() == 2);
+    }
+
+    #[test]
+    fn another_process_begins_anew() {
+        let start = Instant::now();
+        let mut picture = picture();
+        picture.advance(measurement(9, 50, start));
+        assert!(picture.rates.is_none() && picture.faults_per_second.is_empty());
+    }
+
+    #[test]
+    fn history_is_bounded() {
+        let start = Instant::now();
+        let mut picture = Picture::first(measurement(1, 0, start));
+        (1..=HISTORY_MAX as u64 + 9).for_each(|step| picture.advance(measurement(1, step, start)));
+        assert_eq!(picture.faults_per_second.len(), HISTORY_MAX);
+    }
+}

@@ -1,0 +1,106 @@
+//! The view as plain text, once.
+
+use std::fmt::Write;
+
+use crate::amounts::{grouped, percent};
+use crate::error::printable;
+
+use super::histogram::{quantiles, ranges};
+use super::panel::{Panel, background, device, faults};
+use super::picture::Picture;
+use super::tiers::levels;
+
+/// Columns of a number.
+const CELL_COLUMNS: usize = 14;
+/// More ranges than powers of two.
+const RANGES_MAX: usize = 128;
+
+/// All that the view shows, without bars.
+pub fn snapshot(picture: &Picture) -> String {
+    let sample = &picture.now.sample;
+    let mut out = format!("process {}, aquifer {}\n\nTiers\n", sample.pid, printable(&sample.version));
+    for level in levels(&sample.stats) {
+        let [used, limit, share] = level.figures();
+        let _ =
+            writeln!(out, "  {:<22}{used:>CELL_COLUMNS$} of {limit:>10}{share:>CELL_COLUMNS$}", level.label);
+    }
+    let rates = picture.rates.as_ref();
+    for panel in [faults, device, background] {
+        out.push_str(&panel_text(&panel(&sample.stats, rates)));
+    }
+    out + &latency_text(picture)
+}
+
+fn panel_text(panel: &Panel) -> String {
+    let line = |label: &str, cells: [&str; 3]| {
+        let cells = cells.map(|cell| format!("{cell:>CELL_COLUMNS$}")).concat();
+        format!("{label:<24}{cells}").trim_end().to_owned() + "\n"
+    };
+    let head = line(panel.title, panel.columns);
+    let row =
+        |row: &super::panel::Row| line(&format!("  {}", row.label), row.cells.each_ref().map(String::as_str));
+    format!("\n{head}{}", panel.rows.iter().map(row).collect::<String>())
+}
+
+fn latency_text(picture: &Picture) -> String {
+    let mut out = String::from("\nLatency of reads from flash\n");
+    match &picture.now.latency {
+        Err(reason) => {
+            let _ = writeln!(out, "  not known: {reason}");
+        }
+        Ok(overall) => {
+            if let Some(now) = picture.latency.as_ref().filter(|latency| latency.total() > 0) {
+                let _ = writeln!(out, "  {:<9}{}", "now", quantiles(now));
+            }
+            let _ = writeln!(out, "  {:<9}{}", "overall", quantiles(overall));
+            for range in ranges(overall, RANGES_MAX) {
+                let (count, share) = (grouped(range.count), percent(range.share));
+                let _ = writeln!(out, "  {:<22}{count:>CELL_COLUMNS$}{share:>CELL_COLUMNS$}", range.label);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::picture::tests::{measurement, picture};
+    use super::*;
+    use crate::heap::{Measurement, NOT_COUNTED};
+    use std::time::Instant;
+
+    #[test]
+    fn everything_in_plain_text() {
+        let text = snapshot(&picture());
+        let parts = [
+            "process 4711, aquifer 0.1.0\n",
+            "RAM used                     250 MiB of    256 MiB        97.7 %\n",
+            "found in RAM",
+            "write amplification",
+            "writer waits",
+            "overall  p50 ",
+            "≤ 65.5 µs",
+        ];
+        for part in parts {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn without_rates_and_latency() {
+        let first = Measurement { latency: Err(NOT_COUNTED), ..measurement(1, 0, Instant::now()) };
+        let text = snapshot(&Picture::first(first));
+        assert!(text.contains("not known: the library of this program does not count them\n"), "{text}");
+        assert!(text.contains("found in RAM                       -             -"), "{text}");
+    }
+
+    #[test]
+    fn a_peer_cannot_command_the_terminal() {
+        let mut picture = picture();
+        picture.now.sample.version = "\x1b[2J\n".into();
+        picture.now.sample.stats.values_mut().for_each(|number| *number = u64::MAX);
+        let text = snapshot(&picture);
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
+}

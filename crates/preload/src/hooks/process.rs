@@ -1,0 +1,263 @@
+//! New programs and processes.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{FILE, c_char, c_int, pid_t, pthread_attr_t};
+
+use aquifer_sys::signal::Sigaction;
+use aquifer_vm::fork;
+
+use crate::hooks::missing;
+use crate::real::real;
+use crate::route::{is_managed_address, owns, route, set_errno};
+use crate::span::Pin;
+
+type List = *const *const c_char;
+
+/// The strings of a list that ends with NULL, and the list itself, in place.
+///
+/// # Safety
+/// The list is NULL or as described.
+unsafe fn strings(list: List) -> Vec<Pin> {
+    let mut pins = Vec::new();
+    if list.is_null() {
+        return pins;
+    }
+    let mut count = 0;
+    loop {
+        // SAFETY: passed on to the caller.
+        let text = unsafe { *list.add(count) };
+        count += 1;
+        if text.is_null() {
+            break;
+        }
+        if owns(text.cast()) {
+            // SAFETY: passed on to the caller.
+            pins.push(unsafe { Pin::string(text) });
+        }
+    }
+    if is_managed_address(list as usize) {
+        pins.push(Pin::new(list as usize, count * size_of::<*const c_char>()));
+    }
+    pins
+}
+
+unsafe extern "C" {
+    static environ: List;
+}
+
+/// What says how to start a program: `posix_spawn_file_actions_t` and `posix_spawnattr_t`.
+const ACTIONS: usize = 128;
+const ATTRIBUTES: usize = 512;
+
+/// Stands in front of a function that starts a program: its strings are in place, because the new process cannot handle
+/// faults.
+macro_rules! starts {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty; $($text:ident),+; $($list:expr),+
+        $(; also $($address:expr, $bytes:expr),+)?;)*) => {$(
+        /// # Safety
+        /// As the manual page of the function says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            // SAFETY: passed on to the caller.
+            $(let _text = unsafe { Pin::string($text) };)+
+            // SAFETY: passed on to the caller.
+            let _lists = [$(unsafe { strings($list) }),+];
+            $($(let _also = Pin::new($address as usize, $bytes);)+)?
+            match real!($name: unsafe extern "C" fn($($type),*) -> $result) {
+                // SAFETY: passed on to the caller.
+                Some(real) => unsafe { real($($argument),*) },
+                None => missing(),
+            }
+        }
+    )*};
+}
+
+/// Reads the strings of a list that ends with NULL, so that they are in place for a while.
+///
+/// # Safety
+/// The list is NULL or as described.
+unsafe fn bring(list: List) {
+    // SAFETY: the caller says so.
+    unsafe {
+        let mut at = list;
+        while !list.is_null() && !(*at).is_null() {
+            bring_text(*at);
+            at = at.add(1);
+        }
+    }
+}
+
+/// # Safety
+/// `text` is NULL or ends with a zero byte.
+unsafe fn bring_text(text: *const c_char) {
+    if is_managed_address(text as usize) {
+        // SAFETY: the caller says so.
+        std::hint::black_box(unsafe { libc::strlen(text) });
+    }
+}
+
+/// How often a program is started whose strings have left before the kernel has read them.
+const TRIES: usize = 100;
+
+/// Stands in front of a function that replaces this process by a program. Nothing is pinned, because the process may be a child
+/// that shares its parent's memory until then (`vfork`), and would never end its pins.
+macro_rules! becomes {
+    ($(fn $name:ident($($argument:ident: $type:ty),*); $text:expr; $($list:expr),+;)*) => {$(
+        /// # Safety
+        /// As the manual page of the function says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            let Some(real) = real!($name: unsafe extern "C" fn($($type),*) -> c_int) else { return missing() };
+            let mut outcome = -1;
+            for _ in 0..TRIES {
+                // SAFETY: passed on to the caller.
+                unsafe {
+                    bring_text($text);
+                    $(bring($list);)+
+                    outcome = real($($argument),*);
+                    if *libc::__errno_location() != libc::EFAULT {
+                        break;
+                    }
+                }
+            }
+            outcome
+        }
+    )*};
+}
+
+becomes! {
+    fn execve(path: *const c_char, arguments: List, environment: List); path; arguments, environment;
+    fn execv(path: *const c_char, arguments: List); path; arguments, environ;
+    fn execvp(path: *const c_char, arguments: List); path; arguments, environ;
+    fn execvpe(path: *const c_char, arguments: List, environment: List); path; arguments, environment;
+    fn fexecve(fd: c_int, arguments: List, environment: List); std::ptr::null(); arguments, environment;
+}
+
+starts! {
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void,
+        arguments: List, environment: List) -> c_int; path; arguments, environment;
+        also pid, 4, actions, ACTIONS, attributes, ATTRIBUTES;
+    fn posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void,
+        arguments: List, environment: List) -> c_int; path; arguments, environment, environ;
+        also pid, 4, actions, ACTIONS, attributes, ATTRIBUTES;
+    fn system(command: *const c_char) -> c_int; command; environ;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE; command, mode; environ;
+}
+
+/// What `pthread_atfork` calls. Those of the heap are installed before all others, so that they run next to the fork itself, and
+/// the others find the heap at work.
+///
+/// # Safety
+/// As the manual page of `pthread_atfork` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __register_atfork(
+    before: AtFork,
+    in_parent: AtFork,
+    in_child: AtFork,
+    library: *mut c_void,
+) -> c_int {
+    fork::install();
+    match real!(__register_atfork: unsafe extern "C" fn(AtFork, AtFork, AtFork, *mut c_void) -> c_int) {
+        // SAFETY: passed on to the caller.
+        Some(real) => unsafe { real(before, in_parent, in_child, library) },
+        None => libc::ENOMEM,
+    }
+}
+
+type AtFork = Option<unsafe extern "C" fn()>;
+
+/// Forks while no thread is between two steps in the heap's books, so that the child finds them whole.
+///
+/// # Safety
+/// As the manual page of `fork` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> pid_t {
+    let Some(real) = real!(fork: unsafe extern "C" fn() -> pid_t) else { return missing() };
+    // SAFETY: passed on to the caller.
+    let Some(route) = route() else { return unsafe { real() } };
+    // SAFETY: passed on to the caller.
+    let child = route.heap.while_at_rest(|| unsafe { real() });
+    if child == 0 && route.heap.is_out_of_reach() {
+        explain_faults();
+    }
+    child
+}
+
+/// In a child whose parent's heap is out of its reach, because the kernel had no room for it: says so when the child touches it, if that is to be its end.
+fn explain_faults() {
+    let Some(real) = real!(sigaction: Sigaction) else { return };
+    // SAFETY: zeros are valid actions, and the handler is async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_sigsegv as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        let before = Box::leak(Box::new(std::mem::zeroed()));
+        if real(libc::SIGSEGV, &raw const action, before) == 0 {
+            BEFORE.store(before, Ordering::Release);
+        }
+    }
+}
+
+/// What the program does on SIGSEGV.
+static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The instruction runs once more, with the program's own handler or none.
+extern "C" fn on_sigsegv(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    const WHY: &str = "aquifer: a process that was forked touched its parent's managed memory, which it does not have: it \
+        may use its stack, blocks below the threshold and new ones, or start another program\n";
+    // SAFETY: the kernel calls the handler with a valid pointer.
+    if is_managed_address(unsafe { (*info).si_addr() } as usize) {
+        // SAFETY: a text of that length.
+        unsafe { libc::write(2, WHY.as_ptr().cast(), WHY.len()) };
+    }
+    if let Some(real) = real!(sigaction: Sigaction) {
+        // SAFETY: the action that was there before, or the default.
+        unsafe {
+            let default: libc::sigaction = std::mem::zeroed();
+            let before = BEFORE.load(Ordering::Acquire).as_ref().unwrap_or(&default);
+            real(libc::SIGSEGV, before, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Stack that fault handlers need on top of what a thread needs for itself.
+const FAULT_BYTES: usize = 64 << 10;
+
+/// # Safety
+/// As the manual page of `pthread_attr_setstacksize` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_attr_setstacksize(attributes: *mut pthread_attr_t, bytes: usize) -> c_int {
+    let Some(real) =
+        real!(pthread_attr_setstacksize: unsafe extern "C" fn(*mut pthread_attr_t, usize) -> c_int)
+    else {
+        return libc::ENOSYS;
+    };
+    let is_small = (libc::PTHREAD_STACK_MIN..4 * FAULT_BYTES).contains(&bytes) && route().is_some();
+    // SAFETY: passed on to the caller.
+    unsafe { real(attributes, if is_small { bytes + FAULT_BYTES } else { bytes }) }
+}
+
+/// A stack must be there when a signal comes, so it cannot be in managed memory.
+///
+/// # Safety
+/// As the manual page of `pthread_attr_setstack` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_attr_setstack(
+    attributes: *mut pthread_attr_t,
+    stack: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    if owns(stack) {
+        eprintln!("aquifer: a thread's stack cannot be in managed memory; map it with MAP_STACK");
+        set_errno(libc::EINVAL);
+        return libc::EINVAL;
+    }
+    match real!(pthread_attr_setstack: unsafe extern "C" fn(*mut pthread_attr_t, *mut c_void, usize) -> c_int)
+    {
+        // SAFETY: passed on to the caller.
+        Some(real) => unsafe { real(attributes, stack, bytes) },
+        None => libc::ENOSYS,
+    }
+}

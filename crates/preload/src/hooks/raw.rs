@@ -1,0 +1,123 @@
+//! System calls that a program makes by their numbers. Of those, waiting for a word in memory is what locks of other
+//! languages than C do; all others are passed on as they are.
+
+use std::arch::naked_asm;
+
+use libc::{c_int, c_long};
+
+use crate::span::Pin;
+
+/// # Safety
+/// As the manual page of `syscall` says.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+#[cfg(target_arch = "x86_64")]
+pub unsafe extern "C" fn syscall(_number: c_long) -> c_long {
+    naked_asm!(
+        "cmp rdi, {futex}",
+        "je {wait}",
+        "jmp {direct}",
+        futex = const libc::SYS_futex,
+        wait = sym futex,
+        direct = sym direct,
+    )
+}
+
+/// As `syscall` of the C library. It cannot be asked for that here: fault handlers come this way.
+#[unsafe(naked)]
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" fn direct(
+    _number: c_long,
+    _a: usize,
+    _b: usize,
+    _c: usize,
+    _d: usize,
+    _e: usize,
+    _f: usize,
+) -> c_long {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 2f",
+        "ret",
+        "2:",
+        "mov rdi, rax",
+        "jmp {failed}",
+        failed = sym failed,
+    )
+}
+
+/// # Safety
+/// As the manual page of `syscall` says.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+#[cfg(target_arch = "aarch64")]
+pub unsafe extern "C" fn syscall(_number: c_long) -> c_long {
+    naked_asm!(
+        "cmp x0, #{futex}",
+        "b.eq {wait}",
+        "b {direct}",
+        futex = const libc::SYS_futex,
+        wait = sym futex,
+        direct = sym direct,
+    )
+}
+
+/// As `syscall` of the C library. It cannot be asked for that here: fault handlers come this way.
+#[unsafe(naked)]
+#[cfg(target_arch = "aarch64")]
+unsafe extern "C" fn direct(
+    _number: c_long,
+    _a: usize,
+    _b: usize,
+    _c: usize,
+    _d: usize,
+    _e: usize,
+    _f: usize,
+) -> c_long {
+    naked_asm!(
+        "mov x8, x0",
+        "mov x0, x1",
+        "mov x1, x2",
+        "mov x2, x3",
+        "mov x3, x4",
+        "mov x4, x5",
+        "mov x5, x6",
+        "svc #0",
+        "cmn x0, #4095",
+        "b.cs 2f",
+        "ret",
+        "2:",
+        "b {failed}",
+        failed = sym failed,
+    )
+}
+
+extern "C" fn failed(answer: c_long) -> c_long {
+    crate::route::set_errno(-answer as c_int);
+    -1
+}
+
+/// The words that the kernel looks at, and the time, are in place.
+extern "C" fn futex(
+    number: c_long,
+    word: usize,
+    op: usize,
+    value: usize,
+    time: usize,
+    other: usize,
+    last: usize,
+) -> c_long {
+    let _word = Pin::new(word, 4);
+    let _time = Pin::new(time, size_of::<libc::timespec>());
+    let _other = Pin::new(other, 4);
+    // SAFETY: passed on to the caller of `syscall`.
+    unsafe { direct(number, word, op, value, time, other, last) }
+}

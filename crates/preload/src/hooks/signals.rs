@@ -1,0 +1,217 @@
+//! Handlers and masks, which must leave SIGBUS to the heap: it is how absent pages are noticed. The program sees its own
+//! SIGBUS as if it were alone; real ones are handed on to its handler.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::{
+    SIGBUS, c_int, epoll_event, fd_set, nfds_t, pollfd, sigaction as Action, sighandler_t, siginfo_t,
+    sigset_t, timespec,
+};
+
+use aquifer_vm::fault::signal::replace_next;
+
+use crate::hooks::missing;
+use crate::real::real;
+use crate::span::Pin;
+
+const SETSIZE: usize = size_of::<sigset_t>();
+const INFO: usize = size_of::<siginfo_t>();
+const SIGNALS: usize = 65;
+
+/// Signals whose handlers the program wants to run with SIGBUS blocked: it is told so when it asks.
+static MASKS_SIGBUS: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
+
+thread_local! {
+    /// The program believes that this thread blocks SIGBUS.
+    static BLOCKS_SIGBUS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A copy of the set without SIGBUS, and whether that was in it.
+///
+/// # Safety
+/// `set` is NULL or a signal set.
+unsafe fn without_sigbus(set: *const sigset_t) -> Option<(sigset_t, bool)> {
+    // SAFETY: passed on to the caller; the set is changed in a copy.
+    unsafe {
+        let mut copy = *set.as_ref()?;
+        let had = libc::sigismember(&raw const copy, SIGBUS) == 1;
+        libc::sigdelset(&raw mut copy, SIGBUS);
+        Some((copy, had))
+    }
+}
+
+/// # Safety
+/// As the manual page of `sigaction` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, action: *const Action, before: *mut Action) -> c_int {
+    let Some(real) = real!(sigaction: unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int)
+    else {
+        return missing();
+    };
+    // SAFETY: passed on to the caller; the mask is changed in a copy, because a handler must be able to touch memory.
+    let given = unsafe {
+        action.as_ref().map(|action| {
+            let mut action = *action;
+            let had = libc::sigismember(&raw const action.sa_mask, SIGBUS) == 1;
+            libc::sigdelset(&raw mut action.sa_mask, SIGBUS);
+            (action, had)
+        })
+    };
+    let given_action = given.as_ref().map(|(action, _)| action);
+    let replaced = if signal == SIGBUS { replace_next(given_action) } else { None };
+    let mut previous = match replaced {
+        Some(previous) => previous,
+        None => {
+            // SAFETY: zeros are a valid action.
+            let mut previous: Action = unsafe { std::mem::zeroed() };
+            let pointer = given_action.map_or(std::ptr::null(), std::ptr::from_ref);
+            // SAFETY: both are our own.
+            let outcome = unsafe { real(signal, pointer, &raw mut previous) };
+            if outcome != 0 {
+                return outcome;
+            }
+            previous
+        }
+    };
+    let Some(masks) = usize::try_from(signal).ok().and_then(|signal| MASKS_SIGBUS.get(signal)) else {
+        return 0;
+    };
+    let masked = match given {
+        Some((_, had)) => masks.swap(had, Ordering::Relaxed),
+        None => masks.load(Ordering::Relaxed),
+    };
+    // SAFETY: passed on to the caller; the mask is our own.
+    if let Some(before) = unsafe { before.as_mut() } {
+        if masked {
+            // SAFETY: as above.
+            unsafe { libc::sigaddset(&raw mut previous.sa_mask, SIGBUS) };
+        }
+        *before = previous;
+    }
+    0
+}
+
+macro_rules! signal {
+    ($($name:ident, $flags:expr;)*) => {$(
+        /// # Safety
+        /// As the manual page of `signal` says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(signal: c_int, handler: sighandler_t) -> sighandler_t {
+            // SAFETY: zeros are a valid action.
+            let (mut action, mut before): (Action, Action) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+            action.sa_sigaction = handler;
+            action.sa_flags = $flags;
+            // SAFETY: the function above, with actions of our own.
+            if unsafe { sigaction(signal, &raw const action, &raw mut before) } == 0 {
+                before.sa_sigaction
+            } else {
+                libc::SIG_ERR
+            }
+        }
+    )*};
+}
+
+signal! {
+    signal, libc::SA_RESTART;
+    bsd_signal, libc::SA_RESTART;
+    ssignal, libc::SA_RESTART;
+    sysv_signal, libc::SA_RESETHAND | libc::SA_NODEFER;
+    __sysv_signal, libc::SA_RESETHAND | libc::SA_NODEFER;
+}
+
+macro_rules! mask {
+    ($($name:ident;)*) => {$(
+        /// # Safety
+        /// As the manual page of `sigprocmask` says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(how: c_int, set: *const sigset_t, before: *mut sigset_t) -> c_int {
+            let real = real!($name: unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int);
+            let Some(real) = real else { return missing() };
+            // SAFETY: passed on to the caller.
+            let stripped = unsafe { without_sigbus(set) };
+            let given = stripped.as_ref().map_or(std::ptr::null(), |(set, _)| &raw const *set);
+            // SAFETY: zeros are a valid set.
+            let mut previous: sigset_t = unsafe { std::mem::zeroed() };
+            // SAFETY: both are our own.
+            let outcome = unsafe { real(how, given, &raw mut previous) };
+            if outcome == 0 {
+                let blocked = BLOCKS_SIGBUS.get();
+                // SAFETY: passed on to the caller, whose memory may be absent: so it is not the kernel that fills it in.
+                if let Some(before) = unsafe { before.as_mut() } {
+                    if blocked {
+                        // SAFETY: as above.
+                        unsafe { libc::sigaddset(&raw mut previous, SIGBUS) };
+                    }
+                    *before = previous;
+                }
+                if let Some((_, had)) = stripped {
+                    BLOCKS_SIGBUS.set(match how {
+                        libc::SIG_BLOCK => blocked || had,
+                        libc::SIG_UNBLOCK => blocked && !had,
+                        _ => had,
+                    });
+                }
+            }
+            outcome
+        }
+    )*};
+}
+
+mask! {
+    sigprocmask;
+    pthread_sigmask;
+}
+
+/// Stands in front of a call that waits under another mask.
+macro_rules! under_mask {
+    ($(fn $name:ident($($argument:ident: $type:ty),*; $mask:ident $(, $after:ident: $after_type:ty)?) $(; $address:expr, $bytes:expr)*;)*) => {$(
+        /// # Safety
+        /// As the manual page of the function says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type,)* $mask: *const sigset_t $(, $after: $after_type)?) -> c_int {
+            $(let _pin = Pin::new($address as usize, $bytes as usize);)*
+            type Real = unsafe extern "C" fn($($type,)* *const sigset_t $(, $after_type)?) -> c_int;
+            let Some(real) = real!($name: Real) else { return missing() };
+            // SAFETY: passed on to the caller.
+            let stripped = unsafe { without_sigbus($mask) };
+            let given = stripped.as_ref().map_or(std::ptr::null(), |(set, _)| &raw const *set);
+            // SAFETY: passed on to the caller.
+            unsafe { real($($argument,)* given $(, $after)?) }
+        }
+    )*};
+}
+
+under_mask! {
+    fn sigsuspend(; mask);
+    fn ppoll(list: *mut pollfd, count: nfds_t, timeout: *const timespec; mask); list, count as usize * 8;
+    fn __ppoll_chk(list: *mut pollfd, count: nfds_t, timeout: *const timespec; mask, room: usize);
+        list, count as usize * 8;
+    fn pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec; mask);
+        read, SETSIZE; write, SETSIZE; except, SETSIZE;
+    fn epoll_pwait(fd: c_int, events: *mut epoll_event, count: c_int, timeout: c_int; mask);
+        events, count.max(0) as usize * size_of::<epoll_event>();
+    fn epoll_pwait2(fd: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec; mask);
+        events, count.max(0) as usize * size_of::<epoll_event>(); timeout, size_of::<timespec>();
+}
+
+hook! {
+    fn sigwait(set: *const sigset_t, signal: *mut c_int) -> c_int; set, SETSIZE; signal, 4;
+    fn sigwaitinfo(set: *const sigset_t, info: *mut siginfo_t) -> c_int; set, SETSIZE; info, INFO;
+    fn sigtimedwait(set: *const sigset_t, info: *mut siginfo_t, time: *const timespec) -> c_int;
+        set, SETSIZE; info, INFO; time, size_of::<timespec>();
+    fn sigpending(set: *mut sigset_t) -> c_int; set, SETSIZE;
+    fn signalfd(fd: c_int, set: *const sigset_t, flags: c_int) -> c_int; set, SETSIZE;
+}
+
+/// Lets SIGBUS in, which whoever started the program may have blocked.
+pub fn unblock_sigbus() {
+    let real = real!(sigprocmask: unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int);
+    let Some(real) = real else { return };
+    // SAFETY: zeros are a valid set, which is our own.
+    unsafe {
+        let mut set: sigset_t = std::mem::zeroed();
+        libc::sigaddset(&raw mut set, SIGBUS);
+        real(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+}

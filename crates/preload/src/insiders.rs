@@ -1,0 +1,71 @@
+//! Blocks that the C library allocates for itself in a program that has a malloc of its own.
+//!
+//! The C library hands its buffers to the kernel without asking anybody, and the program's malloc may have its memory from the
+//! heap. So such blocks come from the C library's malloc, and are remembered, because they are freed by the same name.
+
+use std::collections::HashSet;
+use std::ffi::c_void;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::real::{self, libc_free, libc_memalign, libc_realloc, libc_usable_bytes};
+use crate::route::{is_insider, is_managed_address};
+
+static BLOCKS: LazyLock<Mutex<HashSet<usize>>> = LazyLock::new(Mutex::default);
+
+fn blocks() -> MutexGuard<'static, HashSet<usize>> {
+    BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a block for the code at `caller` must come from the C library although the program has a malloc of its own.
+pub fn is_one(caller: usize) -> bool {
+    is_insider(caller) && real::is_foreign()
+}
+
+/// A block for the C library.
+pub fn allocate(align: usize, bytes: usize) -> *mut c_void {
+    let block = libc_memalign(align, bytes);
+    if !block.is_null() {
+        blocks().insert(block as usize);
+    }
+    block
+}
+
+/// Whether this is such a block.
+pub fn has(block: *const c_void) -> bool {
+    !block.is_null()
+        && real::is_foreign()
+        && !is_managed_address(block as usize)
+        && blocks().contains(&(block as usize))
+}
+
+/// As `realloc`.
+///
+/// # Safety
+/// The block is one of these.
+pub unsafe fn resize(block: *mut c_void, bytes: usize) -> *mut c_void {
+    let mut blocks = blocks();
+    blocks.remove(&(block as usize));
+    // SAFETY: passed on to the caller.
+    let moved = unsafe { libc_realloc(block, bytes) };
+    blocks.insert(if moved.is_null() && bytes > 0 { block } else { moved } as usize);
+    moved
+}
+
+/// As `free`.
+///
+/// # Safety
+/// The block is one of these.
+pub unsafe fn free(block: *mut c_void) {
+    blocks().remove(&(block as usize));
+    // SAFETY: passed on to the caller.
+    unsafe { libc_free(block) };
+}
+
+/// As `malloc_usable_size`.
+///
+/// # Safety
+/// The block is one of these.
+pub unsafe fn usable_bytes(block: *mut c_void) -> usize {
+    // SAFETY: passed on to the caller.
+    unsafe { libc_usable_bytes(block) }
+}

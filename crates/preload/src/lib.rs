@@ -1,0 +1,34 @@
+//! `libaquifer_preload.so`: stands in front of the C library, so that large memory of a program that was not written for
+//! Aquifer comes from a heap. Routing only; what it routes to is [`aquifer::PageHeap`].
+//!
+//! | file | noun |
+//! |---|---|
+//! | `real` | the functions that these stand in front of |
+//! | `settings` | what `aquifer run` says through the environment |
+//! | `insiders` | blocks of the C library in programs with a malloc of their own |
+//! | `route` | the heap, and which memory comes from it |
+//! | `protect` | parts of it that the program has protected, or mapped something else over |
+//! | `span` | memory that a system call needs to be there |
+//! | `place` | one buffer of a transfer, where the kernel can use it |
+//! | `parts` | long transfers, of which each part is in place in turn |
+//! | `report` | what happened, when the program ends |
+//! | `profile` | where its faults come from |
+//! | `start` | what runs before and after the program |
+//! | `hooks` | the functions themselves, by what they are about |
+//!
+//! # Rules
+//! Nothing here allocates from the heap that it routes to: Rust's own allocations go to the C library. Allocations by
+//! the C library itself stay there, because it hands them to the kernel without asking anybody.
+
+mod hooks;
+mod insiders;
+mod parts;
+mod place;
+mod profile;
+mod protect;
+mod real;
+mod report;
+mod route;
+mod settings;
+mod span;
+mod start;

@@ -1,0 +1,300 @@
+//! The functions that these stand in front of: those of the next library in the program's order, which is not always the C
+//! library (a program may be linked with a malloc of its own).
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Finds a function behind this library.
+pub fn find(name: &CStr) -> *mut c_void {
+    // SAFETY: the name ends with a zero byte.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// The function of that name and type behind this library, looked up once.
+macro_rules! real {
+    ($name:ident: $type:ty) => {{
+        static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let mut found = FOUND.load(std::sync::atomic::Ordering::Acquire);
+        if found.is_null() {
+            const NAME: &std::ffi::CStr =
+                match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => unreachable!(),
+                };
+            found = $crate::real::find(NAME);
+            FOUND.store(found, std::sync::atomic::Ordering::Release);
+        }
+        // SAFETY: the type is that of the function, as its manual page says; Option is NULL where there is none.
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Option<$type>>(found) }
+    }};
+}
+pub(crate) use real;
+
+type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+
+/// Memory for the dynamic linker while it looks for the real functions. Never given back.
+const EARLY_BYTES: usize = 256 << 10;
+
+#[repr(align(64))]
+struct Early(std::cell::UnsafeCell<[u8; EARLY_BYTES]>);
+
+// SAFETY: parts are given out once each, by EARLY_USED.
+unsafe impl Sync for Early {}
+
+static EARLY: Early = Early(std::cell::UnsafeCell::new([0; EARLY_BYTES]));
+static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
+
+fn early(bytes: usize, align: usize) -> *mut c_void {
+    let step = bytes.max(1).next_multiple_of(64) + align.max(64);
+    let start = EARLY_USED.fetch_add(step, Ordering::Relaxed);
+    if start + step > EARLY_BYTES {
+        return std::ptr::null_mut();
+    }
+    let base = EARLY.0.get() as usize + start;
+    base.next_multiple_of(align.max(64)) as *mut c_void
+}
+
+/// Whether the early memory has this address.
+pub fn is_early(address: *const c_void) -> bool {
+    (address as usize).wrapping_sub(EARLY.0.get() as usize) < EARLY_BYTES
+}
+
+/// A real function of the malloc family. NULL while the dynamic linker is still looking for it.
+struct Found {
+    address: AtomicPtr<c_void>,
+    name: &'static CStr,
+}
+
+/// Whether this thread is inside of the dynamic linker on our behalf.
+static FINDING: AtomicUsize = AtomicUsize::new(0);
+
+fn thread_id() -> usize {
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_gettid) as usize }
+}
+
+impl Found {
+    const fn new(name: &'static CStr) -> Self {
+        Self { address: AtomicPtr::new(std::ptr::null_mut()), name }
+    }
+
+    fn get(&self) -> *mut c_void {
+        let found = self.address.load(Ordering::Acquire);
+        if !found.is_null() {
+            return found;
+        }
+        let own = thread_id();
+        if FINDING.load(Ordering::Relaxed) == own {
+            return std::ptr::null_mut();
+        }
+        FINDING.store(own, Ordering::Relaxed);
+        let found = find(self.name);
+        FINDING.store(0, Ordering::Relaxed);
+        self.address.store(found, Ordering::Release);
+        found
+    }
+}
+
+static MALLOC: Found = Found::new(c"malloc");
+static CALLOC: Found = Found::new(c"calloc");
+static REALLOC: Found = Found::new(c"realloc");
+static FREE: Found = Found::new(c"free");
+static MEMALIGN: Found = Found::new(c"memalign");
+static USABLE: Found = Found::new(c"malloc_usable_size");
+
+macro_rules! function {
+    ($found:ident, $type:ty) => {
+        // SAFETY: the type is that of the function.
+        unsafe { std::mem::transmute::<*mut c_void, Option<$type>>($found.get()) }
+    };
+}
+
+/// As `malloc`.
+pub fn malloc(bytes: usize) -> *mut c_void {
+    match function!(MALLOC, Malloc) {
+        // SAFETY: the real function.
+        Some(malloc) => unsafe { malloc(bytes) },
+        None => early(bytes, 64),
+    }
+}
+
+/// As `calloc`.
+pub fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    match function!(CALLOC, Calloc) {
+        // SAFETY: the real function.
+        Some(calloc) => unsafe { calloc(count, bytes) },
+        None => count.checked_mul(bytes).map_or(std::ptr::null_mut(), |all| early(all, 64)),
+    }
+}
+
+/// As `memalign`.
+pub fn memalign(align: usize, bytes: usize) -> *mut c_void {
+    match function!(MEMALIGN, Memalign) {
+        // SAFETY: the real function.
+        Some(memalign) => unsafe { memalign(align, bytes) },
+        None => early(bytes, align),
+    }
+}
+
+/// As `realloc`.
+///
+/// # Safety
+/// The block is NULL or of the real functions.
+pub unsafe fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+    if is_early(block) {
+        let moved = malloc(bytes);
+        if !moved.is_null() {
+            let room = EARLY.0.get() as usize + EARLY_BYTES - block as usize;
+            // SAFETY: the early memory has that many bytes from the block on.
+            unsafe { std::ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast(), bytes.min(room)) };
+        }
+        return moved;
+    }
+    match function!(REALLOC, Realloc) {
+        // SAFETY: passed on to the caller.
+        Some(realloc) => unsafe { realloc(block, bytes) },
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// As `free`.
+///
+/// # Safety
+/// The block is NULL or of the real functions.
+pub unsafe fn free(block: *mut c_void) {
+    if block.is_null() || is_early(block) {
+        return;
+    }
+    if let Some(free) = function!(FREE, Free) {
+        // SAFETY: passed on to the caller.
+        unsafe { free(block) };
+    }
+}
+
+/// As `malloc_usable_size`.
+///
+/// # Safety
+/// The block is NULL or of the real functions.
+pub unsafe fn usable_bytes(block: *mut c_void) -> usize {
+    if block.is_null() || is_early(block) {
+        return 0;
+    }
+    match function!(USABLE, unsafe extern "C" fn(*mut c_void) -> usize) {
+        // SAFETY: passed on to the caller.
+        Some(usable) => unsafe { usable(block) },
+        None => 0,
+    }
+}
+
+/// Rust's own memory: always the C library's. A malloc that the program brought may be what called us, and hold its locks.
+struct OfLibrary;
+
+#[global_allocator]
+static ALLOCATOR: OfLibrary = OfLibrary;
+
+const MALLOC_ALIGN: usize = 16;
+
+unsafe extern "C" {
+    fn __libc_malloc(bytes: usize) -> *mut c_void;
+    fn __libc_calloc(count: usize, bytes: usize) -> *mut c_void;
+    fn __libc_realloc(block: *mut c_void, bytes: usize) -> *mut c_void;
+    fn __libc_memalign(align: usize, bytes: usize) -> *mut c_void;
+    fn __libc_free(block: *mut c_void);
+}
+
+/// Whether the program has a malloc of its own in front of the C library's.
+pub fn is_foreign() -> bool {
+    let found = MALLOC.get() as usize;
+    found != 0 && !crate::route::is_insider(found) && crate::route::route().is_some()
+}
+
+/// As `memalign` of the C library.
+pub fn libc_memalign(align: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: plain numbers.
+    unsafe { __libc_memalign(align, bytes) }
+}
+
+/// As `realloc` of the C library.
+///
+/// # Safety
+/// The block is one of the C library's.
+pub unsafe fn libc_realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+    // SAFETY: passed on to the caller.
+    unsafe { __libc_realloc(block, bytes) }
+}
+
+/// As `free` of the C library.
+///
+/// # Safety
+/// The block is one of the C library's.
+pub unsafe fn libc_free(block: *mut c_void) {
+    // SAFETY: passed on to the caller.
+    unsafe { __libc_free(block) };
+}
+
+/// As `malloc_usable_size` of the C library, from the header that stands in front of its blocks.
+///
+/// # Safety
+/// The block is one of the C library's.
+pub unsafe fn libc_usable_bytes(block: *mut c_void) -> usize {
+    const FLAGS: usize = 7;
+    const IS_MAPPED: usize = 2;
+    // SAFETY: passed on to the caller.
+    let size = unsafe { block.cast::<usize>().sub(1).read() };
+    let header = if size & IS_MAPPED != 0 { 2 } else { 1 };
+    (size & !FLAGS) - header * size_of::<usize>()
+}
+
+// SAFETY: the C library's functions keep their contract, and blocks come from and go to the same ones.
+unsafe impl GlobalAlloc for OfLibrary {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: plain numbers.
+        unsafe {
+            if layout.align() <= MALLOC_ALIGN {
+                __libc_malloc(layout.size()).cast()
+            } else {
+                __libc_memalign(layout.align(), layout.size()).cast()
+            }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: plain numbers; a new block has that many bytes.
+        unsafe {
+            if layout.align() <= MALLOC_ALIGN {
+                return __libc_calloc(1, layout.size()).cast();
+            }
+            let block = __libc_memalign(layout.align(), layout.size()).cast::<u8>();
+            if !block.is_null() {
+                block.write_bytes(0, layout.size());
+            }
+            block
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
+        // SAFETY: the block is one of those above.
+        unsafe { __libc_free(block.cast()) };
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the block is one of those above; a new one has that many bytes, and they do not overlap.
+        unsafe {
+            if layout.align() <= MALLOC_ALIGN {
+                return __libc_realloc(block.cast(), bytes).cast();
+            }
+            let moved = __libc_memalign(layout.align(), bytes).cast::<u8>();
+            if !moved.is_null() {
+                std::ptr::copy_nonoverlapping(block, moved, layout.size().min(bytes));
+                __libc_free(block.cast());
+            }
+            moved
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The heap, and which memory comes from it.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use aquifer::{Error, PageHeap};
+use aquifer_vm::fork::is_forked;
+
+use crate::protect;
+use crate::settings::Settings;
+
+/// The heap with its settings.
+pub struct Route {
+    /// Where large blocks come from.
+    pub heap: PageHeap,
+    /// What the environment says.
+    pub settings: Settings,
+}
+
+static ROUTE: OnceLock<Route> = OnceLock::new();
+/// First byte and length of the heap's range, for checks without a lock; 0 before there is one.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static LEN: AtomicUsize = AtomicUsize::new(0);
+static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HAS_SAID_WHY: AtomicBool = AtomicBool::new(false);
+static HAS_SAID: AtomicBool = AtomicBool::new(false);
+static HAS_FORGOTTEN: AtomicBool = AtomicBool::new(false);
+
+/// Code of the C library and of the dynamic linker, whose own blocks stay in the C library: first byte and length.
+static INSIDERS: [[AtomicUsize; 2]; 2] = [const { [const { AtomicUsize::new(0) }; 2] }; 2];
+
+/// Begins to route.
+///
+/// # Errors
+/// Why there is no heap; everything stays with the C library then.
+pub fn begin(settings: Settings) -> Result<(), Error> {
+    let heap = PageHeap::new(settings.options.clone())?;
+    let (base, len) = heap.range();
+    let threshold = settings.threshold_bytes;
+    find_insiders();
+    if ROUTE.set(Route { heap, settings }).is_ok() {
+        BASE.store(base, Ordering::Relaxed);
+        LEN.store(len, Ordering::Release);
+        THRESHOLD.store(threshold, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// The route, once there is one.
+pub fn route() -> Option<&'static Route> {
+    ROUTE.get()
+}
+
+/// Whether the heap has this address.
+pub fn is_managed_address(address: usize) -> bool {
+    let len = LEN.load(Ordering::Acquire);
+    address.wrapping_sub(BASE.load(Ordering::Relaxed)) < len
+}
+
+/// Whether the heap has this block.
+pub fn owns(block: *const c_void) -> bool {
+    is_managed_address(block as usize)
+}
+
+/// The heap, for a block of `bytes` that the code at `caller` asks for; `None` if the C library has it.
+pub fn heap_for(bytes: usize, caller: usize) -> Option<&'static PageHeap> {
+    if bytes < THRESHOLD.load(Ordering::Relaxed) || is_insider(caller) {
+        return None;
+    }
+    let heap = &ROUTE.get()?.heap;
+    // A child of a process whose memory was a heap's has no heap.
+    (!(heap.is_managed() && is_forked())).then_some(heap)
+}
+
+/// A block from the heap, NULL with `ENOMEM` if there is none.
+pub fn allocate(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
+    // More is a mistake in the program, such as a negative size.
+    if bytes > isize::MAX as usize - align {
+        set_errno(libc::ENOMEM);
+        return std::ptr::null_mut();
+    }
+    allocated(growing(heap, bytes, || heap.allocate(bytes, align)))
+}
+
+/// As [`allocate`]; blocks of more than a page read as zeros.
+pub fn allocate_fresh(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
+    if bytes > isize::MAX as usize - align {
+        set_errno(libc::ENOMEM);
+        return std::ptr::null_mut();
+    }
+    allocated(growing(heap, bytes, || heap.allocate_fresh(bytes, align)))
+}
+
+fn allocated(outcome: Result<*mut u8, Error>) -> *mut c_void {
+    match outcome {
+        Ok(block) => block.cast(),
+        Err(error) => {
+            say_why(&error);
+            set_errno(libc::ENOMEM);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// Memory as that of `mmap`, NULL with `ENOMEM` if there is none.
+pub fn map(heap: &PageHeap, bytes: usize) -> *mut c_void {
+    match growing(heap, bytes, || heap.map(bytes)) {
+        Ok(mapped) => mapped.cast(),
+        Err(error) => {
+            say_why(&error);
+            set_errno(libc::ENOMEM);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// Whether this is a block of ours. Memory that a program's own malloc has mapped holds blocks that are not.
+pub fn is_block(block: *const c_void) -> bool {
+    owns(block) && !ROUTE.get().is_some_and(|route| route.heap.is_mapping(block as usize))
+}
+
+/// Makes a block longer or shorter where it is; false if it must move.
+pub fn resize(heap: &PageHeap, address: usize, bytes: usize) -> bool {
+    bytes <= isize::MAX as usize && growing(heap, bytes, || heap.resize(address, bytes)).unwrap_or(false)
+}
+
+/// Runs what makes blocks `bytes` longer, and may make ordinary memory a heap's.
+fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    if heap.is_managed() {
+        return grow();
+    }
+    let ram = ROUTE.get().map_or(0, |route| route.settings.ram_bytes);
+    let may_take_over = heap.block_bytes() + bytes as u64 > ram / 4 * 3;
+    let grown = if may_take_over { protect::while_open(heap, grow) } else { grow() };
+    if heap.is_managed() {
+        forget_flash_name();
+    }
+    grown
+}
+
+/// A flash file that the heap has made needs no name any more, so that nothing is left however the program ends.
+fn forget_flash_name() {
+    let Some(Route { settings, .. }) = ROUTE.get() else { return };
+    if let Some(path) = settings.made_flash.as_ref().filter(|_| !HAS_FORGOTTEN.swap(true, Ordering::Relaxed))
+    {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Makes the memory a heap's, whether or not it exceeds the RAM.
+pub fn take_over(heap: &PageHeap) -> bool {
+    let ram = ROUTE.get().map_or(0, |route| route.settings.ram_bytes) as usize;
+    if !heap.is_managed()
+        && ram > 0
+        && let Ok(block) = growing(heap, ram, || heap.allocate(ram, 4096))
+    {
+        let _ = heap.free(block.expose_provenance());
+    }
+    heap.is_managed()
+}
+
+/// Says something once on standard error that a user should know.
+pub fn say(text: &str) {
+    if !HAS_SAID.swap(true, Ordering::Relaxed) {
+        eprintln!("aquifer: {}: {text}", program());
+    }
+}
+
+/// Says once on standard error why the heap cannot give what was asked for.
+pub fn say_why(error: &Error) {
+    if !HAS_SAID_WHY.swap(true, Ordering::Relaxed) {
+        let hint = "give aquifer run a larger --flash-size, or another --flash";
+        eprintln!("aquifer: memory was refused to {}: {error}; {hint}", program());
+    }
+}
+
+/// Name of the program.
+pub fn program() -> String {
+    std::env::args_os().next().map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
+}
+
+pub fn set_errno(errno: i32) {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Whether this is code of the C library or the dynamic linker.
+pub fn is_insider(caller: usize) -> bool {
+    INSIDERS
+        .iter()
+        .any(|[base, len]| caller.wrapping_sub(base.load(Ordering::Relaxed)) < len.load(Ordering::Relaxed))
+}
+
+fn find_insiders() {
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, next: *mut c_void) -> i32 {
+        // SAFETY: the linker describes an object that stays loaded; `next` is the counter below.
+        unsafe {
+            let info = &*info;
+            let next = &mut *next.cast::<usize>();
+            let name = std::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
+            let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
+            let is_insider = name.starts_with(b"libc.so") || name.starts_with(b"ld-linux");
+            let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
+            let code = headers.iter().find(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
+            if let Some(code) = code.filter(|_| is_insider && *next < INSIDERS.len()) {
+                INSIDERS[*next][0].store((info.dlpi_addr + code.p_vaddr) as usize, Ordering::Relaxed);
+                INSIDERS[*next][1].store(code.p_memsz as usize, Ordering::Relaxed);
+                *next += 1;
+            }
+        }
+        0
+    }
+    let mut next = 0usize;
+    // SAFETY: the callback is as above, and the counter lives for the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut next).cast()) };
+}

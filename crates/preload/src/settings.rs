@@ -1,0 +1,84 @@
+//! What `aquifer run` says through the environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use aquifer::units::parse_size;
+use aquifer::{Error, Options};
+
+/// Smallest block that comes from the heap unless another size is given.
+const THRESHOLD_BYTES_DEFAULT: usize = 64 << 10;
+
+/// Settings of one process.
+pub struct Settings {
+    /// Of the heap.
+    pub options: Options,
+    /// The RAM that it may use; 0 if that is not said.
+    pub ram_bytes: u64,
+    /// Blocks from this size on come from the heap.
+    pub threshold_bytes: usize,
+    /// A summary goes to standard error when the program ends.
+    pub report: bool,
+    /// A flash file that the heap will make.
+    pub made_flash: Option<PathBuf>,
+    /// It goes here as JSON.
+    pub report_json: Option<PathBuf>,
+    /// Samples of faults go here.
+    pub profile: Option<PathBuf>,
+    /// The program was started by the one that `aquifer run` started.
+    pub is_child: bool,
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+impl Settings {
+    /// The settings of this process; a child of the program that was started keeps its memory in an unnamed file beside
+    /// its parent's, and adds its number to the names of files that it writes.
+    ///
+    /// # Errors
+    /// A variable that makes no sense.
+    pub fn from_env() -> Result<Self, Error> {
+        let mut options = Options::from_env()?;
+        let started = variable("AQUIFER_RUN_PID").and_then(|pid| pid.to_str()?.parse().ok());
+        let is_child = started.is_some_and(|pid: u32| pid != std::process::id());
+        let ram_bytes =
+            variable("AQUIFER_RAM").and_then(|text| parse_size(&text.to_string_lossy()).ok()).unwrap_or(0);
+        let threshold_bytes = match variable("AQUIFER_THRESHOLD") {
+            None => THRESHOLD_BYTES_DEFAULT,
+            Some(text) => {
+                let bytes = parse_size(&text.to_string_lossy())
+                    .map_err(|error| Error::Invalid(format!("AQUIFER_THRESHOLD: {error}")))?;
+                bytes.min(1 << 40) as usize
+            }
+        };
+        // A file that does not exist yet is the parent's too, for when it needs it.
+        let shared = variable("AQUIFER_FLASH")
+            .map(PathBuf::from)
+            .filter(|path| is_child && (path.is_file() || !path.exists()));
+        if let Some(path) = shared {
+            let beside = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+            options = options.flash_path(beside.map_or(".".into(), PathBuf::from));
+        }
+        let made_flash =
+            variable("AQUIFER_FLASH").map(PathBuf::from).filter(|path| !is_child && !path.exists());
+        let report_json = variable("AQUIFER_REPORT_JSON").map(|path| {
+            let mut path = path;
+            if is_child {
+                path.push(format!(".{}", std::process::id()));
+            }
+            PathBuf::from(path)
+        });
+        Ok(Self {
+            options,
+            ram_bytes,
+            threshold_bytes,
+            is_child,
+            report: variable("AQUIFER_REPORT").is_some(),
+            report_json,
+            profile: variable("AQUIFER_PROFILE").map(PathBuf::from),
+            made_flash,
+        })
+    }
+}

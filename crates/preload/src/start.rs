@@ -1,0 +1,48 @@
+//! What runs before and after the program.
+
+use aquifer_sys::signal::{Sigaction, set_real_sigaction};
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::real::real;
+use crate::settings::Settings;
+use crate::{profile, report, route};
+
+/// The process that began.
+static STARTED: AtomicU32 = AtomicU32::new(0);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn start() {
+    if let Some(sigaction) = real!(sigaction: Sigaction) {
+        // SAFETY: it is the C library's.
+        unsafe { set_real_sigaction(sigaction) };
+    }
+    crate::hooks::unblock_sigbus();
+    STARTED.store(std::process::id(), Ordering::Relaxed);
+    let begun = Settings::from_env().and_then(route::begin);
+    if let Err(error) = begun {
+        eprintln!("aquifer: {} runs without managed memory: {error}", route::program());
+    }
+    if let Some(settings) = route::route().map(|route| &route.settings)
+        && let Some(path) = &settings.profile
+    {
+        profile::begin(path, settings.is_child);
+    }
+}
+
+extern "C" fn end() {
+    let Some(route) = route::route() else { return };
+    // Not in a child that was forked and never was another program.
+    if std::process::id() != STARTED.load(Ordering::Relaxed) {
+        return;
+    }
+    profile::end();
+    report::write(route);
+}

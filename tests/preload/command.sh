@@ -1,0 +1,176 @@
+#!/bin/sh
+# What `aquifer run` itself does: options, reports, the flash file. Prints one line per test.
+#
+#   tests/preload/command.sh AQUIFER
+# shellcheck disable=SC2317 # functions are called by check
+set -u
+aquifer=$1
+dir=${AQUIFER_TEST_DIR:?}
+failed=0
+
+# check NAME COMMAND...: the command must succeed.
+check() {
+    name=$1
+    shift
+    if "$@"; then
+        echo "ok preload command: $name"
+    else
+        echo "FAIL preload command: $name"
+        sed 's/^/    /' "$dir/err" 2>/dev/null
+        failed=1
+    fi
+}
+
+# The program: needs as many MiB as its argument says, and as many again in a child, if there is a second argument.
+cat >"$dir/need.c" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int fill(int mib)
+{
+    static char *blocks[1024];
+    for (int i = 0; i < mib; i++) {
+        if (!(blocks[i] = malloc(1 << 20)))
+            return 1;
+        memset(blocks[i], i % 100 + 1, 1 << 20);
+    }
+    for (int i = 0; i < mib; i++)
+        for (int at = 0; at < 1 << 20; at += 4096)
+            if (blocks[i][at] != i % 100 + 1)
+                return 2;
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    int status = fill(atoi(arguments[1]));
+    if (status == 0 && count > 2) {
+        if (!strcmp(arguments[2], "abort"))
+            abort();
+        if (!strcmp(arguments[2], "_exit"))
+            _exit(0);
+        char command[4096];
+        snprintf(command, sizeof command, "%s %s", arguments[0], arguments[2]);
+        status = system(command);
+    }
+    return status;
+}
+END
+${CC:-cc} -D_GNU_SOURCE -O1 -o "$dir/need" "$dir/need.c" || exit 1
+
+# run OPTIONS... -- PROGRAM...
+run() {
+    timeout -k 5 60 "$aquifer" run --ram 16M --flash-size 256M --threshold 4K "$@" >"$dir/out" 2>"$dir/err"
+}
+
+says() {
+    grep -q "$1" "$dir/err"
+}
+
+reports() {
+    run --report -- "$dir/need" 48 && says 'exceeded its RAM  *yes' && says 'written to flash' && says 'RAM in use'
+}
+
+reports_that_ram_sufficed() {
+    run --report -- "$dir/need" 2 && says 'exceeded its RAM  *no'
+}
+
+is_silent() {
+    run -- "$dir/need" 48 && [ ! -s "$dir/err" ] && [ ! -s "$dir/out" ]
+}
+
+json() {
+    if command -v python3 >/dev/null; then
+        python3 -c '
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["exceeded_ram"] is (sys.argv[2] == "yes"), report
+assert report["block_bytes_max"] >= int(sys.argv[3]) << 20, report
+assert (report["stats"] is None) == (sys.argv[2] == "no"), report
+assert report["pid"] > 0 and report["program"] and report["version"], report
+if report["stats"]:
+    assert report["stats"]["ram_used_bytes"] <= 16 << 20, report["stats"]
+' "$@" 2>>"$dir/err"
+    else
+        grep -q '"exceeded_ram":' "$1"
+    fi
+}
+
+reports_as_json() {
+    run --report-json "$dir/r.json" -- "$dir/need" 48 && json "$dir/r.json" yes 48 &&
+        run --report-json "$dir/r.json" -- "$dir/need" 2 && json "$dir/r.json" no 2
+}
+
+children_report_for_themselves() {
+    rm -f "$dir"/c.json*
+    run --report-json "$dir/c.json" -- "$dir/need" 40 30 && json "$dir/c.json" yes 40 || return 1
+    [ "$(find "$dir" -name 'c.json.*' | wc -l)" = 1 ] && json "$dir"/c.json.* yes 30
+}
+
+# The file is gone afterwards if it was not there before.
+leaves_no_flash_file() {
+    run --flash "$dir/flash" -- "$dir/need" 48 "$1" || [ "$1" = abort ] || return 1
+    [ ! -e "$dir/flash" ]
+}
+
+# A child that exceeds RAM too has a file of its own.
+children_have_files_of_their_own() {
+    run --flash "$dir/flash" -- "$dir/need" 48 40 && [ ! -e "$dir/flash" ] && [ ! -s "$dir/err" ]
+}
+
+keeps_a_flash_file() {
+    : >"$dir/kept" && run --flash "$dir/kept" -- "$dir/need" 48 40 && [ -f "$dir/kept" ]
+}
+
+uses_a_directory() {
+    mkdir -p "$dir/d" && run --flash "$dir/d" -- "$dir/need" 48 40 && [ -z "$(ls -A "$dir/d")" ]
+}
+
+passes_the_status_on() {
+    run -- sh -c 'exit 42'
+    [ $? = 42 ]
+}
+
+refuses_what_cannot_run() {
+    run -- /nonexistent/program
+    [ $? = 2 ] && says 'there is no program' || return 1
+    # shellcheck disable=SC2016 # for the script
+    printf '#!/bin/sh\necho script "$1"\n' >"$dir/script" && chmod +x "$dir/script"
+    run -- "$dir/script" works && grep -q 'script works' "$dir/out" || return 1
+    echo 'int main(void) { return 0; }' >"$dir/s.c"
+    if ${CC:-cc} -static -o "$dir/s" "$dir/s.c" 2>/dev/null; then
+        run -- "$dir/s"
+        [ $? = 2 ] && says 'statically linked' || return 1
+    fi
+    run -- "$dir"
+    [ $? = 2 ]
+}
+
+says_when_flash_is_full() {
+    run -- "$dir/need" 400
+    [ $? = 1 ] && says 'memory was refused' && says 'flash-size'
+}
+
+by_a_thread() {
+    run --faults thread -- "$dir/need" 48
+}
+
+check 'reports' reports
+check 'reports that RAM sufficed' reports_that_ram_sufficed
+check 'is silent' is_silent
+check 'reports as JSON' reports_as_json
+check 'children report for themselves' children_report_for_themselves
+check 'leaves no flash file' leaves_no_flash_file 1
+check 'leaves no flash file after abort' leaves_no_flash_file abort
+check 'leaves no flash file after _exit' leaves_no_flash_file _exit
+check 'children have files of their own' children_have_files_of_their_own
+check 'keeps a flash file that was there' keeps_a_flash_file
+check 'uses a directory' uses_a_directory
+check 'passes the status on' passes_the_status_on
+check 'refuses what cannot run' refuses_what_cannot_run
+check 'says when flash is full' says_when_flash_is_full
+check 'handles faults by a thread' by_a_thread
+exit $failed

@@ -1,0 +1,95 @@
+#!/bin/sh
+# Compiles every C program here and runs it natively and under `aquifer run`; both must print the same. One line each;
+# exits with 1 if one failed.
+#
+#   tests/preload/run.sh [NAME]...      NAME: as in "files"; default: all
+#   AQUIFER=PATH    the aquifer command, with its library beside it or in ../lib
+set -u
+cd "$(dirname "$0")" || exit 1
+root=$(cd ../.. && pwd)
+cc=${CC:-cc}
+flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
+programs='files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
+    sigbus cancel fork snapshot descriptors spawn loading ending stress'
+# A test that hangs is ended after this; none needs half of it.
+hang_s=100
+failed=0
+
+if [ -z "${AQUIFER:-}" ]; then
+    for AQUIFER in "$root/build/bin/aquifer" "$root/target/release/aquifer"; do
+        [ -x "$AQUIFER" ] && break
+    done
+fi
+dir=$(mktemp -d "${TMPDIR:-/var/tmp}/aquifer-preload.XXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+export AQUIFER_TEST_DIR="$dir/work"
+
+fail() {
+    echo "FAIL preload $*"
+    failed=1
+}
+
+# managed PROGRAM...: runs it with 16 MiB of RAM.
+managed() {
+    timeout -k 5 "$hang_s" "$AQUIFER" run --ram 16M --flash-size 512M --threshold 4K "$@"
+}
+
+# afresh COMMAND...: runs it with an empty directory for its files.
+afresh() {
+    rm -rf "$AQUIFER_TEST_DIR"
+    mkdir "$AQUIFER_TEST_DIR"
+    "$@"
+}
+
+compile() {
+    more=
+    [ "$1" = fortify ] && more='-O2 -D_FORTIFY_SOURCE=2'
+    # shellcheck disable=SC2086 # flags are lists
+    "$cc" $flags $more "$1.c" -o "$dir/$1" -ldl 2>"$dir/$1.cc" &&
+        { [ "$1" != loading ] || "$cc" $flags -shared -fPIC plugin.c -o "$dir/plugin.so" 2>"$dir/$1.cc"; }
+}
+
+# test_program NAME
+test_program() {
+    compile "$1" || { fail "$1: does not compile: $(grep -m1 error "$dir/$1.cc")"; return; }
+    afresh timeout -k 5 "$hang_s" "$dir/$1" >"$dir/native" 2>"$dir/native.err"
+    native=$?
+    afresh managed -- "$dir/$1" >"$dir/managed" 2>"$dir/managed.err"
+    status=$?
+    if [ $native -ne 0 ]; then
+        fail "$1: natively: status $native, $(grep -m1 FAIL "$dir/native" || tail -1 "$dir/native.err")"
+    elif [ $status -eq 124 ] || [ $status -eq 137 ]; then
+        fail "$1: hangs after '$(tail -1 "$dir/managed")'"
+    elif [ $status -ne 0 ]; then
+        fail "$1: status $status, $(grep -m1 FAIL "$dir/managed" || tail -1 "$dir/managed.err")"
+    elif ! cmp -s "$dir/native" "$dir/managed"; then
+        fail "$1: prints something else: $(diff "$dir/native" "$dir/managed" | sed -n 2p)"
+    else
+        echo "ok preload $1"
+    fi
+    if [ -n "${SHOW:-}" ]; then
+        sed 's/^/    /' "$dir/managed" "$dir/managed.err"
+    fi
+}
+
+if [ ! -x "$AQUIFER" ]; then
+    fail "there is no $AQUIFER; build it, or set AQUIFER"
+    exit 1
+fi
+if ! managed -- true 2>"$dir/why"; then
+    echo "skip preload: $(head -1 "$dir/why")"
+    exit 0
+fi
+if [ $# -eq 0 ]; then
+    # shellcheck disable=SC2086 # a list
+    set -- $programs
+    set -- command profile "$@"
+fi
+for name in "$@"; do
+    case $name in
+        command | profile) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
+        *) test_program "$name" ;;
+    esac
+done
+exit $failed
