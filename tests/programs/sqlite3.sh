@@ -1,0 +1,9 @@
+# shellcheck shell=sh disable=SC2034,SC2154
+# SQLite with a database in memory, whose pages are blocks of 4.3 KiB.
+needs='sqlite3:sqlite3'
+ram=16M
+options='--threshold 4K'
+
+program() {
+    launch sqlite3 -batch :memory: <"$here/sqlite3.sql"
+}
