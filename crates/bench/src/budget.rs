@@ -120,7 +120,7 @@ pub fn run(options: &BudgetOptions) -> Result<()> {
 pub fn work(task: &BudgetTask, context: &Context, parent: &mut Parent) -> Result<()> {
     rehearse(task.threads);
     let mut watch = Watch::new(Memory::now()?);
-    let heap = Aquifer::open(&task.setup)?;
+    let heap = Aquifer::open(&task.setup, false)?;
     let objects = heap.objects();
     let count = objects.count();
     workload::fill(objects, task.threads, 0, |done| {

@@ -1,13 +1,17 @@
 //! A memory-limit control group for one peer, version 1 or 2, made and removed.
 
+use std::ffi::CStr;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
+use crate::workdir::c_path;
 
 const MOUNTS: &str = "/proc/self/mounts";
 const OWN: &str = "/proc/self/cgroup";
@@ -29,6 +33,7 @@ enum Version {
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
+    version: Version,
     _removed_on_drop: Guard,
 }
 
@@ -46,7 +51,7 @@ impl Cgroup {
             remove_leftovers(parent);
             match make(version, &parent.join(&name)) {
                 Ok(group) => {
-                    group.limit(version, limit_bytes, swap)?;
+                    group.limit(limit_bytes, swap)?;
                     return Ok(group);
                 }
                 Err(refusal) => refusals.push(refusal.to_string()),
@@ -64,13 +69,35 @@ impl Cgroup {
         &self.path
     }
 
-    fn limit(&self, version: Version, limit_bytes: u64, swap: bool) -> Result<()> {
+    /// Bytes that are charged to the group now: its processes, page cache and kernel memory.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Input`].
+    pub fn used_bytes(&self) -> Result<u64> {
+        let path = self.path.join(match self.version {
+            Version::V1 => "memory.usage_in_bytes",
+            Version::V2 => "memory.current",
+        });
+        let text = fs::read_to_string(&path).map_err(Error::io("reading", &path))?;
+        text.trim().parse().map_err(|_| Error::Input(format!("{} holds no number", path.display())))
+    }
+
+    /// Arranges that `command` joins the group before its program starts.
+    pub fn joined_by<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let processes = c_path(&self.path.join(PROCESSES));
+        let join = move || join_in_child(&processes);
+        // SAFETY: between fork and exec only open, write and close are called, which are
+        // async-signal-safe; the path was made before.
+        unsafe { command.pre_exec(join) }
+    }
+
+    fn limit(&self, limit_bytes: u64, swap: bool) -> Result<()> {
         let set = |file: &str, value: &str| {
             let path = self.path.join(file);
             fs::write(&path, value).map_err(Error::io("writing", &path))
         };
         let limit = limit_bytes.to_string();
-        match version {
+        match self.version {
             Version::V1 => {
                 set("memory.limit_in_bytes", &limit)?;
                 if swap { Ok(()) } else { set("memory.swappiness", "0") }
@@ -94,6 +121,21 @@ pub fn join(path: &Path) -> Result<()> {
     fs::write(&processes, std::process::id().to_string()).map_err(Error::io("joining", &processes))
 }
 
+/// Moves the calling process, a child before exec, into the group with that file of processes.
+fn join_in_child(processes: &CStr) -> io::Result<()> {
+    // Zero stands for the process that writes.
+    const SELF: &[u8] = b"0";
+    // SAFETY: a terminated path, a descriptor of our own, and a buffer of the length given.
+    let (written, error) = unsafe {
+        let file = libc::open(processes.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        let written = libc::write(file, SELF.as_ptr().cast(), SELF.len());
+        let error = io::Error::last_os_error();
+        libc::close(file);
+        (written, error)
+    };
+    if written == SELF.len() as isize { Ok(()) } else { Err(error) }
+}
+
 fn make(version: Version, path: &Path) -> Result<Cgroup> {
     if version == Version::V2 {
         let control = path.parent().unwrap_or(path).join("cgroup.subtree_control");
@@ -102,7 +144,7 @@ fn make(version: Version, path: &Path) -> Result<Cgroup> {
     fs::create_dir(path).map_err(Error::io("making", path))?;
     let owned = path.to_owned();
     let guard = cleanup::register(move || remove(&owned));
-    Ok(Cgroup { path: path.to_owned(), _removed_on_drop: guard })
+    Ok(Cgroup { path: path.to_owned(), version, _removed_on_drop: guard })
 }
 
 fn remove(path: &Path) {

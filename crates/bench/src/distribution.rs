@@ -24,6 +24,8 @@ pub enum Distribution {
     Zipf,
     /// 1 % of the objects, one at a random place in each hundred, get 90 % of the accesses.
     ScatteredHot,
+    /// One object after the other; each thread begins at a place of its own.
+    Sequential,
 }
 
 impl fmt::Display for Distribution {
@@ -32,6 +34,7 @@ impl fmt::Display for Distribution {
             Self::Uniform => "uniform",
             Self::Zipf => "zipf",
             Self::ScatteredHot => "scattered-hot",
+            Self::Sequential => "sequential",
         })
     }
 }
@@ -48,6 +51,8 @@ enum Shape {
     Uniform,
     Zipf(Zipf, Scatter),
     ScatteredHot,
+    /// The next object, once the first has been drawn.
+    Sequential(Option<u64>),
 }
 
 impl Picker {
@@ -58,20 +63,26 @@ impl Picker {
             Distribution::Uniform => Shape::Uniform,
             Distribution::Zipf => Shape::Zipf(Zipf::new(ZIPF_EXPONENT, count), Scatter::new(count)),
             Distribution::ScatteredHot => Shape::ScatteredHot,
+            Distribution::Sequential => Shape::Sequential(None),
         };
         Self { count, shape }
     }
 
     /// The next object.
     #[inline]
-    pub fn pick(&self, rng: &mut Rng) -> u64 {
-        match &self.shape {
+    pub fn pick(&mut self, rng: &mut Rng) -> u64 {
+        match &mut self.shape {
             Shape::Uniform => rng.below(self.count),
             Shape::Zipf(zipf, scatter) => scatter.apply(zipf.rank(rng)),
             Shape::ScatteredHot if rng.below(100) < HOT_ACCESS_PERCENT => {
                 hot_object(rng.below(self.count / HOT_SPACING))
             }
             Shape::ScatteredHot => rng.below(self.count),
+            Shape::Sequential(next) => {
+                let object = next.unwrap_or_else(|| rng.below(self.count));
+                *next = Some(if object + 1 < self.count { object + 1 } else { 0 });
+                object
+            }
         }
     }
 }
@@ -171,7 +182,7 @@ mod tests {
     const DRAWS: u64 = 1_000_000;
 
     fn histogram(distribution: Distribution) -> Vec<u64> {
-        let picker = Picker::new(distribution, COUNT);
+        let mut picker = Picker::new(distribution, COUNT);
         let mut rng = Rng::new(42);
         let mut histogram = vec![0; COUNT as usize];
         for _ in 0..DRAWS {
@@ -239,8 +250,8 @@ mod tests {
 
     #[test]
     fn same_seed_same_objects() {
-        let picker = Picker::new(Distribution::Zipf, 1 << 25);
-        let draw = |seed| {
+        let mut picker = Picker::new(Distribution::Zipf, 1 << 25);
+        let mut draw = |seed| {
             let mut rng = Rng::new(seed);
             (0..100).map(|_| picker.pick(&mut rng)).collect::<Vec<_>>()
         };

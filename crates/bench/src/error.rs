@@ -35,6 +35,14 @@ pub enum Error {
         /// What happened to it.
         what: String,
     },
+    /// A peer gave data that nobody wrote; nothing it did counts any more.
+    #[error("WRONG DATA from {peer}: {what}")]
+    WrongData {
+        /// Name of the peer.
+        peer: String,
+        /// What came, and what was expected.
+        what: String,
+    },
 }
 
 impl Error {

@@ -5,8 +5,8 @@
 //! says; [`peer`] has one file for each system that can provide such an array. [`micro`]
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
-//! [`write_amp`] and [`budget`] look at one property of the library each. [`soak`] measures nothing: it
-//! runs the library against a model.
+//! [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
+//! server under load. [`soak`] measures nothing: it runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
@@ -20,6 +20,7 @@ pub mod distribution;
 pub mod error;
 pub mod machine;
 pub mod measure;
+pub mod memcached;
 pub mod micro;
 pub mod objects;
 pub mod overhead;

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use aquifer_bench::all::AllOptions;
 use aquifer_bench::budget::BudgetOptions;
+use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::write_amp::WriteAmpOptions;
-use aquifer_bench::{all, budget, child, cleanup, micro, overhead, plot, table, write_amp};
+use aquifer_bench::{all, budget, child, cleanup, memcached, micro, overhead, plot, table, write_amp};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -21,6 +22,8 @@ Examples:
       --seconds 5 --out results.jsonl
   aquifer-bench micro --data 512M --ram 64M --seconds 3 --warmup 3 --runs 1
       A first look in a minute or two
+  aquifer-bench memcached --ram 32M --values 1024 --seconds 2 --warmup 1 --runs 1
+      The same question asked of a real server: swap, the heap, aquifer run, extstore
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -29,7 +32,7 @@ Examples:
 The peers swap, mmap and memkind need root for a memory-limit cgroup; swap also for its swap file.
 Peers that cannot run are skipped with the reason.";
 
-/// Measures Aquifer beside kernel swap, mmap, memkind and the raw device.
+/// Measures Aquifer beside kernel swap, mmap, memkind, the raw device and memcached's extstore.
 #[derive(Parser)]
 #[command(name = "aquifer-bench", version, after_help = EXAMPLES)]
 struct Cli {
@@ -47,7 +50,9 @@ enum Command {
     WriteAmp(WriteAmpOptions),
     /// Memory of a long mixed run against its budget
     Budget(BudgetOptions),
-    /// All of these, with tables and plots
+    /// memcached with more data than RAM, under load: requests, hits, latency, memory, lost values
+    Memcached(MemcachedOptions),
+    /// All of these but memcached, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {
@@ -81,6 +86,7 @@ fn main() -> ExitCode {
         Command::Overhead(options) => overhead::run(&options),
         Command::WriteAmp(options) => write_amp::run(&options),
         Command::Budget(options) => budget::run(&options),
+        Command::Memcached(options) => memcached::run(&options),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),
         Command::Plot { files, out_dir } => plot::run(&files, &out_dir),

@@ -187,7 +187,7 @@ fn measure(
         ram_bytes: setup.ram_bytes,
         limit_bytes: task.limit_bytes,
         swap_bytes: task.swap_bytes,
-        flash_bytes: (task.kind == Kind::Aquifer).then_some(setup.flash_bytes),
+        flash_bytes: matches!(task.kind, Kind::Aquifer | Kind::AquiferPages).then_some(setup.flash_bytes),
         object_bytes: setup.object_bytes,
         point: request.point,
         seed: request.seed,

@@ -271,6 +271,7 @@ fn color(peer: Kind) -> RGBColor {
         Kind::Memkind => RGBColor(204, 121, 167),
         Kind::MemkindDefault => RGBColor(213, 94, 0),
         Kind::Aquifer => RGBColor(0, 158, 115),
+        Kind::AquiferPages => RGBColor(204, 121, 167),
         Kind::Fio => RGBColor(130, 130, 130),
     }
 }

@@ -21,9 +21,20 @@ impl Memory {
     /// # Errors
     /// [`Error::Io`] if /proc cannot be read, [`Error::Input`] if it lacks the fields.
     pub fn now() -> Result<Self> {
-        const STATUS: &str = "/proc/self/status";
-        let status = fs::read_to_string(STATUS).map_err(Error::io("reading", STATUS))?;
-        Self::parse(&status).ok_or_else(|| Error::Input(format!("{STATUS} has no VmRSS or no VmPTE")))
+        Self::read("/proc/self/status")
+    }
+
+    /// Process `pid` now.
+    ///
+    /// # Errors
+    /// As [`Memory::now`].
+    pub fn of(pid: u32) -> Result<Self> {
+        Self::read(&format!("/proc/{pid}/status"))
+    }
+
+    fn read(path: &str) -> Result<Self> {
+        let status = fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        Self::parse(&status).ok_or_else(|| Error::Input(format!("{path} has no VmRSS or no VmPTE")))
     }
 
     /// The fields of a /proc/PID/status file.
@@ -59,6 +70,26 @@ pub fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Seconds of processor time of all threads of process `pid` so far, user and system.
+///
+/// # Errors
+/// [`Error::Io`] if it is gone, [`Error::Input`] if the kernel's answer makes no sense.
+pub fn cpu_s_of(pid: u32) -> Result<f64> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).map_err(Error::io("reading", &path))?;
+    let ticks = cpu_ticks(&stat).ok_or_else(|| Error::Input(format!("{path} has no processor times")))?;
+    // SAFETY: a plain question.
+    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    Ok(ticks as f64 / ticks_per_s as f64)
+}
+
+/// utime and stime of a /proc/PID/stat file. The program's name before them may hold anything.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let mut times = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || times.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +101,13 @@ mod tests {
         assert_eq!(Memory::parse(status), Some(memory));
         assert_eq!(Memory::parse("VmRSS:\t 1 kB\n"), None);
         assert!(Memory::now().expect("on Linux").rss_bytes > 0);
+    }
+
+    #[test]
+    fn reads_processor_times() {
+        let stat = "17 (a b) c) S 1 17 17 0 -1 4194560 100 0 0 0 250 40 0 0 20 0 4 0 77\n";
+        assert_eq!(cpu_ticks(stat), Some(290));
+        assert_eq!(cpu_ticks("17 (a) S 1"), None);
+        assert!(cpu_s_of(std::process::id()).expect("this process") >= 0.0);
     }
 }

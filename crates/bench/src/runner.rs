@@ -1,7 +1,6 @@
 //! The orchestrator's end of a child process.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Serialize;
@@ -13,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::progress::Progress;
 use crate::sample::Record;
-use crate::spawn::dies_with_parent;
+use crate::spawn::{describe_end, dies_with_parent, kill};
 
 /// Hidden subcommand that a child is started with.
 pub const CHILD_COMMAND: &str = "child";
@@ -108,14 +107,8 @@ impl Runner {
 
     fn ended(&mut self) -> Error {
         cleanup::stop_if_interrupted();
-        let what = match self.child.wait().ok().and_then(|status| status.signal()) {
-            Some(libc::SIGKILL) => {
-                "was killed, probably because it needed more than its memory limit".to_owned()
-            }
-            Some(signal) => format!("died of signal {signal}"),
-            None => "ended early".to_owned(),
-        };
-        self.error(what)
+        let status = self.child.wait().ok();
+        self.error(describe_end(status))
     }
 
     fn error(&self, what: String) -> Error {
@@ -130,15 +123,5 @@ impl Drop for Runner {
         if let Err(error) = self.child.wait() {
             eprintln!("waiting for the {} process: {error}", self.name);
         }
-    }
-}
-
-/// Kills the child and waits until its memory is gone, but leaves it to be reaped by its owner.
-fn kill(pid: u32) {
-    // SAFETY: plain system calls on a child that has not been reaped; a zeroed siginfo is valid.
-    unsafe {
-        libc::kill(pid as libc::pid_t, libc::SIGKILL);
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        libc::waitid(libc::P_PID, pid, &mut info, libc::WEXITED | libc::WNOWAIT);
     }
 }

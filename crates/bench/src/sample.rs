@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::Counters;
 use crate::error::{Error, Result};
 use crate::machine::Context;
+use crate::memcached::sample as memcached;
 use crate::peer::Kind;
 use crate::peer::abi::Stats;
 use crate::process::Memory;
@@ -28,6 +29,8 @@ pub enum Record {
     WriteAmp(Box<WriteAmp>),
     /// Memory of a long mixed run against its budget.
     Budget(Box<Budget>),
+    /// A measured run of memcached.
+    Memcached(Box<memcached::Sample>),
 }
 
 /// Configuration and result of one run of one peer.
@@ -96,8 +99,8 @@ impl Sample {
 /// A peer left out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Skipped {
-    /// The peer.
-    pub peer: Kind,
+    /// Name of the peer.
+    pub peer: String,
     /// Why, in a sentence.
     pub reason: String,
     /// Machine and command.
@@ -299,7 +302,7 @@ pub(crate) mod tests {
         let mut with_stats = sample(Kind::Aquifer, 20_000.5);
         with_stats.stats = Some(Stats { faults: 7, ..Stats::default() });
         let skipped = Skipped {
-            peer: Kind::Memkind,
+            peer: Kind::Memkind.to_string(),
             reason: "not \"installed\"".to_owned(),
             context: Context::default(),
         };

@@ -169,7 +169,7 @@ impl Worker<'_> {
 }
 
 /// Two significant digits keep a thread's histogram at 16 KiB; it counts against the RAM limit.
-fn histogram() -> Histogram<u32> {
+pub fn histogram() -> Histogram<u32> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2).expect("the bounds are in order")
 }
 

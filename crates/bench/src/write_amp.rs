@@ -143,7 +143,7 @@ impl WriteAmpOptions {
 /// [`Error::Unavailable`] without the library.
 pub fn work(task: &WriteAmpTask, context: &Context, parent: &mut Parent) -> Result<()> {
     let device = Device::holding(&task.setup.dir)?;
-    let heap = Aquifer::open(&task.setup)?;
+    let heap = Aquifer::open(&task.setup, false)?;
     fill(&heap, parent);
     let mut writing = Writing {
         heap: &heap,

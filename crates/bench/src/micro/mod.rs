@@ -140,7 +140,7 @@ impl Micro<'_> {
         };
         self.progress.note(&format!("{kind} is skipped: {error}"));
         let (reason, context) = (error.to_string(), self.context.clone());
-        self.output.write(&Record::Skipped(Skipped { peer: kind, reason, context }))?;
+        self.output.write(&Record::Skipped(Skipped { peer: kind.to_string(), reason, context }))?;
         Ok(None)
     }
 

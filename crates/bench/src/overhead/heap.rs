@@ -26,13 +26,16 @@ const TOUCHES: u64 = 200_000;
 /// [`Error::Unavailable`] without the library.
 pub fn measure(task: &OverheadTask) -> Result<Vec<Cost>> {
     let data_bytes = task.ram_bytes / BUDGET_PARTS / OBJECT_BYTES * OBJECT_BYTES;
-    let heap = Aquifer::open(&Setup {
-        dir: task.dir.clone(),
-        data_bytes,
-        object_bytes: OBJECT_BYTES,
-        ram_bytes: task.ram_bytes,
-        flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(64 << 20),
-    })?;
+    let heap = Aquifer::open(
+        &Setup {
+            dir: task.dir.clone(),
+            data_bytes,
+            object_bytes: OBJECT_BYTES,
+            ram_bytes: task.ram_bytes,
+            flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(64 << 20),
+        },
+        false,
+    )?;
     let objects = heap.objects();
     let mut rng = Rng::new(1);
     workload::fill(objects, 1, 1, |_| {});

@@ -35,6 +35,8 @@ pub struct Options {
     pub policy: c_int,
     /// Socket for `aquifer stats`.
     pub socket_path: *const c_char,
+    /// The size that RAM is divided for.
+    pub object_bytes: u64,
     newer: [u64; 32],
 }
 
@@ -94,6 +96,8 @@ pub struct Api {
     pub heap_close: unsafe extern "C" fn(HeapPointer) -> c_int,
     /// `aq_heap_array`.
     pub heap_array: unsafe extern "C" fn(HeapPointer, usize, usize, *mut usize) -> *mut c_void,
+    /// `aq_heap_page_malloc`.
+    pub heap_page_malloc: unsafe extern "C" fn(HeapPointer, usize) -> *mut c_void,
     /// `aq_heap_prefetch`.
     pub heap_prefetch: unsafe extern "C" fn(HeapPointer, *const *mut c_void, usize) -> c_int,
     /// `aq_heap_stats_get`.
@@ -128,6 +132,7 @@ impl Api {
                 heap_open: *library.get(b"aq_heap_open\0").map_err(unusable)?,
                 heap_close: *library.get(b"aq_heap_close\0").map_err(unusable)?,
                 heap_array: *library.get(b"aq_heap_array\0").map_err(unusable)?,
+                heap_page_malloc: *library.get(b"aq_heap_page_malloc\0").map_err(unusable)?,
                 heap_prefetch: *library.get(b"aq_heap_prefetch\0").map_err(unusable)?,
                 heap_stats_get: *library.get(b"aq_heap_stats_get\0").map_err(unusable)?,
                 error_message: *library.get(b"aq_error_message\0").map_err(unusable)?,
@@ -146,6 +151,7 @@ impl Api {
             faults: 0,
             policy: 0,
             socket_path: ptr::null(),
+            object_bytes: 0,
             newer: [0; 32],
         };
         // SAFETY: room for the library's structure, and more.
@@ -201,10 +207,18 @@ mod tests {
     fn structures_have_the_fields_of_the_header() {
         assert_eq!(fields_in_header("aq_stats")[1..], *STATS_FIELDS);
         assert_eq!(size_of::<Stats>(), 8 * (1 + STATS_FIELDS.len()));
-        let options =
-            ["struct_bytes", "ram_bytes", "flash_path", "flash_bytes", "faults", "policy", "socket_path"];
+        let options = [
+            "struct_bytes",
+            "ram_bytes",
+            "flash_path",
+            "flash_bytes",
+            "faults",
+            "policy",
+            "socket_path",
+            "object_bytes",
+        ];
         assert_eq!(fields_in_header("aq_options"), options);
-        assert_eq!(std::mem::offset_of!(Options, newer), 48);
+        assert_eq!(std::mem::offset_of!(Options, newer), 56);
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::peer::abi::{Api, HeapPointer, Stats};
 use crate::peer::{Peer, Setup};
 use crate::workdir::c_path;
 
+/// Size that RAM is divided for when objects share pages.
+const PAGE_BYTES: u64 = 4096;
+
 /// An open heap with one array.
 #[derive(Debug)]
 pub struct Aquifer {
@@ -21,17 +24,18 @@ pub struct Aquifer {
 
 impl Aquifer {
     /// Loads the library, opens a heap with its flash file in the benchmark's directory and
-    /// allocates the array.
+    /// allocates the array: an object per page of addresses, or with `on_pages` packed in a block.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if there is no library or it refuses, with its own sentence.
-    pub fn open(setup: &Setup) -> Result<Self> {
+    pub fn open(setup: &Setup, on_pages: bool) -> Result<Self> {
         let api = Api::load()?;
         let dir = c_path(&setup.dir);
         let mut options = api.default_options();
         options.ram_bytes = setup.ram_bytes;
         options.flash_path = dir.as_ptr();
         options.flash_bytes = setup.flash_bytes;
+        options.object_bytes = if on_pages { PAGE_BYTES } else { 0 };
         let mut heap = ptr::null_mut();
         // SAFETY: options made by the library, whose strings outlive the call; room for the result.
         let code = unsafe { (api.heap_open)(&options, &mut heap) };
@@ -40,10 +44,16 @@ impl Aquifer {
         }
         let (count, object_bytes) = (setup.objects(), setup.object_bytes as usize);
         let mut stride_bytes = 0;
-        // SAFETY: the heap is open; room for the stride.
-        let array = unsafe { (api.heap_array)(heap, count as usize, object_bytes, &mut stride_bytes) };
+        let array = if on_pages {
+            stride_bytes = object_bytes;
+            // SAFETY: the heap is open.
+            unsafe { (api.heap_page_malloc)(heap, count as usize * object_bytes) }
+        } else {
+            // SAFETY: the heap is open; room for the stride.
+            unsafe { (api.heap_array)(heap, count as usize, object_bytes, &mut stride_bytes) }
+        };
         let Some(array) = NonNull::new(array.cast::<u8>()) else {
-            return Err(Error::Unavailable(format!("aq_heap_array failed: {}", api.message())));
+            return Err(Error::Unavailable(format!("allocating the objects failed: {}", api.message())));
         };
         Ok(Self { api, heap, array, stride_bytes, object_bytes, count })
     }

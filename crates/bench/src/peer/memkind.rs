@@ -54,8 +54,7 @@ fn allocate(library: &Library, setup: &Setup, bytes: usize) -> Result<NonNull<u8
     // SAFETY: the signatures are those of memkind.h.
     let create: Symbol<'_, CreatePmem> = unsafe { library.get(b"memkind_create_pmem\0") }.map_err(missing)?;
     // SAFETY: as above.
-    let memalign: Symbol<'_, PosixMemalign> =
-        unsafe { library.get(b"memkind_posix_memalign\0") }.map_err(missing)?;
+    let memalign = unsafe { library.get::<PosixMemalign>(b"memkind_posix_memalign\0") }.map_err(missing)?;
     let dir = c_path(&setup.dir);
     let refused = |what, code| Error::Unavailable(format!("{what} failed with code {code}"));
     let mut kind = ptr::null_mut();

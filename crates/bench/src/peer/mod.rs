@@ -35,6 +35,8 @@ pub enum Kind {
     MemkindDefault,
     /// This library, through its C interface.
     Aquifer,
+    /// The same with objects that share pages of 4 KiB.
+    AquiferPages,
     /// Not memory at all: the device's own random reads, 4 KiB and 512 bytes, as the limit.
     Fio,
 }
@@ -42,7 +44,7 @@ pub enum Kind {
 impl Kind {
     /// Whether it stays within its RAM only because a cgroup makes it.
     pub fn needs_cgroup(self) -> bool {
-        !matches!(self, Self::Aquifer | Self::Fio)
+        !matches!(self, Self::Aquifer | Self::AquiferPages | Self::Fio)
     }
 
     /// Bytes of disk it takes.
@@ -50,7 +52,7 @@ impl Kind {
         match self {
             // The swap area is made by the orchestrator, whatever its size.
             Self::Swap => 0,
-            Self::Aquifer => setup.flash_bytes,
+            Self::Aquifer | Self::AquiferPages => setup.flash_bytes,
             _ => setup.data_bytes,
         }
     }
@@ -65,6 +67,7 @@ impl fmt::Display for Kind {
             Self::Memkind => "memkind",
             Self::MemkindDefault => "memkind-default",
             Self::Aquifer => "aquifer",
+            Self::AquiferPages => "aquifer-pages",
             Self::Fio => "fio",
         })
     }
@@ -129,7 +132,8 @@ pub fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Peer>> {
         Kind::MmapDefault => Box::new(mmap::Mmap::open(setup, false)?),
         Kind::Memkind => Box::new(memkind::Memkind::open(setup, true)?),
         Kind::MemkindDefault => Box::new(memkind::Memkind::open(setup, false)?),
-        Kind::Aquifer => Box::new(aquifer::Aquifer::open(setup)?),
+        Kind::Aquifer => Box::new(aquifer::Aquifer::open(setup, false)?),
+        Kind::AquiferPages => Box::new(aquifer::Aquifer::open(setup, true)?),
         Kind::Fio => unreachable!("fio is a process of its own, see fio::measure"),
     })
 }

@@ -1,6 +1,7 @@
 //! Markdown tables from result files: medians over the runs, with the ratios that matter, under the
 //! command lines and machines that made them.
 
+mod memcached;
 mod micro;
 mod others;
 mod targets;
@@ -39,6 +40,7 @@ pub fn render(records: &[Record]) -> String {
     let tables = [
         heading(records),
         micro::render(records),
+        memcached::render(records),
         others::overhead(records),
         others::write_amp(records),
         others::budget(records),
@@ -68,6 +70,7 @@ fn context(record: &Record) -> &Context {
         Record::Overhead(overhead) => &overhead.context,
         Record::WriteAmp(write_amp) => &write_amp.context,
         Record::Budget(budget) => &budget.context,
+        Record::Memcached(sample) => &sample.context,
     }
 }
 

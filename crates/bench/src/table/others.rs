@@ -129,7 +129,7 @@ pub fn skipped(records: &[Record]) -> String {
     let rows: Vec<_> = records
         .iter()
         .filter_map(|record| match record {
-            Record::Skipped(skipped) => Some(vec![skipped.peer.to_string(), skipped.reason.clone()]),
+            Record::Skipped(skipped) => Some(vec![skipped.peer.clone(), skipped.reason.clone()]),
             _ => None,
         })
         .collect();

@@ -1,0 +1,186 @@
+//! A running memcached: started, watched, and gone when dropped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::connection::Connection;
+use crate::cgroup::Cgroup;
+use crate::cleanup::{self, Guard};
+use crate::error::{Error, Result};
+use crate::process::{Memory, cpu_s_of};
+use crate::spawn::{describe_end, dies_with_parent, kill};
+
+/// Longest wait for a server to listen: making a flash file takes a while.
+const START_MAX: Duration = Duration::from_secs(60);
+const START_STEP: Duration = Duration::from_millis(20);
+/// A process that is being killed closes its connections so much earlier than it ends.
+const END_MAX: Duration = Duration::from_secs(1);
+/// Longest path of a UNIX socket, with its zero byte.
+const SOCKET_PATH_BYTES_MAX: usize = 108;
+
+/// A server with its socket and its control group.
+#[derive(Debug)]
+pub struct Server {
+    name: String,
+    child: Child,
+    socket: PathBuf,
+    log: File,
+    // Dropped in this order, after the process was killed and has been reaped.
+    killed_on_drop: Option<Guard>,
+    _files_removed_on_drop: Guard,
+    cgroup: Option<Cgroup>,
+}
+
+impl Server {
+    /// Starts `command` with a socket in `dir`, limited by `cgroup`, and waits until it listens.
+    /// `files` are removed with the server.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with what the program says if it does not start.
+    pub fn start(
+        name: &str,
+        mut command: Command,
+        dir: &Path,
+        cgroup: Option<Cgroup>,
+        mut files: Vec<PathBuf>,
+    ) -> Result<Self> {
+        let socket = dir.join(format!("aquifer-bench-{}-{name}.sock", std::process::id()));
+        if socket.as_os_str().as_bytes().len() >= SOCKET_PATH_BYTES_MAX {
+            let what = format!("{} is too long for a socket; use a shorter --dir", socket.display());
+            return Err(Error::Input(what));
+        }
+        files.push(socket.clone());
+        remove(&files);
+        let log = unnamed_file(&dir.join(format!("aquifer-bench-{}-{name}.log", std::process::id())))?;
+        let output = || log.try_clone().map_err(Error::io("copying the descriptor of", "a log"));
+        command.arg("-s").arg(&socket);
+        command.stdin(Stdio::null()).stdout(output()?).stderr(output()?);
+        if let Some(cgroup) = &cgroup {
+            cgroup.joined_by(&mut command);
+        }
+        let files_guard = cleanup::register(move || remove(&files));
+        let child = dies_with_parent(&mut command).spawn();
+        let child = child.map_err(Error::io("starting", command.get_program()))?;
+        let pid = child.id();
+        let mut server = Self {
+            name: name.to_owned(),
+            child,
+            socket,
+            log,
+            killed_on_drop: Some(cleanup::register(move || kill(pid))),
+            _files_removed_on_drop: files_guard,
+            cgroup,
+        };
+        server.wait_until_it_listens()?;
+        Ok(server)
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// [`Error::Child`].
+    pub fn connect(&self) -> Result<Connection> {
+        Connection::open(&self.socket).map_err(|error| self.error(format!("takes no connection: {error}")))
+    }
+
+    /// RSS and page tables of the process.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it is gone.
+    pub fn memory(&self) -> Result<Memory> {
+        Memory::of(self.child.id())
+    }
+
+    /// Seconds of processor time so far.
+    ///
+    /// # Errors
+    /// As [`Server::memory`].
+    pub fn cpu_s(&self) -> Result<f64> {
+        cpu_s_of(self.child.id())
+    }
+
+    /// What its control group is charged for, where it has one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn charged_bytes(&self) -> Result<Option<u64>> {
+        self.cgroup.as_ref().map(Cgroup::used_bytes).transpose()
+    }
+
+    /// An error that says `what` happened to a connection, or what happened to the process if it
+    /// has ended.
+    pub fn broken(&mut self, what: String) -> Error {
+        cleanup::stop_if_interrupted();
+        let started = Instant::now();
+        while started.elapsed() < END_MAX {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let said = self.last_words();
+                return self.error(format!("{}{said}", describe_end(Some(status))));
+            }
+            thread::sleep(START_STEP);
+        }
+        self.error(what)
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<()> {
+        let started = Instant::now();
+        while Connection::open(&self.socket).is_err() {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                cleanup::stop_if_interrupted();
+                let said = self.last_words();
+                return Err(Error::Unavailable(format!("{} does not start{said}", self.name)));
+            }
+            if started.elapsed() > START_MAX {
+                let seconds = START_MAX.as_secs();
+                let what = format!("{} does not listen after {seconds} s", self.name);
+                return Err(Error::Unavailable(what));
+            }
+            thread::sleep(START_STEP);
+        }
+        Ok(())
+    }
+
+    /// The last line that the program printed, as the end of a sentence.
+    fn last_words(&mut self) -> String {
+        let mut text = Vec::new();
+        let read = self.log.rewind().and_then(|()| self.log.read_to_end(&mut text));
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().rfind(|line| !line.trim().is_empty());
+        line.filter(|_| read.is_ok()).map_or(String::new(), |line| format!(": {}", line.trim()))
+    }
+
+    fn error(&self, what: String) -> Error {
+        Error::Child { peer: self.name.clone(), what }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // First the kill, so that the process number still belongs to our child.
+        drop(self.killed_on_drop.take());
+        if let Err(error) = self.child.wait() {
+            eprintln!("waiting for the {} process: {error}", self.name);
+        }
+    }
+}
+
+fn remove(files: &[PathBuf]) {
+    for file in files.iter().filter(|file| file.exists()) {
+        if let Err(error) = fs::remove_file(file) {
+            eprintln!("removing {}: {error}", file.display());
+        }
+    }
+}
+
+/// A file that is gone when the last descriptor is closed.
+fn unnamed_file(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().read(true).append(true).create_new(true).open(path);
+    let file = file.map_err(Error::io("creating", path))?;
+    fs::remove_file(path).map_err(Error::io("removing", path))?;
+    Ok(file)
+}
