@@ -4,7 +4,11 @@
 # password, on Debian and Ubuntu); otherwise says what is missing and the one
 # command that installs it.
 #
-#   scripts/setup.sh [--lint]      --lint: also rustfmt and clippy
+#   scripts/setup.sh [--lint] [--programs]
+#
+# --lint: also rustfmt and clippy. --programs: also the programs of the distribution that the tests run on managed
+# memory. They are installed in containers and images only, where no service starts by that; elsewhere their tests are
+# skipped and say what is missing.
 set -eu
 . "$(dirname "$0")/env.sh"
 
@@ -24,6 +28,29 @@ missing_packages() {
     compiles_c || printf 'gcc libc6-dev '
     have make || printf 'make '
     have pkg-config || printf 'pkg-config '
+}
+
+# Packages of programs and libraries that only tests use.
+missing_programs() {
+    have memcached || printf 'memcached '
+    have memccapable || have memcapable || printf 'libmemcached-tools '
+    have redis-server || printf 'redis-server '
+    have sqlite3 || printf 'sqlite3 '
+    have xz || printf 'xz-utils '
+    have dpkg-source || printf 'dpkg-dev '
+    [ -e /usr/include/event.h ] || printf 'libevent-dev '
+    have python3 || printf 'python3 '
+    /usr/bin/python3 -c 'import numpy' 2>/dev/null || printf 'python3-numpy '
+}
+
+# asks OPTION ARGUMENT...: whether the option is among the arguments.
+asks() {
+    option=$1
+    shift
+    case " $* " in
+        *" $option "*) ;;
+        *) return 1 ;;
+    esac
 }
 
 # What runs a command as root without asking; fails if nothing does.
@@ -122,7 +149,14 @@ if ! choose_rust && ! { install_rust && choose_rust; }; then
     explain_rust
     exit 1
 fi
-if [ "${1:-}" = --lint ]; then
+if asks --programs "$@"; then
+    programs=$(missing_programs)
+    if [ -n "$programs" ] && [ ! -d /run/systemd/system ] && may_install; then
+        # shellcheck disable=SC2086
+        RUNLEVEL=1 install_packages $programs || complain 'apt-get install failed; some tests will be skipped'
+    fi
+fi
+if asks --lint "$@"; then
     for part in fmt clippy; do
         if ! "$CARGO" $part --version >/dev/null 2>&1; then
             complain "cargo $part is missing. Install it with: rustup component add rustfmt clippy"

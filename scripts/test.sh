@@ -4,14 +4,14 @@
 #   N passed, N failed, N skipped
 #
 # Counted are the results of cargo test, and the lines of scripts and C programs
-# that begin with "ok ", "FAIL " or "SKIP ". A Rust test that cannot run here
+# that begin with "ok ", "FAIL " or "SKIP " (also "skip "). A Rust test that cannot run here
 # prints "SKIP reason" and is counted as skipped, not as passed; so are ignored
 # tests. Tests that only make sense with optimisation are in files named
 # tests/soak*.rs, compile to nothing with debug assertions, and run in release.
 #
-#   scripts/test.sh [STEP]...      rust soak loom tidy c examples install; default: all
+#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs install; default: all
 set -u
-"$(dirname "$0")/setup.sh" || exit 1
+"$(dirname "$0")/setup.sh" --programs || exit 1
 . "$(dirname "$0")/env.sh"
 
 work=$(mktemp -d) || exit 1
@@ -25,7 +25,7 @@ cargo_sum() {
 }
 
 lines() {
-    grep -c "$1" "$2" || true
+    grep -ci "$1" "$2" || true
 }
 
 # step NAME COMMAND...: runs it, shows its output, adds its results.
@@ -90,20 +90,39 @@ c_tests() {
 }
 
 examples() {
-    scripts/build-lib.sh && make --quiet -C examples/btree test
+    scripts/build-lib.sh || return 1
+    result=0
+    for example in btree packetcache hashcache; do
+        make --quiet -C "examples/$example" test || result=1
+    done
+    examples/memcached/build.sh && build=0 || build=$?
+    # 77: the source or a package is missing; the tests say so and skip.
+    [ "$build" = 0 ] || [ "$build" = 77 ] || result=1
+    examples/memcached/test.sh || result=1
+    return $result
+}
+
+preloaded() {
+    scripts/build-lib.sh && tests/preload/run.sh
+}
+
+programs() {
+    scripts/build-lib.sh && tests/programs/run.sh
 }
 
 installed() {
     scripts/build-lib.sh && tests/install.sh
 }
 
-steps=${*:-rust soak loom tidy c examples install}
+steps=${*:-rust soak loom tidy c examples preload programs install}
 step rust "$CARGO" test --workspace --no-fail-fast -- --show-output
 step soak soak
 step loom loom
 step tidy tidy
 step c c_tests
 step examples examples
+step preload preloaded
+step programs programs
 step install installed
 
 say ''
