@@ -11,7 +11,9 @@ use crate::budget::{self, BudgetOptions};
 use crate::error::{Error, Result};
 use crate::micro::{self, MicroOptions};
 use crate::overhead::{self, OverheadOptions};
+use crate::peer::fio::RAMP_S;
 use crate::plot;
+use crate::references::{self, ReferencesOptions};
 use crate::table;
 use crate::write_amp::{self, WriteAmpOptions};
 
@@ -47,9 +49,10 @@ pub fn run(options: &AllOptions) -> Result<()> {
     fs::write(&results, "").map_err(Error::io("writing", &results))?;
     let plan = Plan::new(options, &results);
     eprintln!("about {} to go", HumanDuration(plan.duration()));
-    let steps: [(&str, &dyn Fn() -> Result<()>); 4] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 5] = [
         ("micro", &|| micro::run(&plan.micro)),
         ("overhead", &|| overhead::run(&plan.overhead)),
+        ("references", &|| references::run(&plan.references)),
         ("write-amp", &|| write_amp::run(&plan.write_amp)),
         ("budget", &|| budget::run(&plan.budget)),
     ];
@@ -70,21 +73,24 @@ pub fn run(options: &AllOptions) -> Result<()> {
 struct Plan {
     micro: MicroOptions,
     overhead: OverheadOptions,
+    references: ReferencesOptions,
     write_amp: WriteAmpOptions,
     budget: BudgetOptions,
 }
 
 impl Plan {
     fn new(options: &AllOptions, results: &std::path::Path) -> Self {
-        let (micro, write_amp, budget) = if options.full {
+        let (micro, references, write_amp, budget) = if options.full {
             (
                 "--dist uniform,zipf,scattered-hot --reads 100,75,50,25,0 --threads 1,8,32 --seconds 5",
+                "--seconds 5",
                 "--flash 4G --ram 128M",
                 "",
             )
         } else {
             (
                 "--data 1G --ram 64M --seconds 2 --warmup 5 --runs 3 --point POINTS",
+                "--data 512M --ram 32M --seconds 1 --runs 3",
                 "--flash 512M --ram 16M",
                 "--minutes 1 --objects 8M --ram 64M",
             )
@@ -93,6 +99,7 @@ impl Plan {
         Self {
             micro: parse(&micro.replace("POINTS", PROMISED_POINTS), &places),
             overhead: parse("", &places),
+            references: parse(references, &places),
             write_amp: parse(write_amp, &places),
             budget: parse(budget, &places),
         }
@@ -105,7 +112,9 @@ impl Plan {
         let runs = f64::from(micro.runs);
         let point = micro.warmup + (runs - 1.0) * micro.rewarm + runs * micro.seconds;
         let seconds = micro.points().len() as f64 * micro.peer.len() as f64 * point;
-        Duration::from_secs_f64(seconds + self.budget.minutes * 60.0 + 300.0)
+        // One measurement of batches and two of fio for each run.
+        let references = 3.0 * f64::from(self.references.runs) * (self.references.seconds + RAMP_S);
+        Duration::from_secs_f64(seconds + references + self.budget.minutes * 60.0 + 300.0)
     }
 }
 
@@ -133,6 +142,7 @@ mod tests {
             let plan = Plan::new(&options, std::path::Path::new("out/results.jsonl"));
             assert_eq!(plan.micro.scale.data / plan.micro.scale.ram, 16);
             assert_eq!(plan.micro.points().len(), if full { 45 } else { 9 });
+            assert_eq!(plan.references.data / plan.references.ram, 16);
             assert_eq!(plan.budget.out, Some(PathBuf::from("out/results.jsonl")));
         }
     }

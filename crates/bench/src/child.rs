@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::measure::{self, MicroTask};
 use crate::overhead::{self, OverheadTask};
+use crate::references::batches::{self, BatchesTask};
+use crate::references::handles::{self, HandlesTask};
 use crate::sample::Record;
 use crate::write_amp::{self, WriteAmpTask};
 
@@ -33,6 +35,10 @@ pub enum Task {
     Micro(MicroTask),
     /// Cost of single mechanisms.
     Overhead(OverheadTask),
+    /// Hits by handle and faults by pointer.
+    Handles(HandlesTask),
+    /// Fill once, then read batches for each request.
+    Batches(BatchesTask),
     /// Write amplification at one fill.
     WriteAmp(WriteAmpTask),
     /// Memory against the budget.
@@ -115,6 +121,8 @@ fn work(parent: &mut Parent) -> Result<()> {
     match task {
         Task::Micro(task) => measure::work(&task, &context, parent),
         Task::Overhead(task) => overhead::work(&task, &context, parent),
+        Task::Handles(task) => handles::work(&task, &context, parent),
+        Task::Batches(task) => batches::work(&task, &context, parent),
         Task::WriteAmp(task) => write_amp::work(&task, &context, parent),
         Task::Budget(task) => budget::work(&task, &context, parent),
     }

@@ -5,7 +5,7 @@
 //! says; [`peer`] has one file for each system that can provide such an array. [`micro`]
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
-//! [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
+//! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
 //! server under load. [`soak`] measures nothing: it runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
@@ -28,6 +28,7 @@ pub mod peer;
 pub mod plot;
 pub mod process;
 pub mod progress;
+pub mod references;
 pub mod rng;
 pub mod runner;
 pub mod sample;

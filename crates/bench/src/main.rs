@@ -8,9 +8,12 @@ use aquifer_bench::budget::BudgetOptions;
 use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
+use aquifer_bench::references::ReferencesOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::write_amp::WriteAmpOptions;
-use aquifer_bench::{all, budget, child, cleanup, memcached, micro, overhead, plot, table, write_amp};
+use aquifer_bench::{
+    all, budget, child, cleanup, memcached, micro, overhead, plot, references, table, write_amp,
+};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -24,6 +27,8 @@ Examples:
       A first look in a minute or two
   aquifer-bench memcached --ram 32M --values 1024 --seconds 2 --warmup 1 --runs 1
       The same question asked of a real server: swap, the heap, aquifer run, extstore
+  aquifer-bench references --out results.jsonl
+      Handle hits and faults; batches of 1,024 objects beside raw reads; medians of 5
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -46,6 +51,8 @@ enum Command {
     Micro(MicroOptions),
     /// Cost of lookup, materialise, dematerialise and fault, beside the kernel's own fault
     Overhead(OverheadOptions),
+    /// Objects by handle beside faults, and batches of one thread beside fio at queue depth 32
+    References(ReferencesOptions),
     /// Bytes written per byte changed, against the formula, with the log filled to several levels
     WriteAmp(WriteAmpOptions),
     /// Memory of a long mixed run against its budget
@@ -84,6 +91,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Micro(options) => micro::run(&options),
         Command::Overhead(options) => overhead::run(&options),
+        Command::References(options) => references::run(&options),
         Command::WriteAmp(options) => write_amp::run(&options),
         Command::Budget(options) => budget::run(&options),
         Command::Memcached(options) => memcached::run(&options),

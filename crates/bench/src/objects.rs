@@ -50,6 +50,13 @@ impl<'a> Objects<'a> {
         self.object_bytes
     }
 
+    /// The objects from `first` on.
+    pub fn behind(&self, first: u64) -> Self {
+        assert!(first < self.count);
+        let base = NonNull::new(self.address(first)).expect("inside the array");
+        Self { base, count: self.count - first, ..*self }
+    }
+
     /// Where object `index` begins.
     #[inline]
     pub fn address(&self, index: u64) -> *mut u8 {
@@ -92,6 +99,7 @@ mod tests {
         let objects = unsafe { Objects::new(base, 128, 64, 4) };
         objects.write(2, &mut Rng::new(9));
         assert_ne!(objects.read(2), 0);
+        assert_eq!((objects.behind(2).count(), objects.behind(2).read(0)), (2, objects.read(2)));
         assert_eq!(objects.read(1), 0);
         assert!(memory[..32].iter().all(|&word| word == 0));
         assert!(memory[32..40].iter().all(|&word| word != 0));

@@ -13,6 +13,7 @@ use crate::memcached::sample as memcached;
 use crate::peer::Kind;
 use crate::peer::abi::Stats;
 use crate::process::Memory;
+use crate::references::sample as references;
 use crate::workload::Point;
 
 /// One line.
@@ -31,6 +32,10 @@ pub enum Record {
     Budget(Box<Budget>),
     /// A measured run of memcached.
     Memcached(Box<memcached::Sample>),
+    /// A run of hits by handle beside faults by pointer.
+    Handles(Box<references::Handles>),
+    /// A run of batches beside the device's own reads.
+    Batches(Box<references::Batches>),
 }
 
 /// Configuration and result of one run of one peer.

@@ -39,27 +39,32 @@ pub fn measure(task: &OverheadTask) -> Result<Vec<Cost>> {
     let objects = heap.objects();
     let mut rng = Rng::new(1);
     workload::fill(objects, 1, 1, |_| {});
-    touch(objects, &mut rng, objects.count() * 2);
+    warm_up(objects, &mut rng);
     let mut runs = Vec::new();
     for _ in 0..task.runs {
-        runs.push(Run::measure(&heap, &mut rng)?);
+        runs.push(Run::measure(&heap, objects, &mut rng)?);
     }
     Ok(costs(&runs, objects.count()))
 }
 
+/// Touches until pages leave as fast as they come.
+pub(crate) fn warm_up(objects: Objects<'_>, rng: &mut Rng) {
+    touch(objects, rng, objects.count() * 2);
+}
+
 /// One run's figures.
-struct Run {
+pub(crate) struct Run {
     /// Median of single touches that faulted, in the faulting thread.
-    touch_ns: f64,
+    pub(crate) touch_ns: f64,
     /// Processor time of the whole process, evictor and all, per fault.
-    fault_ns: f64,
-    faults_per_touch: f64,
-    misses_per_fault: f64,
+    pub(crate) fault_ns: f64,
+    pub(crate) faults_per_touch: f64,
+    pub(crate) misses_per_fault: f64,
 }
 
 impl Run {
-    fn measure(heap: &Aquifer, rng: &mut Rng) -> Result<Self> {
-        let objects = heap.objects();
+    /// Touches `objects`, which are all in the object cache of `heap`.
+    pub(crate) fn measure(heap: &Aquifer, objects: Objects<'_>, rng: &mut Rng) -> Result<Self> {
         let touch_ns = single_touch_ns(objects, rng);
         let before = stats(heap)?;
         let cpu_before_ns = cpu_ns();

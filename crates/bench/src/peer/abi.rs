@@ -17,6 +17,9 @@ const LIBRARY_VARIABLE: &str = "AQUIFER_LIB";
 /// `aq_heap`.
 pub type HeapPointer = *mut c_void;
 
+/// `AQ_READ`: an object is used, not changed.
+pub const READ: c_int = 0;
+
 /// `aq_options`, with room for fields that a newer library may add.
 #[repr(C)]
 #[derive(Debug)]
@@ -38,6 +41,18 @@ pub struct Options {
     /// The size that RAM is divided for.
     pub object_bytes: u64,
     newer: [u64; 32],
+}
+
+/// `aq_item`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Item {
+    /// An address in the heap.
+    pub object: *mut c_void,
+    /// The program's memory.
+    pub memory: *mut c_void,
+    /// Bytes to copy.
+    pub bytes: usize,
 }
 
 macro_rules! stats {
@@ -100,6 +115,16 @@ pub struct Api {
     pub heap_page_malloc: unsafe extern "C" fn(HeapPointer, usize) -> *mut c_void,
     /// `aq_heap_prefetch`.
     pub heap_prefetch: unsafe extern "C" fn(HeapPointer, *const *mut c_void, usize) -> c_int,
+    /// `aq_heap_ref_of`.
+    pub heap_ref_of: unsafe extern "C" fn(HeapPointer, *const c_void) -> u64,
+    /// `aq_heap_deref`.
+    pub heap_deref: unsafe extern "C" fn(HeapPointer, u64, c_int) -> *mut c_void,
+    /// `aq_heap_release`.
+    pub heap_release: unsafe extern "C" fn(HeapPointer, u64) -> c_int,
+    /// `aq_heap_read_batch`.
+    pub heap_read_batch: unsafe extern "C" fn(HeapPointer, *const Item, usize) -> c_int,
+    /// `aq_heap_write_batch`.
+    pub heap_write_batch: unsafe extern "C" fn(HeapPointer, *const Item, usize) -> c_int,
     /// `aq_heap_stats_get`.
     pub heap_stats_get: unsafe extern "C" fn(HeapPointer, *mut Stats) -> c_int,
     error_message: unsafe extern "C" fn() -> *const c_char,
@@ -134,6 +159,11 @@ impl Api {
                 heap_array: *library.get(b"aq_heap_array\0").map_err(unusable)?,
                 heap_page_malloc: *library.get(b"aq_heap_page_malloc\0").map_err(unusable)?,
                 heap_prefetch: *library.get(b"aq_heap_prefetch\0").map_err(unusable)?,
+                heap_ref_of: *library.get(b"aq_heap_ref_of\0").map_err(unusable)?,
+                heap_deref: *library.get(b"aq_heap_deref\0").map_err(unusable)?,
+                heap_release: *library.get(b"aq_heap_release\0").map_err(unusable)?,
+                heap_read_batch: *library.get(b"aq_heap_read_batch\0").map_err(unusable)?,
+                heap_write_batch: *library.get(b"aq_heap_write_batch\0").map_err(unusable)?,
                 heap_stats_get: *library.get(b"aq_heap_stats_get\0").map_err(unusable)?,
                 error_message: *library.get(b"aq_error_message\0").map_err(unusable)?,
                 _library: std::mem::ManuallyDrop::new(library),
@@ -218,6 +248,7 @@ mod tests {
             "object_bytes",
         ];
         assert_eq!(fields_in_header("aq_options"), options);
+        assert_eq!(fields_in_header("aq_item"), ["object", "memory", "bytes"]);
         assert_eq!(std::mem::offset_of!(Options, newer), 56);
     }
 

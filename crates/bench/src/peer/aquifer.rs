@@ -1,10 +1,11 @@
 //! This library as its users have it: a heap opened through the C interface.
 
+use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 
 use crate::error::{Error, Result};
 use crate::objects::Objects;
-use crate::peer::abi::{Api, HeapPointer, Stats};
+use crate::peer::abi::{self, Api, HeapPointer, Item, Stats};
 use crate::peer::{Peer, Setup};
 use crate::workdir::c_path;
 
@@ -70,6 +71,84 @@ impl Aquifer {
             return Ok(());
         }
         Err(Error::Unavailable(format!("aq_heap_prefetch failed ({code}): {}", self.api.message())))
+    }
+}
+
+impl Aquifer {
+    /// The library's number of element `index`.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the library's sentence.
+    pub fn reference(&self, index: u64) -> Result<u64> {
+        // SAFETY: the heap is open; the address is only a number here.
+        match unsafe { (self.api.heap_ref_of)(self.heap, self.objects().address(index).cast()) } {
+            0 => Err(self.refused("aq_heap_ref_of")),
+            reference => Ok(reference),
+        }
+    }
+
+    /// Hands the bytes of the element with that number to `read`, where they are in RAM.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the library's sentence.
+    #[inline]
+    pub fn with_used<T>(&self, reference: u64, read: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        // SAFETY: the heap is open; a wrong number is refused.
+        let bytes = unsafe { (self.api.heap_deref)(self.heap, reference, abi::READ) };
+        if bytes.is_null() {
+            return Err(self.refused("aq_heap_deref"));
+        }
+        // SAFETY: the element's bytes stay here until the release below, and nobody writes them
+        // meanwhile: benchmarks that use numbers have one thread.
+        let answer = read(unsafe { std::slice::from_raw_parts(bytes.cast(), self.object_bytes) });
+        // SAFETY: the heap is open.
+        match unsafe { (self.api.heap_release)(self.heap, reference) } {
+            0 => Ok(answer),
+            _ => Err(self.refused("aq_heap_release")),
+        }
+    }
+
+    /// Copies the elements `indices` to `memory`, one behind the other.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the library's sentence.
+    pub fn read_batch(&self, indices: &[u64], memory: &mut [u8]) -> Result<()> {
+        let items = self.items(indices, memory.len(), memory.as_mut_ptr());
+        // SAFETY: the heap is open; each item has its own part of the memory, which is ours to write.
+        self.done("aq_heap_read_batch", unsafe {
+            (self.api.heap_read_batch)(self.heap, items.as_ptr(), items.len())
+        })
+    }
+
+    /// Rewrites the elements `indices` with what is in `memory`, one behind the other.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with the library's sentence.
+    pub fn write_batch(&self, indices: &[u64], memory: &[u8]) -> Result<()> {
+        let items = self.items(indices, memory.len(), memory.as_ptr().cast_mut());
+        // SAFETY: the heap is open; each item has its own part of the memory, which is only read.
+        self.done("aq_heap_write_batch", unsafe {
+            (self.api.heap_write_batch)(self.heap, items.as_ptr(), items.len())
+        })
+    }
+
+    fn items(&self, indices: &[u64], memory_bytes: usize, memory: *mut u8) -> Vec<Item> {
+        assert_eq!(memory_bytes, indices.len() * self.object_bytes);
+        let item = |(nth, &index): (usize, &u64)| Item {
+            object: self.objects().address(index).cast(),
+            memory: memory.wrapping_add(nth * self.object_bytes).cast(),
+            bytes: self.object_bytes,
+        };
+        indices.iter().enumerate().map(item).collect()
+    }
+
+    fn done(&self, function: &str, code: c_int) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(self.refused(function)) }
+    }
+
+    #[cold]
+    fn refused(&self, function: &str) -> Error {
+        Error::Unavailable(format!("{function} failed: {}", self.api.message()))
     }
 }
 

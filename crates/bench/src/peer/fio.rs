@@ -71,16 +71,30 @@ impl Target {
     /// # Errors
     /// [`Error::Unavailable`] with fio's words if it fails.
     pub fn measure(&self, block_bytes: u64, threads: usize, time: Duration) -> Result<Reads> {
+        self.run(&["--ioengine=psync".to_owned(), format!("--numjobs={threads}")], block_bytes, time)
+    }
+
+    /// Random direct reads of `block_bytes` by one thread that keeps `depth` of them under way.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with fio's words if it fails.
+    pub fn measure_deep(&self, block_bytes: u64, depth: usize, time: Duration) -> Result<Reads> {
+        let engine =
+            ["--ioengine=io_uring".to_owned(), format!("--iodepth={depth}"), "--numjobs=1".to_owned()];
+        self.run(&engine, block_bytes, time)
+    }
+
+    fn run(&self, engine: &[String], block_bytes: u64, time: Duration) -> Result<Reads> {
         let mut command = Command::new("fio");
         command
-            .args(["--name=aquifer-bench", "--rw=randread", "--direct=1", "--ioengine=psync"])
+            .args(["--name=aquifer-bench", "--rw=randread", "--direct=1"])
+            .args(engine)
             .args(["--thread", "--time_based", "--norandommap", "--randrepeat=0", "--group_reporting"])
             .arg("--output-format=json")
             .arg(format!("--ramp_time={RAMP_S}"))
             .arg(format!("--filename={}", self.path.display()))
             .arg(format!("--size={}", self.bytes))
             .arg(format!("--bs={block_bytes}"))
-            .arg(format!("--numjobs={threads}"))
             .arg(format!("--runtime={}ms", time.as_millis()));
         let output = dies_with_parent(&mut command).output().map_err(Error::io("running", "fio"))?;
         let text = String::from_utf8_lossy(&output.stdout);

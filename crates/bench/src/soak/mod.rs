@@ -17,7 +17,7 @@
 
 mod object;
 mod outcome;
-mod pattern;
+pub(crate) mod pattern;
 mod run;
 mod sizes;
 mod watchdog;

@@ -4,6 +4,7 @@
 mod memcached;
 mod micro;
 mod others;
+mod references;
 mod targets;
 
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ pub fn render(records: &[Record]) -> String {
         micro::render(records),
         memcached::render(records),
         others::overhead(records),
+        references::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -71,6 +73,8 @@ fn context(record: &Record) -> &Context {
         Record::WriteAmp(write_amp) => &write_amp.context,
         Record::Budget(budget) => &budget.context,
         Record::Memcached(sample) => &sample.context,
+        Record::Handles(run) => &run.context,
+        Record::Batches(run) => &run.context,
     }
 }
 

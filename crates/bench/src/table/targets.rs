@@ -1,7 +1,7 @@
 //! What the project promises, beside what the records show.
 
 use super::others::{expected_at_live_fill, written_per_appended};
-use super::{Group, groups, markdown, number};
+use super::{Group, groups, markdown, number, references};
 use crate::distribution::Distribution::{self, ScatteredHot, Uniform, Zipf};
 use crate::overhead::{FAULT, KERNEL_FAULT, LOOKUP};
 use crate::peer::Kind;
@@ -19,6 +19,8 @@ const THEORY_ERROR_PERCENT_MAX: f64 = 10.0;
 const SWAP_WRITTEN_PER_CHANGED_MIN: f64 = 27.0;
 const ZIPF_WRITTEN_RATIO_MIN: f64 = 25.0;
 const FIO_RATIO_MIN: f64 = 0.90;
+const HANDLE_HIT_NS_MAX: f64 = 50.0;
+const FAULT_OVER_HIT_MIN: f64 = 50.0;
 
 /// Least throughput over kernel swap: distribution, percent of reads, threads, ratio.
 const OVER_SWAP: [(Distribution, u32, usize, f64); 7] = [
@@ -56,6 +58,7 @@ pub fn render(records: &[Record]) -> String {
         }
     }
     overhead(records, &mut rows);
+    handles_and_batches(records, &mut rows);
     markdown("Promises", &["what", "measured", "promised", "kept"], &rows)
 }
 
@@ -121,6 +124,23 @@ fn overhead(records: &[Record], rows: &mut Vec<Vec<String>>) {
     }
 }
 
+/// The promise about hits is made for the smaller set: the larger one shows what the processor's caches
+/// cost.
+fn handles_and_batches(records: &[Record], rows: &mut Vec<Vec<String>>) {
+    for handles in references::handles(records) {
+        let Some(&(objects, ns)) = handles.hits.first() else { continue };
+        rows.push(line(format!("handle hit, {objects} objects, ns"), ns, Bound::AtMost(HANDLE_HIT_NS_MAX)));
+        let what = "fault on a cached object over a handle hit".to_owned();
+        rows.push(line(what, handles.touch_ns / ns, Bound::AtLeast(FAULT_OVER_HIT_MIN)));
+    }
+    for batches in references::batches(records) {
+        for (block, _, ratio) in batches.fio {
+            let what = format!("batches of one thread: device reads over fio {block}, depth 32");
+            rows.push(line(what, ratio, Bound::AtLeast(FIO_RATIO_MIN)));
+        }
+    }
+}
+
 fn line(what: String, measured: f64, bound: Bound) -> Vec<String> {
     let (words, limit, kept) = match bound {
         Bound::AtLeast(limit) => ("at least", limit, measured >= limit),
@@ -133,6 +153,7 @@ fn line(what: String, measured: f64, bound: Bound) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::references::sample::tests::batches;
     use crate::sample::tests::sample;
 
     #[test]
@@ -143,5 +164,9 @@ mod tests {
         let expected = "| scattered-hot, 50 % reads, 8 threads: over swap | 3.90 | at least 4 | NO |";
         assert!(text.contains(expected), "{text}");
         assert_eq!(render(&records[..1]), "");
+        let batches = |reads| Record::Batches(Box::new(batches(reads, 500.0)));
+        let line = "| batches of one thread: device reads over fio 4 KiB, depth 32 |";
+        assert!(render(&[batches(1000)]).contains(&format!("{line} 0.90 | at least 0.9 | yes |")));
+        assert!(render(&[batches(900)]).contains(&format!("{line} 0.80 | at least 0.9 | NO |")));
     }
 }
