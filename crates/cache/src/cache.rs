@@ -63,6 +63,8 @@ pub struct ObjectCache {
     whole: TwoHanded,
     /// Whether a whole page found no free slot yet.
     is_full: AtomicBool,
+    /// Mark of objects for whose policy a further use changes nothing; above all marks if there is none.
+    last_mark: u8,
     objects: AtomicU64,
     evicted: AtomicU64,
     spares_used: AtomicBool,
@@ -126,7 +128,8 @@ impl ObjectCache {
     /// # Errors
     /// The kernel refused the address space.
     pub fn new(bytes: usize, kind: PolicyKind) -> Result<Self, Errno> {
-        let links = kind.build(0).needs_links();
+        let policy = kind.build(0);
+        let (links, last_mark) = (policy.needs_links(), policy.last_mark().unwrap_or(u8::MAX));
         let classes = SIZES.iter().map(|size| {
             let ghosts = (bytes / size).min(1 << 16);
             ClassState { policy: kind.build(ghosts), evictions: AtomicU64::new(0), wanted: Wanted::new() }
@@ -136,6 +139,7 @@ impl ObjectCache {
             classes: classes.collect(),
             whole: TwoHanded::new(),
             is_full: AtomicBool::new(false),
+            last_mark,
             objects: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             spares_used: AtomicBool::new(true),
@@ -183,6 +187,7 @@ impl ObjectCache {
     }
 
     /// First byte of a slot. Only who holds the entry of the page that owns it may use the bytes.
+    #[inline]
     pub fn pointer(&self, slot: SlotId) -> *mut u8 {
         self.slabs.pointer(slot)
     }
@@ -193,8 +198,13 @@ impl ObjectCache {
     }
 
     /// The object in `slot` was used.
+    #[inline]
     pub fn touch(&self, slot: SlotId) {
         let class = self.slabs.class_of(slot);
+        // Whole pages have a policy that counts no uses.
+        if class == Class::WHOLE || self.slabs.mark(class, slot) >= self.last_mark {
+            return;
+        }
         self.policy(class).touch(&self.view(class), Position(self.slabs.position_of(class, slot)));
     }
 

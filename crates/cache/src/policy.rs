@@ -73,6 +73,10 @@ pub trait Policy: Send + Sync {
     fn name(&self) -> &'static str;
     /// Whether the slabs must lend 8 bytes of links per slot.
     fn needs_links(&self) -> bool;
+    /// The mark of a slot for which a further `touch` changes nothing, if there is one; its callers need not call it then.
+    fn last_mark(&self) -> Option<u8> {
+        None
+    }
     /// The slot at `at` was filled.
     fn insert(&self, slots: &dyn Slots, at: Position);
     /// The object at `at` was used. Lock-free wherever the policy allows it.

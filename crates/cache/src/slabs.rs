@@ -131,6 +131,7 @@ impl Slabs {
     }
 
     /// Slots of `class` in one slab.
+    #[inline]
     pub(crate) fn slots_per_slab(&self, class: Class) -> u32 {
         self.per_slab[class.index()]
     }
@@ -206,6 +207,7 @@ impl Slabs {
     }
 
     /// The class of a used slot.
+    #[inline]
     pub(crate) fn class_of(&self, slot: SlotId) -> Class {
         let class = self.shared[slot.slab() as usize].class.load(Ordering::Acquire);
         assert!(class != NO_CLASS, "slot {slot:?} is in no class");
@@ -221,6 +223,7 @@ impl Slabs {
     }
 
     /// First byte of the slot. Who may use it is written in the entry of the page that owns it.
+    #[inline]
     pub(crate) fn pointer(&self, slot: SlotId) -> *mut u8 {
         let class = self.class_of(slot);
         let offset = slot.slab() as usize * self.slab_bytes + slot.index() as usize * class.slot_bytes();
@@ -229,6 +232,7 @@ impl Slabs {
         unsafe { self.memory.base().add(offset) }
     }
 
+    #[inline]
     fn word(&self, class: Class, slot: SlotId, which: usize) -> &AtomicU64 {
         let per_slab = self.slots_per_slab(class) as usize;
         let headers = (per_slab * class.slot_bytes()).next_multiple_of(8);
@@ -255,6 +259,7 @@ impl Slabs {
         self.word(class, slot, 0).store(0, Ordering::Release);
     }
 
+    #[inline]
     pub(crate) fn mark(&self, class: Class, slot: SlotId) -> u8 {
         (self.word(class, slot, 0).load(Ordering::Relaxed) >> MARK_SHIFT & 7) as u8
     }

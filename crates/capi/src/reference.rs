@@ -18,6 +18,7 @@ fn parse(bits: u64) -> Result<Ref, Error> {
     Ref::from_bits(bits).ok_or_else(|| Error::Invalid("the reference is AQ_REF_NULL".into()))
 }
 
+#[inline]
 fn dereference(heap: &Heap, object: u64, intent: c_int) -> Result<*mut u8, Error> {
     let object = parse(object)?;
     if intent & !WRITE != 0 {
@@ -35,6 +36,7 @@ fn dereference(heap: &Heap, object: u64, intent: c_int) -> Result<*mut u8, Error
     Ok(bytes)
 }
 
+#[inline]
 fn release(heap: &Heap, object: u64) -> Result<(), Error> {
     heap.end_use(parse(object)?)
 }

@@ -19,6 +19,7 @@ pub struct Used {
 
 impl Allocator {
     /// The pages of the object at `address`, if it has more than one or is a block.
+    #[inline]
     fn pages_in_use(&self, address: usize, page: PageId) -> Result<Option<(PageId, usize)>, HeapError> {
         // Smaller pages are objects of one.
         if self.engine.leaves().page_bytes(page.leaf()) < OS_PAGE_BYTES {
@@ -37,6 +38,7 @@ impl Allocator {
     ///
     /// # Errors
     /// [`HeapError::Foreign`], [`HeapError::DoubleFree`], [`HeapError::Pin`].
+    #[inline]
     pub fn begin_use(&self, address: usize, write: bool) -> Result<Used, HeapError> {
         let page = self.engine.page_at(address).ok_or(HeapError::Foreign(address))?;
         match self.pages_in_use(address, page)? {
@@ -55,6 +57,7 @@ impl Allocator {
     ///
     /// # Errors
     /// [`HeapError::Pin`] if it is not in use.
+    #[inline]
     pub fn end_use(&self, address: usize) -> Result<(), HeapError> {
         let page = self.engine.page_at(address).ok_or(HeapError::Foreign(address))?;
         match self.pages_in_use(address, page)? {

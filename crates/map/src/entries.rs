@@ -79,11 +79,13 @@ impl Locked<'_> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct TableFull;
 
+/// One of the two places where a page may stand.
 struct Probe {
-    buckets: [usize; 2],
-    keys: [u64; 2],
+    bucket: usize,
+    key: u64,
 }
 
+#[inline]
 fn leaf_hash(leaf: LeafId, seed: u64) -> usize {
     let mut x = (u64::from(leaf.0) ^ seed).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     x ^= x >> 32;
@@ -119,11 +121,13 @@ impl EntryTable {
         self.buckets.len() * BUCKET_ENTRIES / 5 * 4
     }
 
+    #[inline]
     fn window(&self, leaf: LeafId, second: bool) -> usize {
         let seed = if second { 0x9E37_79B9_7F4A_7C15 } else { 0 };
         ((leaf_hash(leaf, seed) as u32 as u64 * self.mask as u64) >> 32) as usize
     }
 
+    #[inline]
     fn bucket_in(&self, window: usize, index: usize) -> usize {
         let at = window + index / PAGES_PER_BUCKET;
         if at >= self.mask { at % self.mask } else { at }
@@ -133,30 +137,35 @@ impl EntryTable {
         u64::from(leaf.0) << 1 | (index % PAGES_PER_BUCKET) as u64
     }
 
-    fn probe(&self, page: PageId) -> Probe {
+    #[inline]
+    fn probe(&self, page: PageId, second: bool) -> Probe {
         let (leaf, index) = (page.leaf(), page.index());
-        let tag = Self::tag(leaf, index);
-        Probe {
-            buckets: [false, true].map(|second| self.bucket_in(self.window(leaf, second), index)),
-            keys: [Entry::key(tag, false), Entry::key(tag, true)],
-        }
+        let bucket = self.bucket_in(self.window(leaf, second), index);
+        Probe { bucket, key: Entry::key(Self::tag(leaf, index), second) }
     }
 
-    fn find_word(&self, probe: &Probe) -> Option<(&AtomicU64, Entry)> {
-        for which in 0..2 {
-            for word in &self.buckets[probe.buckets[which]].0 {
-                let found = Entry::from_word(word.load(Ordering::Acquire));
-                if let Some(entry) = found.filter(|entry| entry.has_key(probe.keys[which])) {
-                    return Some((word, entry));
-                }
+    /// Most pages stand in their first place, so the second is not worked out before it is looked at.
+    #[inline]
+    fn find_word(&self, page: PageId) -> Option<(&AtomicU64, Entry)> {
+        self.find_at(self.probe(page, false)).or_else(|| self.find_at(self.probe(page, true)))
+    }
+
+    #[inline]
+    fn find_at(&self, Probe { bucket, key }: Probe) -> Option<(&AtomicU64, Entry)> {
+        // Almost every word that does not match has another key, so that is looked at first.
+        self.buckets[bucket].0.iter().find_map(|word| {
+            let found = word.load(Ordering::Acquire);
+            if Entry::has_key_in(found, key) {
+                Entry::from_word(found).map(|entry| (word, entry))
+            } else {
+                None
             }
-        }
-        None
+        })
     }
 
     /// The page's entry at this moment; `None` if the page is not in RAM. Lock-free.
     pub fn find(&self, page: PageId) -> Option<Entry> {
-        self.find_word(&self.probe(page)).map(|(_, entry)| entry)
+        self.find_word(page).map(|(_, entry)| entry)
     }
 
     /// Whether the page has an entry now, asking the processor to fetch its cache lines.
@@ -166,7 +175,7 @@ impl EntryTable {
 
     /// Takes the page's entry if it is exactly `expected`.
     pub fn try_lock_if(&self, page: PageId, expected: impl Fn(Entry) -> bool) -> Option<Locked<'_>> {
-        let (word, entry) = self.find_word(&self.probe(page))?;
+        let (word, entry) = self.find_word(page)?;
         if entry.state() == State::Moving || !expected(entry) {
             return None;
         }
@@ -176,7 +185,7 @@ impl EntryTable {
     /// Exchanges the page's entry for what `next` makes of it, without holding it in between; returns both. `None` if the
     /// page has none that may be exchanged now, or if another thread was first.
     pub fn exchange(&self, page: PageId, next: impl Fn(Entry) -> Option<Entry>) -> Option<(Entry, Entry)> {
-        let (word, entry) = self.find_word(&self.probe(page))?;
+        let (word, entry) = self.find_word(page)?;
         let next = next(entry)?;
         debug_assert!(entry.state() == State::Cached && next.state() == State::Cached);
         word.compare_exchange(entry.word(), next.word(), Ordering::AcqRel, Ordering::Relaxed)
@@ -206,15 +215,13 @@ impl EntryTable {
 
     /// Makes an entry for a page that is not in RAM; `None` if it is, or if there is no room.
     pub fn try_insert(&self, page: PageId) -> Option<Locked<'_>> {
-        let probe = self.probe(page);
-        if self.find_word(&probe).is_some() { None } else { self.insert(page, &probe).ok().flatten() }
+        if self.find_word(page).is_some() { None } else { self.insert(page).ok().flatten() }
     }
 
     fn lock_inner(&self, page: PageId, make: bool) -> Result<Option<Locked<'_>>, TableFull> {
-        let probe = self.probe(page);
         let mut backoff = Backoff::new();
         loop {
-            match self.find_word(&probe) {
+            match self.find_word(page) {
                 Some((_, entry)) if entry.state() == State::Moving => {}
                 Some((word, entry)) => {
                     if let Some(locked) = Self::take(word, entry) {
@@ -223,7 +230,7 @@ impl EntryTable {
                 }
                 None if !make => return Ok(None),
                 None => {
-                    if let Some(locked) = self.insert(page, &probe)? {
+                    if let Some(locked) = self.insert(page)? {
                         return Ok(Some(locked));
                     }
                 }
@@ -233,24 +240,27 @@ impl EntryTable {
     }
 
     /// Makes an entry; `Ok(None)` if another thread was first.
-    fn insert(&self, page: PageId, probe: &Probe) -> Result<Option<Locked<'_>>, TableFull> {
+    fn insert(&self, page: PageId) -> Result<Option<Locked<'_>>, TableFull> {
         let stripe = &self.inserting[(page.0 as usize).wrapping_mul(0x9E37_79B1) % STRIPES];
         let mut backoff = Backoff::new();
         while stripe.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             backoff.wait();
         }
-        let made = if self.find_word(probe).is_some() { Ok(None) } else { self.occupy(probe).map(Some) };
+        let made = if self.find_word(page).is_some() { Ok(None) } else { self.occupy(page).map(Some) };
         stripe.store(0, Ordering::Release);
         made
     }
 
-    fn occupy(&self, probe: &Probe) -> Result<Locked<'_>, TableFull> {
+    fn occupy(&self, page: PageId) -> Result<Locked<'_>, TableFull> {
         let vacancies =
             |bucket: usize| self.buckets[bucket].0.iter().filter(|w| w.load(Ordering::Relaxed) == 0).count();
-        let emptier = usize::from(vacancies(probe.buckets[1]) > vacancies(probe.buckets[0]));
-        for which in [emptier, 1 - emptier] {
-            let held = Entry::moving_new(probe.keys[which]);
-            for word in &self.buckets[probe.buckets[which]].0 {
+        let mut probes = [false, true].map(|second| self.probe(page, second));
+        if vacancies(probes[1].bucket) > vacancies(probes[0].bucket) {
+            probes.swap(0, 1);
+        }
+        for Probe { bucket, key } in probes {
+            let held = Entry::moving_new(key);
+            for word in &self.buckets[bucket].0 {
                 if word.load(Ordering::Relaxed) == 0
                     && word.compare_exchange(0, held.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
                 {
@@ -281,7 +291,7 @@ impl EntryTable {
 
     /// Calls `visit` for every page that stands in one of the two buckets of `page`.
     pub fn for_each_rival(&self, page: PageId, visit: &mut dyn FnMut(PageId, Entry)) {
-        for bucket in self.probe(page).buckets {
+        for bucket in [false, true].map(|second| self.probe(page, second).bucket) {
             for word in &self.buckets[bucket].0 {
                 let Some(entry) = Entry::from_word(word.load(Ordering::Acquire)) else { continue };
                 visit(self.page_of(bucket, entry), entry);

@@ -63,7 +63,12 @@ impl Entry {
     }
 
     pub(crate) const fn has_key(self, key: u64) -> bool {
-        self.0 & KEY_MASK == key
+        Self::has_key_in(self.0, key)
+    }
+
+    /// Whether these are the key bits of `word`, which may be vacant.
+    pub(crate) const fn has_key_in(word: u64, key: u64) -> bool {
+        word & KEY_MASK == key
     }
 
     pub(crate) const fn tag(self) -> u64 {

@@ -215,6 +215,7 @@ impl Engine {
     }
 
     /// The page that `address` lies in, if it is in the region.
+    #[inline]
     pub fn page_at(&self, address: usize) -> Option<PageId> {
         let offset = address.checked_sub(self.region.base() as usize)?;
         (offset < self.region.len()).then(|| PageId::from_offset(offset as u64))

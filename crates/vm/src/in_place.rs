@@ -30,6 +30,7 @@ impl Engine {
     ///
     /// # Context
     /// Blocks on the device if the page is not in RAM. A thread that uses a page must not touch its address meanwhile.
+    #[inline]
     pub fn begin_use(&self, page: PageId, write: bool) -> Result<*mut u8, PinError> {
         match self.try_first_use(page, write) {
             Some(bytes) => Ok(bytes),
@@ -38,6 +39,7 @@ impl Engine {
     }
 
     /// Uses a page that is in its slot and that nobody uses.
+    #[inline]
     fn try_first_use(&self, page: PageId, write: bool) -> Option<*mut u8> {
         let first_use = |entry: Entry| {
             let is_free = entry.state() == State::Cached && !entry.is_pinned();
@@ -46,6 +48,7 @@ impl Engine {
         self.entries.exchange(page, first_use).map(|(before, after)| self.slot_of(before, after))
     }
 
+    #[inline]
     fn slot_of(&self, before: Entry, after: Entry) -> *mut u8 {
         if after.is_dirty() && !before.is_dirty() {
             self.dirty.fetch_add(1, Ordering::Relaxed);
@@ -127,6 +130,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`PinError::NotPinned`].
+    #[inline]
     pub fn end_use(&self, page: PageId) -> Result<(), PinError> {
         let only_use = |entry: Entry| {
             let is_only = entry.state() == State::Cached && entry.is_pinned() && !entry.is_shared();

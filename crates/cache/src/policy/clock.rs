@@ -80,6 +80,10 @@ impl Policy for Clock {
         false
     }
 
+    fn last_mark(&self) -> Option<u8> {
+        Some(self.limit)
+    }
+
     fn insert(&self, slots: &dyn Slots, at: Position) {
         slots.set_mark(at, 0);
     }
