@@ -3,12 +3,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 use crate::overhead::Cost;
 use crate::overhead::kernel::{PAGE_BYTES, PAGES, drop_all, touch_all};
+use crate::overhead::sigbus::Handler;
 use crate::peer::mapping::Mapping;
 use crate::process::cpu_ns;
 
@@ -50,7 +50,7 @@ pub fn measure(runs: u32) -> Result<Vec<Cost>> {
     SOURCE.store(source.base().as_ptr().addr(), Ordering::Relaxed);
     BASE.store(memory.base().as_ptr().addr(), Ordering::Relaxed);
     let (mut fault_ns, mut copy_ns, mut drop_ns) = (Vec::new(), Vec::new(), Vec::new());
-    let handler = Handler::install().map_err(Error::io("installing", "the SIGBUS handler"))?;
+    let handler = Handler::install(on_sigbus).map_err(Error::io("installing", "the SIGBUS handler"))?;
     for _ in 0..runs {
         fault_ns.push(touch_all(&memory));
         drop_ns.push(drop_all(&memory)?);
@@ -122,35 +122,6 @@ fn register(uffd: &OwnedFd, memory: &Mapping) -> io::Result<()> {
     match unsafe { libc::ioctl(uffd.as_raw_fd(), UFFDIO_REGISTER, range.as_mut_ptr()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Our SIGBUS handler, until dropped; then the earlier one again.
-struct Handler {
-    earlier: libc::sigaction,
-}
-
-impl Handler {
-    fn install() -> io::Result<Self> {
-        // SAFETY: zeroed sigactions are valid; the handler is signal-safe and has the signature
-        // that SA_SIGINFO asks for.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            let mut earlier: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_sigbus as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-            match libc::sigaction(libc::SIGBUS, &action, &mut earlier) {
-                0 => Ok(Self { earlier }),
-                _ => Err(io::Error::last_os_error()),
-            }
-        }
-    }
-}
-
-impl Drop for Handler {
-    fn drop(&mut self) {
-        // SAFETY: an action that sigaction gave us.
-        unsafe { libc::sigaction(libc::SIGBUS, &self.earlier, ptr::null_mut()) };
     }
 }
 

@@ -1,10 +1,12 @@
 //! The cost of single mechanisms, like the table of the SSDAlloc paper: lookup, materialise,
 //! dematerialise, fault; beside what the kernel alone costs on the same machine in the same run.
 
+pub mod first_write;
 pub mod floor;
 pub mod heap;
 pub mod kernel;
 pub mod lookup;
+mod sigbus;
 
 use std::path::PathBuf;
 
@@ -101,6 +103,7 @@ pub fn work(task: &OverheadTask, context: &Context, parent: &mut Parent) -> Resu
     for (group, costs) in [
         ("kernel", kernel::measure(task.runs)),
         ("floor", floor::measure(task.runs)),
+        ("first write", first_write::measure(task.runs)),
         ("lookup", Ok(vec![lookup::measure(task)])),
         ("aquifer", heap::measure(task)),
     ] {
