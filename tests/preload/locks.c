@@ -1,11 +1,14 @@
 /* locks.c - locks in managed memory, for which 16 threads contend while another one pushes them out. */
 #include "check.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <threads.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS = 16, ROUNDS = 3000 };
 
@@ -270,6 +273,31 @@ static void answers(void)
     free(lock);
 }
 
+/* By its number: of the arguments only those that the operation has count, the others are addresses by accident. */
+static void by_number(void)
+{
+    char *memory = filled(2 * PAGE, 3);
+    int *word = malloc(8 * KIB);
+    *word = 5;
+    PUSH_OUT(memory, 2 * PAGE);
+    CHECK(syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, memory, memory + PAGE) == 0);
+    CHECK(is_absent(memory, 2 * PAGE));
+    PUSH_OUT(word, PAGE);
+    CHECK(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 6, NULL, memory) == -1 && errno == EAGAIN);
+    CHECK(is_absent(memory, 2 * PAGE));
+    struct timespec *soon = malloc(8 * KIB);
+    *soon = (struct timespec){0, 1000};
+    PUSH_OUT(soon, PAGE);
+    CHECK(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 5, soon) == -1 && errno == ETIMEDOUT);
+    PUSH_OUT(memory, 2 * PAGE);
+    CHECK(syscall(SYS_futex, word, FUTEX_REQUEUE_PRIVATE, 1, 1L, memory) == 0);
+    CHECK(is_filled(memory, 2 * PAGE, 3));
+    errno = 0;
+    free(memory);
+    free(word);
+    free(soon);
+}
+
 int main(void)
 {
     begin();
@@ -291,5 +319,6 @@ int main(void)
     RUN(barriers);
     RUN(once_only);
     RUN(answers);
+    RUN(by_number);
     return tests_failed();
 }

@@ -27,8 +27,8 @@ static HAS_SAID_WHY: AtomicBool = AtomicBool::new(false);
 static HAS_SAID: AtomicBool = AtomicBool::new(false);
 static HAS_FORGOTTEN: AtomicBool = AtomicBool::new(false);
 
-/// Code of the C library and of the dynamic linker, whose own blocks stay in the C library: first byte and length.
-static INSIDERS: [[AtomicUsize; 2]; 2] = [const { [const { AtomicUsize::new(0) }; 2] }; 2];
+/// Code of the C library, the dynamic linker and this library, whose own blocks stay in the C library: first byte and length.
+static INSIDERS: [[AtomicUsize; 2]; 3] = [const { [const { AtomicUsize::new(0) }; 2] }; 3];
 
 /// Begins to route.
 ///
@@ -185,7 +185,8 @@ pub fn set_errno(errno: i32) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Whether this is code of the C library or the dynamic linker.
+/// Whether this is code of the C library, of the dynamic linker or of this library, whose threads Rust starts with memory of
+/// `malloc`: it may be the program's malloc that asked for memory and made the heap start them, and holds its locks.
 pub fn is_insider(caller: usize) -> bool {
     INSIDERS
         .iter()
@@ -201,11 +202,15 @@ fn find_insiders() {
             let name = std::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
             let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
             let is_insider = name.starts_with(b"libc.so") || name.starts_with(b"ld-linux");
+            let own = find_insiders as *const () as usize;
             let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
             let code = headers.iter().find(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
-            if let Some(code) = code.filter(|_| is_insider && *next < INSIDERS.len()) {
-                INSIDERS[*next][0].store((info.dlpi_addr + code.p_vaddr) as usize, Ordering::Relaxed);
-                INSIDERS[*next][1].store(code.p_memsz as usize, Ordering::Relaxed);
+            let Some(code) = code else { return 0 };
+            let (start, bytes) = ((info.dlpi_addr + code.p_vaddr) as usize, code.p_memsz as usize);
+            let is_insider = is_insider || own.wrapping_sub(start) < bytes;
+            if is_insider && *next < INSIDERS.len() {
+                INSIDERS[*next][0].store(start, Ordering::Relaxed);
+                INSIDERS[*next][1].store(bytes, Ordering::Relaxed);
                 *next += 1;
             }
         }

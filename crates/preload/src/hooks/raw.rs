@@ -105,6 +105,21 @@ extern "C" fn failed(answer: c_long) -> c_long {
     -1
 }
 
+/// Whether the fourth argument of a futex operation is a time, and whether there is a second word. Who calls `syscall` passes no
+/// more than an operation has: the other registers hold anything, addresses of managed memory among them.
+fn has_time_and_other(op: usize) -> (bool, bool) {
+    match op as c_int & libc::FUTEX_CMD_MASK {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 => {
+            (true, false)
+        }
+        libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_OP | libc::FUTEX_CMP_REQUEUE_PI => {
+            (false, true)
+        }
+        libc::FUTEX_WAIT_REQUEUE_PI => (true, true),
+        _ => (false, false),
+    }
+}
+
 /// The words that the kernel looks at, and the time, are in place.
 extern "C" fn futex(
     number: c_long,
@@ -116,8 +131,9 @@ extern "C" fn futex(
     last: usize,
 ) -> c_long {
     let _word = Pin::new(word, 4);
-    let _time = Pin::new(time, size_of::<libc::timespec>());
-    let _other = Pin::new(other, 4);
+    let (has_time, has_other) = has_time_and_other(op);
+    let _time = has_time.then(|| Pin::new(time, size_of::<libc::timespec>()));
+    let _other = has_other.then(|| Pin::new(other, 4));
     // SAFETY: passed on to the caller of `syscall`.
     unsafe { direct(number, word, op, value, time, other, last) }
 }
