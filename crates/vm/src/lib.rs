@@ -45,7 +45,6 @@ pub mod engine;
 pub mod error;
 mod evict;
 pub mod fault;
-mod first_writes;
 pub mod fork;
 mod gate;
 mod grace;

@@ -7,4 +7,3 @@ mod damage;
 mod model;
 mod reading;
 mod waiting;
-mod whole;
