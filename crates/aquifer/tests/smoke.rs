@@ -1,6 +1,9 @@
 //! Data many times larger than RAM, written and read back.
 
+mod common;
+
 use aquifer::{Heap, Options};
+use common::Object;
 
 fn heap(ram: u64, flash: u64) -> Heap {
     Heap::open(Options::new().ram_bytes(ram).flash_bytes(flash)).unwrap()
@@ -35,4 +38,21 @@ fn keeps_sixteen_times_more_than_ram() {
     heap.free(array.base()).unwrap();
     assert_eq!(heap.stats().flash_live_bytes, 0);
     heap.check().unwrap();
+}
+
+/// Sizes beside the steps of the cache's slots; those above 3584 bytes take a whole page.
+#[test]
+fn elements_may_have_any_size() {
+    let heap = heap(16 << 20, 200 << 20);
+    for bytes in [1793, 3583, 3584, 3585, 4000, 4095, 4096] {
+        let array = heap.array((24 << 20) / bytes, bytes).unwrap();
+        let mut elements: Vec<_> = (0..array.len()).map(|n| Object::new(array.element(n), bytes)).collect();
+        for _ in 0..2 {
+            elements.iter_mut().step_by(2).for_each(Object::write);
+            elements.iter().for_each(Object::check);
+        }
+        heap.check().unwrap();
+        heap.free(array.base()).unwrap();
+    }
+    assert!(heap.stats().misses > 20_000, "{:?}", heap.stats());
 }

@@ -13,7 +13,7 @@ use crate::paged::Paged;
 use crate::pool::Freed;
 use crate::pools::{Kind, Pools};
 use crate::promises::Promises;
-use crate::shape::{PAGE_BYTES_MIN, Shape, flash_bytes};
+use crate::shape::{Shape, element_page_bytes, flash_bytes};
 use crate::spans::Spans;
 
 /// What a leaf is used for.
@@ -153,7 +153,7 @@ impl Allocator {
         if bytes == 0 || bytes > OS_PAGE_BYTES {
             return Err(HeapError::Invalid("elements of an array have 1 to 4096 bytes"));
         }
-        self.allocate_span(count as u64, bytes.max(PAGE_BYTES_MIN), true)
+        self.allocate_span(count as u64, element_page_bytes(bytes), true)
     }
 
     pub(crate) fn take_leaves(

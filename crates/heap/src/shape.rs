@@ -11,7 +11,7 @@ const RUNS: [u16; 27] = [
 
 /// Smallest page in the log and in the cache, in bytes. Moving a few records rewrites a leaf; with smaller
 /// records the cleaner of a full log would write more than it gains.
-pub(crate) const PAGE_BYTES_MIN: usize = 64;
+const PAGE_BYTES_MIN: usize = 64;
 
 /// Bytes that a page may cost in the log besides its record. Below 128 bytes that is its share of the largest leaf and
 /// garbage enough for the cleaner to win; from there on it is about four times the share that leaves usually take, and the
@@ -56,6 +56,14 @@ impl Shape {
     }
 }
 
+/// Bytes of the pages of an array whose elements have `bytes`. What needs the slot of a whole page is one.
+pub(crate) fn element_page_bytes(bytes: usize) -> usize {
+    match Class::for_bytes(bytes) {
+        Some(Class::WHOLE) => OS_PAGE_BYTES,
+        _ => bytes.max(PAGE_BYTES_MIN),
+    }
+}
+
 /// Bytes that `pages` of `page_bytes` may need on flash.
 pub(crate) fn flash_bytes(page_bytes: usize, pages: u64) -> u64 {
     pages * (lone_record_bytes(page_bytes) as u64 + leaf_share_bytes(page_bytes))
@@ -73,5 +81,11 @@ mod tests {
         assert_eq!(Shape::for_bytes(9 * 4096), Some(Shape { page_bytes: 4096, pages: 10 }));
         assert_eq!(Shape::for_bytes(1 << 20), Some(Shape { page_bytes: 4096, pages: 256 }));
         assert_eq!(Shape::for_bytes((1 << 20) + 1), None);
+    }
+
+    #[test]
+    fn elements_that_take_the_slot_of_a_whole_page_are_one() {
+        assert_eq!([1, 65, 3584].map(element_page_bytes), [64, 65, 3584]);
+        assert_eq!([3585, 4095, 4096].map(element_page_bytes), [4096; 3]);
     }
 }

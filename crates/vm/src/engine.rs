@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::{AllocationClass, LeafId, PageId};
-use aquifer_cache::{ObjectCache, PolicyKind};
+use aquifer_cache::{Class, ObjectCache, PolicyKind};
 use aquifer_log::{Head, Log};
 use aquifer_map::{EntryTable, Leaves};
 use aquifer_sys::memory::{Advice, advise};
@@ -241,7 +241,11 @@ impl Engine {
     }
 
     /// Gives `leaf` out for pages of `page_bytes` with objects of `class`.
+    ///
+    /// # Panics
+    /// If such pages need the slots of whole pages and are none: those are told by their bytes.
     pub fn give_out_leaf(&self, leaf: LeafId, page_bytes: usize, class: AllocationClass) {
+        assert!(Class::for_bytes(page_bytes) != Some(Class::WHOLE) || page_bytes == OS_PAGE_BYTES);
         self.classes.set(leaf, class);
         self.leaves.set_page_bytes(leaf, page_bytes);
     }
