@@ -23,6 +23,8 @@ const FLASH_BYTES_MIN: u64 = (SEGMENTS_MIN as u64 + 1) * (64 << 10);
 const RECORD_BYTES_MIN: u64 = 28;
 /// Bytes that bookkeeping needs per leaf that is given out, whatever is in it.
 const LEAF_FIXED_BYTES: u64 = 24;
+/// What is known of about a thousand segments.
+const SEGMENTS_FIXED_BYTES: u64 = 44 * 1024;
 /// Record size that the fixed cost of bookkeeping is laid out for.
 const RECORD_BYTES_TYPICAL: u64 = 140;
 
@@ -56,7 +58,8 @@ impl Assembly {
         let flash = device.len_bytes();
         check_budget(options, ram, flash)?;
         let object_bytes = object_bytes(options);
-        let budget = Budget::divide(ram as usize, fixed_bytes(flash, object_bytes) as usize, object_bytes);
+        let fixed = fixed_bytes(flash, object_bytes) as usize;
+        let budget = Budget::divide(ram as usize, fixed, flash, object_bytes);
         let geometry = Geometry::choose(flash, budget.block).ok_or(Error::FlashSmall {
             given: flash,
             minimum: (u64::from(SEGMENTS_MIN) + 1) * budget.block as u64,
@@ -181,7 +184,7 @@ fn object_bytes(options: &Options) -> usize {
 fn fixed_bytes(flash_bytes: u64, object_bytes: usize) -> u64 {
     let record_bytes = RECORD_BYTES_TYPICAL.max(object_bytes as u64);
     let leaves = flash_bytes / record_bytes / LEAF_PAGES as u64 + 1;
-    leaves * LEAF_FIXED_BYTES + 20 * 1024
+    leaves * LEAF_FIXED_BYTES + SEGMENTS_FIXED_BYTES
 }
 
 fn check_budget(options: &Options, ram: u64, flash: u64) -> Result<(), Error> {

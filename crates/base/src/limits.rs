@@ -13,8 +13,8 @@ pub const PAGE_ID_BITS: u32 = 34;
 pub const LOG_GRAIN_BYTES: usize = 4;
 /// Bits of a log address: 4 TiB of log.
 pub const LOG_ADDRESS_BITS: u32 = 40;
-/// Largest payload of one record.
-pub const RECORD_PAYLOAD_BYTES_MAX: usize = OS_PAGE_BYTES;
+/// Largest payload of one framed record. A whole page has no frame.
+pub const RECORD_PAYLOAD_BYTES_MAX: usize = OS_PAGE_BYTES - 1;
 /// Largest object.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
 /// Smallest RAM budget of a heap.

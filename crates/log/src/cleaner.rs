@@ -8,8 +8,9 @@ use crate::error::AppendError;
 use crate::geometry::SegmentId;
 use crate::head::Head;
 use crate::log::Log;
-use crate::record::{HEADER_BYTES, Header, MARKER_BYTES, RecordId, parse_marker};
+use crate::record::{HEADER_BYTES, Header, Kind, MARKER_BYTES, RecordId, parse_marker};
 use crate::segment::State;
+use crate::whole;
 
 /// A record found in a victim. Its checksum matches.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +80,7 @@ pub fn clean(
     buffer: &mut AlignedBuffer,
 ) -> Result<(), CleanError> {
     let geometry = *log.geometry();
-    let seed = log.segments().seed(victim);
+    let (seed, kind) = (log.segments().seed(victim), log.segments().kind(victim));
     let mut offset = geometry.segment_offset(victim);
     let end = offset + geometry.segment_bytes as u64;
     while offset < end && log.segments().live_bytes(victim) > 0 {
@@ -88,7 +89,8 @@ pub fn clean(
             log.count_io_error();
         } else {
             let mut records = Vec::new();
-            parse_block(block, LogAddress::from_offset(offset), seed, &mut records);
+            let parse = if kind == Kind::Whole { whole::parse_block } else { parse_block };
+            parse(block, LogAddress::from_offset(offset), seed, &mut records);
             owner.relocate(&records, head)?;
         }
         offset += geometry.block_bytes as u64;

@@ -7,6 +7,9 @@
 use aquifer_base::LogAddress;
 use aquifer_base::limits::{LOG_ADDRESS_BITS, LOG_GRAIN_BYTES};
 
+use crate::record::Kind;
+use crate::whole;
+
 /// Number of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SegmentId(pub u32);
@@ -47,6 +50,19 @@ impl Geometry {
         let offset = address.offset_bytes().checked_sub(self.block_bytes as u64)?;
         let segment = offset / self.segment_bytes as u64;
         (segment < self.segments as u64).then_some(SegmentId(segment as u32))
+    }
+
+    /// Where the first record of `kind` stands in a block.
+    pub const fn block_start(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Page | Kind::Leaf => 0,
+            Kind::Whole => whole::FIRST,
+        }
+    }
+
+    /// Bytes of a segment that records of `kind` can take.
+    pub const fn segment_room(&self, kind: Kind) -> usize {
+        self.segment_bytes - self.segment_bytes / self.block_bytes * self.block_start(kind)
     }
 
     /// Bytes in all segments.

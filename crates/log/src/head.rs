@@ -17,12 +17,15 @@ use crate::record::{Kind, RecordId};
 pub struct Head {
     log: Arc<Log>,
     pages: OpenSegment,
+    whole: OpenSegment,
     leaves: OpenSegment,
 }
 
 impl Head {
     pub(crate) fn new(log: Arc<Log>, kind: HeadKind) -> Self {
-        Self { log, pages: OpenSegment::new(kind, Kind::Page), leaves: OpenSegment::new(kind, Kind::Leaf) }
+        let [pages, whole, leaves] =
+            [Kind::Page, Kind::Whole, Kind::Leaf].map(|records| OpenSegment::new(kind, records));
+        Self { log, pages, whole, leaves }
     }
 
     /// The log this is an end of.
@@ -34,6 +37,16 @@ impl Head {
     /// segments only when the log has none to spare.
     pub fn set_class(&mut self, class: AllocationClass) {
         self.pages.set_class(class);
+        self.whole.set_class(class);
+    }
+
+    fn of_kind(&mut self, kind: Kind) -> (&mut OpenSegment, &Log) {
+        let open = match kind {
+            Kind::Page => &mut self.pages,
+            Kind::Whole => &mut self.whole,
+            Kind::Leaf => &mut self.leaves,
+        };
+        (open, &self.log)
     }
 
     /// Makes sure that the next `bytes` of records of `kind` and their markers go to one block, without waiting in between.
@@ -48,18 +61,14 @@ impl Head {
     /// Blocks on the device, and on the cleaner when free segments are down to the reserve. Hold no lock
     /// that the cleaner or a fault may need.
     pub fn make_room(&mut self, kind: Kind, bytes: usize) -> Result<(), AppendError> {
-        match kind {
-            Kind::Page => self.pages.make_room(&self.log, bytes),
-            Kind::Leaf => self.leaves.make_room(&self.log, bytes),
-        }
+        let (open, log) = self.of_kind(kind);
+        open.make_room(log, bytes)
     }
 
     /// Bytes of records of `kind` and their markers that can be appended without waiting.
-    pub fn room_bytes(&self, kind: Kind) -> usize {
-        match kind {
-            Kind::Page => self.pages.room_bytes(&self.log),
-            Kind::Leaf => self.leaves.room_bytes(&self.log),
-        }
+    pub fn room_bytes(&mut self, kind: Kind) -> usize {
+        let (open, log) = self.of_kind(kind);
+        open.room_bytes(log)
     }
 
     /// Appends one record, behind a marker if the one before has another owner, and returns its address. The
@@ -68,9 +77,7 @@ impl Head {
     /// # Panics
     /// If [`Head::make_room`] did not make room for it.
     pub fn append(&mut self, id: RecordId, payload: &[u8]) -> LogAddress {
-        match id.kind {
-            Kind::Page => self.pages.append(&self.log, id, payload),
-            Kind::Leaf => self.leaves.append(&self.log, id, payload),
-        }
+        let (open, log) = self.of_kind(id.kind);
+        open.append(log, id, payload)
     }
 }

@@ -3,6 +3,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `record` | a framed entry of the log: identity, length, CRC32C, payload |
+//! | `whole` | a block of whole pages, which have no frame so that reads are aligned |
+//! | `sums` | their checksums, in RAM |
 //! | `geometry` | how a device is divided into superblock, segments and blocks |
 //! | `segment` | what is known of each segment: state, live bytes, generation, age |
 //! | `open_segment` | the segment that a head fills with records of one kind, with its write buffer |
@@ -14,7 +16,7 @@
 //!
 //! There are two heads, so that fresh writes and the survivors of cleaning do not mix (Rosenblum and
 //! Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992, section 3.5). Each has a
-//! segment for pages and one for leaves, which become garbage much sooner.
+//! segment for pages, one for whole pages, and one for leaves, which become garbage much sooner.
 //! Liveness is not kept here: the cleaner asks the owner of the records.
 //!
 //! This crate has no unsafe code, and its read path allocates nothing.
@@ -29,7 +31,9 @@ mod open_segment;
 pub mod readers;
 pub mod record;
 pub mod segment;
+mod sums;
 pub mod victim;
+pub mod whole;
 
 pub use error::{AppendError, ReadError};
 pub use geometry::Geometry;

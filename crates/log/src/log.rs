@@ -15,6 +15,8 @@ use crate::open_segment::WriteBuffer;
 use crate::readers::{IsGone, Readers};
 use crate::record::{Kind, RecordId, find_record, lone_record_bytes};
 use crate::segment::{SegmentTable, State};
+use crate::sums::Sums;
+use crate::whole;
 
 /// Which of the two ends of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,10 +28,13 @@ pub enum HeadKind {
 }
 
 /// Segments that are open at once: each head has one for each kind of record.
-const OPEN_SEGMENTS: u32 = 4;
+const OPEN_SEGMENTS: u32 = 6;
 
-/// Blocks of RAM that a log takes: one for each open segment.
+/// Blocks of RAM that a log takes at most: one for each open segment. It takes none for a kind of record that it does not have.
 pub const BUFFERED_BLOCKS: usize = OPEN_SEGMENTS as usize;
+
+/// RAM for each whole page that the device has room for.
+pub const SUM_BYTES: usize = 4;
 
 /// Free segments that only cleaning may use.
 pub fn reserve_segments(segments: u32) -> u32 {
@@ -47,6 +52,7 @@ pub struct Log {
     device: Arc<dyn Device>,
     geometry: Geometry,
     segments: SegmentTable,
+    sums: Sums,
     buffers: [WriteBuffer; BUFFERED_BLOCKS],
     free: Mutex<Vec<SegmentId>>,
     readers: Mutex<Readers>,
@@ -67,7 +73,8 @@ impl Log {
     pub fn new(device: Arc<dyn Device>, geometry: Geometry) -> (Arc<Self>, Head, Head) {
         let log = Arc::new(Self {
             segments: SegmentTable::new(geometry.segments),
-            buffers: std::array::from_fn(|_| WriteBuffer::new(geometry.block_bytes)),
+            sums: Sums::new(geometry.segments),
+            buffers: std::array::from_fn(|_| WriteBuffer::new()),
             free: Mutex::new((0..geometry.segments).rev().map(SegmentId).collect()),
             readers: Mutex::default(),
             freed: Condvar::new(),
@@ -99,10 +106,18 @@ impl Log {
         &*self.device
     }
 
-    /// RAM that the log takes: segment table and write buffers.
+    pub(crate) fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    /// RAM of what is known of the segments and of the whole pages in them.
+    pub fn metadata_bytes(&self) -> usize {
+        self.segments.ram_bytes() + self.segments.len() as usize * 4 + self.sums.ram_bytes()
+    }
+
+    /// RAM that the log takes: metadata and write buffers.
     pub fn ram_bytes(&self) -> usize {
-        let buffers = BUFFERED_BLOCKS * self.geometry.block_bytes;
-        self.segments.ram_bytes() + self.segments.len() as usize * 4 + buffers
+        self.metadata_bytes() + self.buffers.iter().map(WriteBuffer::ram_bytes).sum::<usize>()
     }
 
     /// Bytes of records that may be live at once so that cleaning can always go on, when no page is larger than
@@ -212,6 +227,11 @@ impl Log {
         let mismatch = ReadError::Mismatch { address, wanted: id };
         let segment = self.geometry.segment_of(address).ok_or(mismatch)?;
         let seed = self.segments.seed(segment);
+        if id.kind == Kind::Whole {
+            let page = bytes.get(skip..skip + OS_PAGE_BYTES).ok_or(mismatch)?;
+            let is_intact = self.sums.get(&self.geometry, address) == Some(whole::sum(seed, id, page));
+            return if is_intact { Ok(skip..skip + OS_PAGE_BYTES) } else { Err(mismatch) };
+        }
         let (at, len) = bytes.get(skip..).and_then(|b| find_record(b, seed, id)).ok_or(mismatch)?;
         let start = skip + at + crate::record::HEADER_BYTES;
         Ok(start..start + len)
@@ -245,11 +265,12 @@ impl Log {
     pub(crate) fn write_buffer(&self, head: HeadKind, kind: Kind) -> &WriteBuffer {
         let of_head = match head {
             HeadKind::Fresh => 0,
-            HeadKind::Survivor => 2,
+            HeadKind::Survivor => 3,
         };
         let of_kind = match kind {
             Kind::Page => 0,
             Kind::Leaf => 1,
+            Kind::Whole => 2,
         };
         &self.buffers[of_head + of_kind]
     }

@@ -10,6 +10,7 @@ use crate::error::AppendError;
 use crate::geometry::SegmentId;
 use crate::log::{HeadKind, Log, waiting_segments};
 use crate::record::{Kind, MARKER_BYTES, RecordId, record_bytes, write_marker, write_record};
+use crate::whole;
 
 const NO_BLOCK: u64 = u64::MAX;
 
@@ -21,8 +22,25 @@ pub(crate) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    pub(crate) fn new(block_bytes: usize) -> Self {
-        Self { start: AtomicU64::new(NO_BLOCK), bytes: RwSpinLock::new(AlignedBuffer::new(block_bytes)) }
+    /// A buffer that has no memory until it is used: few heaps have records of every kind.
+    pub(crate) fn new() -> Self {
+        Self { start: AtomicU64::new(NO_BLOCK), bytes: RwSpinLock::new(AlignedBuffer::new(0)) }
+    }
+
+    /// RAM that it takes.
+    pub(crate) fn ram_bytes(&self) -> usize {
+        self.bytes.read().len()
+    }
+
+    /// An empty block, which will stand at `start`.
+    fn begin(&self, start: u64, block_bytes: usize) {
+        let mut block = self.bytes.write();
+        if block.is_empty() {
+            *block = AlignedBuffer::new(block_bytes);
+        } else {
+            block.fill(0);
+        }
+        self.start.store(start, Ordering::Release);
     }
 
     /// Copies what stands at device offset `offset` into `out`, up to the end of the block, and returns
@@ -91,8 +109,9 @@ impl OpenSegment {
 
     pub(crate) fn make_room(&mut self, log: &Log, bytes: usize) -> Result<(), AppendError> {
         let geometry = *log.geometry();
+        let first = geometry.block_start(self.kind);
         assert!(
-            bytes <= geometry.block_bytes,
+            first + bytes <= geometry.block_bytes,
             "{bytes} bytes do not fit a block of {}",
             geometry.block_bytes
         );
@@ -105,11 +124,8 @@ impl OpenSegment {
         let next = self.take_up(log)?;
         let start = geometry.segment_offset(next.segment) + (next.block * geometry.block_bytes) as u64;
         self.present = Some(next);
-        let mut block = self.buffer(log).bytes.write();
-        block.fill(0);
-        self.buffer(log).start.store(start, Ordering::Release);
-        drop(block);
-        self.used_in_block = 0;
+        self.buffer(log).begin(start, geometry.block_bytes);
+        self.used_in_block = first;
         self.owner = None;
         Ok(())
     }
@@ -157,16 +173,22 @@ impl OpenSegment {
         let seed = log.segments().seed(segment);
         let mut at = self.used_in_block;
         let mut block = self.buffer(log).bytes.write();
-        if self.owner != Some(id.owner()) {
-            write_marker(&mut block[at..], id.owner());
-            at += MARKER_BYTES;
+        let start = self.buffer(log).start.load(Ordering::Relaxed);
+        if self.kind == Kind::Whole {
+            let sum = whole::write_page(&mut block, at, seed, id, payload);
+            log.sums().set(log.geometry(), LogAddress::from_offset(start + at as u64), sum);
+        } else {
+            if self.owner != Some(id.owner()) {
+                write_marker(&mut block[at..], id.owner());
+                at += MARKER_BYTES;
+            }
+            write_record(&mut block[at..at + total], seed, id, payload);
         }
-        write_record(&mut block[at..at + total], seed, id, payload);
         drop(block);
         self.owner = Some(id.owner());
         self.used_in_block = at + total;
         log.segments().add_live(segment, total as u32);
-        LogAddress::from_offset(self.buffer(log).start.load(Ordering::Relaxed) + at as u64)
+        LogAddress::from_offset(start + at as u64)
     }
 
     /// The device has the block now. A buffer that went on claiming it would answer for what another head
@@ -179,7 +201,7 @@ impl OpenSegment {
 
     /// Hands the present block to the device. It keeps serving reads until the next block replaces it.
     fn write_block(&mut self, log: &Log) -> Result<(), AppendError> {
-        if self.present.is_none() || self.used_in_block == 0 {
+        if self.present.is_none() || self.used_in_block == log.geometry().block_start(self.kind) {
             return Ok(());
         }
         let start = self.buffer(log).start.load(Ordering::Relaxed);

@@ -7,11 +7,12 @@
 //!           payload, padded with zeros to a multiple of 4
 //! ```
 //! All numbers are little-endian and take 4 bytes. The owner is a leaf: of the page at `index` in it, or of itself.
+//! A page whose bytes fill an OS page has no frame and stands in a block of its own kind ([`crate::whole`]).
 //! A marker names the owner of the records that follow it in the block. Pages of a leaf are written side by
 //! side, so a marker serves many records. A word of zero is padding: no record follows in this block.
 
 use aquifer_base::checksum::crc32c_seeded;
-use aquifer_base::limits::{LEAF_PAGES, LOG_GRAIN_BYTES, RECORD_PAYLOAD_BYTES_MAX};
+use aquifer_base::limits::{LEAF_PAGES, LOG_GRAIN_BYTES, OS_PAGE_BYTES, RECORD_PAYLOAD_BYTES_MAX};
 
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 8;
@@ -27,10 +28,12 @@ const WORD_MASK: u32 = 3 << KIND_SHIFT | ((1 << (INDEX_BITS + LENGTH_BITS)) - 1)
 /// What a record holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The bytes of one page of the heap.
+    /// The bytes of one page of the heap, fewer than an OS page has.
     Page,
     /// A packed leaf of the translation table.
     Leaf,
+    /// The bytes of one page of the heap that fills an OS page.
+    Whole,
 }
 
 impl Kind {
@@ -38,6 +41,7 @@ impl Kind {
         match self {
             Self::Page => 1,
             Self::Leaf => 2,
+            Self::Whole => 3,
         }
     }
 
@@ -45,8 +49,14 @@ impl Kind {
         match code {
             1 => Some(Self::Page),
             2 => Some(Self::Leaf),
+            3 => Some(Self::Whole),
             _ => None,
         }
+    }
+
+    /// The kind of a page of `page_bytes`.
+    pub const fn of_page(page_bytes: usize) -> Self {
+        if page_bytes == OS_PAGE_BYTES { Self::Whole } else { Self::Page }
     }
 }
 
@@ -60,24 +70,40 @@ pub struct RecordId {
 }
 
 impl RecordId {
+    /// The page `number`, of `page_bytes`.
+    pub const fn of_page(number: u64, page_bytes: usize) -> Self {
+        Self { kind: Kind::of_page(page_bytes), number }
+    }
+
     /// The leaf that the record belongs to.
     pub const fn owner(self) -> u32 {
         match self.kind {
-            Kind::Page => (self.number >> INDEX_BITS) as u32,
+            Kind::Page | Kind::Whole => (self.number >> INDEX_BITS) as u32,
             Kind::Leaf => self.number as u32,
         }
     }
 
     const fn index(self) -> u32 {
         match self.kind {
-            Kind::Page => self.number as u32 & (LEAF_PAGES as u32 - 1),
+            Kind::Page | Kind::Whole => self.number as u32 & (LEAF_PAGES as u32 - 1),
             Kind::Leaf => 0,
         }
     }
 
+    /// Kind, index and length as they stand in a header.
+    pub(crate) const fn word(self, payload_bytes: usize) -> u32 {
+        self.kind.code() << KIND_SHIFT | self.index() << LENGTH_BITS | payload_bytes as u32
+    }
+
+    /// What the word in a header of `owner` names.
+    pub(crate) fn of_word(word: u32, owner: u32) -> Option<Self> {
+        let kind = Kind::from_code(word >> KIND_SHIFT)?;
+        Some(Self::new(kind, owner, word >> LENGTH_BITS & ((1 << INDEX_BITS) - 1)))
+    }
+
     const fn new(kind: Kind, owner: u32, index: u32) -> Self {
         let number = match kind {
-            Kind::Page => (owner as u64) << INDEX_BITS | index as u64,
+            Kind::Page | Kind::Whole => (owner as u64) << INDEX_BITS | index as u64,
             Kind::Leaf => owner as u64,
         };
         Self { kind, number }
@@ -95,11 +121,11 @@ pub struct Header {
     crc: u32,
 }
 
-fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn checksum(seed: u32, owner: u32, word: u32, payload: &[u8]) -> u32 {
+pub(crate) fn checksum(seed: u32, owner: u32, word: u32, payload: &[u8]) -> u32 {
     let identity = u64::from(owner) | u64::from(word) << 32;
     crc32c_seeded(crc32c_seeded(seed, &identity.to_le_bytes()), payload)
 }
@@ -110,7 +136,7 @@ impl Header {
         let (word, crc) = (read_u32(bytes, 0)?, read_u32(bytes, 4)?);
         let payload_bytes = (word & ((1 << LENGTH_BITS) - 1)) as usize;
         let index = word >> LENGTH_BITS & ((1 << INDEX_BITS) - 1);
-        let kind = Kind::from_code(word >> KIND_SHIFT)?;
+        let kind = Kind::from_code(word >> KIND_SHIFT).filter(|&kind| kind != Kind::Whole)?;
         let in_range = payload_bytes <= RECORD_PAYLOAD_BYTES_MAX && (kind == Kind::Page || index == 0);
         (in_range && word & !WORD_MASK == 0).then_some(Self { payload_bytes, kind, index, word, crc })
     }
@@ -140,12 +166,25 @@ pub fn parse_marker(bytes: &[u8]) -> Option<u32> {
 
 /// Bytes that a payload of this size takes in the log, behind its marker.
 pub const fn record_bytes(payload_bytes: usize) -> usize {
+    if payload_bytes == OS_PAGE_BYTES {
+        return OS_PAGE_BYTES;
+    }
     (HEADER_BYTES + payload_bytes).next_multiple_of(LOG_GRAIN_BYTES)
 }
 
 /// Bytes that it takes with a marker of its own.
 pub const fn lone_record_bytes(payload_bytes: usize) -> usize {
-    MARKER_BYTES + record_bytes(payload_bytes)
+    marker_bytes(payload_bytes) + record_bytes(payload_bytes)
+}
+
+/// How many records of one owner with such payloads `room_bytes` of a block have room for.
+pub const fn records_in(room_bytes: usize, payload_bytes: usize) -> usize {
+    room_bytes.saturating_sub(marker_bytes(payload_bytes)) / record_bytes(payload_bytes)
+}
+
+/// Bytes of the marker before payloads of this size.
+const fn marker_bytes(payload_bytes: usize) -> usize {
+    if payload_bytes == OS_PAGE_BYTES { 0 } else { MARKER_BYTES }
 }
 
 /// Writes a marker for the records of `owner` to the start of `out`.
@@ -160,7 +199,7 @@ pub fn write_marker(out: &mut [u8], owner: u32) {
 pub fn write_record(out: &mut [u8], seed: u32, id: RecordId, payload: &[u8]) -> usize {
     let total = record_bytes(payload.len());
     debug_assert!(payload.len() <= RECORD_PAYLOAD_BYTES_MAX && id.owner() & MARKER == 0);
-    let word = id.kind.code() << KIND_SHIFT | id.index() << LENGTH_BITS | payload.len() as u32;
+    let word = id.word(payload.len());
     let end = HEADER_BYTES + payload.len();
     out[0..4].copy_from_slice(&word.to_le_bytes());
     out[4..8].copy_from_slice(&checksum(seed, id.owner(), word, payload).to_le_bytes());

@@ -1,7 +1,7 @@
 //! What is known of each segment.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::geometry::SegmentId;
 use crate::record::Kind;
@@ -39,7 +39,7 @@ struct Segment {
     sealed_at: AtomicU32,
     opened_for: AtomicU32,
     state: AtomicU8,
-    holds_leaves: AtomicBool,
+    kind: AtomicU8,
 }
 
 /// The segments of a log: 20 bytes of RAM each.
@@ -104,7 +104,7 @@ impl SegmentTable {
     /// Begins another life of the segment, with records of `kind`; its earlier records no longer verify.
     pub fn next_generation(&self, id: SegmentId, kind: Kind) {
         self.at(id).generation.fetch_add(1, Ordering::AcqRel);
-        self.at(id).holds_leaves.store(kind == Kind::Leaf, Ordering::Relaxed);
+        self.at(id).kind.store(kind as u8, Ordering::Relaxed);
     }
 
     /// How many readers ([`crate::readers`]) there had been when its present life began.
@@ -118,7 +118,11 @@ impl SegmentTable {
 
     /// Which records it has in its present life.
     pub fn kind(&self, id: SegmentId) -> Kind {
-        if self.at(id).holds_leaves.load(Ordering::Relaxed) { Kind::Leaf } else { Kind::Page }
+        match self.at(id).kind.load(Ordering::Relaxed) {
+            leaf if leaf == Kind::Leaf as u8 => Kind::Leaf,
+            whole if whole == Kind::Whole as u8 => Kind::Whole,
+            _ => Kind::Page,
+        }
     }
 
     /// Checksum seed of the segment's present life.

@@ -46,23 +46,24 @@ impl VictimPolicy for CostBenefit {
 /// so few that the room it takes hardly matters. Measured in `docs/adr/0012-leaves-in-segments-of-their-own.md`.
 fn counted_utilisation(utilisation: f64, kind: Kind) -> f64 {
     match kind {
-        Kind::Page => utilisation,
+        Kind::Page | Kind::Whole => utilisation,
         Kind::Leaf => 1.0 - (1.0 - utilisation).powi(2),
     }
 }
 
-/// The sealed segment that `policy` values most; `None` if no sealed segment has any garbage.
+/// The sealed segment that `policy` values most; `None` if no sealed segment has any garbage. `room` is how many bytes
+/// records of a kind can take of a segment.
 pub fn choose(
     policy: &dyn VictimPolicy,
     table: &SegmentTable,
-    segment_bytes: usize,
+    room: impl Fn(Kind) -> usize,
     now: u32,
 ) -> Option<SegmentId> {
     table
         .in_state(State::Sealed)
-        .filter(|&id| (table.live_bytes(id) as usize) < segment_bytes)
+        .filter(|&id| (table.live_bytes(id) as usize) < room(table.kind(id)))
         .map(|id| {
-            let utilisation = f64::from(table.live_bytes(id)) / segment_bytes as f64;
+            let utilisation = f64::from(table.live_bytes(id)) / room(table.kind(id)) as f64;
             let utilisation = counted_utilisation(utilisation, table.kind(id));
             (id, policy.worth(utilisation, now.wrapping_sub(table.sealed_at(id))))
         })
@@ -87,12 +88,12 @@ mod tests {
 
     #[test]
     fn greedy_takes_the_emptiest() {
-        assert_eq!(choose(&Greedy, &table(), 1000, 10), Some(SegmentId(1)));
+        assert_eq!(choose(&Greedy, &table(), |_| 1000, 10), Some(SegmentId(1)));
     }
 
     #[test]
     fn cost_benefit_prefers_the_older_of_two_alike() {
-        assert_eq!(choose(&CostBenefit, &table(), 1000, 10), Some(SegmentId(2)));
+        assert_eq!(choose(&CostBenefit, &table(), |_| 1000, 10), Some(SegmentId(2)));
     }
 
     #[test]
@@ -104,11 +105,24 @@ mod tests {
         }
         table.seal(SegmentId(0), 1);
         table.seal(SegmentId(1), 1);
-        assert_eq!(choose(&Greedy, &table, 1000, 5), Some(SegmentId(0)));
+        assert_eq!(choose(&Greedy, &table, |_| 1000, 5), Some(SegmentId(0)));
         table.subtract_live(SegmentId(1), 200);
-        assert_eq!(choose(&Greedy, &table, 1000, 5), Some(SegmentId(1)));
+        assert_eq!(choose(&Greedy, &table, |_| 1000, 5), Some(SegmentId(1)));
         table.seal(SegmentId(2), 1);
-        assert_eq!(choose(&Greedy, &table, 1000, 5), Some(SegmentId(2)));
+        assert_eq!(choose(&Greedy, &table, |_| 1000, 5), Some(SegmentId(2)));
+    }
+
+    #[test]
+    fn what_no_record_can_take_is_no_garbage() {
+        let table = SegmentTable::new(2);
+        table.next_generation(SegmentId(0), Kind::Whole);
+        table.add_live(SegmentId(0), 900);
+        table.seal(SegmentId(0), 1);
+        let room = |kind| if kind == Kind::Whole { 900 } else { 1000 };
+        assert_eq!(choose(&Greedy, &table, room, 5), None);
+        table.add_live(SegmentId(1), 950);
+        table.seal(SegmentId(1), 1);
+        assert_eq!(choose(&Greedy, &table, room, 5), Some(SegmentId(1)));
     }
 
     #[test]
@@ -116,6 +130,6 @@ mod tests {
         let table = SegmentTable::new(1);
         table.add_live(SegmentId(0), 1000);
         table.seal(SegmentId(0), 0);
-        assert_eq!(choose(&Greedy, &table, 1000, 5), None);
+        assert_eq!(choose(&Greedy, &table, |_| 1000, 5), None);
     }
 }

@@ -45,6 +45,7 @@ const PAYLOAD_MASK: u64 = (1 << 40) - 1;
 
 /// Room that one leaf record may need in the log.
 pub const LEAF_RECORD_BYTES_MAX: usize = lone_record_bytes(packed::PACKED_BYTES_MAX);
+const _: () = assert!(packed::PACKED_BYTES_MAX < OS_PAGE_BYTES, "a payload of an OS page is a whole page");
 /// Memory in which a leaf or a cluster can be read, aligned to the device's block.
 pub const SCRATCH_BYTES: usize = 3 * OS_PAGE_BYTES;
 

@@ -95,7 +95,7 @@ impl Owner for Table {
     fn relocate(&mut self, records: &[Found<'_>], head: &mut Head) -> Result<(), AppendError> {
         let leaf_of = |found: &Found<'_>| match found.id.kind {
             Kind::Leaf => (found.id.kind, found.id.number as u32),
-            Kind::Page => (found.id.kind, PageId(found.id.number).leaf().0),
+            Kind::Page | Kind::Whole => (found.id.kind, PageId(found.id.number).leaf().0),
         };
         for group in records.chunk_by(|a, b| leaf_of(a) == leaf_of(b)) {
             let (kind, leaf) = (group[0].id.kind, LeafId(leaf_of(&group[0]).1));
@@ -106,7 +106,7 @@ impl Owner for Table {
                     Kind::Leaf => part
                         .iter()
                         .for_each(|found| self.leaves.relocate(leaf, found.address, found.payload, head)),
-                    Kind::Page => self.relocate_pages(leaf, part, head),
+                    Kind::Page | Kind::Whole => self.relocate_pages(leaf, part, head),
                 }
             }
         }
@@ -149,7 +149,8 @@ fn churn(arena_bytes: usize, seed: u64) {
             if log.free_segments() > 20 {
                 break;
             }
-            let victim = choose(&Greedy, log.segments(), geometry.segment_bytes, log.now()).unwrap();
+            let victim =
+                choose(&Greedy, log.segments(), |kind| geometry.segment_room(kind), log.now()).unwrap();
             clean(&log, victim, &mut table, &mut survivor, &mut buffer).unwrap();
             cleaned += 1;
         }

@@ -1,7 +1,7 @@
 //! How RAM is divided.
 
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_log::log::BUFFERED_BLOCKS;
+use aquifer_log::log::{BUFFERED_BLOCKS, SUM_BYTES};
 
 use crate::context::CONTEXT_BYTES;
 use crate::save::SAVERS_BYTES;
@@ -30,17 +30,18 @@ const ENTRY_BYTES: usize = 10;
 /// Header of a slot.
 const HEADER_BYTES: usize = 8;
 
-/// The log's buffers and the cleaner's.
+/// The log's buffers and the cleaner's. A log of whole pages has no framed ones, for which both heads have a buffer.
 const BLOCKS: usize = BUFFERED_BLOCKS + 1;
+const BLOCKS_WHOLE: usize = BLOCKS - 2;
 
 impl Budget {
-    /// Divides `total`; `fixed` is what the heap's size costs however little of it is used, and `object_bytes` the size
-    /// of object that the table of entries is laid out for.
+    /// Divides `total`; `fixed` is what the heap's size costs however little of it is used, `flash_bytes` how large the log
+    /// is, and `object_bytes` the size of object that the table of entries is laid out for.
     ///
     /// A sixteenth goes to the page buffer: enough for batches of evictions and for the pages that a
     /// few threads use at a time; every page there costs 4 KiB, or 8 KiB with its page table, where the
     /// cache needs little more than the object. Whole pages are not in the page buffer; their page tables are counted there.
-    pub fn divide(total: usize, fixed: usize, object_bytes: usize) -> Self {
+    pub fn divide(total: usize, fixed: usize, flash_bytes: u64, object_bytes: usize) -> Self {
         let contexts = (total / (4 << 20)).clamp(8, 64);
         let block = (total / 512).next_power_of_two().clamp(64 << 10, 512 << 10);
         let is_whole = object_bytes >= OS_PAGE_BYTES;
@@ -50,8 +51,11 @@ impl Budget {
             (total / if is_whole { 32 } else { 24 }).saturating_sub(fixed).max(total / 64).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);
-        let spent =
-            fixed + contexts * CONTEXT_BYTES + SAVERS_BYTES + BLOCKS * block + page_buffer + leaves + slack;
+        let blocks = if is_whole { BLOCKS_WHOLE } else { BLOCKS } * block;
+        // Heaps of smaller objects leave more than that of the entries unused if they hold whole pages.
+        let sums = if is_whole { flash_bytes as usize / OS_PAGE_BYTES * SUM_BYTES } else { 0 };
+        let parts = [fixed, contexts * CONTEXT_BYTES, SAVERS_BYTES, blocks, sums, page_buffer, leaves, slack];
+        let spent: usize = parts.into_iter().sum();
         let rest = total.saturating_sub(spent);
         // Runs of whole pages meet in few buckets; places there cost little beside the pages.
         let per_object = if is_whole { 4 } else { 1 };
@@ -75,14 +79,14 @@ mod tests {
     fn parts_never_exceed_the_whole() {
         for total in [8 << 20, 64 << 20, 256 << 20, 8 << 30] {
             for object_bytes in [1, 128, 4096, 1 << 20] {
-                let b = Budget::divide(total, 1 << 20, object_bytes);
+                let b = Budget::divide(total, 1 << 20, total as u64 * 16, object_bytes);
                 let sum = b.page_buffer
                     + b.cache
                     + b.entries * ENTRY_BYTES
                     + b.leaves
                     + b.contexts * CONTEXT_BYTES
                     + SAVERS_BYTES
-                    + BLOCKS * b.block
+                    + BLOCKS_WHOLE * b.block
                     + (1 << 20);
                 assert!(sum <= total && b.cache > total / 2, "{b:?}");
             }

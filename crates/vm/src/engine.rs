@@ -18,6 +18,7 @@ use crate::capture::NativeRegion;
 use crate::classes::Classes;
 use crate::context::{CONTEXT_BYTES, Context};
 use crate::counters::{Counters, Durations};
+use crate::first_writes::FirstWrites;
 use crate::gate::Gate;
 use crate::grace::Grace;
 use crate::hints::Orders;
@@ -61,6 +62,7 @@ pub struct Engine {
     pub(crate) stale: Stale,
     pub(crate) savers: Option<Pool<Saver>>,
     pub(crate) streams: Streams,
+    pub(crate) first_writes: FirstWrites,
     /// Pages may be present that have no entry yet: nothing is brought in that was not touched.
     pub(crate) is_capturing: AtomicBool,
     pub(crate) ahead: Ahead,
@@ -128,6 +130,7 @@ impl Engine {
             stale: Stale::new(budget.cache / OS_PAGE_BYTES / 64),
             savers: savers(),
             streams: Streams::new(),
+            first_writes: FirstWrites::new(),
             is_capturing: AtomicBool::new(false),
             ahead: Ahead::new(),
             orders: Orders::new(leaves)?,
@@ -286,14 +289,14 @@ impl Engine {
         self.entries.ram_bytes()
             + self.leaves.ram_bytes(leaves_in_use)
             + self.cache.metadata_bytes()
-            + self.log.segments().ram_bytes()
+            + self.log.metadata_bytes()
             + self.page_buffer.ram_bytes()
             + leaves_in_use as usize * 4
     }
 
     /// All RAM of the engine.
     pub fn ram_bytes(&self, leaves_in_use: u32) -> usize {
-        self.metadata_bytes(leaves_in_use) - self.cache.metadata_bytes() - self.log.segments().ram_bytes()
+        self.metadata_bytes(leaves_in_use) - self.cache.metadata_bytes() - self.log.metadata_bytes()
             + self.cache.ram_bytes()
             + self.log.ram_bytes()
             + self.log.geometry().block_bytes

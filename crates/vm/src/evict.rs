@@ -138,7 +138,10 @@ impl Engine {
         let mut dropped = [None; BATCH];
         let saver = self.hold_written_in_fault(&mut batch);
         self.save_read_only_in_fault(&batch);
-        for (n, (page, _)) in batch.taken().enumerate() {
+        for (n, (page, locked)) in batch.taken().enumerate() {
+            if !locked.entry().is_writable() {
+                self.first_writes.note_read_only_in_fault(page.leaf());
+            }
             let (range, leaf) = self.unmapping_in_fault(*page);
             dropped[n] = leaf;
             match ranges[..ranges_len].last_mut() {

@@ -45,6 +45,7 @@ pub mod engine;
 pub mod error;
 mod evict;
 pub mod fault;
+mod first_writes;
 pub mod fork;
 mod gate;
 mod grace;

@@ -6,7 +6,7 @@ use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LogAddress, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_device::{AlignedBuffer, ReadRequest};
-use aquifer_log::{Kind, RecordId};
+use aquifer_log::RecordId;
 use aquifer_map::leaves::SCRATCH_BYTES;
 use aquifer_map::{Locked, Place};
 use aquifer_sys::SignalsBlocked;
@@ -130,7 +130,7 @@ impl Engine {
             self.keep(fill);
             return None;
         };
-        let id = RecordId { kind: Kind::Page, number: fill.page.0 };
+        let id = RecordId::of_page(fill.page.0, fill.page_bytes);
         let span = fill.place.span_bytes(fill.page_bytes);
         match self.log.read_buffered_in_fault(address, span, id, scratch) {
             Some(Ok(range)) if range.len() == fill.page_bytes => {
@@ -154,7 +154,7 @@ impl Engine {
             self.drop_fill(fill);
             return Err(FaultError::Device { page, error });
         }
-        let id = RecordId { kind: Kind::Page, number: page.0 };
+        let id = RecordId::of_page(page.0, fill.page_bytes);
         match self.log.find_in_fault(address, id, request.buf) {
             Ok(range) if range.len() == fill.page_bytes => {
                 self.write_slot(&fill, &request.buf[range]);

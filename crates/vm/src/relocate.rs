@@ -52,7 +52,8 @@ impl Engine {
             if self.log.review_readers() {
                 continue;
             }
-            let victim = choose(&Greedy, self.log.segments(), geometry.segment_bytes, self.log.now());
+            let victim =
+                choose(&Greedy, self.log.segments(), |kind| geometry.segment_room(kind), self.log.now());
             let Some(victim) = victim else {
                 // Nothing is garbage now. Frees and rewrites will make some; nothing else can.
                 std::thread::sleep(Duration::from_millis(1));
@@ -74,12 +75,12 @@ impl Engine {
 impl Owner for Table<'_> {
     fn relocate(&mut self, records: &[Found<'_>], head: &mut Head) -> Result<(), AppendError> {
         let group_of = |found: &Found<'_>| match found.id.kind {
-            Kind::Page => (found.id.kind, PageId(found.id.number).leaf().0),
+            Kind::Page | Kind::Whole => (found.id.kind, PageId(found.id.number).leaf().0),
             Kind::Leaf => (found.id.kind, found.id.number as u32),
         };
         for group in records.chunk_by(|a, b| group_of(a) == group_of(b)) {
             match group_of(&group[0]) {
-                (Kind::Page, leaf) => self.relocate_leaf(LeafId(leaf), group, head)?,
+                (Kind::Page | Kind::Whole, leaf) => self.relocate_leaf(LeafId(leaf), group, head)?,
                 (Kind::Leaf, leaf) => {
                     for found in group {
                         head.make_room(Kind::Leaf, LEAF_RECORD_BYTES_MAX)?;

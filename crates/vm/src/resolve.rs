@@ -7,7 +7,7 @@ use std::time::Instant;
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{Found, PageId};
 use aquifer_cache::{Class, SlotId};
-use aquifer_log::{Kind, ReadError, RecordId};
+use aquifer_log::{ReadError, RecordId};
 use aquifer_map::entries::TableFull;
 use aquifer_map::{Locked, Place, State};
 use aquifer_sys::Backoff;
@@ -51,7 +51,7 @@ impl Engine {
     /// Makes `page` accessible for reading, or with `write` for writing.
     ///
     /// A read maps the page write-protected, so that it is known to be clean; the first write faults once
-    /// more. A write maps it writable. When faults walk through memory in order, the pages that come next and
+    /// more. A write maps it writable, and so does a read where a write is likely to follow. When faults walk through memory in order, the pages that come next and
     /// are in RAM or were never written are mapped along.
     ///
     /// # Errors
@@ -64,6 +64,7 @@ impl Engine {
         let page_bytes = self.leaves.page_bytes(page.leaf());
         let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
         let class = class.ok_or(FaultError::NotAllocated(page))?;
+        let write = write || (class != Class::WHOLE && self.first_writes.is_likely_in_fault(page.leaf()));
         let ahead = self.streams.note_in_fault(page);
         if class == Class::WHOLE {
             self.ahead.note_in_fault(page, ahead, self.orders.get(page.leaf()));
@@ -206,6 +207,7 @@ impl Engine {
             return Ok(Found::Mapped);
         }
         self.counters.faults_write_upgrade.add(1);
+        self.first_writes.note_write_in_fault(page.leaf());
         // SAFETY: the page is mapped and its entry is held, so it stays so.
         let allowed = unsafe { self.uffd.write_protect(self.address_of(page), OS_PAGE_BYTES, false) };
         if let Err(errno) = allowed {
@@ -304,7 +306,7 @@ impl Engine {
         len: usize,
         scratch: &mut [u8],
     ) -> Result<Option<Range<usize>>, FaultError> {
-        let id = RecordId { kind: Kind::Page, number: page.0 };
+        let id = RecordId::of_page(page.0, len);
         let mut tried = None;
         loop {
             let place =

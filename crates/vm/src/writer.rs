@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use aquifer_base::{LeafId, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_device::AlignedBuffer;
-use aquifer_log::record::{MARKER_BYTES, lone_record_bytes, record_bytes};
+use aquifer_log::record::{lone_record_bytes, records_in};
 use aquifer_log::{AppendError, Head, Kind, RecordId};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
 use aquifer_map::{Entry, Locked, Place, State};
@@ -47,8 +47,9 @@ struct Desk {
 /// Makes room for pages of `page_bytes` of one leaf, and for the leaf; returns how many the block takes, at least one.
 pub(crate) fn make_room_for_pages(head: &mut Head, page_bytes: usize) -> Result<usize, AppendError> {
     head.make_room(Kind::Leaf, LEAF_RECORD_BYTES_MAX)?;
-    head.make_room(Kind::Page, lone_record_bytes(page_bytes))?;
-    Ok((head.room_bytes(Kind::Page) - MARKER_BYTES) / record_bytes(page_bytes))
+    let kind = Kind::of_page(page_bytes);
+    head.make_room(kind, lone_record_bytes(page_bytes))?;
+    Ok(records_in(head.room_bytes(kind), page_bytes))
 }
 
 pub(crate) fn may_be_written(entry: Entry) -> bool {
@@ -199,7 +200,7 @@ impl Engine {
         if bytes.iter().all(|&byte| byte == 0) {
             return Place::ZERO;
         }
-        Place::exact(head.append(RecordId { kind: Kind::Page, number: page.0 }, bytes))
+        Place::exact(head.append(RecordId::of_page(page.0, page_bytes), bytes))
     }
 
     /// Gives back the entry of a page whose bytes were appended, as clean.

@@ -95,8 +95,9 @@ impl Bench {
 
     /// Appends a version of `key` to the fresh head.
     pub fn write(&mut self, key: u64, payload: &[u8]) -> Result<LogAddress, AppendError> {
-        self.fresh.make_room(Kind::Page, lone_record_bytes(payload.len()))?;
-        let address = self.fresh.append(id(key), payload);
+        let id = RecordId::of_page(key, payload.len());
+        self.fresh.make_room(id.kind, lone_record_bytes(payload.len()))?;
+        let address = self.fresh.append(id, payload);
         self.places.set(&self.log, key, Some((address, payload.len())));
         Ok(address)
     }
@@ -113,13 +114,19 @@ impl Bench {
 
     pub fn read_at(&self, address: LogAddress, key: u64, len: usize) -> Result<Vec<u8>, ReadError> {
         let mut scratch = AlignedBuffer::new(BLOCK_BYTES + 512);
-        let range = self.log.read_in_fault(address, record_bytes(len), id(key), &mut scratch)?;
+        let id = RecordId::of_page(key, len);
+        let range = self.log.read_in_fault(address, record_bytes(len), id, &mut scratch)?;
         Ok(scratch[range].to_vec())
     }
 
     /// Cleans the segment that `policy` chooses; `None` if nothing is garbage.
     pub fn clean_one(&mut self, policy: &dyn VictimPolicy) -> Option<Result<SegmentId, CleanError>> {
-        let victim = choose(policy, self.log.segments(), self.log.geometry().segment_bytes, self.log.now())?;
+        let victim = choose(
+            policy,
+            self.log.segments(),
+            |kind| self.log.geometry().segment_room(kind),
+            self.log.now(),
+        )?;
         Some(self.clean(victim).map(|()| victim))
     }
 

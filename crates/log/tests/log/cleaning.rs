@@ -67,7 +67,7 @@ fn age_counts_for_cost_benefit() {
     garbage(&mut bench, old, 6);
     garbage(&mut bench, new, 7);
     let chosen = |policy: &dyn VictimPolicy| {
-        choose(policy, bench.log.segments(), bench.log.geometry().segment_bytes, bench.log.now())
+        choose(policy, bench.log.segments(), |kind| bench.log.geometry().segment_room(kind), bench.log.now())
     };
     assert_eq!(chosen(&Greedy), Some(new));
     assert_eq!(chosen(&CostBenefit), Some(old));

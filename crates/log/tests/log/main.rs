@@ -7,3 +7,4 @@ mod damage;
 mod model;
 mod reading;
 mod waiting;
+mod whole;

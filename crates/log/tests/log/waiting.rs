@@ -42,7 +42,8 @@ fn a_writer_waits_for_the_cleaner() {
     while cleaned < wanted {
         assert!(log.wait_until_cleaning_is_wanted(RESERVE + 1));
         let geometry = log.geometry();
-        let Some(victim) = choose(&Greedy, log.segments(), geometry.segment_bytes, log.now()) else {
+        let Some(victim) = choose(&Greedy, log.segments(), |kind| geometry.segment_room(kind), log.now())
+        else {
             continue;
         };
         if log.segments().live_bytes(victim) > 0 {

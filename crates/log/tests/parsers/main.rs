@@ -4,8 +4,10 @@ mod block;
 #[path = "../../../../fuzz/mutations.rs"]
 mod mutations;
 mod record;
+mod whole;
 
 use aquifer_log::record::{MARKER_BYTES, record_bytes, write_marker, write_record};
+use aquifer_log::whole::write_page;
 use aquifer_log::{Kind, RecordId};
 
 const SEED: u32 = 0xC0FF_EE00;
@@ -33,7 +35,7 @@ fn block(sizes: &[usize]) -> Vec<u8> {
 }
 
 fn blocks() -> Vec<Vec<u8>> {
-    vec![block(&[128; 8]), block(&[1, 2, 3, 4, 5]), block(&[0, 4096, 0]), block(&[700, 33, 512]), block(&[])]
+    vec![block(&[128; 8]), block(&[1, 2, 3, 4, 5]), block(&[0, 4095, 0]), block(&[700, 33, 512]), block(&[])]
 }
 
 #[test]
@@ -53,4 +55,17 @@ fn blocks_of_the_log() {
     let samples: Vec<Vec<u8>> =
         blocks().iter().map(|block| [&SEED.to_le_bytes()[..], block].concat()).collect();
     mutations::drive(&samples, 20_000, block::property);
+}
+
+#[test]
+fn blocks_of_whole_pages() {
+    let samples = [0, 1, 2].map(|pages: usize| {
+        let mut block = vec![0; 3 * 4096];
+        for n in 0..pages {
+            let page: Vec<u8> = (0..4096).map(|at| (at * 7 + n) as u8).collect();
+            write_page(&mut block, 4096 * (n + 1), SEED, RecordId::of_page(70 + n as u64, 4096), &page);
+        }
+        [&SEED.to_le_bytes()[..], &block].concat()
+    });
+    mutations::drive(&samples, 20_000, whole::property);
 }
