@@ -3,18 +3,24 @@
 #
 # A test is a file NAME.sh that sets
 #   needs     commands that must be there, with the Debian package of each after a colon
-#   ram       what the managed run gets; its blocks must be four times that, and it must read that much back from flash
+#   ram       what the managed run gets, halved by PROGRAMS_SMALL; its blocks must be four times that, and it must read that much back from flash
 #   options   more options of `aquifer run`
 #   limit     seconds after which a run is ended
 # and defines
 #   prepare   makes data in $work; once
-#   program   runs the program by `launch` in $work/$mode, $mode being native or managed, and prints what must be equal
+#   program   runs the program by `launch` in $work/$mode, $mode being native or managed, and prints what must be equal; of the
+#             last launch is the report that must show that the memory was exceeded
 # or, if nothing is to be compared,
 #   check     prints why it failed
 
 needs='' ram=16M options='' limit=90 mode=native
 
 prepare() { :; }
+
+# A number of bytes or things, or its half if PROGRAMS_SMALL is set.
+scaled() {
+    if [ -n "${PROGRAMS_SMALL:-}" ]; then echo $(($1 / 2)); else echo "$1"; fi
+}
 
 # Bytes in a size like 64M.
 bytes() {
@@ -42,7 +48,7 @@ seconds() {
 launch() {
     if [ "$mode" = managed ]; then
         # shellcheck disable=SC2086 # options are words
-        set -- "$AQUIFER" run --ram "$ram" --flash "$work" --flash-size 2G $options \
+        set -- "$AQUIFER" run --ram "$given" --flash "$work" --flash-size "${flash:-2G}" $options \
             --report-json "$work/report" -- "$@"
     fi
     # A command in the background would get no input.
@@ -69,7 +75,7 @@ random() {
 
 # Sends harmless signals to the program until the process that waits for it ends.
 disturb() {
-    while sleep "0.$(random 8)5" && kill -0 "$1" 2>/dev/null; do
+    while sleep "0.$(random 4)5" && kill -0 "$1" 2>/dev/null; do
         pid=$(cat "$work/$mode/pid" 2>/dev/null) || continue
         case $(random 3) in
             0) kill -CONT "$pid" ;;
@@ -158,7 +164,7 @@ exceeded() {
         why='there is no report'
         return 1
     fi
-    managed=$(reported block_bytes_max) read_back=$(reported device_read_bytes) given=$(bytes "$ram")
+    managed=$(reported block_bytes_max) read_back=$(reported device_read_bytes)
     if [ "$managed" -lt $((4 * given)) ] || [ "${read_back:-0}" -lt "$given" ]; then
         why="it is no test: $((managed >> 20)) MiB managed in $ram, ${read_back:-0} bytes read from flash"
         return 1
@@ -168,15 +174,30 @@ exceeded() {
 compare() {
     one_run native || return
     native_took=$took
-    one_run managed || return
-    cmp "$work/native.output" "$work/managed.output" >"$work/difference" 2>&1 || {
-        why="it printed something else: $(cat "$work/difference")"
-        return
-    }
     if [ ! -s "$work/native.output" ]; then
         why='it printed nothing'
         return
     fi
+    runs=${PROGRAMS_RUNS:-1} run=0 failures=0 first=''
+    while [ $run -lt "$runs" ]; do
+        run=$((run + 1)) why=''
+        rm -rf "$work/managed" "$work/report"
+        compare_managed && continue
+        failures=$((failures + 1))
+        first=${first:-$why}
+    done
+    why=$first
+    if [ "$runs" -gt 1 ] && [ $failures -gt 0 ]; then
+        why="$failures of $runs runs, of which the first: $first"
+    fi
+}
+
+compare_managed() {
+    one_run managed || return
+    cmp "$work/native.output" "$work/managed.output" >"$work/difference" 2>&1 || {
+        why="it printed something else: $(cat "$work/difference")"
+        return 1
+    }
     exceeded
 }
 
@@ -189,6 +210,7 @@ one_test() {
     done
     why=''
     skip=''
+    given=$(scaled "$(bytes "$ram")")
     prepare || why=${why:-the data could not be made}
     if [ -n "$skip" ]; then
         echo "skip programs $name: $skip"
@@ -201,8 +223,8 @@ one_test() {
         verdict
     else
         compare
-        verdict " (managed $((${managed:-0} >> 20)) MiB in $((${given:-0} >> 20)) MiB," \
-            "$(seconds "$took") instead of $(seconds "${native_took:-0}"))"
+        verdict " (managed $((${managed:-0} >> 20)) MiB in $((given >> 20)) MiB," \
+            "$(seconds "$took") instead of $(seconds "${native_took:-0}"), runs: ${runs:-1})"
     fi
 }
 

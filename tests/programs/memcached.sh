@@ -8,9 +8,9 @@ program() {
     user=''
     [ "$(id -u)" != 0 ] || user='-u root'
     # shellcheck disable=SC2086 # options are words
-    serve memcached $user -l 127.0.0.1 -p "$port" -U 0 -m 256 -t 2 -- \
+    serve memcached $user -l 127.0.0.1 -p "$port" -U 0 -m 256 -t 16 -- \
         python3 -c "import socket; socket.create_connection(('127.0.0.1', $port))" || return
-    python3 "$here/memcached.py" "$port" 72 || return
+    python3 "$here/memcached.py" "$port" "$(scaled 72)" || return
     memccapable -h 127.0.0.1 -p "$port" 2>&1 || return
     stop_server
 }

@@ -8,5 +8,5 @@ prepare() {
 }
 
 program() {
-    launch /usr/bin/python3 "$here/numpy_sort.py" 48
+    launch /usr/bin/python3 "$here/numpy_sort.py" "$(scaled 48)"
 }

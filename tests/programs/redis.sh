@@ -6,7 +6,7 @@ needs='redis-server:redis-server redis-cli:redis-tools redis-benchmark:redis-too
 ram=16M
 
 prepare() {
-    python3 "$here/redis.py" 64 >"$work/commands"
+    python3 "$here/redis.py" "$(scaled 64)" >"$work/commands"
 }
 
 ask() {

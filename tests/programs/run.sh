@@ -5,7 +5,9 @@
 #   tests/programs/run.sh [NAME...]        all tests if no name is given
 #
 # AQUIFER            the command [default: build/bin/aquifer of this tree]
-# PROGRAMS_SIGNALS   set: both runs get harmless signals at random times
+# PROGRAMS_SIGNALS   set: all runs get harmless signals at random times
+# PROGRAMS_SMALL     set: half of the data in half of the RAM, or less
+# PROGRAMS_RUNS      how often each program runs managed [default: 1]
 # TMPDIR             where data and flash files go [default: /var/tmp]; all of it is removed at the end
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1

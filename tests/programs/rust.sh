@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034,SC2154
-# A Rust program with the standard library's collections.
+# A Rust program with the standard library's collections, and 16 threads.
 needs='rustc:rustc cc:gcc'
 ram=16M
 
@@ -8,5 +8,5 @@ prepare() {
 }
 
 program() {
-    launch "$work/program"
+    launch "$work/program" "$(scaled 200)" "$(scaled 4000000)"
 }

@@ -5,5 +5,6 @@ ram=16M
 options='--threshold 4K'
 
 program() {
-    launch sqlite3 -batch :memory: <"$here/sqlite3.sql"
+    sed "s/i < 150000/i < $(scaled 150000)/" "$here/sqlite3.sql" >commands
+    launch sqlite3 -batch :memory: <commands
 }

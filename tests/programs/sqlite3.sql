@@ -14,6 +14,8 @@ SELECT count(*), sum(amount), sum(length(note)) FROM sale;
 SELECT city, count(*), sum(amount) FROM customer JOIN sale ON sale.customer = customer.id WHERE customer.id <= 300
     GROUP BY city ORDER BY city;
 SELECT amount, count(DISTINCT customer) FROM sale GROUP BY amount HAVING amount % 97 = 0 ORDER BY amount;
+.once '|cksum'
+SELECT * FROM sale WHERE amount % 50 = 0 ORDER BY note, id;
 UPDATE sale SET note = note || ' changed' WHERE id % 7 = 0;
 DELETE FROM sale WHERE id % 11 = 0;
 SELECT count(*), sum(length(note)), max(amount) FROM sale;

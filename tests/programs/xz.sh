@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034,SC2154
-# xz, with the dictionary and match finder of its highest level.
+# xz, with threads for blocks, then with the dictionary and match finder of its highest level.
 needs='xz:xz-utils'
 ram=16M
 
@@ -17,6 +17,8 @@ prepare() {
 }
 
 program() {
+    launch xz -1 -k -c -T 16 --block-size=32KiB "$work/text" >blocks.xz || return
+    cksum <blocks.xz
     launch xz -9 -k -c -T 1 --memlimit=1GiB "$work/text" >text.xz || return
     cksum <text.xz
     xz -t text.xz

@@ -260,6 +260,54 @@ fn the_device_is_flaky() {
     }
 }
 
+/// Reads fail for good while most of the table is on flash: what is dirty in RAM cannot be written back, because the leaves that
+/// it belongs to cannot be read, until there is no room in RAM for anything else.
+#[test]
+fn reads_die_under_random_writes() {
+    const BYTES: usize = 100;
+    let watchdog = Watchdog::new("random writes when reads have died");
+    let plan = FaultPlan::new(0).from_nth(Operation::Read, 30_000, FaultKind::Eio);
+    let device = Arc::new(Faulty::new(MemoryDevice::new(160 << 20, 4096), plan));
+    let heap = open(&device);
+    let array = heap.array(700_000, BYTES).expect("it fits the flash");
+    let objects = (0..array.len()).map(|n| Object::new(array.element(n), BYTES)).collect();
+    let (met, rng) = (Met::default(), Rng::new(3));
+    let mut run = Run { heap, objects, rng, met, may_fail: true, watchdog: &watchdog };
+    let count = run.objects.len();
+    for n in 0..count + 100_000 {
+        let index = if n < count { n * 7919 % count } else { run.rng.below(count) };
+        run.touch(index, true);
+        watchdog.step();
+    }
+    assert!(run.met.read_errors > 1000, "{:?}", run.met);
+}
+
+/// Reads fail for good on a full device: nothing can be cleaned, so that there is room only where all is garbage.
+#[test]
+fn reads_die_on_a_full_device() {
+    let watchdog = Watchdog::new("a full device whose reads have died");
+    let device = device(FaultPlan::new(0).from_nth(Operation::Read, 1000, FaultKind::Eio));
+    let heap = open(&device);
+    let (met, rng) = (Met::default(), Rng::new(5));
+    let mut run = Run { heap, objects: Vec::new(), rng, met, may_fail: true, watchdog: &watchdog };
+    while let Ok(address) = run.heap.allocate(3000) {
+        run.objects.push(Object::new(address, 3000));
+        run.touch(run.objects.len() - 1, true);
+        watchdog.step();
+    }
+    for _ in 0..20_000 {
+        let index = run.rng.below(run.objects.len());
+        run.touch(index, true);
+        run.free(index);
+        if let Ok(address) = run.heap.allocate(3000) {
+            run.objects.push(Object::new(address, 3000));
+            run.touch(run.objects.len() - 1, true);
+        }
+        watchdog.step();
+    }
+    assert!(run.met.read_errors > 1000, "{:?}", run.met);
+}
+
 /// Segments that cannot be read whole are given up. On a full device that leaves less room than was promised:
 /// then writing stops, with errors instead of waits for room that will never come.
 #[test]

@@ -23,12 +23,26 @@ pub enum ReadError {
     },
 }
 
+/// Why the log accepts no more records. What it holds can still be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum StopError {
+    /// A write failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Segments that could not be read back are kept as they are, and without them there is no room.
+    #[error("{segments} segments of the log could not be read back, and there is no room in the others")]
+    Retired {
+        /// How many.
+        segments: u32,
+    },
+}
+
 /// Why a record could not be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum AppendError {
-    /// An earlier write failed; the log accepts no more, what it holds can still be read.
-    #[error("the log stopped writing after a device error: {0}")]
-    Stopped(DeviceError),
+    /// The log accepts no more.
+    #[error("the log stopped writing: {0}")]
+    Stopped(StopError),
     /// Every segment is in use and none can be cleaned.
     #[error("the log is full")]
     Full,

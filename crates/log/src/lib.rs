@@ -35,7 +35,7 @@ mod sums;
 pub mod victim;
 pub mod whole;
 
-pub use error::{AppendError, ReadError};
+pub use error::{AppendError, ReadError, StopError};
 pub use geometry::Geometry;
 pub use head::Head;
 pub use log::{HeadKind, Log};

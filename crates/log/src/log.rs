@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::LogAddress;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_device::{Device, DeviceError};
+use aquifer_device::Device;
 
-use crate::error::{AppendError, ReadError};
+use crate::error::{AppendError, ReadError, StopError};
 use crate::geometry::{Geometry, SegmentId};
 use crate::head::Head;
 use crate::open_segment::WriteBuffer;
@@ -59,7 +59,9 @@ pub struct Log {
     freed: Condvar,
     wanted: Condvar,
     seals: AtomicU32,
-    stopped: OnceLock<DeviceError>,
+    /// The writer waits for a free segment.
+    is_waited_for: AtomicBool,
+    stopped: OnceLock<StopError>,
     closing: AtomicBool,
     io_errors: AtomicU64,
 }
@@ -80,6 +82,7 @@ impl Log {
             freed: Condvar::new(),
             wanted: Condvar::new(),
             seals: AtomicU32::new(0),
+            is_waited_for: AtomicBool::new(false),
             stopped: OnceLock::new(),
             closing: AtomicBool::new(false),
             io_errors: AtomicU64::new(0),
@@ -144,7 +147,7 @@ impl Log {
     }
 
     /// The error that stopped writing, if one did.
-    pub fn stopped(&self) -> Option<DeviceError> {
+    pub fn stopped(&self) -> Option<StopError> {
         self.stopped.get().copied()
     }
 
@@ -286,10 +289,24 @@ impl Log {
     pub(crate) fn write(&self, offset: u64, block: &[u8]) -> Result<(), AppendError> {
         self.device.write_at(offset, block).map_err(|error| {
             self.count_io_error();
-            let _ = self.stopped.set(error);
-            self.wake_all();
-            AppendError::Stopped(error)
+            self.stop(error.into());
+            AppendError::Stopped(error.into())
         })
+    }
+
+    /// Every wait for room ends with the first error that the log was stopped with.
+    fn stop(&self, error: StopError) {
+        let _ = self.stopped.set(error);
+        self.wake_all();
+    }
+
+    /// Stops the log if its writer waits for room that the retired segments would have. To be called when no segment can be
+    /// cleaned now.
+    pub fn stop_if_retired_segments_lack(&self) {
+        let segments = self.segments.in_state(State::Retired).count() as u32;
+        if segments > 0 && self.is_waited_for.load(Ordering::Acquire) {
+            self.stop(StopError::Retired { segments });
+        }
     }
 
     fn wake_all(&self) {
@@ -314,7 +331,11 @@ impl Log {
                 return Err(AppendError::Full);
             }
             self.check_running()?;
+            self.is_waited_for.store(true, Ordering::Release);
             free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        if head == HeadKind::Fresh {
+            self.is_waited_for.store(false, Ordering::Release);
         }
         let segment = free.pop().expect("more segments are free than the reserve");
         self.segments.next_generation(segment, kind);

@@ -313,16 +313,20 @@ impl Leaves {
     /// Writes up to `count` dirty leaves that the sweep comes to, so that faults find clean ones to evict.
     /// They stay resident. Patches are written with their leaves, and leave, only if somebody waits for room.
     /// `scratch` has [`SCRATCH_BYTES`], aligned to the device's block.
-    pub fn clean_some(&self, count: usize, head: &mut Head, scratch: &mut [u8]) {
+    ///
+    /// # Errors
+    /// A patched leaf could not be read, and stays as it is; all the same the others were written.
+    pub fn clean_some(&self, count: usize, head: &mut Head, scratch: &mut [u8]) -> Result<(), ReadError> {
+        let mut outcome = Ok(());
         if head.room_bytes(Kind::Leaf) < 2 * LEAF_RECORD_BYTES_MAX {
-            return;
+            return outcome;
         }
         let merges = self.wants_room.swap(false, Ordering::AcqRel);
         for _ in 0..count {
             if head.room_bytes(Kind::Leaf) < 2 * LEAF_RECORD_BYTES_MAX {
-                return;
+                break;
             }
-            let Some(cell) = self.arena.sweep() else { return };
+            let Some(cell) = self.arena.sweep() else { break };
             // SAFETY: as in `evict_one`.
             let leaf = unsafe { cell::owner(&self.arena, cell) };
             if leaf.0 >= self.count {
@@ -332,8 +336,11 @@ impl Leaves {
             let names_cell = word & RESIDENT != 0 && word as u32 == cell.0;
             if names_cell && word & PATCHED != 0 {
                 self.unlock(leaf, word & !REFERENCED);
-                if merges && let Ok(held) = self.hold(leaf, scratch) {
-                    held.move_to_log(head);
+                if merges {
+                    match self.hold(leaf, scratch) {
+                        Ok(held) => held.move_to_log(head),
+                        Err(error) => outcome = Err(error),
+                    }
                 }
                 continue;
             }
@@ -343,6 +350,7 @@ impl Leaves {
                 if written { word & !DIRTY } else { word & !(REFERENCED * u64::from(names_cell)) },
             );
         }
+        outcome
     }
 
     /// Whether somebody waits for room in the arena: [`Leaves::clean_some`] with a head that has room makes some.

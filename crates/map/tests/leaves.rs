@@ -143,7 +143,7 @@ fn churn(arena_bytes: usize, seed: u64) {
         table.write(leaf, &indices, (below(8) > 0).then_some(version), &mut fresh);
         (0..4).for_each(|_| table.check(PageId(below(LEAVES as usize * LEAF_PAGES) as u64)));
         if below(50) == 0 {
-            table.leaves.clean_some(8, &mut fresh, &mut clean_scratch);
+            table.leaves.clean_some(8, &mut fresh, &mut clean_scratch).unwrap();
         }
         for _ in 0..4 {
             if log.free_segments() > 20 {

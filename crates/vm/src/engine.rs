@@ -28,6 +28,7 @@ use crate::ranges::Ranges;
 use crate::save::{SAVERS_BYTES, Saver, savers};
 use crate::snapshot::Snapshot;
 use crate::streams::Streams;
+use crate::trouble::Trouble;
 use crate::whole_pages::Stale;
 
 /// How an engine is made.
@@ -79,6 +80,7 @@ pub struct Engine {
     pub(crate) dirty: AtomicU64,
     /// A page that must be written back before a fault can go on; `u64::MAX` if none.
     pub(crate) urgent: AtomicU64,
+    pub(crate) trouble: Trouble,
     writer_wanted: AtomicU32,
     closing: AtomicBool,
     /// What happened so far.
@@ -143,6 +145,7 @@ impl Engine {
             snapshot: Snapshot::new(),
             dirty: AtomicU64::new(0),
             urgent: AtomicU64::new(u64::MAX),
+            trouble: Trouble::new(),
             writer_wanted: AtomicU32::new(0),
             closing: AtomicBool::new(false),
             counters: Counters::default(),

@@ -2,7 +2,7 @@
 
 use aquifer_base::{LogAddress, PageId};
 use aquifer_device::DeviceError;
-use aquifer_log::ReadError;
+use aquifer_log::{ReadError, StopError};
 use aquifer_sys::Errno;
 use thiserror::Error;
 
@@ -37,7 +37,7 @@ pub enum FaultError {
         /// Which page.
         page: PageId,
         /// The error that stopped the log.
-        error: DeviceError,
+        error: StopError,
     },
     /// The kernel refused to map the page.
     #[error("the kernel refused to map page {page:?}: {errno}")]

@@ -62,6 +62,7 @@ mod resolve;
 mod save;
 mod snapshot;
 mod streams;
+mod trouble;
 mod whole_pages;
 mod writer;
 

@@ -13,6 +13,7 @@ use aquifer_sys::SignalsBlocked;
 
 use crate::engine::Engine;
 use crate::error::FaultError;
+use crate::trouble::WriterWait;
 
 /// Pages that are filled together. The device works at full depth over all of them.
 const BATCH: usize = 256;
@@ -95,7 +96,7 @@ impl Engine {
         if self.entries.is_resident(page) {
             return Ok(None);
         }
-        self.evict_rival_in_fault(page)?;
+        self.evict_rival_in_fault(page, &mut WriterWait::default())?;
         Ok(self.entries.try_insert(page))
     }
 

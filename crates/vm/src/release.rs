@@ -12,6 +12,7 @@ use aquifer_sys::{Backoff, SignalsBlocked};
 
 use crate::engine::Engine;
 use crate::error::FaultError;
+use crate::trouble::WriterWait;
 
 impl Engine {
     /// Frees `count` pages from `first`: they read as zeros when they are given out again.
@@ -115,17 +116,14 @@ impl Engine {
         change: &mut dyn FnMut(&mut Held<'_>),
     ) -> Result<(), FaultError> {
         let page = leaf.page(0);
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
         loop {
             let mut held = self.leaves.hold(leaf, scratch).map_err(|e| FaultError::from_read(page, e))?;
             change(&mut held);
             match held.store(None) {
                 Ok(()) => return Ok(()),
                 Err(NoRoom) => {
-                    if let Some(error) = self.log.stopped() {
-                        return Err(FaultError::Stopped { page, error });
-                    }
-                    self.want_writer();
+                    self.wait_for_writer_in_fault(page, &mut wait)?;
                     backoff.wait();
                 }
             }

@@ -56,6 +56,7 @@ impl Engine {
                 choose(&Greedy, self.log.segments(), |kind| geometry.segment_room(kind), self.log.now());
             let Some(victim) = victim else {
                 // Nothing is garbage now. Frees and rewrites will make some; nothing else can.
+                self.log.stop_if_retired_segments_lack();
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
@@ -63,6 +64,7 @@ impl Engine {
                 Ok(()) => self.counters.segments_cleaned.add(1),
                 Err(CleanError::Damaged(_)) => self.counters.segments_retired.add(1),
                 Err(CleanError::Append(AppendError::Full)) => {
+                    self.log.stop_if_retired_segments_lack();
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }

@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::FaultError;
 use crate::in_place::is_unused;
+use crate::trouble::WriterWait;
 use crate::writer::LOOKS_PER_SLOT;
 
 /// Pages that one page meets in the entry table.
@@ -126,11 +127,11 @@ impl Engine {
 
     /// Takes the page's entry. If the table has no room, one of its rivals leaves first.
     pub(crate) fn lock_in_fault(&self, page: PageId) -> Result<Locked<'_>, FaultError> {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
         loop {
             match self.entries.lock(page) {
                 Ok(locked) => return Ok(locked),
-                Err(TableFull) => self.evict_rival_in_fault(page)?,
+                Err(TableFull) => self.evict_rival_in_fault(page, &mut wait)?,
             }
             backoff.wait();
         }
@@ -149,7 +150,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn evict_rival_in_fault(&self, page: PageId) -> Result<(), FaultError> {
+    pub(crate) fn evict_rival_in_fault(&self, page: PageId, wait: &mut WriterWait) -> Result<(), FaultError> {
         let mut rivals = [page; RIVALS];
         let mut count = 0;
         let mut dirty = None;
@@ -173,7 +174,7 @@ impl Engine {
         match dirty {
             Some(rival) => {
                 self.urgent.store(rival.0, Ordering::Release);
-                self.wait_for_writer_in_fault(page)
+                self.wait_for_writer_in_fault(page, wait)
             }
             None => {
                 // Each time another one, or two neighbours that one instruction needs would evict each other for ever.
@@ -187,15 +188,6 @@ impl Engine {
                 Ok(())
             }
         }
-    }
-
-    fn wait_for_writer_in_fault(&self, page: PageId) -> Result<(), FaultError> {
-        if let Some(error) = self.log.stopped() {
-            return Err(FaultError::Stopped { page, error });
-        }
-        self.counters.writer_waits.add(1);
-        self.want_writer();
-        Ok(())
     }
 
     /// A page that is mapped already: another thread was first, or it is the first write to a clean page.
@@ -250,7 +242,7 @@ impl Engine {
     }
 
     pub(crate) fn allocate_slot_in_fault(&self, class: Class, page: PageId) -> Result<SlotId, FaultError> {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
         loop {
             let evicted = self.cache.evicted();
             if let Some(slot) = self.cache.allocate(class, page, &self.entries) {
@@ -262,7 +254,7 @@ impl Engine {
             }
             self.unmap_wanted_in_fault(class);
             self.unmap_due_in_fault();
-            self.wait_for_writer_in_fault(page)?;
+            self.wait_for_writer_in_fault(page, &mut wait)?;
             backoff.wait();
         }
     }

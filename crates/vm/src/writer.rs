@@ -10,7 +10,7 @@ use aquifer_base::{LeafId, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_device::AlignedBuffer;
 use aquifer_log::record::{lone_record_bytes, records_in};
-use aquifer_log::{AppendError, Head, Kind, RecordId};
+use aquifer_log::{AppendError, Head, Kind, ReadError, RecordId};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
 use aquifer_map::{Entry, Locked, Place, State};
 
@@ -39,6 +39,8 @@ struct Desk {
     scratch: AlignedBuffer,
     upcoming: Vec<PageId>,
     group: Vec<PageId>,
+    /// Why a leaf could not be read in this pass.
+    failed: Option<ReadError>,
     /// Objects evicted and written at the last look.
     evicted: u64,
     written: u64,
@@ -60,8 +62,15 @@ pub(crate) fn may_be_written(entry: Entry) -> bool {
 impl Engine {
     pub(crate) fn run_writer(&self, head: Head) {
         let scratch = AlignedBuffer::new(SCRATCH_BYTES);
-        let mut desk =
-            Desk { head, scratch, upcoming: Vec::new(), group: Vec::new(), evicted: 0, written: 0 };
+        let mut desk = Desk {
+            head,
+            scratch,
+            upcoming: Vec::new(),
+            group: Vec::new(),
+            failed: None,
+            evicted: 0,
+            written: 0,
+        };
         while !self.is_closing() {
             self.wait_until_writer_is_wanted();
             let _pass = self.writer_gate.pass_in_fault();
@@ -79,6 +88,10 @@ impl Engine {
 
     /// Writes the dirty pages among those that each class evicts next or wants gone.
     fn write_back_pass(&self, desk: &mut Desk) -> Result<(), AppendError> {
+        let written = |engine: &Self| {
+            engine.counters.objects_written.sum() + engine.leaves.counters.written.load(Ordering::Relaxed)
+        };
+        let before = written(self);
         let urgent = self.urgent.swap(u64::MAX, Ordering::AcqRel);
         if urgent != u64::MAX {
             self.write_back(PageId(urgent), desk)?;
@@ -104,7 +117,10 @@ impl Engine {
         if self.leaves.wants_room() {
             desk.head.make_room(Kind::Leaf, 2 * LEAF_RECORD_BYTES_MAX)?;
         }
-        self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head, &mut desk.scratch);
+        if let Err(error) = self.leaves.clean_some(LEAVES_PER_PASS, &mut desk.head, &mut desk.scratch) {
+            desk.failed = Some(error);
+        }
+        self.trouble.note_pass(desk.failed.take().filter(|_| written(self) == before));
         self.look_at_evictions(desk);
         Ok(())
     }
@@ -166,7 +182,13 @@ impl Engine {
         locked: &[(PageId, Locked<'_>)],
         desk: &mut Desk,
     ) -> bool {
-        let Ok(mut held) = self.leaves.hold(leaf, &mut desk.scratch) else { return false };
+        let mut held = match self.leaves.hold(leaf, &mut desk.scratch) {
+            Ok(held) => held,
+            Err(error) => {
+                desk.failed = Some(error);
+                return false;
+            }
+        };
         for (page, locked) in locked {
             held.set_place(page.index(), self.append_page(*page, page_bytes, locked, &mut desk.head));
         }

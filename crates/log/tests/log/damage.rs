@@ -86,8 +86,8 @@ fn the_first_write_error_stops_writing_and_not_reading() {
             }
             key += 1;
         };
-        let AppendError::Stopped(device) = error else { panic!("{error:?}") };
-        assert_eq!(bench.log.stopped(), Some(device));
+        let AppendError::Stopped(reason) = error else { panic!("{error:?}") };
+        assert_eq!(bench.log.stopped(), Some(reason));
         assert_eq!(bench.log.io_errors(), 1);
         // Even a device that works again is not trusted.
         assert_eq!(bench.write(key, b"more"), Err(error));

@@ -1,0 +1,100 @@
+//! When the writer gets nowhere.
+//!
+//! To write a page back the writer needs its leaf. If leaves cannot be read any more, dirty pages stay in RAM, where they can
+//! be used. But who needs room for another page, or for a leaf, must not wait for ever.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer_base::PageId;
+use aquifer_log::ReadError;
+use aquifer_sys::SpinLock;
+
+use crate::engine::Engine;
+use crate::error::FaultError;
+
+/// Passes of the writer in a row that fail before waits do.
+const PASSES: u64 = 2;
+
+/// What the writer's last passes came to.
+pub(crate) struct Trouble {
+    /// Passes so far.
+    passes: AtomicU64,
+    /// Of these, the last ones that wrote nothing although they should, and why.
+    failed: SpinLock<(u64, Option<ReadError>)>,
+}
+
+/// The wait of one fault for the writer.
+#[derive(Default)]
+pub(crate) struct WriterWait {
+    /// Passes that there had been when it began.
+    since: Option<u64>,
+}
+
+impl Trouble {
+    pub(crate) fn new() -> Self {
+        Self { passes: AtomicU64::new(0), failed: SpinLock::new((0, None)) }
+    }
+
+    /// A pass ended; with an error if a leaf could not be read and nothing at all was written.
+    pub(crate) fn note_pass(&self, error: Option<ReadError>) {
+        let mut failed = self.failed.lock();
+        *failed = if error.is_some() { (failed.0 + 1, error) } else { (0, None) };
+        self.passes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Why the writer wrote nothing in the passes that began during this wait; `None` while there is hope.
+    fn since_in_fault(&self, wait: &mut WriterWait) -> Option<ReadError> {
+        let failed = self.failed.lock();
+        let passes = self.passes.load(Ordering::Acquire);
+        let since = *wait.since.get_or_insert(passes);
+        // One pass may have been under way when the wait began.
+        failed.1.filter(|_| failed.0.min(passes - since) > PASSES)
+    }
+}
+
+impl Engine {
+    /// Has the writer make a pass, for a fault that cannot go on before that; to be called again until it can.
+    ///
+    /// # Errors
+    /// Nothing can be written back any more.
+    pub(crate) fn wait_for_writer_in_fault(
+        &self,
+        page: PageId,
+        wait: &mut WriterWait,
+    ) -> Result<(), FaultError> {
+        if let Some(error) = self.log.stopped() {
+            return Err(FaultError::Stopped { page, error });
+        }
+        if let Some(error) = self.trouble.since_in_fault(wait) {
+            return Err(FaultError::from_read(page, error));
+        }
+        self.counters.writer_waits.add(1);
+        self.want_writer();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aquifer_base::LogAddress;
+    use aquifer_log::{Kind, RecordId};
+
+    #[test]
+    fn waits_end_when_whole_passes_have_failed() {
+        let wanted = RecordId { kind: Kind::Leaf, number: 1 };
+        let error = Some(ReadError::Mismatch { address: LogAddress(1), wanted });
+        let trouble = Trouble::new();
+        (0..9).for_each(|_| trouble.note_pass(error));
+        let mut wait = WriterWait::default();
+        for pass in 0..=PASSES {
+            assert_eq!(trouble.since_in_fault(&mut wait), None, "after {pass} passes");
+            trouble.note_pass(error);
+        }
+        assert_eq!(trouble.since_in_fault(&mut wait), error);
+        trouble.note_pass(None);
+        assert_eq!(trouble.since_in_fault(&mut wait), None, "something was written");
+        trouble.note_pass(error);
+        assert_eq!(trouble.since_in_fault(&mut wait), None);
+    }
+}
