@@ -2,6 +2,7 @@
 # xz, with threads for blocks, then with the dictionary and match finder of its highest level.
 needs='xz:xz-utils'
 ram=16M
+[ -z "${PROGRAMS_SMALL:-}" ] || ram=24M
 
 prepare() {
     awk 'BEGIN {
