@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use aquifer::{Error, PageHeap};
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_vm::fork::is_forked;
 
 use crate::protect;
@@ -115,9 +116,12 @@ pub fn map(heap: &PageHeap, bytes: usize) -> *mut c_void {
     }
 }
 
-/// Whether this is a block of ours. Memory that a program's own malloc has mapped holds blocks that are not.
+/// Whether this is a block of ours. Memory that a program's own malloc has mapped holds blocks that are not; most of them are
+/// told by where they begin.
 pub fn is_block(block: *const c_void) -> bool {
-    owns(block) && !ROUTE.get().is_some_and(|route| route.heap.is_mapping(block as usize))
+    let begins_page = (block as usize).is_multiple_of(OS_PAGE_BYTES);
+    let may_begin = begins_page || THRESHOLD.load(Ordering::Relaxed) <= OS_PAGE_BYTES;
+    owns(block) && may_begin && !ROUTE.get().is_some_and(|route| route.heap.is_mapping(block as usize))
 }
 
 /// Makes a block longer or shorter where it is; false if it must move.
