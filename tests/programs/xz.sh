@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2034,SC2154
 # xz, with threads for blocks, then with the dictionary and match finder of its highest level.
 needs='xz:xz-utils'
-ram=16M
-[ -z "${PROGRAMS_SMALL:-}" ] || ram=24M
+ram=16M words=100000
+[ -z "${PROGRAMS_SMALL:-}" ] || ram=24M words=60000
 
 prepare() {
     awk 'BEGIN {
@@ -10,7 +10,7 @@ prepare() {
             x = (x * 69069 + 12345) % 4294967296
             word[n] = sprintf("%x", x)
         }
-        for (n = 0; n < 100000; n++) {
+        for (n = 0; n < '"$words"'; n++) {
             x = (x * 69069 + 12345) % 4294967296
             printf "%s%s", word[int(x / 65536) % 2000], n % 12 ? " " : "\n"
         }
