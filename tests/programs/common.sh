@@ -48,7 +48,7 @@ seconds() {
 launch() {
     if [ "$mode" = managed ]; then
         # shellcheck disable=SC2086 # options are words
-        set -- "$AQUIFER" run --ram "$given" --flash "$work" --flash-size "${flash:-2G}" $options \
+        set -- "$AQUIFER" run --ram "$given" --flash "$work" --flash-size 2G $options \
             --report-json "$work/report" -- "$@"
     fi
     # A command in the background would get no input.
@@ -166,7 +166,7 @@ exceeded() {
     fi
     managed=$(reported block_bytes_max) read_back=$(reported device_read_bytes)
     if [ "$managed" -lt $((4 * given)) ] || [ "${read_back:-0}" -lt "$given" ]; then
-        why="it is no test: $((managed >> 20)) MiB managed in $ram, ${read_back:-0} bytes read from flash"
+        why="it is no test: $((managed >> 20)) MiB managed in $((given >> 20)) MiB, ${read_back:-0} bytes read from flash"
         return 1
     fi
 }

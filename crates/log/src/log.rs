@@ -303,8 +303,13 @@ impl Log {
     /// Stops the log if its writer waits for room that the retired segments would have. To be called when no segment can be
     /// cleaned now.
     pub fn stop_if_retired_segments_lack(&self) {
+        // In this order: a writer that was given a segment may not have woken up yet.
+        let is_short = self.free_segments() <= reserve_segments(self.geometry.segments);
+        if !is_short || !self.is_waited_for.load(Ordering::Acquire) {
+            return;
+        }
         let segments = self.segments.in_state(State::Retired).count() as u32;
-        if segments > 0 && self.is_waited_for.load(Ordering::Acquire) {
+        if segments > 0 {
             self.stop(StopError::Retired { segments });
         }
     }

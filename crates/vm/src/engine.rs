@@ -251,7 +251,8 @@ impl Engine {
     /// # Panics
     /// If such pages need the slots of whole pages and are none: those are told by their bytes.
     pub fn give_out_leaf(&self, leaf: LeafId, page_bytes: usize, class: AllocationClass) {
-        assert!(Class::for_bytes(page_bytes) != Some(Class::WHOLE) || page_bytes == OS_PAGE_BYTES);
+        let is_whole = Class::for_bytes(page_bytes) == Some(Class::WHOLE);
+        assert!(!is_whole || page_bytes == OS_PAGE_BYTES, "pages of {page_bytes} bytes in whole slots");
         self.classes.set(leaf, class);
         self.leaves.set_page_bytes(leaf, page_bytes);
     }
