@@ -48,7 +48,12 @@ struct Run<'a> {
     watchdog: &'a Watchdog,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// A run on a device that may fail, without objects.
+    fn new(heap: Heap, watchdog: &'a Watchdog) -> Self {
+        Self { heap, objects: Vec::new(), rng: Rng::new(11), met: Met::default(), may_fail: true, watchdog }
+    }
+
     /// An error is only right if the device may have failed, and if it is one of a device.
     #[track_caller]
     fn accept(&self, error: &Error) {
@@ -149,8 +154,8 @@ impl Run<'_> {
 fn run(plan: FaultPlan, may_fail: bool, watchdog: &Watchdog) -> (Met, Device) {
     let device = device(plan);
     let heap = open(&device);
-    let (objects, rng) = (Vec::new(), Rng::new(11));
-    let mut run = Run { heap, objects, rng, met: Met::default(), may_fail, watchdog };
+    let mut run = Run::new(heap, watchdog);
+    run.may_fail = may_fail;
     run.work();
     if !may_fail {
         run.heap.check().expect("the heap is sound");
@@ -270,9 +275,8 @@ fn reads_die_under_random_writes() {
     let device = Arc::new(Faulty::new(MemoryDevice::new(160 << 20, 4096), plan));
     let heap = open(&device);
     let array = heap.array(700_000, BYTES).expect("it fits the flash");
-    let objects = (0..array.len()).map(|n| Object::new(array.element(n), BYTES)).collect();
-    let (met, rng) = (Met::default(), Rng::new(3));
-    let mut run = Run { heap, objects, rng, met, may_fail: true, watchdog: &watchdog };
+    let mut run = Run::new(heap, &watchdog);
+    run.objects.extend((0..array.len()).map(|n| Object::new(array.element(n), BYTES)));
     let count = run.objects.len();
     for n in 0..count + 100_000 {
         let index = if n < count { n * 7919 % count } else { run.rng.below(count) };
@@ -288,8 +292,7 @@ fn reads_die_on_a_full_device() {
     let watchdog = Watchdog::new("a full device whose reads have died");
     let device = device(FaultPlan::new(0).from_nth(Operation::Read, 1000, FaultKind::Eio));
     let heap = open(&device);
-    let (met, rng) = (Met::default(), Rng::new(5));
-    let mut run = Run { heap, objects: Vec::new(), rng, met, may_fail: true, watchdog: &watchdog };
+    let mut run = Run::new(heap, &watchdog);
     while let Ok(address) = run.heap.allocate(3000) {
         run.objects.push(Object::new(address, 3000));
         run.touch(run.objects.len() - 1, true);
@@ -315,12 +318,10 @@ fn a_full_device_loses_writes() {
     let watchdog = Watchdog::new("a full device that loses writes");
     let device = device(FaultPlan::new(5).with_probability(Operation::Write, 0.03, FaultKind::LostWrite));
     let heap = open(&device);
-    let mut objects = Vec::new();
-    while let Ok(address) = heap.allocate(3000) {
-        objects.push(Object::new(address, 3000));
+    let mut run = Run::new(heap, &watchdog);
+    while let Ok(address) = run.heap.allocate(3000) {
+        run.objects.push(Object::new(address, 3000));
     }
-    let (met, rng) = (Met::default(), Rng::new(5));
-    let mut run = Run { heap, objects, rng, met, may_fail: true, watchdog: &watchdog };
     for round in 0..4 {
         for index in 0..run.objects.len() {
             let index = if round == 0 { index } else { run.rng.below(run.objects.len()) };

@@ -317,10 +317,10 @@ impl Leaves {
     /// # Errors
     /// A patched leaf could not be read, and stays as it is; all the same the others were written.
     pub fn clean_some(&self, count: usize, head: &mut Head, scratch: &mut [u8]) -> Result<(), ReadError> {
-        let mut outcome = Ok(());
         if head.room_bytes(Kind::Leaf) < 2 * LEAF_RECORD_BYTES_MAX {
-            return outcome;
+            return Ok(());
         }
+        let mut outcome = Ok(());
         let merges = self.wants_room.swap(false, Ordering::AcqRel);
         for _ in 0..count {
             if head.room_bytes(Kind::Leaf) < 2 * LEAF_RECORD_BYTES_MAX {

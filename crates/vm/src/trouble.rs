@@ -3,8 +3,6 @@
 //! To write a page back the writer needs its leaf. If leaves cannot be read any more, dirty pages stay in RAM, where they can
 //! be used. But who needs room for another page, or for a leaf, must not wait for ever.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use aquifer_base::PageId;
 use aquifer_log::ReadError;
 use aquifer_sys::SpinLock;
@@ -15,13 +13,16 @@ use crate::error::FaultError;
 /// Passes of the writer in a row that fail before waits do.
 const PASSES: u64 = 2;
 
-/// What the writer's last passes came to.
-pub(crate) struct Trouble {
-    /// Passes so far.
-    passes: AtomicU64,
+struct Passes {
+    /// All so far.
+    count: u64,
     /// Of these, the last ones that wrote nothing although they should, and why.
-    failed: SpinLock<(u64, Option<ReadError>)>,
+    failed: u64,
+    error: Option<ReadError>,
 }
+
+/// What the writer's last passes came to.
+pub(crate) struct Trouble(SpinLock<Passes>);
 
 /// The wait of one fault for the writer.
 #[derive(Default)]
@@ -32,23 +33,23 @@ pub(crate) struct WriterWait {
 
 impl Trouble {
     pub(crate) fn new() -> Self {
-        Self { passes: AtomicU64::new(0), failed: SpinLock::new((0, None)) }
+        Self(SpinLock::new(Passes { count: 0, failed: 0, error: None }))
     }
 
     /// A pass ended; with an error if a leaf could not be read and nothing at all was written.
     pub(crate) fn note_pass(&self, error: Option<ReadError>) {
-        let mut failed = self.failed.lock();
-        *failed = if error.is_some() { (failed.0 + 1, error) } else { (0, None) };
-        self.passes.fetch_add(1, Ordering::Release);
+        let mut passes = self.0.lock();
+        passes.count += 1;
+        passes.failed = if error.is_some() { passes.failed + 1 } else { 0 };
+        passes.error = error;
     }
 
     /// Why the writer wrote nothing in the passes that began during this wait; `None` while there is hope.
     fn since_in_fault(&self, wait: &mut WriterWait) -> Option<ReadError> {
-        let failed = self.failed.lock();
-        let passes = self.passes.load(Ordering::Acquire);
-        let since = *wait.since.get_or_insert(passes);
+        let passes = self.0.lock();
+        let since = *wait.since.get_or_insert(passes.count);
         // One pass may have been under way when the wait began.
-        failed.1.filter(|_| failed.0.min(passes - since) > PASSES)
+        passes.error.filter(|_| passes.failed.min(passes.count - since) > PASSES)
     }
 }
 
