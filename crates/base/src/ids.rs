@@ -1,6 +1,6 @@
 //! Newtypes for the things that are counted and addressed.
 
-use crate::limits::{LEAF_PAGES, LOG_GRAIN_BYTES, OS_PAGE_BYTES};
+use crate::limits::{LEAF_PAGES, LOG_GRAIN_BYTES, OS_PAGE_BYTES, PARTITION_BYTES};
 
 /// One page of a heap's address range: the unit of translation.
 ///
@@ -61,5 +61,38 @@ impl LogAddress {
     /// The address `bytes` further on.
     pub const fn plus_bytes(self, bytes: usize) -> Self {
         Self::from_offset(self.offset_bytes() + bytes as u64)
+    }
+}
+
+/// Where a byte of a durable heap is for its program, however often its bytes are moved in the log: bytes from the start of
+/// the heap's home space. At most [`crate::limits::HOME_BITS`] bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HomeAddress(pub u64);
+
+impl HomeAddress {
+    /// The partition that maps this byte.
+    pub const fn partition(self) -> PartitionId {
+        PartitionId((self.0 / PARTITION_BYTES as u64) as u32)
+    }
+
+    /// Bytes from the start of its partition.
+    pub const fn offset_bytes(self) -> usize {
+        (self.0 % PARTITION_BYTES as u64) as usize
+    }
+
+    /// The address `bytes` further on.
+    pub const fn plus_bytes(self, bytes: u64) -> Self {
+        Self(self.0 + bytes)
+    }
+}
+
+/// [`PARTITION_BYTES`] of home space, which are mapped to the log, locked and versioned together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PartitionId(pub u32);
+
+impl PartitionId {
+    /// Its first byte.
+    pub const fn start(self) -> HomeAddress {
+        HomeAddress(self.0 as u64 * PARTITION_BYTES as u64)
     }
 }

@@ -13,4 +13,4 @@ pub mod units;
 
 pub use class::AllocationClass;
 pub use found::Found;
-pub use ids::{LeafId, LogAddress, PageId};
+pub use ids::{HomeAddress, LeafId, LogAddress, PageId, PartitionId};

@@ -19,3 +19,7 @@ pub const RECORD_PAYLOAD_BYTES_MAX: usize = OS_PAGE_BYTES - 1;
 pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
 /// Smallest RAM budget of a heap.
 pub const RAM_BYTES_MIN: u64 = 8 << 20;
+/// Home space that is mapped, locked and versioned together in a durable heap.
+pub const PARTITION_BYTES: usize = 4096;
+/// Bits of a home address: 256 GiB of home space per durable heap.
+pub const HOME_BITS: u32 = 38;

@@ -107,6 +107,17 @@ impl SegmentTable {
         self.at(id).kind.store(kind as u8, Ordering::Relaxed);
     }
 
+    /// How many lives it has had, and a random number.
+    pub fn generation(&self, id: SegmentId) -> u32 {
+        self.at(id).generation.load(Ordering::Acquire)
+    }
+
+    /// Takes over a segment that was found on a device, in the life that it has there.
+    pub fn restore(&self, id: SegmentId, generation: u32, state: State) {
+        self.at(id).generation.store(generation, Ordering::Release);
+        self.set_state(id, state);
+    }
+
     /// How many readers ([`crate::readers`]) there had been when its present life began.
     pub(crate) fn opened_for(&self, id: SegmentId) -> u64 {
         u64::from(self.at(id).opened_for.load(Ordering::Relaxed))
@@ -127,7 +138,7 @@ impl SegmentTable {
 
     /// Checksum seed of the segment's present life.
     pub fn seed(&self, id: SegmentId) -> u32 {
-        let generation = self.at(id).generation.load(Ordering::Acquire);
+        let generation = self.generation(id);
         (id.0 ^ generation.rotate_left(16)).wrapping_mul(0x9E37_79B1)
     }
 

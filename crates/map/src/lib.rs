@@ -22,6 +22,7 @@
 //! | `patch` | what changed in a leaf since it was written |
 //! | `arena` | memory for packed leaves and patches |
 //! | `leaves` | the directory of leaves: lookup, update, eviction to the log |
+//! | `partitions` | the address map of a durable heap: extents of any size |
 //!
 //! Lock order: entry, then leaf, then log. Entries are waited for with [`aquifer_sys::spin::Backoff`].
 
@@ -34,6 +35,8 @@ pub mod image;
 pub mod leaves;
 pub mod packed;
 pub mod patch;
+#[cfg(not(loom))]
+pub mod partitions;
 mod sync;
 
 pub use entries::{EntryTable, Locked};

@@ -19,6 +19,7 @@ pub mod errno;
 pub mod futex;
 pub mod lifeline;
 pub mod memory;
+pub mod persist;
 pub mod process;
 pub mod rcu;
 pub mod rwspin;

@@ -1,0 +1,284 @@
+//! A block: one transaction as it stands in a chunk. It is written once and never changed.
+//!
+//! ```text
+//! 0 crc u32 | 4 bytes u32 | 8 version u64 | 16 entries u32 | 20 index_bytes u32 | 24 index | payloads      (little-endian)
+//!
+//! entry of the index:  gap << 2 | kind | grains      two LEB128 numbers; the gap counts grains from the end of the last entry
+//! kinds:               0 bytes (they follow in the payloads, in order), 1 zeros (allocated), 2 hole (freed)
+//! ```
+//!
+//! The checksum covers all that follows it and is seeded by the chunk's generation. Index and payloads are padded to grains, the
+//! block to 8 bytes. Neighbours in home space share one entry, however many writes they come from.
+
+use aquifer_base::HomeAddress;
+use aquifer_base::checksum::crc32c_seeded;
+use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES};
+
+use crate::write_set::{Content, WriteSet};
+
+/// Bytes before the index.
+pub const HEADER_BYTES: usize = 24;
+/// Blocks begin at multiples of this and have as many bytes.
+pub const ALIGN_BYTES: usize = 8;
+const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
+const HOME_GRAINS: u64 = (1 << HOME_BITS) / GRAIN;
+
+/// What an entry does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Bytes are written.
+    Bytes,
+    /// Zeros are allocated.
+    Zeros,
+    /// It is freed.
+    Hole,
+}
+
+/// One run of home space that a block changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// First byte.
+    pub home: HomeAddress,
+    /// How long.
+    pub grains: u32,
+    /// What is done.
+    pub kind: Kind,
+    /// Where its bytes are in the block.
+    pub payload: usize,
+}
+
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn pull_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..63).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Makes a block of what a transaction writes; [`seal`] finishes it.
+pub(crate) fn encode(writes: &WriteSet, version: u64, out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(HEADER_BYTES, 0);
+    let (mut entries, mut behind) = (0u32, 0);
+    let mut pieces = writes.pieces().iter().peekable();
+    while let Some(piece) = pieces.next() {
+        let kind = kind_of(piece.content);
+        let mut end = piece.end();
+        while let Some(next) = pieces.next_if(|next| next.start == end && kind_of(next.content) == kind) {
+            end = next.end();
+        }
+        push_number(out, (piece.start - behind) << 2 | kind as u64);
+        push_number(out, end - piece.start);
+        (behind, entries) = (end, entries + 1);
+    }
+    out.resize(out.len().next_multiple_of(LOG_GRAIN_BYTES), 0);
+    let index_bytes = (out.len() - HEADER_BYTES) as u32;
+    for piece in writes.pieces() {
+        for word in writes.words(piece) {
+            out.extend_from_slice(&word.to_ne_bytes());
+        }
+    }
+    out.resize(out.len().next_multiple_of(ALIGN_BYTES), 0);
+    let bytes = out.len() as u32;
+    out[4..8].copy_from_slice(&bytes.to_le_bytes());
+    out[8..16].copy_from_slice(&version.to_le_bytes());
+    out[16..20].copy_from_slice(&entries.to_le_bytes());
+    out[20..24].copy_from_slice(&index_bytes.to_le_bytes());
+}
+
+/// Adds the checksum for a place whose checksums begin with `seed`.
+pub(crate) fn seal(block: &mut [u8], seed: u32) {
+    let crc = crc32c_seeded(seed, &block[4..]);
+    block[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Where the payloads of an encoded block begin.
+pub(crate) fn payload_start(block: &[u8]) -> usize {
+    HEADER_BYTES + word(block, 20) as usize
+}
+
+fn kind_of(content: Content) -> Kind {
+    match content {
+        Content::Words(_) => Kind::Bytes,
+        Content::Zeros => Kind::Zeros,
+        Content::Hole => Kind::Hole,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// A block that was read and verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// The block at the beginning of `bytes`; `None` if there is none, or not a whole one.
+    pub fn decode(bytes: &'a [u8], seed: u32) -> Option<Self> {
+        if bytes.len() < HEADER_BYTES {
+            return None;
+        }
+        let len = word(bytes, 4) as usize;
+        if len < HEADER_BYTES || len > bytes.len() || !len.is_multiple_of(ALIGN_BYTES) {
+            return None;
+        }
+        let bytes = &bytes[..len];
+        if word(bytes, 0) != crc32c_seeded(seed, &bytes[4..]) || HEADER_BYTES + word(bytes, 20) as usize > len {
+            return None;
+        }
+        let block = Self { bytes };
+        // A checksum can be right by chance, or by intent: what follows relies on this.
+        let mut entries = block.entries();
+        let found = entries.by_ref().count();
+        (found == word(bytes, 16) as usize && entries.is_whole()).then_some(block)
+    }
+
+    /// Its size.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The transaction's version.
+    pub fn version(&self) -> u64 {
+        u64::from(word(self.bytes, 8)) | u64::from(word(self.bytes, 12)) << 32
+    }
+
+    /// What it changes, in the order of home addresses.
+    pub fn entries(&self) -> Entries<'a> {
+        let payload = payload_start(self.bytes);
+        Entries {
+            index: &self.bytes[HEADER_BYTES..payload],
+            left: word(self.bytes, 16),
+            behind: 0,
+            payload,
+            end: self.bytes.len(),
+        }
+    }
+}
+
+/// Iterator over the entries of a block.
+pub struct Entries<'a> {
+    index: &'a [u8],
+    left: u32,
+    behind: u64,
+    payload: usize,
+    end: usize,
+}
+
+impl Entries<'_> {
+    /// Whether all entries were there, and their payloads.
+    fn is_whole(&self) -> bool {
+        self.left == 0 && self.index.len() < LOG_GRAIN_BYTES && self.end - self.payload < ALIGN_BYTES
+    }
+
+    fn pull(&mut self) -> Option<Entry> {
+        let first = pull_number(&mut self.index)?;
+        let grains = pull_number(&mut self.index)?;
+        let kind = match first & 3 {
+            0 => Kind::Bytes,
+            1 => Kind::Zeros,
+            2 => Kind::Hole,
+            _ => return None,
+        };
+        let start = self.behind.checked_add(first >> 2)?;
+        let end = start.checked_add(grains).filter(|&end| end <= HOME_GRAINS && grains > 0)?;
+        let payload = self.payload;
+        if kind == Kind::Bytes {
+            let behind = payload as u64 + grains * GRAIN;
+            self.payload = usize::try_from(behind).ok().filter(|&behind| behind <= self.end)?;
+        }
+        self.behind = end;
+        Some(Entry { home: HomeAddress(start * GRAIN), grains: u32::try_from(grains).ok()?, kind, payload })
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let left = self.left.checked_sub(1)?;
+        let entry = self.pull()?;
+        self.left = left;
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn example() -> Vec<u8> {
+        let mut writes = WriteSet::default();
+        assert!(writes.write(HomeAddress(40_000), &[1, 2, 3, 4, 5, 6, 7, 8]));
+        assert!(writes.write(HomeAddress(40_008), &[9; 4]));
+        writes.allocate(HomeAddress(1 << 30), 25);
+        writes.free(HomeAddress(4096), 3);
+        let mut block = Vec::new();
+        encode(&writes, 77, &mut block);
+        seal(&mut block, 5);
+        block
+    }
+
+    #[test]
+    fn is_read_as_written() {
+        let bytes = example();
+        let block = Block::decode(&bytes, 5).expect("whole");
+        assert_eq!((block.version(), block.len_bytes()), (77, bytes.len()));
+        let entries: Vec<_> = block.entries().map(|e| (e.home.0, e.grains, e.kind)).collect();
+        let expected = [(4096, 3, Kind::Hole), (40_000, 3, Kind::Bytes), (1 << 30, 25, Kind::Zeros)];
+        assert_eq!(entries, expected);
+        let payload = block.entries().nth(1).expect("three").payload;
+        assert_eq!(bytes[payload..payload + 12], [1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9]);
+    }
+
+    #[test]
+    fn flipped_bits_and_missing_bytes_are_seen() {
+        let bytes = example();
+        assert!(Block::decode(&bytes, 6).is_none(), "another life of the chunk");
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Block::decode(&flipped, 5).is_none(), "bit {bit}");
+        }
+        for len in 0..bytes.len() {
+            assert!(Block::decode(&bytes[..len], 5).is_none(), "{len} bytes");
+        }
+    }
+
+    proptest! {
+        /// Whatever the bytes, with a checksum that is right: entries lie in home space, payloads in the block.
+        #[test]
+        fn any_bytes_are_read_safely(mut bytes in prop::collection::vec(any::<u8>(), 24..200), entries in 0u32..9, index in 0u32..60) {
+            bytes.truncate(bytes.len() / 8 * 8);
+            let len = bytes.len() as u32;
+            bytes[4..8].copy_from_slice(&len.to_le_bytes());
+            bytes[16..20].copy_from_slice(&entries.to_le_bytes());
+            bytes[20..24].copy_from_slice(&index.to_le_bytes());
+            seal(&mut bytes, 1);
+            if let Some(block) = Block::decode(&bytes, 1) {
+                for entry in block.entries() {
+                    prop_assert!(entry.home.0 + u64::from(entry.grains) * 4 <= 1 << HOME_BITS);
+                    let payload = if entry.kind == Kind::Bytes { entry.grains as usize * 4 } else { 0 };
+                    prop_assert!(entry.payload + payload <= bytes.len());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A chunk: a piece of the file that one session fills from front to back. It is cleaned whole.
+//!
+//! ```text
+//! 0 magic u32 | 4 crc u32 | 8 generation u32 | 12 zeros | 16 opened u64 | 24 zeros | 32 blocks ...      (little-endian)
+//! ```
+//!
+//! The generation, which is larger in each life of the chunk, seeds the checksums of its blocks: what an earlier life left
+//! behind them does not verify.
+
+use aquifer_base::checksum::crc32c_seeded;
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 32;
+const MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
+
+/// What a chunk's header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkHeader {
+    /// Lives of the chunk so far.
+    pub generation: u32,
+    /// The newest version that there was when it was opened: all its transactions are newer.
+    pub opened: u64,
+}
+
+impl ChunkHeader {
+    /// As it stands in the file, in chunk `number` of the heap `id`.
+    pub fn encode(&self, id: u64, number: u32) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.opened.to_le_bytes());
+        let crc = crc32c_seeded(seed(id, number, 0), &bytes[8..]);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads one; `None` if there is none, as in a chunk that was never used or was given back.
+    pub fn decode(bytes: &[u8; HEADER_BYTES], id: u64, number: u32) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let crc = crc32c_seeded(seed(id, number, 0), &bytes[8..]);
+        let header =
+            Self { generation: word(8), opened: u64::from(word(16)) | u64::from(word(20)) << 32 };
+        (word(0) == MAGIC && word(4) == crc).then_some(header)
+    }
+}
+
+/// What the checksums in a chunk begin with.
+pub fn seed(id: u64, number: u32, generation: u32) -> u32 {
+    let mixed = (id ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(generation);
+    (mixed.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn belongs_to_its_place() {
+        let header = ChunkHeader { generation: 3, opened: 1 << 40 };
+        let bytes = header.encode(7, 5);
+        assert_eq!(ChunkHeader::decode(&bytes, 7, 5), Some(header));
+        assert_eq!(ChunkHeader::decode(&bytes, 8, 5), None);
+        assert_eq!(ChunkHeader::decode(&bytes, 7, 6), None);
+        assert_eq!(ChunkHeader::decode(&[0; HEADER_BYTES], 7, 5), None);
+    }
+}

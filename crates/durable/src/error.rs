@@ -1,0 +1,73 @@
+//! What can go wrong.
+
+use std::io;
+
+use aquifer_base::HomeAddress;
+
+/// Short for what most functions here return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a durable heap. After an error of a transaction nothing of it has happened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another transaction changed what this one has seen. It is run again by
+    /// [`DurableHeap::transaction`](crate::DurableHeap::transaction).
+    #[error("the transaction met another one and must be run again")]
+    Conflict,
+    /// Nothing is allocated there.
+    #[error("nothing is allocated at home address {:#x}", .0.0)]
+    NotAllocated(HomeAddress),
+    /// The address is not the first byte of an object.
+    #[error("no object begins at home address {:#x}", .0.0)]
+    NoObject(HomeAddress),
+    /// The file has reached its capacity, and nothing can be cleaned.
+    #[error("the heap is full: its file has reached {capacity_bytes} bytes; open it with a larger capacity")]
+    Full {
+        /// How large the file may become.
+        capacity_bytes: u64,
+    },
+    /// An object or a transaction that is larger than any can be.
+    #[error("{bytes} bytes are more than {limit}, the most for {what}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// The largest.
+        limit: u64,
+    },
+    /// The memory for the address map is used up.
+    #[error("the address map has no memory left; open the heap with more")]
+    MapFull,
+    /// The file is no durable heap, or one of a version that this library does not know.
+    #[error("{path} is no durable heap that can be opened: {why}")]
+    Foreign {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Bytes in the file are not what was written there.
+    #[error("the file is damaged at byte {offset}: {why}")]
+    Damaged {
+        /// Where.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}

@@ -1,0 +1,213 @@
+//! The whole: a file, the map of it, and the transactions on it.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use aquifer_base::PartitionId;
+use aquifer_map::partitions::{GRAINS, Partitions, Scratch, Source};
+use aquifer_sys::stripe;
+
+use crate::error::{Error, Result};
+use crate::homes::{self, Homes, SizeClass};
+use crate::log::Log;
+use crate::persist::{MemoryFile, Persist};
+use crate::recovery;
+use crate::session::Session;
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock, USED_BYTES};
+use crate::transaction::Transaction;
+
+/// Transactions at a time; others wait.
+const SESSIONS: usize = 64;
+/// Largest log that map entries can address.
+const CAPACITY_BYTES_MAX: u64 = 16 << 30;
+
+/// How a heap is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How large the file may become. Default 1 GiB, at most 16 GiB.
+    pub capacity_bytes: u64,
+    /// Size of a chunk, when the file is made. Default 1 MiB.
+    pub chunk_bytes: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { capacity_bytes: 1 << 30, chunk_bytes: 1 << 20 }
+    }
+}
+
+/// On cache lines of its own.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// A durable heap in a file.
+pub struct DurableHeap {
+    pub(crate) log: Log,
+    pub(crate) map: Partitions,
+    pub(crate) homes: Homes,
+    /// The newest version that was given out.
+    pub(crate) clock: Apart<AtomicU64>,
+    sessions: Box<[Apart<Mutex<Session>>]>,
+    capacity_bytes: u64,
+}
+
+impl DurableHeap {
+    /// Opens the heap in the file at `path`, on persistent memory or tmpfs, or makes an empty one.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if the file is something else, [`Error::Damaged`], [`Error::Io`].
+    pub fn open(path: &Path, options: &Options) -> Result<Self> {
+        let persist = MemoryFile::open(path, options.capacity_bytes)?;
+        Self::on(Box::new(persist), options, &path.display().to_string())
+    }
+
+    /// As [`DurableHeap::open`], on any memory; `name` is for messages.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn on(persist: Box<dyn Persist>, options: &Options, name: &str) -> Result<Self> {
+        let foreign = |why: String| Error::Foreign { path: name.into(), why };
+        if options.capacity_bytes > CAPACITY_BYTES_MAX {
+            let (bytes, limit) = (options.capacity_bytes, CAPACITY_BYTES_MAX);
+            return Err(Error::TooLarge { what: "a durable heap", bytes, limit });
+        }
+        let is_new = persist.len_bytes() == 0;
+        let superblock = if is_new {
+            let superblock = Superblock { chunk_bytes: options.chunk_bytes, id: random() };
+            Superblock::decode(&superblock.encode()).map_err(foreign)?;
+            persist.grow(SUPERBLOCK_BYTES as u64)?;
+            persist.persist(0, &superblock.encode())?;
+            superblock
+        } else {
+            let mut bytes = [0; USED_BYTES];
+            persist.read(0, &mut bytes);
+            Superblock::decode(&bytes).map_err(foreign)?
+        };
+        let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
+        let chunk_bytes = u64::from(superblock.chunk_bytes);
+        if capacity_bytes < SUPERBLOCK_BYTES as u64 + 4 * chunk_bytes {
+            return Err(foreign(format!("its chunks have {chunk_bytes} bytes, so it needs a capacity of five of them")));
+        }
+        let heap = Self {
+            log: Log::new(persist, superblock, capacity_bytes),
+            map: Partitions::new().map_err(|errno| Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0)))?,
+            homes: Homes::new(),
+            clock: Apart(AtomicU64::new(0)),
+            sessions: (0..SESSIONS).map(|_| Apart(Mutex::default())).collect(),
+            capacity_bytes,
+        };
+        recovery::recover(&heap)?;
+        if heap.clock.load(Ordering::Relaxed) == 0 {
+            heap.format()?;
+        }
+        Ok(heap)
+    }
+
+    /// The first transaction: the root and the table of areas.
+    fn format(&self) -> Result<()> {
+        let mut transaction = self.begin();
+        transaction.format()?;
+        transaction.commit()
+    }
+
+    /// Runs `body` in a transaction and commits it; again if it met another one, so it should have no other effects.
+    ///
+    /// # Errors
+    /// Those of `body` and of the commit; nothing of the transaction has happened then.
+    pub fn transaction<T>(&self, mut body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        let mut backoff = aquifer_sys::Backoff::new();
+        loop {
+            let mut transaction = self.begin();
+            let outcome = body(&mut transaction).and_then(|value| transaction.commit().map(|()| value));
+            match outcome {
+                Err(Error::Conflict) => backoff.wait(),
+                other => return other,
+            }
+        }
+    }
+
+    /// Begins a transaction that the caller commits.
+    pub fn begin(&self) -> Transaction<'_> {
+        Transaction::begin(self, self.session())
+    }
+
+    fn session(&self) -> MutexGuard<'_, Session> {
+        let first = stripe() * SESSIONS / aquifer_sys::stripe::STRIPES;
+        let (behind, from) = self.sessions.split_at(first);
+        for session in from.iter().chain(behind) {
+            match session.try_lock() {
+                Ok(session) => return session,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        self.sessions[first].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes an area of home space one for objects of a class.
+    pub(crate) fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
+        self.transaction(|tx| tx.store(homes::class_home(area), &class.0.to_le_bytes()))?;
+        self.homes.add_area(area, class);
+        Ok(())
+    }
+
+    /// Points grains of home space to `source`. The caller has locked their partitions.
+    pub(crate) fn enter(&self, start: u64, grains: u32, source: Source, scratch: &mut Scratch) {
+        let (mut at, end) = (start, start + u64::from(grains));
+        while at < end {
+            let (id, from) = (PartitionId((at / GRAINS as u64) as u32), (at % GRAINS as u64) as usize);
+            let to = GRAINS.min(from + (end - at) as usize);
+            let source = source.plus((at - start) as usize);
+            let released = &mut |grain, grains: usize| {
+                self.log.table.subtract_live(self.log.chunk_of(grain), grains as u32 * 4);
+            };
+            self.map.replace(id, from, to, source, scratch, released);
+            at += (to - from) as u64;
+        }
+    }
+
+    /// How large the file may become.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// What it is kept in.
+    pub fn persist(&self) -> &dyn Persist {
+        &*self.log.persist
+    }
+
+    /// What there is of it now.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            live_bytes: self.log.live_bytes(),
+            file_bytes: self.log.persist.len_bytes(),
+            map_bytes: self.map.ram_bytes() as u64,
+        }
+    }
+}
+
+/// What a heap takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Bytes of objects in the log.
+    pub live_bytes: u64,
+    /// The file.
+    pub file_bytes: u64,
+    /// RAM of the map's extents.
+    pub map_bytes: u64,
+}
+
+fn random() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0u64)
+}

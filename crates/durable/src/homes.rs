@@ -1,0 +1,267 @@
+//! Which home addresses are allocated: an ordinary allocator in RAM, made again when the heap is opened.
+//!
+//! Home space costs nothing until it is written, so objects of each size have areas of their own. What size an area is for
+//! stands in the heap itself, in the table of areas; which of its slots are taken is seen in the map.
+//!
+//! ```text
+//! area 0:  root | table of areas: class u16 for each | unused
+//! other:   partitions, each with as many slots as fit; a slot of more than a partition has whole ones
+//! ```
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aquifer_base::HomeAddress;
+use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
+
+/// Home space of one area.
+pub(crate) const AREA_BYTES: u64 = 16 << 20;
+/// How many there are.
+pub(crate) const AREAS: usize = ((1u64 << HOME_BITS) / AREA_BYTES) as usize;
+/// Where the root stands: the home address of the program's first object, 0 for none.
+pub(crate) const ROOT: HomeAddress = HomeAddress(8);
+/// Where the table of areas begins.
+const TABLE: HomeAddress = HomeAddress(PARTITION_BYTES as u64);
+/// Bytes of area 0 that every heap has: the root's partition and the table.
+pub(crate) const FORMATTED_BYTES: usize = PARTITION_BYTES + AREAS * CLASS_BYTES;
+/// Bytes of a table's entry.
+pub(crate) const CLASS_BYTES: usize = 2;
+/// Classes of whole grains up to a partition, then eight for each doubling.
+const SMALL: usize = PARTITION_BYTES / LOG_GRAIN_BYTES;
+const STEPS: usize = 8;
+/// Largest object.
+pub(crate) const OBJECT_BYTES_MAX: u64 = AREA_BYTES;
+const CLASSES: usize = SMALL + 1 + STEPS * (AREA_BYTES / PARTITION_BYTES as u64).ilog2() as usize;
+
+/// A size that areas are made for; 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SizeClass(pub(crate) u16);
+
+impl SizeClass {
+    /// The smallest class for `bytes`, which are not more than [`OBJECT_BYTES_MAX`].
+    pub(crate) fn for_bytes(bytes: u64) -> Self {
+        let grains = bytes.max(1).div_ceil(LOG_GRAIN_BYTES as u64);
+        if grains <= SMALL as u64 {
+            return Self(grains as u16);
+        }
+        let partitions = bytes.div_ceil(PARTITION_BYTES as u64);
+        (SMALL + 1..CLASSES)
+            .map(|class| Self(class as u16))
+            .find(|class| class.slot_bytes() >= partitions * PARTITION_BYTES as u64)
+            .expect("the last class is as large as any object")
+    }
+
+    /// A class as it stands in the table.
+    pub(crate) fn from_code(code: u16) -> Option<Self> {
+        (1..CLASSES as u16).contains(&code).then_some(Self(code))
+    }
+
+    /// Home space of a slot.
+    pub(crate) fn slot_bytes(self) -> u64 {
+        let class = usize::from(self.0);
+        if class <= SMALL {
+            return (class * LOG_GRAIN_BYTES) as u64;
+        }
+        let step = class - SMALL - 1;
+        let (doubling, eighth) = (step / STEPS, step % STEPS);
+        // One eighth more than a power of two, and so on up to the next one; whole partitions.
+        let base = (PARTITION_BYTES as u64) << doubling;
+        (base + base * (eighth as u64 + 1) / STEPS as u64).next_multiple_of(PARTITION_BYTES as u64)
+    }
+
+    /// Slots of an area.
+    fn slots(self) -> u64 {
+        if usize::from(self.0) <= SMALL {
+            AREA_BYTES / PARTITION_BYTES as u64 * self.slots_per_partition()
+        } else {
+            AREA_BYTES / self.slot_bytes()
+        }
+    }
+
+    fn slots_per_partition(self) -> u64 {
+        PARTITION_BYTES as u64 / self.slot_bytes()
+    }
+
+    /// First byte of a slot, from the start of its area.
+    fn slot_offset(self, slot: u64) -> u64 {
+        if usize::from(self.0) > SMALL {
+            return slot * self.slot_bytes();
+        }
+        let per = self.slots_per_partition();
+        slot / per * PARTITION_BYTES as u64 + slot % per * self.slot_bytes()
+    }
+
+    /// Whether a slot begins so many bytes from the start of an area.
+    fn begins_at(self, offset: u64) -> bool {
+        if usize::from(self.0) > SMALL {
+            return offset.is_multiple_of(self.slot_bytes()) && offset / self.slot_bytes() < self.slots();
+        }
+        let within = offset % PARTITION_BYTES as u64;
+        within.is_multiple_of(self.slot_bytes()) && within / self.slot_bytes() < self.slots_per_partition()
+    }
+}
+
+/// The slots of one class.
+#[derive(Default)]
+struct Slots {
+    /// Slots that were given back.
+    free: Vec<HomeAddress>,
+    /// The area whose slots are given out for the first time, and how many were.
+    fresh: Option<(u32, u64)>,
+}
+
+/// All home addresses.
+pub(crate) struct Homes {
+    slots: Box<[Mutex<Slots>]>,
+    /// The class of each area.
+    classes: Mutex<Vec<u16>>,
+}
+
+/// What allocating needs first.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// A slot.
+    Slot(HomeAddress),
+    /// No slot: this area must become one of the class, which must be written to the table, and then be added.
+    NeedsArea(u32),
+    /// No slot and no area.
+    Exhausted,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the class of an area stands.
+pub(crate) fn class_home(area: u32) -> HomeAddress {
+    TABLE.plus_bytes(u64::from(area) * CLASS_BYTES as u64)
+}
+
+fn area_start(area: u32) -> HomeAddress {
+    HomeAddress(u64::from(area) * AREA_BYTES)
+}
+
+impl Homes {
+    /// Nothing is allocated.
+    pub(crate) fn new() -> Self {
+        Self { slots: (0..CLASSES).map(|_| Mutex::default()).collect(), classes: Mutex::new(vec![0]) }
+    }
+
+    /// The class of the area that `home` is in, and whether a slot begins there.
+    pub(crate) fn slot_at(&self, home: HomeAddress) -> Option<SizeClass> {
+        let code = *locked(&self.classes).get((home.0 / AREA_BYTES) as usize)?;
+        SizeClass::from_code(code).filter(|class| class.begins_at(home.0 % AREA_BYTES))
+    }
+
+    /// Takes a slot.
+    pub(crate) fn take(&self, class: SizeClass) -> Taken {
+        let mut slots = locked(&self.slots[usize::from(class.0)]);
+        if let Some(home) = slots.free.pop() {
+            return Taken::Slot(home);
+        }
+        if let Some((area, given)) = slots.fresh.filter(|&(_, given)| given < class.slots()) {
+            slots.fresh = Some((area, given + 1));
+            return Taken::Slot(area_start(area).plus_bytes(class.slot_offset(given)));
+        }
+        let mut classes = locked(&self.classes);
+        if classes.len() == AREAS {
+            return Taken::Exhausted;
+        }
+        // Reserved at once: two threads must not take the same one.
+        classes.push(0);
+        Taken::NeedsArea(classes.len() as u32 - 1)
+    }
+
+    /// An area is one of the class from now on; the table says so.
+    pub(crate) fn add_area(&self, area: u32, class: SizeClass) {
+        locked(&self.classes)[area as usize] = class.0;
+        let mut slots = locked(&self.slots[usize::from(class.0)]);
+        let Slots { free, fresh } = &mut *slots;
+        if let Some((old, given)) = fresh.replace((area, 0)) {
+            // Another thread was as fast.
+            let rest = given..class.slots();
+            free.extend(rest.map(|slot| area_start(old).plus_bytes(class.slot_offset(slot))));
+        }
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn give_back(&self, home: HomeAddress) {
+        if let Some(class) = self.slot_at(home) {
+            locked(&self.slots[usize::from(class.0)]).free.push(home);
+        }
+    }
+
+    /// Takes over an area of a heap that is opened: `last` is the highest byte of it that is allocated, if any is, and `is_taken`
+    /// tells for a slot.
+    pub(crate) fn restore_area(
+        &self,
+        area: u32,
+        code: u16,
+        last: Option<HomeAddress>,
+        is_taken: &dyn Fn(HomeAddress, u64) -> bool,
+    ) {
+        let mut classes = locked(&self.classes);
+        if classes.len() <= area as usize {
+            classes.resize(area as usize + 1, 0);
+        }
+        let Some(class) = SizeClass::from_code(code) else { return };
+        classes[area as usize] = code;
+        let mut slots = locked(&self.slots[usize::from(class.0)]);
+        let begun = |slot| area_start(area).plus_bytes(class.slot_offset(slot));
+        let given = last.map_or(0, |last| (0..class.slots()).take_while(|&slot| begun(slot) <= last).count() as u64);
+        let free = (0..given).map(begun).filter(|&home| !is_taken(home, class.slot_bytes()));
+        slots.free.extend(free);
+        if let Some((old, given)) = slots.fresh.replace((area, given)) {
+            let rest = given..class.slots();
+            slots.free.extend(rest.map(|slot| area_start(old).plus_bytes(class.slot_offset(slot))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_in_order_and_fit() {
+        let mut before = 0;
+        for code in 1..CLASSES as u16 {
+            let bytes = SizeClass(code).slot_bytes();
+            assert!(bytes >= before && SizeClass(code).slots() > 0, "class {code}: {bytes}");
+            before = bytes;
+        }
+        assert_eq!(before, OBJECT_BYTES_MAX);
+        for bytes in (1..20_000).chain([1 << 20, (1 << 20) + 1, OBJECT_BYTES_MAX]) {
+            let class = SizeClass::for_bytes(bytes);
+            assert!(class.slot_bytes() >= bytes);
+        }
+    }
+
+    #[test]
+    fn small_slots_cross_no_partition() {
+        for code in 1..=SMALL as u16 {
+            let class = SizeClass(code);
+            for slot in (0..class.slots()).step_by(97) {
+                let home = HomeAddress(class.slot_offset(slot));
+                assert_eq!(home.partition(), home.plus_bytes(class.slot_bytes() - 1).partition());
+                assert!(class.begins_at(home.0) && !class.begins_at(home.0 + 1));
+            }
+        }
+    }
+
+    #[test]
+    fn slots_are_given_out_once() {
+        let homes = Homes::new();
+        let class = SizeClass::for_bytes(100);
+        let Taken::NeedsArea(area) = homes.take(class) else { panic!("there is no area yet") };
+        assert_eq!(area, 1);
+        homes.add_area(area, class);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..1000 {
+            let Taken::Slot(home) = homes.take(class) else { panic!("an area has more") };
+            assert!(seen.insert(home) && homes.slot_at(home) == Some(class));
+        }
+        let home = *seen.iter().next().expect("a thousand");
+        homes.give_back(home);
+        assert_eq!(homes.take(class), Taken::Slot(home));
+    }
+}

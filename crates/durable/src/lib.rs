@@ -1,0 +1,40 @@
+//! The durable heap: objects that survive crashes, changed by transactions that are written once.
+//!
+//! The log is the only home of the data (Hu, Ren, Badam, Shu and Moscibroda, "Log-Structured Non-Volatile Main Memory", ATC 2017).
+//! A program knows an object by its home address, which never changes; the address map says where in the log its newest
+//! bytes are. A transaction is appended to the log as one block, with one fence, and is then entered in the map.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `persist` | memory that survives, behind one trait; `persist/memory` is a mapped file |
+//! | `superblock` | the first bytes of a file |
+//! | `chunk` | a piece of the file that one thread fills and the cleaner empties |
+//! | `block` | a transaction as it stands in the log |
+//! | `log` | chunks that are free, open and full |
+//! | `write_set` | what a transaction wants to write, in order and merged (group update) |
+//! | `session` | what one transaction at a time needs: the end of a log, buffers |
+//! | `transaction` | loads, stores, allocations, and the commit |
+//! | `homes` | which home addresses are allocated |
+//! | `recovery` | the map, made again from the log |
+//! | `heap` | the whole |
+//!
+//! **Isolation.** A transaction sees one state of the heap: that of a moment between its begin and its end (opacity), and its own
+//! writes. Conflicts are found for 4 KiB of home space at a time, by versions from one clock (Dice, Shalev and Shavit,
+//! "Transactional Locking II", DISC 2006), with the extension of Riegel et al. (TinySTM).
+
+pub mod block;
+pub mod chunk;
+pub mod error;
+pub mod heap;
+mod homes;
+mod log;
+pub mod persist;
+mod recovery;
+mod session;
+pub mod superblock;
+pub mod transaction;
+mod write_set;
+
+pub use error::{Error, Result};
+pub use heap::{DurableHeap, Options};
+pub use transaction::Transaction;

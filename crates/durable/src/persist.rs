@@ -1,0 +1,65 @@
+//! Memory that survives.
+
+pub mod memory;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Result;
+
+pub use memory::MemoryFile;
+
+/// Bytes that are durable once they were persisted.
+///
+/// All offsets and lengths are multiples of 4. Ranges that are persisted at the same time do not overlap.
+pub trait Persist: Send + Sync {
+    /// Bytes that there are now.
+    fn len_bytes(&self) -> u64;
+
+    /// Makes it at least this long; the new bytes are zeros.
+    ///
+    /// # Errors
+    /// There is no room; it is as long as before.
+    fn grow(&self, len_bytes: u64) -> Result<()>;
+
+    /// Writes `bytes` at `offset` and waits until they are durable.
+    ///
+    /// # Errors
+    /// The device's. Then some of the bytes may be durable, and nothing should be persisted any more.
+    fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Copies bytes that are there. Zeros come from beyond the end; anything from where somebody writes now.
+    fn read(&self, offset: u64, out: &mut [u8]);
+
+    /// Gives the memory of a range back; it reads as zeros.
+    ///
+    /// # Errors
+    /// The device's; the range is as before or zeros.
+    fn punch(&self, offset: u64, len_bytes: u64) -> Result<()>;
+
+    /// What it has done.
+    fn counts(&self) -> &Counts;
+}
+
+/// What a memory was asked for.
+#[derive(Default)]
+pub struct Counts {
+    fences: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn add(&self, bytes: usize) {
+        self.fences.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Waits for durability.
+    pub fn fences(&self) -> u64 {
+        self.fences.load(Ordering::Relaxed)
+    }
+
+    /// Bytes persisted.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}

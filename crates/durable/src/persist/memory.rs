@@ -1,0 +1,235 @@
+//! A file that is mapped: persistent memory (DAX), or a file in RAM (tmpfs) that outlives the process.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use aquifer_sys::persist::{copy_past_caches, fence};
+
+use super::{Counts, Persist};
+use crate::error::{Error, Result};
+
+/// A mapped file. Address space is reserved for all that it may become.
+pub struct MemoryFile {
+    file: File,
+    base: *mut u8,
+    capacity_bytes: usize,
+    len_bytes: AtomicU64,
+    growing: Mutex<()>,
+    counts: Counts,
+}
+
+// SAFETY: the mapping lives as long as the value; it is written by `persist` alone, whose callers do not overlap, and read
+// as atomics.
+unsafe impl Send for MemoryFile {}
+// SAFETY: as above.
+unsafe impl Sync for MemoryFile {}
+
+impl MemoryFile {
+    /// Opens the file, or makes an empty one, that may grow to `capacity_bytes`. Nobody else has it open meanwhile.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is in use, is longer than that, or cannot be mapped.
+    pub fn open(path: &Path, capacity_bytes: u64) -> Result<Self> {
+        let failed = |what: &str| Error::io(format!("{what} {}", path.display()));
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(failed("opening"))?;
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Err(failed("another process has the heap; locking")(io::Error::last_os_error()));
+        }
+        let len_bytes = file.metadata().map_err(failed("looking at"))?.len();
+        let capacity_bytes = capacity_bytes.max(len_bytes).next_multiple_of(4096) as usize;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (shared, fd) = (libc::MAP_SHARED | libc::MAP_NORESERVE, file.as_raw_fd());
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(ptr::null_mut(), capacity_bytes, protection, shared, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(failed("mapping")(io::Error::last_os_error()));
+        }
+        Ok(Self {
+            file,
+            base: base.cast(),
+            capacity_bytes,
+            len_bytes: AtomicU64::new(len_bytes),
+            growing: Mutex::new(()),
+            counts: Counts::default(),
+        })
+    }
+
+    fn allocate(&self, mode: i32, offset: u64, len_bytes: u64, what: &str) -> Result<()> {
+        let (offset, len) = (offset as libc::off_t, len_bytes as libc::off_t);
+        loop {
+            // SAFETY: the descriptor is open.
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, len) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(Error::io(what)(error));
+            }
+        }
+    }
+}
+
+impl Persist for MemoryFile {
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes.load(Ordering::Acquire)
+    }
+
+    fn grow(&self, len_bytes: u64) -> Result<()> {
+        let _growing = self.growing.lock();
+        let before = self.len_bytes();
+        if len_bytes <= before {
+            return Ok(());
+        }
+        if len_bytes > self.capacity_bytes as u64 {
+            return Err(Error::Full { capacity_bytes: self.capacity_bytes as u64 });
+        }
+        // Memory that is allocated now is not missing later, when a store would have no way to say so.
+        self.allocate(0, before, len_bytes - before, "growing the heap's file")?;
+        self.len_bytes.store(len_bytes, Ordering::Release);
+        Ok(())
+    }
+
+    fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        assert!(offset + bytes.len() as u64 <= self.len_bytes() && offset.is_multiple_of(4));
+        // SAFETY: inside the file, and nobody else writes there.
+        unsafe { copy_past_caches(bytes, self.base.add(offset as usize)) };
+        fence();
+        self.counts.add(bytes.len());
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        let inside = self.len_bytes().saturating_sub(offset).min(out.len() as u64) as usize;
+        let (out, beyond) = out.split_at_mut(inside);
+        beyond.fill(0);
+        if inside == 0 {
+            return;
+        }
+        // SAFETY: inside the file.
+        let mut from = unsafe { self.base.add(offset as usize) }.cast_const();
+        let skip = from.addr() % 8;
+        if skip == 0 && out.len() == 8 {
+            // SAFETY: inside the file and aligned; atomic, because somebody may be writing what is then thrown away.
+            let word = unsafe { AtomicU64::from_ptr(from.cast_mut().cast()) }.load(Ordering::Relaxed);
+            out.copy_from_slice(&word.to_ne_bytes());
+            return;
+        }
+        let mut out = out;
+        let offset_in_word = from.addr() % 4;
+        if offset_in_word > 0 {
+            // SAFETY: the word that has the first byte; the file's length is a multiple of 4.
+            let word = unsafe { load_word(from.sub(offset_in_word)) }.to_ne_bytes();
+            let count = out.len().min(4 - offset_in_word);
+            out[..count].copy_from_slice(&word[offset_in_word..offset_in_word + count]);
+            out = &mut out[count..];
+            // SAFETY: at most the end of the file.
+            from = unsafe { from.add(count) };
+        }
+        let mut words = out.chunks_exact_mut(4);
+        for part in &mut words {
+            // SAFETY: inside the file, aligned.
+            part.copy_from_slice(&unsafe { load_word(from) }.to_ne_bytes());
+            // SAFETY: at most the end of the file.
+            from = unsafe { from.add(4) };
+        }
+        let rest = words.into_remainder();
+        if !rest.is_empty() {
+            let len = rest.len();
+            // SAFETY: inside the file, whose length is a multiple of 4.
+            rest.copy_from_slice(&unsafe { load_word(from) }.to_ne_bytes()[..len]);
+        }
+    }
+
+    fn punch(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        self.allocate(mode, offset, len_bytes, "giving back memory of the heap's file")
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+/// # Safety
+/// Four readable bytes, aligned to 4.
+#[inline]
+unsafe fn load_word(from: *const u8) -> u32 {
+    // SAFETY: the caller's; atomic, because somebody may be writing what is then thrown away.
+    unsafe { AtomicU32::from_ptr(from.cast_mut().cast()) }.load(Ordering::Relaxed)
+}
+
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nobody has a pointer into it.
+        unsafe { libc::munmap(self.base.cast(), self.capacity_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(capacity_bytes: u64) -> (tempfile::TempDir, MemoryFile) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = MemoryFile::open(&dir.path().join("heap"), capacity_bytes).expect("a file");
+        (dir, file)
+    }
+
+    #[test]
+    fn reads_what_was_persisted_at_any_alignment() {
+        let (_dir, file) = file(1 << 20);
+        file.grow(8192).expect("room");
+        let bytes: Vec<u8> = (0..200).collect();
+        file.persist(100, &bytes).expect("inside");
+        for start in 0..40 {
+            for len in 0..60 {
+                let mut out = vec![9; len];
+                file.read(100 + start as u64, &mut out);
+                assert_eq!(out, bytes[start..start + len]);
+            }
+        }
+        assert_eq!((file.counts().fences(), file.counts().bytes()), (1, 200));
+    }
+
+    #[test]
+    fn beyond_the_end_are_zeros() {
+        let (_dir, file) = file(1 << 20);
+        file.grow(4096).expect("room");
+        file.persist(4088, &[1; 8]).expect("inside");
+        let mut out = [9; 16];
+        file.read(4088, &mut out);
+        assert_eq!(out, [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        file.read(1 << 40, &mut out);
+        assert_eq!(out, [0; 16]);
+    }
+
+    #[test]
+    fn is_full_at_its_capacity_and_open_once() {
+        let (dir, file) = file(8192);
+        assert!(matches!(file.grow(8193), Err(Error::Full { capacity_bytes: 8192 })));
+        let again = MemoryFile::open(&dir.path().join("heap"), 8192);
+        assert!(matches!(again, Err(Error::Io { .. })));
+        drop(file);
+        MemoryFile::open(&dir.path().join("heap"), 8192).expect("free again");
+    }
+
+    #[test]
+    fn punched_bytes_are_zeros() {
+        let (_dir, file) = file(1 << 20);
+        file.grow(16384).expect("room");
+        file.persist(8192, &[7; 4096]).expect("inside");
+        file.punch(8192, 4096).expect("supported");
+        let mut out = [1; 64];
+        file.read(8192, &mut out);
+        assert_eq!(out, [0; 64]);
+    }
+}

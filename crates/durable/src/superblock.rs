@@ -1,0 +1,96 @@
+//! The first bytes of a durable heap's file: what it is, and how it is divided.
+//!
+//! ```text
+//! 0 magic "AQDHEAP\n" | 8 version u32 | 12 chunk_bytes u32 | 16 id u64 | 24 zeros | 60 crc u32      (little-endian)
+//! | superblock, 4096 bytes | chunk 0 | chunk 1 | ...
+//! ```
+
+use aquifer_base::checksum::crc32c_seeded;
+
+/// Bytes before the first chunk.
+pub const SUPERBLOCK_BYTES: usize = 4096;
+/// Bytes that say something.
+pub const USED_BYTES: usize = 64;
+/// The version that this library writes and reads.
+pub const VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"AQDHEAP\n";
+
+/// What the superblock says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// Size of a chunk: a power of two, 64 KiB to 16 MiB.
+    pub chunk_bytes: u32,
+    /// A random number, which the checksums of this heap begin with.
+    pub id: u64,
+}
+
+impl Superblock {
+    /// Smallest chunk.
+    pub const CHUNK_BYTES_MIN: u32 = 64 << 10;
+    /// Largest chunk.
+    pub const CHUNK_BYTES_MAX: u32 = 16 << 20;
+
+    /// As it stands in the file.
+    pub fn encode(&self) -> [u8; USED_BYTES] {
+        let mut bytes = [0; USED_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.chunk_bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.id.to_le_bytes());
+        let crc = crc32c_seeded(0, &bytes[..60]);
+        bytes[60..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong, for a person.
+    pub fn decode(bytes: &[u8; USED_BYTES]) -> Result<Self, String> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        if bytes[..8] != MAGIC {
+            return Err("it does not begin as one".into());
+        }
+        if word(8) != VERSION {
+            return Err(format!("its version is {}, this library knows {VERSION}", word(8)));
+        }
+        if word(60) != crc32c_seeded(0, &bytes[..60]) {
+            return Err("the checksum of its first bytes is wrong".into());
+        }
+        let chunk_bytes = word(12);
+        let range = Self::CHUNK_BYTES_MIN..=Self::CHUNK_BYTES_MAX;
+        if !chunk_bytes.is_power_of_two() || !range.contains(&chunk_bytes) {
+            return Err(format!("its chunks would have {chunk_bytes} bytes"));
+        }
+        let id = u64::from(word(16)) | u64::from(word(20)) << 32;
+        Ok(Self { chunk_bytes, id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUPERBLOCK: Superblock = Superblock { chunk_bytes: 1 << 20, id: 0x1234_5678_9ABC_DEF0 };
+
+    #[test]
+    fn is_read_as_written() {
+        assert_eq!(Superblock::decode(&SUPERBLOCK.encode()), Ok(SUPERBLOCK));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        for bit in 0..USED_BYTES * 8 {
+            let mut bytes = SUPERBLOCK.encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode(&bytes).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let mut bytes = SUPERBLOCK.encode();
+        bytes[8] = 9;
+        assert!(Superblock::decode(&bytes).expect_err("unknown").contains("version is 9"));
+    }
+}

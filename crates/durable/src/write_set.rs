@@ -1,0 +1,249 @@
+//! What a transaction wants to write: pieces of home space in order, which do not overlap (group update).
+
+use aquifer_base::HomeAddress;
+use aquifer_base::limits::LOG_GRAIN_BYTES;
+
+const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
+
+/// What a piece will be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// These bytes: the first word of them.
+    Words(u32),
+    /// Allocated, all zeros.
+    Zeros,
+    /// Not allocated any more.
+    Hole,
+}
+
+impl Content {
+    fn plus(self, grains: u64) -> Self {
+        match self {
+            Self::Words(first) => Self::Words(first + grains as u32),
+            other => other,
+        }
+    }
+}
+
+/// A run of grains.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    /// Its first grain of home space.
+    pub(crate) start: u64,
+    /// How many.
+    pub(crate) grains: u32,
+    /// What it will be.
+    pub(crate) content: Content,
+    /// Whether this transaction has allocated it, so that the map knows nothing of it.
+    pub(crate) is_fresh: bool,
+}
+
+impl Piece {
+    /// The grain behind it.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + u64::from(self.grains)
+    }
+
+    /// The part of it from `start` to `end`, which are within it.
+    fn part(&self, start: u64, end: u64) -> Self {
+        let content = self.content.plus(start - self.start);
+        Self { start, grains: (end - start) as u32, content, is_fresh: self.is_fresh }
+    }
+}
+
+/// The pieces and their bytes.
+#[derive(Default)]
+pub(crate) struct WriteSet {
+    pieces: Vec<Piece>,
+    words: Vec<u32>,
+    /// A bit for each partition's hash that has a piece.
+    filter: u64,
+    spare: Vec<Piece>,
+}
+
+fn bit(grain: u64) -> u64 {
+    1 << ((grain >> 10).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
+}
+
+impl WriteSet {
+    pub(crate) fn clear(&mut self) {
+        self.pieces.clear();
+        self.words.clear();
+        self.filter = 0;
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// The words of a piece with some.
+    pub(crate) fn words(&self, piece: &Piece) -> &[u32] {
+        match piece.content {
+            Content::Words(first) => &self.words[first as usize..][..piece.grains as usize],
+            Content::Zeros | Content::Hole => &[],
+        }
+    }
+
+    /// Whether there may be a piece in the partition of `home`.
+    #[inline]
+    pub(crate) fn may_have(&self, home: HomeAddress) -> bool {
+        self.filter & bit(home.0 / GRAIN) != 0
+    }
+
+    /// Adds whole grains. False if a part of them was freed.
+    pub(crate) fn write(&mut self, home: HomeAddress, bytes: &[u8]) -> bool {
+        debug_assert!(home.0.is_multiple_of(GRAIN) && bytes.len().is_multiple_of(LOG_GRAIN_BYTES));
+        let (start, first) = (home.0 / GRAIN, self.words.len() as u32);
+        let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")));
+        self.words.extend(words);
+        let piece = Piece { start, grains: (bytes.len() / 4) as u32, content: Content::Words(first), is_fresh: false };
+        self.insert(piece)
+    }
+
+    /// Adds an allocation. It reads as zeros until it is written.
+    pub(crate) fn allocate(&mut self, home: HomeAddress, grains: u32) {
+        let piece = Piece { start: home.0 / GRAIN, grains, content: Content::Zeros, is_fresh: true };
+        // What was freed before in the same transaction is not given out again.
+        self.insert(piece);
+    }
+
+    /// Adds a free. What this transaction wrote there does not matter any more.
+    pub(crate) fn free(&mut self, home: HomeAddress, grains: u32) {
+        let piece = Piece { start: home.0 / GRAIN, grains, content: Content::Hole, is_fresh: false };
+        self.insert(piece);
+    }
+
+    fn insert(&mut self, mut piece: Piece) -> bool {
+        let (start, end) = (piece.start, piece.end());
+        let mut grain = start;
+        while grain < end {
+            self.filter |= bit(grain);
+            grain = (grain | 1023) + 1;
+        }
+        if self.pieces.last().is_none_or(|last| last.end() <= start) {
+            self.pieces.push(piece);
+            return true;
+        }
+        let from = self.pieces.partition_point(|p| p.end() <= start);
+        let count = self.pieces[from..].iter().take_while(|p| p.start < end).count();
+        let over = &self.pieces[from..from + count];
+        if over.iter().any(|p| p.content == Content::Hole) && piece.content != Content::Hole {
+            return false;
+        }
+        let covered: u64 = over.iter().filter(|p| p.is_fresh).map(|p| p.end().min(end) - p.start.max(start)).sum();
+        piece.is_fresh = piece.is_fresh || (covered == end - start && piece.content != Content::Hole);
+        self.spare.clear();
+        if let Some(first) = over.first().filter(|p| p.start < start) {
+            self.spare.push(first.part(first.start, start));
+        }
+        self.spare.push(piece);
+        if let Some(last) = over.last().filter(|p| p.end() > end) {
+            self.spare.push(last.part(end, last.end()));
+        }
+        self.pieces.splice(from..from + count, self.spare.drain(..));
+        true
+    }
+
+    /// Puts what this transaction wrote over `out`, the bytes from `home` on, and returns how many bytes of it that were.
+    /// `None` if a part was freed.
+    pub(crate) fn overlay(&self, home: HomeAddress, out: &mut [u8]) -> Option<usize> {
+        let (start, end) = (home.0, home.0 + out.len() as u64);
+        let from = self.pieces.partition_point(|p| p.end() * GRAIN <= start);
+        let mut covered = 0;
+        for piece in self.pieces[from..].iter().take_while(|p| p.start * GRAIN < end) {
+            let (low, high) = ((piece.start * GRAIN).max(start), (piece.end() * GRAIN).min(end));
+            let target = &mut out[(low - start) as usize..(high - start) as usize];
+            covered += target.len();
+            match piece.content {
+                Content::Hole => return None,
+                Content::Zeros => target.fill(0),
+                Content::Words(first) => {
+                    for (n, byte) in target.iter_mut().enumerate() {
+                        let at = low + n as u64 - piece.start * GRAIN;
+                        let word = self.words[first as usize + (at / GRAIN) as usize];
+                        *byte = word.to_ne_bytes()[(at % GRAIN) as usize];
+                    }
+                }
+            }
+        }
+        Some(covered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(u64, Vec<u32>),
+        Allocate(u64, u32),
+        Free(u64, u32),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            8 => (0u64..200, prop::collection::vec(any::<u32>(), 1..20)).prop_map(|(at, words)| Step::Write(at, words)),
+            1 => (0u64..200, 1u32..20).prop_map(|(at, grains)| Step::Allocate(at, grains)),
+            1 => (0u64..200, 1u32..20).prop_map(|(at, grains)| Step::Free(at, grains)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn is_as_the_model(steps in prop::collection::vec(step(), 1..60)) {
+            let mut set = WriteSet::default();
+            // Bytes, or `None` where freed; nothing where untouched.
+            let mut model = std::collections::BTreeMap::<u64, Option<u32>>::new();
+            for step in steps {
+                match step {
+                    Step::Write(at, words) => {
+                        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                        let range = at..at + words.len() as u64;
+                        let is_free = range.clone().any(|n| model.get(&n) == Some(&None));
+                        prop_assert_eq!(set.write(HomeAddress(at * 4), &bytes), !is_free);
+                        if !is_free {
+                            model.extend(range.zip(words.into_iter().map(Some)));
+                        }
+                    }
+                    Step::Allocate(at, grains) => {
+                        let range = at..at + u64::from(grains);
+                        if !range.clone().any(|n| model.contains_key(&n)) {
+                            set.allocate(HomeAddress(at * 4), grains);
+                            model.extend(range.map(|n| (n, Some(0))));
+                        }
+                    }
+                    Step::Free(at, grains) => {
+                        set.free(HomeAddress(at * 4), grains);
+                        model.extend((at..at + u64::from(grains)).map(|n| (n, None)));
+                    }
+                }
+                prop_assert!(set.pieces().windows(2).all(|pair| pair[0].end() <= pair[1].start));
+            }
+            for at in 0..240u64 {
+                let mut out = [9; 4];
+                let covered = set.overlay(HomeAddress(at * 4), &mut out);
+                match model.get(&at) {
+                    None => prop_assert_eq!((covered, out), (Some(0), [9; 4])),
+                    Some(None) => prop_assert_eq!(covered, None),
+                    Some(Some(word)) => prop_assert_eq!((covered, out), (Some(4), word.to_ne_bytes())),
+                }
+                prop_assert!(covered == Some(0) || set.may_have(HomeAddress(at * 4)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_of_an_allocation_is_fresh() {
+        let mut set = WriteSet::default();
+        set.allocate(HomeAddress(400), 10);
+        assert!(set.write(HomeAddress(404), &[1; 8]));
+        let pieces: Vec<_> = set.pieces().iter().map(|p| (p.start, p.grains, p.is_fresh)).collect();
+        assert_eq!(pieces, [(100, 1, true), (101, 2, true), (103, 7, true)]);
+    }
+}

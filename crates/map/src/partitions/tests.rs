@@ -1,0 +1,127 @@
+use super::*;
+use proptest::prelude::*;
+
+const ID: PartitionId = PartitionId(7);
+
+fn map() -> Partitions {
+    Partitions::new().expect("address space")
+}
+
+/// Every grain's source, as the model has it.
+fn expand(map: &Partitions) -> Vec<Source> {
+    let mut sources = Vec::new();
+    while sources.len() < GRAINS {
+        let at = sources.len();
+        let run = map.find(ID, at);
+        assert!(run.end > at && run.end <= GRAINS, "{run:?} at {at}");
+        sources.extend((0..run.end - at).map(|n| run.source.plus(n)));
+    }
+    sources
+}
+
+fn extents(map: &Partitions) -> usize {
+    unpack(map.at(ID).handle.load(Ordering::Relaxed)).1
+}
+
+#[test]
+fn an_empty_partition_is_a_hole() {
+    let map = map();
+    assert_eq!(map.find(ID, 0), Run { source: Source::Hole, end: GRAINS });
+    assert_eq!(map.find(ID, 1023), Run { source: Source::Hole, end: GRAINS });
+    assert_eq!(map.word(ID).version(), 0);
+}
+
+#[test]
+fn a_locked_partition_is_not_locked_again() {
+    let map = map();
+    let before = map.try_lock(ID).expect("free");
+    assert!(map.try_lock(ID).is_none() && map.word(ID).is_locked() && !map.is_unchanged(ID, before));
+    map.unlock(ID, 9);
+    assert_eq!(map.word(ID).version(), 9);
+}
+
+fn change() -> impl Strategy<Value = (usize, usize, Source)> {
+    let source = prop_oneof![
+        1 => Just(Source::Hole),
+        1 => Just(Source::Zeros),
+        6 => (2u32..4000).prop_map(Source::Log),
+        // So that many meet.
+        3 => Just(Source::Log(5000)),
+    ];
+    let range = prop_oneof![
+        (0..GRAINS, 1usize..40),
+        (0..GRAINS / 16, Just(1)).prop_map(|(n, _)| (n * 16, 16)),
+        (0..GRAINS, 1..GRAINS),
+    ];
+    (range, source).prop_map(|((start, len), source)| {
+        // A source that is as far from 5000 as its start meets its neighbours.
+        let source = if source == Source::Log(5000) { source.plus(start) } else { source };
+        (start, (start + len).min(GRAINS), source)
+    })
+}
+
+proptest! {
+    #[test]
+    fn is_as_the_model(changes in prop::collection::vec(change(), 1..120)) {
+        let map = map();
+        let mut model = vec![Source::Hole; GRAINS];
+        let mut scratch = Scratch::default();
+        for (version, (start, end, source)) in changes.into_iter().enumerate() {
+            map.try_lock(ID).expect("free");
+            let mut released = Vec::new();
+            let told = &mut |grain, grains| released.extend((0..grains).map(|n| Source::Log(grain).plus(n)));
+            map.replace(ID, start, end, source, &mut scratch, told);
+            map.unlock(ID, version as u64 + 1);
+            let gone = model[start..end].iter().copied().filter(|s| matches!(s, Source::Log(_)));
+            prop_assert_eq!(released, gone.collect::<Vec<_>>());
+            for (n, place) in model[start..end].iter_mut().enumerate() {
+                *place = source.plus(n);
+            }
+            prop_assert_eq!(expand(&map), &model[..]);
+            let fewest = 1 + model.windows(2).filter(|pair| pair[0].plus(1) != pair[1]).count();
+            prop_assert!(extents(&map) <= fewest, "{} extents, {fewest} would do", extents(&map));
+        }
+    }
+}
+
+/// Readers that take no lock never accept what was never there.
+#[test]
+fn readers_see_one_version() {
+    let map = map();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut seen = 0u64;
+                    while !stop.load(Ordering::Relaxed) {
+                        let before = map.word(ID);
+                        if before.is_locked() {
+                            continue;
+                        }
+                        let (low, high) = (map.find(ID, 10).source, map.find(ID, 900).source);
+                        if map.is_unchanged(ID, before) {
+                            assert_eq!(low.plus(0), high.plus(0), "of version {}", before.version());
+                            seen += 1;
+                        }
+                    }
+                    seen
+                })
+            })
+            .collect();
+        let mut scratch = Scratch::default();
+        for version in 1..200_000u64 {
+            while map.try_lock(ID).is_none() {}
+            let source = Source::Log(version as u32 * 2048 + 4096);
+            // One piece more or less each time, so that blocks change.
+            let step = 1 + version as usize % 7;
+            map.replace(ID, 100, 100 + step, Source::Zeros, &mut scratch, &mut |_, _| ());
+            map.replace(ID, 10, 11, source, &mut scratch, &mut |_, _| ());
+            map.replace(ID, 900, 901, source, &mut scratch, &mut |_, _| ());
+            map.unlock(ID, version);
+        }
+        stop.store(true, Ordering::Relaxed);
+        let seen: u64 = readers.into_iter().map(|reader| reader.join().expect("join")).sum();
+        assert!(seen > 0);
+    });
+}
