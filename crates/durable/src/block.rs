@@ -69,7 +69,7 @@ fn pull_number(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Makes a block of what a transaction writes; [`seal`] finishes it.
-pub(crate) fn encode(writes: &WriteSet, version: u64, out: &mut Vec<u8>) {
+pub(crate) fn encode(writes: &WriteSet, out: &mut Vec<u8>) {
     out.clear();
     out.resize(HEADER_BYTES, 0);
     let (mut entries, mut behind) = (0u32, 0);
@@ -94,13 +94,13 @@ pub(crate) fn encode(writes: &WriteSet, version: u64, out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(ALIGN_BYTES), 0);
     let bytes = out.len() as u32;
     out[4..8].copy_from_slice(&bytes.to_le_bytes());
-    out[8..16].copy_from_slice(&version.to_le_bytes());
     out[16..20].copy_from_slice(&entries.to_le_bytes());
     out[20..24].copy_from_slice(&index_bytes.to_le_bytes());
 }
 
-/// Adds the checksum for a place whose checksums begin with `seed`.
-pub(crate) fn seal(block: &mut [u8], seed: u32) {
+/// Adds the version, and the checksum for a place whose checksums begin with `seed`.
+pub(crate) fn seal(block: &mut [u8], version: u64, seed: u32) {
+    block[8..16].copy_from_slice(&version.to_le_bytes());
     let crc = crc32c_seeded(seed, &block[4..]);
     block[..4].copy_from_slice(&crc.to_le_bytes());
 }
@@ -231,8 +231,8 @@ mod tests {
         writes.allocate(HomeAddress(1 << 30), 25);
         writes.free(HomeAddress(4096), 3);
         let mut block = Vec::new();
-        encode(&writes, 77, &mut block);
-        seal(&mut block, 5);
+        encode(&writes, &mut block);
+        seal(&mut block, 77, 5);
         block
     }
 
@@ -271,7 +271,7 @@ mod tests {
             bytes[4..8].copy_from_slice(&len.to_le_bytes());
             bytes[16..20].copy_from_slice(&entries.to_le_bytes());
             bytes[20..24].copy_from_slice(&index.to_le_bytes());
-            seal(&mut bytes, 1);
+            seal(&mut bytes, 3, 1);
             if let Some(block) = Block::decode(&bytes, 1) {
                 for entry in block.entries() {
                     prop_assert!(entry.home.0 + u64::from(entry.grains) * 4 <= 1 << HOME_BITS);

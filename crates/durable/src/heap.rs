@@ -9,9 +9,10 @@ use aquifer_base::PartitionId;
 use aquifer_map::partitions::{GRAINS, Partitions, Scratch, Source};
 use aquifer_sys::stripe;
 
+use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
 use crate::homes::{self, Homes, SizeClass};
-use crate::log::Log;
+use crate::log::{Log, Purpose};
 use crate::persist::{MemoryFile, Persist};
 use crate::recovery;
 use crate::session::Session;
@@ -30,11 +31,13 @@ pub struct Options {
     pub capacity_bytes: u64,
     /// Size of a chunk, when the file is made. Default 1 MiB.
     pub chunk_bytes: u32,
+    /// The file grows only while at least this share of it is objects; else it is cleaned. 50 to 95, default 85.
+    pub utilisation_percent: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { capacity_bytes: 1 << 30, chunk_bytes: 1 << 20 }
+        Self { capacity_bytes: 1 << 30, chunk_bytes: 1 << 20, utilisation_percent: 85 }
     }
 }
 
@@ -58,6 +61,7 @@ pub struct DurableHeap {
     /// The newest version that was given out.
     pub(crate) clock: Apart<AtomicU64>,
     sessions: Box<[Apart<Mutex<Session>>]>,
+    pub(crate) cleaner: Mutex<Cleaner>,
     capacity_bytes: u64,
 }
 
@@ -99,7 +103,8 @@ impl DurableHeap {
             return Err(foreign(format!("its chunks have {chunk_bytes} bytes, so it needs a capacity of five of them")));
         }
         let heap = Self {
-            log: Log::new(persist, superblock, capacity_bytes),
+            log: Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(50, 95)),
+            cleaner: Mutex::default(),
             map: Partitions::new().map_err(|errno| Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0)))?,
             homes: Homes::new(),
             clock: Apart(AtomicU64::new(0)),
@@ -154,6 +159,22 @@ impl DurableHeap {
         self.sessions[first].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sees that `session` has room for its block, by cleaning if need be. Nothing is locked.
+    pub(crate) fn make_room(&self, session: &mut Session, purpose: Purpose) -> Result<()> {
+        let (bytes, limit) = (session.block.len() as u64, self.log.block_bytes_max() as u64);
+        if bytes > limit {
+            return Err(Error::TooLarge { what: "a transaction", bytes, limit });
+        }
+        while !session.has_room() {
+            match self.log.open(purpose, &self.clock)? {
+                Some(chunk) => session.go_on_with(chunk, &self.log),
+                None if self.clean()? || self.log.grow_anyway()? => {}
+                None => return Err(Error::Full { capacity_bytes: self.capacity_bytes }),
+            }
+        }
+        Ok(())
+    }
+
     /// Makes an area of home space one for objects of a class.
     pub(crate) fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
         self.transaction(|tx| tx.store(homes::class_home(area), &class.0.to_le_bytes()))?;
@@ -190,7 +211,7 @@ impl DurableHeap {
     pub fn usage(&self) -> Usage {
         Usage {
             live_bytes: self.log.live_bytes(),
-            file_bytes: self.log.persist.len_bytes(),
+            file_bytes: u64::from(self.log.chunks().0) * u64::from(self.log.superblock.chunk_bytes),
             map_bytes: self.map.ram_bytes() as u64,
         }
     }
@@ -201,7 +222,7 @@ impl DurableHeap {
 pub struct Usage {
     /// Bytes of objects in the log.
     pub live_bytes: u64,
-    /// The file.
+    /// Memory of the file's chunks, free ones included.
     pub file_bytes: u64,
     /// RAM of the map's extents.
     pub map_bytes: u64,

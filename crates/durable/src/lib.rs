@@ -14,6 +14,7 @@
 //! | `write_set` | what a transaction wants to write, in order and merged (group update) |
 //! | `session` | what one transaction at a time needs: the end of a log, buffers |
 //! | `transaction` | loads, stores, allocations, and the commit |
+//! | `cleaner` | copies what is needed out of chunks, and frees them |
 //! | `homes` | which home addresses are allocated |
 //! | `recovery` | the map, made again from the log |
 //! | `heap` | the whole |
@@ -24,6 +25,7 @@
 
 pub mod block;
 pub mod chunk;
+mod cleaner;
 pub mod error;
 pub mod heap;
 mod homes;
@@ -35,6 +37,7 @@ pub mod superblock;
 pub mod transaction;
 mod write_set;
 
+pub use cleaner::Cleaned;
 pub use error::{Error, Result};
 pub use heap::{DurableHeap, Options};
 pub use transaction::Transaction;

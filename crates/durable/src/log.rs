@@ -9,7 +9,7 @@ use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::{SegmentTable, State};
 
 use crate::chunk::{self, ChunkHeader};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::persist::Persist;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 
@@ -26,17 +26,38 @@ pub(crate) struct OpenChunk {
 
 #[derive(Default)]
 struct Free {
+    /// Chunks with memory.
     chunks: Vec<SegmentId>,
+    /// Chunks whose memory was given back.
+    punched: Vec<SegmentId>,
     /// Chunks that the file has.
     grown: u32,
 }
+
+/// Who wants a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// A transaction, which leaves the last chunks to others.
+    Write,
+    /// A transaction that only frees, or the cleaner: what makes room.
+    MakeRoom,
+}
+
+/// Chunks that transactions that write leave alone: enough for a pass of the cleaner, and for frees.
+pub(crate) const RESERVE: usize = 4;
+/// Free chunks beyond one in this many keep no memory.
+const KEPT: usize = 16;
+/// Smaller logs grow rather than being cleaned.
+const CHUNKS_MIN: u32 = 8;
 
 /// All chunks of a heap.
 pub(crate) struct Log {
     pub(crate) persist: Box<dyn Persist>,
     pub(crate) superblock: Superblock,
     pub(crate) table: SegmentTable,
-    capacity_bytes: u64,
+    /// The version that each chunk was opened at.
+    opened: Box<[AtomicU64]>,
+    utilisation_percent: u32,
     chunk_shift: u32,
     free: Mutex<Free>,
     seals: AtomicU64,
@@ -44,14 +65,15 @@ pub(crate) struct Log {
 
 impl Log {
     /// The log in a file that may grow to `capacity_bytes`.
-    pub(crate) fn new(persist: Box<dyn Persist>, superblock: Superblock, capacity_bytes: u64) -> Self {
+    pub(crate) fn new(persist: Box<dyn Persist>, superblock: Superblock, capacity_bytes: u64, utilisation_percent: u32) -> Self {
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
         Self {
             persist,
             superblock,
             table: SegmentTable::new(chunks),
-            capacity_bytes,
+            opened: (0..chunks).map(|_| AtomicU64::new(0)).collect(),
+            utilisation_percent,
             chunk_shift: chunk_bytes.ilog2(),
             free: Mutex::default(),
             seals: AtomicU64::new(0),
@@ -88,39 +110,115 @@ impl Log {
     pub(crate) fn adopt(&self, chunks: u32) {
         let mut free = self.free();
         free.grown = chunks;
-        free.chunks = self.table.in_state(State::Free).filter(|id| id.0 < chunks).collect();
-        free.chunks.reverse();
+        // Whether they have memory is not known.
+        free.punched = self.table.in_state(State::Free).filter(|id| id.0 < chunks).collect();
+        free.punched.reverse();
     }
 
-    /// A chunk to fill. All of its transactions are newer than the version `opened`.
-    pub(crate) fn open(&self, opened: u64) -> Result<OpenChunk> {
-        let id = self.take()?;
+    /// A chunk to fill, if there is one without cleaning. `clock` gives the newest version: all transactions in the chunk will be newer.
+    pub(crate) fn open(&self, purpose: Purpose, clock: &AtomicU64) -> Result<Option<OpenChunk>> {
+        let Some(id) = self.take(purpose)? else { return Ok(None) };
         self.table.next_generation(id, Kind::Page);
         let generation = self.table.generation(id);
         let (start, number) = (self.offset_of(id), id.0);
+        let opened = clock.load(Ordering::Acquire);
         let header = ChunkHeader { generation, opened }.encode(self.superblock.id, number);
         self.persist.persist(start, &header)?;
+        self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
         self.table.set_state(id, State::Open);
-        Ok(OpenChunk {
+        Ok(Some(OpenChunk {
             id,
             seed: chunk::seed(self.superblock.id, number, generation),
             next: start + chunk::HEADER_BYTES as u64,
             end: start + u64::from(self.superblock.chunk_bytes),
-        })
+        }))
     }
 
-    fn take(&self) -> Result<SegmentId> {
+    fn take(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
         let mut free = self.free();
+        let left = free.chunks.len() + free.punched.len() + (self.table.len() - free.grown) as usize;
+        let reserve = if purpose == Purpose::Write { RESERVE } else { 0 };
+        if left <= reserve {
+            return Ok(None);
+        }
         if let Some(id) = free.chunks.pop() {
-            return Ok(id);
+            return Ok(Some(id));
         }
+        if let Some(id) = free.punched.pop() {
+            let refilled = self.persist.refill(self.offset_of(id), u64::from(self.superblock.chunk_bytes));
+            return refilled.map(|()| Some(id)).inspect_err(|_| free.punched.push(id));
+        }
+        if purpose == Purpose::Write && !self.may_grow(&free) {
+            return Ok(None);
+        }
+        self.grow(&mut free).map(Some)
+    }
+
+    fn grow(&self, free: &mut Free) -> Result<SegmentId> {
         let id = SegmentId(free.grown);
-        if id.0 == self.table.len() {
-            return Err(Error::Full { capacity_bytes: self.capacity_bytes });
-        }
         self.persist.grow(self.offset_of(SegmentId(id.0 + 1)))?;
         free.grown += 1;
         Ok(id)
+    }
+
+    /// Whether the log is so full of what is needed that it should grow rather than be cleaned.
+    fn may_grow(&self, free: &Free) -> bool {
+        let used = u64::from(free.grown) << self.chunk_shift;
+        free.grown < CHUNKS_MIN || self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent)
+    }
+
+    /// Adds a chunk although the log could be cleaned, because cleaning gains nothing. False at the capacity.
+    pub(crate) fn grow_anyway(&self) -> Result<bool> {
+        let mut free = self.free();
+        if free.grown == self.table.len() {
+            return Ok(false);
+        }
+        let id = self.grow(&mut free)?;
+        free.chunks.push(id);
+        Ok(true)
+    }
+
+    /// Gives a chunk back that nothing needs any more.
+    pub(crate) fn release(&self, id: SegmentId) -> Result<()> {
+        // What it holds must not be found again: frees of it are forgotten when it is gone.
+        self.persist.persist(self.offset_of(id), &[0; chunk::HEADER_BYTES])?;
+        self.table.set_state(id, State::Free);
+        let mut free = self.free();
+        if free.chunks.len() > RESERVE + free.grown as usize / KEPT {
+            self.persist.punch(self.offset_of(id), u64::from(self.superblock.chunk_bytes))?;
+            free.punched.push(id);
+        } else {
+            free.chunks.push(id);
+        }
+        Ok(())
+    }
+
+    /// Chunks with memory, and the file's.
+    pub(crate) fn chunks(&self) -> (u32, u32) {
+        let free = self.free();
+        (free.grown - free.punched.len() as u32, free.grown)
+    }
+
+    /// The oldest version that a chunk in use but `except` was opened at: no other one has older transactions.
+    pub(crate) fn oldest(&self, except: SegmentId) -> u64 {
+        [State::Open, State::Sealed]
+            .into_iter()
+            .flat_map(|state| self.table.in_state(state))
+            .filter(|&id| id != except)
+            .map(|id| self.opened[id.0 as usize].load(Ordering::Relaxed))
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Takes over a chunk that was found in the file.
+    pub(crate) fn restore(&self, id: SegmentId, header: ChunkHeader, is_used: bool) {
+        self.table.restore(id, header.generation, if is_used { State::Sealed } else { State::Free });
+        self.opened[id.0 as usize].store(header.opened, Ordering::Relaxed);
+    }
+
+    /// How many chunks were sealed.
+    pub(crate) fn seals(&self) -> u32 {
+        self.seals.load(Ordering::Relaxed) as u32
     }
 
     /// Ends a chunk: nothing is appended to it any more.

@@ -30,11 +30,17 @@ pub trait Persist: Send + Sync {
     /// Copies bytes that are there. Zeros come from beyond the end; anything from where somebody writes now.
     fn read(&self, offset: u64, out: &mut [u8]);
 
-    /// Gives the memory of a range back; it reads as zeros.
+    /// Gives the memory of a range back; it reads as zeros. Before it is persisted again, [`Persist::refill`] it.
     ///
     /// # Errors
     /// The device's; the range is as before or zeros.
     fn punch(&self, offset: u64, len_bytes: u64) -> Result<()>;
+
+    /// Takes memory for a range that may have none.
+    ///
+    /// # Errors
+    /// There is no room; parts of the range may have none then.
+    fn refill(&self, offset: u64, len_bytes: u64) -> Result<()>;
 
     /// What it has done.
     fn counts(&self) -> &Counts;

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
-use aquifer_log::segment::State;
 use aquifer_map::partitions::{GRAINS, Scratch, Source};
 
 use crate::block::{Block, Kind};
@@ -75,7 +74,7 @@ fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Vec<Found>)
         }
         at += block.len_bytes();
     }
-    heap.log.table.restore(id, header.generation, if at > chunk::HEADER_BYTES { State::Sealed } else { State::Free });
+    heap.log.restore(id, header, at > chunk::HEADER_BYTES);
     newest
 }
 

@@ -4,7 +4,7 @@ use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_map::partitions::{Scratch, Word};
 
 use crate::block;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::{Log, OpenChunk};
 use crate::write_set::WriteSet;
 
@@ -14,7 +14,7 @@ pub(crate) struct Session {
     chunk: Option<OpenChunk>,
     pub(crate) writes: WriteSet,
     /// Partitions that were read, and their versions.
-    pub(crate) reads: Vec<(PartitionId, Word)>,
+    pub(crate) reads: Vec<(PartitionId, u64)>,
     /// Partitions that are locked, and their words before.
     pub(crate) locks: Vec<(PartitionId, Word)>,
     pub(crate) allocated: Vec<HomeAddress>,
@@ -33,27 +33,28 @@ impl Session {
         self.freed.clear();
     }
 
-    /// Makes the encoded block durable; returns where it is in the file. `clock` is the newest version that is given out.
+    /// Whether its chunk has room for the encoded block.
+    pub(crate) fn has_room(&self) -> bool {
+        self.chunk.as_ref().is_some_and(|chunk| chunk.next + self.block.len() as u64 <= chunk.end)
+    }
+
+    /// Goes on with another chunk.
+    pub(crate) fn go_on_with(&mut self, chunk: OpenChunk, log: &Log) {
+        if let Some(full) = self.chunk.replace(chunk) {
+            log.seal(&full);
+        }
+    }
+
+    /// Makes the encoded block durable, for which there is room; returns where it is in the file.
     ///
     /// # Errors
-    /// There is no room, or the device refused.
-    pub(crate) fn append(&mut self, log: &Log, clock: u64) -> Result<u64> {
-        let bytes = self.block.len() as u64;
-        if self.chunk.as_ref().is_none_or(|chunk| chunk.next + bytes > chunk.end) {
-            if bytes > log.block_bytes_max() as u64 {
-                let limit = log.block_bytes_max() as u64;
-                return Err(Error::TooLarge { what: "a transaction", bytes, limit });
-            }
-            let chunk = log.open(clock)?;
-            if let Some(full) = self.chunk.replace(chunk) {
-                log.seal(&full);
-            }
-        }
-        let chunk = self.chunk.as_mut().expect("opened above");
-        block::seal(&mut self.block, chunk.seed);
+    /// The device refused.
+    pub(crate) fn append(&mut self, log: &Log, version: u64) -> Result<u64> {
+        let chunk = self.chunk.as_mut().expect("there is room");
+        block::seal(&mut self.block, version, chunk.seed);
         log.persist.persist(chunk.next, &self.block)?;
         let at = chunk.next;
-        chunk.next += bytes;
+        chunk.next += self.block.len() as u64;
         Ok(at)
     }
 

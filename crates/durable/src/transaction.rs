@@ -11,6 +11,7 @@ use crate::block;
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::homes::{self, SizeClass, Taken};
+use crate::log::Purpose;
 use crate::session::Session;
 use crate::write_set::{Content, Piece};
 
@@ -107,8 +108,9 @@ impl<'h> Transaction<'h> {
             let has_hole = self.copy(portion, out);
             if self.heap.map.is_unchanged(portion.id, before) {
                 let reads = &mut self.session.reads;
-                if reads.last() != Some(&(portion.id, before)) {
-                    reads.push((portion.id, before));
+                let read = (portion.id, before.version());
+                if reads.last() != Some(&read) {
+                    reads.push(read);
                 }
                 return Ok(has_hole);
             }
@@ -155,8 +157,9 @@ impl<'h> Transaction<'h> {
     /// Sees the present version of the heap from now on, if all that was read is of it.
     fn extend(&mut self) -> Result<()> {
         let now = self.heap.clock.load(Ordering::Acquire);
-        for &(id, word) in &self.session.reads {
-            if !self.heap.map.is_unchanged(id, word) {
+        for &(id, version) in &self.session.reads {
+            let word = self.heap.map.word(id);
+            if word.is_locked() || word.version() != version {
                 return Err(Error::Conflict);
             }
         }
@@ -269,6 +272,7 @@ impl<'h> Transaction<'h> {
         if self.session.writes.is_empty() {
             return Ok(());
         }
+        self.make_room()?;
         let outcome = self.lock().and_then(|()| self.commit_locked());
         if outcome.is_err() {
             self.unlock_unchanged();
@@ -279,6 +283,15 @@ impl<'h> Transaction<'h> {
         freed.iter().for_each(|&home| self.heap.homes.give_back(home));
         self.session.freed = freed;
         Ok(())
+    }
+
+    /// Encodes the block, and sees that there is room for it, while nothing is locked.
+    fn make_room(&mut self) -> Result<()> {
+        let session = &mut *self.session;
+        block::encode(&session.writes, &mut session.block);
+        let is_free = session.writes.pieces().iter().all(|piece| piece.content == Content::Hole);
+        let purpose = if is_free { Purpose::MakeRoom } else { Purpose::Write };
+        self.heap.make_room(session, purpose)
     }
 
     /// Locks the partitions that it writes to, in order.
@@ -308,7 +321,7 @@ impl<'h> Transaction<'h> {
 
     fn unlock_unchanged(&mut self) {
         for (id, word) in self.session.locks.drain(..) {
-            self.heap.map.unlock(id, word.version());
+            self.heap.map.unlock_unchanged(id, word);
         }
     }
 
@@ -320,24 +333,8 @@ impl<'h> Transaction<'h> {
         }
         self.check_allocated()?;
         let session = &mut *self.session;
-        block::encode(&session.writes, version, &mut session.block);
-        let at = session.append(&heap.log, version - 1)?;
-        let chunk = session.chunk().expect("appended to it").id;
-        let mut grain = ((at + block::payload_start(&session.block) as u64) / GRAIN as u64) as u32;
-        let mut live = 0;
-        for piece in session.writes.pieces() {
-            let source = match piece.content {
-                Content::Words(_) => Source::Log(grain),
-                Content::Zeros => Source::Zeros,
-                Content::Hole => Source::Hole,
-            };
-            heap.enter(piece.start, piece.grains, source, &mut session.scratch);
-            if let Content::Words(_) = piece.content {
-                grain += piece.grains;
-                live += piece.grains as usize * GRAIN;
-            }
-        }
-        heap.log.table.add_live(chunk, live as u32);
+        let at = session.append(&heap.log, version)?;
+        heap.enter_block(session, at);
         for (id, _) in session.locks.drain(..) {
             heap.map.unlock(id, version);
         }
@@ -346,12 +343,10 @@ impl<'h> Transaction<'h> {
 
     /// Whether all that was read is still the newest.
     fn validate(&self) -> Result<()> {
-        for &(id, word) in &self.session.reads {
-            let is_ours = || {
-                let found = self.session.locks.binary_search_by_key(&id, |&(id, _)| id);
-                found.is_ok_and(|index| self.session.locks[index].1 == word)
-            };
-            if !self.heap.map.is_unchanged(id, word) && !is_ours() {
+        for &(id, version) in &self.session.reads {
+            let word = self.heap.map.word(id);
+            let is_ours = || self.session.locks.binary_search_by_key(&id, |&(id, _)| id).is_ok();
+            if word.version() != version || (word.is_locked() && !is_ours()) {
                 return Err(Error::Conflict);
             }
         }

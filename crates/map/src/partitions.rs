@@ -5,7 +5,7 @@
 //! once, so what guards the map guards transactions too: readers take no lock, but look at the version before and after.
 //!
 //! ```text
-//! word:    version of the last commit << 1 | locked
+//! word:    63..16 version of the last commit | 15..1 moves | 0 locked
 //! handle:  63..56 unused | 55..48 class of the block | 47..32 extents | 31..0 block
 //! ```
 
@@ -24,8 +24,12 @@ use extents::Extents;
 
 const PARTITIONS: usize = (1 << HOME_BITS) / PARTITION_BYTES;
 const LOCKED: u64 = 1;
+const MOVE: u64 = 2;
+const VERSION_SHIFT: u32 = 16;
+/// Largest version.
+pub const VERSION_MAX: u64 = u64::MAX >> VERSION_SHIFT;
 
-/// What a partition's word says.
+/// What a partition's word says. It is another one after each change of the partition's extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word(u64);
 
@@ -37,7 +41,7 @@ impl Word {
 
     /// Version of the last transaction that wrote to it; 0 if none did.
     pub const fn version(self) -> u64 {
-        self.0 >> 1
+        self.0 >> VERSION_SHIFT
     }
 }
 
@@ -157,7 +161,20 @@ impl Partitions {
     /// Unlocks the partition, which the caller has locked, with a new version.
     #[inline]
     pub fn unlock(&self, id: PartitionId, version: u64) {
-        self.at(id).word.store(version << 1, Ordering::Release);
+        debug_assert!(version <= VERSION_MAX);
+        self.at(id).word.store(version << VERSION_SHIFT, Ordering::Release);
+    }
+
+    /// Unlocks the partition as it was: its word before, and none of its extents has changed.
+    pub fn unlock_unchanged(&self, id: PartitionId, before: Word) {
+        self.at(id).word.store(before.0, Ordering::Release);
+    }
+
+    /// Unlocks the partition, of which bytes were moved in the log that are the same as before: to transactions nothing has
+    /// happened, but who reads just now must look again.
+    pub fn unlock_moved(&self, id: PartitionId, before: Word) {
+        let moves = before.0.wrapping_add(MOVE) & ((1 << VERSION_SHIFT) - 1);
+        self.at(id).word.store(before.version() << VERSION_SHIFT | moves, Ordering::Release);
     }
 
     /// Points the grains from `start` to `end` of a partition that the caller has locked to `source`. `released` is told

@@ -154,6 +154,10 @@ impl Persist for MemoryFile {
         self.allocate(mode, offset, len_bytes, "giving back memory of the heap's file")
     }
 
+    fn refill(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        self.allocate(0, offset, len_bytes, "taking memory for the heap's file")
+    }
+
     fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -40,6 +40,23 @@ fn a_locked_partition_is_not_locked_again() {
     assert_eq!(map.word(ID).version(), 9);
 }
 
+#[test]
+fn a_move_changes_the_word_and_not_the_version() {
+    let map = map();
+    map.try_lock(ID).expect("free");
+    map.unlock(ID, VERSION_MAX);
+    let first = map.word(ID);
+    for _ in 0..100_000 {
+        let before = map.try_lock(ID).expect("free");
+        map.unlock_moved(ID, before);
+        assert!(!map.is_unchanged(ID, before) && !map.word(ID).is_locked());
+        assert_eq!(map.word(ID).version(), VERSION_MAX);
+    }
+    let before = map.try_lock(ID).expect("free");
+    map.unlock_unchanged(ID, before);
+    assert!(map.is_unchanged(ID, before) && before != first);
+}
+
 fn change() -> impl Strategy<Value = (usize, usize, Source)> {
     let source = prop_oneof![
         1 => Just(Source::Hole),

@@ -1,0 +1,311 @@
+//! Copies what is still needed out of chunks, and frees them.
+//!
+//! 1. Choose the chunks whose cleaning is worth most, by free space gained and age (Rosenblum and Ousterhout 1992, section 3.6; Rumble,
+//!    Kejriwal and Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014).
+//! 2. Collect from their blocks what the map still points to, oldest first.
+//! 3. Append it in blocks that share their headers, as transactions that change nothing; point the map there.
+//! 4. Take the chunks' headers away durably, then use the chunks again.
+//!
+//! **Frees.** A hole in a block keeps older versions of its bytes from being found by recovery. It is copied like bytes until they
+//! are allocated again, or until every chunk in use was opened after it: then there are no older versions.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use aquifer_base::PartitionId;
+use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_log::geometry::SegmentId;
+use aquifer_log::segment::State;
+use aquifer_log::victim::{CostBenefit, VictimPolicy};
+use aquifer_map::partitions::{GRAINS, Source};
+
+use std::sync::atomic::Ordering;
+
+use crate::block::{self, Block, Kind};
+use crate::chunk::{self, ChunkHeader};
+use crate::error::{Error, Result};
+use crate::heap::DurableHeap;
+use crate::log::{Purpose, RESERVE};
+use crate::session::Session;
+use crate::write_set::Content;
+use aquifer_base::HomeAddress;
+
+const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
+/// Chunks that are cleaned together, so that survivors of one age meet.
+const VICTIMS_MAX: usize = 16;
+/// Live bytes that a pass copies, in chunks: less than transactions leave alone.
+const COPIED_MAX: u64 = RESERVE as u64 - 2;
+/// What a pass must gain to be worth it, as a share of a chunk: one in this many.
+const GAIN_MIN: u64 = 8;
+/// Fuller chunks are not worth their cleaning.
+const UTILISATION_MAX: f64 = 0.98;
+/// Bytes that are copied while their partitions are locked.
+const GROUP_BYTES: u64 = 16 << 10;
+/// Entries that are copied at a time, however small.
+const GROUP_ENTRIES: usize = 256;
+
+/// What a pass needs, and what all of them did.
+#[derive(Default)]
+pub(crate) struct Cleaner {
+    session: Session,
+    bytes: Vec<u8>,
+    survivors: Vec<Survivor>,
+    cleaned: u64,
+    copied_bytes: u64,
+    written_bytes: u64,
+}
+
+/// A run of a victim that may still be needed.
+#[derive(Clone, Copy)]
+struct Survivor {
+    version: u64,
+    /// First grain of home space.
+    start: u64,
+    grains: u32,
+    source: Source,
+}
+
+/// What cleaning has done since the heap was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Cleaned {
+    /// Chunks.
+    pub chunks: u64,
+    /// Bytes of objects that were copied.
+    pub copied_bytes: u64,
+}
+
+impl DurableHeap {
+    fn cleaner(&self) -> MutexGuard<'_, Cleaner> {
+        self.cleaner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What cleaning has done.
+    pub fn cleaned(&self) -> Cleaned {
+        let cleaner = self.cleaner();
+        Cleaned { chunks: cleaner.cleaned, copied_bytes: cleaner.copied_bytes }
+    }
+
+    /// Cleans some chunks; returns whether that gained room.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`] if a chunk is not what was written there; it stays as it is.
+    pub fn clean(&self) -> Result<bool> {
+        let mut cleaner = self.cleaner();
+        let victims = self.victims();
+        if victims.is_empty() {
+            return Ok(false);
+        }
+        let written = cleaner.written_bytes;
+        cleaner.survivors.clear();
+        for &victim in &victims {
+            self.collect(victim, &mut cleaner)?;
+        }
+        self.copy_survivors(&mut cleaner)?;
+        for &victim in &victims {
+            self.log.release(victim)?;
+        }
+        cleaner.cleaned += victims.len() as u64;
+        let room = victims.len() as u64 * self.log.block_bytes_max() as u64;
+        Ok(cleaner.written_bytes - written + self.gain_min() <= room)
+    }
+
+    fn gain_min(&self) -> u64 {
+        u64::from(self.log.superblock.chunk_bytes) / GAIN_MIN
+    }
+
+    /// Chunks that are worth most, with so little in them that copying it leaves room; none if that is too little.
+    fn victims(&self) -> Vec<SegmentId> {
+        let (table, room) = (&self.log.table, self.log.block_bytes_max() as f64);
+        let now = self.log.seals();
+        let mut candidates: Vec<_> = table
+            .in_state(State::Sealed)
+            .map(|id| (id, f64::from(table.live_bytes(id)) / room))
+            .filter(|&(_, utilisation)| utilisation < UTILISATION_MAX)
+            .map(|(id, utilisation)| (id, CostBenefit.worth(utilisation, now.wrapping_sub(table.sealed_at(id)))))
+            .collect();
+        candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let most = COPIED_MAX * u64::from(self.log.superblock.chunk_bytes);
+        let mut victims = Vec::new();
+        let (mut copied, mut gained) = (0, 0);
+        for (id, _) in candidates.into_iter().take(VICTIMS_MAX) {
+            let live = u64::from(table.live_bytes(id));
+            if copied + live > most {
+                break;
+            }
+            copied += live;
+            gained += room as u64 - live;
+            victims.push(id);
+        }
+        if gained < self.gain_min() {
+            victims.clear();
+        }
+        victims
+    }
+
+    /// Adds what the map still points to in a chunk, and its holes.
+    fn collect(&self, victim: SegmentId, cleaner: &mut Cleaner) -> Result<()> {
+        let (id, start) = (self.log.superblock.id, self.log.offset_of(victim));
+        let Cleaner { bytes, survivors, .. } = cleaner;
+        bytes.resize(self.log.superblock.chunk_bytes as usize, 0);
+        self.log.persist.read(start, bytes);
+        let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
+        let damaged = |why: &str| Error::Damaged { offset: start, why: why.into() };
+        let header = ChunkHeader::decode(header, id, victim.0).ok_or_else(|| damaged("a chunk has lost its header"))?;
+        let seed = chunk::seed(id, victim.0, header.generation);
+        let oldest = self.log.oldest(victim);
+        let (mut at, mut live) = (chunk::HEADER_BYTES, 0);
+        while let Some(block) = Block::decode(&bytes[at..], seed) {
+            for entry in block.entries() {
+                let payload = (start + (at + entry.payload) as u64) / GRAIN;
+                let source = match entry.kind {
+                    Kind::Bytes => Source::Log(payload as u32),
+                    Kind::Zeros => Source::Zeros,
+                    Kind::Hole if oldest < block.version() => Source::Hole,
+                    Kind::Hole => continue,
+                };
+                let first = entry.home.0 / GRAIN;
+                self.for_each_run(first, entry.grains, source, &mut |start, grains, source| {
+                    if let Source::Log(_) = source {
+                        live += u64::from(grains) * GRAIN;
+                    }
+                    survivors.push(Survivor { version: block.version(), start, grains, source });
+                });
+            }
+            at += block.len_bytes();
+        }
+        if live < u64::from(self.log.table.live_bytes(victim)) {
+            return Err(damaged("a block of a chunk does not verify, although objects are in it"));
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` for the parts of a run of home space that have this source in the map now.
+    fn for_each_run(&self, start: u64, grains: u32, source: Source, visit: &mut dyn FnMut(u64, u32, Source)) {
+        let (mut at, end) = (start, start + u64::from(grains));
+        while at < end {
+            let within = (at % GRAINS as u64) as usize;
+            let run = self.map.find(PartitionId((at / GRAINS as u64) as u32), within);
+            let until = end.min(at + (run.end - within) as u64);
+            if run.source == source.plus((at - start) as usize) {
+                visit(at, (until - at) as u32, run.source);
+            }
+            at = until;
+        }
+    }
+
+    fn copy_survivors(&self, cleaner: &mut Cleaner) -> Result<()> {
+        let mut survivors = std::mem::take(&mut cleaner.survivors);
+        survivors.sort_unstable_by_key(|survivor| survivor.version);
+        let mut rest = &mut survivors[..];
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let count = rest.iter().take(GROUP_ENTRIES).take_while(|survivor| {
+                let is_first = bytes == 0;
+                bytes += u64::from(survivor.grains) * GRAIN;
+                is_first || bytes <= GROUP_BYTES
+            });
+            let count = count.count();
+            let (group, others) = rest.split_at_mut(count);
+            group.sort_unstable_by_key(|survivor| survivor.start);
+            let copied = self.copy_group(&mut cleaner.session, group)?;
+            cleaner.copied_bytes += copied;
+            cleaner.written_bytes += cleaner.session.block.len() as u64;
+            rest = others;
+        }
+        cleaner.survivors = survivors;
+        Ok(())
+    }
+
+    /// Copies a group, in the order of home addresses, as one transaction that changes nothing.
+    fn copy_group(&self, session: &mut Session, group: &[Survivor]) -> Result<u64> {
+        session.clear();
+        // Room for all of it, before anything is locked.
+        self.fill(session, group);
+        block::encode(&session.writes, &mut session.block);
+        self.make_cleaners_room(session)?;
+        for survivor in group {
+            let end = survivor.start + u64::from(survivor.grains) - 1;
+            for number in survivor.start / GRAINS as u64..=end / GRAINS as u64 {
+                let id = PartitionId(number as u32);
+                if session.locks.last().is_none_or(|&(last, _)| last != id) {
+                    let mut backoff = aquifer_sys::Backoff::new();
+                    let word = loop {
+                        match self.map.try_lock(id) {
+                            Some(word) => break word,
+                            None => backoff.wait(),
+                        }
+                    };
+                    session.locks.push((id, word));
+                }
+            }
+        }
+        let outcome = self.copy_locked(session, group);
+        for &(id, before) in &session.locks {
+            self.map.unlock_moved(id, before);
+        }
+        session.locks.clear();
+        outcome
+    }
+
+    fn copy_locked(&self, session: &mut Session, group: &[Survivor]) -> Result<u64> {
+        // Some of it may have changed since: what is left is no larger.
+        session.writes.clear();
+        self.fill(session, group);
+        if session.writes.is_empty() {
+            return Ok(0);
+        }
+        block::encode(&session.writes, &mut session.block);
+        let version = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
+        let at = session.append(&self.log, version)?;
+        Ok(self.enter_block(session, at))
+    }
+
+    /// Puts into the write set what of the group is still where it was.
+    fn fill(&self, session: &mut Session, group: &[Survivor]) {
+        let writes = &mut session.writes;
+        let mut bytes = Vec::new();
+        for survivor in group {
+            self.for_each_run(survivor.start, survivor.grains, survivor.source, &mut |start, grains, source| {
+                let home = HomeAddress(start * GRAIN);
+                match source {
+                    Source::Hole => writes.free(home, grains),
+                    Source::Zeros => writes.allocate(home, grains),
+                    Source::Log(grain) => {
+                        bytes.resize(grains as usize * GRAIN as usize, 0);
+                        self.log.persist.read(u64::from(grain) * GRAIN, &mut bytes);
+                        writes.write(home, &bytes);
+                    }
+                }
+            });
+        }
+    }
+
+    fn make_cleaners_room(&self, session: &mut Session) -> Result<()> {
+        while !session.has_room() {
+            let chunk = self.log.open(Purpose::MakeRoom, &self.clock)?;
+            let chunk = chunk.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
+            session.go_on_with(chunk, &self.log);
+        }
+        Ok(())
+    }
+
+    /// Points the map to the block of `session` that was appended at `at`; returns how many bytes of objects that are.
+    pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
+        let chunk = session.chunk().expect("appended to it").id;
+        let mut grain = ((at + block::payload_start(&session.block) as u64) / GRAIN) as u32;
+        let mut live = 0;
+        for piece in session.writes.pieces() {
+            let source = match piece.content {
+                Content::Words(_) => Source::Log(grain),
+                Content::Zeros => Source::Zeros,
+                Content::Hole => Source::Hole,
+            };
+            if let Content::Words(_) = piece.content {
+                grain += piece.grains;
+                live += u64::from(piece.grains) * GRAIN;
+            }
+            self.enter(piece.start, piece.grains, source, &mut session.scratch);
+        }
+        self.log.table.add_live(chunk, live as u32);
+        live
+    }
+}
