@@ -16,7 +16,7 @@ use crate::log::{Log, Purpose};
 use crate::persist::{MemoryFile, Persist};
 use crate::recovery;
 use crate::session::Session;
-use crate::superblock::{SUPERBLOCK_BYTES, Superblock, USED_BYTES};
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
 
 /// Transactions at a time; others wait.
@@ -85,17 +85,14 @@ impl DurableHeap {
             let (bytes, limit) = (options.capacity_bytes, CAPACITY_BYTES_MAX);
             return Err(Error::TooLarge { what: "a durable heap", bytes, limit });
         }
-        let is_new = persist.len_bytes() == 0;
-        let superblock = if is_new {
-            let superblock = Superblock { chunk_bytes: options.chunk_bytes, id: random() };
-            Superblock::decode(&superblock.encode()).map_err(foreign)?;
-            persist.grow(SUPERBLOCK_BYTES as u64)?;
-            persist.persist(0, &superblock.encode())?;
-            superblock
-        } else {
-            let mut bytes = [0; USED_BYTES];
-            persist.read(0, &mut bytes);
-            Superblock::decode(&bytes).map_err(foreign)?
+        let superblock = match Superblock::find(&*persist).map_err(foreign)? {
+            Some(superblock) => superblock,
+            None => {
+                let superblock = Superblock { chunk_bytes: options.chunk_bytes, id: random() };
+                Superblock::decode(&superblock.encode()).map_err(foreign)?;
+                superblock.create(&*persist)?;
+                superblock
+            }
         };
         let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
         let chunk_bytes = u64::from(superblock.chunk_bytes);

@@ -7,6 +7,9 @@
 
 use aquifer_base::checksum::crc32c_seeded;
 
+use crate::error::Result;
+use crate::persist::Persist;
+
 /// Bytes before the first chunk.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Bytes that say something.
@@ -30,6 +33,32 @@ impl Superblock {
     /// Largest chunk.
     pub const CHUNK_BYTES_MAX: u32 = 16 << 20;
 
+    /// Writes it to an empty file, or one where that came to nothing. A crash leaves a file that [`Superblock::find`] takes for empty.
+    ///
+    /// # Errors
+    /// The memory's.
+    pub fn create(&self, persist: &dyn Persist) -> Result<()> {
+        let bytes = self.encode();
+        persist.grow(SUPERBLOCK_BYTES as u64)?;
+        persist.persist(8, &bytes[8..])?;
+        persist.persist(0, &bytes[..8])
+    }
+
+    /// The superblock of a file; `None` if it is empty.
+    ///
+    /// # Errors
+    /// What is wrong, for a person.
+    pub fn find(persist: &dyn Persist) -> std::result::Result<Option<Self>, String> {
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        persist.read(0, &mut bytes);
+        let has_nothing = persist.len_bytes() <= SUPERBLOCK_BYTES as u64
+            && bytes[..8].iter().chain(&bytes[USED_BYTES..]).all(|&byte| byte == 0);
+        if has_nothing {
+            return Ok(None);
+        }
+        Self::decode(bytes.first_chunk().expect("longer")).map(Some)
+    }
+
     /// As it stands in the file.
     pub fn encode(&self) -> [u8; USED_BYTES] {
         let mut bytes = [0; USED_BYTES];
@@ -46,7 +75,7 @@ impl Superblock {
     ///
     /// # Errors
     /// What is wrong, for a person.
-    pub fn decode(bytes: &[u8; USED_BYTES]) -> Result<Self, String> {
+    pub fn decode(bytes: &[u8; USED_BYTES]) -> std::result::Result<Self, String> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         if bytes[..8] != MAGIC {
             return Err("it does not begin as one".into());
