@@ -1,11 +1,17 @@
-//! A block: one transaction as it stands in a chunk. It is written once and never changed.
+//! A block: one transaction as it stands in a chunk, or a part of one that is larger than a chunk. It is written once and
+//! never changed.
 //!
 //! ```text
-//! 0 crc u32 | 4 bytes u32 | 8 version u64 | 16 entries u32 | 20 index_bytes u32 | 24 index | payloads      (little-endian)
+//! 0 crc u32 | 4 bytes u32 | 8 version u64 | 16 role << 30 | entries u32 | 20 index_bytes u32 | 24 index | payloads    (little-endian)
 //!
-//! entry of the index:  gap << 2 | kind | grains      two LEB128 numbers; the gap counts grains from the end of the last entry
+//! roles:               0 whole transaction, 1 part, 2 last part
+//! entry of the index:  gap << 2 | kind, grains       two LEB128 numbers; the gap counts grains from the end of the last entry
 //! kinds:               0 bytes (they follow in the payloads, in order), 1 zeros (allocated), 2 hole (freed)
+//!                      version << 2 | 3              a transaction in parts that has committed; behind the others
 //! ```
+//!
+//! Parts count if the last part is found, which is written when the others are durable, or an entry that says so, which the cleaner
+//! leaves in its place.
 //!
 //! The checksum covers all that follows it and is seeded by the chunk's generation. Index and payloads are padded to grains, the
 //! block to 8 bytes. Neighbours in home space share one entry, however many writes they come from.
@@ -14,13 +20,15 @@ use aquifer_base::HomeAddress;
 use aquifer_base::checksum::crc32c_seeded;
 use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES};
 
-use crate::write_set::{Content, WriteSet};
+use crate::write_set::{Content, Piece, WriteSet};
 
 /// Bytes before the index.
 pub const HEADER_BYTES: usize = 24;
 /// Blocks begin at multiples of this and have as many bytes.
 pub const ALIGN_BYTES: usize = 8;
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
+/// Two LEB128 numbers below 2^38.
+const ENTRY_BYTES_MAX: u64 = 12;
 const HOME_GRAINS: u64 = (1 << HOME_BITS) / GRAIN;
 
 /// What an entry does.
@@ -32,14 +40,29 @@ pub enum Kind {
     Zeros,
     /// It is freed.
     Hole,
+    /// The transaction whose version stands in the place of the home address has committed.
+    Commit,
 }
+
+/// What a block is of its transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// All.
+    Whole,
+    /// A part, which counts if the last one is there.
+    Part,
+    /// The last part.
+    Last,
+}
+
+const ROLE_SHIFT: u32 = 30;
 
 /// One run of home space that a block changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// First byte.
+    /// First byte; of [`Kind::Commit`] a version.
     pub home: HomeAddress,
-    /// How long.
+    /// How long; 0 of [`Kind::Commit`].
     pub grains: u32,
     /// What is done.
     pub kind: Kind,
@@ -68,25 +91,26 @@ fn pull_number(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Makes a block of what a transaction writes; [`seal`] finishes it.
-pub(crate) fn encode(writes: &WriteSet, out: &mut Vec<u8>) {
+/// Makes a block of `pieces` of a write set and of `commits`; [`seal`] finishes it.
+pub(crate) fn encode(writes: &WriteSet, pieces: &[Piece], commits: &[u64], role: Role, out: &mut Vec<u8>) {
     out.clear();
     out.resize(HEADER_BYTES, 0);
-    let (mut entries, mut behind) = (0u32, 0);
-    let mut pieces = writes.pieces().iter().peekable();
-    while let Some(piece) = pieces.next() {
+    let (mut entries, mut behind) = (commits.len() as u32, 0);
+    let mut rest = pieces.iter().peekable();
+    while let Some(piece) = rest.next() {
         let kind = kind_of(piece.content);
         let mut end = piece.end();
-        while let Some(next) = pieces.next_if(|next| next.start == end && kind_of(next.content) == kind) {
+        while let Some(next) = rest.next_if(|next| next.start == end && kind_of(next.content) == kind) {
             end = next.end();
         }
         push_number(out, (piece.start - behind) << 2 | kind as u64);
         push_number(out, end - piece.start);
         (behind, entries) = (end, entries + 1);
     }
+    commits.iter().for_each(|version| push_number(out, version << 2 | Kind::Commit as u64));
     out.resize(out.len().next_multiple_of(LOG_GRAIN_BYTES), 0);
     let index_bytes = (out.len() - HEADER_BYTES) as u32;
-    for piece in writes.pieces() {
+    for piece in pieces {
         for word in writes.words(piece) {
             out.extend_from_slice(&word.to_ne_bytes());
         }
@@ -94,8 +118,13 @@ pub(crate) fn encode(writes: &WriteSet, out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(ALIGN_BYTES), 0);
     let bytes = out.len() as u32;
     out[4..8].copy_from_slice(&bytes.to_le_bytes());
-    out[16..20].copy_from_slice(&entries.to_le_bytes());
+    out[16..20].copy_from_slice(&(entries | (role as u32) << ROLE_SHIFT).to_le_bytes());
     out[20..24].copy_from_slice(&index_bytes.to_le_bytes());
+}
+
+/// Bytes that a block of `pieces` has at most.
+pub(crate) fn bytes_max(pieces: usize, grains: u64) -> u64 {
+    HEADER_BYTES as u64 + pieces as u64 * ENTRY_BYTES_MAX + grains * GRAIN + ALIGN_BYTES as u64
 }
 
 /// Adds the version, and the checksum for a place whose checksums begin with `seed`.
@@ -143,10 +172,13 @@ impl<'a> Block<'a> {
             return None;
         }
         let block = Self { bytes };
+        if word(bytes, 16) >> ROLE_SHIFT > Role::Last as u32 {
+            return None;
+        }
         // A checksum can be right by chance, or by intent: what follows relies on this.
         let mut entries = block.entries();
         let found = entries.by_ref().count();
-        (found == word(bytes, 16) as usize && entries.is_whole()).then_some(block)
+        (found == block.entry_count() as usize && entries.is_whole()).then_some(block)
     }
 
     /// Its size.
@@ -159,12 +191,25 @@ impl<'a> Block<'a> {
         u64::from(word(self.bytes, 8)) | u64::from(word(self.bytes, 12)) << 32
     }
 
-    /// What it changes, in the order of home addresses.
+    /// What it is of its transaction.
+    pub fn role(&self) -> Role {
+        match word(self.bytes, 16) >> ROLE_SHIFT {
+            0 => Role::Whole,
+            1 => Role::Part,
+            _ => Role::Last,
+        }
+    }
+
+    fn entry_count(&self) -> u32 {
+        word(self.bytes, 16) & ((1 << ROLE_SHIFT) - 1)
+    }
+
+    /// What it changes, in the order of home addresses, then transactions that have committed.
     pub fn entries(&self) -> Entries<'a> {
         let payload = payload_start(self.bytes);
         Entries {
             index: &self.bytes[HEADER_BYTES..payload],
-            left: word(self.bytes, 16),
+            left: self.entry_count(),
             behind: 0,
             payload,
             end: self.bytes.len(),
@@ -189,12 +234,15 @@ impl Entries<'_> {
 
     fn pull(&mut self) -> Option<Entry> {
         let first = pull_number(&mut self.index)?;
+        if first & 3 == Kind::Commit as u64 {
+            let home = HomeAddress(first >> 2);
+            return Some(Entry { home, grains: 0, kind: Kind::Commit, payload: self.payload });
+        }
         let grains = pull_number(&mut self.index)?;
         let kind = match first & 3 {
             0 => Kind::Bytes,
             1 => Kind::Zeros,
-            2 => Kind::Hole,
-            _ => return None,
+            _ => Kind::Hole,
         };
         let start = self.behind.checked_add(first >> 2)?;
         let end = start.checked_add(grains).filter(|&end| end <= HOME_GRAINS && grains > 0)?;
@@ -231,7 +279,7 @@ mod tests {
         writes.allocate(HomeAddress(1 << 30), 25);
         writes.free(HomeAddress(4096), 3);
         let mut block = Vec::new();
-        encode(&writes, &mut block);
+        encode(&writes, writes.pieces(), &[1 << 40, 3], Role::Last, &mut block);
         seal(&mut block, 77, 5);
         block
     }
@@ -240,9 +288,15 @@ mod tests {
     fn is_read_as_written() {
         let bytes = example();
         let block = Block::decode(&bytes, 5).expect("whole");
-        assert_eq!((block.version(), block.len_bytes()), (77, bytes.len()));
+        assert_eq!((block.version(), block.len_bytes(), block.role()), (77, bytes.len(), Role::Last));
         let entries: Vec<_> = block.entries().map(|e| (e.home.0, e.grains, e.kind)).collect();
-        let expected = [(4096, 3, Kind::Hole), (40_000, 3, Kind::Bytes), (1 << 30, 25, Kind::Zeros)];
+        let expected = [
+            (4096, 3, Kind::Hole),
+            (40_000, 3, Kind::Bytes),
+            (1 << 30, 25, Kind::Zeros),
+            (1 << 40, 0, Kind::Commit),
+            (3, 0, Kind::Commit),
+        ];
         assert_eq!(entries, expected);
         let payload = block.entries().nth(1).expect("three").payload;
         assert_eq!(bytes[payload..payload + 12], [1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9]);
@@ -273,7 +327,7 @@ mod tests {
             bytes[20..24].copy_from_slice(&index.to_le_bytes());
             seal(&mut bytes, 3, 1);
             if let Some(block) = Block::decode(&bytes, 1) {
-                for entry in block.entries() {
+                for entry in block.entries().filter(|entry| entry.kind != Kind::Commit) {
                     prop_assert!(entry.home.0 + u64::from(entry.grains) * 4 <= 1 << HOME_BITS);
                     let payload = if entry.kind == Kind::Bytes { entry.grains as usize * 4 } else { 0 };
                     prop_assert!(entry.payload + payload <= bytes.len());

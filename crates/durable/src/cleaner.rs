@@ -7,7 +7,8 @@
 //! 4. Take the chunks' headers away durably, then use the chunks again.
 //!
 //! **Frees.** A hole in a block keeps older versions of its bytes from being found by recovery. It is copied like bytes until they
-//! are allocated again, or until every chunk in use was opened after it: then there are no older versions.
+//! are allocated again, or until every chunk in use was opened after it: then there are no older versions. The same goes for the last part
+//! of a transaction in parts: it is kept as an entry while there can be other parts.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -20,13 +21,12 @@ use aquifer_map::partitions::{GRAINS, Source};
 
 use std::sync::atomic::Ordering;
 
-use crate::block::{self, Block, Kind};
+use crate::block::{self, Block, Kind, Role};
 use crate::chunk::{self, ChunkHeader};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::log::{Purpose, RESERVE};
 use crate::session::Session;
-use crate::write_set::Content;
 use aquifer_base::HomeAddress;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
@@ -49,6 +49,8 @@ pub(crate) struct Cleaner {
     session: Session,
     bytes: Vec<u8>,
     survivors: Vec<Survivor>,
+    /// Transactions in parts that have committed, of which there may be parts elsewhere.
+    commits: Vec<u64>,
     cleaned: u64,
     copied_bytes: u64,
     written_bytes: u64,
@@ -96,6 +98,7 @@ impl DurableHeap {
         }
         let written = cleaner.written_bytes;
         cleaner.survivors.clear();
+        cleaner.commits.clear();
         for &victim in &victims {
             self.collect(victim, &mut cleaner)?;
         }
@@ -144,7 +147,7 @@ impl DurableHeap {
     /// Adds what the map still points to in a chunk, and its holes.
     fn collect(&self, victim: SegmentId, cleaner: &mut Cleaner) -> Result<()> {
         let (id, start) = (self.log.superblock.id, self.log.offset_of(victim));
-        let Cleaner { bytes, survivors, .. } = cleaner;
+        let Cleaner { bytes, survivors, commits, .. } = cleaner;
         bytes.resize(self.log.superblock.chunk_bytes as usize, 0);
         self.log.persist.read(start, bytes);
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
@@ -154,13 +157,20 @@ impl DurableHeap {
         let oldest = self.log.oldest(victim);
         let (mut at, mut live) = (chunk::HEADER_BYTES, 0);
         while let Some(block) = Block::decode(&bytes[at..], seed) {
+            if block.role() == Role::Last && oldest < block.version() {
+                commits.push(block.version());
+            }
             for entry in block.entries() {
                 let payload = (start + (at + entry.payload) as u64) / GRAIN;
                 let source = match entry.kind {
                     Kind::Bytes => Source::Log(payload as u32),
                     Kind::Zeros => Source::Zeros,
                     Kind::Hole if oldest < block.version() => Source::Hole,
-                    Kind::Hole => continue,
+                    Kind::Commit if oldest < entry.home.0 => {
+                        commits.push(entry.home.0);
+                        continue;
+                    }
+                    Kind::Hole | Kind::Commit => continue,
                 };
                 let first = entry.home.0 / GRAIN;
                 self.for_each_run(first, entry.grains, source, &mut |start, grains, source| {
@@ -196,7 +206,8 @@ impl DurableHeap {
         let mut survivors = std::mem::take(&mut cleaner.survivors);
         survivors.sort_unstable_by_key(|survivor| survivor.version);
         let mut rest = &mut survivors[..];
-        while !rest.is_empty() {
+        let mut commits = std::mem::take(&mut cleaner.commits);
+        while !rest.is_empty() || !commits.is_empty() {
             let mut bytes = 0;
             let count = rest.iter().take(GROUP_ENTRIES).take_while(|survivor| {
                 let is_first = bytes == 0;
@@ -206,7 +217,9 @@ impl DurableHeap {
             let count = count.count();
             let (group, others) = rest.split_at_mut(count);
             group.sort_unstable_by_key(|survivor| survivor.start);
-            let copied = self.copy_group(&mut cleaner.session, group)?;
+            let with = commits.len().min(GROUP_ENTRIES);
+            let copied = self.copy_group(&mut cleaner.session, group, &commits[..with])?;
+            commits.drain(..with);
             cleaner.copied_bytes += copied;
             cleaner.written_bytes += cleaner.session.block.len() as u64;
             rest = others;
@@ -216,11 +229,11 @@ impl DurableHeap {
     }
 
     /// Copies a group, in the order of home addresses, as one transaction that changes nothing.
-    fn copy_group(&self, session: &mut Session, group: &[Survivor]) -> Result<u64> {
+    fn copy_group(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) -> Result<u64> {
         session.clear();
         // Room for all of it, before anything is locked.
         self.fill(session, group);
-        block::encode(&session.writes, &mut session.block);
+        block::encode(&session.writes, session.writes.pieces(), commits, Role::Whole, &mut session.block);
         self.make_cleaners_room(session)?;
         for survivor in group {
             let end = survivor.start + u64::from(survivor.grains) - 1;
@@ -238,7 +251,7 @@ impl DurableHeap {
                 }
             }
         }
-        let outcome = self.copy_locked(session, group);
+        let outcome = self.copy_locked(session, group, commits);
         for &(id, before) in &session.locks {
             self.map.unlock_moved(id, before);
         }
@@ -246,14 +259,14 @@ impl DurableHeap {
         outcome
     }
 
-    fn copy_locked(&self, session: &mut Session, group: &[Survivor]) -> Result<u64> {
+    fn copy_locked(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) -> Result<u64> {
         // Some of it may have changed since: what is left is no larger.
         session.writes.clear();
         self.fill(session, group);
-        if session.writes.is_empty() {
+        if session.writes.is_empty() && commits.is_empty() {
             return Ok(0);
         }
-        block::encode(&session.writes, &mut session.block);
+        block::encode(&session.writes, session.writes.pieces(), commits, Role::Whole, &mut session.block);
         let version = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
         let at = session.append(&self.log, version)?;
         Ok(self.enter_block(session, at))
@@ -286,26 +299,5 @@ impl DurableHeap {
             session.go_on_with(chunk, &self.log);
         }
         Ok(())
-    }
-
-    /// Points the map to the block of `session` that was appended at `at`; returns how many bytes of objects that are.
-    pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
-        let chunk = session.chunk().expect("appended to it").id;
-        let mut grain = ((at + block::payload_start(&session.block) as u64) / GRAIN) as u32;
-        let mut live = 0;
-        for piece in session.writes.pieces() {
-            let source = match piece.content {
-                Content::Words(_) => Source::Log(grain),
-                Content::Zeros => Source::Zeros,
-                Content::Hole => Source::Hole,
-            };
-            if let Content::Words(_) = piece.content {
-                grain += piece.grains;
-                live += u64::from(piece.grains) * GRAIN;
-            }
-            self.enter(piece.start, piece.grains, source, &mut session.scratch);
-        }
-        self.log.table.add_live(chunk, live as u32);
-        live
     }
 }

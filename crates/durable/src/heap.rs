@@ -6,21 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use aquifer_base::PartitionId;
+use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Partitions, Scratch, Source};
 use aquifer_sys::stripe;
 
+use crate::block::{self, Role};
 use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
 use crate::homes::{self, Homes, SizeClass};
-use crate::log::{Log, Purpose};
+use crate::log::{Log, OpenChunk, Purpose};
 use crate::persist::{MemoryFile, Persist};
 use crate::recovery;
 use crate::session::Session;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
-use crate::transaction::Transaction;
+use crate::transaction::{Part, Transaction};
+use crate::write_set::{Content, Piece};
 
 /// Transactions at a time; others wait.
 const SESSIONS: usize = 64;
+const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Largest log that map entries can address.
 const CAPACITY_BYTES_MAX: u64 = 16 << 30;
 
@@ -158,18 +163,64 @@ impl DurableHeap {
 
     /// Sees that `session` has room for its block, by cleaning if need be. Nothing is locked.
     pub(crate) fn make_room(&self, session: &mut Session, purpose: Purpose) -> Result<()> {
-        let (bytes, limit) = (session.block.len() as u64, self.log.block_bytes_max() as u64);
-        if bytes > limit {
-            return Err(Error::TooLarge { what: "a transaction", bytes, limit });
-        }
         while !session.has_room() {
+            session.go_on_with(self.open_chunk(purpose)?, &self.log);
+        }
+        Ok(())
+    }
+
+    /// A chunk to fill, by cleaning if need be. Nothing is locked.
+    pub(crate) fn open_chunk(&self, purpose: Purpose) -> Result<OpenChunk> {
+        loop {
             match self.log.open(purpose, &self.clock)? {
-                Some(chunk) => session.go_on_with(chunk, &self.log),
+                Some(chunk) => return Ok(chunk),
                 None if self.clean()? || self.log.grow_anyway()? => {}
                 None => return Err(Error::Full { capacity_bytes: self.capacity_bytes }),
             }
         }
+    }
+
+    /// Enters the block of `session` in the map, which was appended at `at`; returns how many bytes of objects it has.
+    pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
+        let chunk = session.chunk().expect("appended to it").id;
+        let grain = (at + block::payload_start(&session.block) as u64) / GRAIN;
+        self.enter_pieces(chunk, grain as u32, session.writes.pieces(), &mut session.scratch)
+    }
+
+    /// Appends the parts of a transaction, each to a chunk of its own, and enters them in the map when all are durable.
+    pub(crate) fn append_parts(&self, session: &mut Session, parts: &[Part], version: u64) -> Result<()> {
+        let mut grains = Vec::with_capacity(parts.len());
+        for (n, (pieces, chunk)) in parts.iter().enumerate() {
+            let role = if n + 1 == parts.len() { Role::Last } else { Role::Part };
+            block::encode(&session.writes, pieces, &[], role, &mut session.block);
+            block::seal(&mut session.block, version, chunk.seed);
+            self.log.persist.persist(chunk.next, &session.block)?;
+            grains.push((chunk.next + block::payload_start(&session.block) as u64) / GRAIN);
+        }
+        for ((pieces, chunk), grain) in parts.iter().zip(grains) {
+            self.enter_pieces(chunk.id, grain as u32, pieces, &mut session.scratch);
+            self.log.seal(chunk);
+        }
         Ok(())
+    }
+
+    /// Points the map to pieces whose bytes are in a chunk from `grain` of the log on; returns how many bytes that are.
+    fn enter_pieces(&self, chunk: SegmentId, mut grain: u32, pieces: &[Piece], scratch: &mut Scratch) -> u64 {
+        let mut live = 0;
+        for piece in pieces {
+            let source = match piece.content {
+                Content::Words(_) => Source::Log(grain),
+                Content::Zeros => Source::Zeros,
+                Content::Hole => Source::Hole,
+            };
+            if let Content::Words(_) = piece.content {
+                grain += piece.grains;
+                live += u64::from(piece.grains) * GRAIN;
+            }
+            self.enter(piece.start, piece.grains, source, scratch);
+        }
+        self.log.table.add_live(chunk, live as u32);
+        live
     }
 
     /// Makes an area of home space one for objects of a class.

@@ -4,6 +4,7 @@
 //! 2. Their entries go into the map in the order of their versions: the newest version of each byte wins.
 //! 3. The table of areas, which is in the heap itself, tells where objects can be, the map where they are.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
@@ -11,7 +12,7 @@ use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Scratch, Source};
 
-use crate::block::{Block, Kind};
+use crate::block::{Block, Kind, Role};
 use crate::chunk::{self, ChunkHeader};
 use crate::error::Result;
 use crate::heap::DurableHeap;
@@ -28,6 +29,15 @@ struct Found {
     source: Source,
 }
 
+/// What all chunks have.
+#[derive(Default)]
+struct Scan {
+    entries: Vec<Found>,
+    /// Entries that count only if their transaction has committed.
+    parts: Vec<Found>,
+    committed: HashSet<u64>,
+}
+
 /// Fills the map of a heap that was just opened.
 ///
 /// # Errors
@@ -35,16 +45,18 @@ struct Found {
 pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
-    let mut found = Vec::new();
+    let mut found = Scan::default();
     let mut bytes = vec![0; chunk_bytes as usize];
     let mut newest = 0;
     for number in 0..chunks {
         heap.log.persist.read(heap.log.offset_of(SegmentId(number)), &mut bytes);
         newest = newest.max(scan(heap, SegmentId(number), &bytes, &mut found));
     }
-    found.sort_by_key(|entry| entry.version);
+    let Scan { mut entries, parts, committed } = found;
+    entries.extend(parts.into_iter().filter(|entry| committed.contains(&entry.version)));
+    entries.sort_by_key(|entry| entry.version);
     let mut scratch = Scratch::default();
-    for entry in &found {
+    for entry in &entries {
         enter(heap, entry, &mut scratch);
     }
     heap.clock.store(newest, Ordering::Release);
@@ -54,7 +66,7 @@ pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
 }
 
 /// Collects the entries of a chunk; returns its newest version.
-fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Vec<Found>) -> u64 {
+fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Scan) -> u64 {
     let heap_id = heap.log.superblock.id;
     let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
     let Some(header) = ChunkHeader::decode(header, heap_id, id.0) else { return 0 };
@@ -63,14 +75,22 @@ fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Vec<Found>)
     let start = heap.log.offset_of(id);
     while let Some(block) = Block::decode(&bytes[at..], seed) {
         newest = newest.max(block.version());
+        if block.role() == Role::Last {
+            found.committed.insert(block.version());
+        }
         for entry in block.entries() {
             let payload = (start + (at + entry.payload) as u64) / GRAIN;
             let source = match entry.kind {
                 Kind::Bytes => Source::Log(payload as u32),
                 Kind::Zeros => Source::Zeros,
                 Kind::Hole => Source::Hole,
+                Kind::Commit => {
+                    found.committed.insert(entry.home.0);
+                    continue;
+                }
             };
-            found.push(Found { version: block.version(), home: entry.home, grains: entry.grains, source });
+            let entries = if block.role() == Role::Whole { &mut found.entries } else { &mut found.parts };
+            entries.push(Found { version: block.version(), home: entry.home, grains: entry.grains, source });
         }
         at += block.len_bytes();
     }

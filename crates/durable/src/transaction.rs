@@ -7,11 +7,11 @@ use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_map::partitions::{GRAINS, Source, Word};
 
-use crate::block;
+use crate::block::{self, Role};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::homes::{self, SizeClass, Taken};
-use crate::log::Purpose;
+use crate::log::{OpenChunk, Purpose};
 use crate::session::Session;
 use crate::write_set::{Content, Piece};
 
@@ -26,6 +26,9 @@ pub struct Transaction<'h> {
     /// All that it sees is of this version of the heap.
     version: u64,
 }
+
+/// A part of a transaction, and the chunk that it will fill.
+pub(crate) type Part = (Vec<Piece>, OpenChunk);
 
 /// The grains of a partition that a range of bytes touches, and where the partition's bytes begin.
 struct Portion {
@@ -272,10 +275,11 @@ impl<'h> Transaction<'h> {
         if self.session.writes.is_empty() {
             return Ok(());
         }
-        self.make_room()?;
-        let outcome = self.lock().and_then(|()| self.commit_locked());
+        let parts = self.make_room()?;
+        let outcome = self.lock().and_then(|()| self.commit_locked(&parts));
         if outcome.is_err() {
             self.unlock_unchanged();
+            parts.into_iter().try_for_each(|(_, chunk)| self.heap.log.release(chunk.id))?;
             return outcome;
         }
         self.session.allocated.clear();
@@ -285,13 +289,29 @@ impl<'h> Transaction<'h> {
         Ok(())
     }
 
-    /// Encodes the block, and sees that there is room for it, while nothing is locked.
-    fn make_room(&mut self) -> Result<()> {
+    /// Encodes the block, and sees that there is room for it, while nothing is locked. A transaction that is larger than a chunk is
+    /// cut into parts, each of which gets a chunk; otherwise there are none.
+    fn make_room(&mut self) -> Result<Vec<Part>> {
         let session = &mut *self.session;
-        block::encode(&session.writes, &mut session.block);
-        let is_free = session.writes.pieces().iter().all(|piece| piece.content == Content::Hole);
+        let pieces = session.writes.pieces();
+        block::encode(&session.writes, pieces, &[], Role::Whole, &mut session.block);
+        let is_free = pieces.iter().all(|piece| piece.content == Content::Hole);
         let purpose = if is_free { Purpose::MakeRoom } else { Purpose::Write };
-        self.heap.make_room(session, purpose)
+        let limit = self.heap.log.block_bytes_max() as u64;
+        if session.block.len() as u64 <= limit {
+            return self.heap.make_room(session, purpose).map(|()| Vec::new());
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        for pieces in session.writes.parts(limit) {
+            match self.heap.open_chunk(purpose) {
+                Ok(chunk) => parts.push((pieces, chunk)),
+                Err(error) => {
+                    parts.into_iter().try_for_each(|(_, chunk)| self.heap.log.release(chunk.id))?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(parts)
     }
 
     /// Locks the partitions that it writes to, in order.
@@ -325,7 +345,7 @@ impl<'h> Transaction<'h> {
         }
     }
 
-    fn commit_locked(&mut self) -> Result<()> {
+    fn commit_locked(&mut self, parts: &[Part]) -> Result<()> {
         let heap = self.heap;
         let version = heap.clock.fetch_add(1, Ordering::AcqRel) + 1;
         if version != self.version + 1 {
@@ -333,8 +353,12 @@ impl<'h> Transaction<'h> {
         }
         self.check_allocated()?;
         let session = &mut *self.session;
-        let at = session.append(&heap.log, version)?;
-        heap.enter_block(session, at);
+        if parts.is_empty() {
+            let at = session.append(&heap.log, version)?;
+            heap.enter_block(session, at);
+        } else {
+            heap.append_parts(session, parts, version)?;
+        }
         for (id, _) in session.locks.drain(..) {
             heap.map.unlock(id, version);
         }

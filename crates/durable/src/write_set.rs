@@ -3,6 +3,8 @@
 use aquifer_base::HomeAddress;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 
+use crate::block::bytes_max;
+
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 
 /// What a piece will be.
@@ -78,6 +80,30 @@ impl WriteSet {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
+    }
+
+    /// The pieces in lists that each fit a block of `bytes`.
+    pub(crate) fn parts(&self, bytes: u64) -> Vec<Vec<Piece>> {
+        let (mut parts, mut part, mut grains) = (Vec::new(), Vec::new(), 0);
+        for piece in &self.pieces {
+            let mut start = piece.start;
+            while start < piece.end() {
+                let used = bytes_max(part.len() + 1, grains);
+                let room = bytes.saturating_sub(used) / GRAIN;
+                if room == 0 {
+                    parts.push(std::mem::take(&mut part));
+                    grains = 0;
+                    continue;
+                }
+                let has_words = matches!(piece.content, Content::Words(_));
+                let end = if has_words { piece.end().min(start + room) } else { piece.end() };
+                grains += if has_words { end - start } else { 0 };
+                part.push(piece.part(start, end));
+                start = end;
+            }
+        }
+        parts.push(part);
+        parts
     }
 
     /// The words of a piece with some.

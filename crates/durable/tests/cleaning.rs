@@ -58,10 +58,12 @@ impl Model {
 fn step(heap: &DurableHeap, model: &mut Model, rng: &mut Rng, live_max: usize) -> Result<()> {
     match rng.below(10) {
         0..5 if model.bytes < live_max => {
-            let len = match rng.below(10) {
-                0..5 => 1 + rng.below(100),
-                5..9 => 100 + rng.below(2000),
-                _ => 4000 + rng.below(20_000),
+            let len = match rng.below(30) {
+                0..15 => 1 + rng.below(100),
+                15..29 => 100 + rng.below(2000),
+                _ if rng.below(10) > 0 => 4000 + rng.below(20_000),
+                // In parts.
+                _ => 60_000 + rng.below(200_000),
             } as usize;
             let fill = rng.below(256) as u8;
             // Some are written in part, some not at all.

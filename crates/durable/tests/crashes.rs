@@ -12,7 +12,7 @@ use aquifer_durable::persist::{Counts, Persist};
 use aquifer_durable::{DurableHeap, Error, Options, Result};
 
 const CHUNK_BYTES: u32 = 64 << 10;
-const CAPACITY_BYTES: u64 = 12 * CHUNK_BYTES as u64 + 4096;
+const CAPACITY_BYTES: u64 = 20 * CHUNK_BYTES as u64 + 4096;
 
 /// What survives, and when the crash comes.
 #[derive(Default)]
@@ -145,7 +145,13 @@ impl Program {
             let any = objects.keys().nth(any).copied();
             match (self.below(10), any) {
                 (0..4, _) | (_, None) if objects.len() < 60 => {
-                    let len = (1 + self.below(if self.rng % 9 == 0 { 9000 } else { 300 })) as usize;
+                    // A few are larger than a chunk.
+                    let largest = objects.values().map(Vec::len).max().unwrap_or(0);
+                    let len = match self.below(40) {
+                        0 if largest < CHUNK_BYTES as usize => u64::from(CHUNK_BYTES) + self.below(90_000),
+                        1..4 => 1 + self.below(9000),
+                        _ => 1 + self.below(300),
+                    } as usize;
                     let home = transaction.alloc(len as u64)?;
                     let bytes = vec![self.below(255) as u8 + 1; len];
                     transaction.store(home, &bytes)?;
