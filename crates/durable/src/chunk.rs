@@ -1,17 +1,29 @@
 //! A chunk: a piece of the file that one session fills from front to back. It is cleaned whole.
 //!
 //! ```text
-//! 0 magic u32 | 4 crc u32 | 8 generation u32 | 12 zeros | 16 opened u64 | 24 zeros | 32 blocks ...      (little-endian)
+//! 0 magic u32 | 4 crc u32 | 8 generation u32 | 12 end u32 | 16 opened u64 | 24 previous u32 | 28 its generation u32 | 32 blocks ...
 //! ```
 //!
-//! The generation, which is larger in each life of the chunk, seeds the checksums of its blocks: what an earlier life left
-//! behind them does not verify.
+//! All numbers are little-endian. The generation, which is larger in each life of the chunk, seeds the checksums of its blocks: what
+//! an earlier life left behind them does not verify. The previous chunk of the same session is the one with that number less 1, if it
+//! still has that generation; its blocks were durable up to `end`, so that damage there is told from a torn write at the end of a log.
 
 use aquifer_base::checksum::crc32c_seeded;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
 const MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
+
+/// The chunk that a session filled before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Previous {
+    /// Its number.
+    pub number: u32,
+    /// Its generation then.
+    pub generation: u32,
+    /// Bytes of it that were durable, header included.
+    pub end: u32,
+}
 
 /// What a chunk's header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +32,8 @@ pub struct ChunkHeader {
     pub generation: u32,
     /// The newest version that there was when it was opened: all its transactions are newer.
     pub opened: u64,
+    /// What was filled before.
+    pub previous: Option<Previous>,
 }
 
 impl ChunkHeader {
@@ -29,6 +43,11 @@ impl ChunkHeader {
         bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.generation.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.opened.to_le_bytes());
+        if let Some(Previous { number, generation, end }) = self.previous {
+            bytes[12..16].copy_from_slice(&end.to_le_bytes());
+            bytes[24..28].copy_from_slice(&(number + 1).to_le_bytes());
+            bytes[28..32].copy_from_slice(&generation.to_le_bytes());
+        }
         let crc = crc32c_seeded(seed(id, number, 0), &bytes[8..]);
         bytes[4..8].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -38,8 +57,10 @@ impl ChunkHeader {
     pub fn decode(bytes: &[u8; HEADER_BYTES], id: u64, number: u32) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let crc = crc32c_seeded(seed(id, number, 0), &bytes[8..]);
+        let previous = word(24).checked_sub(1);
+        let previous = previous.map(|number| Previous { number, generation: word(28), end: word(12) });
         let header =
-            Self { generation: word(8), opened: u64::from(word(16)) | u64::from(word(20)) << 32 };
+            Self { generation: word(8), opened: u64::from(word(16)) | u64::from(word(20)) << 32, previous };
         (word(0) == MAGIC && word(4) == crc).then_some(header)
     }
 }
@@ -56,7 +77,8 @@ mod tests {
 
     #[test]
     fn belongs_to_its_place() {
-        let header = ChunkHeader { generation: 3, opened: 1 << 40 };
+        let previous = Some(Previous { number: 0, generation: 8, end: 999 });
+        let header = ChunkHeader { generation: 3, opened: 1 << 40, previous };
         let bytes = header.encode(7, 5);
         assert_eq!(ChunkHeader::decode(&bytes, 7, 5), Some(header));
         assert_eq!(ChunkHeader::decode(&bytes, 8, 5), None);

@@ -294,9 +294,9 @@ impl DurableHeap {
 
     fn make_cleaners_room(&self, session: &mut Session) -> Result<()> {
         while !session.has_room() {
-            let chunk = self.log.open(Purpose::MakeRoom, &self.clock)?;
-            let chunk = chunk.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
-            session.go_on_with(chunk, &self.log);
+            let taken = self.log.take(Purpose::MakeRoom)?;
+            let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
+            session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::block::{self, Role};
 use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
 use crate::homes::{self, Homes, SizeClass};
-use crate::log::{Log, OpenChunk, Purpose};
+use crate::log::{Log, Purpose};
 use crate::persist::{MemoryFile, Persist};
 use crate::recovery;
 use crate::session::Session;
@@ -164,16 +164,17 @@ impl DurableHeap {
     /// Sees that `session` has room for its block, by cleaning if need be. Nothing is locked.
     pub(crate) fn make_room(&self, session: &mut Session, purpose: Purpose) -> Result<()> {
         while !session.has_room() {
-            session.go_on_with(self.open_chunk(purpose)?, &self.log);
+            let id = self.take_chunk(purpose)?;
+            session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
         }
         Ok(())
     }
 
     /// A chunk to fill, by cleaning if need be. Nothing is locked.
-    pub(crate) fn open_chunk(&self, purpose: Purpose) -> Result<OpenChunk> {
+    pub(crate) fn take_chunk(&self, purpose: Purpose) -> Result<SegmentId> {
         loop {
-            match self.log.open(purpose, &self.clock)? {
-                Some(chunk) => return Ok(chunk),
+            match self.log.take(purpose)? {
+                Some(id) => return Ok(id),
                 None if self.clean()? || self.log.grow_anyway()? => {}
                 None => return Err(Error::Full { capacity_bytes: self.capacity_bytes }),
             }
@@ -187,19 +188,18 @@ impl DurableHeap {
         self.enter_pieces(chunk, grain as u32, session.writes.pieces(), &mut session.scratch)
     }
 
-    /// Appends the parts of a transaction, each to a chunk of its own, and enters them in the map when all are durable.
+    /// Appends the parts of a transaction, each at the beginning of a chunk, and enters them in the map when all are durable.
     pub(crate) fn append_parts(&self, session: &mut Session, parts: &[Part], version: u64) -> Result<()> {
-        let mut grains = Vec::with_capacity(parts.len());
-        for (n, (pieces, chunk)) in parts.iter().enumerate() {
+        let mut places = Vec::with_capacity(parts.len());
+        for (n, (pieces, id)) in parts.iter().enumerate() {
             let role = if n + 1 == parts.len() { Role::Last } else { Role::Part };
+            session.go_on_with(*id, &self.log, version - 1)?;
             block::encode(&session.writes, pieces, &[], role, &mut session.block);
-            block::seal(&mut session.block, version, chunk.seed);
-            self.log.persist.persist(chunk.next, &session.block)?;
-            grains.push((chunk.next + block::payload_start(&session.block) as u64) / GRAIN);
+            let at = session.append(&self.log, version)?;
+            places.push((at + block::payload_start(&session.block) as u64) / GRAIN);
         }
-        for ((pieces, chunk), grain) in parts.iter().zip(grains) {
-            self.enter_pieces(chunk.id, grain as u32, pieces, &mut session.scratch);
-            self.log.seal(chunk);
+        for ((pieces, id), grain) in parts.iter().zip(places) {
+            self.enter_pieces(*id, grain as u32, pieces, &mut session.scratch);
         }
         Ok(())
     }

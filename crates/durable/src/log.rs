@@ -8,7 +8,7 @@ use aquifer_log::Kind;
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::{SegmentTable, State};
 
-use crate::chunk::{self, ChunkHeader};
+use crate::chunk::{self, ChunkHeader, Previous};
 use crate::error::Result;
 use crate::persist::Persist;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
@@ -115,26 +115,37 @@ impl Log {
         free.punched.reverse();
     }
 
-    /// A chunk to fill, if there is one without cleaning. `clock` gives the newest version: all transactions in the chunk will be newer.
-    pub(crate) fn open(&self, purpose: Purpose, clock: &AtomicU64) -> Result<Option<OpenChunk>> {
-        let Some(id) = self.take(purpose)? else { return Ok(None) };
+    /// Begins another life of a chunk that was taken: the session that filled `previous` goes on with it. All transactions in it
+    /// will be newer than `opened`.
+    pub(crate) fn open(&self, id: SegmentId, opened: u64, previous: Option<Previous>) -> Result<OpenChunk> {
         self.table.next_generation(id, Kind::Page);
         let generation = self.table.generation(id);
         let (start, number) = (self.offset_of(id), id.0);
-        let opened = clock.load(Ordering::Acquire);
-        let header = ChunkHeader { generation, opened }.encode(self.superblock.id, number);
+        let header = ChunkHeader { generation, opened, previous }.encode(self.superblock.id, number);
         self.persist.persist(start, &header)?;
         self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
         self.table.set_state(id, State::Open);
-        Ok(Some(OpenChunk {
+        Ok(OpenChunk {
             id,
             seed: chunk::seed(self.superblock.id, number, generation),
             next: start + chunk::HEADER_BYTES as u64,
             end: start + u64::from(self.superblock.chunk_bytes),
-        }))
+        })
     }
 
-    fn take(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
+    /// How far a chunk is filled, for the header of the next one.
+    pub(crate) fn filled(&self, chunk: &OpenChunk) -> Previous {
+        let end = (chunk.next - self.offset_of(chunk.id)) as u32;
+        Previous { number: chunk.id.0, generation: self.table.generation(chunk.id), end }
+    }
+
+    /// Gives back a chunk that was taken and not opened.
+    pub(crate) fn put_back(&self, id: SegmentId) {
+        self.free().chunks.push(id);
+    }
+
+    /// A chunk that nobody needs, if there is one without cleaning.
+    pub(crate) fn take(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
         let mut free = self.free();
         let left = free.chunks.len() + free.punched.len() + (self.table.len() - free.grown) as usize;
         let reserve = if purpose == Purpose::Write { RESERVE } else { 0 };

@@ -4,7 +4,7 @@
 //! 2. Their entries go into the map in the order of their versions: the newest version of each byte wins.
 //! 3. The table of areas, which is in the heap itself, tells where objects can be, the map where they are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
@@ -13,8 +13,8 @@ use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Scratch, Source};
 
 use crate::block::{Block, Kind, Role};
-use crate::chunk::{self, ChunkHeader};
-use crate::error::Result;
+use crate::chunk::{self, ChunkHeader, Previous};
+use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
 use crate::superblock::SUPERBLOCK_BYTES;
@@ -36,6 +36,25 @@ struct Scan {
     /// Entries that count only if their transaction has committed.
     parts: Vec<Found>,
     committed: HashSet<u64>,
+    /// For each chunk its generation and how far it verifies.
+    ends: HashMap<u32, (u32, u32)>,
+    /// How far other chunks say that they were durable.
+    promised: Vec<Previous>,
+}
+
+impl Scan {
+    /// Whether chunks have all that was durable in them.
+    fn check(&self, heap: &DurableHeap) -> Result<()> {
+        for promised in &self.promised {
+            let Some(&(generation, end)) = self.ends.get(&promised.number) else { continue };
+            if generation == promised.generation && end < promised.end {
+                let offset = heap.log.offset_of(SegmentId(promised.number)) + u64::from(end);
+                let why = format!("{} bytes behind it were durable, and do not verify", promised.end - end);
+                return Err(Error::Damaged { offset, why });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Fills the map of a heap that was just opened.
@@ -52,7 +71,8 @@ pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
         heap.log.persist.read(heap.log.offset_of(SegmentId(number)), &mut bytes);
         newest = newest.max(scan(heap, SegmentId(number), &bytes, &mut found));
     }
-    let Scan { mut entries, parts, committed } = found;
+    found.check(heap)?;
+    let Scan { mut entries, parts, committed, .. } = found;
     entries.extend(parts.into_iter().filter(|entry| committed.contains(&entry.version)));
     entries.sort_by_key(|entry| entry.version);
     let mut scratch = Scratch::default();
@@ -94,6 +114,8 @@ fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Scan) -> u6
         }
         at += block.len_bytes();
     }
+    found.ends.insert(id.0, (header.generation, at as u32));
+    found.promised.extend(header.previous);
     heap.log.restore(id, header, at > chunk::HEADER_BYTES);
     newest
 }

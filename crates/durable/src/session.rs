@@ -1,6 +1,7 @@
 //! What one transaction at a time needs: the end of a log, and buffers that are used again.
 
 use aquifer_base::{HomeAddress, PartitionId};
+use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{Scratch, Word};
 
 use crate::block;
@@ -38,11 +39,17 @@ impl Session {
         self.chunk.as_ref().is_some_and(|chunk| chunk.next + self.block.len() as u64 <= chunk.end)
     }
 
-    /// Goes on with another chunk.
-    pub(crate) fn go_on_with(&mut self, chunk: OpenChunk, log: &Log) {
+    /// Goes on with another chunk, which was taken for it. All transactions in it will be newer than `opened`.
+    ///
+    /// # Errors
+    /// The device refused.
+    pub(crate) fn go_on_with(&mut self, id: SegmentId, log: &Log, opened: u64) -> Result<()> {
+        let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk));
+        let chunk = log.open(id, opened, previous)?;
         if let Some(full) = self.chunk.replace(chunk) {
             log.seal(&full);
         }
+        Ok(())
     }
 
     /// Makes the encoded block durable, for which there is room; returns where it is in the file.

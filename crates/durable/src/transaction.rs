@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 
 use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_base::{HomeAddress, PartitionId};
+use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Source, Word};
 
 use crate::block::{self, Role};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::homes::{self, SizeClass, Taken};
-use crate::log::{OpenChunk, Purpose};
+use crate::log::Purpose;
 use crate::session::Session;
 use crate::write_set::{Content, Piece};
 
@@ -27,8 +28,8 @@ pub struct Transaction<'h> {
     version: u64,
 }
 
-/// A part of a transaction, and the chunk that it will fill.
-pub(crate) type Part = (Vec<Piece>, OpenChunk);
+/// A part of a transaction, and the chunk that was taken for it.
+pub(crate) type Part = (Vec<Piece>, SegmentId);
 
 /// The grains of a partition that a range of bytes touches, and where the partition's bytes begin.
 struct Portion {
@@ -279,7 +280,10 @@ impl<'h> Transaction<'h> {
         let outcome = self.lock().and_then(|()| self.commit_locked(&parts));
         if outcome.is_err() {
             self.unlock_unchanged();
-            parts.into_iter().try_for_each(|(_, chunk)| self.heap.log.release(chunk.id))?;
+            // After an error of the device nothing is persisted any more, so these are not missed.
+            if !matches!(outcome, Err(Error::Io { .. })) {
+                parts.into_iter().for_each(|(_, id)| self.heap.log.put_back(id));
+            }
             return outcome;
         }
         self.session.allocated.clear();
@@ -303,10 +307,10 @@ impl<'h> Transaction<'h> {
         }
         let mut parts: Vec<Part> = Vec::new();
         for pieces in session.writes.parts(limit) {
-            match self.heap.open_chunk(purpose) {
-                Ok(chunk) => parts.push((pieces, chunk)),
+            match self.heap.take_chunk(purpose) {
+                Ok(id) => parts.push((pieces, id)),
                 Err(error) => {
-                    parts.into_iter().try_for_each(|(_, chunk)| self.heap.log.release(chunk.id))?;
+                    parts.into_iter().for_each(|(_, id)| self.heap.log.put_back(id));
                     return Err(error);
                 }
             }
