@@ -7,11 +7,18 @@
 //! All numbers are little-endian. The generation, which is larger in each life of the chunk, seeds the checksums of its blocks: what
 //! an earlier life left behind them does not verify. The previous chunk of the same session is the one with that number less 1, if it
 //! still has that generation; its blocks were durable up to `end`, so that damage there is told from a torn write at the end of a log.
+//!
+//! A header is taken away by zeros in its first eight bytes, and written with these last, so that a crash leaves a header or none.
 
 use aquifer_base::checksum::crc32c_seeded;
 
+use crate::error::Result;
+use crate::persist::Persist;
+
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
+/// What is written last.
+const FIRST_BYTES: usize = 8;
 const MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
 
 /// The chunk that a session filled before.
@@ -25,6 +32,10 @@ pub struct Previous {
     pub end: u32,
 }
 
+/// The header of a chunk does not verify.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DamagedHeader;
+
 /// What a chunk's header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkHeader {
@@ -37,8 +48,20 @@ pub struct ChunkHeader {
 }
 
 impl ChunkHeader {
+    /// Writes it to a chunk that has none: `number` of the heap `id`, at `offset`.
+    pub(crate) fn create(&self, persist: &dyn Persist, offset: u64, id: u64, number: u32) -> Result<()> {
+        let bytes = self.encode(id, number);
+        persist.persist(offset + FIRST_BYTES as u64, &bytes[FIRST_BYTES..])?;
+        persist.persist(offset, &bytes[..FIRST_BYTES])
+    }
+
+    /// Takes the header of the chunk at `offset` away.
+    pub(crate) fn remove(persist: &dyn Persist, offset: u64) -> Result<()> {
+        persist.persist(offset, &[0; FIRST_BYTES])
+    }
+
     /// As it stands in the file, in chunk `number` of the heap `id`.
-    pub fn encode(&self, id: u64, number: u32) -> [u8; HEADER_BYTES] {
+    fn encode(&self, id: u64, number: u32) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.generation.to_le_bytes());
@@ -54,14 +77,20 @@ impl ChunkHeader {
     }
 
     /// Reads one; `None` if there is none, as in a chunk that was never used or was given back.
-    pub fn decode(bytes: &[u8; HEADER_BYTES], id: u64, number: u32) -> Option<Self> {
+    ///
+    /// # Errors
+    /// [`DamagedHeader`].
+    pub fn decode(bytes: &[u8; HEADER_BYTES], id: u64, number: u32) -> std::result::Result<Option<Self>, DamagedHeader> {
+        if bytes[..FIRST_BYTES] == [0; FIRST_BYTES] {
+            return Ok(None);
+        }
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let crc = crc32c_seeded(seed(id, number, 0), &bytes[8..]);
         let previous = word(24).checked_sub(1);
         let previous = previous.map(|number| Previous { number, generation: word(28), end: word(12) });
         let header =
             Self { generation: word(8), opened: u64::from(word(16)) | u64::from(word(20)) << 32, previous };
-        (word(0) == MAGIC && word(4) == crc).then_some(header)
+        if word(0) == MAGIC && word(4) == crc { Ok(Some(header)) } else { Err(DamagedHeader) }
     }
 }
 
@@ -80,9 +109,9 @@ mod tests {
         let previous = Some(Previous { number: 0, generation: 8, end: 999 });
         let header = ChunkHeader { generation: 3, opened: 1 << 40, previous };
         let bytes = header.encode(7, 5);
-        assert_eq!(ChunkHeader::decode(&bytes, 7, 5), Some(header));
-        assert_eq!(ChunkHeader::decode(&bytes, 8, 5), None);
-        assert_eq!(ChunkHeader::decode(&bytes, 7, 6), None);
-        assert_eq!(ChunkHeader::decode(&[0; HEADER_BYTES], 7, 5), None);
+        assert_eq!(ChunkHeader::decode(&bytes, 7, 5), Ok(Some(header)));
+        assert_eq!(ChunkHeader::decode(&bytes, 8, 5), Err(DamagedHeader));
+        assert_eq!(ChunkHeader::decode(&bytes, 7, 6), Err(DamagedHeader));
+        assert_eq!(ChunkHeader::decode(&[0; HEADER_BYTES], 7, 5), Ok(None));
     }
 }

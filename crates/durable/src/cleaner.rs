@@ -152,7 +152,8 @@ impl DurableHeap {
         self.log.persist.read(start, bytes);
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
         let damaged = |why: &str| Error::Damaged { offset: start, why: why.into() };
-        let header = ChunkHeader::decode(header, id, victim.0).ok_or_else(|| damaged("a chunk has lost its header"))?;
+        let header = ChunkHeader::decode(header, id, victim.0).ok().flatten();
+        let header = header.ok_or_else(|| damaged("the header of a chunk does not verify"))?;
         let seed = chunk::seed(id, victim.0, header.generation);
         let oldest = self.log.oldest(victim);
         let (mut at, mut live) = (chunk::HEADER_BYTES, 0);
@@ -296,7 +297,8 @@ impl DurableHeap {
         while !session.has_room() {
             let taken = self.log.take(Purpose::MakeRoom)?;
             let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
-            session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())
     }

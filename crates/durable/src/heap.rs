@@ -165,7 +165,8 @@ impl DurableHeap {
     pub(crate) fn make_room(&self, session: &mut Session, purpose: Purpose) -> Result<()> {
         while !session.has_room() {
             let id = self.take_chunk(purpose)?;
-            session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())
     }
@@ -190,10 +191,10 @@ impl DurableHeap {
 
     /// Appends the parts of a transaction, each at the beginning of a chunk, and enters them in the map when all are durable.
     pub(crate) fn append_parts(&self, session: &mut Session, parts: &[Part], version: u64) -> Result<()> {
-        let mut places = Vec::with_capacity(parts.len());
+        let (mut places, mut full) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
         for (n, (pieces, id)) in parts.iter().enumerate() {
             let role = if n + 1 == parts.len() { Role::Last } else { Role::Part };
-            session.go_on_with(*id, &self.log, version - 1)?;
+            full.extend(session.go_on_with(*id, &self.log, version - 1)?);
             block::encode(&session.writes, pieces, &[], role, &mut session.block);
             let at = session.append(&self.log, version)?;
             places.push((at + block::payload_start(&session.block) as u64) / GRAIN);
@@ -201,6 +202,7 @@ impl DurableHeap {
         for ((pieces, id), grain) in parts.iter().zip(places) {
             self.enter_pieces(*id, grain as u32, pieces, &mut session.scratch);
         }
+        full.iter().for_each(|chunk| self.log.seal(chunk));
         Ok(())
     }
 

@@ -121,8 +121,8 @@ impl Log {
         self.table.next_generation(id, Kind::Page);
         let generation = self.table.generation(id);
         let (start, number) = (self.offset_of(id), id.0);
-        let header = ChunkHeader { generation, opened, previous }.encode(self.superblock.id, number);
-        self.persist.persist(start, &header)?;
+        let header = ChunkHeader { generation, opened, previous };
+        header.create(&*self.persist, start, self.superblock.id, number)?;
         self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
         self.table.set_state(id, State::Open);
         Ok(OpenChunk {
@@ -192,7 +192,7 @@ impl Log {
     /// Gives a chunk back that nothing needs any more.
     pub(crate) fn release(&self, id: SegmentId) -> Result<()> {
         // What it holds must not be found again: frees of it are forgotten when it is gone.
-        self.persist.persist(self.offset_of(id), &[0; chunk::HEADER_BYTES])?;
+        ChunkHeader::remove(&*self.persist, self.offset_of(id))?;
         self.table.set_state(id, State::Free);
         let mut free = self.free();
         if free.chunks.len() > RESERVE + free.grown as usize / KEPT {

@@ -12,7 +12,7 @@ use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Scratch, Source};
 
-use crate::block::{Block, Kind, Role};
+use crate::block::{ALIGN_BYTES, Block, Kind, Role};
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
@@ -69,7 +69,7 @@ pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
     let mut newest = 0;
     for number in 0..chunks {
         heap.log.persist.read(heap.log.offset_of(SegmentId(number)), &mut bytes);
-        newest = newest.max(scan(heap, SegmentId(number), &bytes, &mut found));
+        newest = newest.max(scan(heap, SegmentId(number), &bytes, &mut found)?);
     }
     found.check(heap)?;
     let Scan { mut entries, parts, committed, .. } = found;
@@ -86,10 +86,13 @@ pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
 }
 
 /// Collects the entries of a chunk; returns its newest version.
-fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Scan) -> u64 {
+fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Scan) -> Result<u64> {
     let heap_id = heap.log.superblock.id;
     let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
-    let Some(header) = ChunkHeader::decode(header, heap_id, id.0) else { return 0 };
+    let damaged = |at: usize, why: &str| Error::Damaged { offset: heap.log.offset_of(id) + at as u64, why: why.into() };
+    let header = ChunkHeader::decode(header, heap_id, id.0);
+    let header = header.map_err(|_| damaged(0, "the header of a chunk does not verify"))?;
+    let Some(header) = header else { return Ok(0) };
     let seed = chunk::seed(heap_id, id.0, header.generation);
     let (mut at, mut newest) = (chunk::HEADER_BYTES, header.opened);
     let start = heap.log.offset_of(id);
@@ -114,10 +117,18 @@ fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Scan) -> u6
         }
         at += block.len_bytes();
     }
+    if has_block(&bytes[at..], seed) {
+        return Err(damaged(at, "a block does not verify, and there is one behind it"));
+    }
     found.ends.insert(id.0, (header.generation, at as u32));
     found.promised.extend(header.previous);
     heap.log.restore(id, header, at > chunk::HEADER_BYTES);
-    newest
+    Ok(newest)
+}
+
+/// Whether there is a block anywhere in these bytes. Blocks are written one after the other, so that there is none behind a torn one.
+fn has_block(bytes: &[u8], seed: u32) -> bool {
+    (0..bytes.len()).step_by(ALIGN_BYTES).any(|at| Block::decode(&bytes[at..], seed).is_some())
 }
 
 fn enter(heap: &DurableHeap, entry: &Found, scratch: &mut Scratch) {

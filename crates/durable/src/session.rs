@@ -39,17 +39,15 @@ impl Session {
         self.chunk.as_ref().is_some_and(|chunk| chunk.next + self.block.len() as u64 <= chunk.end)
     }
 
-    /// Goes on with another chunk, which was taken for it. All transactions in it will be newer than `opened`.
+    /// Goes on with another chunk, which was taken for it. All transactions in it will be newer than `opened`. Returns the old
+    /// one, which must be sealed when all of its blocks are in the map: then it may be cleaned.
     ///
     /// # Errors
     /// The device refused.
-    pub(crate) fn go_on_with(&mut self, id: SegmentId, log: &Log, opened: u64) -> Result<()> {
+    pub(crate) fn go_on_with(&mut self, id: SegmentId, log: &Log, opened: u64) -> Result<Option<OpenChunk>> {
         let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk));
         let chunk = log.open(id, opened, previous)?;
-        if let Some(full) = self.chunk.replace(chunk) {
-            log.seal(&full);
-        }
-        Ok(())
+        Ok(self.chunk.replace(chunk))
     }
 
     /// Makes the encoded block durable, for which there is room; returns where it is in the file.

@@ -1,0 +1,108 @@
+//! Files that were changed, cut or made up: an error, or what was committed; never anything else.
+
+use std::path::Path;
+
+use aquifer_base::HomeAddress;
+use aquifer_durable::{DurableHeap, Error, Options};
+
+const CHUNK_BYTES: usize = 64 << 10;
+const OBJECTS: usize = 120;
+
+fn options() -> Options {
+    Options { capacity_bytes: 4 << 20, chunk_bytes: CHUNK_BYTES as u32, ..Options::default() }
+}
+
+/// A heap with objects that were each written once, in order, and its file.
+fn heap_file(path: &Path) -> (Vec<HomeAddress>, Vec<u8>) {
+    let heap = DurableHeap::open(path, &options()).expect("opens");
+    let homes = (0..OBJECTS).map(|n| {
+        let home = heap.transaction(|tx| {
+            let home = tx.alloc(1000)?;
+            tx.store(home, &[n as u8 + 1; 1000])?;
+            Ok(home)
+        });
+        home.expect("room")
+    });
+    let homes = homes.collect();
+    drop(heap);
+    (homes, std::fs::read(path).expect("there"))
+}
+
+/// How many of the first objects are there, and no others; an error is none of the caller's business.
+fn prefix(heap: &DurableHeap, homes: &[HomeAddress]) -> usize {
+    let is_there = |n: usize| {
+        let mut out = [0; 1000];
+        match heap.transaction(|tx| tx.load(homes[n], &mut out)) {
+            Ok(()) => {
+                assert!(out == [n as u8 + 1; 1000], "object {n} is wrong");
+                true
+            }
+            Err(Error::NotAllocated(_)) => false,
+            Err(error) => panic!("object {n}: {error}"),
+        }
+    };
+    let there: Vec<bool> = (0..OBJECTS).map(is_there).collect();
+    let count = there.iter().take_while(|&&there| there).count();
+    assert!(there[count..].iter().all(|&there| !there), "there is a gap behind object {count}");
+    count
+}
+
+#[test]
+fn flipped_bits_are_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, bytes) = heap_file(&path);
+    let (mut found, mut shorter) = (0, 0);
+    // Every bit of what describes something at the beginning of the file and of chunks, and a bit of every 61st byte.
+    let heads = (0..64).chain((0..5).flat_map(|chunk| (0..64).map(move |n| 4096 + chunk * CHUNK_BYTES + n)));
+    let bits = heads.flat_map(|byte| (0..8).map(move |bit| (byte, bit)));
+    let others = (0..bytes.len()).step_by(61).map(|byte| (byte, byte % 8));
+    for (byte, bit) in bits.chain(others).filter(|&(byte, _)| byte < bytes.len()) {
+        let mut damaged = bytes.clone();
+        damaged[byte] ^= 1 << bit;
+        std::fs::write(&path, &damaged).expect("written");
+        match DurableHeap::open(&path, &options()) {
+            Err(Error::Damaged { .. } | Error::Foreign { .. }) => found += 1,
+            Err(error) => panic!("byte {byte}: {error}"),
+            Ok(heap) => {
+                let count = prefix(&heap, &homes);
+                // Only the last transaction of a log cannot be told from one that was being written.
+                assert!(count >= OBJECTS - 1, "byte {byte}: {count} objects are left, and no error");
+                shorter += usize::from(count < OBJECTS);
+            }
+        }
+    }
+    assert!(found > 1000, "{found} were found, {shorter} shortened the log");
+}
+
+#[test]
+fn a_file_that_was_cut_is_an_error_or_a_prefix() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, bytes) = heap_file(&path);
+    for len in (0..bytes.len()).step_by(997) {
+        std::fs::write(&path, &bytes[..len]).expect("written");
+        match DurableHeap::open(&path, &options()) {
+            Err(Error::Damaged { .. } | Error::Foreign { .. }) => {}
+            Err(error) => panic!("{len} bytes: {error}"),
+            Ok(heap) => assert!(prefix(&heap, &homes) < OBJECTS || len > bytes.len() - CHUNK_BYTES),
+        }
+    }
+}
+
+#[test]
+fn made_up_bytes_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let mut random = 1u64;
+    for len in [1, 64, 4095, 4096, 70_000, 300_000] {
+        let bytes: Vec<u8> = (0..len)
+            .map(|_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 56) as u8
+            })
+            .collect();
+        std::fs::write(&path, &bytes).expect("written");
+        assert!(matches!(DurableHeap::open(&path, &options()), Err(Error::Foreign { .. })), "{len} bytes");
+    }
+}
