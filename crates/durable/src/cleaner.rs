@@ -232,42 +232,56 @@ impl DurableHeap {
     /// Copies a group, in the order of home addresses, as one transaction that changes nothing.
     fn copy_group(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) -> Result<u64> {
         session.clear();
-        // Room for all of it, before anything is locked.
-        self.fill(session, group);
-        block::encode(&session.writes, session.writes.pieces(), commits, Role::Whole, &mut session.block);
-        self.make_cleaners_room(session)?;
+        self.encode_group(session, group, commits);
+        loop {
+            self.make_cleaners_room(session)?;
+            self.lock_group(session, group);
+            // Some of it may have changed since. It is seldom more: what is looked at without locks can be anything.
+            self.encode_group(session, group, commits);
+            let is_empty = session.writes.is_empty() && commits.is_empty();
+            let outcome = match session.has_room() {
+                _ if is_empty => Some(Ok(0)),
+                true => Some(self.append_copies(session)),
+                false => None,
+            };
+            for (id, before) in session.locks.drain(..) {
+                self.map.unlock_moved(id, before);
+            }
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
+        }
+    }
+
+    /// Locks the partitions of a group, which is in the order of home addresses; parts of it may overlap.
+    fn lock_group(&self, session: &mut Session, group: &[Survivor]) {
         for survivor in group {
             let end = survivor.start + u64::from(survivor.grains) - 1;
             for number in survivor.start / GRAINS as u64..=end / GRAINS as u64 {
                 let id = PartitionId(number as u32);
-                if session.locks.last().is_none_or(|&(last, _)| last != id) {
-                    let mut backoff = aquifer_sys::Backoff::new();
-                    let word = loop {
-                        match self.map.try_lock(id) {
-                            Some(word) => break word,
-                            None => backoff.wait(),
-                        }
-                    };
-                    session.locks.push((id, word));
+                if session.locks.last().is_some_and(|&(last, _)| last >= id) {
+                    continue;
                 }
+                let mut backoff = aquifer_sys::Backoff::new();
+                let word = loop {
+                    match self.map.try_lock(id) {
+                        Some(word) => break word,
+                        None => backoff.wait(),
+                    }
+                };
+                session.locks.push((id, word));
             }
         }
-        let outcome = self.copy_locked(session, group, commits);
-        for &(id, before) in &session.locks {
-            self.map.unlock_moved(id, before);
-        }
-        session.locks.clear();
-        outcome
     }
 
-    fn copy_locked(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) -> Result<u64> {
-        // Some of it may have changed since: what is left is no larger.
+    /// Makes a block of what of the group is still where it was.
+    fn encode_group(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) {
         session.writes.clear();
         self.fill(session, group);
-        if session.writes.is_empty() && commits.is_empty() {
-            return Ok(0);
-        }
         block::encode(&session.writes, session.writes.pieces(), commits, Role::Whole, &mut session.block);
+    }
+
+    fn append_copies(&self, session: &mut Session) -> Result<u64> {
         let version = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
         let at = session.append(&self.log, version)?;
         Ok(self.enter_block(session, at))
