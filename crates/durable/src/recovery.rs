@@ -1,148 +1,129 @@
-//! The map, made again from the log.
+//! The map, made again from the log. Nothing is written, so a crash meanwhile is harmless.
 //!
-//! 1. Every chunk with a header is read from front to back, until a block does not verify.
-//! 2. Their entries go into the map in the order of their versions: the newest version of each byte wins.
+//! 1. Every chunk with a header is read from front to back, until a block does not verify ([`scan`]). The chunks are shared out among
+//!    threads.
+//! 2. Their entries go into the map in the order of their versions: the newest version of each byte wins. The partitions are
+//!    shared out among threads (the paper's buckets).
 //! 3. The table of areas, which is in the heap itself, tells where objects can be, the map where they are.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
+mod scan;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Scratch, Source};
 
-use crate::block::{ALIGN_BYTES, Block, Kind, Role};
-use crate::chunk::{self, ChunkHeader, Previous};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
 use crate::superblock::SUPERBLOCK_BYTES;
+use scan::{Found, Scan};
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
-
-/// An entry of a block that was found.
-struct Found {
-    version: u64,
-    home: HomeAddress,
-    grains: u32,
-    source: Source,
-}
-
-/// What all chunks have.
-#[derive(Default)]
-struct Scan {
-    entries: Vec<Found>,
-    /// Entries that count only if their transaction has committed.
-    parts: Vec<Found>,
-    committed: HashSet<u64>,
-    /// For each chunk its generation and how far it verifies.
-    ends: HashMap<u32, (u32, u32)>,
-    /// How far other chunks say that they were durable.
-    promised: Vec<Previous>,
-}
-
-impl Scan {
-    /// Whether chunks have all that was durable in them.
-    fn check(&self, heap: &DurableHeap) -> Result<()> {
-        for promised in &self.promised {
-            let Some(&(generation, end)) = self.ends.get(&promised.number) else { continue };
-            if generation == promised.generation && end < promised.end {
-                let offset = heap.log.offset_of(SegmentId(promised.number)) + u64::from(end);
-                let why = format!("{} bytes behind it were durable, and do not verify", promised.end - end);
-                return Err(Error::Damaged { offset, why });
-            }
-        }
-        Ok(())
-    }
-}
+/// Threads at most.
+const THREADS_MAX: usize = 16;
 
 /// Fills the map of a heap that was just opened.
 ///
 /// # Errors
-/// [`Error::Damaged`](crate::Error::Damaged), [`Error::Io`](crate::Error::Io).
+/// [`Error::Damaged`].
 pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
-    let mut found = Scan::default();
-    let mut bytes = vec![0; chunk_bytes as usize];
-    let mut newest = 0;
-    for number in 0..chunks {
-        heap.log.persist.read(heap.log.offset_of(SegmentId(number)), &mut bytes);
-        newest = newest.max(scan(heap, SegmentId(number), &bytes, &mut found)?);
-    }
-    found.check(heap)?;
-    let Scan { mut entries, parts, committed, .. } = found;
-    entries.extend(parts.into_iter().filter(|entry| committed.contains(&entry.version)));
-    entries.sort_by_key(|entry| entry.version);
-    let mut scratch = Scratch::default();
-    for entry in &entries {
-        enter(heap, entry, &mut scratch);
-    }
-    heap.clock.store(newest, Ordering::Release);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
+    let mut scans = scan_all(heap, chunks, threads)?;
+    check(heap, &scans)?;
+    keep_committed(&mut scans);
+    enter_all(heap, scans, threads);
     heap.log.adopt(chunks);
     restore_homes(heap);
     Ok(())
 }
 
-/// Collects the entries of a chunk; returns its newest version.
-fn scan(heap: &DurableHeap, id: SegmentId, bytes: &[u8], found: &mut Scan) -> Result<u64> {
-    let heap_id = heap.log.superblock.id;
-    let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
-    let damaged = |at: usize, why: &str| Error::Damaged { offset: heap.log.offset_of(id) + at as u64, why: why.into() };
-    let header = ChunkHeader::decode(header, heap_id, id.0);
-    let header = header.map_err(|_| damaged(0, "the header of a chunk does not verify"))?;
-    let Some(header) = header else { return Ok(0) };
-    let seed = chunk::seed(heap_id, id.0, header.generation);
-    let (mut at, mut newest) = (chunk::HEADER_BYTES, header.opened);
-    let start = heap.log.offset_of(id);
-    while let Some(block) = Block::decode(&bytes[at..], seed) {
-        newest = newest.max(block.version());
-        if block.role() == Role::Last {
-            found.committed.insert(block.version());
+/// Reads all chunks, each thread another one.
+fn scan_all(heap: &DurableHeap, chunks: u32, threads: usize) -> Result<Vec<Scan>> {
+    let next = AtomicU32::new(0);
+    let work = || -> Result<Scan> {
+        let mut scan = Scan::new(threads);
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= chunks {
+                return Ok(scan);
+            }
+            scan.read(heap, SegmentId(number))?;
         }
-        for entry in block.entries() {
-            let payload = (start + (at + entry.payload) as u64) / GRAIN;
-            let source = match entry.kind {
-                Kind::Bytes => Source::Log(payload as u32),
-                Kind::Zeros => Source::Zeros,
-                Kind::Hole => Source::Hole,
-                Kind::Commit => {
-                    found.committed.insert(entry.home.0);
-                    continue;
-                }
-            };
-            let entries = if block.role() == Role::Whole { &mut found.entries } else { &mut found.parts };
-            entries.push(Found { version: block.version(), home: entry.home, grains: entry.grains, source });
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut scans = vec![work()?];
+        for other in others {
+            scans.push(other.join().expect("scans do not panic")?);
         }
-        at += block.len_bytes();
-    }
-    if has_block(&bytes[at..], seed) {
-        return Err(damaged(at, "a block does not verify, and there is one behind it"));
-    }
-    found.ends.insert(id.0, (header.generation, at as u32));
-    found.promised.extend(header.previous);
-    heap.log.restore(id, header, at > chunk::HEADER_BYTES);
-    Ok(newest)
+        Ok(scans)
+    })
 }
 
-/// Whether there is a block anywhere in these bytes. Blocks are written one after the other, so that there is none behind a torn one.
-fn has_block(bytes: &[u8], seed: u32) -> bool {
-    (0..bytes.len()).step_by(ALIGN_BYTES).any(|at| Block::decode(&bytes[at..], seed).is_some())
+/// Whether chunks have all that was durable in them.
+fn check(heap: &DurableHeap, scans: &[Scan]) -> Result<()> {
+    for promised in scans.iter().flat_map(|scan| &scan.promised) {
+        let Some(&(generation, end)) = scans.iter().find_map(|scan| scan.ends.get(&promised.number)) else { continue };
+        if generation == promised.generation && end < promised.end {
+            let offset = heap.log.offset_of(SegmentId(promised.number)) + u64::from(end);
+            let why = format!("{} bytes from there on were durable, and do not verify", promised.end - end);
+            return Err(Error::Damaged { offset, why });
+        }
+    }
+    Ok(())
 }
 
-fn enter(heap: &DurableHeap, entry: &Found, scratch: &mut Scratch) {
-    let start = entry.home.0 / GRAIN;
-    let partitions = start / GRAINS as u64..=(start + u64::from(entry.grains) - 1) / GRAINS as u64;
-    for number in partitions.clone() {
-        heap.map.try_lock(PartitionId(number as u32)).expect("nobody else has the heap yet");
+/// Adds the parts of transactions whose last part is there to the entries.
+fn keep_committed(scans: &mut [Scan]) {
+    let committed: std::collections::HashSet<u64> =
+        scans.iter().flat_map(|scan| scan.committed.iter().copied()).collect();
+    for scan in scans {
+        for (bucket, found) in std::mem::take(&mut scan.parts) {
+            if committed.contains(&found.version) {
+                scan.buckets[bucket].push(found);
+            }
+        }
     }
-    if let Source::Log(grain) = entry.source {
-        heap.log.table.add_live(heap.log.chunk_of(grain), entry.grains * GRAIN as u32);
-    }
-    heap.enter(start, entry.grains, entry.source, scratch);
-    for number in partitions {
-        heap.map.unlock(PartitionId(number as u32), entry.version);
+}
+
+/// Enters what was found in the map, each thread the partitions of one bucket.
+fn enter_all(heap: &DurableHeap, mut scans: Vec<Scan>, threads: usize) {
+    let newest = scans.iter().map(|scan| scan.newest).max().unwrap_or(0);
+    heap.clock.store(newest, Ordering::Release);
+    let mut buckets: Vec<Vec<Vec<Found>>> = (0..threads)
+        .map(|bucket| scans.iter_mut().map(|scan| std::mem::take(&mut scan.buckets[bucket])).collect())
+        .collect();
+    thread::scope(|scope| {
+        let last = buckets.pop();
+        for bucket in buckets {
+            scope.spawn(move || enter_bucket(heap, bucket));
+        }
+        last.into_iter().for_each(|bucket| enter_bucket(heap, bucket));
+    });
+}
+
+fn enter_bucket(heap: &DurableHeap, lists: Vec<Vec<Found>>) {
+    let mut all: Vec<Found> = lists.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|found| (found.partition, found.version));
+    let mut scratch = Scratch::default();
+    for of_partition in all.chunk_by(|a, b| a.partition == b.partition) {
+        let id = PartitionId(of_partition[0].partition);
+        heap.map.try_lock(id).expect("nobody else has the partition");
+        let first = u64::from(id.0) * GRAINS as u64;
+        for found in of_partition {
+            if let Source::Log(grain) = found.source {
+                heap.log.table.add_live(heap.log.chunk_of(grain), u32::from(found.grains) * GRAIN as u32);
+            }
+            let start = first + u64::from(found.start);
+            heap.enter(start, u32::from(found.grains), found.source, &mut scratch);
+        }
+        heap.map.unlock(id, of_partition.last().map_or(0, |found| found.version));
     }
 }
 

@@ -1,0 +1,135 @@
+//! What one thread finds in the chunks that it reads.
+
+use std::collections::HashMap;
+
+use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_log::geometry::SegmentId;
+use aquifer_map::partitions::{GRAINS, Source};
+
+use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
+use crate::chunk::{self, ChunkHeader, Previous};
+use crate::error::{Error, Result};
+use crate::heap::DurableHeap;
+
+const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
+
+/// A part of an entry that lies in one partition.
+pub(super) struct Found {
+    pub(super) version: u64,
+    pub(super) partition: u32,
+    /// First grain of the partition.
+    pub(super) start: u16,
+    pub(super) grains: u16,
+    pub(super) source: Source,
+}
+
+/// What was found.
+pub(super) struct Scan {
+    /// Entries, by the thread that will enter their partition.
+    pub(super) buckets: Vec<Vec<Found>>,
+    /// Entries that count only if their transaction has committed, and their buckets.
+    pub(super) parts: Vec<(usize, Found)>,
+    /// Transactions in parts that have.
+    pub(super) committed: Vec<u64>,
+    /// For each chunk its generation and how far it verifies.
+    pub(super) ends: HashMap<u32, (u32, u32)>,
+    /// How far other chunks say that they were durable.
+    pub(super) promised: Vec<Previous>,
+    /// The newest version.
+    pub(super) newest: u64,
+    bytes: Vec<u8>,
+}
+
+impl Scan {
+    pub(super) fn new(buckets: usize) -> Self {
+        Self {
+            buckets: (0..buckets).map(|_| Vec::new()).collect(),
+            parts: Vec::new(),
+            committed: Vec::new(),
+            ends: HashMap::new(),
+            promised: Vec::new(),
+            newest: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Collects the entries of a chunk.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub(super) fn read(&mut self, heap: &DurableHeap, id: SegmentId) -> Result<()> {
+        let (log, start) = (&heap.log, heap.log.offset_of(id));
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.resize(log.superblock.chunk_bytes as usize, 0);
+        log.persist.read(start, &mut bytes);
+        let damaged = |at: usize, why: &str| Error::Damaged { offset: start + at as u64, why: why.into() };
+        let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
+        let header = ChunkHeader::decode(header, log.superblock.id, id.0);
+        let header = header.map_err(|_| damaged(0, "the header of a chunk does not verify"))?;
+        if let Some(header) = header {
+            let seed = chunk::seed(log.superblock.id, id.0, header.generation);
+            let mut at = chunk::HEADER_BYTES;
+            self.newest = self.newest.max(header.opened);
+            while let Some(block) = Block::decode(&bytes[at..], seed) {
+                self.add(&block, start + at as u64);
+                at += block.len_bytes();
+            }
+            if has_block(&bytes[at..], seed) {
+                return Err(damaged(at, "a block does not verify, and there is one behind it"));
+            }
+            self.ends.insert(id.0, (header.generation, at as u32));
+            self.promised.extend(header.previous);
+            log.restore(id, header, at > chunk::HEADER_BYTES);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    fn add(&mut self, block: &Block<'_>, offset: u64) {
+        self.newest = self.newest.max(block.version());
+        if block.role() == Role::Last {
+            self.committed.push(block.version());
+        }
+        for entry in block.entries() {
+            let payload = (offset + entry.payload as u64) / GRAIN;
+            let source = match entry.kind {
+                Kind::Bytes => Source::Log(payload as u32),
+                Kind::Zeros => Source::Zeros,
+                Kind::Hole => Source::Hole,
+                Kind::Commit => {
+                    self.committed.push(entry.home.0);
+                    continue;
+                }
+            };
+            self.add_entry(block, &entry, source);
+        }
+    }
+
+    /// Adds an entry, a partition at a time.
+    fn add_entry(&mut self, block: &Block<'_>, entry: &Entry, source: Source) {
+        let (first, per) = (entry.home.0 / GRAIN, GRAINS as u64);
+        let (mut at, end) = (first, first + u64::from(entry.grains));
+        while at < end {
+            let until = end.min((at / per + 1) * per);
+            let found = Found {
+                version: block.version(),
+                partition: (at / per) as u32,
+                start: (at % per) as u16,
+                grains: (until - at) as u16,
+                source: source.plus((at - first) as usize),
+            };
+            // Neighbours are often written together: whole areas of partitions go to one thread.
+            let bucket = found.partition as usize / 64 % self.buckets.len();
+            match block.role() {
+                Role::Whole => self.buckets[bucket].push(found),
+                Role::Part | Role::Last => self.parts.push((bucket, found)),
+            }
+            at = until;
+        }
+    }
+}
+
+/// Whether there is a block anywhere in these bytes. Blocks are written one after the other, so that there is none behind a torn one.
+fn has_block(bytes: &[u8], seed: u32) -> bool {
+    (0..bytes.len()).step_by(ALIGN_BYTES).any(|at| Block::decode(&bytes[at..], seed).is_some())
+}
