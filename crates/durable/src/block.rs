@@ -168,7 +168,8 @@ impl<'a> Block<'a> {
             return None;
         }
         let bytes = &bytes[..len];
-        if word(bytes, 0) != crc32c_seeded(seed, &bytes[4..]) || HEADER_BYTES + word(bytes, 20) as usize > len {
+        if word(bytes, 0) != crc32c_seeded(seed, &bytes[4..]) || HEADER_BYTES + word(bytes, 20) as usize > len
+        {
             return None;
         }
         let block = Self { bytes };

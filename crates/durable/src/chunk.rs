@@ -80,7 +80,11 @@ impl ChunkHeader {
     ///
     /// # Errors
     /// [`DamagedHeader`].
-    pub fn decode(bytes: &[u8; HEADER_BYTES], id: u64, number: u32) -> std::result::Result<Option<Self>, DamagedHeader> {
+    pub fn decode(
+        bytes: &[u8; HEADER_BYTES],
+        id: u64,
+        number: u32,
+    ) -> std::result::Result<Option<Self>, DamagedHeader> {
         if bytes[..FIRST_BYTES] == [0; FIRST_BYTES] {
             return Ok(None);
         }

@@ -123,7 +123,9 @@ impl DurableHeap {
             .in_state(State::Sealed)
             .map(|id| (id, f64::from(table.live_bytes(id)) / room))
             .filter(|&(_, utilisation)| utilisation < UTILISATION_MAX)
-            .map(|(id, utilisation)| (id, CostBenefit.worth(utilisation, now.wrapping_sub(table.sealed_at(id)))))
+            .map(|(id, utilisation)| {
+                (id, CostBenefit.worth(utilisation, now.wrapping_sub(table.sealed_at(id))))
+            })
             .collect();
         candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
         let most = COPIED_MAX * u64::from(self.log.superblock.chunk_bytes);
@@ -292,18 +294,23 @@ impl DurableHeap {
         let writes = &mut session.writes;
         let mut bytes = Vec::new();
         for survivor in group {
-            self.for_each_run(survivor.start, survivor.grains, survivor.source, &mut |start, grains, source| {
-                let home = HomeAddress(start * GRAIN);
-                match source {
-                    Source::Hole => writes.free(home, grains),
-                    Source::Zeros => writes.allocate(home, grains),
-                    Source::Log(grain) => {
-                        bytes.resize(grains as usize * GRAIN as usize, 0);
-                        self.log.persist.read(u64::from(grain) * GRAIN, &mut bytes);
-                        writes.write(home, &bytes);
+            self.for_each_run(
+                survivor.start,
+                survivor.grains,
+                survivor.source,
+                &mut |start, grains, source| {
+                    let home = HomeAddress(start * GRAIN);
+                    match source {
+                        Source::Hole => writes.free(home, grains),
+                        Source::Zeros => writes.allocate(home, grains),
+                        Source::Log(grain) => {
+                            bytes.resize(grains as usize * GRAIN as usize, 0);
+                            self.log.persist.read(u64::from(grain) * GRAIN, &mut bytes);
+                            writes.write(home, &bytes);
+                        }
                     }
-                }
-            });
+                },
+            );
         }
     }
 

@@ -102,12 +102,16 @@ impl DurableHeap {
         let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         if capacity_bytes < SUPERBLOCK_BYTES as u64 + 4 * chunk_bytes {
-            return Err(foreign(format!("its chunks have {chunk_bytes} bytes, so it needs a capacity of five of them")));
+            return Err(foreign(format!(
+                "its chunks have {chunk_bytes} bytes, so it needs a capacity of five of them"
+            )));
         }
         let heap = Self {
             log: Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(50, 95)),
             cleaner: Mutex::default(),
-            map: Partitions::new().map_err(|errno| Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0)))?,
+            map: Partitions::new().map_err(|errno| {
+                Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0))
+            })?,
             homes: Homes::new(),
             clock: Apart(AtomicU64::new(0)),
             sessions: (0..SESSIONS).map(|_| Apart(Mutex::default())).collect(),

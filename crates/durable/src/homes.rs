@@ -207,7 +207,8 @@ impl Homes {
         classes[area as usize] = code;
         let mut slots = locked(&self.slots[usize::from(class.0)]);
         let begun = |slot| area_start(area).plus_bytes(class.slot_offset(slot));
-        let given = last.map_or(0, |last| (0..class.slots()).take_while(|&slot| begun(slot) <= last).count() as u64);
+        let given =
+            last.map_or(0, |last| (0..class.slots()).take_while(|&slot| begun(slot) <= last).count() as u64);
         let free = (0..given).map(begun).filter(|&home| !is_taken(home, class.slot_bytes()));
         slots.free.extend(free);
         if let Some((old, given)) = slots.fresh.replace((area, given)) {

@@ -6,7 +6,7 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `persist` | memory that survives, behind one trait; `persist/memory` is a mapped file |
+//! | `persist` | memory that survives, behind one trait; `memory` is a mapped file, `emulated` is slow |
 //! | `superblock` | the first bytes of a file |
 //! | `chunk` | a piece of the file that one thread fills and the cleaner empties |
 //! | `block` | a transaction as it stands in the log |

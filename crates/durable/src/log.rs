@@ -1,7 +1,7 @@
 //! Chunks that are free, open and full.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::Kind;
@@ -65,7 +65,12 @@ pub(crate) struct Log {
 
 impl Log {
     /// The log in a file that may grow to `capacity_bytes`.
-    pub(crate) fn new(persist: Box<dyn Persist>, superblock: Superblock, capacity_bytes: u64, utilisation_percent: u32) -> Self {
+    pub(crate) fn new(
+        persist: Box<dyn Persist>,
+        superblock: Superblock,
+        capacity_bytes: u64,
+        utilisation_percent: u32,
+    ) -> Self {
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
         Self {

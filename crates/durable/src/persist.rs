@@ -1,11 +1,13 @@
 //! Memory that survives.
 
+pub mod emulated;
 pub mod memory;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 
+pub use emulated::{Emulated, Latency};
 pub use memory::MemoryFile;
 
 /// Bytes that are durable once they were persisted.

@@ -33,7 +33,8 @@ const THREADS_MAX: usize = 16;
 pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
+    let threads =
+        thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
     let mut scans = scan_all(heap, chunks, threads)?;
     check(heap, &scans)?;
     keep_committed(&mut scans);
@@ -69,7 +70,9 @@ fn scan_all(heap: &DurableHeap, chunks: u32, threads: usize) -> Result<Vec<Scan>
 /// Whether chunks have all that was durable in them.
 fn check(heap: &DurableHeap, scans: &[Scan]) -> Result<()> {
     for promised in scans.iter().flat_map(|scan| &scan.promised) {
-        let Some(&(generation, end)) = scans.iter().find_map(|scan| scan.ends.get(&promised.number)) else { continue };
+        let Some(&(generation, end)) = scans.iter().find_map(|scan| scan.ends.get(&promised.number)) else {
+            continue;
+        };
         if generation == promised.generation && end < promised.end {
             let offset = heap.log.offset_of(SegmentId(promised.number)) + u64::from(end);
             let why = format!("{} bytes from there on were durable, and do not verify", promised.end - end);

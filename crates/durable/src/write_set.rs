@@ -124,9 +124,15 @@ impl WriteSet {
     pub(crate) fn write(&mut self, home: HomeAddress, bytes: &[u8]) -> bool {
         debug_assert!(home.0.is_multiple_of(GRAIN) && bytes.len().is_multiple_of(LOG_GRAIN_BYTES));
         let (start, first) = (home.0 / GRAIN, self.words.len() as u32);
-        let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")));
+        let words =
+            bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")));
         self.words.extend(words);
-        let piece = Piece { start, grains: (bytes.len() / 4) as u32, content: Content::Words(first), is_fresh: false };
+        let piece = Piece {
+            start,
+            grains: (bytes.len() / 4) as u32,
+            content: Content::Words(first),
+            is_fresh: false,
+        };
         self.insert(piece)
     }
 
@@ -160,7 +166,8 @@ impl WriteSet {
         if over.iter().any(|p| p.content == Content::Hole) && piece.content != Content::Hole {
             return false;
         }
-        let covered: u64 = over.iter().filter(|p| p.is_fresh).map(|p| p.end().min(end) - p.start.max(start)).sum();
+        let covered: u64 =
+            over.iter().filter(|p| p.is_fresh).map(|p| p.end().min(end) - p.start.max(start)).sum();
         piece.is_fresh = piece.is_fresh || (covered == end - start && piece.content != Content::Hole);
         self.spare.clear();
         if let Some(first) = over.first().filter(|p| p.start < start) {

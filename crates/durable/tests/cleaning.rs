@@ -111,7 +111,10 @@ fn churn() {
             }
             model.check(&heap);
             let usage = heap.usage();
-            assert!(usage.file_bytes <= CAPACITY_BYTES && usage.live_bytes as usize <= model.bytes * 11 / 10 + (64 << 10));
+            assert!(
+                usage.file_bytes <= CAPACITY_BYTES
+                    && usage.live_bytes as usize <= model.bytes * 11 / 10 + (64 << 10)
+            );
             cleaned += heap.cleaned().chunks;
         }
         assert!(cleaned > 100, "{cleaned} chunks");

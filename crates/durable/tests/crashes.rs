@@ -183,7 +183,12 @@ fn recovered(heap: &DurableHeap, objects: &Objects, others: &Objects) -> std::re
         let mut out = vec![0; bytes.len()];
         heap.transaction(|tx| tx.load(home, &mut out)).map_err(|error| format!("{home:?}: {error}"))?;
         if out != *bytes {
-            return Err(format!("{home:?} of {} bytes is {:?} instead of {:?}", bytes.len(), &out[..1], &bytes[..1]));
+            return Err(format!(
+                "{home:?} of {} bytes is {:?} instead of {:?}",
+                bytes.len(),
+                &out[..1],
+                &bytes[..1]
+            ));
         }
     }
     for &home in others.keys().filter(|home| !objects.contains_key(home)) {
@@ -249,7 +254,9 @@ fn in_cleaning_and_in_recovery() {
     let mut crashes = 0;
     for seed in 0..40 {
         // Long enough that chunks are cleaned, several crashes in a row, some of them early in what recovery does.
-        let places: Vec<u64> = (0..6).map(|n| if n % 2 == 1 { 1 + mix(seed + n) % 4 } else { 1 + mix(seed ^ n << 9) % 1500 }).collect();
+        let places: Vec<u64> = (0..6)
+            .map(|n| if n % 2 == 1 { 1 + mix(seed + n) % 4 } else { 1 + mix(seed ^ n << 9) % 1500 })
+            .collect();
         crashes += u32::from(crash(1000 + seed, 1200, &places));
     }
     assert!(crashes > 30, "{crashes} crashed");

@@ -88,7 +88,10 @@ fn check(heap: &DurableHeap, number: u64) {
         });
         let bytes = bytes.expect("it is allocated");
         assert!(n == 0 || bytes.len() as u64 == change(n).1, "slot {slot} is empty after transaction {n}");
-        assert!(bytes.iter().all(|&byte| byte == n as u8 | 1), "slot {slot} after transaction {n} of {number}");
+        assert!(
+            bytes.iter().all(|&byte| byte == n as u8 | 1),
+            "slot {slot} after transaction {n} of {number}"
+        );
     }
 }
 
@@ -111,7 +114,8 @@ fn what_was_acknowledged_is_there() {
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let wanted = 1 + mix(round) % 300;
         // The first lines are the test runner's.
-        let numbers = lines.by_ref().map_while(std::io::Result::ok).filter_map(|line| line.parse::<u64>().ok());
+        let numbers =
+            lines.by_ref().map_while(std::io::Result::ok).filter_map(|line| line.parse::<u64>().ok());
         let mut acknowledged = numbers.take(wanted as usize).last().expect("the child commits");
         child.kill().expect("it is our child");
         child.wait().expect("it is our child");

@@ -143,7 +143,9 @@ fn money_is_neither_made_nor_lost() {
     });
     let accounts = accounts.expect("room");
     let sum = |heap: &DurableHeap| {
-        heap.transaction(|tx| (0..ACCOUNTS).map(|n| tx.load_u64(accounts.plus_bytes(n * 512))).sum::<Result<u64, Error>>())
+        heap.transaction(|tx| {
+            (0..ACCOUNTS).map(|n| tx.load_u64(accounts.plus_bytes(n * 512))).sum::<Result<u64, Error>>()
+        })
     };
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
@@ -151,7 +153,9 @@ fn money_is_neither_made_nor_lost() {
             scope.spawn(move || {
                 let mut random = thread + 1;
                 for _ in 0..3000 {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     let (from, to) = (random >> 33 & 63, random >> 43 & 63);
                     let moved = heap.transaction(|tx| {
                         let (from, to) = (accounts.plus_bytes(from * 512), accounts.plus_bytes(to * 512));

@@ -34,9 +34,9 @@ pub mod image;
 #[cfg(not(loom))]
 pub mod leaves;
 pub mod packed;
-pub mod patch;
 #[cfg(not(loom))]
 pub mod partitions;
+pub mod patch;
 mod sync;
 
 pub use entries::{EntryTable, Locked};

@@ -19,8 +19,8 @@ use aquifer_base::limits::{HOME_BITS, PARTITION_BYTES};
 use aquifer_sys::{Errno, Reservation};
 
 use blocks::{Block, Blocks};
-pub use extents::{GRAINS, Source};
 use extents::Extents;
+pub use extents::{GRAINS, Source};
 
 const PARTITIONS: usize = (1 << HOME_BITS) / PARTITION_BYTES;
 const LOCKED: u64 = 1;
@@ -125,7 +125,10 @@ impl Partitions {
         let Some(index) = behind.checked_sub(1) else { return Run { source: Source::Hole, end } };
         let word = self.blocks.address(block, index).load(Ordering::Relaxed);
         let start = self.start(block, index);
-        Run { source: Source::from_word(word).plus(grain.saturating_sub(start)), end: end.clamp(grain + 1, GRAINS) }
+        Run {
+            source: Source::from_word(word).plus(grain.saturating_sub(start)),
+            end: end.clamp(grain + 1, GRAINS),
+        }
     }
 
     #[inline]
@@ -254,7 +257,9 @@ impl Partitions {
             };
             // The old extent covers old_start..next_start.
             let (from, to) = (old_start.max(start), next_start.min(end));
-            if from < to && let Source::Log(grain) = old.plus(from - old_start) {
+            if from < to
+                && let Source::Log(grain) = old.plus(from - old_start)
+            {
                 released(grain, to - from);
             }
             if old_start < start && old_start < next_start {

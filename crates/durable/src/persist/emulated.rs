@@ -1,0 +1,94 @@
+//! Memory that is as slow to persist as the non-volatile memory of the paper.
+//!
+//! Each persist takes max(latency, bytes / bandwidth) (Hu et al., ATC 2017, section "Evaluation": 500 ns; the bandwidth is taken to be
+//! 1 GB/s). The time that the memory below takes counts as a part of it. Reads cost what they cost.
+
+use std::time::{Duration, Instant};
+
+use super::{Counts, Persist};
+use crate::error::Result;
+
+/// What a persist costs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Latency {
+    /// At least this long.
+    pub latency_ns: u64,
+    /// So many bytes a second.
+    pub bytes_per_s: u64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self { latency_ns: 500, bytes_per_s: 1_000_000_000 }
+    }
+}
+
+impl Latency {
+    /// How long `bytes` take.
+    pub fn of(&self, bytes: usize) -> Duration {
+        let transfer_ns = (bytes as u128 * 1_000_000_000 / u128::from(self.bytes_per_s.max(1))) as u64;
+        Duration::from_nanos(self.latency_ns.max(transfer_ns))
+    }
+}
+
+/// Another memory, slowed down.
+pub struct Emulated<P> {
+    below: P,
+    latency: Latency,
+}
+
+impl<P: Persist> Emulated<P> {
+    /// `below`, with this latency.
+    pub fn new(below: P, latency: Latency) -> Self {
+        Self { below, latency }
+    }
+}
+
+impl<P: Persist> Persist for Emulated<P> {
+    fn len_bytes(&self) -> u64 {
+        self.below.len_bytes()
+    }
+
+    fn grow(&self, len_bytes: u64) -> Result<()> {
+        self.below.grow(len_bytes)
+    }
+
+    fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let until = Instant::now() + self.latency.of(bytes.len());
+        self.below.persist(offset, bytes)?;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        self.below.read(offset, out);
+    }
+
+    fn punch(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        self.below.punch(offset, len_bytes)
+    }
+
+    fn refill(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        self.below.refill(offset, len_bytes)
+    }
+
+    fn counts(&self) -> &Counts {
+        self.below.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_of_latency_and_transfer_counts() {
+        let latency = Latency::default();
+        assert_eq!(latency.of(8), Duration::from_nanos(500));
+        assert_eq!(latency.of(500), Duration::from_nanos(500));
+        assert_eq!(latency.of(4096), Duration::from_nanos(4096));
+        assert_eq!(Latency { latency_ns: 0, bytes_per_s: 0 }.of(1), Duration::from_secs(1));
+    }
+}
