@@ -20,6 +20,7 @@ use aquifer_base::HomeAddress;
 use aquifer_base::checksum::crc32c_seeded;
 use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES};
 
+use crate::chunk::VERSION_MAX;
 use crate::write_set::{Content, Piece, WriteSet};
 
 /// Bytes before the index.
@@ -173,7 +174,7 @@ impl<'a> Block<'a> {
             return None;
         }
         let block = Self { bytes };
-        if word(bytes, 16) >> ROLE_SHIFT > Role::Last as u32 {
+        if word(bytes, 16) >> ROLE_SHIFT > Role::Last as u32 || block.version() > VERSION_MAX {
             return None;
         }
         // A checksum can be right by chance, or by intent: what follows relies on this.

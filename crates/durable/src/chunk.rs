@@ -17,6 +17,8 @@ use crate::persist::Persist;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
+/// Larger versions are none: so many transactions no heap lives to see, and the map's words have room for.
+pub const VERSION_MAX: u64 = 1 << 46;
 /// What is written last.
 const FIRST_BYTES: usize = 8;
 const MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
@@ -94,7 +96,8 @@ impl ChunkHeader {
         let previous = previous.map(|number| Previous { number, generation: word(28), end: word(12) });
         let header =
             Self { generation: word(8), opened: u64::from(word(16)) | u64::from(word(20)) << 32, previous };
-        if word(0) == MAGIC && word(4) == crc { Ok(Some(header)) } else { Err(DamagedHeader) }
+        let is_right = word(0) == MAGIC && word(4) == crc && header.opened <= VERSION_MAX;
+        if is_right { Ok(Some(header)) } else { Err(DamagedHeader) }
     }
 }
 

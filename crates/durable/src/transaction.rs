@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
+use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Source, Word};
@@ -17,6 +17,7 @@ use crate::session::Session;
 use crate::write_set::{Content, Piece};
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
+const HOME_BYTES: u64 = 1 << HOME_BITS;
 /// Looks at a locked partition before the transaction gives way.
 const SPINS: u32 = 200;
 
@@ -52,6 +53,13 @@ fn portions(home: HomeAddress, len: usize) -> impl Iterator<Item = (usize, Porti
     })
 }
 
+/// Whether these bytes are in home space.
+#[inline]
+fn check_range(home: HomeAddress, len: usize) -> Result<()> {
+    let is_inside = home.0 < HOME_BYTES && len as u64 <= HOME_BYTES - home.0;
+    if is_inside { Ok(()) } else { Err(Error::NotAllocated(home)) }
+}
+
 impl<'h> Transaction<'h> {
     pub(crate) fn begin(heap: &'h DurableHeap, mut session: MutexGuard<'h, Session>) -> Self {
         session.clear();
@@ -63,6 +71,7 @@ impl<'h> Transaction<'h> {
     /// # Errors
     /// [`Error::NotAllocated`], [`Error::Conflict`].
     pub fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
+        check_range(home, out.len())?;
         for (at, portion) in portions(home, out.len()) {
             let len = portion.len;
             self.load_portion(home.plus_bytes(at as u64), &portion, &mut out[at..at + len])?;
@@ -177,6 +186,7 @@ impl<'h> Transaction<'h> {
     /// [`Error::NotAllocated`] if this transaction has freed a part of it; other places that are not allocated are found by the
     /// commit. [`Error::Conflict`].
     pub fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
+        check_range(home, bytes.len())?;
         if home.0.is_multiple_of(GRAIN as u64) && bytes.len().is_multiple_of(GRAIN) {
             return self.store_grains(home, bytes);
         }

@@ -64,6 +64,10 @@ fn mistakes_are_refused() {
     let home = heap.transaction(|tx| tx.alloc(100)).expect("room");
     let nowhere = HomeAddress(home.0 + (1 << 30));
     assert!(matches!(heap.transaction(|tx| tx.store(nowhere, &[1; 8])), Err(Error::NotAllocated(_))));
+    let beyond = HomeAddress(u64::MAX - 3);
+    assert!(matches!(heap.transaction(|tx| tx.load(beyond, &mut [0; 8])), Err(Error::NotAllocated(_))));
+    assert!(matches!(heap.transaction(|tx| tx.store(beyond, &[1; 8])), Err(Error::NotAllocated(_))));
+    assert!(matches!(heap.transaction(|tx| tx.free(beyond)), Err(Error::NoObject(_))));
     assert!(matches!(heap.transaction(|tx| tx.free(nowhere)), Err(Error::NoObject(_))));
     assert!(matches!(heap.transaction(|tx| tx.free(home.plus_bytes(4))), Err(Error::NoObject(_))));
     heap.transaction(|tx| tx.free(home)).expect("it is an object");
