@@ -16,7 +16,7 @@ use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
 use crate::homes::{self, Homes, SizeClass};
 use crate::log::{Log, Purpose};
-use crate::persist::{MemoryFile, Persist};
+use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
 use crate::recovery;
 use crate::session::Session;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
@@ -29,6 +29,18 @@ const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Largest log that map entries can address.
 const CAPACITY_BYTES_MAX: u64 = 16 << 30;
 
+/// What a heap's file is on.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Backing {
+    /// What it is found to be: memory on tmpfs and on persistent memory (DAX), else flash.
+    #[default]
+    Detect,
+    /// Memory: what was stored and fenced is durable. On a disk it survives the process, not the machine.
+    Memory,
+    /// A disk: what `fdatasync` has written is durable.
+    Flash,
+}
+
 /// How a heap is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -38,11 +50,18 @@ pub struct Options {
     pub chunk_bytes: u32,
     /// The file grows only while at least this share of it is objects; else it is cleaned. 50 to 95, default 85.
     pub utilisation_percent: u32,
+    /// What the file is on.
+    pub backing: Backing,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { capacity_bytes: 1 << 30, chunk_bytes: 1 << 20, utilisation_percent: 85 }
+        Self {
+            capacity_bytes: 1 << 30,
+            chunk_bytes: 1 << 20,
+            utilisation_percent: 85,
+            backing: Backing::Detect,
+        }
     }
 }
 
@@ -71,13 +90,22 @@ pub struct DurableHeap {
 }
 
 impl DurableHeap {
-    /// Opens the heap in the file at `path`, on persistent memory or tmpfs, or makes an empty one.
+    /// Opens the heap in the file at `path`, or makes an empty one.
     ///
     /// # Errors
     /// [`Error::Foreign`] if the file is something else, [`Error::Damaged`], [`Error::Io`].
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        let persist = MemoryFile::open(path, options.capacity_bytes)?;
-        Self::on(Box::new(persist), options, &path.display().to_string())
+        let is_memory = match options.backing {
+            Backing::Detect => is_memory(path)?,
+            Backing::Memory => true,
+            Backing::Flash => false,
+        };
+        let persist: Box<dyn Persist> = if is_memory {
+            Box::new(MemoryFile::open(path, options.capacity_bytes)?)
+        } else {
+            Box::new(FlashFile::open(path, options.capacity_bytes)?)
+        };
+        Self::on(persist, options, &path.display().to_string())
     }
 
     /// As [`DurableHeap::open`], on any memory; `name` is for messages.

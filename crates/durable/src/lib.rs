@@ -6,7 +6,7 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `persist` | memory that survives, behind one trait; `memory` is a mapped file, `emulated` is slow |
+//! | `persist` | memory that survives, behind one trait; `memory` is a mapped file, `flash` one on a disk, `emulated` is slow |
 //! | `superblock` | the first bytes of a file |
 //! | `chunk` | a piece of the file that one thread fills and the cleaner empties |
 //! | `block` | a transaction as it stands in the log |
@@ -39,5 +39,5 @@ mod write_set;
 
 pub use cleaner::Cleaned;
 pub use error::{Error, Result};
-pub use heap::{DurableHeap, Options};
+pub use heap::{Backing, DurableHeap, Options, Usage};
 pub use transaction::Transaction;

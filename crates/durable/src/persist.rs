@@ -1,6 +1,7 @@
 //! Memory that survives.
 
 pub mod emulated;
+pub mod flash;
 pub mod memory;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::Result;
 
 pub use emulated::{Emulated, Latency};
-pub use memory::MemoryFile;
+pub use flash::FlashFile;
+pub use memory::{MemoryFile, is_memory};
 
 /// Bytes that are durable once they were persisted.
 ///

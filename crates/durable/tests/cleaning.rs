@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Error, Options, Result};
+use aquifer_durable::{Backing, DurableHeap, Error, Options, Result};
 
 const CAPACITY_BYTES: u64 = 8 << 20;
 
 fn open(path: &Path) -> DurableHeap {
-    let options = Options { capacity_bytes: CAPACITY_BYTES, chunk_bytes: 64 << 10, ..Options::default() };
+    let options = Options {
+        capacity_bytes: CAPACITY_BYTES,
+        chunk_bytes: 64 << 10,
+        backing: Backing::Memory,
+        ..Options::default()
+    };
     DurableHeap::open(path, &options).expect("opens")
 }
 

@@ -3,13 +3,18 @@
 use std::path::Path;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Error, Options};
+use aquifer_durable::{Backing, DurableHeap, Error, Options};
 
 const CHUNK_BYTES: usize = 64 << 10;
 const OBJECTS: usize = 120;
 
 fn options() -> Options {
-    Options { capacity_bytes: 4 << 20, chunk_bytes: CHUNK_BYTES as u32, ..Options::default() }
+    Options {
+        capacity_bytes: 4 << 20,
+        chunk_bytes: CHUNK_BYTES as u32,
+        backing: Backing::Memory,
+        ..Options::default()
+    }
 }
 
 /// A heap with objects that were each written once, in order, and its file.

@@ -8,14 +8,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Options, Result, Transaction};
+use aquifer_durable::{Backing, DurableHeap, Options, Result, Transaction};
 
 const CHILD: &str = "AQUIFER_DURABLE_CHILD";
 const SLOTS: u64 = 64;
 const OBJECT_BYTES_MAX: u64 = 3000;
 
 fn open(path: &Path) -> DurableHeap {
-    let options = Options { capacity_bytes: 4 << 20, chunk_bytes: 64 << 10, ..Options::default() };
+    // The name says it, because the child must do the same.
+    let backing = if path.ends_with("flash") { Backing::Flash } else { Backing::Memory };
+    let options = Options { capacity_bytes: 4 << 20, chunk_bytes: 64 << 10, backing, ..Options::default() };
     DurableHeap::open(path, &options).expect("opens")
 }
 
@@ -100,9 +102,14 @@ fn what_was_acknowledged_is_there() {
     if let Some(path) = std::env::var_os(CHILD) {
         return child(Path::new(&path));
     }
+    kill_again_and_again("memory");
+    kill_again_and_again("flash");
+}
+
+fn kill_again_and_again(name: &str) {
     let rounds: u64 = std::env::var("AQUIFER_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
     let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("heap");
+    let path = dir.path().join(name);
     for round in 0..rounds {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "what_was_acknowledged_is_there", "--nocapture"])

@@ -1,10 +1,15 @@
 //! The way through: allocate, write, read, free, close, open again.
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Error, Options};
+use aquifer_durable::{Backing, DurableHeap, Error, Options};
 
 fn options() -> Options {
-    Options { capacity_bytes: 64 << 20, chunk_bytes: 64 << 10, ..Options::default() }
+    Options {
+        capacity_bytes: 64 << 20,
+        chunk_bytes: 64 << 10,
+        backing: Backing::Memory,
+        ..Options::default()
+    }
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! A file that is mapped: persistent memory (DAX), or a file in RAM (tmpfs) that outlives the process.
+//!
+//! On any other file what was persisted outlives the process, but not the machine: see [`FlashFile`](super::FlashFile).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -23,6 +25,48 @@ pub struct MemoryFile {
     counts: Counts,
 }
 
+/// Maps a file for all that it may become; of persistent memory in the mode in which its metadata are durable with the data.
+fn map(file: &File, capacity_bytes: usize) -> io::Result<*mut u8> {
+    let flags = [libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC, libc::MAP_SHARED | libc::MAP_NORESERVE];
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    for flags in flags {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let mapped =
+            unsafe { libc::mmap(ptr::null_mut(), capacity_bytes, protection, flags, file.as_raw_fd(), 0) };
+        if mapped != libc::MAP_FAILED {
+            return Ok(mapped.cast());
+        }
+    }
+    Err(io::Error::last_os_error())
+}
+
+/// Whether a file is persistent memory, or in RAM: what is stored there needs no `fdatasync`.
+pub fn is_memory(path: &Path) -> Result<bool> {
+    const PAGE: usize = 4096;
+    let failed = |what: &str| Error::io(format!("{what} {}", path.display()));
+    let mut options = OpenOptions::new();
+    let file =
+        options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed("opening"))?;
+    // SAFETY: all zeros are a valid value of this plain struct, which the call fills.
+    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open, and `info` is what the call fills.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut info) } != 0 {
+        return Err(failed("looking at the file system of")(io::Error::last_os_error()));
+    }
+    if info.f_type == libc::TMPFS_MAGIC {
+        return Ok(true);
+    }
+    let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let mapped = unsafe { libc::mmap(ptr::null_mut(), PAGE, protection, flags, file.as_raw_fd(), 0) };
+    if mapped == libc::MAP_FAILED {
+        return Ok(false);
+    }
+    // SAFETY: the mapping that was just made.
+    unsafe { libc::munmap(mapped, PAGE) };
+    Ok(true)
+}
+
 // SAFETY: the mapping lives as long as the value; it is written by `persist` alone, whose callers do not overlap, and read
 // as atomics.
 unsafe impl Send for MemoryFile {}
@@ -45,21 +89,32 @@ impl MemoryFile {
         }
         let len_bytes = file.metadata().map_err(failed("looking at"))?.len();
         let capacity_bytes = capacity_bytes.max(len_bytes).next_multiple_of(4096) as usize;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let (shared, fd) = (libc::MAP_SHARED | libc::MAP_NORESERVE, file.as_raw_fd());
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let base = unsafe { libc::mmap(ptr::null_mut(), capacity_bytes, protection, shared, fd, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(failed("mapping")(io::Error::last_os_error()));
-        }
+        let base = map(&file, capacity_bytes).map_err(failed("mapping"))?;
         Ok(Self {
             file,
-            base: base.cast(),
+            base,
             capacity_bytes,
             len_bytes: AtomicU64::new(len_bytes),
             growing: Mutex::new(()),
             counts: Counts::default(),
         })
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Has the kernel read no neighbours of what is looked at.
+    pub(super) fn expect_random_reads(&self) {
+        // SAFETY: the mapping is ours, and no byte changes. What the kernel refuses costs speed, nothing else.
+        let _ = unsafe { libc::madvise(self.base.cast(), self.capacity_bytes, libc::MADV_RANDOM) };
+    }
+
+    /// Stores bytes that somebody else makes durable.
+    pub(super) fn store(&self, offset: u64, bytes: &[u8]) {
+        assert!(offset + bytes.len() as u64 <= self.len_bytes());
+        // SAFETY: inside the file, and nobody else writes there.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.add(offset as usize), bytes.len()) };
     }
 
     fn allocate(&self, mode: i32, offset: u64, len_bytes: u64, what: &str) -> Result<()> {
