@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{GRAINS, Partitions, Scratch, Source};
+use aquifer_map::partitions::{GRAINS, Partitions, Source};
 use aquifer_sys::stripe;
 
 use crate::block::{self, Role};
@@ -218,7 +218,7 @@ impl DurableHeap {
     pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
         let chunk = session.chunk().expect("appended to it").id;
         let grain = (at + block::payload_start(&session.block) as u64) / GRAIN;
-        self.enter_pieces(chunk, grain as u32, session.writes.pieces(), &mut session.scratch)
+        self.enter_pieces(chunk, grain as u32, session.writes.pieces())
     }
 
     /// Appends the parts of a transaction, each at the beginning of a chunk, and enters them in the map when all are durable.
@@ -232,14 +232,14 @@ impl DurableHeap {
             places.push((at + block::payload_start(&session.block) as u64) / GRAIN);
         }
         for ((pieces, id), grain) in parts.iter().zip(places) {
-            self.enter_pieces(*id, grain as u32, pieces, &mut session.scratch);
+            self.enter_pieces(*id, grain as u32, pieces);
         }
         full.iter().for_each(|chunk| self.log.seal(chunk));
         Ok(())
     }
 
     /// Points the map to pieces whose bytes are in a chunk from `grain` of the log on; returns how many bytes that are.
-    fn enter_pieces(&self, chunk: SegmentId, mut grain: u32, pieces: &[Piece], scratch: &mut Scratch) -> u64 {
+    fn enter_pieces(&self, chunk: SegmentId, mut grain: u32, pieces: &[Piece]) -> u64 {
         let mut live = 0;
         for piece in pieces {
             let source = match piece.content {
@@ -251,7 +251,7 @@ impl DurableHeap {
                 grain += piece.grains;
                 live += u64::from(piece.grains) * GRAIN;
             }
-            self.enter(piece.start, piece.grains, source, scratch);
+            self.enter(piece.start, piece.grains, source);
         }
         self.log.table.add_live(chunk, live as u32);
         live
@@ -265,7 +265,7 @@ impl DurableHeap {
     }
 
     /// Points grains of home space to `source`. The caller has locked their partitions.
-    pub(crate) fn enter(&self, start: u64, grains: u32, source: Source, scratch: &mut Scratch) {
+    pub(crate) fn enter(&self, start: u64, grains: u32, source: Source) {
         let (mut at, end) = (start, start + u64::from(grains));
         while at < end {
             let (id, from) = (PartitionId((at / GRAINS as u64) as u32), (at % GRAINS as u64) as usize);
@@ -274,7 +274,7 @@ impl DurableHeap {
             let released = &mut |grain, grains: usize| {
                 self.log.table.subtract_live(self.log.chunk_of(grain), grains as u32 * 4);
             };
-            self.map.replace(id, from, to, source, scratch, released);
+            self.map.replace(id, from, to, source, released);
             at += (to - from) as u64;
         }
     }

@@ -14,7 +14,7 @@ use std::thread;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{GRAINS, Scratch, Source};
+use aquifer_map::partitions::{GRAINS, Source};
 
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
@@ -114,7 +114,6 @@ fn enter_all(heap: &DurableHeap, mut scans: Vec<Scan>, threads: usize) {
 fn enter_bucket(heap: &DurableHeap, lists: Vec<Vec<Found>>) {
     let mut all: Vec<Found> = lists.into_iter().flatten().collect();
     all.sort_unstable_by_key(|found| (found.partition, found.version));
-    let mut scratch = Scratch::default();
     for of_partition in all.chunk_by(|a, b| a.partition == b.partition) {
         let id = PartitionId(of_partition[0].partition);
         heap.map.try_lock(id).expect("nobody else has the partition");
@@ -124,7 +123,7 @@ fn enter_bucket(heap: &DurableHeap, lists: Vec<Vec<Found>>) {
                 heap.log.table.add_live(heap.log.chunk_of(grain), u32::from(found.grains) * GRAIN as u32);
             }
             let start = first + u64::from(found.start);
-            heap.enter(start, u32::from(found.grains), found.source, &mut scratch);
+            heap.enter(start, u32::from(found.grains), found.source);
         }
         heap.map.unlock(id, of_partition.last().map_or(0, |found| found.version));
     }

@@ -2,7 +2,7 @@
 
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{Scratch, Word};
+use aquifer_map::partitions::Word;
 
 use crate::block;
 use crate::error::Result;
@@ -21,7 +21,6 @@ pub(crate) struct Session {
     pub(crate) allocated: Vec<HomeAddress>,
     pub(crate) freed: Vec<HomeAddress>,
     pub(crate) block: Vec<u8>,
-    pub(crate) scratch: Scratch,
 }
 
 impl Session {

@@ -19,7 +19,6 @@ use aquifer_base::limits::{HOME_BITS, PARTITION_BYTES};
 use aquifer_sys::{Errno, Reservation};
 
 use blocks::{Block, Blocks};
-use extents::Extents;
 pub use extents::{GRAINS, Source};
 
 const PARTITIONS: usize = (1 << HOME_BITS) / PARTITION_BYTES;
@@ -64,12 +63,6 @@ pub struct Run {
     pub source: Source,
     /// The grain of the partition where it ends.
     pub end: usize,
-}
-
-/// Room for the change of one partition at a time.
-#[derive(Default)]
-pub struct Scratch {
-    extents: Extents,
 }
 
 fn unpack(handle: u64) -> (Block, usize) {
@@ -189,111 +182,112 @@ impl Partitions {
         start: usize,
         end: usize,
         source: Source,
-        scratch: &mut Scratch,
         released: &mut dyn FnMut(u32, usize),
     ) {
         debug_assert!(start < end && end <= GRAINS && self.word(id).is_locked());
         let handle = self.at(id).handle.load(Ordering::Relaxed);
         let (block, len) = unpack(handle);
-        let behind = self.count_up_to(block, len, start);
-        if let Some(index) = behind.checked_sub(1)
-            && self.is_exactly(block, len, index, start, end)
-            && !self.meets_neighbours(block, len, index, start, end, source)
-        {
-            let word = self.blocks.address(block, index);
-            if let Source::Log(grain) = Source::from_word(word.load(Ordering::Relaxed)) {
-                released(grain, end - start);
-            }
-            word.store(source.word(), Ordering::Relaxed);
-            return;
+        let kept = self.count_up_to(block, len, start);
+        let (last, before) = self.release(block, len, kept, (start, end), released);
+        let kept = kept - usize::from(kept > 0 && self.start(block, kept - 1) == start);
+        let mut change = Change { kept, dropped: last, new: [(0, 0); 2], count: 0 };
+        let left = self.continued(block, kept, start);
+        if left != source {
+            change.push(start, source);
         }
-        self.rebuild(id, handle, (start, end), source, scratch, released);
+        if end < GRAINS {
+            let behind = source.plus(end - start);
+            let next = (last < len && self.start(block, last) == end).then(|| self.source(block, last));
+            match next {
+                Some(next) if next == behind => change.dropped += 1,
+                None if before != behind => change.push(end, before),
+                _ => {}
+            }
+        }
+        self.splice(id, handle, &change);
     }
 
-    fn is_exactly(&self, block: Block, len: usize, index: usize, start: usize, end: usize) -> bool {
-        let until = if index + 1 < len { self.start(block, index + 1) } else { GRAINS };
-        self.start(block, index) == start && until == end
+    fn source(&self, block: Block, index: usize) -> Source {
+        Source::from_word(self.blocks.address(block, index).load(Ordering::Relaxed))
     }
 
-    /// Whether the extent at `index` would be one with a neighbour if its source were this one.
-    fn meets_neighbours(
+    /// The source that a grain has, if the first `count` extents begin before it and the next one does not.
+    fn continued(&self, block: Block, count: usize, grain: usize) -> Source {
+        match count.checked_sub(1) {
+            Some(index) => self.source(block, index).plus(grain - self.start(block, index)),
+            None => Source::Hole,
+        }
+    }
+
+    /// Tells what was in a range in which the extent before `next` has the first grain. Returns how many extents begin before its end, and
+    /// the source that the last of them gives the grain at its end.
+    fn release(
         &self,
         block: Block,
         len: usize,
-        index: usize,
-        start: usize,
-        end: usize,
-        source: Source,
-    ) -> bool {
-        let word = |index| Source::from_word(self.blocks.address(block, index).load(Ordering::Relaxed));
-        let meets_before = match index.checked_sub(1) {
-            Some(before) => word(before).plus(start - self.start(block, before)) == source,
-            None => source == Source::Hole,
-        };
-        meets_before || (index + 1 < len && source.plus(end - start) == word(index + 1))
-    }
-
-    fn rebuild(
-        &self,
-        id: PartitionId,
-        handle: u64,
+        mut next: usize,
         (start, end): (usize, usize),
-        source: Source,
-        scratch: &mut Scratch,
         released: &mut dyn FnMut(u32, usize),
-    ) {
-        let (block, len) = unpack(handle);
-        let extents = &mut scratch.extents;
-        extents.clear();
-        let mut old = Source::Hole;
-        let mut old_start = 0;
-        let mut is_in = false;
-        for index in 0..=len {
-            let (next_start, next) = if index < len {
-                let word = self.blocks.address(block, index).load(Ordering::Relaxed);
-                (self.start(block, index), Source::from_word(word))
-            } else {
-                (GRAINS, Source::Hole)
-            };
-            // The old extent covers old_start..next_start.
-            let (from, to) = (old_start.max(start), next_start.min(end));
-            if from < to
-                && let Source::Log(grain) = old.plus(from - old_start)
-            {
-                released(grain, to - from);
+    ) -> (usize, Source) {
+        let mut at = start;
+        loop {
+            let until = if next < len { self.start(block, next).min(end) } else { end };
+            if let Source::Log(grain) = self.continued(block, next, at) {
+                released(grain, until - at);
             }
-            if old_start < start && old_start < next_start {
-                extents.push(old_start, old);
+            if until == end {
+                return (next, self.continued(block, next, end));
             }
-            if !is_in && next_start > start {
-                extents.push(start, source);
-                is_in = true;
-            }
-            if next_start > end && old_start.max(end) < next_start {
-                let from = old_start.max(end);
-                extents.push(from, old.plus(from - old_start));
-            }
-            (old, old_start) = (next, next_start);
+            (at, next) = (until, next + 1);
         }
-        self.store(id, handle, extents);
     }
 
-    fn store(&self, id: PartitionId, handle: u64, extents: &Extents) {
-        let (old, old_len) = unpack(handle);
-        let is_kept = old_len > 0 && blocks::class_for(extents.len()) == old.class && extents.len() > 0;
-        let block = match extents.len() {
+    /// Puts new extents in the place of old ones.
+    fn splice(&self, id: PartitionId, handle: u64, change: &Change) {
+        let (old, len) = unpack(handle);
+        let tail = len - change.dropped;
+        let new_len = change.kept + change.count + tail;
+        let is_kept = len > 0 && new_len > 0 && blocks::class_for(new_len) == old.class;
+        let block = match new_len {
             0 => Block { unit: 0, class: 0 },
             _ if is_kept => old,
-            len => self.blocks.allocate(len),
+            _ => self.blocks.allocate(new_len),
         };
-        for (index, (start, word)) in extents.iter().enumerate() {
-            self.blocks.start(block, index).store(start, Ordering::Relaxed);
-            self.blocks.address(block, index).store(word, Ordering::Relaxed);
+        let to = change.kept + change.count;
+        if !is_kept {
+            (0..change.kept).for_each(|index| self.blocks.copy(old, index, block, index));
         }
-        self.at(id).handle.store(pack(block, extents.len()), Ordering::Release);
-        if old_len > 0 && !is_kept {
+        // Within a block what is moved may lie on its own place: from the side that is left behind.
+        if to > change.dropped {
+            (0..tail).rev().for_each(|n| self.blocks.copy(old, change.dropped + n, block, to + n));
+        } else if to < change.dropped || !is_kept {
+            (0..tail).for_each(|n| self.blocks.copy(old, change.dropped + n, block, to + n));
+        }
+        for (n, &(start, word)) in change.new[..change.count].iter().enumerate() {
+            self.blocks.start(block, change.kept + n).store(start, Ordering::Relaxed);
+            self.blocks.address(block, change.kept + n).store(word, Ordering::Relaxed);
+        }
+        if new_len != len || !is_kept {
+            self.at(id).handle.store(pack(block, new_len), Ordering::Release);
+        }
+        if len > 0 && !is_kept {
             self.blocks.free(old);
         }
+    }
+}
+
+/// What becomes of the extents of a partition: those from `kept` to `dropped` give way to new ones.
+struct Change {
+    kept: usize,
+    dropped: usize,
+    new: [(u16, u32); 2],
+    count: usize,
+}
+
+impl Change {
+    fn push(&mut self, start: usize, source: Source) {
+        self.new[self.count] = (start as u16, source.word());
+        self.count += 1;
     }
 }
 

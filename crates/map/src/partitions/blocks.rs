@@ -85,6 +85,15 @@ impl Blocks {
         *first = block.unit;
     }
 
+    /// Copies one extent.
+    #[inline]
+    pub(super) fn copy(&self, from: Block, index: usize, to: Block, at: usize) {
+        let start = self.start(from, index).load(Ordering::Relaxed);
+        let address = self.address(from, index).load(Ordering::Relaxed);
+        self.start(to, at).store(start, Ordering::Relaxed);
+        self.address(to, at).store(address, Ordering::Relaxed);
+    }
+
     /// The address of an extent.
     #[inline]
     pub(super) fn address(&self, block: Block, index: usize) -> &AtomicU32 {

@@ -82,12 +82,11 @@ proptest! {
     fn is_as_the_model(changes in prop::collection::vec(change(), 1..120)) {
         let map = map();
         let mut model = vec![Source::Hole; GRAINS];
-        let mut scratch = Scratch::default();
         for (version, (start, end, source)) in changes.into_iter().enumerate() {
             map.try_lock(ID).expect("free");
             let mut released = Vec::new();
             let told = &mut |grain, grains| released.extend((0..grains).map(|n| Source::Log(grain).plus(n)));
-            map.replace(ID, start, end, source, &mut scratch, told);
+            map.replace(ID, start, end, source, told);
             map.unlock(ID, version as u64 + 1);
             let gone = model[start..end].iter().copied().filter(|s| matches!(s, Source::Log(_)));
             prop_assert_eq!(released, gone.collect::<Vec<_>>());
@@ -126,15 +125,14 @@ fn readers_see_one_version() {
                 })
             })
             .collect();
-        let mut scratch = Scratch::default();
         for version in 1..200_000u64 {
             while map.try_lock(ID).is_none() {}
             let source = Source::Log(version as u32 * 2048 + 4096);
             // One piece more or less each time, so that blocks change.
             let step = 1 + version as usize % 7;
-            map.replace(ID, 100, 100 + step, Source::Zeros, &mut scratch, &mut |_, _| ());
-            map.replace(ID, 10, 11, source, &mut scratch, &mut |_, _| ());
-            map.replace(ID, 900, 901, source, &mut scratch, &mut |_, _| ());
+            map.replace(ID, 100, 100 + step, Source::Zeros, &mut |_, _| ());
+            map.replace(ID, 10, 11, source, &mut |_, _| ());
+            map.replace(ID, 900, 901, source, &mut |_, _| ());
             map.unlock(ID, version);
         }
         stop.store(true, Ordering::Relaxed);
