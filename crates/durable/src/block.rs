@@ -71,12 +71,16 @@ pub struct Entry {
     pub payload: usize,
 }
 
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
+/// Writes a number at `at`; returns where the next one goes.
+#[inline]
+fn put_number(out: &mut [u8], mut at: usize, mut number: u64) -> usize {
     while number >= 0x80 {
-        out.push(number as u8 | 0x80);
+        out[at] = number as u8 | 0x80;
         number >>= 7;
+        at += 1;
     }
-    out.push(number as u8);
+    out[at] = number as u8;
+    at + 1
 }
 
 fn pull_number(bytes: &mut &[u8]) -> Option<u64> {
@@ -94,9 +98,11 @@ fn pull_number(bytes: &mut &[u8]) -> Option<u64> {
 
 /// Makes a block of `pieces` of a write set and of `commits`; [`seal`] finishes it.
 pub(crate) fn encode(writes: &WriteSet, pieces: &[Piece], commits: &[u64], role: Role, out: &mut Vec<u8>) {
+    let payload_bytes: usize = pieces.iter().map(|piece| writes.bytes(piece).len()).sum();
+    let numbers = pieces.len() + commits.len();
     out.clear();
-    out.resize(HEADER_BYTES, 0);
-    let (mut entries, mut behind) = (commits.len() as u32, 0);
+    out.resize(bytes_max(numbers, (payload_bytes / LOG_GRAIN_BYTES) as u64) as usize, 0);
+    let (mut at, mut entries, mut behind) = (HEADER_BYTES, commits.len() as u32, 0);
     let mut rest = pieces.iter().peekable();
     while let Some(piece) = rest.next() {
         let kind = kind_of(piece.content);
@@ -104,28 +110,30 @@ pub(crate) fn encode(writes: &WriteSet, pieces: &[Piece], commits: &[u64], role:
         while let Some(next) = rest.next_if(|next| next.start == end && kind_of(next.content) == kind) {
             end = next.end();
         }
-        push_number(out, (piece.start - behind) << 2 | kind as u64);
-        push_number(out, end - piece.start);
+        at = put_number(out, at, (piece.start - behind) << 2 | kind as u64);
+        at = put_number(out, at, end - piece.start);
         (behind, entries) = (end, entries + 1);
     }
-    commits.iter().for_each(|version| push_number(out, version << 2 | Kind::Commit as u64));
-    out.resize(out.len().next_multiple_of(LOG_GRAIN_BYTES), 0);
-    let index_bytes = (out.len() - HEADER_BYTES) as u32;
-    for piece in pieces {
-        for word in writes.words(piece) {
-            out.extend_from_slice(&word.to_ne_bytes());
-        }
+    for version in commits {
+        at = put_number(out, at, version << 2 | Kind::Commit as u64);
     }
-    out.resize(out.len().next_multiple_of(ALIGN_BYTES), 0);
+    let payload = at.next_multiple_of(LOG_GRAIN_BYTES);
+    at = payload;
+    for piece in pieces {
+        let bytes = writes.bytes(piece);
+        out[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    }
+    out.truncate(at.next_multiple_of(ALIGN_BYTES));
     let bytes = out.len() as u32;
     out[4..8].copy_from_slice(&bytes.to_le_bytes());
     out[16..20].copy_from_slice(&(entries | (role as u32) << ROLE_SHIFT).to_le_bytes());
-    out[20..24].copy_from_slice(&index_bytes.to_le_bytes());
+    out[20..24].copy_from_slice(&((payload - HEADER_BYTES) as u32).to_le_bytes());
 }
 
 /// Bytes that a block of `pieces` has at most.
 pub(crate) fn bytes_max(pieces: usize, grains: u64) -> u64 {
-    HEADER_BYTES as u64 + pieces as u64 * ENTRY_BYTES_MAX + grains * GRAIN + ALIGN_BYTES as u64
+    HEADER_BYTES as u64 + pieces as u64 * ENTRY_BYTES_MAX + grains * GRAIN + 2 * ALIGN_BYTES as u64
 }
 
 /// Adds the version, and the checksum for a place whose checksums begin with `seed`.
@@ -142,7 +150,7 @@ pub(crate) fn payload_start(block: &[u8]) -> usize {
 
 fn kind_of(content: Content) -> Kind {
     match content {
-        Content::Words(_) => Kind::Bytes,
+        Content::Bytes(_) => Kind::Bytes,
         Content::Zeros => Kind::Zeros,
         Content::Hole => Kind::Hole,
     }

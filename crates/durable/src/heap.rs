@@ -243,11 +243,11 @@ impl DurableHeap {
         let mut live = 0;
         for piece in pieces {
             let source = match piece.content {
-                Content::Words(_) => Source::Log(grain),
+                Content::Bytes(_) => Source::Log(grain),
                 Content::Zeros => Source::Zeros,
                 Content::Hole => Source::Hole,
             };
-            if let Content::Words(_) = piece.content {
+            if let Content::Bytes(_) = piece.content {
                 grain += piece.grains;
                 live += u64::from(piece.grains) * GRAIN;
             }

@@ -394,7 +394,7 @@ impl<'h> Transaction<'h> {
     /// Whether what it writes is allocated. The partitions are locked.
     fn check_allocated(&self) -> Result<()> {
         for piece in self.session.writes.pieces().iter().filter(|piece| !piece.is_fresh) {
-            if matches!(piece.content, Content::Words(_)) {
+            if matches!(piece.content, Content::Bytes(_)) {
                 self.check_piece(piece)?;
             }
         }

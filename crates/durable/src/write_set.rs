@@ -10,8 +10,8 @@ const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// What a piece will be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
-    /// These bytes: the first word of them.
-    Words(u32),
+    /// These bytes: where they begin among those of the write set.
+    Bytes(u32),
     /// Allocated, all zeros.
     Zeros,
     /// Not allocated any more.
@@ -21,7 +21,7 @@ pub(crate) enum Content {
 impl Content {
     fn plus(self, grains: u64) -> Self {
         match self {
-            Self::Words(first) => Self::Words(first + grains as u32),
+            Self::Bytes(first) => Self::Bytes(first + (grains * GRAIN) as u32),
             other => other,
         }
     }
@@ -57,7 +57,7 @@ impl Piece {
 #[derive(Default)]
 pub(crate) struct WriteSet {
     pieces: Vec<Piece>,
-    words: Vec<u32>,
+    bytes: Vec<u8>,
     /// A bit for each partition's hash that has a piece.
     filter: u64,
     spare: Vec<Piece>,
@@ -70,7 +70,7 @@ fn bit(grain: u64) -> u64 {
 impl WriteSet {
     pub(crate) fn clear(&mut self) {
         self.pieces.clear();
-        self.words.clear();
+        self.bytes.clear();
         self.filter = 0;
     }
 
@@ -95,9 +95,9 @@ impl WriteSet {
                     grains = 0;
                     continue;
                 }
-                let has_words = matches!(piece.content, Content::Words(_));
-                let end = if has_words { piece.end().min(start + room) } else { piece.end() };
-                grains += if has_words { end - start } else { 0 };
+                let has_bytes = matches!(piece.content, Content::Bytes(_));
+                let end = if has_bytes { piece.end().min(start + room) } else { piece.end() };
+                grains += if has_bytes { end - start } else { 0 };
                 part.push(piece.part(start, end));
                 start = end;
             }
@@ -106,10 +106,11 @@ impl WriteSet {
         parts
     }
 
-    /// The words of a piece with some.
-    pub(crate) fn words(&self, piece: &Piece) -> &[u32] {
+    /// The bytes of a piece with some.
+    #[inline]
+    pub(crate) fn bytes(&self, piece: &Piece) -> &[u8] {
         match piece.content {
-            Content::Words(first) => &self.words[first as usize..][..piece.grains as usize],
+            Content::Bytes(first) => &self.bytes[first as usize..][..piece.grains as usize * LOG_GRAIN_BYTES],
             Content::Zeros | Content::Hole => &[],
         }
     }
@@ -123,17 +124,10 @@ impl WriteSet {
     /// Adds whole grains. False if a part of them was freed.
     pub(crate) fn write(&mut self, home: HomeAddress, bytes: &[u8]) -> bool {
         debug_assert!(home.0.is_multiple_of(GRAIN) && bytes.len().is_multiple_of(LOG_GRAIN_BYTES));
-        let (start, first) = (home.0 / GRAIN, self.words.len() as u32);
-        let words =
-            bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes")));
-        self.words.extend(words);
-        let piece = Piece {
-            start,
-            grains: (bytes.len() / 4) as u32,
-            content: Content::Words(first),
-            is_fresh: false,
-        };
-        self.insert(piece)
+        let (start, first) = (home.0 / GRAIN, self.bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
+        let grains = (bytes.len() / LOG_GRAIN_BYTES) as u32;
+        self.insert(Piece { start, grains, content: Content::Bytes(first), is_fresh: false })
     }
 
     /// Adds an allocation. It reads as zeros until it is written.
@@ -194,12 +188,9 @@ impl WriteSet {
             match piece.content {
                 Content::Hole => return None,
                 Content::Zeros => target.fill(0),
-                Content::Words(first) => {
-                    for (n, byte) in target.iter_mut().enumerate() {
-                        let at = low + n as u64 - piece.start * GRAIN;
-                        let word = self.words[first as usize + (at / GRAIN) as usize];
-                        *byte = word.to_ne_bytes()[(at % GRAIN) as usize];
-                    }
+                Content::Bytes(first) => {
+                    let from = first as usize + (low - piece.start * GRAIN) as usize;
+                    target.copy_from_slice(&self.bytes[from..from + target.len()]);
                 }
             }
         }

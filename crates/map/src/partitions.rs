@@ -11,6 +11,7 @@
 
 mod blocks;
 mod extents;
+mod source;
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -19,7 +20,8 @@ use aquifer_base::limits::{HOME_BITS, PARTITION_BYTES};
 use aquifer_sys::{Errno, Reservation};
 
 use blocks::{Block, Blocks};
-pub use extents::{GRAINS, Source};
+use extents::{Change, Extents};
+pub use source::{GRAINS, Source};
 
 const PARTITIONS: usize = (1 << HOME_BITS) / PARTITION_BYTES;
 const LOCKED: u64 = 1;
@@ -112,32 +114,17 @@ impl Partitions {
     /// The run that has `grain`. Anything at all if the partition is locked by somebody else or has changed meanwhile.
     #[inline]
     pub fn find(&self, id: PartitionId, grain: usize) -> Run {
+        let extents = self.extents(id);
+        let behind = extents.count_up_to(grain);
+        let end = if behind < extents.len() { extents.start(behind) } else { GRAINS };
+        Run { source: extents.continued(behind, grain), end: end.clamp(grain + 1, GRAINS) }
+    }
+
+    #[inline]
+    fn extents(&self, id: PartitionId) -> Extents<'_> {
         let (block, len) = unpack(self.at(id).handle.load(Ordering::Acquire));
-        let behind = self.count_up_to(block, len, grain);
-        let end = if behind < len { self.start(block, behind) } else { GRAINS };
-        let Some(index) = behind.checked_sub(1) else { return Run { source: Source::Hole, end } };
-        let word = self.blocks.address(block, index).load(Ordering::Relaxed);
-        let start = self.start(block, index);
-        Run {
-            source: Source::from_word(word).plus(grain.saturating_sub(start)),
-            end: end.clamp(grain + 1, GRAINS),
-        }
-    }
-
-    #[inline]
-    fn start(&self, block: Block, index: usize) -> usize {
-        usize::from(self.blocks.start(block, index).load(Ordering::Relaxed))
-    }
-
-    /// How many of the `len` extents begin at `grain` or before.
-    #[inline]
-    fn count_up_to(&self, block: Block, len: usize, grain: usize) -> usize {
-        let (mut low, mut high) = (0, len.min(block.capacity()));
-        while low < high {
-            let middle = (low + high) / 2;
-            if self.start(block, middle) <= grain { low = middle + 1 } else { high = middle }
-        }
-        low
+        let (starts, addresses) = self.blocks.extents(block, len);
+        Extents { starts, addresses }
     }
 
     /// Locks the partition if it is free; returns its word before.
@@ -182,112 +169,63 @@ impl Partitions {
         start: usize,
         end: usize,
         source: Source,
-        released: &mut dyn FnMut(u32, usize),
+        released: &mut impl FnMut(u32, usize),
     ) {
         debug_assert!(start < end && end <= GRAINS && self.word(id).is_locked());
-        let handle = self.at(id).handle.load(Ordering::Relaxed);
-        let (block, len) = unpack(handle);
-        let kept = self.count_up_to(block, len, start);
-        let (last, before) = self.release(block, len, kept, (start, end), released);
-        let kept = kept - usize::from(kept > 0 && self.start(block, kept - 1) == start);
+        let extents = self.extents(id);
+        let kept = extents.count_up_to(start);
+        let (last, before) = extents.release(kept, (start, end), released);
+        let kept = kept - usize::from(kept > 0 && extents.start(kept - 1) == start);
         let mut change = Change { kept, dropped: last, new: [(0, 0); 2], count: 0 };
-        let left = self.continued(block, kept, start);
-        if left != source {
+        if extents.continued(kept, start) != source {
             change.push(start, source);
         }
         if end < GRAINS {
             let behind = source.plus(end - start);
-            let next = (last < len && self.start(block, last) == end).then(|| self.source(block, last));
+            let next = (last < extents.len() && extents.start(last) == end).then(|| extents.source(last));
             match next {
                 Some(next) if next == behind => change.dropped += 1,
                 None if before != behind => change.push(end, before),
                 _ => {}
             }
         }
-        self.splice(id, handle, &change);
-    }
-
-    fn source(&self, block: Block, index: usize) -> Source {
-        Source::from_word(self.blocks.address(block, index).load(Ordering::Relaxed))
-    }
-
-    /// The source that a grain has, if the first `count` extents begin before it and the next one does not.
-    fn continued(&self, block: Block, count: usize, grain: usize) -> Source {
-        match count.checked_sub(1) {
-            Some(index) => self.source(block, index).plus(grain - self.start(block, index)),
-            None => Source::Hole,
-        }
-    }
-
-    /// Tells what was in a range in which the extent before `next` has the first grain. Returns how many extents begin before its end, and
-    /// the source that the last of them gives the grain at its end.
-    fn release(
-        &self,
-        block: Block,
-        len: usize,
-        mut next: usize,
-        (start, end): (usize, usize),
-        released: &mut dyn FnMut(u32, usize),
-    ) -> (usize, Source) {
-        let mut at = start;
-        loop {
-            let until = if next < len { self.start(block, next).min(end) } else { end };
-            if let Source::Log(grain) = self.continued(block, next, at) {
-                released(grain, until - at);
-            }
-            if until == end {
-                return (next, self.continued(block, next, end));
-            }
-            (at, next) = (until, next + 1);
-        }
+        self.splice(id, &change);
     }
 
     /// Puts new extents in the place of old ones.
-    fn splice(&self, id: PartitionId, handle: u64, change: &Change) {
-        let (old, len) = unpack(handle);
-        let tail = len - change.dropped;
-        let new_len = change.kept + change.count + tail;
+    #[inline]
+    fn splice(&self, id: PartitionId, change: &Change) {
+        let (old, len) = unpack(self.at(id).handle.load(Ordering::Relaxed));
+        let new_len = change.kept + change.count + len - change.dropped;
+        if new_len == len {
+            // The usual case: an extent changes its address.
+            return self.extents(id).put(change);
+        }
         let is_kept = len > 0 && new_len > 0 && blocks::class_for(new_len) == old.class;
         let block = match new_len {
             0 => Block { unit: 0, class: 0 },
             _ if is_kept => old,
             _ => self.blocks.allocate(new_len),
         };
-        let to = change.kept + change.count;
+        let (from_starts, from_addresses) = self.blocks.extents(old, len);
+        let (starts, addresses) = self.blocks.extents(block, new_len);
+        let (from, to) =
+            (Extents { starts: from_starts, addresses: from_addresses }, Extents { starts, addresses });
+        // Moved from the end on where they are moved up within one block.
         if !is_kept {
-            (0..change.kept).for_each(|index| self.blocks.copy(old, index, block, index));
+            (0..change.kept).for_each(|index| to.copy(index, &from, index));
         }
-        // Within a block what is moved may lie on its own place: from the side that is left behind.
-        if to > change.dropped {
-            (0..tail).rev().for_each(|n| self.blocks.copy(old, change.dropped + n, block, to + n));
-        } else if to < change.dropped || !is_kept {
-            (0..tail).for_each(|n| self.blocks.copy(old, change.dropped + n, block, to + n));
+        let (source, target, tail) = (change.dropped, change.kept + change.count, len - change.dropped);
+        if target > source {
+            (0..tail).rev().for_each(|n| to.copy(target + n, &from, source + n));
+        } else {
+            (0..tail).for_each(|n| to.copy(target + n, &from, source + n));
         }
-        for (n, &(start, word)) in change.new[..change.count].iter().enumerate() {
-            self.blocks.start(block, change.kept + n).store(start, Ordering::Relaxed);
-            self.blocks.address(block, change.kept + n).store(word, Ordering::Relaxed);
-        }
-        if new_len != len || !is_kept {
-            self.at(id).handle.store(pack(block, new_len), Ordering::Release);
-        }
+        to.put(change);
+        self.at(id).handle.store(pack(block, new_len), Ordering::Release);
         if len > 0 && !is_kept {
             self.blocks.free(old);
         }
-    }
-}
-
-/// What becomes of the extents of a partition: those from `kept` to `dropped` give way to new ones.
-struct Change {
-    kept: usize,
-    dropped: usize,
-    new: [(u16, u32); 2],
-    count: usize,
-}
-
-impl Change {
-    fn push(&mut self, start: usize, source: Source) {
-        self.new[self.count] = (start as u16, source.word());
-        self.count += 1;
     }
 }
 

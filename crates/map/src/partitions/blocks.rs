@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_sys::{Errno, Reservation, SpinLock};
 
-use super::extents::GRAINS;
+use super::source::GRAINS;
 
 /// Bytes of an extent.
 pub(super) const EXTENT_BYTES: usize = 6;
@@ -70,7 +70,7 @@ impl Blocks {
         let mut first = self.free[usize::from(class)].lock();
         if *first != NIL {
             let block = Block { unit: *first, class };
-            *first = self.address(block, 0).load(Ordering::Relaxed);
+            *first = self.next(block).load(Ordering::Relaxed);
             return block;
         }
         drop(first);
@@ -81,36 +81,29 @@ impl Blocks {
 
     pub(super) fn free(&self, block: Block) {
         let mut first = self.free[usize::from(block.class)].lock();
-        self.address(block, 0).store(*first, Ordering::Relaxed);
+        self.next(block).store(*first, Ordering::Relaxed);
         *first = block.unit;
     }
 
-    /// Copies one extent.
+    /// Starts and addresses of the first `len` extents of a block, or as many as it has room for.
     #[inline]
-    pub(super) fn copy(&self, from: Block, index: usize, to: Block, at: usize) {
-        let start = self.start(from, index).load(Ordering::Relaxed);
-        let address = self.address(from, index).load(Ordering::Relaxed);
-        self.start(to, at).store(start, Ordering::Relaxed);
-        self.address(to, at).store(address, Ordering::Relaxed);
+    pub(super) fn extents(&self, block: Block, len: usize) -> (&[AtomicU16], &[AtomicU32]) {
+        let (offset, capacity) = (block.unit as usize * UNIT_BYTES, block.capacity());
+        assert!(offset + capacity * EXTENT_BYTES <= self.memory.len());
+        let len = len.min(capacity);
+        // SAFETY: in bounds, aligned to 8, zeroed at first, and only used as atomics. A block that was of another class when a racing
+        // reader looked may mix sizes, which the hardware defines; what is read then is thrown away.
+        unsafe {
+            let start = self.memory.base().add(offset);
+            let addresses = std::slice::from_raw_parts(start.cast::<AtomicU32>(), len);
+            let starts = std::slice::from_raw_parts(start.add(capacity * 4).cast::<AtomicU16>(), len);
+            (starts, addresses)
+        }
     }
 
-    /// The address of an extent.
-    #[inline]
-    pub(super) fn address(&self, block: Block, index: usize) -> &AtomicU32 {
-        let offset = block.unit as usize * UNIT_BYTES + index * 4;
-        assert!(index < block.capacity() && offset + 4 <= self.memory.len());
-        // SAFETY: in bounds, aligned, zeroed at first, and only used as atomics of this size and the next one's.
-        unsafe { &*self.memory.base().add(offset).cast::<AtomicU32>() }
-    }
-
-    /// The start of an extent.
-    #[inline]
-    pub(super) fn start(&self, block: Block, index: usize) -> &AtomicU16 {
-        let offset = block.unit as usize * UNIT_BYTES + block.capacity() * 4 + index * 2;
-        assert!(index < block.capacity() && offset + 2 <= self.memory.len());
-        // SAFETY: as above. A block that was of another class when a racing reader looked may mix sizes, which the
-        // hardware defines; what is read then is thrown away.
-        unsafe { &*self.memory.base().add(offset).cast::<AtomicU16>() }
+    /// The word in which a free block names the next one.
+    fn next(&self, block: Block) -> &AtomicU32 {
+        &self.extents(block, 1).1[0]
     }
 }
 
@@ -123,16 +116,15 @@ mod tests {
         let blocks = Blocks::new().expect("address space");
         let taken: Vec<_> = [1, 4, 5, 64, 1024].map(|n| blocks.allocate(n)).into();
         for (n, &block) in taken.iter().enumerate() {
-            for index in 0..block.capacity() {
-                blocks.address(block, index).store(n as u32, Ordering::Relaxed);
-                blocks.start(block, index).store(n as u16, Ordering::Relaxed);
-            }
+            let (starts, addresses) = blocks.extents(block, block.capacity());
+            starts.iter().for_each(|start| start.store(n as u16, Ordering::Relaxed));
+            addresses.iter().for_each(|address| address.store(n as u32, Ordering::Relaxed));
         }
         for (n, &block) in taken.iter().enumerate() {
-            for index in 0..block.capacity() {
-                assert_eq!(blocks.address(block, index).load(Ordering::Relaxed), n as u32);
-                assert_eq!(blocks.start(block, index).load(Ordering::Relaxed), n as u16);
-            }
+            let (starts, addresses) = blocks.extents(block, usize::MAX);
+            assert_eq!((starts.len(), addresses.len()), (block.capacity(), block.capacity()));
+            assert!(starts.iter().all(|start| start.load(Ordering::Relaxed) == n as u16));
+            assert!(addresses.iter().all(|address| address.load(Ordering::Relaxed) == n as u32));
         }
         let used = blocks.ram_bytes();
         blocks.free(taken[3]);
