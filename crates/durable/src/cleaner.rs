@@ -16,7 +16,7 @@ use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
-use aquifer_log::victim::{CostBenefit, VictimPolicy};
+use aquifer_log::victim::{CostBenefit, Greedy, VictimPolicy};
 use aquifer_map::partitions::{GRAINS, Source};
 
 use std::sync::atomic::Ordering;
@@ -25,21 +25,25 @@ use crate::block::{self, Block, Kind, Role};
 use crate::chunk::{self, ChunkHeader};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
-use crate::log::{Purpose, RESERVE};
+use crate::log::{CLEANED_MAX, Purpose};
 use crate::session::Session;
 use aquifer_base::HomeAddress;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Chunks that are cleaned together, so that survivors of one age meet.
 const VICTIMS_MAX: usize = 16;
-/// Live bytes that a pass copies, in chunks: less than transactions leave alone.
-const COPIED_MAX: u64 = RESERVE as u64 - 2;
+/// Live bytes that a pass copies, in chunks; with their entries and what is left over at the end of a chunk they are more.
+const COPIED_MAX: u64 = CLEANED_MAX as u64 - 1;
 /// What a pass must gain to be worth it, as a share of a chunk: one in this many.
 const GAIN_MIN: u64 = 8;
 /// Fuller chunks are not worth their cleaning.
 const UTILISATION_MAX: f64 = 0.98;
 /// Bytes that are copied while their partitions are locked.
 const GROUP_BYTES: u64 = 16 << 10;
+/// Less is left over at the end of a chunk.
+const FIT_MIN_BYTES: u64 = 512;
+/// Bytes of a run at most; longer ones are copied piece by piece.
+const RUN_BYTES: u64 = 2 << 10;
 /// Entries that are copied at a time, however small.
 const GROUP_ENTRIES: usize = 256;
 
@@ -53,7 +57,6 @@ pub(crate) struct Cleaner {
     commits: Vec<u64>,
     cleaned: u64,
     copied_bytes: u64,
-    written_bytes: u64,
 }
 
 /// A run of a victim that may still be needed.
@@ -75,6 +78,34 @@ pub struct Cleaned {
     pub copied_bytes: u64,
 }
 
+/// The same in pieces of [`RUN_BYTES`].
+fn pieces_of(survivor: Survivor) -> impl Iterator<Item = Survivor> {
+    let most = match survivor.source {
+        Source::Log(_) => (RUN_BYTES / GRAIN) as u32,
+        Source::Zeros | Source::Hole => u32::MAX,
+    };
+    (0..survivor.grains.div_ceil(most)).map(move |n| Survivor {
+        start: survivor.start + u64::from(n * most),
+        grains: most.min(survivor.grains - n * most),
+        source: survivor.source.plus((n * most) as usize),
+        ..survivor
+    })
+}
+
+/// How many of the first survivors fit a block of `bytes`; one at least.
+fn group_len(survivors: &[Survivor], bytes: u64) -> usize {
+    let mut grains = 0;
+    let fitting = survivors.iter().take(GROUP_ENTRIES).enumerate().take_while(|(n, survivor)| {
+        grains += if matches!(survivor.source, Source::Zeros | Source::Hole) {
+            0
+        } else {
+            u64::from(survivor.grains)
+        };
+        block::bytes_max(n + 1, grains) <= bytes
+    });
+    fitting.count().max(1).min(survivors.len())
+}
+
 impl DurableHeap {
     fn cleaner(&self) -> MutexGuard<'_, Cleaner> {
         self.cleaner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -91,24 +122,48 @@ impl DurableHeap {
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`] if a chunk is not what was written there; it stays as it is.
     pub fn clean(&self) -> Result<bool> {
+        self.clean_with(&mut self.cleaner())
+    }
+
+    /// A chunk, after cleaning if there is none; `None` if that gained no room.
+    pub(crate) fn take_cleaned(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
         let mut cleaner = self.cleaner();
-        let victims = self.victims();
+        loop {
+            // Others may have cleaned while this one waited for them.
+            if let Some(id) = self.log.take(purpose)? {
+                return Ok(Some(id));
+            }
+            if !self.clean_with(&mut cleaner)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn clean_with(&self, cleaner: &mut Cleaner) -> Result<bool> {
+        // What the better policy chooses may be old and nearly full; the emptiest chunks gain something if anything does.
+        Ok(self.clean_by(&CostBenefit, cleaner)? || self.clean_by(&Greedy, cleaner)?)
+    }
+
+    fn clean_by(&self, policy: &dyn VictimPolicy, cleaner: &mut Cleaner) -> Result<bool> {
+        let victims = self.victims(policy);
         if victims.is_empty() {
             return Ok(false);
         }
-        let written = cleaner.written_bytes;
         cleaner.survivors.clear();
         cleaner.commits.clear();
         for &victim in &victims {
-            self.collect(victim, &mut cleaner)?;
+            self.collect(victim, cleaner)?;
         }
-        self.copy_survivors(&mut cleaner)?;
+        let room = self.log.block_bytes_max() as u64;
+        let (opened, left) = (cleaner.session.opened, cleaner.session.room());
+        self.copy_survivors(cleaner)?;
         for &victim in &victims {
             self.log.release(victim)?;
         }
         cleaner.cleaned += victims.len() as u64;
-        let room = victims.len() as u64 * self.log.block_bytes_max() as u64;
-        Ok(cleaner.written_bytes - written + self.gain_min() <= room)
+        // With what is left over at the ends of chunks.
+        let used = (cleaner.session.opened - opened) * room + left - cleaner.session.room();
+        Ok(used + self.gain_min() <= victims.len() as u64 * room)
     }
 
     fn gain_min(&self) -> u64 {
@@ -116,16 +171,14 @@ impl DurableHeap {
     }
 
     /// Chunks that are worth most, with so little in them that copying it leaves room; none if that is too little.
-    fn victims(&self) -> Vec<SegmentId> {
+    fn victims(&self, policy: &dyn VictimPolicy) -> Vec<SegmentId> {
         let (table, room) = (&self.log.table, self.log.block_bytes_max() as f64);
         let now = self.log.seals();
         let mut candidates: Vec<_> = table
             .in_state(State::Sealed)
             .map(|id| (id, f64::from(table.live_bytes(id)) / room))
             .filter(|&(_, utilisation)| utilisation < UTILISATION_MAX)
-            .map(|(id, utilisation)| {
-                (id, CostBenefit.worth(utilisation, now.wrapping_sub(table.sealed_at(id))))
-            })
+            .map(|(id, utilisation)| (id, policy.worth(utilisation, now.wrapping_sub(table.sealed_at(id)))))
             .collect();
         candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
         let most = COPIED_MAX * u64::from(self.log.superblock.chunk_bytes);
@@ -180,7 +233,8 @@ impl DurableHeap {
                     if let Source::Log(_) = source {
                         live += u64::from(grains) * GRAIN;
                     }
-                    survivors.push(Survivor { version: block.version(), start, grains, source });
+                    let version = block.version();
+                    survivors.extend(pieces_of(Survivor { version, start, grains, source }));
                 });
             }
             at += block.len_bytes();
@@ -211,20 +265,15 @@ impl DurableHeap {
         let mut rest = &mut survivors[..];
         let mut commits = std::mem::take(&mut cleaner.commits);
         while !rest.is_empty() || !commits.is_empty() {
-            let mut bytes = 0;
-            let count = rest.iter().take(GROUP_ENTRIES).take_while(|survivor| {
-                let is_first = bytes == 0;
-                bytes += u64::from(survivor.grains) * GRAIN;
-                is_first || bytes <= GROUP_BYTES
-            });
-            let count = count.count();
+            // What is left of the chunk is used up.
+            let room = Some(cleaner.session.room()).filter(|&room| room >= FIT_MIN_BYTES);
+            let count = group_len(rest, room.unwrap_or(GROUP_BYTES).min(GROUP_BYTES));
             let (group, others) = rest.split_at_mut(count);
             group.sort_unstable_by_key(|survivor| survivor.start);
             let with = commits.len().min(GROUP_ENTRIES);
             let copied = self.copy_group(&mut cleaner.session, group, &commits[..with])?;
             commits.drain(..with);
             cleaner.copied_bytes += copied;
-            cleaner.written_bytes += cleaner.session.block.len() as u64;
             rest = others;
         }
         cleaner.survivors = survivors;
@@ -316,7 +365,7 @@ impl DurableHeap {
 
     fn make_cleaners_room(&self, session: &mut Session) -> Result<()> {
         while !session.has_room() {
-            let taken = self.log.take(Purpose::MakeRoom)?;
+            let taken = self.log.take(Purpose::Clean)?;
             let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
             let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
             full.iter().for_each(|chunk| self.log.seal(chunk));

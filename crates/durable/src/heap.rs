@@ -25,6 +25,8 @@ use crate::write_set::{Content, Piece};
 
 /// Transactions at a time; others wait.
 const SESSIONS: usize = 64;
+/// Fewest chunks: those that are kept for making room, and some.
+const CHUNKS_MIN: u64 = 12;
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Largest log that map entries can address.
 const CAPACITY_BYTES_MAX: u64 = 16 << 30;
@@ -129,9 +131,9 @@ impl DurableHeap {
         };
         let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
         let chunk_bytes = u64::from(superblock.chunk_bytes);
-        if capacity_bytes < SUPERBLOCK_BYTES as u64 + 4 * chunk_bytes {
+        if capacity_bytes < SUPERBLOCK_BYTES as u64 + CHUNKS_MIN * chunk_bytes {
             return Err(foreign(format!(
-                "its chunks have {chunk_bytes} bytes, so it needs a capacity of five of them"
+                "its chunks have {chunk_bytes} bytes, and it needs a capacity of at least {CHUNKS_MIN} of them"
             )));
         }
         let heap = Self {
@@ -206,10 +208,14 @@ impl DurableHeap {
     /// A chunk to fill, by cleaning if need be. Nothing is locked.
     pub(crate) fn take_chunk(&self, purpose: Purpose) -> Result<SegmentId> {
         loop {
-            match self.log.take(purpose)? {
-                Some(id) => return Ok(id),
-                None if self.clean()? || self.log.grow_anyway()? => {}
-                None => return Err(Error::Full { capacity_bytes: self.capacity_bytes }),
+            if let Some(id) = self.log.take(purpose)? {
+                return Ok(id);
+            }
+            if let Some(id) = self.take_cleaned(purpose)? {
+                return Ok(id);
+            }
+            if !self.log.grow_anyway()? {
+                return Err(Error::Full { capacity_bytes: self.capacity_bytes });
             }
         }
     }

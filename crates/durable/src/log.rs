@@ -37,14 +37,27 @@ struct Free {
 /// Who wants a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// A transaction, which leaves the last chunks to others.
+    /// A transaction that writes.
     Write,
-    /// A transaction that only frees, or the cleaner: what makes room.
-    MakeRoom,
+    /// A transaction that only frees.
+    Free,
+    /// The cleaner.
+    Clean,
 }
 
-/// Chunks that transactions that write leave alone: enough for a pass of the cleaner, and for frees.
-pub(crate) const RESERVE: usize = 4;
+impl Purpose {
+    /// Free chunks that it leaves to others, so that what makes room does not want for it.
+    const fn reserve(self) -> usize {
+        match self {
+            Self::Write => CLEANED_MAX + 4,
+            Self::Free => CLEANED_MAX + 1,
+            Self::Clean => 0,
+        }
+    }
+}
+
+/// Chunks that a pass of the cleaner fills at most.
+pub(crate) const CLEANED_MAX: usize = 2;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
 /// Smaller logs grow rather than being cleaned.
@@ -153,8 +166,7 @@ impl Log {
     pub(crate) fn take(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
         let mut free = self.free();
         let left = free.chunks.len() + free.punched.len() + (self.table.len() - free.grown) as usize;
-        let reserve = if purpose == Purpose::Write { RESERVE } else { 0 };
-        if left <= reserve {
+        if left <= purpose.reserve() {
             return Ok(None);
         }
         if let Some(id) = free.chunks.pop() {
@@ -200,7 +212,7 @@ impl Log {
         ChunkHeader::remove(&*self.persist, self.offset_of(id))?;
         self.table.set_state(id, State::Free);
         let mut free = self.free();
-        if free.chunks.len() > RESERVE + free.grown as usize / KEPT {
+        if free.chunks.len() > Purpose::Write.reserve() + free.grown as usize / KEPT {
             self.persist.punch(self.offset_of(id), u64::from(self.superblock.chunk_bytes))?;
             free.punched.push(id);
         } else {

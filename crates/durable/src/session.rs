@@ -13,6 +13,8 @@ use crate::write_set::WriteSet;
 #[derive(Default)]
 pub(crate) struct Session {
     chunk: Option<OpenChunk>,
+    /// Chunks that it went on with so far.
+    pub(crate) opened: u64,
     pub(crate) writes: WriteSet,
     /// Partitions that were read, and their versions.
     pub(crate) reads: Vec<(PartitionId, u64)>,
@@ -33,9 +35,14 @@ impl Session {
         self.freed.clear();
     }
 
+    /// Bytes that its chunk has room for.
+    pub(crate) fn room(&self) -> u64 {
+        self.chunk.as_ref().map_or(0, |chunk| chunk.end - chunk.next)
+    }
+
     /// Whether its chunk has room for the encoded block.
     pub(crate) fn has_room(&self) -> bool {
-        self.chunk.as_ref().is_some_and(|chunk| chunk.next + self.block.len() as u64 <= chunk.end)
+        self.block.len() as u64 <= self.room()
     }
 
     /// Goes on with another chunk, which was taken for it. All transactions in it will be newer than `opened`. Returns the old
@@ -46,6 +53,7 @@ impl Session {
     pub(crate) fn go_on_with(&mut self, id: SegmentId, log: &Log, opened: u64) -> Result<Option<OpenChunk>> {
         let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk));
         let chunk = log.open(id, opened, previous)?;
+        self.opened += 1;
         Ok(self.chunk.replace(chunk))
     }
 

@@ -310,7 +310,7 @@ impl<'h> Transaction<'h> {
         let pieces = session.writes.pieces();
         block::encode(&session.writes, pieces, &[], Role::Whole, &mut session.block);
         let is_free = pieces.iter().all(|piece| piece.content == Content::Hole);
-        let purpose = if is_free { Purpose::MakeRoom } else { Purpose::Write };
+        let purpose = if is_free { Purpose::Free } else { Purpose::Write };
         let limit = self.heap.log.block_bytes_max() as u64;
         if session.block.len() as u64 <= limit {
             return self.heap.make_room(session, purpose).map(|()| Vec::new());

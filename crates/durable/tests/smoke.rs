@@ -89,7 +89,7 @@ fn mistakes_are_refused() {
 #[test]
 fn a_full_heap_says_so_and_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
-    let options = Options { capacity_bytes: 1 << 20, ..options() };
+    let options = Options { capacity_bytes: 2 << 20, ..options() };
     let heap = DurableHeap::open(&dir.path().join("heap"), &options).expect("opens");
     let mut homes = Vec::new();
     let error = loop {
@@ -103,8 +103,8 @@ fn a_full_heap_says_so_and_goes_on() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, Error::Full { capacity_bytes: 1_048_576 }), "{error}");
-    assert!(homes.len() > 550, "{} objects", homes.len());
+    assert!(matches!(error, Error::Full { capacity_bytes: 2_097_152 }), "{error}");
+    assert!(homes.len() > 1300, "{} objects", homes.len());
     for (n, &home) in homes.iter().enumerate() {
         let mut out = [0; 1000];
         heap.transaction(|tx| tx.load(home, &mut out)).expect("allocated");
@@ -115,7 +115,7 @@ fn a_full_heap_says_so_and_goes_on() {
         for home in homes.drain(..) {
             heap.transaction(|tx| tx.free(home)).expect("frees need no room");
         }
-        for _ in 0..550 {
+        for _ in 0..1300 {
             let home = heap.transaction(|tx| {
                 let home = tx.alloc(1000)?;
                 tx.store(home, &[round; 1000])?;
@@ -124,6 +124,35 @@ fn a_full_heap_says_so_and_goes_on() {
             homes.push(home.expect("there is room again"));
         }
     }
+}
+
+/// The heap is as full as it gets, and every thread needs a chunk to write down what it frees.
+#[test]
+fn many_threads_empty_a_full_heap() {
+    const THREADS: usize = 8;
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options { capacity_bytes: 2 << 20, ..options() };
+    let heap = DurableHeap::open(&dir.path().join("heap"), &options).expect("opens");
+    let mut homes = Vec::new();
+    while let Ok(home) = heap.transaction(|tx| {
+        let home = tx.alloc(200)?;
+        tx.store(home, &[1; 200])?;
+        Ok(home)
+    }) {
+        homes.push(home);
+    }
+    assert!(homes.len() > 4000, "{} objects", homes.len());
+    std::thread::scope(|scope| {
+        for share in homes.chunks(homes.len().div_ceil(THREADS)) {
+            let heap = &heap;
+            scope.spawn(move || {
+                for &home in share {
+                    heap.transaction(|tx| tx.free(home)).expect("frees need no room");
+                }
+            });
+        }
+    });
+    assert!(heap.usage().live_bytes < 64 << 10, "{:?}", heap.usage());
 }
 
 #[test]
