@@ -35,7 +35,7 @@ const VICTIMS_MAX: usize = 16;
 /// Live bytes that a pass copies, in chunks; with their entries and what is left over at the end of a chunk they are more.
 const COPIED_MAX: u64 = CLEANED_MAX as u64 - 1;
 /// What a pass must gain to be worth it, as a share of a chunk: one in this many.
-const GAIN_MIN: u64 = 8;
+const GAIN_MIN: u64 = 64;
 /// Fuller chunks are not worth their cleaning.
 const UTILISATION_MAX: f64 = 0.98;
 /// Bytes that are copied while their partitions are locked.

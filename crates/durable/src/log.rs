@@ -169,15 +169,17 @@ impl Log {
         if left <= purpose.reserve() {
             return Ok(None);
         }
+        // The file keeps some free chunks for the cleaner, or each of its passes would make it longer.
+        let is_short = free.chunks.len() + free.punched.len() <= CLEANED_MAX;
+        if purpose != Purpose::Clean && is_short {
+            return if self.may_grow(&free) { self.grow(&mut free).map(Some) } else { Ok(None) };
+        }
         if let Some(id) = free.chunks.pop() {
             return Ok(Some(id));
         }
         if let Some(id) = free.punched.pop() {
             let refilled = self.persist.refill(self.offset_of(id), u64::from(self.superblock.chunk_bytes));
             return refilled.map(|()| Some(id)).inspect_err(|_| free.punched.push(id));
-        }
-        if purpose == Purpose::Write && !self.may_grow(&free) {
-            return Ok(None);
         }
         self.grow(&mut free).map(Some)
     }
@@ -192,7 +194,9 @@ impl Log {
     /// Whether the log is so full of what is needed that it should grow rather than be cleaned.
     fn may_grow(&self, free: &Free) -> bool {
         let used = u64::from(free.grown) << self.chunk_shift;
-        free.grown < CHUNKS_MIN || self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent)
+        free.grown < self.table.len()
+            && (free.grown < CHUNKS_MIN
+                || self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent))
     }
 
     /// Adds a chunk although the log could be cleaned, because cleaning gains nothing. False at the capacity.
@@ -238,9 +242,10 @@ impl Log {
             .unwrap_or(u64::MAX)
     }
 
-    /// Takes over a chunk that was found in the file.
-    pub(crate) fn restore(&self, id: SegmentId, header: ChunkHeader, is_used: bool) {
-        self.table.restore(id, header.generation, if is_used { State::Sealed } else { State::Free });
+    /// Takes over a chunk that was found in the file. It is in use even if it is empty: its header must be taken away before it gets
+    /// another one.
+    pub(crate) fn restore(&self, id: SegmentId, header: ChunkHeader) {
+        self.table.restore(id, header.generation, State::Sealed);
         self.opened[id.0 as usize].store(header.opened, Ordering::Relaxed);
     }
 

@@ -79,7 +79,7 @@ impl Scan {
             }
             self.ends.insert(id.0, (header.generation, at as u32));
             self.promised.extend(header.previous);
-            log.restore(id, header, at > chunk::HEADER_BYTES);
+            log.restore(id, header);
         }
         self.bytes = bytes;
         Ok(())
