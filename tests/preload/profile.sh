@@ -123,10 +123,12 @@ nowhere_to_draw() {
     [ $? = 2 ] && [ ! -s "$dir/out" ]
 }
 
-# A signal to the command reaches the program, whose status is the command's.
+# A signal to the command reaches the program, whose status is the command's; also if it is ignored where the tests run, as under
+# nohup.
 forwards() {
-    "$aquifer" run --profile -- sh -c 'trap "exit 5" '"$1"'; echo ready; while :; do sleep 0.05; done' \
-        >"$dir/out" 2>"$dir/err" &
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    env --default-signal="$1" "$aquifer" run --profile -- \
+        sh -c 'trap "exit 5" '"$1"'; echo ready; for n in $(seq 400); do sleep 0.05; done' >"$dir/out" 2>"$dir/err" &
     command=$!
     for _ in $(seq 100); do
         [ ! -s "$dir/out" ] || break
