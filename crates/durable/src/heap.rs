@@ -116,8 +116,10 @@ impl DurableHeap {
     /// The same.
     pub fn on(persist: Box<dyn Persist>, options: &Options, name: &str) -> Result<Self> {
         let foreign = |why: String| Error::Foreign { path: name.into(), why };
-        if options.capacity_bytes > CAPACITY_BYTES_MAX {
-            let (bytes, limit) = (options.capacity_bytes, CAPACITY_BYTES_MAX);
+        // A file that is longer already counts with all of it.
+        let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
+        if capacity_bytes > CAPACITY_BYTES_MAX {
+            let (bytes, limit) = (capacity_bytes, CAPACITY_BYTES_MAX);
             return Err(Error::TooLarge { what: "a durable heap", bytes, limit });
         }
         let superblock = match Superblock::find(&*persist).map_err(foreign)? {
@@ -129,7 +131,6 @@ impl DurableHeap {
                 superblock
             }
         };
-        let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         if capacity_bytes < SUPERBLOCK_BYTES as u64 + CHUNKS_MIN * chunk_bytes {
             return Err(foreign(format!(

@@ -27,12 +27,11 @@ pub struct MemoryFile {
 
 /// Maps a file for all that it may become; of persistent memory in the mode in which its metadata are durable with the data.
 fn map(file: &File, capacity_bytes: usize) -> io::Result<*mut u8> {
-    let flags = [libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC, libc::MAP_SHARED | libc::MAP_NORESERVE];
+    let (len, fd) = (capacity_bytes, file.as_raw_fd());
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    for flags in flags {
+    for flags in [libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC, libc::MAP_SHARED | libc::MAP_NORESERVE] {
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let mapped =
-            unsafe { libc::mmap(ptr::null_mut(), capacity_bytes, protection, flags, file.as_raw_fd(), 0) };
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd, 0) };
         if mapped != libc::MAP_FAILED {
             return Ok(mapped.cast());
         }
@@ -181,7 +180,7 @@ impl Persist for MemoryFile {
         let mut out = out;
         let offset_in_word = from.addr() % 4;
         if offset_in_word > 0 {
-            // SAFETY: the word that has the first byte; the file's length is a multiple of 4.
+            // SAFETY: the word that has the first byte; it is in the same page of the file.
             let word = unsafe { load_word(from.sub(offset_in_word)) }.to_ne_bytes();
             let count = out.len().min(4 - offset_in_word);
             out[..count].copy_from_slice(&word[offset_in_word..offset_in_word + count]);
@@ -199,7 +198,7 @@ impl Persist for MemoryFile {
         let rest = words.into_remainder();
         if !rest.is_empty() {
             let len = rest.len();
-            // SAFETY: inside the file, whose length is a multiple of 4.
+            // SAFETY: the word is in the page of the file that has its first byte, whatever the file's length.
             rest.copy_from_slice(&unsafe { load_word(from) }.to_ne_bytes()[..len]);
         }
     }
