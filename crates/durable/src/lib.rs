@@ -12,6 +12,7 @@
 //! | `block` | a transaction as it stands in the log |
 //! | `log` | chunks that are free, open and full |
 //! | `write_set` | what a transaction wants to write, in order and merged (group update) |
+//! | `access` | what data structures need of a transaction |
 //! | `session` | what one transaction at a time needs: the end of a log, buffers |
 //! | `transaction` | loads, stores, allocations, and the commit |
 //! | `cleaner` | copies what is needed out of chunks, and frees them |
@@ -23,6 +24,7 @@
 //! writes. Conflicts are found for 4 KiB of home space at a time, by versions from one clock (Dice, Shalev and Shavit,
 //! "Transactional Locking II", DISC 2006), with the extension of Riegel et al. (TinySTM).
 
+pub mod access;
 pub mod block;
 pub mod chunk;
 mod cleaner;
@@ -37,6 +39,7 @@ pub mod superblock;
 pub mod transaction;
 mod write_set;
 
+pub use access::{Access, Transactional};
 pub use cleaner::Cleaned;
 pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options, Usage};
