@@ -16,10 +16,12 @@
 //! The checksum covers all that follows it and is seeded by the chunk's generation. Index and payloads are padded to grains, the
 //! block to 8 bytes. Neighbours in home space share one entry, however many writes they come from.
 
+use std::ops::Deref;
+
 use aquifer_base::HomeAddress;
-use aquifer_base::checksum::crc32c_seeded;
 use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES};
 
+use crate::checksum::crc32c;
 use crate::chunk::VERSION_MAX;
 use crate::write_set::{Content, Piece, WriteSet};
 
@@ -96,50 +98,90 @@ fn pull_number(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Makes a block of `pieces` of a write set and of `commits`; [`seal`] finishes it.
-pub(crate) fn encode(writes: &WriteSet, pieces: &[Piece], commits: &[u64], role: Role, out: &mut Vec<u8>) {
-    let payload_bytes: usize = pieces.iter().map(|piece| writes.bytes(piece).len()).sum();
-    let numbers = pieces.len() + commits.len();
-    out.clear();
-    out.resize(bytes_max(numbers, (payload_bytes / LOG_GRAIN_BYTES) as u64) as usize, 0);
-    let (mut at, mut entries, mut behind) = (HEADER_BYTES, commits.len() as u32, 0);
-    let mut rest = pieces.iter().peekable();
-    while let Some(piece) = rest.next() {
-        let kind = kind_of(piece.content);
-        let mut end = piece.end();
-        while let Some(next) = rest.next_if(|next| next.start == end && kind_of(next.content) == kind) {
-            end = next.end();
-        }
-        at = put_number(out, at, (piece.start - behind) << 2 | kind as u64);
-        at = put_number(out, at, end - piece.start);
-        (behind, entries) = (end, entries + 1);
-    }
-    for version in commits {
-        at = put_number(out, at, version << 2 | Kind::Commit as u64);
-    }
-    let payload = at.next_multiple_of(LOG_GRAIN_BYTES);
-    at = payload;
-    for piece in pieces {
-        let bytes = writes.bytes(piece);
-        out[at..at + bytes.len()].copy_from_slice(bytes);
-        at += bytes.len();
-    }
-    out.truncate(at.next_multiple_of(ALIGN_BYTES));
-    let bytes = out.len() as u32;
-    out[4..8].copy_from_slice(&bytes.to_le_bytes());
-    out[16..20].copy_from_slice(&(entries | (role as u32) << ROLE_SHIFT).to_le_bytes());
-    out[20..24].copy_from_slice(&((payload - HEADER_BYTES) as u32).to_le_bytes());
-}
-
 /// Bytes that a block of `pieces` has at most.
 pub(crate) fn bytes_max(pieces: usize, grains: u64) -> u64 {
     HEADER_BYTES as u64 + pieces as u64 * ENTRY_BYTES_MAX + grains * GRAIN + 2 * ALIGN_BYTES as u64
 }
 
-/// Adds the version, and the checksum for a place whose checksums begin with `seed`.
-pub(crate) fn seal(block: &mut [u8], version: u64, seed: u32) {
+/// A block that is being made, in memory that is used again.
+#[derive(Default)]
+pub(crate) struct Encoded {
+    memory: Vec<u8>,
+    len: usize,
+}
+
+impl Deref for Encoded {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.memory[..self.len]
+    }
+}
+
+impl Encoded {
+    /// Makes a block of `pieces` of a write set and of `commits`; [`Encoded::seal`] finishes it.
+    pub(crate) fn encode(&mut self, writes: &WriteSet, pieces: &[Piece], commits: &[u64], role: Role) {
+        let most = bytes_max(pieces.len() + commits.len(), writes.grains_max()) as usize;
+        if self.memory.len() < most {
+            self.memory.resize(most, 0);
+        }
+        let (mut at, mut entries) = self.put_entries(pieces);
+        entries += commits.len() as u32;
+        for version in commits {
+            at = put_number(&mut self.memory, at, version << 2 | Kind::Commit as u64);
+        }
+        let payload = self.pad(at, LOG_GRAIN_BYTES);
+        at = payload;
+        for piece in pieces {
+            let bytes = writes.bytes(piece);
+            self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        }
+        self.len = self.pad(at, ALIGN_BYTES);
+        let (header, len) = (&mut self.memory[..HEADER_BYTES], self.len as u32);
+        header[4..8].copy_from_slice(&len.to_le_bytes());
+        header[16..20].copy_from_slice(&(entries | (role as u32) << ROLE_SHIFT).to_le_bytes());
+        header[20..24].copy_from_slice(&((payload - HEADER_BYTES) as u32).to_le_bytes());
+    }
+
+    /// Writes the index; returns its end and how many entries it has. Neighbours of one kind share one.
+    fn put_entries(&mut self, pieces: &[Piece]) -> (usize, u32) {
+        let (mut at, mut entries, mut behind, mut next) = (HEADER_BYTES, 0, 0, 0);
+        while let Some(piece) = pieces.get(next) {
+            let (kind, mut end) = (kind_of(piece.content), piece.end());
+            next += 1;
+            while let Some(more) = pieces.get(next).filter(|p| p.start == end && kind_of(p.content) == kind) {
+                end = more.end();
+                next += 1;
+            }
+            at = put_number(&mut self.memory, at, (piece.start - behind) << 2 | kind as u64);
+            at = put_number(&mut self.memory, at, end - piece.start);
+            (behind, entries) = (end, entries + 1);
+        }
+        (at, entries)
+    }
+
+    /// Adds zeros up to a multiple of `align`; returns where they end.
+    #[inline]
+    fn pad(&mut self, at: usize, align: usize) -> usize {
+        let end = at.next_multiple_of(align);
+        (at..end).for_each(|at| self.memory[at] = 0);
+        end
+    }
+
+    /// Adds the version, and the checksum for a place whose checksums begin with `seed`.
+    #[inline]
+    pub(crate) fn seal(&mut self, version: u64, seed: u32) {
+        let len = self.len;
+        seal(&mut self.memory[..len], version, seed);
+    }
+}
+
+#[inline]
+fn seal(block: &mut [u8], version: u64, seed: u32) {
     block[8..16].copy_from_slice(&version.to_le_bytes());
-    let crc = crc32c_seeded(seed, &block[4..]);
+    let crc = crc32c(seed, &block[4..]);
     block[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -177,8 +219,7 @@ impl<'a> Block<'a> {
             return None;
         }
         let bytes = &bytes[..len];
-        if word(bytes, 0) != crc32c_seeded(seed, &bytes[4..]) || HEADER_BYTES + word(bytes, 20) as usize > len
-        {
+        if word(bytes, 0) != crc32c(seed, &bytes[4..]) || HEADER_BYTES + word(bytes, 20) as usize > len {
             return None;
         }
         let block = Self { bytes };
@@ -288,10 +329,10 @@ mod tests {
         assert!(writes.write(HomeAddress(40_008), &[9; 4]));
         writes.allocate(HomeAddress(1 << 30), 25);
         writes.free(HomeAddress(4096), 3);
-        let mut block = Vec::new();
-        encode(&writes, writes.pieces(), &[1 << 40, 3], Role::Last, &mut block);
-        seal(&mut block, 77, 5);
-        block
+        let mut block = Encoded::default();
+        block.encode(&writes, writes.pieces(), &[1 << 40, 3], Role::Last);
+        block.seal(77, 5);
+        block.to_vec()
     }
 
     #[test]

@@ -12,12 +12,11 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
 use aquifer_log::victim::{CostBenefit, Greedy, VictimPolicy};
-use aquifer_map::partitions::{GRAINS, Source};
+use aquifer_map::partitions::{Hint, Source, portions};
 
 use std::sync::atomic::Ordering;
 
@@ -247,15 +246,18 @@ impl DurableHeap {
 
     /// Calls `visit` for the parts of a run of home space that have this source in the map now.
     fn for_each_run(&self, start: u64, grains: u32, source: Source, visit: &mut dyn FnMut(u64, u32, Source)) {
-        let (mut at, end) = (start, start + u64::from(grains));
-        while at < end {
-            let within = (at % GRAINS as u64) as usize;
-            let run = self.map.find(PartitionId((at / GRAINS as u64) as u32), within);
-            let until = end.min(at + (run.end - within) as u64);
-            if run.source == source.plus((at - start) as usize) {
-                visit(at, (until - at) as u32, run.source);
+        let mut hint = Hint::default();
+        for portion in portions(start, grains) {
+            let mut at = portion.start;
+            while at < portion.end {
+                let run = self.map.find(portion.id, at, &mut hint);
+                let until = portion.end.min(run.end);
+                let before = portion.before as usize + at - portion.start;
+                if run.source == source.plus(before) {
+                    visit(start + before as u64, (until - at) as u32, run.source);
+                }
+                at = until;
             }
-            at = until;
         }
     }
 
@@ -283,6 +285,7 @@ impl DurableHeap {
     /// Copies a group, in the order of home addresses, as one transaction that changes nothing.
     fn copy_group(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) -> Result<u64> {
         session.clear();
+        session.view.begin(self.versions());
         self.encode_group(session, group, commits);
         loop {
             self.make_cleaners_room(session)?;
@@ -295,9 +298,7 @@ impl DurableHeap {
                 true => Some(self.append_copies(session)),
                 false => None,
             };
-            for (id, before) in session.locks.drain(..) {
-                self.map.unlock_moved(id, before);
-            }
+            session.view.unlock_moved(&self.map);
             if let Some(outcome) = outcome {
                 return outcome;
             }
@@ -307,20 +308,8 @@ impl DurableHeap {
     /// Locks the partitions of a group, which is in the order of home addresses; parts of it may overlap.
     fn lock_group(&self, session: &mut Session, group: &[Survivor]) {
         for survivor in group {
-            let end = survivor.start + u64::from(survivor.grains) - 1;
-            for number in survivor.start / GRAINS as u64..=end / GRAINS as u64 {
-                let id = PartitionId(number as u32);
-                if session.locks.last().is_some_and(|&(last, _)| last >= id) {
-                    continue;
-                }
-                let mut backoff = aquifer_sys::Backoff::new();
-                let word = loop {
-                    match self.map.try_lock(id) {
-                        Some(word) => break word,
-                        None => backoff.wait(),
-                    }
-                };
-                session.locks.push((id, word));
+            for portion in portions(survivor.start, survivor.grains) {
+                session.view.lock_or_wait(&self.map, portion.id);
             }
         }
     }
@@ -329,7 +318,7 @@ impl DurableHeap {
     fn encode_group(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) {
         session.writes.clear();
         self.fill(session, group);
-        block::encode(&session.writes, session.writes.pieces(), commits, Role::Whole, &mut session.block);
+        session.block.encode(&session.writes, session.writes.pieces(), commits, Role::Whole);
     }
 
     fn append_copies(&self, session: &mut Session) -> Result<u64> {

@@ -5,13 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use aquifer_base::PartitionId;
-use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{GRAINS, Partitions, Source};
+use aquifer_map::partitions::Partitions;
 use aquifer_sys::stripe;
 
-use crate::block::{self, Role};
 use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
 use crate::homes::{self, Homes, SizeClass};
@@ -20,14 +17,13 @@ use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
 use crate::recovery;
 use crate::session::Session;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
-use crate::transaction::{Part, Transaction};
-use crate::write_set::{Content, Piece};
+use crate::transaction::Transaction;
+use crate::view::Versions;
 
 /// Transactions at a time; others wait.
 const SESSIONS: usize = 64;
 /// Fewest chunks: those that are kept for making room, and some.
 const CHUNKS_MIN: u64 = 12;
-const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Largest log that map entries can address.
 const CAPACITY_BYTES_MAX: u64 = 16 << 30;
 
@@ -50,7 +46,7 @@ pub struct Options {
     pub capacity_bytes: u64,
     /// Size of a chunk, when the file is made. Default 1 MiB.
     pub chunk_bytes: u32,
-    /// The file grows only while at least this share of it is objects; else it is cleaned. 50 to 95, default 85.
+    /// The file grows only while at least this share of it is objects; else it is cleaned. 5 to 95, default 85.
     pub utilisation_percent: u32,
     /// What the file is on.
     pub backing: Backing,
@@ -138,7 +134,7 @@ impl DurableHeap {
             )));
         }
         let heap = Self {
-            log: Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(50, 95)),
+            log: Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95)),
             cleaner: Mutex::default(),
             map: Partitions::new().map_err(|errno| {
                 Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0))
@@ -221,49 +217,6 @@ impl DurableHeap {
         }
     }
 
-    /// Enters the block of `session` in the map, which was appended at `at`; returns how many bytes of objects it has.
-    pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
-        let chunk = session.chunk().expect("appended to it").id;
-        let grain = (at + block::payload_start(&session.block) as u64) / GRAIN;
-        self.enter_pieces(chunk, grain as u32, session.writes.pieces())
-    }
-
-    /// Appends the parts of a transaction, each at the beginning of a chunk, and enters them in the map when all are durable.
-    pub(crate) fn append_parts(&self, session: &mut Session, parts: &[Part], version: u64) -> Result<()> {
-        let (mut places, mut full) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
-        for (n, (pieces, id)) in parts.iter().enumerate() {
-            let role = if n + 1 == parts.len() { Role::Last } else { Role::Part };
-            full.extend(session.go_on_with(*id, &self.log, version - 1)?);
-            block::encode(&session.writes, pieces, &[], role, &mut session.block);
-            let at = session.append(&self.log, version)?;
-            places.push((at + block::payload_start(&session.block) as u64) / GRAIN);
-        }
-        for ((pieces, id), grain) in parts.iter().zip(places) {
-            self.enter_pieces(*id, grain as u32, pieces);
-        }
-        full.iter().for_each(|chunk| self.log.seal(chunk));
-        Ok(())
-    }
-
-    /// Points the map to pieces whose bytes are in a chunk from `grain` of the log on; returns how many bytes that are.
-    fn enter_pieces(&self, chunk: SegmentId, mut grain: u32, pieces: &[Piece]) -> u64 {
-        let mut live = 0;
-        for piece in pieces {
-            let source = match piece.content {
-                Content::Bytes(_) => Source::Log(grain),
-                Content::Zeros => Source::Zeros,
-                Content::Hole => Source::Hole,
-            };
-            if let Content::Bytes(_) = piece.content {
-                grain += piece.grains;
-                live += u64::from(piece.grains) * GRAIN;
-            }
-            self.enter(piece.start, piece.grains, source);
-        }
-        self.log.table.add_live(chunk, live as u32);
-        live
-    }
-
     /// Makes an area of home space one for objects of a class.
     pub(crate) fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
         self.transaction(|tx| tx.store(homes::class_home(area), &class.0.to_le_bytes()))?;
@@ -271,19 +224,10 @@ impl DurableHeap {
         Ok(())
     }
 
-    /// Points grains of home space to `source`. The caller has locked their partitions.
-    pub(crate) fn enter(&self, start: u64, grains: u32, source: Source) {
-        let (mut at, end) = (start, start + u64::from(grains));
-        while at < end {
-            let (id, from) = (PartitionId((at / GRAINS as u64) as u32), (at % GRAINS as u64) as usize);
-            let to = GRAINS.min(from + (end - at) as usize);
-            let source = source.plus((at - start) as usize);
-            let released = &mut |grain, grains: usize| {
-                self.log.table.subtract_live(self.log.chunk_of(grain), grains as u32 * 4);
-            };
-            self.map.replace(id, from, to, source, released);
-            at += (to - from) as u64;
-        }
+    /// What transactions see.
+    #[inline]
+    pub(crate) fn versions(&self) -> Versions<'_> {
+        Versions { words: &self.map, clock: &self.clock }
     }
 
     /// How large the file may become.

@@ -13,6 +13,9 @@
 //! | `log` | chunks that are free, open and full |
 //! | `write_set` | what a transaction wants to write, in order and merged (group update) |
 //! | `access` | what data structures need of a transaction |
+//! | `view` | which versions a transaction has seen, and what it has locked |
+//! | `hints` | the hot-node cache |
+//! | `contents` | bytes of home space by way of the map |
 //! | `session` | what one transaction at a time needs: the end of a log, buffers |
 //! | `transaction` | loads, stores, allocations, and the commit |
 //! | `cleaner` | copies what is needed out of chunks, and frees them |
@@ -26,10 +29,13 @@
 
 pub mod access;
 pub mod block;
+mod checksum;
 pub mod chunk;
 mod cleaner;
+mod contents;
 pub mod error;
 pub mod heap;
+mod hints;
 mod homes;
 mod log;
 pub mod persist;
@@ -37,6 +43,7 @@ mod recovery;
 mod session;
 pub mod superblock;
 pub mod transaction;
+mod view;
 mod write_set;
 
 pub use access::{Access, Transactional};

@@ -6,6 +6,9 @@ pub mod memory;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aquifer_sys::stripe;
+use aquifer_sys::stripe::STRIPES;
+
 use crate::error::Result;
 
 pub use emulated::{Emulated, Latency};
@@ -53,23 +56,32 @@ pub trait Persist: Send + Sync {
 /// What a memory was asked for.
 #[derive(Default)]
 pub struct Counts {
+    stripes: [Stripe; STRIPES],
+}
+
+/// The counts of some threads, on cache lines of their own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Stripe {
     fences: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Counts {
+    #[inline]
     pub(crate) fn add(&self, bytes: usize) {
-        self.fences.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let stripe = &self.stripes[stripe()];
+        stripe.fences.fetch_add(1, Ordering::Relaxed);
+        stripe.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Waits for durability.
     pub fn fences(&self) -> u64 {
-        self.fences.load(Ordering::Relaxed)
+        self.stripes.iter().map(|stripe| stripe.fences.load(Ordering::Relaxed)).sum()
     }
 
     /// Bytes persisted.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.stripes.iter().map(|stripe| stripe.bytes.load(Ordering::Relaxed)).sum()
     }
 }

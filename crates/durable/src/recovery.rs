@@ -14,7 +14,7 @@ use std::thread;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{GRAINS, Source};
+use aquifer_map::partitions::{GRAINS, Hint, Source};
 
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
@@ -123,7 +123,7 @@ fn enter_bucket(heap: &DurableHeap, lists: Vec<Vec<Found>>) {
                 heap.log.table.add_live(heap.log.chunk_of(grain), u32::from(found.grains) * GRAIN as u32);
             }
             let start = first + u64::from(found.start);
-            heap.enter(start, u32::from(found.grains), found.source);
+            heap.enter(start, u32::from(found.grains), found.source, Hint::default());
         }
         heap.map.unlock(id, of_partition.last().map_or(0, |found| found.version));
     }
@@ -150,7 +150,7 @@ fn next_taken(heap: &DurableHeap, start: u64, end: u64) -> Option<u64> {
     let mut at = start;
     while at < end {
         let (id, grain) = place(at);
-        let run = heap.map.find(id, grain);
+        let run = heap.map.find(id, grain, &mut Hint::default());
         if run.source != Source::Hole {
             return Some(at);
         }
@@ -164,7 +164,7 @@ fn last_taken(heap: &DurableHeap, start: u64, end: u64) -> Option<u64> {
     let mut at = start;
     while let Some(taken) = next_taken(heap, at, end) {
         let (id, grain) = place(taken);
-        at = id.start().0 + heap.map.find(id, grain).end as u64 * GRAIN;
+        at = id.start().0 + heap.map.find(id, grain, &mut Hint::default()).end as u64 * GRAIN;
         last = Some(at - GRAIN);
     }
     last
@@ -178,7 +178,7 @@ fn place(byte: u64) -> (PartitionId, usize) {
 /// Committed bytes within one grain run; nobody else has the heap yet.
 fn read(heap: &DurableHeap, home: HomeAddress, out: &mut [u8]) {
     let (id, grain) = place(home.0);
-    match heap.map.find(id, grain).source {
+    match heap.map.find(id, grain, &mut Hint::default()).source {
         Source::Log(found) => heap.log.persist.read(u64::from(found) * GRAIN + home.0 % GRAIN, out),
         Source::Hole | Source::Zeros => out.fill(0),
     }

@@ -1,12 +1,13 @@
 //! What one transaction at a time needs: the end of a log, and buffers that are used again.
 
-use aquifer_base::{HomeAddress, PartitionId};
+use aquifer_base::HomeAddress;
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::Word;
 
-use crate::block;
+use crate::block::Encoded;
 use crate::error::Result;
+use crate::hints::Hints;
 use crate::log::{Log, OpenChunk};
+use crate::view::View;
 use crate::write_set::WriteSet;
 
 /// A session is used by one transaction at a time, of any thread.
@@ -16,21 +17,17 @@ pub(crate) struct Session {
     /// Chunks that it went on with so far.
     pub(crate) opened: u64,
     pub(crate) writes: WriteSet,
-    /// Partitions that were read, and their versions.
-    pub(crate) reads: Vec<(PartitionId, u64)>,
-    /// Partitions that are locked, and their words before.
-    pub(crate) locks: Vec<(PartitionId, Word)>,
+    pub(crate) view: View,
+    pub(crate) hints: Hints,
     pub(crate) allocated: Vec<HomeAddress>,
     pub(crate) freed: Vec<HomeAddress>,
-    pub(crate) block: Vec<u8>,
+    pub(crate) block: Encoded,
 }
 
 impl Session {
     /// Forgets the last transaction.
     pub(crate) fn clear(&mut self) {
         self.writes.clear();
-        self.reads.clear();
-        self.locks.clear();
         self.allocated.clear();
         self.freed.clear();
     }
@@ -63,7 +60,7 @@ impl Session {
     /// The device refused.
     pub(crate) fn append(&mut self, log: &Log, version: u64) -> Result<u64> {
         let chunk = self.chunk.as_mut().expect("there is room");
-        block::seal(&mut self.block, version, chunk.seed);
+        self.block.seal(version, chunk.seed);
         log.persist.persist(chunk.next, &self.block)?;
         let at = chunk.next;
         chunk.next += self.block.len() as u64;

@@ -6,6 +6,10 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use crate::block::bytes_max;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
+/// Home space that shares a bit of the filter.
+const LINE_BYTES: u64 = 64;
+/// Runs of more lines have all bits.
+const LINES_MAX: u64 = 64;
 
 /// What a piece will be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,13 +62,24 @@ impl Piece {
 pub(crate) struct WriteSet {
     pieces: Vec<Piece>,
     bytes: Vec<u8>,
-    /// A bit for each partition's hash that has a piece.
+    /// A bit for each hash of a line that has a piece.
     filter: u64,
     spare: Vec<Piece>,
 }
 
-fn bit(grain: u64) -> u64 {
-    1 << ((grain >> 10).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
+/// The bits of the lines of some bytes.
+#[inline]
+fn bits(first: u64, last: u64) -> u64 {
+    let (mut line, last) = (first / LINE_BYTES, last / LINE_BYTES);
+    if last - line >= LINES_MAX {
+        return u64::MAX;
+    }
+    let mut bits = 0;
+    while line <= last {
+        bits |= 1 << (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58);
+        line += 1;
+    }
+    bits
 }
 
 impl WriteSet {
@@ -76,6 +91,11 @@ impl WriteSet {
 
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// Grains with bytes: at least as many as the pieces have.
+    pub(crate) fn grains_max(&self) -> u64 {
+        self.bytes.len() as u64 / GRAIN
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -115,13 +135,14 @@ impl WriteSet {
         }
     }
 
-    /// Whether there may be a piece in the partition of `home`.
+    /// Whether there may be a piece in the `len` bytes from `home` on, of which there are some.
     #[inline]
-    pub(crate) fn may_have(&self, home: HomeAddress) -> bool {
-        self.filter & bit(home.0 / GRAIN) != 0
+    pub(crate) fn may_have(&self, home: HomeAddress, len: usize) -> bool {
+        self.filter != 0 && self.filter & bits(home.0, home.0 + len as u64 - 1) != 0
     }
 
     /// Adds whole grains. False if a part of them was freed.
+    #[inline]
     pub(crate) fn write(&mut self, home: HomeAddress, bytes: &[u8]) -> bool {
         debug_assert!(home.0.is_multiple_of(GRAIN) && bytes.len().is_multiple_of(LOG_GRAIN_BYTES));
         let (start, first) = (home.0 / GRAIN, self.bytes.len() as u32);
@@ -143,17 +164,18 @@ impl WriteSet {
         self.insert(piece);
     }
 
-    fn insert(&mut self, mut piece: Piece) -> bool {
-        let (start, end) = (piece.start, piece.end());
-        let mut grain = start;
-        while grain < end {
-            self.filter |= bit(grain);
-            grain = (grain | 1023) + 1;
-        }
-        if self.pieces.last().is_none_or(|last| last.end() <= start) {
+    #[inline]
+    fn insert(&mut self, piece: Piece) -> bool {
+        self.filter |= bits(piece.start * GRAIN, piece.end() * GRAIN - 1);
+        if self.pieces.last().is_none_or(|last| last.end() <= piece.start) {
             self.pieces.push(piece);
             return true;
         }
+        self.insert_between(piece)
+    }
+
+    fn insert_between(&mut self, mut piece: Piece) -> bool {
+        let (start, end) = (piece.start, piece.end());
         let from = self.pieces.partition_point(|p| p.end() <= start);
         let count = self.pieces[from..].iter().take_while(|p| p.start < end).count();
         let over = &self.pieces[from..from + count];
@@ -175,16 +197,17 @@ impl WriteSet {
         true
     }
 
-    /// Puts what this transaction wrote over `out`, the bytes from `home` on, and returns how many bytes of it that were.
+    /// Puts what this transaction wrote over `out`, the bytes from `home` on, and returns how much of it that was.
     /// `None` if a part was freed.
-    pub(crate) fn overlay(&self, home: HomeAddress, out: &mut [u8]) -> Option<usize> {
+    pub(crate) fn overlay(&self, home: HomeAddress, out: &mut [u8]) -> Option<Overlay> {
         let (start, end) = (home.0, home.0 + out.len() as u64);
         let from = self.pieces.partition_point(|p| p.end() * GRAIN <= start);
-        let mut covered = 0;
+        let mut over = Overlay::default();
         for piece in self.pieces[from..].iter().take_while(|p| p.start * GRAIN < end) {
             let (low, high) = ((piece.start * GRAIN).max(start), (piece.end() * GRAIN).min(end));
             let target = &mut out[(low - start) as usize..(high - start) as usize];
-            covered += target.len();
+            over.bytes += target.len();
+            over.fresh += if piece.is_fresh { target.len() } else { 0 };
             match piece.content {
                 Content::Hole => return None,
                 Content::Zeros => target.fill(0),
@@ -194,8 +217,16 @@ impl WriteSet {
                 }
             }
         }
-        Some(covered)
+        Some(over)
     }
+}
+
+/// How much of some bytes a transaction has written.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Overlay {
+    pub(crate) bytes: usize,
+    /// Of these, bytes that it has allocated itself.
+    pub(crate) fresh: usize,
 }
 
 #[cfg(test)]
@@ -251,13 +282,13 @@ mod tests {
             }
             for at in 0..240u64 {
                 let mut out = [9; 4];
-                let covered = set.overlay(HomeAddress(at * 4), &mut out);
+                let covered = set.overlay(HomeAddress(at * 4), &mut out).map(|over| over.bytes);
                 match model.get(&at) {
                     None => prop_assert_eq!((covered, out), (Some(0), [9; 4])),
                     Some(None) => prop_assert_eq!(covered, None),
                     Some(Some(word)) => prop_assert_eq!((covered, out), (Some(4), word.to_ne_bytes())),
                 }
-                prop_assert!(covered == Some(0) || set.may_have(HomeAddress(at * 4)));
+                prop_assert!(covered == Some(0) || set.may_have(HomeAddress(at * 4), 4));
             }
         }
     }

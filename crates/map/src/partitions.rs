@@ -11,6 +11,7 @@
 
 mod blocks;
 mod extents;
+mod portion;
 mod source;
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -20,7 +21,9 @@ use aquifer_base::limits::{HOME_BITS, PARTITION_BYTES};
 use aquifer_sys::{Errno, Reservation};
 
 use blocks::{Block, Blocks};
+pub use extents::Hint;
 use extents::{Change, Extents};
+pub use portion::{Portion, portions};
 pub use source::{GRAINS, Source};
 
 const PARTITIONS: usize = (1 << HOME_BITS) / PARTITION_BYTES;
@@ -112,12 +115,13 @@ impl Partitions {
     }
 
     /// The run that has `grain`. Anything at all if the partition is locked by somebody else or has changed meanwhile.
+    /// With a hint that was left by the last look at this place it is found at once.
     #[inline]
-    pub fn find(&self, id: PartitionId, grain: usize) -> Run {
+    pub fn find(&self, id: PartitionId, grain: usize, hint: &mut Hint) -> Run {
         let extents = self.extents(id);
-        let behind = extents.count_up_to(grain);
+        let behind = extents.count_up_to(grain, hint);
         let end = if behind < extents.len() { extents.start(behind) } else { GRAINS };
-        Run { source: extents.continued(behind, grain), end: end.clamp(grain + 1, GRAINS) }
+        Run { source: Source::from_word(extents.continued(behind, grain)), end: end.clamp(grain + 1, GRAINS) }
     }
 
     #[inline]
@@ -161,28 +165,35 @@ impl Partitions {
     }
 
     /// Points the grains from `start` to `end` of a partition that the caller has locked to `source`. `released` is told
-    /// where their bytes in the log were before, and how many grains.
+    /// where their bytes in the log were before, and how many grains. The hint is one for `start`.
     #[inline]
     pub fn replace(
         &self,
         id: PartitionId,
-        start: usize,
-        end: usize,
+        (start, end): (usize, usize),
         source: Source,
-        released: &mut impl FnMut(u32, usize),
+        hint: &mut Hint,
+        mut released: impl FnMut(u32, usize),
     ) {
         debug_assert!(start < end && end <= GRAINS && self.word(id).is_locked());
         let extents = self.extents(id);
-        let kept = extents.count_up_to(start);
-        let (last, before) = extents.release(kept, (start, end), released);
+        let kept = extents.count_up_to(start, hint);
+        let word = source.word();
+        if let Some(before) = extents.replace_one(kept, (start, end), word) {
+            if let Source::Log(grain) = Source::from_word(before) {
+                released(grain, end - start);
+            }
+            return;
+        }
+        let (last, before) = extents.release(kept, (start, end), &mut released);
         let kept = kept - usize::from(kept > 0 && extents.start(kept - 1) == start);
         let mut change = Change { kept, dropped: last, new: [(0, 0); 2], count: 0 };
-        if extents.continued(kept, start) != source {
-            change.push(start, source);
+        if extents.continued(kept, start) != word {
+            change.push(start, word);
         }
         if end < GRAINS {
-            let behind = source.plus(end - start);
-            let next = (last < extents.len() && extents.start(last) == end).then(|| extents.source(last));
+            let behind = source::plus(word, end - start);
+            let next = (last < extents.len() && extents.start(last) == end).then(|| extents.word(last));
             match next {
                 Some(next) if next == behind => change.dropped += 1,
                 None if before != behind => change.push(end, before),
@@ -193,7 +204,6 @@ impl Partitions {
     }
 
     /// Puts new extents in the place of old ones.
-    #[inline]
     fn splice(&self, id: PartitionId, change: &Change) {
         let (old, len) = unpack(self.at(id).handle.load(Ordering::Relaxed));
         let new_len = change.kept + change.count + len - change.dropped;

@@ -14,6 +14,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("aquifer needs Linux: it is built on userfaultfd");
 
+pub mod checksum;
 pub mod descriptors;
 pub mod errno;
 pub mod futex;

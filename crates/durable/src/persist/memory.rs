@@ -163,21 +163,41 @@ impl Persist for MemoryFile {
     #[inline]
     fn read(&self, offset: u64, out: &mut [u8]) {
         let inside = self.len_bytes().saturating_sub(offset).min(out.len() as u64) as usize;
-        let (out, beyond) = out.split_at_mut(inside);
-        beyond.fill(0);
-        if inside == 0 {
+        if inside < out.len() {
+            out[inside..].fill(0);
+            return self.read_inside(offset, &mut out[..inside]);
+        }
+        // SAFETY: inside the file.
+        let from = unsafe { self.base.add(offset as usize) };
+        match <&mut [u8; 8]>::try_from(&mut *out) {
+            // SAFETY: inside the file, aligned.
+            Ok(out) if from.addr().is_multiple_of(4) => *out = unsafe { load_two(from) },
+            _ => self.read_inside(offset, out),
+        }
+    }
+
+    fn punch(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        self.allocate(mode, offset, len_bytes, "giving back memory of the heap's file")
+    }
+
+    fn refill(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        self.allocate(0, offset, len_bytes, "taking memory for the heap's file")
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl MemoryFile {
+    /// Copies bytes of the file, word by word.
+    fn read_inside(&self, offset: u64, mut out: &mut [u8]) {
+        if out.is_empty() {
             return;
         }
         // SAFETY: inside the file.
         let mut from = unsafe { self.base.add(offset as usize) }.cast_const();
-        let skip = from.addr() % 8;
-        if skip == 0 && out.len() == 8 {
-            // SAFETY: inside the file and aligned; atomic, because somebody may be writing what is then thrown away.
-            let word = unsafe { AtomicU64::from_ptr(from.cast_mut().cast()) }.load(Ordering::Relaxed);
-            out.copy_from_slice(&word.to_ne_bytes());
-            return;
-        }
-        let mut out = out;
         let offset_in_word = from.addr() % 4;
         if offset_in_word > 0 {
             // SAFETY: the word that has the first byte; it is in the same page of the file.
@@ -202,19 +222,18 @@ impl Persist for MemoryFile {
             rest.copy_from_slice(&unsafe { load_word(from) }.to_ne_bytes()[..len]);
         }
     }
+}
 
-    fn punch(&self, offset: u64, len_bytes: u64) -> Result<()> {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        self.allocate(mode, offset, len_bytes, "giving back memory of the heap's file")
-    }
-
-    fn refill(&self, offset: u64, len_bytes: u64) -> Result<()> {
-        self.allocate(0, offset, len_bytes, "taking memory for the heap's file")
-    }
-
-    fn counts(&self) -> &Counts {
-        &self.counts
-    }
+/// # Safety
+/// Eight readable bytes, aligned to 4.
+#[inline]
+unsafe fn load_two(from: *const u8) -> [u8; 8] {
+    // SAFETY: the caller's.
+    let (first, second) = unsafe { (load_word(from), load_word(from.add(4))) };
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&first.to_ne_bytes());
+    out[4..].copy_from_slice(&second.to_ne_bytes());
+    out
 }
 
 /// # Safety

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{GRAINS, Source};
+use aquifer_map::partitions::{Source, portions};
 
 use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
 use crate::chunk::{self, ChunkHeader, Previous};
@@ -107,16 +107,13 @@ impl Scan {
 
     /// Adds an entry, a partition at a time.
     fn add_entry(&mut self, block: &Block<'_>, entry: &Entry, source: Source) {
-        let (first, per) = (entry.home.0 / GRAIN, GRAINS as u64);
-        let (mut at, end) = (first, first + u64::from(entry.grains));
-        while at < end {
-            let until = end.min((at / per + 1) * per);
+        for portion in portions(entry.home.0 / GRAIN, entry.grains) {
             let found = Found {
                 version: block.version(),
-                partition: (at / per) as u32,
-                start: (at % per) as u16,
-                grains: (until - at) as u16,
-                source: source.plus((at - first) as usize),
+                partition: portion.id.0,
+                start: portion.start as u16,
+                grains: (portion.end - portion.start) as u16,
+                source: source.plus(portion.before as usize),
             };
             // Neighbours are often written together: whole areas of partitions go to one thread.
             let bucket = found.partition as usize / 64 % self.buckets.len();
@@ -124,7 +121,6 @@ impl Scan {
                 Role::Whole => self.buckets[bucket].push(found),
                 Role::Part | Role::Last => self.parts.push((bucket, found)),
             }
-            at = until;
         }
     }
 }

@@ -139,9 +139,9 @@ impl Blocks {
     #[inline]
     pub(super) fn extents(&self, block: Block, len: usize) -> (&[AtomicU16], &[AtomicU32]) {
         let (offset, capacity) = (block.unit as usize * UNIT_BYTES, block.capacity());
-        assert!(offset + capacity * EXTENT_BYTES <= self.memory.len());
+        debug_assert!(offset + capacity * EXTENT_BYTES <= self.memory.len());
         let len = len.min(capacity);
-        // SAFETY: in bounds, aligned to 8, zeroed at first, and only used as atomics. A block that was of another class when a racing
+        // SAFETY: in bounds, as every block is that was given out, aligned to 8, zeroed at first, and only used as atomics. A block that was of another class when a racing
         // reader looked may mix sizes, which the hardware defines; what is read then is thrown away.
         unsafe {
             let start = self.memory.base().add(offset);

@@ -10,12 +10,22 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use super::source::Source;
+use super::source::{GRAINS, HOLE, Source, plus};
+
+/// How many extents began up to a place when it was looked at last (the hot-node cache of Hu et al., ATC 2017, section on the
+/// address map). A guess: it is tried before it is searched.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Hint(u16);
 
 /// The extents as they lie in their block.
 pub(super) struct Extents<'a> {
     pub(super) starts: &'a [AtomicU16],
     pub(super) addresses: &'a [AtomicU32],
+}
+
+#[inline]
+fn begins_up_to(start: &AtomicU16, grain: usize) -> bool {
+    usize::from(start.load(Ordering::Relaxed)) <= grain
 }
 
 impl Extents<'_> {
@@ -29,39 +39,65 @@ impl Extents<'_> {
         usize::from(self.starts[index].load(Ordering::Relaxed))
     }
 
+    /// The word of its source.
     #[inline]
-    pub(super) fn source(&self, index: usize) -> Source {
-        Source::from_word(self.addresses[index].load(Ordering::Relaxed))
+    pub(super) fn word(&self, index: usize) -> u32 {
+        self.addresses[index].load(Ordering::Relaxed)
     }
 
     /// How many begin at `grain` or before.
     #[inline]
-    pub(super) fn count_up_to(&self, grain: usize) -> usize {
-        self.starts.partition_point(|start| usize::from(start.load(Ordering::Relaxed)) <= grain)
+    pub(super) fn count_up_to(&self, grain: usize, hint: &mut Hint) -> usize {
+        let guess = usize::from(hint.0);
+        let is_before =
+            guess == 0 || self.starts.get(guess - 1).is_some_and(|start| begins_up_to(start, grain));
+        if is_before && self.starts.get(guess).is_none_or(|start| !begins_up_to(start, grain)) {
+            return guess;
+        }
+        let count = self.starts.partition_point(|start| begins_up_to(start, grain));
+        hint.0 = count as u16;
+        count
     }
 
-    /// The source that a grain has, if the first `count` extents begin before it and the next one does not.
+    /// The word of a grain's source, if the first `count` extents begin before it and the next one does not.
     #[inline]
-    pub(super) fn continued(&self, count: usize, grain: usize) -> Source {
+    pub(super) fn continued(&self, count: usize, grain: usize) -> u32 {
         match count.checked_sub(1) {
-            Some(index) => self.source(index).plus(grain.saturating_sub(self.start(index))),
-            None => Source::Hole,
+            Some(index) => plus(self.word(index), grain.wrapping_sub(self.start(index))),
+            None => HOLE,
         }
     }
 
+    /// Gives the extent before `next` another source, if it is just this range and stays an extent of its own; returns the old source.
+    /// The usual case: an object is written again as it was written before.
+    #[inline]
+    pub(super) fn replace_one(&self, next: usize, (start, end): (usize, usize), word: u32) -> Option<u32> {
+        let index = next.checked_sub(1)?;
+        let until = if next < self.len() { self.start(next) } else { GRAINS };
+        if self.start(index) != start || until != end || self.continued(index, start) == word {
+            return None;
+        }
+        if next < self.len() && self.word(next) == plus(word, end - start) {
+            return None;
+        }
+        let before = self.word(index);
+        self.addresses[index].store(word, Ordering::Relaxed);
+        Some(before)
+    }
+
     /// Tells what was in a range in which the extent before `next` has the first grain. Returns how many extents begin before its end, and
-    /// the source that the last of them gives the grain at its end.
+    /// the word that the last of them gives the grain at its end.
     #[inline]
     pub(super) fn release(
         &self,
         mut next: usize,
         (start, end): (usize, usize),
         released: &mut impl FnMut(u32, usize),
-    ) -> (usize, Source) {
+    ) -> (usize, u32) {
         let mut at = start;
         loop {
             let until = if next < self.len() { self.start(next).min(end) } else { end };
-            if let Source::Log(grain) = self.continued(next, at) {
+            if let Source::Log(grain) = Source::from_word(self.continued(next, at)) {
                 released(grain, until - at);
             }
             if until == end {
@@ -102,8 +138,8 @@ pub(super) struct Change {
 impl Change {
     /// Adds a new one.
     #[inline]
-    pub(super) fn push(&mut self, start: usize, source: Source) {
-        self.new[self.count] = (start as u16, source.word());
+    pub(super) fn push(&mut self, start: usize, word: u32) {
+        self.new[self.count] = (start as u16, word);
         self.count += 1;
     }
 }

@@ -18,28 +18,37 @@ pub enum Source {
 
 impl Source {
     /// As stored.
+    #[inline]
     pub(super) const fn word(self) -> u32 {
         match self {
-            Self::Hole => 0,
+            Self::Hole => HOLE,
             Self::Zeros => 1,
             Self::Log(grain) => grain,
         }
     }
 
+    #[inline]
     pub(super) const fn from_word(word: u32) -> Self {
         match word {
-            0 => Self::Hole,
+            HOLE => Self::Hole,
             1 => Self::Zeros,
             grain => Self::Log(grain),
         }
     }
 
     /// The source of what lies `grains` further on.
+    #[inline]
     pub const fn plus(self, grains: usize) -> Self {
-        match self {
-            // What a racing reader has read may be anything.
-            Self::Log(grain) => Self::Log(grain.wrapping_add(grains as u32)),
-            other => other,
-        }
+        Self::from_word(plus(self.word(), grains))
     }
+}
+
+/// The word of a hole.
+pub(super) const HOLE: u32 = 0;
+
+/// The word of the source `grains` further on.
+#[inline]
+pub(super) const fn plus(word: u32, grains: usize) -> u32 {
+    // What a racing reader has read may be anything.
+    if word > 1 { word.wrapping_add(grains as u32) } else { word }
 }

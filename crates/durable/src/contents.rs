@@ -1,0 +1,134 @@
+//! What is where: bytes of home space by way of the map.
+
+use aquifer_base::HomeAddress;
+use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_log::geometry::SegmentId;
+use aquifer_map::partitions::{Hint, Portion, Source, portions};
+
+use crate::block::{self, Role};
+use crate::error::{Error, Result};
+use crate::heap::DurableHeap;
+use crate::session::Session;
+use crate::transaction::Part;
+use crate::write_set::{Content, Piece};
+
+const GRAIN: usize = LOG_GRAIN_BYTES;
+
+impl DurableHeap {
+    /// Fills `out` with the committed bytes of one partition from `home` on; returns how many of them are not allocated. Anything at all
+    /// if somebody changes the partition meanwhile.
+    #[inline]
+    pub(crate) fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> usize {
+        let (id, start) = (home.partition(), home.offset_bytes());
+        let (mut done, mut missing) = (0, 0);
+        while done < out.len() {
+            let at = start + done;
+            let run = self.map.find(id, at / GRAIN, hint);
+            let until = (run.end * GRAIN - start).min(out.len());
+            let target = &mut out[done..until];
+            match run.source {
+                Source::Log(grain) => {
+                    let offset = u64::from(grain) * GRAIN as u64 + (at % GRAIN) as u64;
+                    self.log.persist.read(offset, target);
+                }
+                Source::Zeros => target.fill(0),
+                Source::Hole => {
+                    missing += target.len();
+                    target.fill(0);
+                }
+            }
+            done = until;
+        }
+        missing
+    }
+
+    /// Whether all that a transaction writes is allocated. Their partitions are locked.
+    #[inline]
+    pub(crate) fn check_allocated(&self, session: &mut Session) -> Result<()> {
+        for piece in session.writes.pieces() {
+            if !piece.is_fresh && matches!(piece.content, Content::Bytes(_)) {
+                let hint = session.hints.of(piece.start);
+                portions(piece.start, piece.grains)
+                    .try_for_each(|portion| self.check_portion(&portion, hint))?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_portion(&self, portion: &Portion, hint: &mut Hint) -> Result<()> {
+        let mut grain = portion.start;
+        while grain < portion.end {
+            let run = self.map.find(portion.id, grain, hint);
+            if run.source == Source::Hole {
+                return Err(Error::NotAllocated(portion.id.start().plus_bytes((grain * GRAIN) as u64)));
+            }
+            grain = run.end;
+        }
+        Ok(())
+    }
+
+    /// Enters the block of `session` in the map, which was appended at `at`; returns how many bytes of objects it has.
+    #[inline]
+    pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
+        let chunk = session.chunk().expect("appended to it").id;
+        let grain = (at + block::payload_start(&session.block) as u64) / GRAIN as u64;
+        let Session { writes, hints, .. } = session;
+        self.enter_pieces(chunk, grain as u32, writes.pieces(), |piece| *hints.of(piece.start))
+    }
+
+    /// Appends the parts of a transaction, each at the beginning of a chunk, and enters them in the map when all are durable.
+    pub(crate) fn append_parts(&self, session: &mut Session, parts: &[Part], version: u64) -> Result<()> {
+        let (mut places, mut full) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
+        for (n, (pieces, id)) in parts.iter().enumerate() {
+            let role = if n + 1 == parts.len() { Role::Last } else { Role::Part };
+            full.extend(session.go_on_with(*id, &self.log, version - 1)?);
+            session.block.encode(&session.writes, pieces, &[], role);
+            let at = session.append(&self.log, version)?;
+            places.push((at + block::payload_start(&session.block) as u64) / GRAIN as u64);
+        }
+        for ((pieces, id), grain) in parts.iter().zip(places) {
+            self.enter_pieces(*id, grain as u32, pieces, |_| Hint::default());
+        }
+        full.iter().for_each(|chunk| self.log.seal(chunk));
+        Ok(())
+    }
+
+    /// Points the map to pieces whose bytes are in a chunk from `grain` of the log on; returns how many bytes that are.
+    #[inline]
+    fn enter_pieces(
+        &self,
+        chunk: SegmentId,
+        mut grain: u32,
+        pieces: &[Piece],
+        mut hint: impl FnMut(&Piece) -> Hint,
+    ) -> u64 {
+        let mut live = 0;
+        for piece in pieces {
+            let source = match piece.content {
+                Content::Bytes(_) => Source::Log(grain),
+                Content::Zeros => Source::Zeros,
+                Content::Hole => Source::Hole,
+            };
+            if let Content::Bytes(_) = piece.content {
+                grain += piece.grains;
+                live += piece.grains as usize * GRAIN;
+            }
+            self.enter(piece.start, piece.grains, source, hint(piece));
+        }
+        self.log.table.add_live(chunk, live as u32);
+        live as u64
+    }
+
+    /// Points grains of home space to `source`. The caller has locked their partitions.
+    #[inline]
+    pub(crate) fn enter(&self, start: u64, grains: u32, source: Source, mut hint: Hint) {
+        let mut released = |grain, grains: usize| {
+            self.log.table.subtract_live(self.log.chunk_of(grain), (grains * GRAIN) as u32);
+        };
+        for portion in portions(start, grains) {
+            let source = source.plus(portion.before as usize);
+            self.map.replace(portion.id, (portion.start, portion.end), source, &mut hint, &mut released);
+        }
+    }
+}

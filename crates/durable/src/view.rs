@@ -1,0 +1,194 @@
+//! What a transaction has seen, and what it holds: versions and locks of partitions.
+//!
+//! All that it reads is of one version of the heap (Dice, Shalev and Shavit, "Transactional Locking II", DISC 2006). When it meets a newer
+//! one it goes on with that, if nothing that it has read has changed (Riegel, Felber and Fetzer, "A Lazy Snapshot Algorithm
+//! with Eager Validation", DISC 2006).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer_base::PartitionId;
+use aquifer_map::partitions::{GRAINS, Partitions, Word};
+use aquifer_sys::Backoff;
+
+use crate::error::{Error, Result};
+use crate::write_set::Piece;
+
+/// Looks at a locked partition before the transaction gives way.
+const SPINS: u32 = 200;
+
+/// The words of all partitions, and the newest version that was given out.
+#[derive(Clone, Copy)]
+pub(crate) struct Versions<'a> {
+    pub(crate) words: &'a Partitions,
+    pub(crate) clock: &'a AtomicU64,
+}
+
+/// What one transaction has seen, and holds.
+#[derive(Default)]
+pub(crate) struct View {
+    /// All that it sees is of this version of the heap.
+    version: u64,
+    /// Partitions that were read, and their versions.
+    reads: Vec<(PartitionId, u64)>,
+    /// Partitions that are locked, and their words before; in order.
+    locks: Vec<(PartitionId, Word)>,
+}
+
+impl View {
+    /// Forgets all, and sees the present.
+    #[inline]
+    pub(crate) fn begin(&mut self, versions: Versions<'_>) {
+        self.reads.clear();
+        self.locks.clear();
+        self.version = versions.clock.load(Ordering::Acquire);
+    }
+
+    /// What `copy` finds in a partition, when it has found something that is of this view. It may run several times.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`].
+    #[inline]
+    pub(crate) fn read<T>(
+        &mut self,
+        versions: Versions<'_>,
+        id: PartitionId,
+        mut copy: impl FnMut() -> T,
+    ) -> Result<T> {
+        loop {
+            let before = settled(versions.words, id)?;
+            if before.version() > self.version {
+                self.extend(versions)?;
+                continue;
+            }
+            let found = copy();
+            if versions.words.is_unchanged(id, before) {
+                let read = (id, before.version());
+                if self.reads.last() != Some(&read) {
+                    self.reads.push(read);
+                }
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Sees the present version of the heap from now on, if all that was read is of it.
+    #[cold]
+    fn extend(&mut self, versions: Versions<'_>) -> Result<()> {
+        let now = versions.clock.load(Ordering::Acquire);
+        for &(id, version) in &self.reads {
+            let word = versions.words.word(id);
+            if word.is_locked() || word.version() != version {
+                return Err(Error::Conflict);
+            }
+        }
+        self.version = now;
+        Ok(())
+    }
+
+    /// Locks the partitions of `pieces`, which are in order.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]; some are locked then.
+    #[inline]
+    pub(crate) fn lock(&mut self, words: &Partitions, pieces: &[Piece]) -> Result<()> {
+        for piece in pieces {
+            let (first, last) = (piece.start / GRAINS as u64, (piece.end() - 1) / GRAINS as u64);
+            for number in first..=last {
+                let id = PartitionId(number as u32);
+                if self.locks.last().is_none_or(|&(last, _)| last != id) {
+                    self.locks.push((id, lock_one(words, id)?));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a new version for what is locked, if all that was read is still the newest.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`].
+    #[inline]
+    pub(crate) fn take_version(&self, versions: Versions<'_>) -> Result<u64> {
+        let version = versions.clock.fetch_add(1, Ordering::AcqRel) + 1;
+        // Nobody has committed since it last looked.
+        if version != self.version + 1 {
+            self.validate(versions.words)?;
+        }
+        Ok(version)
+    }
+
+    #[cold]
+    fn validate(&self, words: &Partitions) -> Result<()> {
+        for &(id, version) in &self.reads {
+            let word = words.word(id);
+            let is_ours = || self.locks.binary_search_by_key(&id, |&(id, _)| id).is_ok();
+            if word.version() != version || (word.is_locked() && !is_ours()) {
+                return Err(Error::Conflict);
+            }
+        }
+        Ok(())
+    }
+
+    /// Unlocks what it has locked and changed, with the transaction's version.
+    #[inline]
+    pub(crate) fn unlock(&mut self, words: &Partitions, version: u64) {
+        for &(id, _) in &self.locks {
+            words.unlock(id, version);
+        }
+        self.locks.clear();
+    }
+
+    /// Locks a partition, unless it is the last one that it has locked, or one before that, as long as it takes. For those who lock
+    /// in order and have read nothing.
+    pub(crate) fn lock_or_wait(&mut self, words: &Partitions, id: PartitionId) {
+        if self.locks.last().is_some_and(|&(last, _)| last >= id) {
+            return;
+        }
+        let mut backoff = Backoff::new();
+        let word = loop {
+            match words.try_lock(id) {
+                Some(word) => break word,
+                None => backoff.wait(),
+            }
+        };
+        self.locks.push((id, word));
+    }
+
+    /// Unlocks what it has locked, and of which it has moved bytes in the log.
+    pub(crate) fn unlock_moved(&mut self, words: &Partitions) {
+        for (id, before) in self.locks.drain(..) {
+            words.unlock_moved(id, before);
+        }
+    }
+
+    /// Unlocks what it has locked and not changed.
+    pub(crate) fn unlock_unchanged(&mut self, words: &Partitions) {
+        for (id, word) in self.locks.drain(..) {
+            words.unlock_unchanged(id, word);
+        }
+    }
+}
+
+/// A partition's word when nobody commits to it.
+#[inline]
+fn settled(words: &Partitions, id: PartitionId) -> Result<Word> {
+    for _ in 0..SPINS {
+        let word = words.word(id);
+        if !word.is_locked() {
+            return Ok(word);
+        }
+        std::hint::spin_loop();
+    }
+    Err(Error::Conflict)
+}
+
+#[inline]
+fn lock_one(words: &Partitions, id: PartitionId) -> Result<Word> {
+    for _ in 0..SPINS {
+        if let Some(word) = words.try_lock(id) {
+            return Ok(word);
+        }
+        std::hint::spin_loop();
+    }
+    Err(Error::Conflict)
+}
