@@ -284,21 +284,20 @@ impl DurableHeap {
 
     /// Copies a group, in the order of home addresses, as one transaction that changes nothing.
     fn copy_group(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) -> Result<u64> {
-        session.clear();
-        session.view.begin(self.versions());
+        session.draft.begin(self);
         self.encode_group(session, group, commits);
         loop {
             self.make_cleaners_room(session)?;
             self.lock_group(session, group);
             // Some of it may have changed since. It is seldom more: what is looked at without locks can be anything.
             self.encode_group(session, group, commits);
-            let is_empty = session.writes.is_empty() && commits.is_empty();
+            let is_empty = session.draft.writes.is_empty() && commits.is_empty();
             let outcome = match session.has_room() {
                 _ if is_empty => Some(Ok(0)),
                 true => Some(self.append_copies(session)),
                 false => None,
             };
-            session.view.unlock_moved(&self.map);
+            session.draft.view.unlock_moved(&self.map);
             if let Some(outcome) = outcome {
                 return outcome;
             }
@@ -309,16 +308,17 @@ impl DurableHeap {
     fn lock_group(&self, session: &mut Session, group: &[Survivor]) {
         for survivor in group {
             for portion in portions(survivor.start, survivor.grains) {
-                session.view.lock_or_wait(&self.map, portion.id);
+                session.draft.view.lock_or_wait(&self.map, portion.id);
             }
         }
     }
 
     /// Makes a block of what of the group is still where it was.
     fn encode_group(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) {
-        session.writes.clear();
+        session.draft.writes.clear();
         self.fill(session, group);
-        session.block.encode(&session.writes, session.writes.pieces(), commits, Role::Whole);
+        let writes = &session.draft.writes;
+        session.block.encode(writes, writes.pieces(), commits, Role::Whole);
     }
 
     fn append_copies(&self, session: &mut Session) -> Result<u64> {
@@ -329,7 +329,7 @@ impl DurableHeap {
 
     /// Puts into the write set what of the group is still where it was.
     fn fill(&self, session: &mut Session, group: &[Survivor]) {
-        let writes = &mut session.writes;
+        let writes = &mut session.draft.writes;
         let mut bytes = Vec::new();
         for survivor in group {
             self.for_each_run(

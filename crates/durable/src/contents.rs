@@ -6,48 +6,24 @@ use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{Hint, Portion, Source, portions};
 
 use crate::block::{self, Role};
+use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
+use crate::homes::{self, Homes, SizeClass};
 use crate::session::Session;
 use crate::transaction::Part;
+use crate::view::Versions;
 use crate::write_set::{Content, Piece};
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
 
 impl DurableHeap {
-    /// Fills `out` with the committed bytes of one partition from `home` on; returns how many of them are not allocated. Anything at all
-    /// if somebody changes the partition meanwhile.
-    #[inline]
-    pub(crate) fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> usize {
-        let (id, start) = (home.partition(), home.offset_bytes());
-        let (mut done, mut missing) = (0, 0);
-        while done < out.len() {
-            let at = start + done;
-            let run = self.map.find(id, at / GRAIN, hint);
-            let until = (run.end * GRAIN - start).min(out.len());
-            let target = &mut out[done..until];
-            match run.source {
-                Source::Log(grain) => {
-                    let offset = u64::from(grain) * GRAIN as u64 + (at % GRAIN) as u64;
-                    self.log.persist.read(offset, target);
-                }
-                Source::Zeros => target.fill(0),
-                Source::Hole => {
-                    missing += target.len();
-                    target.fill(0);
-                }
-            }
-            done = until;
-        }
-        missing
-    }
-
     /// Whether all that a transaction writes is allocated. Their partitions are locked.
     #[inline]
-    pub(crate) fn check_allocated(&self, session: &mut Session) -> Result<()> {
-        for piece in session.writes.pieces() {
+    pub(crate) fn check_allocated(&self, draft: &mut Draft) -> Result<()> {
+        for piece in draft.writes.pieces() {
             if !piece.is_fresh && matches!(piece.content, Content::Bytes(_)) {
-                let hint = session.hints.of(piece.start);
+                let hint = draft.hints.of(piece.start);
                 portions(piece.start, piece.grains)
                     .try_for_each(|portion| self.check_portion(&portion, hint))?;
             }
@@ -73,7 +49,7 @@ impl DurableHeap {
     pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
         let chunk = session.chunk().expect("appended to it").id;
         let grain = (at + block::payload_start(&session.block) as u64) / GRAIN as u64;
-        let Session { writes, hints, .. } = session;
+        let Draft { writes, hints, .. } = &mut session.draft;
         self.enter_pieces(chunk, grain as u32, writes.pieces(), |piece| *hints.of(piece.start))
     }
 
@@ -83,7 +59,7 @@ impl DurableHeap {
         for (n, (pieces, id)) in parts.iter().enumerate() {
             let role = if n + 1 == parts.len() { Role::Last } else { Role::Part };
             full.extend(session.go_on_with(*id, &self.log, version - 1)?);
-            session.block.encode(&session.writes, pieces, &[], role);
+            session.block.encode(&session.draft.writes, pieces, &[], role);
             let at = session.append(&self.log, version)?;
             places.push((at + block::payload_start(&session.block) as u64) / GRAIN as u64);
         }
@@ -130,5 +106,51 @@ impl DurableHeap {
             let source = source.plus(portion.before as usize);
             self.map.replace(portion.id, (portion.start, portion.end), source, &mut hint, &mut released);
         }
+    }
+}
+
+impl Committed for DurableHeap {
+    #[inline]
+    fn versions(&self) -> Versions<'_> {
+        Versions { words: &self.map, clock: &self.clock }
+    }
+
+    #[inline]
+    fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> usize {
+        let (id, start) = (home.partition(), home.offset_bytes());
+        let (mut done, mut missing) = (0, 0);
+        while done < out.len() {
+            let at = start + done;
+            let run = self.map.find(id, at / GRAIN, hint);
+            let until = (run.end * GRAIN - start).min(out.len());
+            let target = &mut out[done..until];
+            match run.source {
+                Source::Log(grain) => {
+                    let offset = u64::from(grain) * GRAIN as u64 + (at % GRAIN) as u64;
+                    self.log.persist.read(offset, target);
+                }
+                Source::Zeros => target.fill(0),
+                Source::Hole => {
+                    missing += target.len();
+                    target.fill(0);
+                }
+            }
+            done = until;
+        }
+        missing
+    }
+
+    fn homes(&self) -> &Homes {
+        &self.homes
+    }
+
+    fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
+        self.transaction(|tx| tx.store(homes::class_home(area), &class.0.to_le_bytes()))?;
+        self.homes.add_area(area, class);
+        Ok(())
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
     }
 }

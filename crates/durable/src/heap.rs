@@ -11,14 +11,13 @@ use aquifer_sys::stripe;
 
 use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
-use crate::homes::{self, Homes, SizeClass};
+use crate::homes::Homes;
 use crate::log::{Log, Purpose};
 use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
 use crate::recovery;
 use crate::session::Session;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
-use crate::view::Versions;
 
 /// Transactions at a time; others wait.
 const SESSIONS: usize = 64;
@@ -84,7 +83,7 @@ pub struct DurableHeap {
     pub(crate) clock: Apart<AtomicU64>,
     sessions: Box<[Apart<Mutex<Session>>]>,
     pub(crate) cleaner: Mutex<Cleaner>,
-    capacity_bytes: u64,
+    pub(crate) capacity_bytes: u64,
 }
 
 impl DurableHeap {
@@ -215,19 +214,6 @@ impl DurableHeap {
                 return Err(Error::Full { capacity_bytes: self.capacity_bytes });
             }
         }
-    }
-
-    /// Makes an area of home space one for objects of a class.
-    pub(crate) fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
-        self.transaction(|tx| tx.store(homes::class_home(area), &class.0.to_le_bytes()))?;
-        self.homes.add_area(area, class);
-        Ok(())
-    }
-
-    /// What transactions see.
-    #[inline]
-    pub(crate) fn versions(&self) -> Versions<'_> {
-        Versions { words: &self.map, clock: &self.clock }
     }
 
     /// How large the file may become.

@@ -11,6 +11,7 @@
 //! | `chunk` | a piece of the file that one thread fills and the cleaner empties |
 //! | `block` | a transaction as it stands in the log |
 //! | `log` | chunks that are free, open and full |
+//! | `draft` | a transaction before its commit |
 //! | `write_set` | what a transaction wants to write, in order and merged (group update) |
 //! | `access` | what data structures need of a transaction |
 //! | `view` | which versions a transaction has seen, and what it has locked |
@@ -33,6 +34,7 @@ mod checksum;
 pub mod chunk;
 mod cleaner;
 mod contents;
+mod draft;
 pub mod error;
 pub mod heap;
 mod hints;

@@ -1,14 +1,11 @@
 //! What one transaction at a time needs: the end of a log, and buffers that are used again.
 
-use aquifer_base::HomeAddress;
 use aquifer_log::geometry::SegmentId;
 
 use crate::block::Encoded;
+use crate::draft::Draft;
 use crate::error::Result;
-use crate::hints::Hints;
 use crate::log::{Log, OpenChunk};
-use crate::view::View;
-use crate::write_set::WriteSet;
 
 /// A session is used by one transaction at a time, of any thread.
 #[derive(Default)]
@@ -16,22 +13,11 @@ pub(crate) struct Session {
     chunk: Option<OpenChunk>,
     /// Chunks that it went on with so far.
     pub(crate) opened: u64,
-    pub(crate) writes: WriteSet,
-    pub(crate) view: View,
-    pub(crate) hints: Hints,
-    pub(crate) allocated: Vec<HomeAddress>,
-    pub(crate) freed: Vec<HomeAddress>,
+    pub(crate) draft: Draft,
     pub(crate) block: Encoded,
 }
 
 impl Session {
-    /// Forgets the last transaction.
-    pub(crate) fn clear(&mut self) {
-        self.writes.clear();
-        self.allocated.clear();
-        self.freed.clear();
-    }
-
     /// Bytes that its chunk has room for.
     pub(crate) fn room(&self) -> u64 {
         self.chunk.as_ref().map_or(0, |chunk| chunk.end - chunk.next)

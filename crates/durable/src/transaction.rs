@@ -3,19 +3,19 @@
 use std::sync::MutexGuard;
 
 use aquifer_base::HomeAddress;
-use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
+use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 
 use crate::block::Role;
+use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
-use crate::homes::{self, SizeClass, Taken};
+use crate::homes;
 use crate::log::Purpose;
 use crate::session::Session;
 use crate::write_set::{Content, Piece};
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
-const HOME_BYTES: u64 = 1 << HOME_BITS;
 
 /// A transaction under way. Dropped without a commit, it has not happened.
 pub struct Transaction<'h> {
@@ -26,17 +26,9 @@ pub struct Transaction<'h> {
 /// A part of a transaction, and the chunk that was taken for it.
 pub(crate) type Part = (Vec<Piece>, SegmentId);
 
-/// Whether these bytes are in home space.
-#[inline]
-fn check_range(home: HomeAddress, len: usize) -> Result<()> {
-    let is_inside = home.0 < HOME_BYTES && len as u64 <= HOME_BYTES - home.0;
-    if is_inside { Ok(()) } else { Err(Error::NotAllocated(home)) }
-}
-
 impl<'h> Transaction<'h> {
     pub(crate) fn begin(heap: &'h DurableHeap, mut session: MutexGuard<'h, Session>) -> Self {
-        session.clear();
-        session.view.begin(heap.versions());
+        session.draft.begin(heap);
         Self { heap, session }
     }
 
@@ -46,17 +38,7 @@ impl<'h> Transaction<'h> {
     /// [`Error::NotAllocated`], [`Error::Conflict`].
     #[inline]
     pub fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
-        check_range(home, out.len())?;
-        if home.offset_bytes() + out.len() <= PARTITION_BYTES {
-            return self.load_portion(home, out);
-        }
-        let first = PARTITION_BYTES - home.offset_bytes();
-        let (head, rest) = out.split_at_mut(first);
-        self.load_portion(home, head)?;
-        for (n, portion) in rest.chunks_mut(PARTITION_BYTES).enumerate() {
-            self.load_portion(home.plus_bytes((first + n * PARTITION_BYTES) as u64), portion)?;
-        }
-        Ok(())
+        self.session.draft.load(self.heap, home, out)
     }
 
     /// The number at `home`, in the byte order of this machine.
@@ -71,39 +53,6 @@ impl<'h> Transaction<'h> {
     }
 
     /// Loads bytes of one partition.
-    #[inline]
-    fn load_portion(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
-        if out.is_empty() {
-            return Ok(());
-        }
-        if self.session.writes.may_have(home, out.len()) {
-            return self.load_with_writes(home, out);
-        }
-        if self.load_committed(home, out)? == 0 { Ok(()) } else { Err(Error::NotAllocated(home)) }
-    }
-
-    fn load_with_writes(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
-        let over = self.session.writes.overlay(home, out).ok_or(Error::NotAllocated(home))?;
-        if over.bytes == out.len() {
-            return Ok(());
-        }
-        let missing = self.load_committed(home, out)?;
-        if over.bytes > 0 {
-            self.session.writes.overlay(home, out);
-        }
-        // Nothing else is missing than what it has allocated itself.
-        if missing <= over.fresh { Ok(()) } else { Err(Error::NotAllocated(home)) }
-    }
-
-    /// Fills `out` with what is committed in one partition; returns how many bytes of it are not allocated.
-    #[inline]
-    fn load_committed(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<usize> {
-        let Self { heap, session } = self;
-        let Session { view, hints, .. } = &mut **session;
-        let hint = hints.of(home.0 / GRAIN as u64);
-        view.read(heap.versions(), home.partition(), || heap.copy(home, out, hint))
-    }
-
     /// Writes `bytes` from `home` on. They are in the heap when the transaction has committed.
     ///
     /// # Errors
@@ -111,21 +60,7 @@ impl<'h> Transaction<'h> {
     /// commit. [`Error::Conflict`].
     #[inline]
     pub fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
-        check_range(home, bytes.len())?;
-        if home.0.is_multiple_of(GRAIN as u64) && bytes.len().is_multiple_of(GRAIN) {
-            return self.store_grains(home, bytes);
-        }
-        self.store_around(home, bytes)
-    }
-
-    /// Stores whole grains, with what is around the bytes.
-    fn store_around(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
-        let start = HomeAddress(home.0 / GRAIN as u64 * GRAIN as u64);
-        let skip = (home.0 - start.0) as usize;
-        let mut grains = vec![0; (skip + bytes.len()).next_multiple_of(GRAIN)];
-        self.load(start, &mut grains)?;
-        grains[skip..skip + bytes.len()].copy_from_slice(bytes);
-        self.store_grains(start, &grains)
+        self.session.draft.store(self.heap, home, bytes)
     }
 
     /// Writes a number at `home`, in the byte order of this machine.
@@ -137,31 +72,12 @@ impl<'h> Transaction<'h> {
         self.store(home, &number.to_ne_bytes())
     }
 
-    #[inline]
-    fn store_grains(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
-        let is_written = bytes.is_empty() || self.session.writes.write(home, bytes);
-        if is_written { Ok(()) } else { Err(Error::NotAllocated(home)) }
-    }
-
     /// A new object of `bytes`, all zeros; 0 bytes count as 1.
     ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::Full`].
     pub fn alloc(&mut self, bytes: u64) -> Result<HomeAddress> {
-        if bytes > homes::OBJECT_BYTES_MAX {
-            return Err(Error::TooLarge { what: "an object", bytes, limit: homes::OBJECT_BYTES_MAX });
-        }
-        let class = SizeClass::for_bytes(bytes);
-        let home = loop {
-            match self.heap.homes.take(class) {
-                Taken::Slot(home) => break home,
-                Taken::NeedsArea(area) => self.heap.give_area(area, class)?,
-                Taken::Exhausted => return Err(Error::Full { capacity_bytes: self.heap.capacity_bytes() }),
-            }
-        };
-        self.session.allocated.push(home);
-        self.session.writes.allocate(home, bytes.max(1).div_ceil(GRAIN as u64) as u32);
-        Ok(home)
+        self.session.draft.alloc(self.heap, bytes)
     }
 
     /// Frees the object at `home`.
@@ -169,15 +85,7 @@ impl<'h> Transaction<'h> {
     /// # Errors
     /// [`Error::NoObject`], [`Error::Conflict`].
     pub fn free(&mut self, home: HomeAddress) -> Result<()> {
-        let class = self.heap.homes.slot_at(home).ok_or(Error::NoObject(home))?;
-        let mut first = [0];
-        self.load(home, &mut first).map_err(|error| match error {
-            Error::NotAllocated(home) => Error::NoObject(home),
-            other => other,
-        })?;
-        self.session.writes.free(home, (class.slot_bytes() / GRAIN as u64) as u32);
-        self.session.freed.push(home);
-        Ok(())
+        self.session.draft.free(self.heap, home)
     }
 
     /// The program's first object, through which it finds all others.
@@ -199,7 +107,7 @@ impl<'h> Transaction<'h> {
 
     /// Allocates what every heap has.
     pub(crate) fn format(&mut self) -> Result<()> {
-        self.session.writes.allocate(HomeAddress(0), homes::FORMATTED_BYTES as u32 / GRAIN as u32);
+        self.session.draft.writes.allocate(HomeAddress(0), homes::FORMATTED_BYTES as u32 / GRAIN as u32);
         Ok(())
     }
 
@@ -209,22 +117,21 @@ impl<'h> Transaction<'h> {
     /// [`Error::Conflict`], [`Error::NotAllocated`] for a store to a place that is not allocated, [`Error::Full`],
     /// [`Error::TooLarge`], [`Error::Io`]. Nothing of it has happened then.
     pub fn commit(mut self) -> Result<()> {
-        if self.session.writes.is_empty() {
+        if self.session.draft.writes.is_empty() {
             return Ok(());
         }
         let parts = self.make_room()?;
         let outcome = self.commit_parts(&parts);
-        let Session { view, allocated, freed, .. } = &mut *self.session;
+        let draft = &mut self.session.draft;
         if outcome.is_err() {
-            view.unlock_unchanged(&self.heap.map);
+            draft.view.unlock_unchanged(&self.heap.map);
             // After an error of the device nothing is persisted any more, so these are not missed.
             if !matches!(outcome, Err(Error::Io { .. })) {
                 parts.into_iter().for_each(|(_, id)| self.heap.log.put_back(id));
             }
             return outcome;
         }
-        allocated.clear();
-        freed.drain(..).for_each(|home| self.heap.homes.give_back(home));
+        draft.succeed(&self.heap.homes);
         Ok(())
     }
 
@@ -232,8 +139,8 @@ impl<'h> Transaction<'h> {
     /// cut into parts, each of which gets a chunk; otherwise there are none.
     fn make_room(&mut self) -> Result<Vec<Part>> {
         let session = &mut *self.session;
-        let pieces = session.writes.pieces();
-        session.block.encode(&session.writes, pieces, &[], Role::Whole);
+        let (writes, pieces) = (&session.draft.writes, session.draft.writes.pieces());
+        session.block.encode(writes, pieces, &[], Role::Whole);
         let is_free = pieces.iter().all(|piece| piece.content == Content::Hole);
         let purpose = if is_free { Purpose::Free } else { Purpose::Write };
         let limit = self.heap.log.block_bytes_max() as u64;
@@ -241,7 +148,7 @@ impl<'h> Transaction<'h> {
             return self.heap.make_room(session, purpose).map(|()| Vec::new());
         }
         let mut parts: Vec<Part> = Vec::new();
-        for pieces in session.writes.parts(limit) {
+        for pieces in writes.parts(limit) {
             match self.heap.take_chunk(purpose) {
                 Ok(id) => parts.push((pieces, id)),
                 Err(error) => {
@@ -256,23 +163,23 @@ impl<'h> Transaction<'h> {
     fn commit_parts(&mut self, parts: &[Part]) -> Result<()> {
         let heap = self.heap;
         let session = &mut *self.session;
-        session.view.lock(&heap.map, session.writes.pieces())?;
-        let version = session.view.take_version(heap.versions())?;
-        heap.check_allocated(session)?;
+        let Draft { view, writes, .. } = &mut session.draft;
+        view.lock(&heap.map, writes.pieces())?;
+        let version = view.take_version(heap.versions())?;
+        heap.check_allocated(&mut session.draft)?;
         if parts.is_empty() {
             let at = session.append(&heap.log, version)?;
             heap.enter_block(session, at);
         } else {
             heap.append_parts(session, parts, version)?;
         }
-        session.view.unlock(&heap.map, version);
+        session.draft.view.unlock(&heap.map, version);
         Ok(())
     }
 }
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        // What it allocated and did not commit.
-        self.session.allocated.drain(..).for_each(|home| self.heap.homes.give_back(home));
+        self.session.draft.give_up(&self.heap.homes);
     }
 }

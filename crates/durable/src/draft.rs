@@ -1,0 +1,201 @@
+//! A transaction before its commit: what it has seen and what it wants to write. Nobody else sees anything of it.
+
+use aquifer_base::HomeAddress;
+use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
+use aquifer_map::partitions::Hint;
+
+use crate::error::{Error, Result};
+use crate::hints::Hints;
+use crate::homes::{self, Homes, SizeClass, Taken};
+use crate::view::{Versions, View};
+use crate::write_set::WriteSet;
+
+const GRAIN: usize = LOG_GRAIN_BYTES;
+const HOME_BYTES: u64 = 1 << HOME_BITS;
+
+/// What is committed, wherever a heap keeps it.
+pub(crate) trait Committed {
+    /// Versions and locks of partitions.
+    fn versions(&self) -> Versions<'_>;
+
+    /// Fills `out` with the committed bytes of one partition from `home` on; returns how many of them are not allocated. Anything at all
+    /// if somebody changes the partition meanwhile.
+    fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> usize;
+
+    /// Which home addresses are allocated.
+    fn homes(&self) -> &Homes;
+
+    /// Makes an area of home space one for objects of a class.
+    fn give_area(&self, area: u32, class: SizeClass) -> Result<()>;
+
+    /// How large it may become.
+    fn capacity_bytes(&self) -> u64;
+}
+
+/// A transaction before its commit.
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub(crate) writes: WriteSet,
+    pub(crate) view: View,
+    pub(crate) hints: Hints,
+    allocated: Vec<HomeAddress>,
+    freed: Vec<HomeAddress>,
+}
+
+/// Whether these bytes are in home space.
+#[inline]
+fn check_range(home: HomeAddress, len: usize) -> Result<()> {
+    let is_inside = home.0 < HOME_BYTES && len as u64 <= HOME_BYTES - home.0;
+    if is_inside { Ok(()) } else { Err(Error::NotAllocated(home)) }
+}
+
+impl Draft {
+    /// Begins another transaction, which sees the present.
+    #[inline]
+    pub(crate) fn begin(&mut self, committed: &impl Committed) {
+        self.writes.clear();
+        self.allocated.clear();
+        self.freed.clear();
+        self.view.begin(committed.versions());
+    }
+
+    /// See [`Transaction::load`](crate::Transaction::load).
+    #[inline]
+    pub(crate) fn load(
+        &mut self,
+        committed: &impl Committed,
+        home: HomeAddress,
+        out: &mut [u8],
+    ) -> Result<()> {
+        check_range(home, out.len())?;
+        if home.offset_bytes() + out.len() <= PARTITION_BYTES {
+            return self.load_portion(committed, home, out);
+        }
+        let first = PARTITION_BYTES - home.offset_bytes();
+        let (head, rest) = out.split_at_mut(first);
+        self.load_portion(committed, home, head)?;
+        for (n, portion) in rest.chunks_mut(PARTITION_BYTES).enumerate() {
+            let home = home.plus_bytes((first + n * PARTITION_BYTES) as u64);
+            self.load_portion(committed, home, portion)?;
+        }
+        Ok(())
+    }
+
+    /// Loads bytes of one partition.
+    #[inline]
+    fn load_portion(&mut self, committed: &impl Committed, home: HomeAddress, out: &mut [u8]) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        if self.writes.may_have(home, out.len()) {
+            return self.load_with_writes(committed, home, out);
+        }
+        let missing = self.load_committed(committed, home, out)?;
+        if missing == 0 { Ok(()) } else { Err(Error::NotAllocated(home)) }
+    }
+
+    fn load_with_writes(
+        &mut self,
+        committed: &impl Committed,
+        home: HomeAddress,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let over = self.writes.overlay(home, out).ok_or(Error::NotAllocated(home))?;
+        if over.bytes == out.len() {
+            return Ok(());
+        }
+        let missing = self.load_committed(committed, home, out)?;
+        if over.bytes > 0 {
+            self.writes.overlay(home, out);
+        }
+        // Nothing else is missing than what it has allocated itself.
+        if missing <= over.fresh { Ok(()) } else { Err(Error::NotAllocated(home)) }
+    }
+
+    /// Fills `out` with what is committed in one partition; returns how many bytes of it are not allocated.
+    #[inline]
+    fn load_committed(
+        &mut self,
+        committed: &impl Committed,
+        home: HomeAddress,
+        out: &mut [u8],
+    ) -> Result<usize> {
+        let hint = self.hints.of(home.0 / GRAIN as u64);
+        self.view.read(committed.versions(), home.partition(), || committed.copy(home, out, hint))
+    }
+
+    /// See [`Transaction::store`](crate::Transaction::store).
+    #[inline]
+    pub(crate) fn store(
+        &mut self,
+        committed: &impl Committed,
+        home: HomeAddress,
+        bytes: &[u8],
+    ) -> Result<()> {
+        check_range(home, bytes.len())?;
+        if home.0.is_multiple_of(GRAIN as u64) && bytes.len().is_multiple_of(GRAIN) {
+            return self.store_grains(home, bytes);
+        }
+        self.store_around(committed, home, bytes)
+    }
+
+    /// Stores whole grains, with what is around the bytes.
+    fn store_around(&mut self, committed: &impl Committed, home: HomeAddress, bytes: &[u8]) -> Result<()> {
+        let start = HomeAddress(home.0 / GRAIN as u64 * GRAIN as u64);
+        let skip = (home.0 - start.0) as usize;
+        let mut grains = vec![0; (skip + bytes.len()).next_multiple_of(GRAIN)];
+        self.load(committed, start, &mut grains)?;
+        grains[skip..skip + bytes.len()].copy_from_slice(bytes);
+        self.store_grains(start, &grains)
+    }
+
+    #[inline]
+    fn store_grains(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
+        let is_written = bytes.is_empty() || self.writes.write(home, bytes);
+        if is_written { Ok(()) } else { Err(Error::NotAllocated(home)) }
+    }
+
+    /// See [`Transaction::alloc`](crate::Transaction::alloc).
+    pub(crate) fn alloc(&mut self, committed: &impl Committed, bytes: u64) -> Result<HomeAddress> {
+        if bytes > homes::OBJECT_BYTES_MAX {
+            return Err(Error::TooLarge { what: "an object", bytes, limit: homes::OBJECT_BYTES_MAX });
+        }
+        let class = SizeClass::for_bytes(bytes);
+        let home = loop {
+            match committed.homes().take(class) {
+                Taken::Slot(home) => break home,
+                Taken::NeedsArea(area) => committed.give_area(area, class)?,
+                Taken::Exhausted => return Err(Error::Full { capacity_bytes: committed.capacity_bytes() }),
+            }
+        };
+        self.allocated.push(home);
+        self.writes.allocate(home, bytes.max(1).div_ceil(GRAIN as u64) as u32);
+        Ok(home)
+    }
+
+    /// See [`Transaction::free`](crate::Transaction::free).
+    pub(crate) fn free(&mut self, committed: &impl Committed, home: HomeAddress) -> Result<()> {
+        let class = committed.homes().slot_at(home).ok_or(Error::NoObject(home))?;
+        let mut first = [0];
+        self.load(committed, home, &mut first).map_err(|error| match error {
+            Error::NotAllocated(home) => Error::NoObject(home),
+            other => other,
+        })?;
+        self.writes.free(home, (class.slot_bytes() / GRAIN as u64) as u32);
+        self.freed.push(home);
+        Ok(())
+    }
+
+    /// It has committed: what it has freed can be allocated again.
+    #[inline]
+    pub(crate) fn succeed(&mut self, homes: &Homes) {
+        self.allocated.clear();
+        self.freed.drain(..).for_each(|home| homes.give_back(home));
+    }
+
+    /// It will not commit: what it has allocated can be allocated again. Nothing after [`Draft::succeed`].
+    #[inline]
+    pub(crate) fn give_up(&mut self, homes: &Homes) {
+        self.allocated.drain(..).for_each(|home| homes.give_back(home));
+    }
+}
