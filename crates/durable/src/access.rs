@@ -1,15 +1,16 @@
 //! What data structures need of a transaction, and of a heap: they work on any that keeps these promises.
 
 use aquifer_base::HomeAddress;
+use aquifer_sys::Backoff;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::homes;
 use crate::transaction::Transaction;
 
 /// A transaction under way: one state of the heap, and its own writes.
 ///
-/// After an error nothing more should be done with it; [`Error::Conflict`](crate::Error::Conflict) means that it must be run again.
+/// After an error nothing more should be done with it; [`Error::Conflict`] means that it must be run again.
 pub trait Access {
     /// Fills `out` with the bytes from `home` on.
     ///
@@ -34,6 +35,14 @@ pub trait Access {
     /// # Errors
     /// See [`Transaction::free`].
     fn free(&mut self, home: HomeAddress) -> Result<()>;
+
+    /// Makes all of it durable, and then visible, at once.
+    ///
+    /// # Errors
+    /// See [`Transaction::commit`].
+    fn commit(self) -> Result<()>
+    where
+        Self: Sized;
 
     /// The number at `home`, in the byte order of this machine.
     ///
@@ -80,11 +89,25 @@ pub trait Transactional: Sync {
     where
         Self: 'a;
 
+    /// Begins a transaction that the caller commits.
+    fn begin(&self) -> Self::Transaction<'_>;
+
     /// Runs `body` in a transaction and commits it; again if it met another one, so it should have no other effects.
     ///
     /// # Errors
     /// Those of `body` and of the commit; nothing of the transaction has happened then.
-    fn transaction<T>(&self, body: impl FnMut(&mut Self::Transaction<'_>) -> Result<T>) -> Result<T>;
+    #[inline]
+    fn transaction<T>(&self, mut body: impl FnMut(&mut Self::Transaction<'_>) -> Result<T>) -> Result<T> {
+        let mut backoff = Backoff::new();
+        loop {
+            let mut transaction = self.begin();
+            let outcome = body(&mut transaction).and_then(|value| transaction.commit().map(|()| value));
+            match outcome {
+                Err(Error::Conflict) => backoff.wait(),
+                other => return other,
+            }
+        }
+    }
 }
 
 impl Access for Transaction<'_> {
@@ -105,13 +128,18 @@ impl Access for Transaction<'_> {
     fn free(&mut self, home: HomeAddress) -> Result<()> {
         Transaction::free(self, home)
     }
+
+    #[inline]
+    fn commit(self) -> Result<()> {
+        Transaction::commit(self)
+    }
 }
 
 impl Transactional for DurableHeap {
     type Transaction<'a> = Transaction<'a>;
 
     #[inline]
-    fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        DurableHeap::transaction(self, body)
+    fn begin(&self) -> Transaction<'_> {
+        DurableHeap::begin(self)
     }
 }

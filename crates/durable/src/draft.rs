@@ -186,6 +186,16 @@ impl Draft {
         Ok(())
     }
 
+    /// Objects that it has allocated.
+    pub(crate) fn allocated(&self) -> &[HomeAddress] {
+        &self.allocated
+    }
+
+    /// Objects that it has freed.
+    pub(crate) fn freed(&self) -> &[HomeAddress] {
+        &self.freed
+    }
+
     /// It has committed: what it has freed can be allocated again.
     #[inline]
     pub(crate) fn succeed(&mut self, homes: &Homes) {

@@ -1,14 +1,13 @@
 //! The whole: a file, the map of it, and the transactions on it.
 
-use std::ops::Deref;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::Partitions;
-use aquifer_sys::stripe;
 
+use crate::access::Transactional;
 use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
 use crate::homes::Homes;
@@ -16,11 +15,10 @@ use crate::log::{Log, Purpose};
 use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
 use crate::recovery;
 use crate::session::Session;
+use crate::sessions::{Apart, Sessions};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
 
-/// Transactions at a time; others wait.
-const SESSIONS: usize = 64;
 /// Fewest chunks: those that are kept for making room, and some.
 const CHUNKS_MIN: u64 = 12;
 /// Largest log that map entries can address.
@@ -62,18 +60,6 @@ impl Default for Options {
     }
 }
 
-/// On cache lines of its own.
-#[repr(align(128))]
-pub(crate) struct Apart<T>(T);
-
-impl<T> Deref for Apart<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
 /// A durable heap in a file.
 pub struct DurableHeap {
     pub(crate) log: Log,
@@ -81,7 +67,7 @@ pub struct DurableHeap {
     pub(crate) homes: Homes,
     /// The newest version that was given out.
     pub(crate) clock: Apart<AtomicU64>,
-    sessions: Box<[Apart<Mutex<Session>>]>,
+    sessions: Sessions<Session>,
     pub(crate) cleaner: Mutex<Cleaner>,
     pub(crate) capacity_bytes: u64,
 }
@@ -140,7 +126,7 @@ impl DurableHeap {
             })?,
             homes: Homes::new(),
             clock: Apart(AtomicU64::new(0)),
-            sessions: (0..SESSIONS).map(|_| Apart(Mutex::default())).collect(),
+            sessions: Sessions::new(|_| Session::default()),
             capacity_bytes,
         };
         recovery::recover(&heap)?;
@@ -161,34 +147,14 @@ impl DurableHeap {
     ///
     /// # Errors
     /// Those of `body` and of the commit; nothing of the transaction has happened then.
-    pub fn transaction<T>(&self, mut body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        let mut backoff = aquifer_sys::Backoff::new();
-        loop {
-            let mut transaction = self.begin();
-            let outcome = body(&mut transaction).and_then(|value| transaction.commit().map(|()| value));
-            match outcome {
-                Err(Error::Conflict) => backoff.wait(),
-                other => return other,
-            }
-        }
+    #[inline]
+    pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        Transactional::transaction(self, body)
     }
 
     /// Begins a transaction that the caller commits.
     pub fn begin(&self) -> Transaction<'_> {
-        Transaction::begin(self, self.session())
-    }
-
-    fn session(&self) -> MutexGuard<'_, Session> {
-        let first = stripe() * SESSIONS / aquifer_sys::stripe::STRIPES;
-        let (behind, from) = self.sessions.split_at(first);
-        for session in from.iter().chain(behind) {
-            match session.try_lock() {
-                Ok(session) => return session,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
-            }
-        }
-        self.sessions[first].lock().unwrap_or_else(PoisonError::into_inner)
+        Transaction::begin(self, self.sessions.take())
     }
 
     /// Sees that `session` has room for its block, by cleaning if need be. Nothing is locked.

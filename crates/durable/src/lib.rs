@@ -17,12 +17,14 @@
 //! | `view` | which versions a transaction has seen, and what it has locked |
 //! | `hints` | the hot-node cache |
 //! | `contents` | bytes of home space by way of the map |
+//! | `sessions` | those that threads take in turn |
 //! | `session` | what one transaction at a time needs: the end of a log, buffers |
 //! | `transaction` | loads, stores, allocations, and the commit |
 //! | `cleaner` | copies what is needed out of chunks, and frees them |
 //! | `homes` | which home addresses are allocated |
 //! | `recovery` | the map, made again from the log |
 //! | `heap` | the whole |
+//! | `in_place` | a heap whose data are written twice, to compare with |
 //!
 //! **Isolation.** A transaction sees one state of the heap: that of a moment between its begin and its end (opacity), and its own
 //! writes. Conflicts are found for 4 KiB of home space at a time, by versions from one clock (Dice, Shalev and Shavit,
@@ -39,10 +41,12 @@ pub mod error;
 pub mod heap;
 mod hints;
 mod homes;
+pub mod in_place;
 mod log;
 pub mod persist;
 mod recovery;
 mod session;
+mod sessions;
 pub mod superblock;
 pub mod transaction;
 mod view;

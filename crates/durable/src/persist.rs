@@ -1,16 +1,13 @@
 //! Memory that survives.
 
+pub mod counts;
 pub mod emulated;
 pub mod flash;
 pub mod memory;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use aquifer_sys::stripe;
-use aquifer_sys::stripe::STRIPES;
-
 use crate::error::Result;
 
+pub use counts::Counts;
 pub use emulated::{Emulated, Latency};
 pub use flash::FlashFile;
 pub use memory::{MemoryFile, is_memory};
@@ -34,6 +31,15 @@ pub trait Persist: Send + Sync {
     /// The device's. Then some of the bytes may be durable, and nothing should be persisted any more.
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
+    /// Writes several ranges where older bytes are, and waits until all are durable: once, where that can be done. They stay in
+    /// the caches.
+    ///
+    /// # Errors
+    /// As [`Persist::persist`].
+    fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
+        ranges.iter().try_for_each(|&(offset, bytes)| self.persist(offset, bytes))
+    }
+
     /// Copies bytes that are there. Zeros come from beyond the end; anything from where somebody writes now.
     fn read(&self, offset: u64, out: &mut [u8]);
 
@@ -51,37 +57,4 @@ pub trait Persist: Send + Sync {
 
     /// What it has done.
     fn counts(&self) -> &Counts;
-}
-
-/// What a memory was asked for.
-#[derive(Default)]
-pub struct Counts {
-    stripes: [Stripe; STRIPES],
-}
-
-/// The counts of some threads, on cache lines of their own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Stripe {
-    fences: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Counts {
-    #[inline]
-    pub(crate) fn add(&self, bytes: usize) {
-        let stripe = &self.stripes[stripe()];
-        stripe.fences.fetch_add(1, Ordering::Relaxed);
-        stripe.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Waits for durability.
-    pub fn fences(&self) -> u64 {
-        self.stripes.iter().map(|stripe| stripe.fences.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Bytes persisted.
-    pub fn bytes(&self) -> u64 {
-        self.stripes.iter().map(|stripe| stripe.bytes.load(Ordering::Relaxed)).sum()
-    }
 }

@@ -1,7 +1,7 @@
 //! Stores that are on their way to persistence when they are made.
 //!
-//! On x86-64 bytes go past the caches by non-temporal stores, and one `sfence` waits for them (Intel, "Optimization Reference
-//! Manual", persistent memory). Elsewhere they are ordinary stores, and the fence orders them only.
+//! On x86-64 bytes go past the caches by non-temporal stores, or their lines are written back, and one `sfence` waits for them (Intel,
+//! "Optimization Reference Manual", persistent memory). Elsewhere they are ordinary stores, and the fence orders them only.
 
 use core::sync::atomic::{Ordering, fence as memory_fence};
 
@@ -24,6 +24,18 @@ pub unsafe fn copy_past_caches(bytes: &[u8], target: *mut u8) {
     }
 }
 
+/// Stores `bytes` to `target` in the caches, and begins to write their lines back. Durable after the next [`fence`] of this thread.
+///
+/// # Safety
+/// `target` is valid for that many bytes, and nobody else writes them meanwhile.
+#[inline]
+pub unsafe fn store_and_write_back(bytes: &[u8], target: *mut u8) {
+    // SAFETY: passed on to the caller.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+    #[cfg(target_arch = "x86_64")]
+    x86::write_back(target, bytes.len());
+}
+
 /// Waits until what this thread copied past the caches is durable, where the memory is persistent.
 #[inline]
 pub fn fence() {
@@ -37,7 +49,57 @@ pub fn fence() {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si32, _mm_stream_si64, _mm_stream_si128};
+    use core::arch::asm;
+    use core::arch::x86_64::{
+        __cpuid_count, __m128i, _mm_clflush, _mm_loadu_si128, _mm_stream_si32, _mm_stream_si64,
+        _mm_stream_si128,
+    };
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    const LINE_BYTES: usize = 64;
+    /// How lines are written back: the best that the processor has.
+    const UNKNOWN: u8 = 0;
+    const CLWB: u8 = 1;
+    const CLFLUSHOPT: u8 = 2;
+    const CLFLUSH: u8 = 3;
+    static WAY: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    #[cold]
+    fn look() -> u8 {
+        // SAFETY: every x86-64 processor has the instruction.
+        #[allow(unused_unsafe, reason = "newer compilers know that")]
+        let features = unsafe { __cpuid_count(7, 0) }.ebx;
+        let way = match (features >> 24 & 1, features >> 23 & 1) {
+            (1, _) => CLWB,
+            (_, 1) => CLFLUSHOPT,
+            _ => CLFLUSH,
+        };
+        WAY.store(way, Ordering::Relaxed);
+        way
+    }
+
+    /// Begins to write the lines of a range back.
+    #[inline]
+    pub fn write_back(target: *mut u8, len: usize) {
+        let way = match WAY.load(Ordering::Relaxed) {
+            UNKNOWN => look(),
+            way => way,
+        };
+        let end = target.addr() + len;
+        let mut line = target.map_addr(|addr| addr / LINE_BYTES * LINE_BYTES);
+        while line.addr() < end {
+            // SAFETY: the line has a byte that is mapped, and the instructions change no memory that a program sees; the processor has
+            // them.
+            unsafe {
+                match way {
+                    CLWB => asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)),
+                    CLFLUSHOPT => asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)),
+                    _ => _mm_clflush(line),
+                }
+            }
+            line = line.wrapping_add(LINE_BYTES);
+        }
+    }
 
     /// # Safety
     /// As [`super::copy_past_caches`].
@@ -71,6 +133,12 @@ mod x86 {
 mod tests {
     use super::*;
 
+    fn check(target: &[u128; 8], offset: usize, expected: &[u8]) {
+        let all: Vec<u8> = target.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(all[offset..offset + expected.len()], *expected);
+        assert!(all[..offset].iter().chain(&all[offset + expected.len()..]).all(|&byte| byte == 0));
+    }
+
     #[test]
     fn every_length_at_every_alignment() {
         let source: [u8; 96] = core::array::from_fn(|n| n as u8 + 1);
@@ -81,10 +149,11 @@ mod tests {
                 // SAFETY: 12 + 95 bytes fit the 128.
                 unsafe { copy_past_caches(&source[..len], start.add(offset)) };
                 fence();
-                // SAFETY: all bytes of the array.
-                let all = unsafe { core::slice::from_raw_parts(start, 128) };
-                assert_eq!(all[offset..offset + len], source[..len]);
-                assert!(all[..offset].iter().chain(&all[offset + len..]).all(|&byte| byte == 0));
+                check(&target, offset, &source[..len]);
+                // SAFETY: the same.
+                unsafe { store_and_write_back(&source[..len], start.add(offset)) };
+                fence();
+                check(&target, offset, &source[..len]);
             }
         }
     }

@@ -37,10 +37,20 @@ pub struct Emulated<P> {
     latency: Latency,
 }
 
-impl<P: Persist> Emulated<P> {
+impl<P> Emulated<P> {
     /// `below`, with this latency.
     pub fn new(below: P, latency: Latency) -> Self {
         Self { below, latency }
+    }
+
+    /// What `persist` does, in the time that so many bytes take.
+    fn slowly(&self, bytes: usize, persist: impl FnOnce() -> Result<()>) -> Result<()> {
+        let until = Instant::now() + self.latency.of(bytes);
+        persist()?;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        Ok(())
     }
 }
 
@@ -54,12 +64,12 @@ impl<P: Persist> Persist for Emulated<P> {
     }
 
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let until = Instant::now() + self.latency.of(bytes.len());
-        self.below.persist(offset, bytes)?;
-        while Instant::now() < until {
-            std::hint::spin_loop();
-        }
-        Ok(())
+        self.slowly(bytes.len(), || self.below.persist(offset, bytes))
+    }
+
+    fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
+        let bytes = ranges.iter().map(|(_, bytes)| bytes.len()).sum();
+        self.slowly(bytes, || self.below.persist_in_place(ranges))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) {

@@ -95,9 +95,18 @@ impl Persist for FlashFile {
     }
 
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.mapped.store(offset, bytes);
+        self.persist_in_place(&[(offset, bytes)])
+    }
+
+    fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
+        for &(offset, bytes) in ranges {
+            self.mapped.store(offset, bytes);
+        }
         self.sync()?;
-        self.counts.add(bytes.len());
+        for &(offset, bytes) in ranges {
+            self.counts.add_range(offset, bytes.len());
+        }
+        self.counts.add_fence();
         Ok(())
     }
 

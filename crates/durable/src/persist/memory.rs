@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use aquifer_sys::persist::{copy_past_caches, fence};
+use aquifer_sys::persist::{copy_past_caches, fence, store_and_write_back};
 
 use super::{Counts, Persist};
 use crate::error::{Error, Result};
@@ -156,7 +156,20 @@ impl Persist for MemoryFile {
         // SAFETY: inside the file, and nobody else writes there.
         unsafe { copy_past_caches(bytes, self.base.add(offset as usize)) };
         fence();
-        self.counts.add(bytes.len());
+        self.counts.add_range(offset, bytes.len());
+        self.counts.add_fence();
+        Ok(())
+    }
+
+    fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
+        for &(offset, bytes) in ranges {
+            assert!(offset + bytes.len() as u64 <= self.len_bytes());
+            // SAFETY: inside the file, and nobody else writes there.
+            unsafe { store_and_write_back(bytes, self.base.add(offset as usize)) };
+            self.counts.add_range(offset, bytes.len());
+        }
+        fence();
+        self.counts.add_fence();
         Ok(())
     }
 
