@@ -90,6 +90,16 @@ impl SizeClass {
         slot / per * PARTITION_BYTES as u64 + slot % per * self.slot_bytes()
     }
 
+    /// The first slot that begins at least so many bytes from the start of an area.
+    fn slot_from(self, offset: u64) -> u64 {
+        if usize::from(self.0) > SMALL {
+            return offset.div_ceil(self.slot_bytes());
+        }
+        let (partition, within) = (offset / PARTITION_BYTES as u64, offset % PARTITION_BYTES as u64);
+        let in_partition = within.div_ceil(self.slot_bytes()).min(self.slots_per_partition());
+        partition * self.slots_per_partition() + in_partition
+    }
+
     /// Whether a slot begins so many bytes from the start of an area.
     fn begins_at(self, offset: u64) -> bool {
         if usize::from(self.0) > SMALL {
@@ -190,14 +200,13 @@ impl Homes {
         }
     }
 
-    /// Takes over an area of a heap that is opened: `last` is the highest byte of it that is allocated, if any is, and `is_taken`
-    /// tells for a slot.
+    /// Takes over an area of a heap that is opened. `holes` are the runs of it in which nothing is allocated, in order, as first and
+    /// last byte and one; what is behind the last object is one of them.
     pub(crate) fn restore_area(
         &self,
         area: u32,
         code: u16,
-        last: Option<HomeAddress>,
-        is_taken: &dyn Fn(HomeAddress, u64) -> bool,
+        holes: impl Iterator<Item = (HomeAddress, HomeAddress)>,
     ) {
         let mut classes = locked(&self.classes);
         if classes.len() <= area as usize {
@@ -205,13 +214,19 @@ impl Homes {
         }
         let Some(class) = SizeClass::from_code(code) else { return };
         classes[area as usize] = code;
+        let (first, end) = (area_start(area), area_start(area + 1));
         let mut slots = locked(&self.slots[usize::from(class.0)]);
-        let begun = |slot| area_start(area).plus_bytes(class.slot_offset(slot));
-        let given =
-            last.map_or(0, |last| (0..class.slots()).take_while(|&slot| begun(slot) <= last).count() as u64);
-        let free = (0..given).map(begun).filter(|&home| !is_taken(home, class.slot_bytes()));
-        slots.free.extend(free);
-        if let Some((old, given)) = slots.fresh.replace((area, given)) {
+        let mut fresh = class.slots();
+        for (from, to) in holes {
+            let from_slot = class.slot_from(from.0 - first.0);
+            if to == end {
+                fresh = from_slot;
+                break;
+            }
+            let begun = (from_slot..class.slots()).map(|slot| first.plus_bytes(class.slot_offset(slot)));
+            slots.free.extend(begun.take_while(|home| home.0 + class.slot_bytes() <= to.0));
+        }
+        if let Some((old, given)) = slots.fresh.replace((area, fresh)) {
             let rest = given..class.slots();
             slots.free.extend(rest.map(|slot| area_start(old).plus_bytes(class.slot_offset(slot))));
         }
@@ -247,6 +262,38 @@ mod tests {
                 assert!(class.begins_at(home.0) && !class.begins_at(home.0 + 1));
             }
         }
+    }
+
+    #[test]
+    fn the_slot_from_an_offset_on_is_the_first() {
+        for code in [1, 25, 26, 700, 1024, 1025, 1030, CLASSES as u16 - 1] {
+            let class = SizeClass(code);
+            for offset in (0..200_000).step_by(4) {
+                let slot = class.slot_from(offset).min(class.slots());
+                assert!(slot == class.slots() || class.slot_offset(slot) >= offset, "class {code}, {offset}");
+                assert!(slot == 0 || class.slot_offset(slot - 1) < offset, "class {code}, {offset}");
+            }
+        }
+    }
+
+    /// What was free is free again, and nothing else.
+    #[test]
+    fn an_area_is_restored_from_its_holes() {
+        let class = SizeClass::for_bytes(100);
+        let begun = |slot| area_start(1).plus_bytes(class.slot_offset(slot));
+        let homes = Homes::new();
+        // Slots 0, 1 and 45 are taken; there are 40 in a partition.
+        let holes = [(begun(1).plus_bytes(100), begun(45)), (begun(45).plus_bytes(100), area_start(2))];
+        homes.restore_area(1, class.0, holes.into_iter());
+        let mut found: Vec<_> = (0..50)
+            .map(|_| match homes.take(class) {
+                Taken::Slot(home) => home,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        found.sort();
+        let expected: Vec<_> = (2..45).chain(46..53).map(begun).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -139,35 +139,32 @@ fn restore_homes(heap: &DurableHeap) {
             continue;
         }
         let first = u64::from(area) * AREA_BYTES;
-        let taken = |home: HomeAddress, bytes: u64| next_taken(heap, home.0, home.0 + bytes).is_some();
-        let last = last_taken(heap, first, first + AREA_BYTES);
-        heap.homes.restore_area(area, code, last.map(HomeAddress), &taken);
+        heap.homes.restore_area(area, code, holes(heap, first, first + AREA_BYTES));
     }
 }
 
-/// The first byte from `start` to `end` that is allocated.
-fn next_taken(heap: &DurableHeap, start: u64, end: u64) -> Option<u64> {
+/// The runs from `start` to `end` in which nothing is allocated.
+fn holes(heap: &DurableHeap, start: u64, end: u64) -> impl Iterator<Item = (HomeAddress, HomeAddress)> {
+    let mut at = start;
+    std::iter::from_fn(move || {
+        let from = run_end(heap, at, end, false);
+        at = run_end(heap, from, end, true);
+        (from < at).then_some((HomeAddress(from), HomeAddress(at)))
+    })
+}
+
+/// Where the first byte from `start` to `end` is that is allocated, or that is not.
+fn run_end(heap: &DurableHeap, start: u64, end: u64, is_hole: bool) -> u64 {
     let mut at = start;
     while at < end {
         let (id, grain) = place(at);
         let run = heap.map.find(id, grain, &mut Hint::default());
-        if run.source != Source::Hole {
-            return Some(at);
+        if (run.source == Source::Hole) != is_hole {
+            return at;
         }
         at = id.start().0 + run.end as u64 * GRAIN;
     }
-    None
-}
-
-fn last_taken(heap: &DurableHeap, start: u64, end: u64) -> Option<u64> {
-    let mut last = None;
-    let mut at = start;
-    while let Some(taken) = next_taken(heap, at, end) {
-        let (id, grain) = place(taken);
-        at = id.start().0 + heap.map.find(id, grain, &mut Hint::default()).end as u64 * GRAIN;
-        last = Some(at - GRAIN);
-    }
-    last
+    end
 }
 
 fn place(byte: u64) -> (PartitionId, usize) {

@@ -95,12 +95,23 @@ impl InPlaceHeap {
             if code == 0 {
                 continue;
             }
-            let first = u64::from(area) * AREA_BYTES;
-            let last = (0..AREA_BYTES / LOG_GRAIN_BYTES as u64)
-                .map(|grain| HomeAddress(first + grain * LOG_GRAIN_BYTES as u64))
-                .rfind(|&home| self.is_allocated(home));
-            self.homes.restore_area(area, code, last, &|home, _| self.is_allocated(home));
+            self.homes.restore_area(area, code, self.holes(area, SizeClass::from_code(code)));
         }
+    }
+
+    /// The runs of an area in which nothing is allocated.
+    fn holes(&self, area: u32, class: Option<SizeClass>) -> impl Iterator<Item = (HomeAddress, HomeAddress)> {
+        let first = HomeAddress(u64::from(area) * AREA_BYTES);
+        let bytes = class.map_or(AREA_BYTES, SizeClass::slot_bytes);
+        let taken = (0..AREA_BYTES / LOG_GRAIN_BYTES as u64)
+            .map(move |grain| first.plus_bytes(grain * LOG_GRAIN_BYTES as u64))
+            .filter(|&home| self.is_allocated(home));
+        let mut from = first;
+        taken.chain([first.plus_bytes(AREA_BYTES)]).filter_map(move |home| {
+            let hole = (from, home);
+            from = home.plus_bytes(bytes);
+            (hole.0 < hole.1).then_some(hole)
+        })
     }
 
     fn is_allocated(&self, home: HomeAddress) -> bool {
