@@ -197,6 +197,7 @@ impl DurableHeap {
         Usage {
             live_bytes: self.log.live_bytes(),
             file_bytes: u64::from(self.log.chunks().0) * u64::from(self.log.superblock.chunk_bytes),
+            reserve_bytes: self.log.free_bytes(),
             map_bytes: self.map.ram_bytes() as u64,
         }
     }
@@ -209,6 +210,8 @@ pub struct Usage {
     pub live_bytes: u64,
     /// Memory of the file's chunks, free ones included.
     pub file_bytes: u64,
+    /// Part of that which is free: for the cleaner, and for what is written next.
+    pub reserve_bytes: u64,
     /// RAM of the map's extents.
     pub map_bytes: u64,
 }

@@ -231,6 +231,11 @@ impl Log {
         (free.grown - free.punched.len() as u32, free.grown)
     }
 
+    /// Memory of free chunks.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        (self.free().chunks.len() as u64) << self.chunk_shift
+    }
+
     /// The oldest version that a chunk in use but `except` was opened at: no other one has older transactions.
     pub(crate) fn oldest(&self, except: SegmentId) -> u64 {
         [State::Open, State::Sealed]
