@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 
 use crate::block::{self, Block, Kind, Role};
 use crate::chunk::{self, ChunkHeader};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::heap::DurableHeap;
 use crate::log::{CLEANED_MAX, Purpose};
 use crate::session::Session;
 use aquifer_base::HomeAddress;
@@ -105,22 +105,19 @@ fn group_len(survivors: &[Survivor], bytes: u64) -> usize {
     fitting.count().max(1).min(survivors.len())
 }
 
-impl DurableHeap {
+impl Core {
     fn cleaner(&self) -> MutexGuard<'_, Cleaner> {
         self.cleaner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What cleaning has done.
-    pub fn cleaned(&self) -> Cleaned {
+    pub(crate) fn cleaned(&self) -> Cleaned {
         let cleaner = self.cleaner();
         Cleaned { chunks: cleaner.cleaned, copied_bytes: cleaner.copied_bytes }
     }
 
-    /// Cleans some chunks; returns whether that gained room.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Damaged`] if a chunk is not what was written there; it stays as it is.
-    pub fn clean(&self) -> Result<bool> {
+    /// See [`DurableHeap::clean`](crate::DurableHeap::clean).
+    pub(crate) fn clean(&self) -> Result<bool> {
         self.clean_with(&mut self.cleaner())
     }
 

@@ -5,10 +5,11 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{Hint, Portion, Source, portions};
 
+use crate::access::Transactional;
 use crate::block::{self, Role};
+use crate::core::Core;
 use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
-use crate::heap::DurableHeap;
 use crate::homes::{self, Homes, SizeClass};
 use crate::session::Session;
 use crate::transaction::Part;
@@ -17,7 +18,7 @@ use crate::write_set::{Content, Piece};
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
 
-impl DurableHeap {
+impl Core {
     /// Whether all that a transaction writes is allocated. Their partitions are locked.
     #[inline]
     pub(crate) fn check_allocated(&self, draft: &mut Draft) -> Result<()> {
@@ -109,7 +110,7 @@ impl DurableHeap {
     }
 }
 
-impl Committed for DurableHeap {
+impl Committed for Core {
     #[inline]
     fn versions(&self) -> Versions<'_> {
         Versions { words: &self.map, clock: &self.clock }
@@ -151,6 +152,6 @@ impl Committed for DurableHeap {
     }
 
     fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
+        Core::capacity_bytes(self)
     }
 }

@@ -1,23 +1,20 @@
 //! The whole: a file, the map of it, and the transactions on it.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::Partitions;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::access::Transactional;
-use crate::cleaner::Cleaner;
+use crate::background::Background;
+use crate::cleaner::Cleaned;
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::homes::Homes;
-use crate::log::{Log, Purpose};
+use crate::log::Log;
 use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
 use crate::recovery;
-use crate::session::Session;
-use crate::sessions::{Apart, Sessions};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
+use crate::usage::Usage;
 
 /// Fewest chunks: those that are kept for making room, and some.
 const CHUNKS_MIN: u64 = 12;
@@ -47,6 +44,8 @@ pub struct Options {
     pub utilisation_percent: u32,
     /// What the file is on.
     pub backing: Backing,
+    /// Whether a thread cleans before a transaction has to wait for it. Default yes.
+    pub cleans_ahead: bool,
 }
 
 impl Default for Options {
@@ -56,20 +55,15 @@ impl Default for Options {
             chunk_bytes: 1 << 20,
             utilisation_percent: 85,
             backing: Backing::Detect,
+            cleans_ahead: true,
         }
     }
 }
 
 /// A durable heap in a file.
 pub struct DurableHeap {
-    pub(crate) log: Log,
-    pub(crate) map: Partitions,
-    pub(crate) homes: Homes,
-    /// The newest version that was given out.
-    pub(crate) clock: Apart<AtomicU64>,
-    sessions: Sessions<Session>,
-    pub(crate) cleaner: Mutex<Cleaner>,
-    pub(crate) capacity_bytes: u64,
+    core: Arc<Core>,
+    _background: Option<Background>,
 }
 
 impl DurableHeap {
@@ -118,29 +112,15 @@ impl DurableHeap {
                 "its chunks have {chunk_bytes} bytes, and it needs a capacity of at least {CHUNKS_MIN} of them"
             )));
         }
-        let heap = Self {
-            log: Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95)),
-            cleaner: Mutex::default(),
-            map: Partitions::new().map_err(|errno| {
-                Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0))
-            })?,
-            homes: Homes::new(),
-            clock: Apart(AtomicU64::new(0)),
-            sessions: Sessions::new(|_| Session::default()),
-            capacity_bytes,
-        };
-        recovery::recover(&heap)?;
-        if heap.clock.load(Ordering::Relaxed) == 0 {
-            heap.format()?;
+        let utilisation_percent = options.utilisation_percent.clamp(5, 95);
+        let core = Core::new(Log::new(persist, superblock, capacity_bytes, utilisation_percent))?;
+        recovery::recover(&core)?;
+        if core.clock.load(Ordering::Relaxed) == 0 {
+            core.format()?;
         }
-        Ok(heap)
-    }
-
-    /// The first transaction: the root and the table of areas.
-    fn format(&self) -> Result<()> {
-        let mut transaction = self.begin();
-        transaction.format()?;
-        transaction.commit()
+        let core = Arc::new(core);
+        let background = options.cleans_ahead.then(|| Background::begin(&core)).transpose()?;
+        Ok(Self { core, _background: background })
     }
 
     /// Runs `body` in a transaction and commits it; again if it met another one, so it should have no other effects.
@@ -154,66 +134,36 @@ impl DurableHeap {
 
     /// Begins a transaction that the caller commits.
     pub fn begin(&self) -> Transaction<'_> {
-        Transaction::begin(self, self.sessions.take())
-    }
-
-    /// Sees that `session` has room for its block, by cleaning if need be. Nothing is locked.
-    pub(crate) fn make_room(&self, session: &mut Session, purpose: Purpose) -> Result<()> {
-        while !session.has_room() {
-            let id = self.take_chunk(purpose)?;
-            let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
-            full.iter().for_each(|chunk| self.log.seal(chunk));
-        }
-        Ok(())
-    }
-
-    /// A chunk to fill, by cleaning if need be. Nothing is locked.
-    pub(crate) fn take_chunk(&self, purpose: Purpose) -> Result<SegmentId> {
-        loop {
-            if let Some(id) = self.log.take(purpose)? {
-                return Ok(id);
-            }
-            if let Some(id) = self.take_cleaned(purpose)? {
-                return Ok(id);
-            }
-            if !self.log.grow_anyway()? {
-                return Err(Error::Full { capacity_bytes: self.capacity_bytes });
-            }
-        }
+        self.core.begin()
     }
 
     /// How large the file may become.
     pub fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
+        self.core.capacity_bytes()
     }
 
     /// What it is kept in.
     pub fn persist(&self) -> &dyn Persist {
-        &*self.log.persist
+        &*self.core.log.persist
     }
 
     /// What there is of it now.
     pub fn usage(&self) -> Usage {
-        Usage {
-            live_bytes: self.log.live_bytes(),
-            file_bytes: u64::from(self.log.chunks().0) * u64::from(self.log.superblock.chunk_bytes),
-            reserve_bytes: self.log.free_bytes(),
-            map_bytes: self.map.ram_bytes() as u64,
-        }
+        Usage::of(&self.core)
     }
-}
 
-/// What a heap takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Usage {
-    /// Bytes of objects in the log.
-    pub live_bytes: u64,
-    /// Memory of the file's chunks, free ones included.
-    pub file_bytes: u64,
-    /// Part of that which is free: for the cleaner, and for what is written next.
-    pub reserve_bytes: u64,
-    /// RAM of the map's extents.
-    pub map_bytes: u64,
+    /// What cleaning has done.
+    pub fn cleaned(&self) -> Cleaned {
+        self.core.cleaned()
+    }
+
+    /// Cleans some chunks; returns whether that gained room.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`] if a chunk is not what was written there; it stays as it is.
+    pub fn clean(&self) -> Result<bool> {
+        self.core.clean()
+    }
 }
 
 fn random() -> u64 {

@@ -23,7 +23,10 @@
 //! | `cleaner` | copies what is needed out of chunks, and frees them |
 //! | `homes` | which home addresses are allocated |
 //! | `recovery` | the map, made again from the log |
+//! | `background` | the thread that cleans before a transaction has to |
+//! | `core` | what a heap and its threads share |
 //! | `heap` | the whole |
+//! | `usage` | what it takes |
 //! | `in_place` | a heap whose data are written twice, to compare with |
 //!
 //! **Isolation.** A transaction sees one state of the heap: that of a moment between its begin and its end (opacity), and its own
@@ -31,11 +34,13 @@
 //! "Transactional Locking II", DISC 2006), with the extension of Riegel et al. (TinySTM).
 
 pub mod access;
+mod background;
 pub mod block;
 mod checksum;
 pub mod chunk;
 mod cleaner;
 mod contents;
+mod core;
 mod draft;
 pub mod error;
 pub mod heap;
@@ -49,11 +54,13 @@ mod session;
 mod sessions;
 pub mod superblock;
 pub mod transaction;
+mod usage;
 mod view;
 mod write_set;
 
 pub use access::{Access, Transactional};
 pub use cleaner::Cleaned;
 pub use error::{Error, Result};
-pub use heap::{Backing, DurableHeap, Options, Usage};
+pub use heap::{Backing, DurableHeap, Options};
 pub use transaction::Transaction;
+pub use usage::Usage;

@@ -58,6 +58,8 @@ impl Purpose {
 
 /// Chunks that a pass of the cleaner fills at most.
 pub(crate) const CLEANED_MAX: usize = 2;
+/// Free chunks that are made before they are needed.
+const AHEAD: usize = 3;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
 /// Smaller logs grow rather than being cleaned.
@@ -70,6 +72,7 @@ pub(crate) struct Log {
     pub(crate) table: SegmentTable,
     /// The version that each chunk was opened at.
     opened: Box<[AtomicU64]>,
+    pub(crate) capacity_bytes: u64,
     utilisation_percent: u32,
     chunk_shift: u32,
     free: Mutex<Free>,
@@ -91,6 +94,7 @@ impl Log {
             superblock,
             table: SegmentTable::new(chunks),
             opened: (0..chunks).map(|_| AtomicU64::new(0)).collect(),
+            capacity_bytes,
             utilisation_percent,
             chunk_shift: chunk_bytes.ilog2(),
             free: Mutex::default(),
@@ -182,6 +186,15 @@ impl Log {
             return refilled.map(|()| Some(id)).inspect_err(|_| free.punched.push(id));
         }
         self.grow(&mut free).map(Some)
+    }
+
+    /// Whether somebody who writes will soon have to clean.
+    pub(crate) fn is_low(&self) -> bool {
+        let free = self.free();
+        let in_file = free.chunks.len() + free.punched.len();
+        let left = in_file + (self.table.len() - free.grown) as usize;
+        let is_short = in_file <= CLEANED_MAX + AHEAD || left <= Purpose::Write.reserve() + AHEAD;
+        is_short && !self.may_grow(&free)
     }
 
     fn grow(&self, free: &mut Free) -> Result<SegmentId> {

@@ -16,8 +16,8 @@ use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Hint, Source};
 
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::heap::DurableHeap;
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
 use crate::superblock::SUPERBLOCK_BYTES;
 use scan::{Found, Scan};
@@ -30,7 +30,7 @@ const THREADS_MAX: usize = 16;
 ///
 /// # Errors
 /// [`Error::Damaged`].
-pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
+pub(crate) fn recover(heap: &Core) -> Result<()> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
     let threads =
@@ -45,7 +45,7 @@ pub(crate) fn recover(heap: &DurableHeap) -> Result<()> {
 }
 
 /// Reads all chunks, each thread another one.
-fn scan_all(heap: &DurableHeap, chunks: u32, threads: usize) -> Result<Vec<Scan>> {
+fn scan_all(heap: &Core, chunks: u32, threads: usize) -> Result<Vec<Scan>> {
     let next = AtomicU32::new(0);
     let work = || -> Result<Scan> {
         let mut scan = Scan::new(threads);
@@ -68,7 +68,7 @@ fn scan_all(heap: &DurableHeap, chunks: u32, threads: usize) -> Result<Vec<Scan>
 }
 
 /// Whether chunks have all that was durable in them.
-fn check(heap: &DurableHeap, scans: &[Scan]) -> Result<()> {
+fn check(heap: &Core, scans: &[Scan]) -> Result<()> {
     for promised in scans.iter().flat_map(|scan| &scan.promised) {
         let Some(&(generation, end)) = scans.iter().find_map(|scan| scan.ends.get(&promised.number)) else {
             continue;
@@ -96,7 +96,7 @@ fn keep_committed(scans: &mut [Scan]) {
 }
 
 /// Enters what was found in the map, each thread the partitions of one bucket.
-fn enter_all(heap: &DurableHeap, mut scans: Vec<Scan>, threads: usize) {
+fn enter_all(heap: &Core, mut scans: Vec<Scan>, threads: usize) {
     let newest = scans.iter().map(|scan| scan.newest).max().unwrap_or(0);
     heap.clock.store(newest, Ordering::Release);
     let mut buckets: Vec<Vec<Vec<Found>>> = (0..threads)
@@ -111,7 +111,7 @@ fn enter_all(heap: &DurableHeap, mut scans: Vec<Scan>, threads: usize) {
     });
 }
 
-fn enter_bucket(heap: &DurableHeap, lists: Vec<Vec<Found>>) {
+fn enter_bucket(heap: &Core, lists: Vec<Vec<Found>>) {
     let mut all: Vec<Found> = lists.into_iter().flatten().collect();
     all.sort_unstable_by_key(|found| (found.partition, found.version));
     for of_partition in all.chunk_by(|a, b| a.partition == b.partition) {
@@ -130,7 +130,7 @@ fn enter_bucket(heap: &DurableHeap, lists: Vec<Vec<Found>>) {
 }
 
 /// Makes the allocator's tables again.
-fn restore_homes(heap: &DurableHeap) {
+fn restore_homes(heap: &Core) {
     for area in 1..AREAS as u32 {
         let mut code = [0; CLASS_BYTES];
         read(heap, homes::class_home(area), &mut code);
@@ -144,7 +144,7 @@ fn restore_homes(heap: &DurableHeap) {
 }
 
 /// The runs from `start` to `end` in which nothing is allocated.
-fn holes(heap: &DurableHeap, start: u64, end: u64) -> impl Iterator<Item = (HomeAddress, HomeAddress)> {
+fn holes(heap: &Core, start: u64, end: u64) -> impl Iterator<Item = (HomeAddress, HomeAddress)> {
     let mut at = start;
     std::iter::from_fn(move || {
         let from = run_end(heap, at, end, false);
@@ -154,7 +154,7 @@ fn holes(heap: &DurableHeap, start: u64, end: u64) -> impl Iterator<Item = (Home
 }
 
 /// Where the first byte from `start` to `end` is that is allocated, or that is not.
-fn run_end(heap: &DurableHeap, start: u64, end: u64, is_hole: bool) -> u64 {
+fn run_end(heap: &Core, start: u64, end: u64, is_hole: bool) -> u64 {
     let mut at = start;
     while at < end {
         let (id, grain) = place(at);
@@ -173,7 +173,7 @@ fn place(byte: u64) -> (PartitionId, usize) {
 }
 
 /// Committed bytes within one grain run; nobody else has the heap yet.
-fn read(heap: &DurableHeap, home: HomeAddress, out: &mut [u8]) {
+fn read(heap: &Core, home: HomeAddress, out: &mut [u8]) {
     let (id, grain) = place(home.0);
     match heap.map.find(id, grain, &mut Hint::default()).source {
         Source::Log(found) => heap.log.persist.read(u64::from(found) * GRAIN + home.0 % GRAIN, out),

@@ -7,9 +7,9 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 
 use crate::block::Role;
+use crate::core::Core;
 use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
-use crate::heap::DurableHeap;
 use crate::homes;
 use crate::log::Purpose;
 use crate::session::Session;
@@ -19,7 +19,7 @@ const GRAIN: usize = LOG_GRAIN_BYTES;
 
 /// A transaction under way. Dropped without a commit, it has not happened.
 pub struct Transaction<'h> {
-    heap: &'h DurableHeap,
+    heap: &'h Core,
     session: MutexGuard<'h, Session>,
 }
 
@@ -27,7 +27,7 @@ pub struct Transaction<'h> {
 pub(crate) type Part = (Vec<Piece>, SegmentId);
 
 impl<'h> Transaction<'h> {
-    pub(crate) fn begin(heap: &'h DurableHeap, mut session: MutexGuard<'h, Session>) -> Self {
+    pub(crate) fn begin(heap: &'h Core, mut session: MutexGuard<'h, Session>) -> Self {
         session.draft.begin(heap);
         Self { heap, session }
     }

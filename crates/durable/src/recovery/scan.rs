@@ -8,8 +8,8 @@ use aquifer_map::partitions::{Source, portions};
 
 use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
 use crate::chunk::{self, ChunkHeader, Previous};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::heap::DurableHeap;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 
@@ -57,7 +57,7 @@ impl Scan {
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub(super) fn read(&mut self, heap: &DurableHeap, id: SegmentId) -> Result<()> {
+    pub(super) fn read(&mut self, heap: &Core, id: SegmentId) -> Result<()> {
         let (log, start) = (&heap.log, heap.log.offset_of(id));
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.resize(log.superblock.chunk_bytes as usize, 0);

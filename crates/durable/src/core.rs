@@ -1,0 +1,97 @@
+//! What a heap and its threads share: the log, the map of it, and what transactions need.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aquifer_log::geometry::SegmentId;
+use aquifer_map::partitions::Partitions;
+
+use crate::access::Transactional;
+use crate::background::Pulse;
+use crate::cleaner::Cleaner;
+use crate::error::{Error, Result};
+use crate::homes::Homes;
+use crate::log::{Log, Purpose};
+use crate::session::Session;
+use crate::sessions::{Apart, Sessions};
+use crate::transaction::Transaction;
+
+/// All of a heap but its threads.
+pub(crate) struct Core {
+    pub(crate) log: Log,
+    pub(crate) map: Partitions,
+    pub(crate) homes: Homes,
+    /// The newest version that was given out.
+    pub(crate) clock: Apart<AtomicU64>,
+    pub(crate) cleaner: Mutex<Cleaner>,
+    pub(crate) pulse: Pulse,
+    sessions: Sessions<Session>,
+}
+
+impl Core {
+    /// An empty heap with this log, which may have one to be recovered.
+    pub(crate) fn new(log: Log) -> Result<Self> {
+        let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
+        let map = Partitions::new().map_err(refused).map_err(Error::io("reserving address space"))?;
+        Ok(Self {
+            log,
+            map,
+            homes: Homes::new(),
+            clock: Apart(AtomicU64::new(0)),
+            cleaner: Mutex::default(),
+            pulse: Pulse::default(),
+            sessions: Sessions::new(|_| Session::default()),
+        })
+    }
+
+    /// The first transaction: the root and the table of areas.
+    pub(crate) fn format(&self) -> Result<()> {
+        let mut transaction = self.begin();
+        transaction.format()?;
+        transaction.commit()
+    }
+
+    /// How large the file may become.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.log.capacity_bytes
+    }
+
+    /// Sees that `session` has room for its block, by cleaning if need be. Nothing is locked.
+    #[inline]
+    pub(crate) fn make_room(&self, session: &mut Session, purpose: Purpose) -> Result<()> {
+        while !session.has_room() {
+            let id = self.take_chunk(purpose)?;
+            let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            full.iter().for_each(|chunk| self.log.seal(chunk));
+        }
+        Ok(())
+    }
+
+    /// A chunk to fill, by cleaning if need be. Nothing is locked.
+    #[cold]
+    pub(crate) fn take_chunk(&self, purpose: Purpose) -> Result<SegmentId> {
+        loop {
+            if let Some(id) = self.log.take(purpose)? {
+                if self.log.is_low() {
+                    self.pulse.wake();
+                }
+                return Ok(id);
+            }
+            if let Some(id) = self.take_cleaned(purpose)? {
+                return Ok(id);
+            }
+            if !self.log.grow_anyway()? {
+                return Err(Error::Full { capacity_bytes: self.capacity_bytes() });
+            }
+        }
+    }
+}
+
+impl Transactional for Core {
+    type Transaction<'a> = Transaction<'a>;
+
+    #[inline]
+    fn begin(&self) -> Transaction<'_> {
+        Transaction::begin(self, self.sessions.take())
+    }
+}
