@@ -19,6 +19,7 @@
 //! | `homes` | which home addresses are allocated |
 //! | `recovery` | the map, made again from the log |
 //! | `heap` | the whole |
+//! | `inspect` | a file looked at without changing it |
 //!
 //! **Isolation.** A transaction sees one state of the heap: that of a moment between its begin and its end (opacity), and its own
 //! writes. Conflicts are found for 4 KiB of home space at a time, by versions from one clock (Dice, Shalev and Shavit,
@@ -31,6 +32,7 @@ mod cleaner;
 pub mod error;
 pub mod heap;
 mod homes;
+pub mod inspect;
 mod log;
 pub mod persist;
 mod recovery;

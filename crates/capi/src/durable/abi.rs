@@ -83,11 +83,6 @@ impl AqDurableOptions {
             2 => Backing::Flash,
             other => return invalid(format!("options.backing is {other}; see enum aq_backing")),
         };
-        Ok(Options {
-            capacity_bytes,
-            chunk_bytes: chunk_bytes as u32,
-            utilisation_percent: percent,
-            backing,
-        })
+        Ok(Options { capacity_bytes, chunk_bytes: chunk_bytes as u32, utilisation_percent: percent, backing })
     }
 }
