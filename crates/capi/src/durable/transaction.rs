@@ -38,7 +38,7 @@ impl Drop for Mine {
     fn drop(&mut self) {
         for tx in self.0.take() {
             // SAFETY: what is on the list was made by `AqTx::begin` and has not ended.
-            let _ = unsafe { Box::from_raw(tx) }.end(false);
+            let _ = unsafe { *Box::from_raw(tx) }.end(false);
         }
     }
 }
@@ -99,7 +99,7 @@ impl AqTx {
         let tx = Box::into_raw(Box::new(Self { transaction, heap, count, depth: 1, failed: 0 }));
         if with_mine(|mine| mine.push(tx)).is_none() {
             // SAFETY: made above.
-            let _ = unsafe { Box::from_raw(tx) }.end(false);
+            let _ = unsafe { *Box::from_raw(tx) }.end(false);
             return Err(fail_with(ErrorCode::Invalid, "a thread that ends cannot begin a transaction"));
         }
         Ok(tx)
@@ -124,7 +124,7 @@ impl AqTx {
         }
         with_mine(|mine| mine.retain(|&other| other != tx));
         // SAFETY: made by `begin`; it is on no list any more.
-        unsafe { Box::from_raw(tx) }.end(commit)
+        unsafe { *Box::from_raw(tx) }.end(commit)
     }
 
     fn end_inner(&mut self, commit: bool) -> Result<(), c_int> {
@@ -140,8 +140,8 @@ impl AqTx {
     }
 
     /// Ends the transaction; the heap may be closed then.
-    fn end(self: Box<Self>, commit: bool) -> Result<(), c_int> {
-        let Self { transaction, heap, count, failed, .. } = *self;
+    fn end(self, commit: bool) -> Result<(), c_int> {
+        let Self { transaction, heap, count, failed, .. } = self;
         let outcome = match (commit, failed) {
             (false, _) => {
                 drop(transaction);

@@ -1,7 +1,5 @@
 //! How much is in the file of a durable heap.
 
-use std::fmt::Write;
-
 use aquifer_base::units::format_size;
 use aquifer_durable::Error;
 use aquifer_durable::inspect::{Contents, Found, HeapFile};
@@ -101,38 +99,32 @@ impl Summary {
 
     /// For people.
     pub fn table(&self, file: &str) -> String {
-        let mut out = format!("{}, durable heap of version {}\n", printable(file), self.version);
-        let used = format!("   {} of the chunks in use", percent(self.utilisation));
-        let groups: [(&str, &[(&str, String, &str)]); 4] = [
-            (
-                "File",
-                &[
-                    ("length", format_size(self.file_bytes), ""),
-                    ("on its file system", format_size(self.allocated_bytes), ""),
-                    ("chunk", format_size(self.chunk_bytes), ""),
-                    ("chunks in use", grouped(self.chunks_in_use), ""),
-                    ("chunks free", grouped(self.chunks_free), ""),
-                ],
-            ),
-            (
-                "Objects",
-                &[
-                    ("objects", grouped(self.objects), ""),
-                    ("live bytes", format_size(self.live_bytes), &used),
-                ],
-            ),
-            (
-                "Transactions",
-                &[("blocks", grouped(self.blocks), ""), ("newest version", grouped(self.newest_version), "")],
-            ),
-            ("RAM when it is open", &[("address map", format_size(self.map_bytes), "")]),
+        let used =
+            format!("{}   {} of the chunks in use", format_size(self.live_bytes), percent(self.utilisation));
+        let head = format!("{}, durable heap of version {}\n", printable(file), self.version);
+        let file = [
+            ("length", format_size(self.file_bytes)),
+            ("on its file system", format_size(self.allocated_bytes)),
+            ("chunk", format_size(self.chunk_bytes)),
+            ("chunks in use", grouped(self.chunks_in_use)),
+            ("chunks free", grouped(self.chunks_free)),
         ];
-        for (title, rows) in groups {
-            let _ = writeln!(out, "\n{title}");
-            for (label, value, share) in rows {
-                let _ = writeln!(out, "  {label:<28}{value:>16}{share}");
-            }
-        }
-        out
+        let objects = [("objects", grouped(self.objects)), ("live bytes", used)];
+        let transactions =
+            [("blocks", grouped(self.blocks)), ("newest version", grouped(self.newest_version))];
+        let ram = [("address map", format_size(self.map_bytes))];
+        head + &group("File", &file)
+            + &group("Objects", &objects)
+            + &group("Transactions", &transactions)
+            + &group("RAM when it is open", &ram)
     }
+}
+
+fn group(title: &str, rows: &[(&str, String)]) -> String {
+    let lines = rows.iter().map(|(label, value)| {
+        // What follows the amount stands beside the column.
+        let (amount, beside) = value.split_at(value.find("   ").unwrap_or(value.len()));
+        format!("  {label:<28}{amount:>16}{beside}\n")
+    });
+    format!("\n{title}\n{}", lines.collect::<String>())
 }

@@ -202,7 +202,7 @@ fn a_lost_end_of_a_chunk_is_found() {
     let in_chunk = dump.split_once(&format!("chunk {chunk} at ")).expect("it is shown").1;
     let filled = in_chunk.split_once("filled up to ").expect("shown").0;
     let is_block = |line: &&str| line.starts_with("  ") && line.contains(": version ");
-    let last = filled.lines().filter(is_block).last().expect("it has blocks").trim_start();
+    let last = filled.lines().rfind(is_block).expect("it has blocks").trim_start();
     let offset: u64 = last.split(':').next().expect("a place").parse().expect("a number");
     overwrite(&path, offset, &[0; 8]);
     assert!(damage("check", &path).contains(&format!("damaged at byte {offset}")));
