@@ -17,6 +17,9 @@
  *
  * All functions may be called from any thread. None may be called from a
  * signal handler, but a signal handler may touch objects.
+ *
+ * Those objects are gone when the process ends. A heap whose objects stay is at
+ * the end of this file: aq_durable_open().
  */
 #ifndef AQUIFER_H
 #define AQUIFER_H
@@ -57,7 +60,12 @@ enum aq_error {
     AQ_EFORKED = 17,     /* this process was forked from one with open heaps */
     AQ_EOPEN = 18,       /* the default heap is already open */
     AQ_ECLOSED = 19,     /* the heap is not open */
-    AQ_EINVARIANT = 20   /* aq_check found a broken invariant */
+    AQ_EINVARIANT = 20,  /* aq_check found a broken invariant */
+    AQ_ECONFLICT = 21,   /* the transaction met another one: abort it, run it again */
+    AQ_ENOTALLOCATED = 22, /* no object is there: the reference is wrong, or it was freed */
+    AQ_EFORMAT = 23,     /* the file is no durable heap, or of a version not known */
+    AQ_EABORTED = 24,    /* a nested transaction was aborted, and the whole with it */
+    AQ_EBUSY = 25        /* a transaction is under way; end it first */
 };
 
 /* The sentence for an error; never NULL. The most specific message of the
@@ -300,6 +308,146 @@ int aq_heap_pin(aq_heap *heap, void *address, size_t bytes);
 int aq_heap_unpin(aq_heap *heap, void *address, size_t bytes);
 int aq_heap_stats_get(aq_heap *heap, aq_stats *stats);
 int aq_heap_check(aq_heap *heap);
+
+/* ---- The durable heap --------------------------------------------------- */
+
+/* A heap of its own in a file, whose objects survive the end of the program,
+ * kill -9 and, on a disk or on persistent memory, the loss of power. It is read
+ * and changed in transactions: all of one happens, or nothing of it.
+ *
+ *     int increment(aq_durable *heap, aq_durable_ref counter)
+ *     {
+ *         int error;
+ *         do {
+ *             aq_tx *tx;
+ *             uint64_t n;
+ *             if ((error = aq_tx_begin(heap, &tx)) != AQ_OK)
+ *                 return error;
+ *             error = aq_tx_load_u64(tx, counter, 0, &n);
+ *             if (error == AQ_OK)
+ *                 error = aq_tx_store_u64(tx, counter, 0, n + 1);
+ *             if (error == AQ_OK)
+ *                 error = aq_tx_commit(tx);    // durable when this gives AQ_OK
+ *             else
+ *                 aq_tx_abort(tx);
+ *         } while (error == AQ_ECONFLICT);     // met another thread's
+ *         return error;
+ *     }
+ *
+ * Durability: a transaction is durable when its aq_tx_commit returns AQ_OK, and
+ * no other one sees it before. After a crash the heap holds every transaction
+ * that was acknowledged so, and of each other one all or nothing. */
+typedef struct aq_durable aq_durable;
+typedef struct aq_tx aq_tx;
+
+/* An object: the same number for as long as it lives, in every process that
+ * opens the file, so that objects can refer to each other. Not an aq_ref. */
+typedef uint64_t aq_durable_ref;
+#define AQ_DURABLE_NULL 0
+#define AQ_DURABLE_OBJECT_BYTES_MAX (16u << 20)
+
+enum aq_backing {
+    AQ_BACKING_DETECT = 0, /* AQ_BACKING_MEMORY on tmpfs and on persistent memory (DAX),
+                              else AQ_BACKING_FLASH */
+    AQ_BACKING_MEMORY = 1, /* durable is what was stored and fenced. On a disk it survives
+                              the process, not the machine */
+    AQ_BACKING_FLASH = 2   /* durable is what fdatasync has written; threads that commit
+                              at the same time share one */
+};
+
+/* Fill with aq_durable_options_init() first. A zero field means the default. */
+typedef struct aq_durable_options {
+    size_t struct_bytes;     /* set by aq_durable_options_init */
+    uint64_t capacity_bytes; /* how large the file may become; default 1 GiB, at most 16 GiB, at
+                                least 12 chunks. It grows as needed, and may be given anew
+                                each time */
+    uint64_t chunk_bytes;    /* when the file is made: size of what is cleaned at a time, a power
+                                of two from 64 KiB to 16 MiB; default 1 MiB */
+    uint32_t utilisation_percent; /* the file grows only while at least this share of it is
+                                objects, else it is cleaned; 50 to 95, default 85 */
+    int backing;             /* enum aq_backing */
+} aq_durable_options;
+
+void aq_durable_options_init(aq_durable_options *options);
+
+/* Opens the heap in the file at path, or makes an empty one. options may be NULL.
+ * *heap is set on success only. Nobody else can open the file meanwhile, and
+ * nobody may change it. Reads the whole file, with all processors.
+ * AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION, AQ_EFLASH_BUSY: the path does not
+ * exist, may not be used, is in use. AQ_EFORMAT: it is something else.
+ * AQ_ECORRUPT: it is damaged at the byte that the message names; `aquifer durable
+ * dump` shows what is left. The file is as it was then. */
+int aq_durable_open(const char *path, const aq_durable_options *options, aq_durable **heap);
+
+/* Closes the heap; what was committed stays in the file. AQ_EBUSY, and it is open
+ * as before, if any thread has a transaction on it. */
+int aq_durable_close(aq_durable *heap);
+
+typedef struct aq_durable_stats {
+    size_t struct_bytes;      /* set by the caller to sizeof(aq_durable_stats) */
+    uint64_t capacity_bytes;  /* how large the file may become */
+    uint64_t file_bytes;      /* memory of the file's chunks, free ones included */
+    uint64_t live_bytes;      /* of these: bytes of objects */
+    uint64_t map_bytes;       /* RAM of the address map */
+    uint64_t fences;          /* waits for durability since it was opened */
+    uint64_t written_bytes;   /* made durable since it was opened */
+} aq_durable_stats;
+
+int aq_durable_stats_get(aq_durable *heap, aq_durable_stats *stats);
+
+/* Begins a transaction; *tx is set on success only. It belongs to the thread that
+ * began it, and can be used by no other one (AQ_EINVAL). All that it reads is of
+ * one moment between its begin and its end, and includes its own writes. It locks
+ * nothing, but 64 can be under way on a heap at a time: aq_tx_begin waits for one
+ * of them to end then, so end them soon.
+ *
+ * Nested: if the thread has a transaction on this heap already, *tx is the same
+ * one. Each begin needs its commit or abort. An inner aq_tx_commit ends its level
+ * and makes nothing durable; an inner aq_tx_abort dooms the whole: everything that
+ * follows in it, and the outer aq_tx_commit, gives AQ_EABORTED.
+ *
+ * After an error of any of the functions below, the transaction can only be
+ * aborted: the functions, aq_tx_commit included, give the same error again. So a
+ * step that is not checked does no harm. */
+int aq_tx_begin(aq_durable *heap, aq_tx **tx);
+
+/* Makes all of it durable, and then visible, at once. Whatever it returns, this
+ * level has ended; if it was the outermost one, tx is gone, and after an error
+ * nothing has happened. AQ_ECONFLICT: run it again. AQ_ENOTALLOCATED: it stored to
+ * a place that is not allocated. AQ_ENOMEM: the file has reached its capacity;
+ * transactions that only free still succeed. AQ_EFLASH_FULL: the file system is
+ * full. AQ_EIO: the device failed; nothing more can be committed, and whether this
+ * has happened is known when the heap has been opened again. */
+int aq_tx_commit(aq_tx *tx);
+
+/* Ends the transaction, and nothing of it has happened. A thread that ends, and a
+ * process, does that with what it has begun. */
+int aq_tx_abort(aq_tx *tx);
+
+/* A new object of bytes, all zeros, at most AQ_DURABLE_OBJECT_BYTES_MAX; 0 bytes
+ * count as 1. Its reference is a multiple of 4. It exists if the transaction commits.
+ * AQ_ENOMEM, AQ_EINVAL. */
+int aq_tx_alloc(aq_tx *tx, size_t bytes, aq_durable_ref *object);
+
+/* AQ_ENOTALLOCATED if no object begins there. AQ_DURABLE_NULL is allowed. */
+int aq_tx_free(aq_tx *tx, aq_durable_ref object);
+
+/* Copies bytes between an object, from byte offset on, and the program's memory.
+ * The object must have them: beyond its end there may be another one. What was
+ * loaded into buffer before an error is undefined. AQ_ECONFLICT;
+ * AQ_ENOTALLOCATED, for stores perhaps not before the commit. */
+int aq_tx_load(aq_tx *tx, aq_durable_ref object, uint64_t offset, void *buffer, size_t bytes);
+int aq_tx_store(aq_tx *tx, aq_durable_ref object, uint64_t offset, const void *buffer, size_t bytes);
+
+/* The same for a number in the byte order of this machine; fastest if object and
+ * offset are multiples of 4. *value is set on success only. */
+int aq_tx_load_u64(aq_tx *tx, aq_durable_ref object, uint64_t offset, uint64_t *value);
+int aq_tx_store_u64(aq_tx *tx, aq_durable_ref object, uint64_t offset, uint64_t value);
+
+/* The program's first object, through which it finds all others; AQ_DURABLE_NULL
+ * in a new heap. */
+int aq_tx_root(aq_tx *tx, aq_durable_ref *root);
+int aq_tx_set_root(aq_tx *tx, aq_durable_ref root);
 
 #ifdef __cplusplus
 }

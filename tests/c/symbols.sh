@@ -11,7 +11,7 @@ for tool in nm readelf; do
         exit 0
     fi
 done
-declared=$(sed 's|//.*||; s|/\*.*||; /^ \*/d' "$header" | grep -o '\baq_[a-z_]* *(' | tr -d ' (' | sort -u)
+declared=$(sed 's|//.*||; s|/\*.*||; /^ \*/d' "$header" | grep -o '\baq_[a-z0-9_]* *(' | tr -d ' (' | sort -u)
 exported=$(nm -D --defined-only "$library" | awk '$2 == "T" { print $3 }' | sort -u)
 failed=0
 missing=''

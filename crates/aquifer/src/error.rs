@@ -126,6 +126,16 @@ pub enum ErrorCode {
     Closed = 19,
     /// `AQ_EINVARIANT`
     Invariant = 20,
+    /// `AQ_ECONFLICT`
+    Conflict = 21,
+    /// `AQ_ENOTALLOCATED`
+    NotAllocated = 22,
+    /// `AQ_EFORMAT`
+    Format = 23,
+    /// `AQ_EABORTED`
+    Aborted = 24,
+    /// `AQ_EBUSY`
+    Busy = 25,
 }
 
 impl Error {

@@ -83,7 +83,7 @@ impl AqOptions {
 
 /// # Safety
 /// `text` is NULL or ends with a zero byte.
-unsafe fn path(text: *const c_char) -> Option<PathBuf> {
+pub(crate) unsafe fn path(text: *const c_char) -> Option<PathBuf> {
     if text.is_null() {
         return None;
     }
@@ -93,18 +93,31 @@ unsafe fn path(text: *const c_char) -> Option<PathBuf> {
         .filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Copies as much of `stats` as the caller's structure has room for.
+/// Writes the caller's statistics, as far as the caller's structure has room for them.
+///
+/// # Safety
+/// As of [`write_sized`].
+pub(crate) unsafe fn write_stats(out: *mut AqStats, stats: Stats) -> Result<(), Error> {
+    // SAFETY: passed on to the caller.
+    unsafe { write_sized(out, "aq_stats", |struct_bytes| AqStats { struct_bytes, stats }) }
+}
+
+/// Copies as much of what `full` makes as the caller's structure has room for; `full` is given the size to keep.
 ///
 /// # Safety
 /// `out` points to a structure whose first field is its size.
-pub(crate) unsafe fn write_stats(out: *mut AqStats, stats: Stats) -> Result<(), Error> {
+pub(crate) unsafe fn write_sized<T>(
+    out: *mut T,
+    name: &str,
+    full: impl FnOnce(usize) -> T,
+) -> Result<(), Error> {
     // SAFETY: the caller says so.
-    let room = unsafe { (*out).struct_bytes };
+    let room = unsafe { out.cast::<usize>().read() };
     if room < size_of::<usize>() + 8 || room % 8 != 0 {
-        return Err(Error::Invalid("set stats.struct_bytes to sizeof(aq_stats) first".into()));
+        return Err(Error::Invalid(format!("set stats.struct_bytes to sizeof({name}) first")));
     }
-    let full = AqStats { struct_bytes: room, stats };
-    let len = room.min(size_of::<AqStats>());
+    let full = full(room);
+    let len = room.min(size_of::<T>());
     // SAFETY: the caller's structure has `room` bytes.
     unsafe { std::ptr::copy_nonoverlapping((&raw const full).cast::<u8>(), out.cast::<u8>(), len) };
     Ok(())

@@ -11,6 +11,7 @@
 //! | `reference` | objects by reference |
 //! | `batch` | many objects at once, now or in the background |
 //! | `process` | functions of the default heap |
+//! | `durable` | durable heaps and their transactions |
 //!
 //! Functions return numbered codes, set outputs only on success, check for NULL and never unwind (the
 //! library is built with `panic = "abort"`).
@@ -20,6 +21,7 @@ mod batch;
 mod block;
 mod class;
 mod default_heap;
+mod durable;
 mod heap;
 mod message;
 mod process;

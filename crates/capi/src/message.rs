@@ -21,7 +21,8 @@ pub(crate) fn fail_with(code: aquifer::ErrorCode, sentence: &str) -> c_int {
     code as c_int
 }
 
-fn keep(sentence: &str) {
+/// Keeps a sentence for `aq_error_message`.
+pub(crate) fn keep(sentence: &str) {
     let text: Vec<u8> = sentence.bytes().filter(|&byte| byte != 0).collect();
     // Not there while a thread ends; then nobody can ask either.
     let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
@@ -59,7 +60,7 @@ fn sentence(error: c_int) -> &'static CStr {
     match error {
         0 => c"success",
         1 => c"an argument makes no sense; see aq_error_message for which",
-        2 => c"the heap is full; free objects or give it a larger flash file",
+        2 => c"the heap is full; free objects or give it a larger file",
         3 => c"the RAM budget is below the minimum; give at least AQ_RAM_MIN bytes",
         4 => c"the RAM budget is more than the machine has; give less",
         5 => c"the flash path or its directory does not exist; create it or choose another",
@@ -78,6 +79,11 @@ fn sentence(error: c_int) -> &'static CStr {
         18 => c"the default heap is open already; call aq_init before the first allocation",
         19 => c"the heap is not open; call aq_init",
         20 => c"a broken invariant; this is a defect of the library",
+        21 => c"the transaction met another one; abort it and run it again",
+        22 => c"nothing is allocated there; the reference is wrong, or its object was freed",
+        23 => c"the file is no durable heap that this library can open; choose another, or a newer library",
+        24 => c"a nested transaction was aborted, and the whole with it; run it again from the start",
+        25 => c"a transaction is under way; commit or abort it first",
         _ => c"unknown error number",
     }
 }

@@ -15,6 +15,7 @@ Examples:
   aquifer top --socket /tmp/program.sock         the same, as it happens
   aquifer export --socket /tmp/program.sock      the same, for Prometheus
   aquifer check --socket /tmp/program.sock       whether its heap is in order
+  aquifer durable check heap.aq                  whether the file of a durable heap is
 
 Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.";
 
@@ -73,6 +74,19 @@ its heap alone: what changes meanwhile can look like a disagreement.
 
 Exit status: 0 in order, 1 a disagreement, 2 nothing could be asked.";
 
+const DURABLE_EXAMPLES: &str = "\
+Examples:
+  aquifer durable check heap.aq && echo fine     whether everything in the file verifies
+  aquifer durable stats heap.aq                  what is in it
+  aquifer durable stats heap.aq --json | jq .objects
+  aquifer durable dump heap.aq | less            chunk by chunk, also of a damaged file
+
+FILE is the file of a heap that aq_durable_open (C) or DurableHeap::open (Rust) has made. It
+is read and never changed. While a program has it open, only dump works, and shows blocks
+that are being written as it finds them.
+
+Exit status: 0 fine, 1 the file is damaged, 2 it could not be looked at.";
+
 /// Runs programs with more data than RAM, and looks into programs that keep objects in an Aquifer heap.
 #[derive(Parser, Debug)]
 #[command(name = "aquifer", version, after_help = EXAMPLES)]
@@ -100,6 +114,9 @@ pub enum Command {
     /// Has a heap prove that its parts agree
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArguments),
+    /// Looks into the file of a durable heap
+    #[command(after_help = DURABLE_EXAMPLES)]
+    Durable(DurableArguments),
 }
 
 /// Which heap.
@@ -174,6 +191,47 @@ pub struct CheckArguments {
     /// How long to wait for an answer; a large heap takes a while
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     pub timeout: Duration,
+}
+
+/// Arguments of `aquifer durable`.
+#[derive(Args, Debug)]
+pub struct DurableArguments {
+    /// What to look for.
+    #[command(subcommand)]
+    pub question: DurableQuestion,
+}
+
+/// What `aquifer durable` can tell of a file.
+#[derive(Subcommand, Debug)]
+pub enum DurableQuestion {
+    /// Opens the heap as a program does, and verifies every block
+    #[command(after_help = DURABLE_EXAMPLES)]
+    Check(DurableFile),
+    /// Shows chunks, blocks and their entries as they stand in the file
+    #[command(after_help = DURABLE_EXAMPLES)]
+    Dump(DurableFile),
+    /// Shows how much is in it
+    #[command(after_help = DURABLE_EXAMPLES)]
+    Stats(DurableStatsArguments),
+}
+
+/// Which file.
+#[derive(Args, Debug)]
+pub struct DurableFile {
+    /// The heap's file
+    #[arg(value_name = "FILE")]
+    pub path: PathBuf,
+}
+
+/// Arguments of `aquifer durable stats`.
+#[derive(Args, Debug)]
+pub struct DurableStatsArguments {
+    /// Which file.
+    #[command(flatten)]
+    pub file: DurableFile,
+    /// One line of JSON in place of the table
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How absent memory is noticed.

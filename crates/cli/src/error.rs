@@ -150,6 +150,15 @@ pub enum Error {
         /// The system's answer.
         error: io::Error,
     },
+    /// The file of a durable heap cannot be looked at.
+    #[error(transparent)]
+    Durable(#[from] aquifer_durable::Error),
+    /// Somebody changes the file meanwhile.
+    #[error("{} is in use by another process; end that first, and try again", path.display())]
+    DurableInUse {
+        /// The file.
+        path: PathBuf,
+    },
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}; choose another address with --listen")]
     Listen {

@@ -19,6 +19,7 @@
 //! | `prometheus` | its text format |
 //! | `http` | requests and responses, as far as that needs them |
 //! | `server` | one caller at a time |
+//! | `durable` | what is in the file of a durable heap |
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
 //! | `profile` | where its faults come from |
@@ -29,6 +30,7 @@ pub mod amounts;
 pub mod arguments;
 pub mod client;
 pub mod commands;
+pub mod durable;
 pub mod error;
 pub mod export;
 pub mod heap;

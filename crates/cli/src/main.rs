@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use aquifer_cli::arguments::{Arguments, Command};
-use aquifer_cli::{commands, error, export, run, top};
+use aquifer_cli::{commands, durable, error, export, run, top};
 use clap::Parser;
 
 /// Nothing could be asked, as opposed to a check that found something.
@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::top(&arguments),
         Command::Export(arguments) => export::export(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
+        Command::Durable(arguments) => durable::durable(&arguments.question),
         Command::Run(arguments) => run::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {

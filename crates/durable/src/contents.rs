@@ -5,12 +5,11 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{Hint, Portion, Source, portions};
 
-use crate::access::Transactional;
 use crate::block::{self, Role};
 use crate::core::Core;
 use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
-use crate::homes::{self, Homes, SizeClass};
+use crate::homes::{Homes, SizeClass};
 use crate::session::Session;
 use crate::transaction::Part;
 use crate::view::Versions;
@@ -146,9 +145,7 @@ impl Committed for Core {
     }
 
     fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
-        self.transaction(|tx| tx.store(homes::class_home(area), &class.0.to_le_bytes()))?;
-        self.homes.add_area(area, class);
-        Ok(())
+        Core::give_area(self, area, class)
     }
 
     fn capacity_bytes(&self) -> u64 {

@@ -1,16 +1,17 @@
 //! What a heap and its threads share: the log, the map of it, and what transactions need.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::Partitions;
+use aquifer_sys::Backoff;
 
 use crate::access::Transactional;
 use crate::background::Pulse;
 use crate::cleaner::Cleaner;
 use crate::error::{Error, Result};
-use crate::homes::Homes;
+use crate::homes::{self, Homes, SizeClass};
 use crate::log::{Log, Purpose};
 use crate::session::Session;
 use crate::sessions::{Apart, Sessions};
@@ -26,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) cleaner: Mutex<Cleaner>,
     pub(crate) pulse: Pulse,
     sessions: Sessions<Session>,
+    /// For giving out areas, which a transaction does that has a session already.
+    areas: Mutex<Session>,
 }
 
 impl Core {
@@ -41,6 +44,7 @@ impl Core {
             cleaner: Mutex::default(),
             pulse: Pulse::default(),
             sessions: Sessions::new(|_| Session::default()),
+            areas: Mutex::default(),
         })
     }
 
@@ -49,6 +53,23 @@ impl Core {
         let mut transaction = self.begin();
         transaction.format()?;
         transaction.commit()
+    }
+
+    /// Makes an area of home space one for objects of a class.
+    pub(crate) fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
+        let mut backoff = Backoff::new();
+        loop {
+            let session = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut transaction = Transaction::begin(self, session);
+            let stored = transaction.store(homes::class_home(area), &class.0.to_le_bytes());
+            match stored.and_then(|()| transaction.commit()) {
+                Err(Error::Conflict) => backoff.wait(),
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+        }
+        self.homes.add_area(area, class);
+        Ok(())
     }
 
     /// How large the file may become.

@@ -28,6 +28,7 @@
 //! | `heap` | the whole |
 //! | `usage` | what it takes |
 //! | `in_place` | a heap whose data are written twice, to compare with |
+//! | `inspect` | a file looked at without changing it |
 //!
 //! **Isolation.** A transaction sees one state of the heap: that of a moment between its begin and its end (opacity), and its own
 //! writes. Conflicts are found for 4 KiB of home space at a time, by versions from one clock (Dice, Shalev and Shavit,
@@ -47,6 +48,7 @@ pub mod heap;
 mod hints;
 mod homes;
 pub mod in_place;
+pub mod inspect;
 mod log;
 pub mod persist;
 mod recovery;

@@ -119,7 +119,12 @@ impl Persist for Handle {
 }
 
 fn open(memory: &Crashing) -> Result<DurableHeap> {
-    let options = Options { cleans_ahead: false, capacity_bytes: CAPACITY_BYTES, chunk_bytes: CHUNK_BYTES, ..Options::default() };
+    let options = Options {
+        cleans_ahead: false,
+        capacity_bytes: CAPACITY_BYTES,
+        chunk_bytes: CHUNK_BYTES,
+        ..Options::default()
+    };
     DurableHeap::on(Box::new(Handle(memory.clone(), Counts::default())), &options, "memory")
 }
 

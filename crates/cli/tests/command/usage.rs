@@ -10,6 +10,8 @@ fn every_help_has_examples() {
         &["check", "--help"],
         &["top", "--help"],
         &["export", "--help"],
+        &["durable", "--help"],
+        &["durable", "stats", "--help"],
         &["help", "stats"],
     ] {
         let output = run(arguments);

@@ -1,0 +1,171 @@
+//! Durable heaps: open, close, statistics.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `abi` | the structures of the header |
+//! | `failure` | numbers of a durable heap's errors |
+//! | `forks` | forks of this process |
+//! | `transaction` | begin, commit and abort, also nested |
+//! | `object` | what is done in a transaction |
+
+mod abi;
+mod failure;
+mod forks;
+mod object;
+mod transaction;
+
+use std::ffi::{c_char, c_int};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aquifer::ErrorCode;
+use aquifer_durable::{DurableHeap, Options};
+use aquifer_sys::stripe::{STRIPES, stripe};
+
+use crate::abi::{path, write_sized};
+use crate::heap::null;
+use crate::message::{self, fail_with};
+use abi::{AqDurableOptions, AqDurableStats};
+
+/// A number of transactions, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+/// `aq_durable`
+pub struct AqDurable {
+    heap: DurableHeap,
+    /// Transactions under way. Each is counted at one of these for as long as it refers to the heap.
+    under_way: [Count; STRIPES],
+    /// Forks before it was opened.
+    forks: usize,
+}
+
+impl AqDurable {
+    fn open(path: &std::path::Path, options: &Options) -> Result<Self, c_int> {
+        let forks = forks::count();
+        let heap = DurableHeap::open(path, options).map_err(|error| failure::fail(&error))?;
+        Ok(Self { heap, under_way: Default::default(), forks })
+    }
+
+    /// Counts a transaction that is about to begin, before it refers to the heap; whoever ends it subtracts it again.
+    fn count_transaction(&self) -> &Count {
+        let count = &self.under_way[stripe()];
+        count.0.fetch_add(1, Ordering::Acquire);
+        count
+    }
+
+    fn has_transactions(&self) -> bool {
+        self.under_way.iter().any(|count| count.0.load(Ordering::Acquire) > 0)
+    }
+
+    /// The number of an error in a child of the process that opened it: two processes must not append to the same log.
+    fn ensure_not_forked(&self) -> Result<(), c_int> {
+        if forks::count() == self.forks { Ok(()) } else { Err(message::fail(&aquifer::Error::Forked)) }
+    }
+
+    fn stats(&self, struct_bytes: usize) -> AqDurableStats {
+        let (usage, counts) = (self.heap.usage(), self.heap.persist().counts());
+        AqDurableStats {
+            struct_bytes,
+            capacity_bytes: self.heap.capacity_bytes(),
+            file_bytes: usage.file_bytes,
+            live_bytes: usage.live_bytes,
+            map_bytes: usage.map_bytes,
+            fences: counts.fences(),
+            written_bytes: counts.bytes(),
+        }
+    }
+}
+
+/// The number of an outcome whose message was kept.
+fn number(outcome: Result<(), c_int>) -> c_int {
+    outcome.err().unwrap_or(0)
+}
+
+fn fail_null(what: &str) -> c_int {
+    message::fail(&null(what))
+}
+
+/// # Safety
+/// As the header says.
+unsafe fn arguments(
+    file: *const c_char,
+    options: *const AqDurableOptions,
+) -> Result<(PathBuf, Options), c_int> {
+    // SAFETY: NULL, or the caller's string.
+    let file = unsafe { path(file) };
+    let file = file.ok_or_else(|| fail_with(ErrorCode::Invalid, "path is NULL or empty"))?;
+    // SAFETY: NULL, or the caller's options.
+    let options = unsafe { options.as_ref() }.map_or(Ok(Options::default()), AqDurableOptions::to_options);
+    Ok((file, options.map_err(|error| message::fail(&error))?))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_durable_options_init(options: *mut AqDurableOptions) {
+    if !options.is_null() {
+        // SAFETY: the caller's structure is of this size.
+        unsafe { options.write(AqDurableOptions::defaults()) };
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_durable_open(
+    path: *const c_char,
+    options: *const AqDurableOptions,
+    heap: *mut *mut AqDurable,
+) -> c_int {
+    if heap.is_null() {
+        return fail_null("heap");
+    }
+    // SAFETY: passed on to the caller.
+    let arguments = unsafe { arguments(path, options) };
+    match arguments.and_then(|(path, options)| AqDurable::open(&path, &options)) {
+        Ok(opened) => {
+            // SAFETY: checked above.
+            unsafe { *heap = Box::into_raw(Box::new(opened)) };
+            0
+        }
+        Err(code) => code,
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_durable_close(heap: *mut AqDurable) -> c_int {
+    // SAFETY: NULL, or made by aq_durable_open.
+    let Some(opened) = (unsafe { heap.as_ref() }) else { return fail_null("heap") };
+    if let Err(code) = opened.ensure_not_forked() {
+        return code;
+    }
+    if opened.has_transactions() {
+        return fail_with(
+            ErrorCode::Busy,
+            "a transaction on the heap is under way; commit or abort it, then close",
+        );
+    }
+    // SAFETY: made by aq_durable_open; no transaction refers to it, and the caller does not use it again.
+    drop(unsafe { Box::from_raw(heap) });
+    0
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_durable_stats_get(heap: *mut AqDurable, stats: *mut AqDurableStats) -> c_int {
+    // SAFETY: NULL, or made by aq_durable_open.
+    let Some(heap) = (unsafe { heap.as_ref() }) else { return fail_null("heap") };
+    if stats.is_null() {
+        return fail_null("stats");
+    }
+    if let Err(code) = heap.ensure_not_forked() {
+        return code;
+    }
+    // SAFETY: the caller's structure, whose first field is its size.
+    message::code(unsafe { write_sized(stats, "aq_durable_stats", |room| heap.stats(room)) })
+}

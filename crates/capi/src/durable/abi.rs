@@ -1,0 +1,89 @@
+//! The structures of the header.
+
+use std::ffi::c_int;
+
+use aquifer::Error;
+use aquifer_durable::superblock::{SUPERBLOCK_BYTES, Superblock};
+use aquifer_durable::{Backing, Options};
+
+/// Chunks that a heap has room for at least.
+const CHUNKS_MIN: u64 = 12;
+
+/// `aq_durable_options`
+#[repr(C)]
+pub struct AqDurableOptions {
+    struct_bytes: usize,
+    capacity_bytes: u64,
+    chunk_bytes: u64,
+    utilisation_percent: u32,
+    backing: c_int,
+}
+
+/// `aq_durable_stats`
+#[repr(C)]
+pub struct AqDurableStats {
+    pub(super) struct_bytes: usize,
+    pub(super) capacity_bytes: u64,
+    pub(super) file_bytes: u64,
+    pub(super) live_bytes: u64,
+    pub(super) map_bytes: u64,
+    pub(super) fences: u64,
+    pub(super) written_bytes: u64,
+}
+
+fn invalid<T>(what: String) -> Result<T, Error> {
+    Err(Error::Invalid(what))
+}
+
+/// `given`, or `default` for 0.
+fn or(given: u64, default: u64) -> u64 {
+    if given == 0 { default } else { given }
+}
+
+impl AqDurableOptions {
+    pub(super) fn defaults() -> Self {
+        Self {
+            struct_bytes: size_of::<Self>(),
+            capacity_bytes: 0,
+            chunk_bytes: 0,
+            utilisation_percent: 0,
+            backing: 0,
+        }
+    }
+
+    /// What they ask for. Nothing has happened to the file if that makes no sense.
+    pub(super) fn to_options(&self) -> Result<Options, Error> {
+        if self.struct_bytes != size_of::<Self>() {
+            return invalid(
+                "aq_durable_options was not filled by aq_durable_options_init of this version".into(),
+            );
+        }
+        let defaults = Options::default();
+        let chunk_bytes = or(self.chunk_bytes, defaults.chunk_bytes.into());
+        let capacity_bytes = or(self.capacity_bytes, defaults.capacity_bytes);
+        let percent = or(self.utilisation_percent.into(), defaults.utilisation_percent.into()) as u32;
+        let (least, most) = (Superblock::CHUNK_BYTES_MIN, Superblock::CHUNK_BYTES_MAX);
+        if !chunk_bytes.is_power_of_two() || !(least.into()..=most.into()).contains(&chunk_bytes) {
+            return invalid(format!(
+                "options.chunk_bytes is {chunk_bytes}; it must be a power of two from {least} to {most}"
+            ));
+        }
+        let least = SUPERBLOCK_BYTES as u64 + CHUNKS_MIN * chunk_bytes;
+        if capacity_bytes < least {
+            return invalid(format!(
+                "options.capacity_bytes is {capacity_bytes}; with this chunk size it must be at least {least}"
+            ));
+        }
+        if !(50..=95).contains(&percent) {
+            return invalid(format!("options.utilisation_percent is {percent}; it must be from 50 to 95"));
+        }
+        let backing = match self.backing {
+            0 => Backing::Detect,
+            1 => Backing::Memory,
+            2 => Backing::Flash,
+            other => return invalid(format!("options.backing is {other}; see enum aq_backing")),
+        };
+        let (chunk_bytes, utilisation_percent) = (chunk_bytes as u32, percent);
+        Ok(Options { capacity_bytes, chunk_bytes, utilisation_percent, backing, ..Options::default() })
+    }
+}

@@ -1,0 +1,174 @@
+//! What is done in a transaction: objects and their bytes.
+
+use std::ffi::{c_int, c_void};
+
+use aquifer::ErrorCode;
+use aquifer_base::HomeAddress;
+use aquifer_durable::Error;
+
+use super::transaction::{AqTx, with};
+use super::{fail_null, failure, number};
+use crate::message::fail_with;
+
+/// Home space of an area. The first one is the heap's own, so no object begins there; none is larger than one.
+const AREA_BYTES: u64 = 16 << 20;
+
+fn fail(error: Error) -> c_int {
+    failure::fail(&error)
+}
+
+/// The reference of an object, which may be wrong, but not one of the heap's own bytes.
+#[inline]
+fn object(bits: u64) -> Result<HomeAddress, c_int> {
+    match bits {
+        0 => Err(fail_with(ErrorCode::Invalid, "the reference is AQ_DURABLE_NULL")),
+        1..AREA_BYTES => Err(fail(Error::NoObject(HomeAddress(bits)))),
+        _ => Ok(HomeAddress(bits)),
+    }
+}
+
+/// Where `bytes` from `offset` of an object are.
+#[inline]
+fn place(bits: u64, offset: u64, bytes: usize) -> Result<HomeAddress, c_int> {
+    let home = object(bits)?;
+    let end = offset.checked_add(bytes as u64).filter(|&end| end <= AREA_BYTES);
+    match end.and_then(|_| home.0.checked_add(offset)) {
+        Some(at) => Ok(HomeAddress(at)),
+        None => Err(fail_with(
+            ErrorCode::NotAllocated,
+            &format!("{bytes} bytes from byte {offset} are more than any object has"),
+        )),
+    }
+}
+
+/// Gives `value` to the caller if all went well.
+///
+/// # Safety
+/// `out` is not NULL and may be written.
+unsafe fn give<T>(out: *mut T, outcome: Result<T, c_int>) -> c_int {
+    match outcome {
+        Ok(value) => {
+            // SAFETY: the caller says so.
+            unsafe { out.write(value) };
+            0
+        }
+        Err(code) => code,
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_alloc(tx: *mut AqTx, bytes: usize, object: *mut u64) -> c_int {
+    let outcome = with(tx, |tx| {
+        if object.is_null() {
+            return Err(fail_null("object"));
+        }
+        Ok(tx.alloc(bytes as u64).map_err(fail)?.0)
+    });
+    // SAFETY: not NULL if the outcome is good.
+    unsafe { give(object, outcome) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_free(tx: *mut AqTx, freed: u64) -> c_int {
+    if freed == 0 {
+        return number(with(tx, |_| Ok(())));
+    }
+    number(with(tx, |tx| tx.free(object(freed)?).map_err(fail)))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_load(
+    tx: *mut AqTx,
+    object: u64,
+    offset: u64,
+    buffer: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    number(with(tx, |tx| {
+        let home = place(object, offset, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        if buffer.is_null() {
+            return Err(fail_null("buffer"));
+        }
+        // SAFETY: the caller's buffer has that many bytes, and `place` has seen that they are not too many for a slice.
+        let out = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
+        tx.load(home, out).map_err(fail)
+    }))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_store(
+    tx: *mut AqTx,
+    object: u64,
+    offset: u64,
+    buffer: *const c_void,
+    bytes: usize,
+) -> c_int {
+    number(with(tx, |tx| {
+        let home = place(object, offset, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        if buffer.is_null() {
+            return Err(fail_null("buffer"));
+        }
+        // SAFETY: the caller's buffer has that many bytes, and `place` has seen that they are not too many for a slice.
+        let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
+        tx.store(home, bytes).map_err(fail)
+    }))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_load_u64(tx: *mut AqTx, object: u64, offset: u64, value: *mut u64) -> c_int {
+    let outcome = with(tx, |tx| {
+        if value.is_null() {
+            return Err(fail_null("value"));
+        }
+        tx.load_u64(place(object, offset, 8)?).map_err(fail)
+    });
+    // SAFETY: not NULL if the outcome is good.
+    unsafe { give(value, outcome) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_store_u64(tx: *mut AqTx, object: u64, offset: u64, value: u64) -> c_int {
+    number(with(tx, |tx| tx.store_u64(place(object, offset, 8)?, value).map_err(fail)))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_root(tx: *mut AqTx, root: *mut u64) -> c_int {
+    let outcome = with(tx, |tx| {
+        if root.is_null() {
+            return Err(fail_null("root"));
+        }
+        Ok(tx.root().map_err(fail)?.map_or(0, |root| root.0))
+    });
+    // SAFETY: not NULL if the outcome is good.
+    unsafe { give(root, outcome) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_set_root(tx: *mut AqTx, root: u64) -> c_int {
+    number(with(tx, |tx| {
+        let root = if root == 0 { HomeAddress(0) } else { object(root)? };
+        tx.set_root(root).map_err(fail)
+    }))
+}

@@ -1,0 +1,269 @@
+//! `aquifer durable` on files that are in order, damaged, in use, and none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use aquifer_durable::inspect::HeapFile;
+use aquifer_durable::{Backing, DurableHeap, Options};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{complaint, name, run, text};
+
+const CHUNK_BYTES: u64 = 64 << 10;
+const HEADER_BYTES: u64 = 32;
+const SUPERBLOCK_BYTES: u64 = 4096;
+
+fn options() -> Options {
+    Options { chunk_bytes: CHUNK_BYTES as u32, backing: Backing::Memory, ..Options::default() }
+}
+
+/// A heap with objects of two sizes, some of which were freed, in a folder that goes when the test ends.
+fn heap(objects: u64) -> (TempDir, PathBuf, DurableHeap) {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("heap.aq");
+    let heap = DurableHeap::open(&path, &options()).expect("a new heap");
+    for n in 0..objects {
+        let made = heap.transaction(|tx| {
+            let bytes = if n % 2 == 0 { 24 } else { 5000 };
+            let (kept, gone) = (tx.alloc(bytes)?, tx.alloc(bytes)?);
+            tx.store(kept, &vec![n as u8 + 1; bytes as usize])?;
+            tx.store_u64(gone, n)?;
+            Ok(gone)
+        });
+        let gone = made.expect("room");
+        heap.transaction(|tx| tx.free(gone)).expect("it is there");
+    }
+    (folder, path, heap)
+}
+
+fn closed(objects: u64) -> (TempDir, PathBuf) {
+    let (folder, path, heap) = heap(objects);
+    close(heap, &path);
+    (folder, path)
+}
+
+/// Closes a heap and waits until its lock is free: children that other tests have just started hold it until they run their program.
+fn close(heap: DurableHeap, path: &Path) {
+    drop(heap);
+    while !HeapFile::open(path).and_then(|file| file.lock()).expect("a heap") {
+        std::thread::yield_now();
+    }
+}
+
+fn ask(question: &str, path: &Path) -> Output {
+    run(&["durable", question, name(path)])
+}
+
+/// Asks of a file that is in order; what is said.
+fn told(question: &str, path: &Path) -> String {
+    let output = ask(question, path);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Asks of a file that is damaged; what is said.
+fn damage(question: &str, path: &Path) -> String {
+    let output = ask(question, path);
+    assert_eq!(output.status.code(), Some(1), "{}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn json(path: &Path) -> Value {
+    let output = run(&["durable", "stats", name(path), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let line = text(&output.stdout);
+    assert_eq!(line.lines().count(), 1);
+    serde_json::from_str(&line).expect("JSON")
+}
+
+/// Changes bytes of a file.
+fn overwrite(path: &Path, offset: u64, with: &[u8]) {
+    let mut bytes = fs::read(path).expect("there");
+    bytes[offset as usize..offset as usize + with.len()].copy_from_slice(with);
+    fs::write(path, bytes).expect("written");
+}
+
+#[test]
+fn all_objects_are_counted() {
+    let (_folder, path) = closed(20);
+    let stats = json(&path);
+    let number = |field: &str| stats[field].as_u64().expect("a number");
+    assert_eq!((number("version"), number("objects"), number("chunk_bytes")), (1, 20, CHUNK_BYTES));
+    let payload = 10 * (24 + 5000);
+    assert!((payload..payload + 4096).contains(&number("live_bytes")), "{stats}");
+    assert_eq!(number("file_bytes"), fs::metadata(&path).expect("there").len());
+    let chunks = number("chunks_in_use") + number("chunks_free");
+    assert_eq!(SUPERBLOCK_BYTES + chunks * CHUNK_BYTES, number("file_bytes"));
+    let used = number("live_bytes") as f64 / (number("chunks_in_use") * CHUNK_BYTES) as f64;
+    assert!((stats["utilisation"].as_f64().expect("a number") - used).abs() < 1e-9);
+    // Each transaction is a block and a version; the first one makes the heap.
+    assert!(number("newest_version") > 40 && number("blocks") > 40 && number("map_bytes") > 0, "{stats}");
+    assert_eq!(stats["file"], name(&path));
+}
+
+#[test]
+fn people_see_the_same_numbers() {
+    let (_folder, path) = closed(20);
+    let table = told("stats", &path);
+    let row = |label: &str| {
+        let line = table.lines().find(|line| line.trim_start().starts_with(label)).expect("a row");
+        line.trim_start()[label.len()..].trim().to_owned()
+    };
+    assert_eq!((row("objects").as_str(), row("chunk  ").as_str()), ("20", "64 KiB"), "{table}");
+    assert_eq!(row("newest version"), json(&path)["newest_version"].to_string());
+    assert!(row("live bytes").contains("% of the chunks in use"), "{table}");
+}
+
+#[test]
+fn a_file_that_is_looked_at_stays_as_it_is() {
+    let (_folder, path) = closed(20);
+    let before =
+        (fs::read(&path).expect("there"), fs::metadata(&path).expect("there").modified().expect("a time"));
+    let said = told("check", &path);
+    assert!(said.contains("in order") && said.contains("20 objects"), "{said}");
+    told("stats", &path);
+    told("dump", &path);
+    let after =
+        (fs::read(&path).expect("there"), fs::metadata(&path).expect("there").modified().expect("a time"));
+    assert!(before == after);
+}
+
+#[test]
+fn a_dump_shows_what_was_done() {
+    let (_folder, path, heap) = heap(0);
+    let home = heap.transaction(|tx| {
+        let home = tx.alloc(400)?;
+        tx.store_u64(home, 7)?;
+        Ok(home)
+    });
+    let home = home.expect("room");
+    heap.transaction(|tx| tx.free(home)).expect("it is there");
+    // Larger than a chunk: in parts.
+    let large = heap.transaction(|tx| {
+        let large = tx.alloc(100_000)?;
+        tx.store(large, &vec![1; 100_000])?;
+        Ok(large)
+    });
+    large.expect("room");
+    close(heap, &path);
+    let dump = told("dump", &path);
+    let has = |line: &str| {
+        assert!(dump.lines().any(|found| found.trim_start().starts_with(line)), "{line}\n{dump}")
+    };
+    has("superblock: version 1, id 0x");
+    has("chunk 0 at 4096: generation ");
+    has("4128: version 1, a transaction, ");
+    has(&format!("home {:#012x}, grains 2: bytes, at ", home.0));
+    has(&format!("home {:#012x}, grains 98: zeros", home.0 + 8));
+    has(&format!("home {:#012x}, grains 100: freed", home.0));
+    assert!(
+        dump.contains(", part of a transaction, ") && dump.contains(", last part of a transaction, "),
+        "{dump}"
+    );
+    assert!(!dump.contains("DAMAGED"), "{dump}");
+}
+
+#[test]
+fn damage_is_found_with_its_place() {
+    let (_folder, path) = closed(20);
+    let first_block = SUPERBLOCK_BYTES + HEADER_BYTES;
+    overwrite(&path, first_block + 9, b"damage");
+    let said = damage("check", &path);
+    assert!(said.contains(&format!("damaged at byte {first_block}")), "{said}");
+    assert_eq!(damage("stats", &path), said);
+    let dump = damage("dump", &path);
+    assert!(dump.contains(&format!("  {first_block}: DAMAGED, ")), "{dump}");
+    assert!(dump.contains("version 2, "), "blocks behind it are shown\n{dump}");
+}
+
+#[test]
+fn damage_to_headers_is_found() {
+    let (_folder, path) = closed(20);
+    overwrite(&path, SUPERBLOCK_BYTES + 17, b"damage");
+    assert!(damage("check", &path).contains("damaged at byte 4096"));
+    assert!(damage("dump", &path).contains("chunk 0 at 4096: DAMAGED"));
+    overwrite(&path, 17, b"damage");
+    for question in ["check", "stats", "dump"] {
+        assert!(damage(question, &path).contains("damaged at byte 0: the checksum"), "{question}");
+    }
+}
+
+/// The end of a chunk that the next one of its session says was durable.
+#[test]
+fn a_lost_end_of_a_chunk_is_found() {
+    let (_folder, path) = closed(100);
+    let dump = told("dump", &path);
+    let (before, _) =
+        dump.split_once(", durable up to its byte ").expect("a session went on with another chunk");
+    let chunk =
+        before.rsplit("before it chunk ").next().and_then(|text| text.split(' ').next()).expect("a number");
+    let in_chunk = dump.split_once(&format!("chunk {chunk} at ")).expect("it is shown").1;
+    let filled = in_chunk.split_once("filled up to ").expect("shown").0;
+    let is_block = |line: &&str| line.starts_with("  ") && line.contains(": version ");
+    let last = filled.lines().rfind(is_block).expect("it has blocks").trim_start();
+    let offset: u64 = last.split(':').next().expect("a place").parse().expect("a number");
+    overwrite(&path, offset, &[0; 8]);
+    assert!(damage("check", &path).contains(&format!("damaged at byte {offset}")));
+    let dump = damage("dump", &path);
+    assert!(
+        dump.contains("DAMAGED: the last ") && dump.contains(&format!("of chunk {chunk} do not verify")),
+        "{dump}"
+    );
+}
+
+#[test]
+fn a_heap_in_use_is_only_dumped() {
+    let (_folder, path, heap) = heap(3);
+    for question in ["check", "stats"] {
+        let said = complaint(&["durable", question, name(&path)]);
+        assert!(said.contains(name(&path)) && said.contains("in use by another process"), "{said}");
+    }
+    let output = ask("dump", &path);
+    assert!(output.status.success() && text(&output.stdout).contains("version 1, a transaction"));
+    assert!(text(&output.stderr).contains("a program has the heap open"));
+    close(heap, &path);
+    told("check", &path);
+}
+
+#[test]
+fn a_heap_without_transactions_is_in_order() {
+    let (_folder, path) = closed(0);
+    let said = told("check", &path);
+    assert!(said.contains("1 block in 1 chunk in use, 0 objects, newest version 1"), "{said}");
+    // As after a crash that came before the first transaction.
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("there");
+    file.set_len(SUPERBLOCK_BYTES).expect("cut");
+    let said = told("check", &path);
+    assert!(said.contains("0 blocks in 0 chunks in use, 0 objects, newest version 0"), "{said}");
+    assert_eq!(json(&path)["utilisation"], 0.0);
+    assert_eq!(fs::metadata(&path).expect("there").len(), SUPERBLOCK_BYTES, "nothing was made of it");
+}
+
+#[test]
+fn what_is_no_heap_is_refused_and_left_alone() {
+    let folder = TempDir::new().expect("a folder");
+    let missing = folder.path().join("missing");
+    let letter = folder.path().join("letter");
+    let empty = folder.path().join("empty");
+    fs::write(&letter, "Dear reader").expect("written");
+    fs::write(&empty, "").expect("written");
+    for question in ["check", "stats", "dump"] {
+        let said = |path: &Path| complaint(&["durable", question, name(path)]);
+        assert!(said(&missing).contains("No such file"));
+        assert!(said(&letter).contains("no durable heap"));
+        assert!(said(&empty).contains("it is empty"));
+        assert!(said(folder.path()).contains("no regular file"));
+    }
+    assert!(!missing.exists());
+    assert_eq!(fs::read(&letter).expect("there"), b"Dear reader");
+    assert_eq!(fs::metadata(&empty).expect("there").len(), 0);
+}
+
+#[test]
+fn another_version_is_named() {
+    let (_folder, path) = closed(1);
+    overwrite(&path, 8, &[9]);
+    assert!(complaint(&["durable", "check", name(&path)]).contains("its version is 9"));
+}

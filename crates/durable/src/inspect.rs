@@ -1,0 +1,363 @@
+//! A heap's file looked at from outside: what recovery finds in it, or its chunks and blocks one by one. It is opened for reading only
+//! and never changed, whatever is in it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aquifer_base::HomeAddress;
+use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
+use aquifer_map::partitions::{Hint, Source};
+
+use crate::access::Transactional;
+use crate::block::{ALIGN_BYTES, Block};
+use crate::chunk::{self, ChunkHeader, DamagedHeader};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::heap::{DurableHeap, Options};
+use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES, SizeClass};
+use crate::persist::{Counts, Persist};
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock, USED_BYTES};
+use crate::usage::Usage;
+
+/// A file of which only bytes are asked for.
+struct Reader {
+    file: File,
+    len_bytes: u64,
+    /// The first read that did not succeed; zeros were given in its place.
+    failed: Mutex<Option<io::Error>>,
+    counts: Counts,
+}
+
+impl Reader {
+    /// Bytes of the file; zeros from beyond its end.
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        let inside = self.len_bytes.saturating_sub(offset).min(out.len() as u64) as usize;
+        let (inside, beyond) = out.split_at_mut(inside);
+        beyond.fill(0);
+        if let Err(error) = self.file.read_exact_at(inside, offset) {
+            inside.fill(0);
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// # Errors
+    /// That of the first read that did not succeed.
+    fn ensure_all_was_read(&self) -> Result<()> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failed.map_or(Ok(()), |error| Err(Error::io("reading the heap's file")(error)))
+    }
+}
+
+/// The memory of a heap that nothing is committed to.
+struct ReadOnly(Arc<Reader>);
+
+impl ReadOnly {
+    fn refuse<T>() -> Result<T> {
+        Err(Error::io("changing a heap's file that is only looked at")(
+            io::ErrorKind::ReadOnlyFilesystem.into(),
+        ))
+    }
+}
+
+impl Persist for ReadOnly {
+    fn len_bytes(&self) -> u64 {
+        self.0.len_bytes
+    }
+
+    fn grow(&self, _: u64) -> Result<()> {
+        Self::refuse()
+    }
+
+    fn persist(&self, _: u64, _: &[u8]) -> Result<()> {
+        Self::refuse()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        self.0.read(offset, out);
+    }
+
+    fn punch(&self, _: u64, _: u64) -> Result<()> {
+        Self::refuse()
+    }
+
+    fn refill(&self, _: u64, _: u64) -> Result<()> {
+        Self::refuse()
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.0.counts
+    }
+}
+
+/// What recovery finds in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Contents {
+    /// Objects that are allocated.
+    pub objects: u64,
+    /// The version of the newest transaction; 0 if there was none.
+    pub newest_version: u64,
+    /// Bytes of objects, memory of the chunks in use, RAM of the map.
+    pub usage: Usage,
+}
+
+/// A heap's file, opened for reading.
+pub struct HeapFile {
+    reader: Arc<Reader>,
+    superblock: Superblock,
+    name: String,
+    allocated_bytes: u64,
+}
+
+impl HeapFile {
+    /// Opens the file at `path`, which must exist.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if it is no durable heap of this version, or an empty file; [`Error::Damaged`] if it was one and its first
+    /// bytes are damaged; [`Error::Io`].
+    pub fn open(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let failed = |what: &str| Error::io(format!("{what} {name}"));
+        let foreign = |why: &str| Error::Foreign { path: name.clone(), why: why.into() };
+        // Opening what is not a file could wait for somebody.
+        let metadata = std::fs::metadata(path).map_err(failed("looking at"))?;
+        if !metadata.is_file() {
+            return Err(foreign("it is no regular file"));
+        }
+        let file = File::open(path).map_err(failed("opening"))?;
+        let metadata = file.metadata().map_err(failed("looking at"))?;
+        let reader =
+            Reader { file, len_bytes: metadata.len(), failed: Mutex::default(), counts: Counts::default() };
+        let mut first = [0; USED_BYTES];
+        reader.read(0, &mut first);
+        reader.ensure_all_was_read()?;
+        if metadata.len() <= SUPERBLOCK_BYTES as u64 && first[..8] == [0; 8] {
+            return Err(foreign("it is empty: a heap was to be made there, and was not"));
+        }
+        let superblock = Superblock::decode(&first).map_err(|why| superblock_error(&first, &name, why))?;
+        let allocated_bytes = metadata.blocks() * 512;
+        Ok(Self { reader: Arc::new(reader), superblock, name, allocated_bytes })
+    }
+
+    /// Keeps everybody from changing the file until this is dropped, with others who only look. False if somebody has the heap.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lock(&self) -> Result<bool> {
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::flock(self.reader.file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) } == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() == io::ErrorKind::WouldBlock {
+            return Ok(false);
+        }
+        Err(Error::io(format!("locking {}", self.name))(error))
+    }
+
+    /// What the file is, and how it is divided.
+    pub fn superblock(&self) -> Superblock {
+        self.superblock
+    }
+
+    /// How long it is.
+    pub fn len_bytes(&self) -> u64 {
+        self.reader.len_bytes
+    }
+
+    /// What it takes of its file system.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated_bytes
+    }
+
+    /// How many whole chunks it has.
+    pub fn chunks(&self) -> u32 {
+        let bytes = self.reader.len_bytes.saturating_sub(SUPERBLOCK_BYTES as u64);
+        u32::try_from(bytes / u64::from(self.superblock.chunk_bytes)).unwrap_or(u32::MAX)
+    }
+
+    /// Reads a chunk.
+    ///
+    /// # Errors
+    /// [`Error::Io`]. Damage is in the chunk, and told by its methods.
+    pub fn chunk(&self, number: u32) -> Result<Chunk> {
+        let chunk_bytes = self.superblock.chunk_bytes;
+        let offset = SUPERBLOCK_BYTES as u64 + u64::from(number) * u64::from(chunk_bytes);
+        let mut bytes = vec![0; chunk_bytes as usize];
+        self.reader.read(offset, &mut bytes);
+        self.reader.ensure_all_was_read()?;
+        let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
+        let header = ChunkHeader::decode(header, self.superblock.id, number);
+        let seed = match header {
+            Ok(Some(header)) => chunk::seed(self.superblock.id, number, header.generation),
+            _ => 0,
+        };
+        Ok(Chunk { number, offset, header, bytes, seed })
+    }
+
+    /// Opens the heap as a program does, by recovery, and tells what is in it. Every block is verified.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Io`].
+    pub fn contents(&self) -> Result<Contents> {
+        if !self.has_transactions()? {
+            let usage = Usage { live_bytes: 0, file_bytes: 0, reserve_bytes: 0, map_bytes: 0 };
+            return Ok(Contents { objects: 0, newest_version: 0, usage });
+        }
+        let memory = Box::new(ReadOnly(self.reader.clone()));
+        let options = Options { cleans_ahead: false, ..Options::default() };
+        let heap = DurableHeap::on(memory, &options, &self.name)?;
+        let objects = count_objects(heap.core())?;
+        self.reader.ensure_all_was_read()?;
+        let newest_version = heap.core().clock.load(Ordering::Relaxed);
+        Ok(Contents { objects, newest_version, usage: heap.usage() })
+    }
+
+    /// Whether there is anything that recovery could find; it makes a new heap of a file without, which must not happen here.
+    fn has_transactions(&self) -> Result<bool> {
+        for number in 0..self.chunks() {
+            let chunk = self.chunk(number)?;
+            let is_blank = match chunk.header() {
+                Ok(None) => true,
+                Ok(Some(header)) => header.opened == 0 && chunk.blocks().next().is_none(),
+                Err(DamagedHeader) => false,
+            };
+            if !is_blank {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What is wrong with a file whose superblock does not verify: it is something else, or it was a heap of this version.
+fn superblock_error(bytes: &[u8; USED_BYTES], name: &str, why: String) -> Error {
+    // Magic and version do not depend on the heap.
+    let any = Superblock { chunk_bytes: Superblock::CHUNK_BYTES_MIN, id: 0 }.encode();
+    if bytes[..12] == any[..12] {
+        return Error::Damaged { offset: 0, why };
+    }
+    Error::Foreign { path: name.into(), why }
+}
+
+/// A chunk as it stands in the file.
+pub struct Chunk {
+    number: u32,
+    offset: u64,
+    header: std::result::Result<Option<ChunkHeader>, DamagedHeader>,
+    bytes: Vec<u8>,
+    seed: u32,
+}
+
+impl Chunk {
+    /// Which one it is.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Where it begins in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Its header; `None` of a chunk that is free.
+    ///
+    /// # Errors
+    /// It does not verify.
+    pub fn header(&self) -> std::result::Result<Option<ChunkHeader>, DamagedHeader> {
+        self.header
+    }
+
+    /// Its blocks from front to back; none of a chunk without a header.
+    pub fn blocks(&self) -> Blocks<'_> {
+        let has_blocks = matches!(self.header, Ok(Some(_)));
+        let bytes: &[u8] = if has_blocks { &self.bytes } else { &[] };
+        Blocks { bytes, at: chunk::HEADER_BYTES, seed: self.seed }
+    }
+}
+
+/// What is at a place of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// A block that verifies.
+    Block(Block<'a>),
+    /// So many bytes that do not verify, with a block behind them. That is damage.
+    Damage(usize),
+}
+
+/// Iterator over the blocks of a chunk, and the bytes between them that should be blocks: where from the start of the chunk, and
+/// what. It ends where no block follows.
+pub struct Blocks<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    seed: u32,
+}
+
+impl<'a> Blocks<'a> {
+    /// Where it has come to: after the last block, how far the chunk is filled.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    fn decode(&self, at: usize) -> Option<Block<'a>> {
+        Block::decode(self.bytes.get(at..)?, self.seed)
+    }
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = (usize, Found<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.at;
+        if let Some(block) = self.decode(at) {
+            self.at += block.len_bytes();
+            return Some((at, Found::Block(block)));
+        }
+        let places = (at..self.bytes.len()).step_by(ALIGN_BYTES);
+        self.at = places.skip(1).find(|&place| self.decode(place).is_some())?;
+        Some((at, Found::Damage(self.at - at)))
+    }
+}
+
+/// How many objects are allocated in a heap that nobody else uses: in each area, the slots whose first grain is no hole.
+fn count_objects(heap: &Core) -> Result<u64> {
+    let mut table = vec![0; AREAS * CLASS_BYTES];
+    heap.begin().load(homes::class_home(0), &mut table)?;
+    let codes = table.chunks_exact(CLASS_BYTES).map(|code| u16::from_le_bytes([code[0], code[1]]));
+    let areas =
+        codes.enumerate().skip(1).filter_map(|(area, code)| Some((area, SizeClass::from_code(code)?)));
+    Ok(areas.map(|(area, class)| count_slots(heap, area as u64 * AREA_BYTES, class.slot_bytes())).sum())
+}
+
+fn count_slots(heap: &Core, area: u64, slot_bytes: u64) -> u64 {
+    let (mut at, mut objects) = (0, 0);
+    while at < AREA_BYTES {
+        let home = HomeAddress(area + at);
+        let grain = home.offset_bytes() / LOG_GRAIN_BYTES;
+        let run = heap.map.find(home.partition(), grain, &mut Hint::default());
+        if run.source == Source::Hole {
+            // Nothing begins up to the end of the run.
+            let end = (home.partition().start().0 - area) + (run.end * LOG_GRAIN_BYTES) as u64;
+            at = next_slot(end, slot_bytes);
+        } else {
+            objects += 1;
+            at = next_slot(at + slot_bytes, slot_bytes);
+        }
+    }
+    objects
+}
+
+/// Where the first slot at or after a byte of an area begins. Small slots cross no partition, large ones follow each other.
+fn next_slot(byte: u64, slot_bytes: u64) -> u64 {
+    let partition = PARTITION_BYTES as u64;
+    if slot_bytes > partition {
+        return byte.next_multiple_of(slot_bytes);
+    }
+    let within = (byte % partition).next_multiple_of(slot_bytes);
+    let start = byte - byte % partition;
+    if within + slot_bytes <= partition { start + within } else { start + partition }
+}
