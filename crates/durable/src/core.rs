@@ -27,7 +27,7 @@ pub(crate) struct Core {
     pub(crate) cleaner: Mutex<Cleaner>,
     pub(crate) pulse: Pulse,
     sessions: Sessions<Session>,
-    /// For giving out areas, which a transaction does that has a session already.
+    /// For the table of areas, to which a transaction adds one that has a session already.
     areas: Mutex<Session>,
 }
 
@@ -50,7 +50,8 @@ impl Core {
 
     /// The first transaction: the root and the table of areas.
     pub(crate) fn format(&self) -> Result<()> {
-        let mut transaction = self.begin();
+        let session = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut transaction = Transaction::begin(self, session);
         transaction.format()?;
         transaction.commit()
     }
