@@ -18,6 +18,7 @@ use aquifer_log::segment::State;
 use aquifer_log::victim::{CostBenefit, Greedy, VictimPolicy};
 use aquifer_map::partitions::{Hint, Source, portions};
 
+use aquifer_sys::Backoff;
 use std::sync::atomic::Ordering;
 
 use crate::block::{self, Block, Kind, Role};
@@ -225,7 +226,7 @@ impl Core {
                     Kind::Hole | Kind::Commit => continue,
                 };
                 let first = entry.home.0 / GRAIN;
-                self.for_each_run(first, entry.grains, source, &mut |start, grains, source| {
+                self.for_each_settled_run(first, entry.grains, source, &mut |start, grains, source| {
                     if let Source::Log(_) = source {
                         live += u64::from(grains) * GRAIN;
                     }
@@ -255,6 +256,35 @@ impl Core {
                 }
                 at = until;
             }
+        }
+    }
+
+    /// As [`Self::for_each_run`], but waits for those who commit, because what is missed would be lost with its chunk: what is found
+    /// in a partition that somebody changes can be anything.
+    fn for_each_settled_run(
+        &self,
+        start: u64,
+        grains: u32,
+        source: Source,
+        visit: &mut dyn FnMut(u64, u32, Source),
+    ) {
+        let mut runs = Vec::new();
+        for portion in portions(start, grains) {
+            let (first, before) = (start + u64::from(portion.before), portion.before as usize);
+            let grains = (portion.end - portion.start) as u32;
+            let mut backoff = Backoff::new();
+            loop {
+                let word = self.map.word(portion.id);
+                runs.clear();
+                self.for_each_run(first, grains, source.plus(before), &mut |start, grains, source| {
+                    runs.push((start, grains, source));
+                });
+                if !word.is_locked() && self.map.is_unchanged(portion.id, word) {
+                    break;
+                }
+                backoff.wait();
+            }
+            runs.iter().for_each(|&(start, grains, source)| visit(start, grains, source));
         }
     }
 
