@@ -20,7 +20,7 @@ pub trait Typed: Access {
     /// As [`Access::alloc`].
     #[inline]
     fn create<T: Value>(&mut self, value: T) -> Result<Ref<T>> {
-        let at = Ref::from_home(self.alloc(whole_grains(T::BYTES) as u64)?);
+        let at = Ref::from_home(self.alloc(whole_grains(T::BYTES.max(1)) as u64)?);
         self.set(at, value)?;
         Ok(at)
     }

@@ -265,10 +265,9 @@ macro_rules! durable_struct {
     };
 }
 
-/// Bytes of the grains that `bytes` fill, at least one: what is stored in whole grains is stored without a look at what was there.
+/// Bytes of the grains that `bytes` fill: what is stored in whole grains is stored without a look at what was there.
 pub(crate) const fn whole_grains(bytes: usize) -> usize {
-    let bytes = bytes.next_multiple_of(LOG_GRAIN_BYTES);
-    if bytes == 0 { LOG_GRAIN_BYTES } else { bytes }
+    bytes.next_multiple_of(LOG_GRAIN_BYTES)
 }
 
 /// Gives `body` a buffer of `bytes` zeros: of the stack, unless it is large.
@@ -320,6 +319,6 @@ mod tests {
         for bytes in [0, 1, 32, 33, 128, 129, 512, 513, 5000] {
             assert_eq!(with_buffer(bytes, |buffer| buffer.len()), bytes);
         }
-        assert_eq!([0, 1, 4, 5].map(whole_grains), [4, 4, 4, 8]);
+        assert_eq!([0, 1, 4, 5].map(whole_grains), [0, 4, 4, 8]);
     }
 }

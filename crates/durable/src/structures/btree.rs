@@ -4,7 +4,7 @@
 //! The root never moves: it has 4 KiB of its own, and what was in it goes into a new node when the tree gets higher. So a handle
 //! leads to it at once, and writes to other nodes do not meet those who only pass.
 //!
-//! Nodes are looked at whole, in a copy. An insertion writes the entries behind it, which are then in one place of the log again.
+//! Keys are looked at in a copy, and written together: so they are in one place of the log, however often they change.
 
 mod balance;
 mod node;
@@ -23,8 +23,8 @@ pub use range::Range;
 
 /// An ordered map on a durable heap. This is a handle; see [`structures`](super).
 ///
-/// Nodes have about 512 bytes, or four entries if these are large: large values are better kept in objects of their own. There is
-/// no count of the entries, because all who insert or remove would meet at it.
+/// Nodes have about 512 bytes, or four entries if these are large: an insertion moves two of them on average, so large values are
+/// better kept in objects of their own. There is no count of the entries, because all who insert or remove would meet at it.
 pub struct BTree<K, V> {
     root: Ref<Head>,
     kind: PhantomData<fn() -> (K, V)>,
@@ -54,7 +54,7 @@ impl<K: Value + Ord, V: Value> BTree<K, V> {
     #[inline]
     pub fn get<A: Access + ?Sized>(self, tx: &mut A, key: K) -> Result<Option<V>> {
         let leaf = self.leaf(tx, &key)?;
-        Ok(leaf.find(&key).ok().map(|at| leaf.value(at)))
+        leaf.find(&key).ok().map(|at| leaf.value(tx, at)).transpose()
     }
 
     /// Whether a key has a value.
@@ -74,7 +74,7 @@ impl<K: Value + Ord, V: Value> BTree<K, V> {
         let mut leaf = self.leaf(tx, &key)?;
         match leaf.find(&key) {
             Ok(at) => {
-                let old = leaf.value(at);
+                let old = leaf.value(tx, at)?;
                 leaf.set_value(tx, at, value)?;
                 Ok(Some(old))
             }
@@ -99,7 +99,7 @@ impl<K: Value + Ord, V: Value> BTree<K, V> {
     pub fn remove<A: Access + ?Sized>(self, tx: &mut A, key: K) -> Result<Option<V>> {
         let mut leaf = self.leaf(tx, &key)?;
         let Ok(at) = leaf.find(&key) else { return Ok(None) };
-        let value = leaf.value(at);
+        let value = leaf.value(tx, at)?;
         leaf.remove_at(tx, at)?;
         if leaf.is_scarce() && leaf.at() != self.root {
             self.refill(tx, &key, leaf)?;

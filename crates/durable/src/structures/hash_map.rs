@@ -24,7 +24,7 @@ use crate::durable_struct;
 use crate::error::Result;
 use crate::reference::Ref;
 use crate::typed::Typed;
-use crate::value::{Value, whole_grains, with_buffer};
+use crate::value::{Value, with_buffer};
 pub use iter::Iter;
 use node::{Head, Missing, Search, Shape};
 
@@ -82,7 +82,7 @@ fn bucket_of(hash: u64, buckets: u64) -> u64 {
 }
 
 impl<K: Value, V: Value> HashMap<K, V> {
-    const SHAPE: Shape = Shape::for_entries(whole_grains(K::BYTES + V::BYTES));
+    const SHAPE: Shape = Shape::for_entries(K::BYTES + V::BYTES);
     const CHUNK_BUCKETS: u64 = Self::SHAPE.chunk_buckets();
 
     /// A new map.

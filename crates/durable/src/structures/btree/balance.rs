@@ -66,10 +66,8 @@ impl<K: Value + Ord, V: Value> BTree<K, V> {
             return Ok(node);
         }
         let mut child = Node::create(tx, node.level())?;
-        node.move_to(tx, &mut child)?;
-        let mut root = Node::<K, V>::empty(self.root, node.level() + 1);
-        root.insert_child(tx, 0, node.key(0), child.at())?;
-        root.store_head(tx)?;
+        node.copy_to(tx, &mut child)?;
+        let root = Node::<K, V>::put_above(tx, self.root, node.key(0), &child)?;
         path.push((self.root, root.level(), 0));
         Ok(child)
     }
@@ -101,7 +99,7 @@ impl<K: Value + Ord, V: Value> BTree<K, V> {
             return Ok(());
         }
         let child = root.load_child(tx, 0)?;
-        child.move_to(tx, &mut Node::empty(self.root, child.level()))?;
+        child.copy_to(tx, &mut Node::empty(self.root, child.level()))?;
         tx.free(child.at().home())
     }
 }

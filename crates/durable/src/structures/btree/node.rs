@@ -1,12 +1,14 @@
 //! A node, as a copy that what is done to it is written through.
 //!
 //! ```text
-//! head:   entries u32 | level u32, 0 for leaves | next leaf
-//! entry:  key | value, or child with keys from this one on | zeros up to a multiple of 4
+//! head:    entries u32 | level u32, 0 for leaves | next leaf
+//! keys:    room for all, each with zeros up to a multiple of 4
+//! values:  the same; in an inner node each is the child with the keys from this one on
 //! ```
 //!
-//! The key of an inner node's first entry is the one that its parent has for it, and it is not looked at. Leaves and inner
-//! nodes are alike in all else.
+//! Of a leaf the copy has only the head and the keys: what is searched stays in few places of the log, however its values
+//! change. The key of an inner node's first entry is the one that its parent has for it, and it is not looked at. Leaves and
+//! inner nodes are alike in all else.
 
 mod change;
 
@@ -16,12 +18,17 @@ use crate::access::Access;
 use crate::durable_struct;
 use crate::error::Result;
 use crate::reference::Ref;
+use crate::typed::Typed;
 use crate::value::{STACK_BYTES_MAX, Value, whole_grains};
 
 /// Usual size of a node.
 const NODE_BYTES: usize = STACK_BYTES_MAX;
 /// Fewest entries that there is room for.
 const CAPACITY_MIN: usize = 4;
+
+const fn max([a, b]: [usize; 2]) -> usize {
+    if a > b { a } else { b }
+}
 
 durable_struct! {
     /// What a node begins with. Zeros are an empty leaf.
@@ -32,7 +39,7 @@ durable_struct! {
     }
 }
 
-/// A buffer for a node's bytes: of the stack, unless they are many.
+/// A buffer for the copy: of the stack, unless it is large.
 struct Bytes {
     stack: [u8; NODE_BYTES],
     heap: Vec<u8>,
@@ -65,20 +72,28 @@ pub(super) struct Node<K, V> {
 }
 
 impl<K: Value + Ord, V: Value> Node<K, V> {
-    const ENTRY_BYTES: [usize; 2] = [whole_grains(K::BYTES + V::BYTES), whole_grains(K::BYTES + 8)];
+    const KEY_BYTES: usize = whole_grains(if K::BYTES == 0 { 1 } else { K::BYTES });
+    /// Of leaves and of inner nodes, as all that follow.
+    const VALUE_BYTES: [usize; 2] = [whole_grains(V::BYTES), 8];
     const CAPACITY: [usize; 2] = [Self::capacity_for(0), Self::capacity_for(1)];
-    const BYTES: [usize; 2] = [Self::bytes_for(0), Self::bytes_for(1)];
+    const COPIED_BYTES: [usize; 2] = [Self::value_offset(0, 0), Self::value_offset(1, Self::CAPACITY[1])];
+    const COPIED_BYTES_MAX: usize = max(Self::COPIED_BYTES);
+    const BYTES: [usize; 2] =
+        [Self::value_offset(0, Self::CAPACITY[0]), Self::value_offset(1, Self::CAPACITY[1])];
     /// What a root may need, which may be of both kinds.
-    pub(super) const ROOT_BYTES: usize =
-        if Self::BYTES[0] > Self::BYTES[1] { Self::BYTES[0] } else { Self::BYTES[1] };
+    pub(super) const ROOT_BYTES: usize = max(Self::BYTES);
 
     const fn capacity_for(kind: usize) -> usize {
-        let usual = (NODE_BYTES - Head::BYTES) / Self::ENTRY_BYTES[kind];
+        let usual = (NODE_BYTES - Head::BYTES) / (Self::KEY_BYTES + Self::VALUE_BYTES[kind]);
         if usual < CAPACITY_MIN { CAPACITY_MIN } else { usual }
     }
 
-    const fn bytes_for(kind: usize) -> usize {
-        Head::BYTES + Self::capacity_for(kind) * Self::ENTRY_BYTES[kind]
+    const fn key_offset(n: usize) -> usize {
+        Head::BYTES + n * Self::KEY_BYTES
+    }
+
+    const fn value_offset(kind: usize, n: usize) -> usize {
+        Self::key_offset(Self::capacity_for(kind)) + n * Self::VALUE_BYTES[kind]
     }
 
     #[inline]
@@ -93,21 +108,21 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
     #[inline]
     pub(super) fn empty(at: Ref<Head>, level: u32) -> Self {
         let head = Head { len: 0, level, next: None };
-        Self { at, head, bytes: Bytes::zeros(Self::ROOT_BYTES), kind: PhantomData }
+        Self { at, head, bytes: Bytes::zeros(Self::COPIED_BYTES_MAX), kind: PhantomData }
     }
 
     /// A copy of the root.
     #[inline]
     pub(super) fn root<A: Access + ?Sized>(tx: &mut A, at: Ref<Head>) -> Result<Self> {
         let mut node = Self::empty(at, 0);
-        node.read(tx, at, Self::ROOT_BYTES)?;
+        node.read(tx, at, Self::COPIED_BYTES_MAX)?;
         Ok(node)
     }
 
     /// A copy of a node of this level.
     pub(super) fn load<A: Access + ?Sized>(tx: &mut A, at: Ref<Head>, level: u32) -> Result<Self> {
         let mut node = Self::empty(at, level);
-        node.read(tx, at, Self::BYTES[node.kind()])?;
+        node.read(tx, at, Self::COPIED_BYTES[node.kind()])?;
         Ok(node)
     }
 
@@ -120,16 +135,17 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
         Ok(node)
     }
 
-    /// Becomes the copy of a child.
+    /// Becomes the copy of a child. Nothing must have been done to this one.
     #[inline]
     pub(super) fn go_down<A: Access + ?Sized>(&mut self, tx: &mut A, child: usize) -> Result<()> {
-        let bytes = Self::BYTES[usize::from(self.level() > 1)];
-        self.read(tx, self.child(child), bytes)
+        let at = Ref::decode(&self.bytes.all()[Self::value_offset(1, child)..][..8]);
+        self.read(tx, at, Self::COPIED_BYTES[usize::from(self.level() > 1)])
     }
 
     /// A copy of a child.
     pub(super) fn load_child<A: Access + ?Sized>(&self, tx: &mut A, child: usize) -> Result<Self> {
-        Self::load(tx, self.child(child), self.level() - 1)
+        let at = tx.get(self.place(child))?;
+        Self::load(tx, at, self.level() - 1)
     }
 
     /// A copy of the leaf behind this one.
@@ -175,30 +191,39 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
         self.head.next.is_some()
     }
 
+    /// The bytes of some keys.
     #[inline]
-    fn offset(&self, n: usize) -> usize {
-        Head::BYTES + n * Self::ENTRY_BYTES[self.kind()]
-    }
-
-    /// The bytes of some entries.
-    #[inline]
-    pub(super) fn entries(&self, from: usize, to: usize) -> &[u8] {
-        &self.bytes.all()[self.offset(from)..self.offset(to)]
+    fn keys(&self, from: usize, to: usize) -> &[u8] {
+        &self.bytes.all()[Self::key_offset(from)..Self::key_offset(to)]
     }
 
     #[inline]
     pub(super) fn key(&self, n: usize) -> K {
-        K::decode(&self.bytes.all()[self.offset(n)..][..K::BYTES])
+        K::decode(&self.bytes.all()[Self::key_offset(n)..][..K::BYTES])
     }
 
+    /// Where the value of an entry is, or the child.
     #[inline]
-    pub(super) fn value(&self, n: usize) -> V {
-        V::decode(&self.bytes.all()[self.offset(n) + K::BYTES..][..V::BYTES])
+    fn place<T>(&self, n: usize) -> Ref<T> {
+        self.at.plus_bytes(Self::value_offset(self.kind(), n))
     }
 
+    /// The value of a leaf's entry.
     #[inline]
-    fn child(&self, n: usize) -> Ref<Head> {
-        Ref::decode(&self.bytes.all()[self.offset(n) + K::BYTES..][..8])
+    pub(super) fn value<A: Access + ?Sized>(&self, tx: &mut A, n: usize) -> Result<V> {
+        tx.get(self.place(n))
+    }
+
+    /// The bytes of the values from an entry on.
+    pub(super) fn values<A: Access + ?Sized>(&self, tx: &mut A, from: usize) -> Result<Vec<u8>> {
+        let mut values = vec![0; (self.len() - from) * Self::VALUE_BYTES[self.kind()]];
+        tx.load(self.place::<()>(from).home(), &mut values)?;
+        Ok(values)
+    }
+
+    /// One of several values of a leaf.
+    pub(super) fn value_in(values: &[u8], n: usize) -> V {
+        V::decode(&values[n * Self::VALUE_BYTES[0]..][..V::BYTES])
     }
 
     /// The first entry from `low` on for which `is_before` is not so.

@@ -11,8 +11,13 @@ use crate::value::Value;
 /// Entries of a [`BTree`] in the order of their keys.
 pub struct Range<'t, A: ?Sized, K, V> {
     tx: &'t mut A,
-    /// The leaf under way, and the next entry of it; none at the end.
-    leaf: Option<(Node<K, V>, usize)>,
+    /// The leaf under way; none at the end.
+    leaf: Option<Node<K, V>>,
+    /// Its next entry.
+    next: usize,
+    /// Values from its entry `first` on.
+    values: Vec<u8>,
+    first: usize,
     end: Bound<K>,
 }
 
@@ -29,17 +34,21 @@ impl<'t, A: Access + ?Sized, K: Value + Ord, V: Value> Range<'t, A, K, V> {
                 (leaf, at)
             }
         };
-        Ok(Self { tx, leaf: Some((leaf, at)), end })
+        let values = leaf.values(tx, at)?;
+        Ok(Self { tx, leaf: Some(leaf), next: at, values, first: at, end })
     }
 
     fn step(&mut self) -> Result<Option<(K, V)>> {
-        while let Some((leaf, at)) = &mut self.leaf {
-            if *at < leaf.len() {
-                let entry = (leaf.key(*at), leaf.value(*at));
-                *at += 1;
+        while let Some(leaf) = &self.leaf {
+            if self.next < leaf.len() {
+                let value = Node::<K, V>::value_in(&self.values, self.next - self.first);
+                let entry = (leaf.key(self.next), value);
+                self.next += 1;
                 return Ok(Some(entry));
             }
-            self.leaf = leaf.load_next(self.tx)?.map(|leaf| (leaf, 0));
+            self.leaf = leaf.load_next(self.tx)?;
+            (self.next, self.first) = (0, 0);
+            self.values = self.leaf.as_ref().map_or(Ok(Vec::new()), |leaf| leaf.values(self.tx, 0))?;
         }
         Ok(None)
     }

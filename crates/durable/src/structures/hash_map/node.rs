@@ -12,7 +12,7 @@ use crate::durable_struct;
 use crate::error::Result;
 use crate::reference::Ref;
 use crate::typed::Typed;
-use crate::value::{Value, with_buffer};
+use crate::value::{Value, whole_grains, with_buffer};
 
 /// Most slots of a node; a tag each must have room in the head.
 const SLOTS_MAX: usize = 7;
@@ -71,7 +71,8 @@ fn tag_of(hash: u64) -> u8 {
 }
 
 impl Shape {
-    pub(super) const fn for_entries(entry_bytes: usize) -> Self {
+    pub(super) const fn for_entries(bytes: usize) -> Self {
+        let entry_bytes = whole_grains(if bytes == 0 { 1 } else { bytes });
         let slots = match (NODE_BYTES_USUAL - Head::BYTES) / entry_bytes {
             0 => 1,
             SLOTS_MAX.. => SLOTS_MAX,
