@@ -1,9 +1,11 @@
-//! A heap that is none of ours: the structures need nothing but what the traits promise.
+//! Other heaps: the structures need nothing but what the traits promise.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use aquifer_base::HomeAddress;
+use aquifer_durable::in_place::{InPlaceHeap, Kind};
+use aquifer_durable::persist::MemoryFile;
 use aquifer_durable::structures::{BTree, HashMap, Queue};
 use aquifer_durable::{Access, Error, Result, Transactional};
 
@@ -111,6 +113,17 @@ fn structures_work_on_any_heap() {
     let heap = Plain::new();
     fill_and_empty(&heap).expect("all bytes are of objects");
     assert_eq!(heap.objects(), 0);
+}
+
+#[test]
+fn structures_work_on_heaps_in_place() {
+    for kind in [Kind::Redo, Kind::Undo] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = |name, bytes| MemoryFile::open(&dir.path().join(name), bytes).expect("a file");
+        let (journal, home) = (file("journal", 16 << 20), file("home", 1 << 30));
+        let heap = InPlaceHeap::on(Box::new(journal), Box::new(home), kind).expect("a heap");
+        fill_and_empty(&heap).expect("there is room");
+    }
 }
 
 #[test]
