@@ -18,6 +18,10 @@
 //! | `hints` | the hot-node cache |
 //! | `contents` | bytes of home space by way of the map |
 //! | `sessions` | those that threads take in turn |
+//! | `value` | what may stand in durable memory, and `durable_struct!` |
+//! | `reference` | persistent references |
+//! | `typed` | objects with a type |
+//! | `structures` | hash map, B+tree, queue |
 //! | `session` | what one transaction at a time needs: the end of a log, buffers |
 //! | `transaction` | loads, stores, allocations, and the commit |
 //! | `cleaner` | copies what is needed out of chunks, and frees them |
@@ -52,11 +56,15 @@ pub mod inspect;
 mod log;
 pub mod persist;
 mod recovery;
+mod reference;
 mod session;
 mod sessions;
+pub mod structures;
 pub mod superblock;
 pub mod transaction;
+mod typed;
 mod usage;
+pub mod value;
 mod view;
 mod write_set;
 
@@ -64,5 +72,8 @@ pub use access::{Access, Transactional};
 pub use cleaner::Cleaned;
 pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options};
+pub use reference::{Field, Ref};
 pub use transaction::Transaction;
+pub use typed::Typed;
 pub use usage::Usage;
+pub use value::Value;

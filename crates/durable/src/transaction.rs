@@ -164,7 +164,7 @@ impl<'h> Transaction<'h> {
         let heap = self.heap;
         let session = &mut *self.session;
         let Draft { view, writes, .. } = &mut session.draft;
-        view.lock(&heap.map, writes.pieces())?;
+        view.lock(&heap.map, writes.pieces());
         let version = view.take_version(heap.versions())?;
         heap.check_allocated(&mut session.draft)?;
         if parts.is_empty() {

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::write_set::Piece;
 
 /// Looks at a locked partition before the transaction gives way.
-const SPINS: u32 = 200;
+const LOOKS: u32 = 10_000;
 
 /// The words of all partitions, and the newest version that was given out.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ impl View {
         mut copy: impl FnMut() -> T,
     ) -> Result<T> {
         loop {
-            let before = settled(versions.words, id)?;
+            let before = settled(versions.words, id);
             if before.version() > self.version {
                 self.extend(versions)?;
                 continue;
@@ -76,8 +76,7 @@ impl View {
     fn extend(&mut self, versions: Versions<'_>) -> Result<()> {
         let now = versions.clock.load(Ordering::Acquire);
         for &(id, version) in &self.reads {
-            let word = versions.words.word(id);
-            if word.is_locked() || word.version() != version {
+            if settled(versions.words, id).version() != version {
                 return Err(Error::Conflict);
             }
         }
@@ -85,22 +84,18 @@ impl View {
         Ok(())
     }
 
-    /// Locks the partitions of `pieces`, which are in order.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`]; some are locked then.
+    /// Locks the partitions of `pieces`, which are in order: all who hold one and want another do that, so that nobody waits for ever.
     #[inline]
-    pub(crate) fn lock(&mut self, words: &Partitions, pieces: &[Piece]) -> Result<()> {
+    pub(crate) fn lock(&mut self, words: &Partitions, pieces: &[Piece]) {
         for piece in pieces {
             let (first, last) = (piece.start / GRAINS as u64, (piece.end() - 1) / GRAINS as u64);
             for number in first..=last {
                 let id = PartitionId(number as u32);
                 if self.locks.last().is_none_or(|&(last, _)| last != id) {
-                    self.locks.push((id, lock_one(words, id)?));
+                    self.locks.push((id, lock_one(words, id)));
                 }
             }
         }
-        Ok(())
     }
 
     /// Takes a new version for what is locked, if all that was read is still the newest.
@@ -117,12 +112,18 @@ impl View {
         Ok(version)
     }
 
+    /// Two that have locked what the other has read must not wait for each other; for the cleaner it is worth some looks.
     #[cold]
     fn validate(&self, words: &Partitions) -> Result<()> {
         for &(id, version) in &self.reads {
+            let is_ours = self.locks.binary_search_by_key(&id, |&(id, _)| id).is_ok();
+            let mut looks = 0;
+            while !is_ours && words.word(id).is_locked() && looks < LOOKS {
+                std::hint::spin_loop();
+                looks += 1;
+            }
             let word = words.word(id);
-            let is_ours = || self.locks.binary_search_by_key(&id, |&(id, _)| id).is_ok();
-            if word.version() != version || (word.is_locked() && !is_ours()) {
+            if word.version() != version || (word.is_locked() && !is_ours) {
                 return Err(Error::Conflict);
             }
         }
@@ -144,14 +145,7 @@ impl View {
         if self.locks.last().is_some_and(|&(last, _)| last >= id) {
             return;
         }
-        let mut backoff = Backoff::new();
-        let word = loop {
-            match words.try_lock(id) {
-                Some(word) => break word,
-                None => backoff.wait(),
-            }
-        };
-        self.locks.push((id, word));
+        self.locks.push((id, lock_one(words, id)));
     }
 
     /// Unlocks what it has locked, and of which it has moved bytes in the log.
@@ -169,26 +163,28 @@ impl View {
     }
 }
 
-/// A partition's word when nobody commits to it.
+/// A partition's word when nobody commits to it. Who waits here holds nothing.
 #[inline]
-fn settled(words: &Partitions, id: PartitionId) -> Result<Word> {
-    for _ in 0..SPINS {
-        let word = words.word(id);
-        if !word.is_locked() {
-            return Ok(word);
-        }
-        std::hint::spin_loop();
-    }
-    Err(Error::Conflict)
+fn settled(words: &Partitions, id: PartitionId) -> Word {
+    let word = words.word(id);
+    if word.is_locked() { wait_for(|| Some(words.word(id)).filter(|word| !word.is_locked())) } else { word }
 }
 
 #[inline]
-fn lock_one(words: &Partitions, id: PartitionId) -> Result<Word> {
-    for _ in 0..SPINS {
-        if let Some(word) = words.try_lock(id) {
-            return Ok(word);
-        }
-        std::hint::spin_loop();
+fn lock_one(words: &Partitions, id: PartitionId) -> Word {
+    match words.try_lock(id) {
+        Some(word) => word,
+        None => wait_for(|| words.try_lock(id)),
     }
-    Err(Error::Conflict)
+}
+
+#[cold]
+fn wait_for(mut look: impl FnMut() -> Option<Word>) -> Word {
+    let mut backoff = Backoff::new();
+    loop {
+        backoff.wait();
+        if let Some(word) = look() {
+            return word;
+        }
+    }
 }

@@ -52,7 +52,7 @@ impl<'h> InPlaceTransaction<'h> {
 
     fn commit_locked(&mut self) -> Result<()> {
         let (heap, session) = (self.heap, &mut *self.session);
-        session.draft.view.lock(&heap.words, session.draft.writes.pieces())?;
+        session.draft.view.lock(&heap.words, session.draft.writes.pieces());
         let version = session.draft.view.take_version(heap.versions())?;
         heap.put_bits(&mut session.draft)?;
         match heap.journal.kind {

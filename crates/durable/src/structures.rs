@@ -1,0 +1,122 @@
+//! Data structures on a durable heap.
+//!
+//! Each is a handle of 8 bytes, which is a [`Value`](crate::Value): the program keeps it where it likes, in its root or in another
+//! structure. Handles of the same structure are equal. All that is done to one is part of a transaction, so what is done to several
+//! happens together or not at all. They work on everything that has [`Access`](crate::Access).
+//!
+//! | structure | changes meet other changes at |
+//! |---|---|
+//! | [`HashMap`] | 4 KiB of buckets, one of 32 counters, and when the table grows or shrinks by a bucket |
+//! | [`BTree`] | 4 KiB with eight leaves, and where a node is split or merged |
+//! | [`Queue`] | pushes meet pushes and pops meet pops; the two meet when it is nearly empty |
+//!
+//! A transaction that meets another one is run again by [`Transactional::transaction`](crate::Transactional::transaction).
+//!
+//! ```
+//! use aquifer_durable::structures::{BTree, HashMap, Queue};
+//! use aquifer_durable::{DurableHeap, Options, Typed, durable_struct};
+//!
+//! durable_struct! {
+//!     struct Shop {
+//!         /// Pieces of each article.
+//!         stock: HashMap<u32, u64>,
+//!         /// Articles by price.
+//!         prices: BTree<(u64, u32), ()>,
+//!         /// Who wants what.
+//!         orders: Queue<(u64, u32)>,
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path().join("heap");
+//! # let options = Options { capacity_bytes: 32 << 20, ..Options::default() };
+//! let heap = DurableHeap::open(&path, &options)?;
+//! let shop = heap.transaction(|tx| {
+//!     let shop =
+//!         Shop { stock: HashMap::create(tx)?, prices: BTree::create(tx)?, orders: Queue::create(tx)? };
+//!     let root = tx.create(shop)?;
+//!     tx.set_root_ref(root)?;
+//!     Ok(shop)
+//! })?;
+//! heap.transaction(|tx| {
+//!     shop.stock.insert(tx, 7, 100)?;
+//!     shop.prices.insert(tx, (995, 7), ())?;
+//!     shop.orders.push(tx, (1, 7))
+//! })?;
+//! // Taken from the stock if and only if it was taken from the queue.
+//! heap.transaction(|tx| {
+//!     while let Some((_customer, article)) = shop.orders.pop(tx)? {
+//!         let left = shop.stock.get(tx, article)?.unwrap_or(0) - 1;
+//!         shop.stock.insert(tx, article, left)?;
+//!     }
+//!     Ok(())
+//! })?;
+//! drop(heap);
+//!
+//! let heap = DurableHeap::open(&path, &options)?;
+//! heap.transaction(|tx| {
+//!     let root = tx.root_ref::<Shop>()?.expect("it was set");
+//!     let shop = tx.get(root)?;
+//!     assert_eq!(shop.stock.get(tx, 7)?, Some(99));
+//!     let cheap: Result<Vec<_>, _> = shop.prices.range(tx, ..(1000, 0))?.collect();
+//!     assert_eq!(cheap?, [((995, 7), ())]);
+//!     Ok(())
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod btree;
+mod hash_map;
+mod queue;
+
+pub use btree::{BTree, Range};
+pub use hash_map::{HashMap, Iter};
+pub use queue::{Queue, Values};
+
+/// Home space that conflicts are found for, and that parts which must not conflict have for themselves.
+const PAGE_BYTES: usize = aquifer_base::limits::PARTITION_BYTES;
+
+/// What every handle can do: its only field is a reference, beside a `kind`.
+macro_rules! handle {
+    ($name:ident<$($generic:ident),+> at $field:ident) => {
+        impl<$($generic),+> Clone for $name<$($generic),+> {
+            #[inline]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$($generic),+> Copy for $name<$($generic),+> {}
+
+        impl<$($generic),+> PartialEq for $name<$($generic),+> {
+            fn eq(&self, other: &Self) -> bool {
+                self.$field == other.$field
+            }
+        }
+
+        impl<$($generic),+> Eq for $name<$($generic),+> {}
+
+        impl<$($generic),+> std::fmt::Debug for $name<$($generic),+> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!(stringify!($name), "({:#x})"), self.$field.home().0)
+            }
+        }
+
+        impl<$($generic: 'static),+> $crate::Value for $name<$($generic),+> {
+            const BYTES: usize = 8;
+
+            #[inline]
+            fn encode(&self, out: &mut [u8]) {
+                $crate::Value::encode(&self.$field, out);
+            }
+
+            #[inline]
+            fn decode(bytes: &[u8]) -> Self {
+                Self { $field: $crate::Value::decode(bytes), kind: std::marker::PhantomData }
+            }
+        }
+    };
+}
+use handle;
