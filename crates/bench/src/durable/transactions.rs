@@ -29,7 +29,8 @@ const DIR: &str = "aquifer-bench-durable";
 /// Measures all systems and prints the table to standard output.
 ///
 /// # Errors
-/// [`Error::Input`], [`Error::Io`], [`Error::Unavailable`] without room; a system that cannot run is recorded as skipped.
+/// [`Error::Input`], [`Error::Io`], [`Error::Unavailable`] without room. A system that the machine lacks something for is recorded as
+/// skipped. So is one that fails, which is the error when all others have run.
 pub fn run(options: &TransactionsOptions) -> Result<()> {
     options.check()?;
     let workdir = WorkDir::acquire(&options.dir)?;
@@ -45,13 +46,14 @@ pub fn run(options: &TransactionsOptions) -> Result<()> {
         output: options.out.as_deref().map(|path| Output::open(Some(path))).transpose()?,
         records: Vec::new(),
         left_out: BTreeSet::new(),
+        failed: None,
         dir,
     };
     transactions.take_turns()?;
-    let TransactionsRun { records, progress, .. } = transactions;
+    let TransactionsRun { records, progress, failed, .. } = transactions;
     drop(progress);
     print!("{}", table::render(&records));
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 fn samples(options: &TransactionsOptions) -> u64 {
@@ -128,6 +130,8 @@ struct TransactionsRun<'a> {
     records: Vec<Record>,
     /// What could not run once is not tried again.
     left_out: BTreeSet<(Contestant, Workload)>,
+    /// What first went wrong.
+    failed: Option<Error>,
     dir: Directory,
 }
 
@@ -172,15 +176,19 @@ impl TransactionsRun<'_> {
         let measured = runner.and_then(|mut runner| runner.records(&self.progress));
         match measured {
             Ok(records) => records.into_iter().try_for_each(|record| self.keep(record)),
-            Err(error) => self.leave_out(contestant, workload, &error),
+            Err(error) => self.leave_out(contestant, workload, error),
         }
     }
 
-    fn leave_out(&mut self, contestant: Contestant, workload: Workload, error: &Error) -> Result<()> {
+    fn leave_out(&mut self, contestant: Contestant, workload: Workload, error: Error) -> Result<()> {
         self.progress.note(&format!("{contestant} is skipped for {workload}: {error}"));
         self.left_out.insert((contestant, workload));
         let (peer, context) = (format!("{contestant}, {workload}"), self.context.clone());
-        self.keep(Record::Skipped(Skipped { peer, reason: error.to_string(), context }))
+        self.keep(Record::Skipped(Skipped { peer, reason: error.to_string(), context }))?;
+        if !matches!(error, Error::Unavailable(_)) {
+            self.failed.get_or_insert(error);
+        }
+        Ok(())
     }
 
     fn keep(&mut self, record: Record) -> Result<()> {
