@@ -2,8 +2,9 @@
 //!
 //! An address is an offset into the pool. Isolation is left to the callers, who take different objects.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::io;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::Path;
 use std::ptr;
@@ -70,28 +71,6 @@ impl Pool {
     fn failed(&self, what: &str) -> HeapError {
         HeapError::Io { what: what.to_owned(), source: io::Error::other(self.api.message()) }
     }
-
-    fn run<T>(&self, body: &mut impl FnMut(&mut UndoTransaction<'_>) -> HeapResult<T>) -> HeapResult<T> {
-        // SAFETY: the pool is open; without a jmp_buf errors are returned.
-        if unsafe { (self.api.tx_begin)(self.pool, ptr::null_mut::<c_void>(), NO_PARAMETERS) } != 0 {
-            return Err(self.failed("pmemobj_tx_begin"));
-        }
-        let outcome = body(&mut UndoTransaction { pool: self, fresh: 0..0 });
-        if outcome.is_ok() {
-            // SAFETY: a transaction is under way in this thread: every call that aborts it makes `outcome` an error.
-            unsafe { (self.api.tx_commit)() };
-        // SAFETY: a plain question.
-        } else if unsafe { (self.api.tx_stage)() } == STAGE_WORK {
-            // SAFETY: a transaction is under way in this thread.
-            unsafe { (self.api.tx_abort)(libc::ECANCELED) };
-        }
-        // SAFETY: the transaction has committed or was aborted.
-        let code = unsafe { (self.api.tx_end)() };
-        match outcome {
-            Ok(_) if code != 0 => Err(self.failed("pmemobj_tx_end")),
-            outcome => outcome,
-        }
-    }
 }
 
 impl Drop for Pool {
@@ -101,11 +80,37 @@ impl Drop for Pool {
     }
 }
 
-/// A transaction under way in this thread.
+/// A transaction under way in this thread, which cannot go to another one. It is aborted when dropped.
 pub struct UndoTransaction<'a> {
     pool: &'a Pool,
     /// The newest object of this transaction: it needs no undo log, and is flushed by the commit.
     fresh: Range<u64>,
+    has_ended: bool,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl UndoTransaction<'_> {
+    /// Ends what has committed or was aborted.
+    fn end(&mut self) -> c_int {
+        self.has_ended = true;
+        // SAFETY: the transaction has committed or was aborted.
+        unsafe { (self.pool.api.tx_end)() }
+    }
+}
+
+impl Drop for UndoTransaction<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        // What failed in it may have aborted it already.
+        // SAFETY: a plain question.
+        if unsafe { (self.pool.api.tx_stage)() } == STAGE_WORK {
+            // SAFETY: a transaction is under way in this thread.
+            unsafe { (self.pool.api.tx_abort)(libc::ECANCELED) };
+        }
+        self.end();
+    }
 }
 
 impl Access for UndoTransaction<'_> {
@@ -149,6 +154,20 @@ impl Access for UndoTransaction<'_> {
         }
     }
 
+    #[inline]
+    fn commit(mut self) -> HeapResult<()> {
+        // SAFETY: a plain question.
+        if unsafe { (self.pool.api.tx_stage)() } != STAGE_WORK {
+            return Err(self.pool.failed("committing an aborted transaction"));
+        }
+        // SAFETY: a transaction is under way in this thread.
+        unsafe { (self.pool.api.tx_commit)() };
+        match self.end() {
+            0 => Ok(()),
+            _ => Err(self.pool.failed("pmemobj_tx_end")),
+        }
+    }
+
     fn root(&mut self) -> HeapResult<Option<HomeAddress>> {
         let root = self.load_u64(HomeAddress(self.pool.root.offset))?;
         Ok((root != 0).then_some(HomeAddress(root)))
@@ -162,11 +181,51 @@ impl Access for UndoTransaction<'_> {
 impl Transactional for Pool {
     type Transaction<'a> = UndoTransaction<'a>;
 
+    /// # Panics
+    /// The library cannot begin one.
     #[inline]
-    fn transaction<T>(
-        &self,
-        mut body: impl FnMut(&mut UndoTransaction<'_>) -> HeapResult<T>,
-    ) -> HeapResult<T> {
-        self.run(&mut body)
+    fn begin(&self) -> UndoTransaction<'_> {
+        // SAFETY: the pool is open; without a jmp_buf errors are returned.
+        let code = unsafe { (self.api.tx_begin)(self.pool, ptr::null_mut::<c_void>(), NO_PARAMETERS) };
+        assert!(code == 0, "pmemobj_tx_begin: {}", self.api.message());
+        UndoTransaction { pool: self, fresh: 0..0, has_ended: false, _of_this_thread: PhantomData }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn what_is_not_committed_has_not_happened() {
+        let dir = std::path::PathBuf::from("/dev/shm").join(format!("aquifer-pool-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let (capacity_bytes, path) = (64 << 20, dir.join("pool"));
+        // Not told to flush caches: that is for a process that has one thread yet.
+        let (latency_ns, bandwidth_bytes_per_s) = (0, 0);
+        let setup =
+            Setup { dir: dir.clone(), is_memory: false, capacity_bytes, latency_ns, bandwidth_bytes_per_s };
+        match Pool::create(&path, &setup) {
+            Ok(pool) => check_abort(&pool),
+            Err(Error::Unavailable(reason)) => println!("SKIP {reason}"),
+            Err(error) => panic!("{error}"),
+        }
+        std::fs::remove_dir_all(&dir).expect("was created");
+    }
+
+    fn check_abort(pool: &Pool) {
+        let home = pool.transaction(|tx| tx.alloc(64)).expect("room");
+        pool.transaction(|tx| tx.store_u64(home, 7)).expect("allocated");
+        let mut tx = pool.begin();
+        tx.store_u64(home, 8).expect("allocated");
+        assert_eq!(tx.load_u64(home).expect("allocated"), 8, "it sees its own writes");
+        drop(tx);
+        assert_eq!(pool.transaction(|tx| tx.load_u64(home)).expect("allocated"), 7);
+        let outside = HomeAddress(pool.bytes);
+        assert!(matches!(pool.transaction(|tx| tx.load_u64(outside)), Err(HeapError::NotAllocated(_))));
+        assert!(pool.transaction(|tx| tx.alloc(1 << 30)).is_err(), "the pool is smaller");
+        pool.transaction(|tx| tx.set_root(home)).expect("there is a root object");
+        assert_eq!(pool.transaction(|tx| tx.root()).expect("there is a root object"), Some(home));
     }
 }
