@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{self, BudgetTask};
 use crate::cgroup;
+use crate::durable::task::{self, TransactionsTask};
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::measure::{self, MicroTask};
@@ -43,6 +44,8 @@ pub enum Task {
     WriteAmp(WriteAmpTask),
     /// Memory against the budget.
     Budget(BudgetTask),
+    /// Transactions on one store.
+    Transactions(TransactionsTask),
 }
 
 /// What the child says.
@@ -125,5 +128,6 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::Batches(task) => batches::work(&task, &context, parent),
         Task::WriteAmp(task) => write_amp::work(&task, &context, parent),
         Task::Budget(task) => budget::work(&task, &context, parent),
+        Task::Transactions(task) => task::work(&task, &context, parent),
     }
 }

@@ -6,7 +6,7 @@
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
-//! server under load. [`soak`] measures nothing: it runs the library against a model.
+//! server under load. [`durable`] looks at transactions on the durable heap and its peers. [`soak`] measures nothing: it runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
@@ -17,6 +17,7 @@ pub mod child;
 pub mod cleanup;
 pub mod device;
 pub mod distribution;
+pub mod durable;
 pub mod error;
 pub mod machine;
 pub mod measure;

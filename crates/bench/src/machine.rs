@@ -34,6 +34,11 @@ pub struct Context {
 impl Context {
     /// The machine, and the device that holds the files of the run.
     pub fn here(device: &Device) -> Self {
+        Self::with_files_on(device.name())
+    }
+
+    /// The machine, and the name of what holds the files of the run, which need not be a device.
+    pub fn with_files_on(device: &str) -> Self {
         Self {
             command: command_line(),
             date: utc(SystemTime::now()),
@@ -41,8 +46,8 @@ impl Context {
             cpu: field(&read("/proc/cpuinfo"), "model name"),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             machine_ram_bytes: machine_ram_bytes(),
-            device: device.name().to_owned(),
-            read_ahead_bytes: read_ahead_bytes(device.name()),
+            device: device.to_owned(),
+            read_ahead_bytes: read_ahead_bytes(device),
             zswap: read("/sys/module/zswap/parameters/enabled") == "Y",
         }
     }
@@ -76,8 +81,10 @@ fn read_ahead_bytes(device: &str) -> u64 {
 }
 
 fn command_line() -> String {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    format!("aquifer-bench {}", arguments.join(" "))
+    let mut arguments = std::env::args();
+    let program = arguments.next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 fn read(path: &str) -> String {

@@ -61,10 +61,19 @@ impl Memory {
 /// Processor time of all threads of this process so far. Unlike the wall clock it does not run while
 /// other processes have the processors.
 pub fn cpu_ns() -> u64 {
-    // SAFETY: a zeroed timespec is valid and is filled in; this clock always exists.
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Processor time of the calling thread so far.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    // SAFETY: a zeroed timespec is valid and is filled in; the clocks of processes and threads always exist.
     let time = unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time);
+        libc::clock_gettime(clock, &mut time);
         time
     };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Counters;
+use crate::durable::sample as durable;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::memcached::sample as memcached;
@@ -36,6 +37,8 @@ pub enum Record {
     Handles(Box<references::Handles>),
     /// A run of batches beside the device's own reads.
     Batches(Box<references::Batches>),
+    /// A run of transactions on one store.
+    Transactions(Box<durable::Transactions>),
 }
 
 /// Configuration and result of one run of one peer.

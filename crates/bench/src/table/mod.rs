@@ -6,6 +6,7 @@ mod micro;
 mod others;
 mod references;
 mod targets;
+mod transactions;
 
 use std::path::PathBuf;
 
@@ -44,6 +45,7 @@ pub fn render(records: &[Record]) -> String {
         memcached::render(records),
         others::overhead(records),
         references::render(records),
+        transactions::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -75,6 +77,7 @@ fn context(record: &Record) -> &Context {
         Record::Memcached(sample) => &sample.context,
         Record::Handles(run) => &run.context,
         Record::Batches(run) => &run.context,
+        Record::Transactions(run) => &run.context,
     }
 }
 
