@@ -62,8 +62,8 @@ pub(crate) const CLEANED_MAX: usize = 2;
 const AHEAD: usize = 3;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
-/// Smaller logs grow rather than being cleaned.
-const CHUNKS_MIN: u32 = 8;
+/// Chunks that are free or open while the others are as full as they should be.
+const SLACK: u32 = 8;
 
 /// All chunks of a heap.
 pub(crate) struct Log {
@@ -206,10 +206,9 @@ impl Log {
 
     /// Whether the log is so full of what is needed that it should grow rather than be cleaned.
     fn may_grow(&self, free: &Free) -> bool {
-        let used = u64::from(free.grown) << self.chunk_shift;
-        free.grown < self.table.len()
-            && (free.grown < CHUNKS_MIN
-                || self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent))
+        // What is kept for the cleaner, and for those who write, is not there to be filled.
+        let used = u64::from(free.grown.saturating_sub(SLACK)) << self.chunk_shift;
+        free.grown < self.table.len() && self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent)
     }
 
     /// Adds a chunk although the log could be cleaned, because cleaning gains nothing. False at the capacity.

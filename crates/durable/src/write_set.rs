@@ -151,6 +151,15 @@ impl WriteSet {
         self.insert(Piece { start, grains, content: Content::Bytes(first), is_fresh: false })
     }
 
+    /// Adds whole grains, of which nothing was freed; `fill` gives their bytes.
+    #[inline]
+    pub(crate) fn write_from(&mut self, home: HomeAddress, grains: u32, fill: impl FnOnce(&mut [u8])) {
+        let (start, first) = (home.0 / GRAIN, self.bytes.len());
+        self.bytes.resize(first + grains as usize * LOG_GRAIN_BYTES, 0);
+        fill(&mut self.bytes[first..]);
+        self.insert(Piece { start, grains, content: Content::Bytes(first as u32), is_fresh: false });
+    }
+
     /// Adds an allocation. It reads as zeros until it is written.
     pub(crate) fn allocate(&mut self, home: HomeAddress, grains: u32) {
         let piece = Piece { start: home.0 / GRAIN, grains, content: Content::Zeros, is_fresh: true };
