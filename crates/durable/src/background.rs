@@ -1,7 +1,8 @@
-//! The thread that cleans before a transaction has to.
+//! The thread that cleans before a transaction has to, and makes commits durable that did not wait for it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -35,12 +36,17 @@ impl Pulse {
         self.changed.notify_one();
     }
 
-    /// Waits; false at the end.
-    fn wait(&self) -> bool {
-        let mut state = self.state();
-        while !state.is_wanted && !state.has_ended {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Waits until there is something to clean, or for an interval; false at the end.
+    fn wait(&self, interval: Option<Duration>) -> bool {
+        let state = self.state();
+        let is_idle = |state: &mut State| !state.is_wanted && !state.has_ended;
+        let mut state = match interval {
+            None => self.changed.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner),
+            Some(interval) => {
+                let waited = self.changed.wait_timeout_while(state, interval, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         state.is_wanted = false;
         !state.has_ended
     }
@@ -57,10 +63,12 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn begin(core: &Arc<Core>) -> Result<Self> {
-        let cleaned = Arc::clone(core);
-        let thread = thread::Builder::new().name("aq-cleaner".into()).spawn(move || clean(&cleaned));
-        let thread = thread.map_err(Error::io("starting the cleaner's thread"))?;
+    /// A thread that cleans, if it is to, and makes commits durable at intervals, if there is one.
+    pub(crate) fn begin(core: &Arc<Core>, cleans: bool, interval: Option<Duration>) -> Result<Self> {
+        let worked_on = Arc::clone(core);
+        let work = move || work(&worked_on, cleans, interval);
+        let thread = thread::Builder::new().name("aq-durable".into()).spawn(work);
+        let thread = thread.map_err(Error::io("starting the heap's thread"))?;
         Ok(Self { core: Arc::clone(core), thread: Some(thread) })
     }
 }
@@ -74,9 +82,12 @@ impl Drop for Background {
     }
 }
 
-fn clean(core: &Core) {
-    while core.pulse.wait() {
-        // What goes wrong here a transaction meets too, when it needs room, and reports.
-        while core.log.is_low() && !core.pulse.has_ended() && matches!(core.clean(), Ok(true)) {}
+fn work(core: &Core, cleans: bool, interval: Option<Duration>) {
+    while core.pulse.wait(interval) {
+        // What goes wrong here a transaction meets too, when it needs room or syncs, and reports.
+        if interval.is_some() {
+            let _ = core.sync();
+        }
+        while cleans && core.log.is_low() && !core.pulse.has_ended() && matches!(core.clean(), Ok(true)) {}
     }
 }

@@ -100,6 +100,8 @@ impl Core {
         let room = self.log.block_bytes_max() as u64;
         let (opened, left) = (session.opened, session.room());
         cleaner.copied_bytes += self.copy_survivors(session, survivors)?;
+        // What is behind the floor does not count, so that the copies must be below it before there are no others.
+        self.sync()?;
         for &victim in &victims {
             self.log.release(victim)?;
         }

@@ -10,6 +10,7 @@ use aquifer_sys::Backoff;
 use crate::access::Transactional;
 use crate::background::Pulse;
 use crate::cleaner::Cleaner;
+use crate::durability::Later;
 use crate::error::{Error, Result};
 use crate::homes::{self, Homes, SizeClass};
 use crate::log::{Log, Purpose};
@@ -27,13 +28,15 @@ pub(crate) struct Core {
     pub(crate) cleaner: Mutex<Cleaner>,
     pub(crate) pulse: Pulse,
     sessions: Sessions<Session>,
+    /// If commits do not wait for durability.
+    pub(crate) later: Option<Later>,
     /// For the table of areas, to which a transaction adds one that has a session already.
     areas: Mutex<Session>,
 }
 
 impl Core {
-    /// An empty heap with this log, which may have one to be recovered.
-    pub(crate) fn new(log: Log) -> Result<Self> {
+    /// An empty heap with this log, which may have one to be recovered. `later` if its commits do not wait for durability.
+    pub(crate) fn new(log: Log, later: Option<Later>) -> Result<Self> {
         let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
         let map = Partitions::new().map_err(refused).map_err(Error::io("reserving address space"))?;
         Ok(Self {
@@ -43,7 +46,8 @@ impl Core {
             clock: Apart(AtomicU64::new(0)),
             cleaner: Mutex::default(),
             pulse: Pulse::default(),
-            sessions: Sessions::new(|_| Session::default()),
+            sessions: Sessions::new(|_| Session::new(later.as_ref().map(Later::add_session))),
+            later,
             areas: Mutex::default(),
         })
     }
@@ -71,6 +75,11 @@ impl Core {
         }
         self.homes.add_area(area, class);
         Ok(())
+    }
+
+    /// See [`DurableHeap::sync`](crate::DurableHeap::sync).
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.later.as_ref().map_or(Ok(()), |later| later.sync(&self.log, &self.clock))
     }
 
     /// How large the file may become.

@@ -8,7 +8,9 @@ use crate::access::Transactional;
 use crate::background::Background;
 use crate::cleaner::Cleaned;
 use crate::core::Core;
+use crate::durability::{Durability, Later};
 use crate::error::{Error, Result};
+use crate::floor::{self, Floor};
 use crate::log::Log;
 use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
 use crate::recovery;
@@ -46,6 +48,8 @@ pub struct Options {
     pub backing: Backing,
     /// Whether a thread cleans before a transaction has to wait for it. Default yes.
     pub cleans_ahead: bool,
+    /// When a commit is durable. Default when it returns.
+    pub durability: Durability,
 }
 
 impl Default for Options {
@@ -56,6 +60,7 @@ impl Default for Options {
             utilisation_percent: 85,
             backing: Backing::Detect,
             cleans_ahead: true,
+            durability: Durability::Sync,
         }
     }
 }
@@ -63,7 +68,7 @@ impl Default for Options {
 /// A durable heap in a file.
 pub struct DurableHeap {
     core: Arc<Core>,
-    _background: Option<Background>,
+    background: Option<Background>,
 }
 
 impl DurableHeap {
@@ -112,15 +117,28 @@ impl DurableHeap {
                 "its chunks have {chunk_bytes} bytes, and it needs a capacity of at least {CHUNKS_MIN} of them"
             )));
         }
-        let utilisation_percent = options.utilisation_percent.clamp(5, 95);
-        let core = Core::new(Log::new(persist, superblock, capacity_bytes, utilisation_percent))?;
-        recovery::recover(&core)?;
+        let mut floor = Floor::read(&*persist, superblock.id)?;
+        let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95));
+        let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
+        let core = Core::new(log, later)?;
+        recovery::recover(&core, floor.version)?;
         if core.clock.load(Ordering::Relaxed) == 0 {
             core.format()?;
         }
+        match options.durability {
+            Durability::Sync if floor.version == floor::NONE || core.log.persist.is_read_only() => {}
+            Durability::Sync => floor.write(&*core.log.persist, superblock.id, floor::NONE)?,
+            Durability::Group(_) | Durability::Relaxed => core.sync()?,
+        }
         let core = Arc::new(core);
-        let background = options.cleans_ahead.then(|| Background::begin(&core)).transpose()?;
-        Ok(Self { core, _background: background })
+        let interval = match options.durability {
+            Durability::Group(interval) => Some(interval),
+            Durability::Sync | Durability::Relaxed => None,
+        };
+        let has_thread = options.cleans_ahead || interval.is_some();
+        let background =
+            has_thread.then(|| Background::begin(&core, options.cleans_ahead, interval)).transpose()?;
+        Ok(Self { core, background })
     }
 
     /// Runs `body` in a transaction and commits it; again if it met another one, so it should have no other effects.
@@ -156,6 +174,14 @@ impl DurableHeap {
         Usage::of(&self.core)
     }
 
+    /// Makes all durable that has committed before this call, and returns when it is. At once if every commit is.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; nothing more is durable then.
+    pub fn sync(&self) -> Result<()> {
+        self.core.sync()
+    }
+
     /// What cleaning has done.
     pub fn cleaned(&self) -> Cleaned {
         self.core.cleaned()
@@ -167,6 +193,14 @@ impl DurableHeap {
     /// [`Error::Io`], [`Error::Damaged`] if a chunk is not what was written there; it stays as it is.
     pub fn clean(&self) -> Result<bool> {
         self.core.clean()
+    }
+}
+
+impl Drop for DurableHeap {
+    fn drop(&mut self) {
+        self.background = None;
+        // Who must know whether it is durable has called `sync`.
+        let _ = self.core.sync();
     }
 }
 

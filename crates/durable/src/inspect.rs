@@ -89,6 +89,10 @@ impl Persist for ReadOnly {
         Self::refuse()
     }
 
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     fn counts(&self) -> &Counts {
         &self.0.counts
     }

@@ -27,6 +27,8 @@
 //! | `cleaner` | copies what is needed out of chunks, and frees them |
 //! | `homes` | which home addresses are allocated |
 //! | `recovery` | the map, made again from the log |
+//! | `durability` | when a commit is durable |
+//! | `floor` | how far all is known to be |
 //! | `background` | the thread that cleans before a transaction has to |
 //! | `core` | what a heap and its threads share |
 //! | `heap` | the whole |
@@ -47,7 +49,9 @@ mod cleaner;
 mod contents;
 mod core;
 mod draft;
+pub mod durability;
 pub mod error;
+mod floor;
 pub mod heap;
 mod hints;
 mod homes;
@@ -70,6 +74,7 @@ mod write_set;
 
 pub use access::{Access, Transactional};
 pub use cleaner::Cleaned;
+pub use durability::Durability;
 pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options};
 pub use reference::{Field, Ref};

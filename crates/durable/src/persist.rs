@@ -40,6 +40,23 @@ pub trait Persist: Send + Sync {
         ranges.iter().try_for_each(|&(offset, bytes)| self.persist(offset, bytes))
     }
 
+    /// Writes `bytes` at `offset`, where they are seen at once. They are durable after a [`Persist::sync`] of their range that is called
+    /// when this has returned, or, as here, already.
+    ///
+    /// # Errors
+    /// As [`Persist::persist`].
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.persist(offset, bytes)
+    }
+
+    /// Waits until what was stored in some ranges is durable: where each begins, and how long it is.
+    ///
+    /// # Errors
+    /// As [`Persist::persist`].
+    fn sync(&self, _ranges: &[(u64, u64)]) -> Result<()> {
+        Ok(())
+    }
+
     /// Copies bytes that are there. Zeros come from beyond the end; anything from where somebody writes now.
     fn read(&self, offset: u64, out: &mut [u8]);
 
@@ -54,6 +71,11 @@ pub trait Persist: Send + Sync {
     /// # Errors
     /// There is no room; parts of the range may have none then.
     fn refill(&self, offset: u64, len_bytes: u64) -> Result<()>;
+
+    /// Whether it is only looked at: all that would change it fails.
+    fn is_read_only(&self) -> bool {
+        false
+    }
 
     /// What it has done.
     fn counts(&self) -> &Counts;

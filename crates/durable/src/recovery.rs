@@ -1,4 +1,5 @@
-//! The map, made again from the log. Nothing is written, so a crash meanwhile is harmless.
+//! The map, made again from the log. A crash meanwhile is harmless: nothing is written, but what takes away transactions that do not count
+//! (see [`floor`](crate::floor)).
 //!
 //! 1. Every chunk with a header is read from front to back, until a block does not verify ([`scan`]). The chunks are shared out among
 //!    threads.
@@ -16,6 +17,8 @@ use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Hint, Source};
 
+use crate::block::ALIGN_BYTES;
+use crate::chunk::ChunkHeader;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
@@ -29,14 +32,15 @@ const THREADS_MAX: usize = 16;
 /// Fills the map of a heap that was just opened.
 ///
 /// # Errors
-/// [`Error::Damaged`].
-pub(crate) fn recover(heap: &Core) -> Result<()> {
+/// [`Error::Damaged`], [`Error::Io`] if transactions behind the floor cannot be taken away.
+pub(crate) fn recover(heap: &Core, floor: u64) -> Result<()> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
     let threads =
         thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
-    let mut scans = scan_all(heap, chunks, threads)?;
+    let mut scans = scan_all(heap, (chunks, floor), threads)?;
     check(heap, &scans)?;
+    discard(heap, &mut scans)?;
     keep_committed(&mut scans);
     enter_all(heap, scans, threads);
     heap.log.adopt(chunks);
@@ -45,10 +49,10 @@ pub(crate) fn recover(heap: &Core) -> Result<()> {
 }
 
 /// Reads all chunks, each thread another one.
-fn scan_all(heap: &Core, chunks: u32, threads: usize) -> Result<Vec<Scan>> {
+fn scan_all(heap: &Core, (chunks, floor): (u32, u64), threads: usize) -> Result<Vec<Scan>> {
     let next = AtomicU32::new(0);
     let work = || -> Result<Scan> {
-        let mut scan = Scan::new(threads);
+        let mut scan = Scan::new(threads, floor);
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= chunks {
@@ -77,6 +81,25 @@ fn check(heap: &Core, scans: &[Scan]) -> Result<()> {
             let offset = heap.log.offset_of(SegmentId(promised.number)) + u64::from(end);
             let why = format!("{} bytes from there on were durable, and do not verify", promised.end - end);
             return Err(Error::Damaged { offset, why });
+        }
+    }
+    Ok(())
+}
+
+/// Takes the transactions behind the floor away, so that they do not count either when the floor is a higher one: the newest first, because a
+/// chunk's header promises something of the one before it. A crash meanwhile leaves some, and the floor.
+fn discard(heap: &Core, scans: &mut [Scan]) -> Result<()> {
+    let mut discards: Vec<_> = scans.iter_mut().flat_map(|scan| std::mem::take(&mut scan.discards)).collect();
+    if heap.log.persist.is_read_only() {
+        return Ok(());
+    }
+    discards.sort_unstable_by_key(|discard| std::cmp::Reverse(discard.opened));
+    for discard in discards {
+        for &block in discard.blocks.iter().rev() {
+            heap.log.persist.persist(block, &[0; ALIGN_BYTES])?;
+        }
+        if discard.is_whole {
+            ChunkHeader::remove(&*heap.log.persist, heap.log.offset_of(discard.chunk))?;
         }
     }
     Ok(())

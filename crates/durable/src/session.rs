@@ -1,9 +1,13 @@
 //! What one transaction at a time needs: the end of a log, and buffers that are used again.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use aquifer_log::geometry::SegmentId;
 
 use crate::block::Encoded;
 use crate::draft::Draft;
+use crate::durability::Unsynced;
 use crate::error::Result;
 use crate::log::{Log, OpenChunk};
 
@@ -11,6 +15,8 @@ use crate::log::{Log, OpenChunk};
 #[derive(Default)]
 pub(crate) struct Session {
     chunk: Option<OpenChunk>,
+    /// If its commits do not wait for durability: what is not durable yet.
+    unsynced: Option<Arc<Unsynced>>,
     /// Chunks that it went on with so far.
     pub(crate) opened: u64,
     pub(crate) draft: Draft,
@@ -18,6 +24,23 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// One whose commits do not wait for durability, if there is something to remember them by.
+    pub(crate) fn new(unsynced: Option<Arc<Unsynced>>) -> Self {
+        Self { unsynced, ..Self::default() }
+    }
+
+    /// A commit begins, before it takes its version.
+    #[inline]
+    pub(crate) fn begin_commit(&self, clock: &AtomicU64) {
+        self.unsynced.iter().for_each(|unsynced| unsynced.begin(clock));
+    }
+
+    /// A commit has appended what it has.
+    #[inline]
+    pub(crate) fn end_commit(&self) {
+        self.unsynced.iter().for_each(|unsynced| unsynced.end());
+    }
+
     /// Bytes that its chunk has room for.
     pub(crate) fn room(&self) -> u64 {
         self.chunk.as_ref().map_or(0, |chunk| chunk.end - chunk.next)
@@ -34,21 +57,31 @@ impl Session {
     /// # Errors
     /// The device refused.
     pub(crate) fn go_on_with(&mut self, id: SegmentId, log: &Log, opened: u64) -> Result<Option<OpenChunk>> {
+        // The next chunk's header promises that all of this one is durable.
+        if let Some(unsynced) = &self.unsynced {
+            log.persist.sync(&unsynced.take())?;
+        }
         let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk));
         let chunk = log.open(id, opened, previous)?;
         self.opened += 1;
         Ok(self.chunk.replace(chunk))
     }
 
-    /// Makes the encoded block durable, for which there is room; returns where it is in the file.
+    /// Makes the encoded block durable, or stores it to be made durable later; there is room for it. Returns where it is in the file.
     ///
     /// # Errors
     /// The device refused.
     pub(crate) fn append(&mut self, log: &Log, version: u64) -> Result<u64> {
         let chunk = self.chunk.as_mut().expect("there is room");
         self.block.seal(version, chunk.seed);
-        log.persist.persist(chunk.next, &self.block)?;
         let at = chunk.next;
+        match &self.unsynced {
+            None => log.persist.persist(at, &self.block)?,
+            Some(unsynced) => {
+                log.persist.store(at, &self.block)?;
+                unsynced.add(at, self.block.len() as u64);
+            }
+        }
         chunk.next += self.block.len() as u64;
         Ok(at)
     }

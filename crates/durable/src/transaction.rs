@@ -121,7 +121,9 @@ impl<'h> Transaction<'h> {
             return Ok(());
         }
         let parts = self.make_room()?;
+        self.session.begin_commit(&self.heap.clock);
         let outcome = self.commit_parts(&parts);
+        self.session.end_commit();
         let draft = &mut self.session.draft;
         if outcome.is_err() {
             draft.view.unlock_unchanged(&self.heap.map);

@@ -32,8 +32,17 @@ pub unsafe fn copy_past_caches(bytes: &[u8], target: *mut u8) {
 pub unsafe fn store_and_write_back(bytes: &[u8], target: *mut u8) {
     // SAFETY: passed on to the caller.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+    write_back(target, bytes.len());
+}
+
+/// Begins to write the lines of some bytes back, whoever stored them. Durable after the next [`fence`] of this thread.
+///
+/// All of the lines are mapped.
+#[inline]
+pub fn write_back(start: *mut u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    x86::write_back(target, bytes.len());
+    x86::write_back(start, len);
+    let _ = (start, len);
 }
 
 /// Waits until what this thread copied past the caches is durable, where the memory is persistent.

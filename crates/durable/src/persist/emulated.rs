@@ -67,6 +67,15 @@ impl<P: Persist> Persist for Emulated<P> {
         self.slowly(bytes.len(), || self.below.persist(offset, bytes))
     }
 
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.below.store(offset, bytes)
+    }
+
+    fn sync(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        let bytes = ranges.iter().map(|&(_, len)| len as usize).sum();
+        self.slowly(bytes, || self.below.sync(ranges))
+    }
+
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         let bytes = ranges.iter().map(|(_, bytes)| bytes.len()).sum();
         self.slowly(bytes, || self.below.persist_in_place(ranges))

@@ -51,7 +51,7 @@ impl FlashFile {
     }
 
     /// Waits for a sync that begins after this call, and makes it if nobody does.
-    fn sync(&self) -> Result<()> {
+    fn sync_all(&self) -> Result<()> {
         let mut syncs = self.syncs();
         // The one under way may have begun before the bytes were stored.
         let wanted = syncs.begun + 1;
@@ -98,11 +98,25 @@ impl Persist for FlashFile {
         self.persist_in_place(&[(offset, bytes)])
     }
 
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.mapped.put(offset, bytes);
+        Ok(())
+    }
+
+    fn sync(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        self.sync_all()?;
+        for &(offset, len) in ranges {
+            self.counts.add_range(offset, len as usize);
+        }
+        self.counts.add_fence();
+        Ok(())
+    }
+
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         for &(offset, bytes) in ranges {
-            self.mapped.store(offset, bytes);
+            self.mapped.put(offset, bytes);
         }
-        self.sync()?;
+        self.sync_all()?;
         for &(offset, bytes) in ranges {
             self.counts.add_range(offset, bytes.len());
         }

@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use aquifer_sys::persist::{copy_past_caches, fence, store_and_write_back};
+use aquifer_sys::persist::{copy_past_caches, fence, store_and_write_back, write_back};
 
 use super::{Counts, Persist};
 use crate::error::{Error, Result};
@@ -114,7 +114,7 @@ impl MemoryFile {
     }
 
     /// Stores bytes that somebody else makes durable.
-    pub(super) fn store(&self, offset: u64, bytes: &[u8]) {
+    pub(super) fn put(&self, offset: u64, bytes: &[u8]) {
         assert!(offset + bytes.len() as u64 <= self.len_bytes());
         // SAFETY: inside the file, and nobody else writes there.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.add(offset as usize), bytes.len()) };
@@ -161,6 +161,23 @@ impl Persist for MemoryFile {
         unsafe { copy_past_caches(bytes, self.base.add(offset as usize)) };
         fence();
         self.counts.add_range(offset, bytes.len());
+        self.counts.add_fence();
+        Ok(())
+    }
+
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.put(offset, bytes);
+        Ok(())
+    }
+
+    fn sync(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        for &(offset, len) in ranges {
+            assert!(offset + len <= self.len_bytes());
+            // SAFETY: inside the file.
+            write_back(unsafe { self.base.add(offset as usize) }, len as usize);
+            self.counts.add_range(offset, len as usize);
+        }
+        fence();
         self.counts.add_fence();
         Ok(())
     }

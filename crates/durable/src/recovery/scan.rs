@@ -10,6 +10,7 @@ use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::floor;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 
@@ -21,6 +22,17 @@ pub(super) struct Found {
     pub(super) start: u16,
     pub(super) grains: u16,
     pub(super) source: Source,
+}
+
+/// What does not count of a chunk.
+pub(super) struct Discard {
+    pub(super) chunk: SegmentId,
+    /// The version that the chunk was opened at.
+    pub(super) opened: u64,
+    /// Where its blocks behind the floor begin in the file, from front to back.
+    pub(super) blocks: Vec<u64>,
+    /// Whether there are no others, so that the chunk is free.
+    pub(super) is_whole: bool,
 }
 
 /// What was found.
@@ -37,18 +49,24 @@ pub(super) struct Scan {
     pub(super) promised: Vec<Previous>,
     /// The newest version.
     pub(super) newest: u64,
+    /// What does not count.
+    pub(super) discards: Vec<Discard>,
+    /// Later transactions do not count.
+    floor: u64,
     bytes: Vec<u8>,
 }
 
 impl Scan {
-    pub(super) fn new(buckets: usize) -> Self {
+    pub(super) fn new(buckets: usize, floor: u64) -> Self {
         Self {
             buckets: (0..buckets).map(|_| Vec::new()).collect(),
             parts: Vec::new(),
             committed: Vec::new(),
             ends: HashMap::new(),
             promised: Vec::new(),
-            newest: 0,
+            newest: if floor == floor::NONE { 0 } else { floor },
+            discards: Vec::new(),
+            floor,
             bytes: Vec::new(),
         }
     }
@@ -69,20 +87,52 @@ impl Scan {
         if let Some(header) = header {
             let seed = chunk::seed(log.superblock.id, id.0, header.generation);
             let mut at = chunk::HEADER_BYTES;
-            self.newest = self.newest.max(header.opened);
-            while let Some(block) = Block::decode(&bytes[at..], seed) {
+            while let Some(block) = Block::decode(&bytes[at..], seed).filter(|b| b.version() <= self.floor) {
                 self.add(&block, start + at as u64);
                 at += block.len_bytes();
             }
-            if has_block(&bytes[at..], seed) {
-                return Err(damaged(at, "a block does not verify, and there is one behind it"));
+            let discard =
+                self.behind(&bytes, (at, seed), start, (id, header)).map_err(|why| damaged(at, why))?;
+            if !discard.is_whole {
+                self.newest = self.newest.max(header.opened);
+                self.ends.insert(id.0, (header.generation, at as u32));
+                self.promised.extend(header.previous);
+                log.restore(id, header);
             }
-            self.ends.insert(id.0, (header.generation, at as u32));
-            self.promised.extend(header.previous);
-            log.restore(id, header);
+            self.discards.push(discard);
         }
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// The transactions behind the floor in a chunk, which counts up to `at`. They may be torn, in any order.
+    ///
+    /// # Errors
+    /// What is wrong, if there are others behind them: those are durable, and so is all that is before them.
+    fn behind(
+        &self,
+        bytes: &[u8],
+        (mut at, seed): (usize, u32),
+        start: u64,
+        (chunk, header): (SegmentId, ChunkHeader),
+    ) -> std::result::Result<Discard, &'static str> {
+        let is_empty = at == chunk::HEADER_BYTES;
+        let mut blocks = Vec::new();
+        while at < bytes.len() {
+            let Some(block) = Block::decode(&bytes[at..], seed) else {
+                at += ALIGN_BYTES;
+                continue;
+            };
+            if block.version() <= self.floor {
+                return Err("a block does not verify, and there is one behind it");
+            }
+            blocks.push(start + at as u64);
+            at += block.len_bytes();
+        }
+        // A chunk that was opened behind the floor promises what was filled then.
+        let is_whole =
+            is_empty && self.floor != floor::NONE && (header.opened > self.floor || !blocks.is_empty());
+        Ok(Discard { chunk, opened: header.opened, blocks, is_whole })
     }
 
     fn add(&mut self, block: &Block<'_>, offset: u64) {
@@ -123,9 +173,4 @@ impl Scan {
             }
         }
     }
-}
-
-/// Whether there is a block anywhere in these bytes. Blocks are written one after the other, so that there is none behind a torn one.
-fn has_block(bytes: &[u8], seed: u32) -> bool {
-    (0..bytes.len()).step_by(ALIGN_BYTES).any(|at| Block::decode(&bytes[at..], seed).is_some())
 }
