@@ -16,8 +16,8 @@ use std::time::Duration;
 use aquifer_sys::Backoff;
 
 use crate::error::Result;
-use crate::floor::{self, Floor};
 use crate::log::Log;
+use crate::record::{NO_FLOOR, Record};
 
 /// When a commit is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -81,11 +81,11 @@ impl Unsynced {
 /// What all sessions of a heap whose commits do not wait have in common.
 pub(crate) struct Later {
     sessions: Mutex<Vec<Arc<Unsynced>>>,
-    floor: Mutex<Floor>,
+    floor: Mutex<Record>,
 }
 
 impl Later {
-    pub(crate) fn new(floor: Floor) -> Self {
+    pub(crate) fn new(floor: Record) -> Self {
         Self { sessions: Mutex::default(), floor: Mutex::new(floor) }
     }
 
@@ -100,7 +100,7 @@ impl Later {
     pub(crate) fn sync(&self, log: &Log, clock: &AtomicU64) -> Result<()> {
         let mut floor = self.floor.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = clock.load(Ordering::Acquire);
-        if floor.version != floor::NONE && floor.version >= newest {
+        if floor.value != NO_FLOOR && floor.value >= newest {
             return Ok(());
         }
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);

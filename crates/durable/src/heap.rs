@@ -10,9 +10,9 @@ use crate::cleaner::Cleaned;
 use crate::core::Core;
 use crate::durability::{Durability, Later};
 use crate::error::{Error, Result};
-use crate::floor::{self, Floor};
 use crate::log::Log;
 use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
+use crate::record::{self, NO_FLOOR, Record};
 use crate::recovery;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
@@ -103,6 +103,10 @@ impl DurableHeap {
             return Err(Error::TooLarge { what: "a durable heap", bytes, limit });
         }
         let superblock = match Superblock::find(&*persist).map_err(foreign)? {
+            Some(_) if persist.len_bytes() < SUPERBLOCK_BYTES as u64 => {
+                let offset = persist.len_bytes();
+                return Err(Error::Damaged { offset, why: "the file ends there".into() });
+            }
             Some(superblock) => superblock,
             None => {
                 let superblock = Superblock { chunk_bytes: options.chunk_bytes, id: random() };
@@ -117,17 +121,17 @@ impl DurableHeap {
                 "its chunks have {chunk_bytes} bytes, and it needs a capacity of at least {CHUNKS_MIN} of them"
             )));
         }
-        let mut floor = Floor::read(&*persist, superblock.id)?;
-        let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95));
+        let mut floor = Record::read(&*persist, superblock.id, record::Kind::Floor)?;
+        let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95))?;
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
         let core = Core::new(log, later)?;
-        recovery::recover(&core, floor.version)?;
+        recovery::recover(&core, floor.value)?;
         if core.clock.load(Ordering::Relaxed) == 0 {
             core.format()?;
         }
         match options.durability {
-            Durability::Sync if floor.version == floor::NONE || core.log.persist.is_read_only() => {}
-            Durability::Sync => floor.write(&*core.log.persist, superblock.id, floor::NONE)?,
+            Durability::Sync if floor.value == NO_FLOOR || core.log.persist.is_read_only() => {}
+            Durability::Sync => floor.write(&*core.log.persist, superblock.id, NO_FLOOR)?,
             Durability::Group(_) | Durability::Relaxed => core.sync()?,
         }
         let core = Arc::new(core);

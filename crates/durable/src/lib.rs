@@ -28,7 +28,7 @@
 //! | `homes` | which home addresses are allocated |
 //! | `recovery` | the map, made again from the log |
 //! | `durability` | when a commit is durable |
-//! | `floor` | how far all is known to be |
+//! | `record` | how far all is known to be, and how long the file |
 //! | `background` | the thread that cleans before a transaction has to |
 //! | `core` | what a heap and its threads share |
 //! | `heap` | the whole |
@@ -51,7 +51,6 @@ mod core;
 mod draft;
 pub mod durability;
 pub mod error;
-mod floor;
 pub mod heap;
 mod hints;
 mod homes;
@@ -59,6 +58,7 @@ pub mod in_place;
 pub mod inspect;
 mod log;
 pub mod persist;
+mod record;
 mod recovery;
 mod reference;
 mod session;

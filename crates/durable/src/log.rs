@@ -11,6 +11,7 @@ use aquifer_log::segment::{SegmentTable, State};
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::error::Result;
 use crate::persist::Persist;
+use crate::record::{self, Record};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 
 /// An open chunk: blocks go to its end.
@@ -24,7 +25,6 @@ pub(crate) struct OpenChunk {
     pub(crate) end: u64,
 }
 
-#[derive(Default)]
 struct Free {
     /// Chunks with memory.
     chunks: Vec<SegmentId>,
@@ -32,6 +32,8 @@ struct Free {
     punched: Vec<SegmentId>,
     /// Chunks that the file has.
     grown: u32,
+    /// The same, as it stands in the file.
+    record: Record,
 }
 
 /// Who wants a chunk.
@@ -86,10 +88,11 @@ impl Log {
         superblock: Superblock,
         capacity_bytes: u64,
         utilisation_percent: u32,
-    ) -> Self {
+    ) -> Result<Self> {
+        let record = Record::read(&*persist, superblock.id, record::Kind::Chunks)?;
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
-        Self {
+        Ok(Self {
             persist,
             superblock,
             table: SegmentTable::new(chunks),
@@ -97,9 +100,9 @@ impl Log {
             capacity_bytes,
             utilisation_percent,
             chunk_shift: chunk_bytes.ilog2(),
-            free: Mutex::default(),
+            free: Mutex::new(Free { chunks: Vec::new(), punched: Vec::new(), grown: 0, record }),
             seals: AtomicU64::new(0),
-        }
+        })
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
@@ -126,6 +129,11 @@ impl Log {
     /// Bytes of home space that the log holds.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.table.live_bytes_total()
+    }
+
+    /// Chunks that the file has had.
+    pub(crate) fn chunks_recorded(&self) -> u64 {
+        self.free().record.value
     }
 
     /// Takes over the chunks of a file: those that recovery did not find in use are free.
@@ -200,6 +208,7 @@ impl Log {
     fn grow(&self, free: &mut Free) -> Result<SegmentId> {
         let id = SegmentId(free.grown);
         self.persist.grow(self.offset_of(SegmentId(id.0 + 1)))?;
+        free.record.write(&*self.persist, self.superblock.id, u64::from(id.0) + 1)?;
         free.grown += 1;
         Ok(id)
     }

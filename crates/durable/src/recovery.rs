@@ -1,5 +1,5 @@
 //! The map, made again from the log. A crash meanwhile is harmless: nothing is written, but what takes away transactions that do not count
-//! (see [`floor`](crate::floor)).
+//! (see [`record`](crate::record)).
 //!
 //! 1. Every chunk with a header is read from front to back, until a block does not verify ([`scan`]). The chunks are shared out among
 //!    threads.
@@ -36,6 +36,11 @@ const THREADS_MAX: usize = 16;
 pub(crate) fn recover(heap: &Core, floor: u64) -> Result<()> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
+    if u64::from(chunks) < heap.log.chunks_recorded() {
+        let (offset, recorded) = (heap.log.persist.len_bytes(), heap.log.chunks_recorded());
+        let why = format!("the file ends there, with {chunks} chunks of at least {recorded}");
+        return Err(Error::Damaged { offset, why });
+    }
     let threads =
         thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
     let mut scans = scan_all(heap, (chunks, floor), threads)?;
@@ -75,6 +80,7 @@ fn scan_all(heap: &Core, (chunks, floor): (u32, u64), threads: usize) -> Result<
 fn check(heap: &Core, scans: &[Scan]) -> Result<()> {
     for promised in scans.iter().flat_map(|scan| &scan.promised) {
         let Some(&(generation, end)) = scans.iter().find_map(|scan| scan.ends.get(&promised.number)) else {
+            // It was cleaned since.
             continue;
         };
         if generation == promised.generation && end < promised.end {

@@ -10,7 +10,7 @@ use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::floor;
+use crate::record::NO_FLOOR;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 
@@ -64,7 +64,7 @@ impl Scan {
             committed: Vec::new(),
             ends: HashMap::new(),
             promised: Vec::new(),
-            newest: if floor == floor::NONE { 0 } else { floor },
+            newest: if floor == NO_FLOOR { 0 } else { floor },
             discards: Vec::new(),
             floor,
             bytes: Vec::new(),
@@ -131,7 +131,7 @@ impl Scan {
         }
         // A chunk that was opened behind the floor promises what was filled then.
         let is_whole =
-            is_empty && self.floor != floor::NONE && (header.opened > self.floor || !blocks.is_empty());
+            is_empty && self.floor != NO_FLOOR && (header.opened > self.floor || !blocks.is_empty());
         Ok(Discard { chunk, opened: header.opened, blocks, is_whole })
     }
 

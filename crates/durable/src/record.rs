@@ -1,0 +1,123 @@
+//! Two values in the superblock's page that change while the heap is open.
+//!
+//! ```text
+//! two places for each, written in turn:  0 number u64 | 8 value u64 | 16 which of the two u32 | 20 crc u32      (little-endian)
+//! the floor at 1024 and 2048, the chunks of the file at 1536 and 2560
+//! ```
+//!
+//! The place with the larger number counts; one write can be torn, not two.
+//!
+//! **Floor.** How far a heap whose commits do not wait is known to be durable: all transactions up to this version. What is found of
+//! later ones is not a prefix of the commits, and recovery drops it. A heap whose commits wait has none: all that is found counts.
+//!
+//! **Chunks.** How many the file has, at least. One with fewer was cut.
+
+use crate::checksum::crc32c;
+use crate::error::{Error, Result};
+use crate::persist::Persist;
+
+/// The floor of a heap whose commits wait.
+pub(crate) const NO_FLOOR: u64 = u64::MAX;
+const BYTES: usize = 24;
+
+/// Which value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Floor,
+    Chunks,
+}
+
+impl Kind {
+    const fn places(self) -> [u64; 2] {
+        match self {
+            Self::Floor => [1024, 2048],
+            Self::Chunks => [1536, 2560],
+        }
+    }
+
+    /// What it is when it was never written.
+    const fn unwritten(self) -> u64 {
+        match self {
+            Self::Floor => NO_FLOOR,
+            Self::Chunks => 0,
+        }
+    }
+}
+
+/// A value as it stands in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    kind: Kind,
+    /// How often it was written.
+    number: u64,
+    pub(crate) value: u64,
+}
+
+impl Record {
+    /// The one in the file of the heap `id`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub(crate) fn read(persist: &dyn Persist, id: u64, kind: Kind) -> Result<Self> {
+        let mut newest = Self { kind, number: 0, value: kind.unwritten() };
+        let mut torn = 0;
+        for offset in kind.places() {
+            let mut bytes = [0; BYTES];
+            persist.read(offset, &mut bytes);
+            match Self::decode(&bytes, id, kind) {
+                Some(record) if record.number > newest.number => newest = record,
+                Some(_) => {}
+                None => torn += usize::from(bytes != [0; BYTES]),
+            }
+        }
+        if torn == kind.places().len() {
+            let why = format!("both records of the heap's {kind:?} do not verify").to_lowercase();
+            return Err(Error::Damaged { offset: kind.places()[0], why });
+        }
+        Ok(newest)
+    }
+
+    /// Makes another one durable.
+    pub(crate) fn write(&mut self, persist: &dyn Persist, id: u64, value: u64) -> Result<()> {
+        let next = Self { number: self.number + 1, value, ..*self };
+        persist.persist(self.kind.places()[next.number as usize % 2], &next.encode(id))?;
+        *self = next;
+        Ok(())
+    }
+
+    fn encode(&self, id: u64) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.value.to_le_bytes());
+        bytes[16..20].copy_from_slice(&(self.kind as u32).to_le_bytes());
+        let crc = crc32c(id as u32, &bytes[..20]);
+        bytes[20..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; BYTES], id: u64, kind: Kind) -> Option<Self> {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let crc = crc32c(id as u32, &bytes[..20]);
+        let is_right = bytes[20..] == crc.to_le_bytes() && bytes[16..20] == (kind as u32).to_le_bytes();
+        (is_right && word(0) > 0).then(|| Self { kind, number: word(0), value: word(8) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let record = Record { kind: Kind::Chunks, number: 7, value: 1 << 40 };
+        let bytes = record.encode(5);
+        assert_eq!(Record::decode(&bytes, 5, Kind::Chunks), Some(record));
+        assert_eq!(Record::decode(&bytes, 6, Kind::Chunks), None);
+        assert_eq!(Record::decode(&bytes, 5, Kind::Floor), None);
+        for bit in 0..BYTES * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Record::decode(&flipped, 5, Kind::Chunks), None, "bit {bit}");
+        }
+    }
+}
