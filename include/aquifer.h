@@ -355,6 +355,13 @@ enum aq_backing {
                               at the same time share one */
 };
 
+/* When a commit is durable. A crash of the machine leaves a prefix of the commits in each case. */
+enum aq_durability {
+    AQ_DURABLE_SYNC = 0,   /* when aq_tx_commit returns */
+    AQ_DURABLE_GROUP = 1,  /* about group_us later: a thread makes all durable at intervals */
+    AQ_DURABLE_RELAXED = 2 /* after the next aq_durable_sync, or aq_durable_close */
+};
+
 /* Fill with aq_durable_options_init() first. A zero field means the default. */
 typedef struct aq_durable_options {
     size_t struct_bytes;     /* set by aq_durable_options_init */
@@ -364,8 +371,10 @@ typedef struct aq_durable_options {
     uint64_t chunk_bytes;    /* when the file is made: size of what is cleaned at a time, a power
                                 of two from 64 KiB to 16 MiB; default 1 MiB */
     uint32_t utilisation_percent; /* the file grows only while at least this share of it is
-                                objects, else it is cleaned; 50 to 95, default 85 */
+                                objects, else it is cleaned; 5 to 95, default 85 */
     int backing;             /* enum aq_backing */
+    int durability;          /* enum aq_durability */
+    uint32_t group_us;       /* of AQ_DURABLE_GROUP: between two groups; default 10000 */
 } aq_durable_options;
 
 void aq_durable_options_init(aq_durable_options *options);
@@ -379,7 +388,11 @@ void aq_durable_options_init(aq_durable_options *options);
  * dump` shows what is left. The file is as it was then. */
 int aq_durable_open(const char *path, const aq_durable_options *options, aq_durable **heap);
 
-/* Closes the heap; what was committed stays in the file. AQ_EBUSY, and it is open
+/* Makes all durable that has committed before this call, and returns when it is; at once
+ * with AQ_DURABLE_SYNC. AQ_EIO: nothing more is durable then. */
+int aq_durable_sync(aq_durable *heap);
+
+/* Closes the heap; what was committed is durable, and stays in the file. AQ_EBUSY, and it is open
  * as before, if any thread has a transaction on it. */
 int aq_durable_close(aq_durable *heap);
 

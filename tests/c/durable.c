@@ -504,7 +504,8 @@ static void nonsense_options_are_refused_and_no_file_is_made(void)
     OPEN_WITH(chunk_bytes, 100000);
     OPEN_WITH(chunk_bytes, 32 << 10);
     OPEN_WITH(chunk_bytes, 32 << 20);
-    OPEN_WITH(utilisation_percent, 49);
+    OPEN_WITH(utilisation_percent, 4);
+    OPEN_WITH(durability, 3);
     OPEN_WITH(utilisation_percent, 96);
     OPEN_WITH(backing, 3);
     OPEN_WITH(backing, (uint64_t)-1);
@@ -741,6 +742,49 @@ static void statistics_tell_what_happened(void)
     close_and_remove(heap);
 }
 
+static uint64_t fences(aq_durable *heap)
+{
+    aq_durable_stats stats = {.struct_bytes = sizeof stats};
+    CHECK_CODE(AQ_OK, aq_durable_stats_get(heap, &stats));
+    return stats.fences;
+}
+
+static void commits_may_be_durable_later(void)
+{
+    close_and_remove(open_new("later"));
+    aq_durable_options options = small_durable();
+    options.durability = AQ_DURABLE_RELAXED;
+    aq_durable *heap = NULL;
+    CHECK_CODE(AQ_OK, aq_durable_open(path, &options, &heap));
+    aq_durable_ref object = allocate(heap, 8);
+    uint64_t before = fences(heap);
+    for (int i = 0; i < 10; i++)
+        CHECK_CODE(AQ_OK, increment(heap, object));
+    CHECK(fences(heap) == before);
+    CHECK_CODE(AQ_OK, aq_durable_sync(heap));
+    uint64_t synced = fences(heap);
+    CHECK(synced > before);
+    CHECK_CODE(AQ_OK, aq_durable_sync(heap)); /* nothing to do */
+    CHECK(fences(heap) == synced);
+    CHECK_CODE(AQ_OK, increment(heap, object));
+    CHECK_CODE(AQ_OK, aq_durable_close(heap));
+    heap = reopen();
+    CHECK(number_in(heap, object) == 11);
+    CHECK_CODE(AQ_EINVAL, aq_durable_sync(NULL));
+    close_and_remove(heap);
+
+    options.durability = AQ_DURABLE_GROUP;
+    options.group_us = 500;
+    CHECK_CODE(AQ_OK, aq_durable_open(path, &options, &heap));
+    object = allocate(heap, 8);
+    for (int i = 0; i < 1000; i++)
+        CHECK_CODE(AQ_OK, increment(heap, object));
+    CHECK_CODE(AQ_OK, aq_durable_close(heap));
+    heap = reopen();
+    CHECK(number_in(heap, object) == 1000);
+    close_and_remove(heap);
+}
+
 int main(void)
 {
     RUN(transfers_keep_the_sum);
@@ -766,5 +810,6 @@ int main(void)
     RUN(the_system_refuses);
     RUN(a_child_is_kept_out);
     RUN(statistics_tell_what_happened);
+    RUN(commits_may_be_durable_later);
     return tests_failed();
 }

@@ -149,9 +149,24 @@ pub unsafe extern "C" fn aq_durable_close(heap: *mut AqDurable) -> c_int {
             "a transaction on the heap is under way; commit or abort it, then close",
         );
     }
+    if let Err(error) = opened.heap.sync() {
+        return failure::fail(&error);
+    }
     // SAFETY: made by aq_durable_open; no transaction refers to it, and the caller does not use it again.
     drop(unsafe { Box::from_raw(heap) });
     0
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_durable_sync(heap: *mut AqDurable) -> c_int {
+    // SAFETY: NULL, or made by aq_durable_open.
+    let Some(heap) = (unsafe { heap.as_ref() }) else { return fail_null("heap") };
+    if let Err(code) = heap.ensure_not_forked() {
+        return code;
+    }
+    heap.heap.sync().map_or_else(|error| failure::fail(&error), |()| 0)
 }
 
 /// # Safety

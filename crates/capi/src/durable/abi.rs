@@ -1,13 +1,16 @@
 //! The structures of the header.
 
 use std::ffi::c_int;
+use std::time::Duration;
 
 use aquifer::Error;
 use aquifer_durable::superblock::{SUPERBLOCK_BYTES, Superblock};
-use aquifer_durable::{Backing, Options};
+use aquifer_durable::{Backing, Durability, Options};
 
 /// Chunks that a heap has room for at least.
 const CHUNKS_MIN: u64 = 12;
+/// Between two groups of commits that are made durable, if nothing else is said.
+const GROUP_US: u64 = 10_000;
 
 /// `aq_durable_options`
 #[repr(C)]
@@ -17,6 +20,8 @@ pub struct AqDurableOptions {
     chunk_bytes: u64,
     utilisation_percent: u32,
     backing: c_int,
+    durability: c_int,
+    group_us: u32,
 }
 
 /// `aq_durable_stats`
@@ -48,6 +53,8 @@ impl AqDurableOptions {
             chunk_bytes: 0,
             utilisation_percent: 0,
             backing: 0,
+            durability: 0,
+            group_us: 0,
         }
     }
 
@@ -74,8 +81,8 @@ impl AqDurableOptions {
                 "options.capacity_bytes is {capacity_bytes}; with this chunk size it must be at least {least}"
             ));
         }
-        if !(50..=95).contains(&percent) {
-            return invalid(format!("options.utilisation_percent is {percent}; it must be from 50 to 95"));
+        if !(5..=95).contains(&percent) {
+            return invalid(format!("options.utilisation_percent is {percent}; it must be from 5 to 95"));
         }
         let backing = match self.backing {
             0 => Backing::Detect,
@@ -84,6 +91,17 @@ impl AqDurableOptions {
             other => return invalid(format!("options.backing is {other}; see enum aq_backing")),
         };
         let (chunk_bytes, utilisation_percent) = (chunk_bytes as u32, percent);
-        Ok(Options { capacity_bytes, chunk_bytes, utilisation_percent, backing, ..Options::default() })
+        let durability = self.to_durability()?;
+        Ok(Options { capacity_bytes, chunk_bytes, utilisation_percent, backing, durability, ..defaults })
+    }
+
+    fn to_durability(&self) -> Result<Durability, Error> {
+        let interval = Duration::from_micros(or(self.group_us.into(), GROUP_US));
+        match self.durability {
+            0 => Ok(Durability::Sync),
+            1 => Ok(Durability::Group(interval)),
+            2 => Ok(Durability::Relaxed),
+            other => invalid(format!("options.durability is {other}; see enum aq_durability")),
+        }
     }
 }
