@@ -90,6 +90,16 @@ impl DurableHeap {
         Self::on(persist, options, &path.display().to_string())
     }
 
+    /// Opens the heap in the file at `path` for reading, which several processes may do at the same time, while none has it open for
+    /// changing. What is committed to it fails.
+    ///
+    /// # Errors
+    /// As [`DurableHeap::open`]; [`Error::Io`] if the file is not there, is empty, or somebody may change it.
+    pub fn open_read_only(path: &Path) -> Result<Self> {
+        let options = Options { cleans_ahead: false, ..Options::default() };
+        Self::on(Box::new(MemoryFile::open_read_only(path)?), &options, &path.display().to_string())
+    }
+
     /// As [`DurableHeap::open`], on any memory; `name` is for messages.
     ///
     /// # Errors

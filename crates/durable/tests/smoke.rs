@@ -217,3 +217,32 @@ fn money_is_neither_made_nor_lost() {
     assert_eq!(heap.transaction(|tx| tx.root()).expect("a heap"), Some(accounts));
     assert_eq!(sum(&heap).expect("allocated"), ACCOUNTS * 1000);
 }
+
+#[test]
+fn many_read_while_nobody_changes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    assert!(matches!(DurableHeap::open_read_only(&path), Err(Error::Io { .. })), "nothing is made");
+    assert!(!path.exists());
+    let home = {
+        let heap = DurableHeap::open(&path, &options()).expect("opens");
+        let home = heap.transaction(|tx| {
+            let home = tx.alloc(100)?;
+            tx.store_u64(home, 7)?;
+            Ok(home)
+        });
+        assert!(matches!(DurableHeap::open_read_only(&path), Err(Error::Io { .. })), "it is in use");
+        home.expect("room")
+    };
+    let before = std::fs::read(&path).expect("there");
+    let readers = [0, 1].map(|_| DurableHeap::open_read_only(&path).expect("opens"));
+    for reader in &readers {
+        assert_eq!(reader.transaction(|tx| tx.load_u64(home)).expect("allocated"), 7);
+        assert!(matches!(reader.transaction(|tx| tx.store_u64(home, 8)), Err(Error::Io { .. })));
+        assert_eq!(reader.transaction(|tx| tx.load_u64(home)).expect("allocated"), 7);
+    }
+    assert!(matches!(DurableHeap::open(&path, &options()), Err(Error::Io { .. })), "it is being read");
+    drop(readers);
+    assert_eq!(std::fs::read(&path).expect("there"), before);
+    DurableHeap::open(&path, &options()).expect("opens");
+}

@@ -26,13 +26,13 @@ pub struct MemoryFile {
     capacity_bytes: usize,
     len_bytes: AtomicU64,
     growing: Mutex<()>,
+    is_read_only: bool,
     counts: Counts,
 }
 
 /// Maps a file for all that it may become; of persistent memory in the mode in which its metadata are durable with the data.
-fn map(file: &File, capacity_bytes: usize) -> io::Result<*mut u8> {
+fn map(file: &File, capacity_bytes: usize, protection: i32) -> io::Result<*mut u8> {
     let (len, fd) = (capacity_bytes, file.as_raw_fd());
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
     for flags in [libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC, libc::MAP_SHARED | libc::MAP_NORESERVE] {
         // SAFETY: a new mapping at an address of the kernel's choice.
         let mapped = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd, 0) };
@@ -92,15 +92,51 @@ impl MemoryFile {
         }
         let len_bytes = file.metadata().map_err(failed("looking at"))?.len();
         let capacity_bytes = capacity_bytes.max(len_bytes).next_multiple_of(4096) as usize;
-        let base = map(&file, capacity_bytes).map_err(failed("mapping"))?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let base = map(&file, capacity_bytes, protection).map_err(failed("mapping"))?;
         Ok(Self {
             file,
             base,
             capacity_bytes,
             len_bytes: AtomicU64::new(len_bytes),
             growing: Mutex::new(()),
+            is_read_only: false,
             counts: Counts::default(),
         })
+    }
+
+    /// Opens a file for reading, which others may do at the same time. All that would change it fails.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is in use by somebody who may change it, or cannot be mapped.
+    pub fn open_read_only(path: &Path) -> Result<Self> {
+        let failed = |what: &str| Error::io(format!("{what} {}", path.display()));
+        let file = File::open(path).map_err(failed("opening"))?;
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) } != 0 {
+            return Err(failed("another process has the heap; locking")(io::Error::last_os_error()));
+        }
+        let len_bytes = file.metadata().map_err(failed("looking at"))?.len();
+        let capacity_bytes = len_bytes.max(1).next_multiple_of(4096) as usize;
+        let base = map(&file, capacity_bytes, libc::PROT_READ).map_err(failed("mapping"))?;
+        let (len_bytes, growing) = (AtomicU64::new(len_bytes), Mutex::new(()));
+        Ok(Self {
+            file,
+            base,
+            capacity_bytes,
+            len_bytes,
+            growing,
+            is_read_only: true,
+            counts: Counts::default(),
+        })
+    }
+
+    fn ensure_writable(&self) -> Result<()> {
+        if !self.is_read_only {
+            return Ok(());
+        }
+        let refused = io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
+        Err(Error::io("changing a heap that was opened for reading")(refused))
     }
 
     pub(super) fn file(&self) -> &File {
@@ -121,6 +157,7 @@ impl MemoryFile {
     }
 
     fn allocate(&self, mode: i32, offset: u64, len_bytes: u64, what: &str) -> Result<()> {
+        self.ensure_writable()?;
         let (offset, len) = (offset as libc::off_t, len_bytes as libc::off_t);
         loop {
             // SAFETY: the descriptor is open.
@@ -141,6 +178,7 @@ impl Persist for MemoryFile {
     }
 
     fn grow(&self, len_bytes: u64) -> Result<()> {
+        self.ensure_writable()?;
         let _growing = self.growing.lock();
         let before = self.len_bytes();
         if len_bytes <= before {
@@ -156,6 +194,7 @@ impl Persist for MemoryFile {
     }
 
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.ensure_writable()?;
         assert!(offset + bytes.len() as u64 <= self.len_bytes() && offset.is_multiple_of(4));
         // SAFETY: inside the file, and nobody else writes there.
         unsafe { copy_past_caches(bytes, self.base.add(offset as usize)) };
@@ -166,6 +205,7 @@ impl Persist for MemoryFile {
     }
 
     fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.ensure_writable()?;
         self.put(offset, bytes);
         Ok(())
     }
@@ -183,6 +223,7 @@ impl Persist for MemoryFile {
     }
 
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
+        self.ensure_writable()?;
         for &(offset, bytes) in ranges {
             assert!(offset + bytes.len() as u64 <= self.len_bytes());
             // SAFETY: inside the file, and nobody else writes there.
@@ -221,6 +262,10 @@ impl Persist for MemoryFile {
 
     fn refill(&self, offset: u64, len_bytes: u64) -> Result<()> {
         self.allocate(0, offset, len_bytes, "taking memory for the heap's file")
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     fn counts(&self) -> &Counts {
