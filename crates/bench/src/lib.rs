@@ -10,6 +10,7 @@
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
+pub mod address_map;
 pub mod all;
 pub mod budget;
 pub mod cgroup;

@@ -1,0 +1,148 @@
+//! A structure that maps runs of home space to the log.
+
+use std::collections::BTreeMap;
+use std::sync::RwLock;
+
+use aquifer_base::PartitionId;
+use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
+use clap::ValueEnum;
+use crossbeam_skiplist::SkipMap;
+
+/// Hints of a thread.
+const HINTS: usize = 512;
+
+/// Which structure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// Sorted arrays in partitions, with the hot-node cache: what the heap has
+    ArraysHinted,
+    /// The same without the cache
+    Arrays,
+    /// A skip list for each partition
+    SkipLists,
+    /// One skip list for all of home space
+    SkipList,
+    /// One B-tree for all of home space, under a lock
+    Tree,
+}
+
+/// The structure, filled with runs of equal length.
+pub enum Candidate {
+    /// Sorted arrays, and whether hints are used.
+    Arrays(Box<Partitions>, bool),
+    /// By partition.
+    SkipLists(Vec<SkipMap<u16, u32>>),
+    /// By grain.
+    SkipList(SkipMap<u32, u32>),
+    /// By grain.
+    Tree(RwLock<BTreeMap<u32, u32>>),
+}
+
+/// What a thread remembers of its last looks.
+pub struct Memory(Vec<Hint>);
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self(vec![Hint::default(); HINTS])
+    }
+}
+
+impl Memory {
+    fn of(&mut self, grain: u32) -> &mut Hint {
+        &mut self.0[(grain >> 4) as usize % HINTS]
+    }
+}
+
+fn place(grain: u32) -> (PartitionId, usize) {
+    (PartitionId(grain / GRAINS as u32), grain as usize % GRAINS)
+}
+
+impl Candidate {
+    /// An empty one, for so many partitions.
+    pub fn new(kind: Kind, partitions: u32) -> Self {
+        match kind {
+            Kind::ArraysHinted | Kind::Arrays => {
+                let map = Partitions::new().expect("address space");
+                Self::Arrays(Box::new(map), kind == Kind::ArraysHinted)
+            }
+            Kind::SkipLists => Self::SkipLists((0..partitions).map(|_| SkipMap::new()).collect()),
+            Kind::SkipList => Self::SkipList(SkipMap::new()),
+            Kind::Tree => Self::Tree(RwLock::default()),
+        }
+    }
+
+    /// The place in the log of a grain.
+    pub fn find(&self, grain: u32, memory: &mut Memory) -> u32 {
+        match self {
+            Self::Arrays(map, is_hinted) => find_in_arrays(map, grain, memory, *is_hinted),
+            Self::SkipLists(lists) => {
+                let (id, within) = place(grain);
+                let entry = lists[id.0 as usize].upper_bound(std::ops::Bound::Included(&(within as u16)));
+                entry.map_or(0, |entry| entry.value() + within as u32 - u32::from(*entry.key()))
+            }
+            Self::SkipList(list) => {
+                let entry = list.upper_bound(std::ops::Bound::Included(&grain));
+                entry.map_or(0, |entry| entry.value() + grain - entry.key())
+            }
+            Self::Tree(tree) => {
+                let tree = tree.read().expect("no writer panics");
+                tree.range(..=grain).next_back().map_or(0, |(start, address)| address + grain - start)
+            }
+        }
+    }
+
+    /// Points a run that is there to another place, or adds one.
+    pub fn point(&self, grain: u32, grains: u32, address: u32, memory: &mut Memory) {
+        match self {
+            Self::Arrays(map, is_hinted) => {
+                let (id, start) = place(grain);
+                while map.try_lock(id).is_none() {
+                    std::hint::spin_loop();
+                }
+                let mut none = Hint::default();
+                let hint = if *is_hinted { memory.of(grain) } else { &mut none };
+                map.replace(id, (start, start + grains as usize), Source::Log(address), hint, |_, _| ());
+                map.unlock(id, 1);
+            }
+            Self::SkipLists(lists) => {
+                let (id, start) = place(grain);
+                lists[id.0 as usize].insert(start as u16, address);
+            }
+            Self::SkipList(list) => drop(list.insert(grain, address)),
+            Self::Tree(tree) => drop(tree.write().expect("no writer panics").insert(grain, address)),
+        }
+    }
+}
+
+fn find_in_arrays(map: &Partitions, grain: u32, memory: &mut Memory, is_hinted: bool) -> u32 {
+    let (id, within) = place(grain);
+    loop {
+        let before = map.word(id);
+        let mut none = Hint::default();
+        let hint = if is_hinted { memory.of(grain) } else { &mut none };
+        let run = map.find(id, within, hint);
+        if !before.is_locked() && map.is_unchanged(id, before) {
+            return if let Source::Log(address) = run.source { address } else { 0 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_find_what_was_pointed_to() {
+        for kind in Kind::value_variants() {
+            let (map, mut memory) = (Candidate::new(*kind, 4), Memory::default());
+            for grain in (0..4096).step_by(8) {
+                map.point(grain, 8, 100_000 - grain * 3, &mut memory);
+            }
+            for grain in 0..4096 {
+                let start = grain / 8 * 8;
+                let expected = 100_000 - start * 3 + grain - start;
+                assert_eq!(map.find(grain, &mut memory), expected, "{kind:?} {grain}");
+            }
+        }
+    }
+}
