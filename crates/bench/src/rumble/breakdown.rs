@@ -102,6 +102,12 @@ impl Breakdown {
         }
     }
 
+    /// Share of the memory without dead bytes and free chunks that is no object: what no cleaning regains.
+    pub fn lost(&self) -> f64 {
+        let kept = self.total_bytes() - self.dead_bytes - self.free_bytes - self.superblock_bytes;
+        1.0 - self.object_bytes as f64 / kept as f64
+    }
+
     /// All of it.
     pub fn total_bytes(&self) -> u64 {
         self.object_bytes

@@ -84,7 +84,7 @@ impl Sample {
 
     /// Share of the peak that is no live object, where free chunks are left out.
     pub fn waste(&self) -> f64 {
-        1.0 - self.live_bytes as f64 / self.peak_used_bytes as f64
+        (self.peak_used_bytes as f64 - self.live_bytes as f64) / self.peak_used_bytes as f64
     }
 
     /// Bytes persisted per byte allocated, where they are counted.

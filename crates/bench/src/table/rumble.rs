@@ -21,6 +21,8 @@ const WASTE_NOTE: &str = "\n(peak - live) / peak in percent; of aquifer the peak
 const COSTS_NOTE: &str = "\nmap: RAM of the map over live bytes at its peak; RAM: all memory of the process that is of no file. file: \
                           largest memory of the file as the kernel counts it, over what is said above. B/B: bytes persisted per byte \
                           allocated.\n";
+const PARTS_NOTE: &str = "\ndead: what objects were, in chunks that are still to be cleaned. lost: what is no object, in percent of all but dead bytes \
+                          and free chunks: cleaning does not regain it.\n";
 const MEAN_OF: [Workload; 3] = [Workload::W1, Workload::W2, Workload::W3];
 
 /// Live bytes, system, utilisation and chunk size where they matter.
@@ -151,11 +153,13 @@ fn breakdowns(rows: &BTreeMap<Row, Runs<'_>>) -> String {
         "headers, index",
         "unfilled",
         "free chunks",
+        "lost",
         "all MiB",
         "holes kept",
         "chunks in use",
     ];
-    markdown("Where the memory is at the peak, in percent of it: first runs", &columns, &lines)
+    let table = markdown("Where the memory is at the peak, in percent of it: first runs", &columns, &lines);
+    if table.is_empty() { table } else { table + PARTS_NOTE }
 }
 
 fn parts_of(parts: &Breakdown) -> Vec<String> {
@@ -169,6 +173,7 @@ fn parts_of(parts: &Breakdown) -> Vec<String> {
         parts.free_bytes,
     ];
     let mut cells: Vec<_> = shares.into_iter().map(percent).collect();
+    cells.push(number(Some(100.0 * parts.lost()), 1));
     cells.push(mebibytes(Some(parts.total_bytes() as f64)));
     cells.extend([parts.holes.to_string(), parts.chunks.to_string()]);
     cells
@@ -208,11 +213,12 @@ mod tests {
         durable.breakdown = Some(Breakdown {
             object_bytes: 800,
             dead_bytes: 150,
+            index_bytes: 100,
             free_bytes: 50,
             chunks: 3,
             ..Breakdown::default()
         });
         let text = render(&[Record::Rumble(Box::new(with))]);
-        assert!(text.contains("| W6 | 80.0 | 0.0 | 15.0 | 0.0 | 0.0 | 5.0 | 0 | 0 | 3 |"), "{text}");
+        assert!(text.contains("| W6 | 72.7 | 0.0 | 13.6 | 9.1 | 0.0 | 4.5 | 11.1 | 0 | 0 | 3 |"), "{text}");
     }
 }
