@@ -11,6 +11,9 @@ const VOLUME: u64 = 5;
 /// Looks at the memory while as many bytes as the cap are allocated or freed.
 const LOOKS: u64 = 128;
 
+/// A peak is looked into if it is larger by one part in so many than the last that was.
+const PEAK_STEP: u64 = 256;
+
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -66,6 +69,8 @@ pub struct Churn<'a> {
     live_bytes: u64,
     /// Allocated and freed since the last look.
     unseen_bytes: u64,
+    /// The peak that was looked into last.
+    explained_bytes: u64,
     peaks: Peaks,
     // Buffers of a batch, which are made once.
     sizes: Vec<u32>,
@@ -83,6 +88,7 @@ impl<'a> Churn<'a> {
             rng: Rng::new(plan.seed),
             live_bytes: 0,
             unseen_bytes: 0,
+            explained_bytes: 0,
             peaks: Peaks::default(),
             sizes: Vec::with_capacity(plan.batch),
             objects: Vec::with_capacity(plan.batch),
@@ -106,6 +112,10 @@ impl<'a> Churn<'a> {
         }
         self.look()?;
         self.peaks.end_bytes = self.store.footprint()?.resident_bytes;
+        // The first time at the peak says little about the long run.
+        if self.peaks.end_bytes >= self.explained_bytes {
+            self.store.look_into(self.live_bytes)?;
+        }
         Ok(self.peaks)
     }
 
@@ -182,9 +192,10 @@ impl<'a> Churn<'a> {
         peaks.used_bytes = peaks.used_bytes.max(resident_bytes - reserve_bytes);
         peaks.map_bytes = peaks.map_bytes.max(map_bytes);
         peaks.looks += 1;
-        if resident_bytes > peaks.resident_bytes {
-            peaks.resident_bytes = resident_bytes;
-            self.store.at_peak(self.live_bytes)?;
+        peaks.resident_bytes = peaks.resident_bytes.max(resident_bytes);
+        if resident_bytes > self.explained_bytes + self.explained_bytes / PEAK_STEP {
+            self.explained_bytes = resident_bytes;
+            self.store.look_into(self.live_bytes)?;
         }
         Ok(())
     }

@@ -19,8 +19,6 @@ const SIZE_MAX: usize = u16::MAX as usize;
 /// Capacity in units of the cap: far from being what limits the file.
 const CAPACITY: u64 = 4;
 const CAPACITY_BYTES_MIN: u64 = 64 << 20;
-/// A peak is looked into if it is larger by one part in so many than the last that was.
-const PEAK_STEP: u64 = 256;
 const BLOCK_BYTES: u64 = 512;
 
 /// Objects of a heap on a file in RAM; memory is the file's.
@@ -104,9 +102,8 @@ impl Store for Heap {
         })
     }
 
-    fn at_peak(&mut self, object_bytes: u64) -> Result<()> {
-        let seen = self.breakdown.map_or(0, |breakdown| breakdown.total_bytes());
-        if self.wants_breakdown && self.heap.usage().file_bytes > seen + seen / PEAK_STEP {
+    fn look_into(&mut self, object_bytes: u64) -> Result<()> {
+        if self.wants_breakdown {
             self.breakdown = Some(Breakdown::of(&self.heap, object_bytes)?);
         }
         Ok(())

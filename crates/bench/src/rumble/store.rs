@@ -35,11 +35,12 @@ pub trait Store {
     /// [`crate::Error::Io`].
     fn footprint(&mut self) -> Result<Footprint>;
 
-    /// Called when its memory is the largest so far, while `object_bytes` of objects are live.
+    /// Called when its memory is the largest so far, and again at the end if it is so then, while `object_bytes` of objects are live:
+    /// what the memory consists of can be looked into.
     ///
     /// # Errors
     /// The store's.
-    fn at_peak(&mut self, object_bytes: u64) -> Result<()> {
+    fn look_into(&mut self, object_bytes: u64) -> Result<()> {
         let _ = object_bytes;
         Ok(())
     }

@@ -21,8 +21,9 @@ const WASTE_NOTE: &str = "\n(peak - live) / peak in percent; of aquifer the peak
 const COSTS_NOTE: &str = "\nmap: RAM of the map over live bytes at its peak; RAM: all memory of the process that is of no file. file: \
                           largest memory of the file as the kernel counts it, over what is said above. B/B: bytes persisted per byte \
                           allocated.\n";
-const PARTS_NOTE: &str = "\ndead: what objects were, in chunks that are still to be cleaned. lost: what is no object, in percent of all but dead bytes \
-                          and free chunks: cleaning does not regain it.\n";
+const PARTS_NOTE: &str = "\nAt the end of the run if the memory is at its peak then, else when it got there. dead: what objects were, in \
+                          chunks that are still to be cleaned. lost: what is no object, in percent of all but dead bytes and free \
+                          chunks: cleaning does not regain it.\n";
 const MEAN_OF: [Workload; 3] = [Workload::W1, Workload::W2, Workload::W3];
 
 /// Live bytes, system, utilisation and chunk size where they matter.
