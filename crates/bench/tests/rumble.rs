@@ -55,7 +55,8 @@ fn check_volume(sample: &Sample) {
 
 fn check_durable(sample: &Sample) {
     let durable = sample.durable.expect("a durable heap's figures");
-    assert_eq!(durable.blocks_max_bytes, sample.peak_bytes, "the kernel counts what the heap says");
+    // The heap's own thread may give a chunk back between the two questions.
+    assert!(durable.blocks_max_bytes.abs_diff(sample.peak_bytes) <= CHUNK_BYTES, "{sample:?}");
     assert!(durable.persisted_bytes > sample.allocated_bytes && durable.cleaned_chunks > 0, "{sample:?}");
     assert!(sample.map_bytes > 0 && sample.peak_used_bytes < sample.peak_bytes, "{sample:?}");
     let parts = durable.breakdown.expect("it was asked for");

@@ -69,6 +69,17 @@ impl Breakdown {
     /// # Errors
     /// [`Error::Input`] if the file is not one of a durable heap.
     pub fn of(heap: &DurableHeap, object_bytes: u64) -> Result<Self> {
+        // The heap's own thread may be cleaning; it comes to an end while nobody writes.
+        loop {
+            let before = heap.cleaned();
+            let parts = Self::look(heap, object_bytes)?;
+            if heap.cleaned() == before {
+                return Ok(parts);
+            }
+        }
+    }
+
+    fn look(heap: &DurableHeap, object_bytes: u64) -> Result<Self> {
         let persist = heap.persist();
         let superblock = Superblock::find(persist).map_err(Error::Input)?;
         let superblock = superblock.ok_or_else(|| Error::Input("the heap has no superblock".into()))?;

@@ -50,6 +50,7 @@ impl Heap {
             chunk_bytes: settings.chunk_bytes,
             utilisation_percent: settings.utilisation_percent,
             backing: Backing::Memory,
+            ..Options::default()
         };
         Ok(Self {
             heap: DurableHeap::open(path, &options).map_err(failed)?,
