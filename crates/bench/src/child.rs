@@ -15,6 +15,7 @@ use crate::measure::{self, MicroTask};
 use crate::overhead::{self, OverheadTask};
 use crate::references::batches::{self, BatchesTask};
 use crate::references::handles::{self, HandlesTask};
+use crate::rumble::task::{self as rumble, RumbleTask};
 use crate::sample::Record;
 use crate::write_amp::{self, WriteAmpTask};
 
@@ -46,6 +47,8 @@ pub enum Task {
     Budget(BudgetTask),
     /// Transactions on one store.
     Transactions(TransactionsTask),
+    /// One system under one of the workloads of Rumble et al.
+    Rumble(RumbleTask),
 }
 
 /// What the child says.
@@ -129,5 +132,6 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::WriteAmp(task) => write_amp::work(&task, &context, parent),
         Task::Budget(task) => budget::work(&task, &context, parent),
         Task::Transactions(task) => task::work(&task, &context, parent),
+        Task::Rumble(task) => rumble::work(&task, &context, parent),
     }
 }

@@ -6,7 +6,8 @@
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
-//! server under load. [`durable`] looks at transactions on the durable heap and its peers. [`soak`] measures nothing: it runs the library against a model.
+//! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
+//! allocators need. [`soak`] measures nothing: it runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
@@ -32,6 +33,7 @@ pub mod process;
 pub mod progress;
 pub mod references;
 pub mod rng;
+pub mod rumble;
 pub mod runner;
 pub mod sample;
 pub mod scale;

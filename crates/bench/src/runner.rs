@@ -34,9 +34,27 @@ impl Runner {
     /// # Errors
     /// [`Error::Io`], [`Error::Child`].
     pub fn start(name: &str, task: Task, cgroup: Option<Cgroup>, context: &Context) -> Result<Self> {
+        Self::start_in(name, task, cgroup, context, &[])
+    }
+
+    /// As [`Runner::start`], with more in the child's environment.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn start_in(
+        name: &str,
+        task: Task,
+        cgroup: Option<Cgroup>,
+        context: &Context,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
         let program = std::env::current_exe().map_err(Error::io("finding", "this program"))?;
         let mut command = Command::new(&program);
-        command.arg(CHILD_COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg(CHILD_COMMAND)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = dies_with_parent(&mut command).spawn().map_err(Error::io("starting", &program))?;
         let pid = child.id();
         let guard = cleanup::register(move || kill(pid));

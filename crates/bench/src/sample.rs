@@ -15,6 +15,7 @@ use crate::peer::Kind;
 use crate::peer::abi::Stats;
 use crate::process::Memory;
 use crate::references::sample as references;
+use crate::rumble::sample as rumble;
 use crate::workload::Point;
 
 /// One line.
@@ -39,6 +40,8 @@ pub enum Record {
     Batches(Box<references::Batches>),
     /// A run of transactions on one store.
     Transactions(Box<durable::Transactions>),
+    /// Memory of one system under one of the workloads of Rumble et al.
+    Rumble(Box<rumble::Sample>),
 }
 
 /// Configuration and result of one run of one peer.

@@ -5,6 +5,7 @@ mod memcached;
 mod micro;
 mod others;
 mod references;
+mod rumble;
 mod targets;
 mod transactions;
 
@@ -46,6 +47,7 @@ pub fn render(records: &[Record]) -> String {
         others::overhead(records),
         references::render(records),
         transactions::render(records),
+        rumble::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -78,6 +80,7 @@ fn context(record: &Record) -> &Context {
         Record::Handles(run) => &run.context,
         Record::Batches(run) => &run.context,
         Record::Transactions(run) => &run.context,
+        Record::Rumble(sample) => &sample.context,
     }
 }
 
