@@ -26,6 +26,7 @@ pub enum Kind {
     Tree,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one of them at a time")]
 /// The structure, filled with runs of equal length.
 pub enum Candidate {
     /// Sorted arrays, and whether hints are used.
