@@ -7,7 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Counters;
+use crate::durable::cleaning::sample::Cleaning;
+use crate::durable::recovery::sample::Recovery;
 use crate::durable::sample as durable;
+use crate::durable::workloads::sample::Workload;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::memcached::sample as memcached;
@@ -39,6 +42,12 @@ pub enum Record {
     Batches(Box<references::Batches>),
     /// A run of transactions on one store.
     Transactions(Box<durable::Transactions>),
+    /// A run of a program on one heap.
+    Workloads(Box<Workload>),
+    /// A run of updates of a heap that is cleaned, or need not be.
+    Cleaning(Box<Cleaning>),
+    /// A heap opened again.
+    Recovery(Box<Recovery>),
 }
 
 /// Configuration and result of one run of one peer.

@@ -1,12 +1,15 @@
 //! Markdown tables from result files: medians over the runs, with the ratios that matter, under the
 //! command lines and machines that made them.
 
+mod cleaning;
 mod memcached;
 mod micro;
 mod others;
+mod recovery;
 mod references;
 mod targets;
 mod transactions;
+mod workloads;
 
 use std::path::PathBuf;
 
@@ -46,6 +49,9 @@ pub fn render(records: &[Record]) -> String {
         others::overhead(records),
         references::render(records),
         transactions::render(records),
+        workloads::render(records),
+        cleaning::render(records),
+        recovery::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -78,6 +84,9 @@ fn context(record: &Record) -> &Context {
         Record::Handles(run) => &run.context,
         Record::Batches(run) => &run.context,
         Record::Transactions(run) => &run.context,
+        Record::Workloads(run) => &run.context,
+        Record::Cleaning(run) => &run.context,
+        Record::Recovery(run) => &run.context,
     }
 }
 
