@@ -150,7 +150,7 @@ fn every_program_runs_on_every_heap() {
 #[test]
 fn a_heap_with_room_is_not_cleaned() {
     let dir = Dir::new("cleaning");
-    let small = ["--live", "8M", "--count", "20K", "--seconds", "600", "--utilisation", "90"];
+    let small = ["--live", "8M", "--count", "50K", "--seconds", "600", "--utilisation", "90"];
     let (table, records) = dir.run("cleaning", &small);
     let samples: Vec<&Cleaning> = records
         .iter()

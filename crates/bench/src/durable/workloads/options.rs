@@ -30,8 +30,8 @@ time is that of the whole process: the durable heap's cleaner is included.
 tpcc is TPC-C-like, not TPC-C: new orders of 5 to 15 lines and payments, half and half, on records of TPC-C's sizes. All items are in
 the warehouse, nothing rolls back, orders are not delivered, customers are known by number, nobody waits at a terminal.";
 
-/// Room in a file, beside that for entries and transactions.
-const CAPACITY_BYTES_MIN: u64 = 256 << 20;
+/// Room in a file, beside that for entries and transactions: a heap in place takes 16.5 MiB for each size of objects.
+const CAPACITY_BYTES_MIN: u64 = 1 << 30;
 /// Room for each entry: that of the durable heap at its lowest utilisation.
 const CAPACITY_BYTES_ENTRY: u64 = 1024;
 /// Room for each transaction: an order stays.
