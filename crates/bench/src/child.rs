@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{self, BudgetTask};
 use crate::cgroup;
+use crate::durable::cleaning::task::{self as cleaning, CleaningTask};
+use crate::durable::recovery::task::{self as recovery, RecoveryTask};
 use crate::durable::task::{self, TransactionsTask};
+use crate::durable::workloads::task::{self as workload, WorkloadTask};
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::measure::{self, MicroTask};
@@ -49,6 +52,12 @@ pub enum Task {
     Transactions(TransactionsTask),
     /// One system under one of the workloads of Rumble et al.
     Rumble(RumbleTask),
+    /// A program on one heap.
+    Workload(WorkloadTask),
+    /// Updates of a heap that is cleaned, or need not be.
+    Cleaning(CleaningTask),
+    /// A heap opened again.
+    Recovery(RecoveryTask),
 }
 
 /// What the child says.
@@ -133,5 +142,8 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::Budget(task) => budget::work(&task, &context, parent),
         Task::Transactions(task) => task::work(&task, &context, parent),
         Task::Rumble(task) => rumble::work(&task, &context, parent),
+        Task::Workload(task) => workload::work(&task, &context, parent),
+        Task::Cleaning(task) => cleaning::work(&task, &context, parent),
+        Task::Recovery(task) => recovery::work(&task, &context, parent),
     }
 }

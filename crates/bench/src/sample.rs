@@ -7,7 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Counters;
+use crate::durable::cleaning::sample::Cleaning;
+use crate::durable::recovery::sample::Recovery;
 use crate::durable::sample as durable;
+use crate::durable::workloads::sample::Workload;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::memcached::sample as memcached;
@@ -42,6 +45,12 @@ pub enum Record {
     Transactions(Box<durable::Transactions>),
     /// Memory of one system under one of the workloads of Rumble et al.
     Rumble(Box<rumble::Sample>),
+    /// A run of a program on one heap.
+    Workloads(Box<Workload>),
+    /// A run of updates of a heap that is cleaned, or need not be.
+    Cleaning(Box<Cleaning>),
+    /// A heap opened again.
+    Recovery(Box<Recovery>),
 }
 
 /// Configuration and result of one run of one peer.

@@ -1,13 +1,17 @@
-//! Transactions on every system that this machine can run, for a moment.
+//! Each command of the benchmark, for a moment.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use aquifer_bench::durable::cleaning::sample::Cleaning;
 use aquifer_bench::durable::load::Workload;
+use aquifer_bench::durable::recovery::sample::{Filling, Recovery};
 use aquifer_bench::durable::sample::Transactions;
 use aquifer_bench::durable::system::System;
+use aquifer_bench::durable::workloads::engine::Engine;
+use aquifer_bench::durable::workloads::sample as workloads;
 use aquifer_bench::sample::{Record, read_records};
 use clap::ValueEnum;
 
@@ -21,11 +25,16 @@ impl Dir {
         Self(dir)
     }
 
-    /// The table and the records of one run.
+    /// The table and the records of one run of transactions.
     fn transactions(&self, arguments: &[&str]) -> (String, Vec<Record>) {
+        self.run("transactions", arguments)
+    }
+
+    /// The table and the records of one run of a command.
+    fn run(&self, command: &str, arguments: &[&str]) -> (String, Vec<Record>) {
         let out = self.0.join("out.jsonl");
         let output = Command::new(env!("CARGO_BIN_EXE_durable"))
-            .args(["transactions", "--runs", "1", "--dir"])
+            .args([command, "--runs", "1", "--dir"])
             .arg(&self.0)
             .arg("--out")
             .arg(&out)
@@ -102,4 +111,80 @@ fn a_transaction_of_two_words_has_one_fence() {
     // Two words of 8 bytes, and what says where they belong.
     let bytes = sample.persisted_bytes.expect("it counts them");
     assert!(bytes >= 16.0, "{bytes} bytes");
+}
+
+#[test]
+fn every_program_runs_on_every_heap() {
+    let dir = Dir::new("workloads");
+    let small = ["--entries", "2000", "--count", "4000", "--seconds", "600", "--utilisation", "50,85"];
+    let (table, records) = dir.run("workloads", &small);
+    let samples: Vec<&workloads::Workload> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Workloads(sample) => Some(&**sample),
+            _ => None,
+        })
+        .collect();
+    // Programs, media, threads; the durable heap twice, and two heaps in place.
+    assert_eq!(samples.len(), 4 * 2 * 2 * 4, "{table}");
+    for sample in &samples {
+        let is_aquifer = sample.contender.engine == Engine::Aquifer;
+        assert_eq!(sample.transactions, 4000);
+        assert!(sample.cpu_ns > 0.0 && sample.wall_ns > 0.0, "{sample:?}");
+        assert!(sample.bytes > 0.0 && sample.lines >= sample.bytes / 64.0, "{sample:?}");
+        // One append, or a record of new bytes, these at their homes, and the end of the record; an undo log has more records.
+        let fences = match sample.contender.engine {
+            Engine::Aquifer => 0.9..2.0,
+            Engine::Redo => 2.5..3.01,
+            Engine::Undo => 2.5..20.0,
+        };
+        assert!(fences.contains(&sample.fences), "{sample:?}");
+        assert_eq!((sample.live_share.is_some(), sample.cleaned_chunks.is_some()), (is_aquifer, is_aquifer));
+    }
+    for row in ["| emulated | 1 | aquifer, 85 % | mean | ", "| raw | 2 | aquifer, 50 % | mean | "] {
+        assert!(table.contains(row), "{row} is not in {table}");
+    }
+    assert_eq!(fs::read_dir(&dir.0).expect("exists").count(), 1, "only the results are left");
+}
+
+#[test]
+fn a_heap_with_room_is_not_cleaned() {
+    let dir = Dir::new("cleaning");
+    let small = ["--live", "8M", "--count", "50K", "--seconds", "600", "--utilisation", "90"];
+    let (table, records) = dir.run("cleaning", &small);
+    let samples: Vec<&Cleaning> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Cleaning(sample) => Some(&**sample),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(samples.len(), 2 * 2 * 2, "{table}");
+    for sample in samples {
+        let has_room = sample.utilisation_percent.is_none();
+        assert_eq!(sample.cleaned_chunks == 0, has_room, "{sample:?}");
+        assert!(sample.written_per_changed >= 1.0, "{sample:?}");
+    }
+    assert_eq!(fs::read_dir(&dir.0).expect("exists").count(), 1, "only the results are left");
+}
+
+#[test]
+fn a_log_is_opened_again() {
+    let dir = Dir::new("recovery");
+    let (table, records) = dir.run("recovery", &["--log", "16M", "--object", "8,1K"]);
+    let samples: Vec<&Recovery> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Recovery(sample) => Some(&**sample),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(samples.len(), 2 * 2, "{table}");
+    for sample in samples {
+        assert!(sample.log_bytes >= 16 << 20 && sample.seconds > 0.0, "{sample:?}");
+        assert!(sample.live_bytes >= sample.objects * sample.object_bytes, "{sample:?}");
+        let rewritten = if sample.filling == Filling::Fragmented { sample.objects / 3 } else { 0 };
+        assert_eq!(sample.rewritten, rewritten, "{sample:?}");
+    }
+    assert_eq!(fs::read_dir(&dir.0).expect("exists").count(), 1, "only the results are left");
 }

@@ -85,7 +85,8 @@ impl TransactionsOptions {
 
     /// The systems, each once, in the order of the tables; the durable heap with each utilisation.
     pub fn contestants(&self) -> Vec<Contestant> {
-        each_once(&self.system).into_iter().flat_map(|system| system.contestants(&self.utilisation)).collect()
+        let percents = percentages(&self.utilisation);
+        each_once(&self.system).into_iter().flat_map(|system| system.contestants(&percents)).collect()
     }
 
     /// The workloads, each once.
@@ -113,9 +114,17 @@ impl TransactionsOptions {
 }
 
 /// The chosen values in order, or all without a choice.
-fn each_once<T: ValueEnum + Ord>(chosen: &[T]) -> Vec<T> {
-    let all = if chosen.is_empty() { T::value_variants() } else { chosen };
-    let mut sorted = all.to_vec();
+pub fn each_once<T: ValueEnum + Ord>(chosen: &[T]) -> Vec<T> {
+    sorted(if chosen.is_empty() { T::value_variants() } else { chosen })
+}
+
+/// Percentages in order, each once.
+pub fn percentages(chosen: &[u32]) -> Vec<u32> {
+    sorted(chosen)
+}
+
+fn sorted<T: Ord + Clone>(values: &[T]) -> Vec<T> {
+    let mut sorted = values.to_vec();
     sorted.sort();
     sorted.dedup();
     sorted

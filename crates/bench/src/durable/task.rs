@@ -52,10 +52,7 @@ pub fn work(task: &TransactionsTask, context: &Context, parent: &mut Parent) -> 
     let warmed = warmup.run(store)?;
     let before = store.persisted();
     let ran = measured.run(store)?;
-    let persisted = store.persisted().zip(before).map(|(after, before)| Persisted {
-        fences: after.fences - before.fences,
-        bytes: after.bytes - before.bytes,
-    });
+    let persisted = store.persisted().zip(before).map(|(after, before)| after.since(before));
     task.check(store, &[(warmup, &warmed), (measured, &ran)])?;
     let sample = task.sample(&warmed, &ran, persisted, context);
     parent.tell(&Event::Record(Box::new(Record::Transactions(Box::new(sample)))));

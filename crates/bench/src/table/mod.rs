@@ -1,13 +1,16 @@
 //! Markdown tables from result files: medians over the runs, with the ratios that matter, under the
 //! command lines and machines that made them.
 
+mod cleaning;
 mod memcached;
 mod micro;
 mod others;
+mod recovery;
 mod references;
 mod rumble;
 mod targets;
 mod transactions;
+mod workloads;
 
 use std::path::PathBuf;
 
@@ -48,6 +51,9 @@ pub fn render(records: &[Record]) -> String {
         references::render(records),
         transactions::render(records),
         rumble::render(records),
+        workloads::render(records),
+        cleaning::render(records),
+        recovery::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -81,6 +87,9 @@ fn context(record: &Record) -> &Context {
         Record::Batches(run) => &run.context,
         Record::Transactions(run) => &run.context,
         Record::Rumble(sample) => &sample.context,
+        Record::Workloads(run) => &run.context,
+        Record::Cleaning(run) => &run.context,
+        Record::Recovery(run) => &run.context,
     }
 }
 

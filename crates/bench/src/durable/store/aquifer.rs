@@ -57,6 +57,5 @@ fn options(setup: &Setup, utilisation_percent: Option<u32>) -> Options {
 }
 
 fn persisted(heap: &DurableHeap) -> Option<Persisted> {
-    let counts = heap.persist().counts();
-    Some(Persisted { fences: counts.fences(), bytes: counts.bytes() })
+    Some(Persisted::to(&[heap.persist()]))
 }

@@ -12,6 +12,7 @@ mod redb;
 
 use std::path::{Path, PathBuf};
 
+use aquifer_durable::persist::{Counts, Persist};
 use serde::{Deserialize, Serialize};
 
 use super::load::Workload;
@@ -52,6 +53,25 @@ pub struct Persisted {
     pub fences: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Lines of 64 bytes that these were in.
+    pub lines: u64,
+}
+
+impl Persisted {
+    /// To all of these together.
+    pub fn to(persists: &[&dyn Persist]) -> Self {
+        let sum = |count: fn(&Counts) -> u64| persists.iter().map(|persist| count(persist.counts())).sum();
+        Self { fences: sum(Counts::fences), bytes: sum(Counts::bytes), lines: sum(Counts::lines) }
+    }
+
+    /// What came after `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            fences: self.fences - earlier.fences,
+            bytes: self.bytes - earlier.bytes,
+            lines: self.lines - earlier.lines,
+        }
+    }
 }
 
 /// A system with objects or a map in it. Threads that call it at the same time take different objects, and keys of different

@@ -1,0 +1,56 @@
+//! All systems in turn, and again: what disturbs the machine for a while disturbs all of them.
+
+use super::engine::Program;
+use super::options::WorkloadsOptions;
+use super::task::WorkloadTask;
+use crate::child::Task;
+use crate::durable::heaps::Medium;
+use crate::durable::turns::Turns;
+use crate::error::Result;
+
+/// A table's row.
+type Point = (Medium, Program, u64);
+
+/// Measures all systems and prints the tables to standard output.
+///
+/// # Errors
+/// [`Error::Input`](crate::Error::Input), [`Error::Io`](crate::Error::Io), [`Error::Unavailable`](crate::Error::Unavailable) without
+/// room. A system that fails is recorded as skipped, which is the error when all others have run.
+pub fn run(options: &WorkloadsOptions) -> Result<()> {
+    options.check()?;
+    let (points, contenders) = (points(options), options.contenders());
+    let samples = points.len() * contenders.len() * options.runs as usize;
+    let mut turns = Turns::begin(&options.dir, options.out.as_deref(), samples as u64)?;
+    let setup = options.setup(turns.path(), turns.dir().is_memory());
+    turns.dir().check_room(setup.capacity_bytes)?;
+    for (medium, program, threads) in points {
+        for run in 1..=options.runs {
+            for &contender in &contenders {
+                let task = WorkloadTask {
+                    contender,
+                    medium,
+                    program,
+                    threads,
+                    run,
+                    entries: options.entries,
+                    transactions: options.count,
+                    limit: options.limit(),
+                    setup: setup.clone(),
+                };
+                let what = format!("{contender}, {program}, {medium}");
+                turns.take(&what, &format!("{threads} threads, run {run}"), Task::Workload(task))?;
+            }
+        }
+    }
+    turns.end()
+}
+
+fn points(options: &WorkloadsOptions) -> Vec<Point> {
+    let mut points = Vec::new();
+    for medium in options.media() {
+        for program in options.programs() {
+            points.extend(options.threads.iter().map(|&threads| (medium, program, threads)));
+        }
+    }
+    points
+}
