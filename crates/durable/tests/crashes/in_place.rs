@@ -51,7 +51,11 @@ impl Subject for InPlaceHeap {
 
 fn go(machine: &Arc<Machine>, journal: Journal, program: &mut Program) -> Result<()> {
     let heap = open(machine, journal)?;
-    (0..400).try_for_each(|_| program.step(&heap, &mut |_| Ok(())))
+    (0..400).try_for_each(|_| {
+        // Half of them in another session than usual, and so in another part of the journal.
+        let _other = (program.below(2) == 0).then(|| heap.begin());
+        program.step(&heap, &mut |_| Ok(()))
+    })
 }
 
 /// A crash in one of the first operations of a kind.
