@@ -27,6 +27,7 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
     match offset % CHUNK_BYTES {
         0 if bytes == [0; 8] => Kind::Removal,
         0 | 8 => Kind::Header,
+        _ if bytes == [0; 8] => Kind::Grow,
         _ if doing() == Doing::Cleaning => Kind::Copy,
         // The role of a block is in the upper bits of its number of entries.
         _ if bytes[19] >> 6 != 0 => Kind::Part,
