@@ -82,15 +82,22 @@ impl Core {
         }
     }
 
+    /// What both passes gain counts together: one could undo the other for ever.
     fn clean_with(&self, cleaner: &mut Cleaner) -> Result<bool> {
+        let gain_min = self.gain_min() as i64;
+        let gained = self.clean_by(&CostBenefit, cleaner)?;
+        if gained >= gain_min {
+            return Ok(true);
+        }
         // What the better policy chooses may be old and nearly full; the emptiest chunks gain something if anything does.
-        Ok(self.clean_by(&CostBenefit, cleaner)? || self.clean_by(&Greedy, cleaner)?)
+        Ok(gained + self.clean_by(&Greedy, cleaner)? >= gain_min)
     }
 
-    fn clean_by(&self, policy: &dyn VictimPolicy, cleaner: &mut Cleaner) -> Result<bool> {
+    /// Returns how many bytes of room that gains; it can be less than none.
+    fn clean_by(&self, policy: &dyn VictimPolicy, cleaner: &mut Cleaner) -> Result<i64> {
         let victims = self.victims(policy);
         if victims.is_empty() {
-            return Ok(false);
+            return Ok(0);
         }
         let Cleaner { session, survivors, .. } = cleaner;
         survivors.clear();
@@ -108,7 +115,7 @@ impl Core {
         cleaner.cleaned += victims.len() as u64;
         // With what is left over at the ends of chunks.
         let used = (cleaner.session.opened - opened) * room + left - cleaner.session.room();
-        Ok(used + self.gain_min() <= victims.len() as u64 * room)
+        Ok((victims.len() as u64 * room) as i64 - used as i64)
     }
 
     fn gain_min(&self) -> u64 {

@@ -66,6 +66,8 @@ const AHEAD: usize = 3;
 const KEPT: usize = 16;
 /// Chunks that are free or open while the others are as full as they should be.
 const SLACK: u32 = 8;
+/// What is persisted at the end of a chunk that is new in the file.
+const GROWN: [u8; 8] = [0; 8];
 
 /// All chunks of a heap.
 pub(crate) struct Log {
@@ -207,7 +209,10 @@ impl Log {
 
     fn grow(&self, free: &mut Free) -> Result<SegmentId> {
         let id = SegmentId(free.grown);
-        self.persist.grow(self.offset_of(SegmentId(id.0 + 1)))?;
+        let end = self.offset_of(SegmentId(id.0 + 1));
+        self.persist.grow(end)?;
+        // The length must be durable before the record, or a crash would leave a file that seems to be cut.
+        self.persist.persist(end - GROWN.len() as u64, &GROWN)?;
         free.record.write(&*self.persist, self.superblock.id, u64::from(id.0) + 1)?;
         free.grown += 1;
         Ok(id)

@@ -19,7 +19,7 @@ pub trait Persist: Send + Sync {
     /// Bytes that there are now.
     fn len_bytes(&self) -> u64;
 
-    /// Makes it at least this long; the new bytes are zeros.
+    /// Makes it at least this long; the new bytes are zeros. The length is durable when something beyond the old one was persisted.
     ///
     /// # Errors
     /// There is no room; it is as long as before.

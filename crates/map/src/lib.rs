@@ -23,6 +23,7 @@
 //! | `arena` | memory for packed leaves and patches |
 //! | `leaves` | the directory of leaves: lookup, update, eviction to the log |
 //! | `partitions` | the address map of a durable heap: extents of any size |
+//! | `word` | lock and version of a partition |
 //!
 //! Lock order: entry, then leaf, then log. Entries are waited for with [`aquifer_sys::spin::Backoff`].
 
@@ -38,6 +39,7 @@ pub mod packed;
 pub mod partitions;
 pub mod patch;
 mod sync;
+mod word;
 
 pub use entries::{EntryTable, Locked};
 pub use entry::{Entry, State};

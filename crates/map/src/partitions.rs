@@ -1,11 +1,10 @@
 //! The address map of a durable heap: where the newest version of each byte of home space is in the log.
 //!
 //! Two layers (Hu et al., "Log-Structured Non-Volatile Main Memory", ATC 2017): an index of partitions that is looked up
-//! in one step, and for each partition of 4 KiB an ordered set of extents. The word beside it is the partition's lock and its version at
-//! once, so what guards the map guards transactions too: readers take no lock, but look at the version before and after.
+//! in one step, and for each partition of 4 KiB an ordered set of extents. The [`Word`] beside it is the partition's lock and its version
+//! at once, so what guards the map guards transactions too: readers take no lock, but look at the version before and after.
 //!
 //! ```text
-//! word:    63..16 version of the last commit | 15..1 moves | 0 locked
 //! handle:  63..56 unused | 55..48 class of the block | 47..32 extents | 31..0 block
 //! ```
 
@@ -14,7 +13,7 @@ mod extents;
 mod portion;
 mod source;
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::PartitionId;
 use aquifer_base::limits::{HOME_BITS, PARTITION_BYTES};
@@ -26,32 +25,14 @@ use extents::{Change, Extents};
 pub use portion::{Portion, portions};
 pub use source::{GRAINS, Source};
 
+use crate::word::WordCell;
+pub use crate::word::{VERSION_MAX, Word};
+
 const PARTITIONS: usize = (1 << HOME_BITS) / PARTITION_BYTES;
-const LOCKED: u64 = 1;
-const MOVE: u64 = 2;
-const VERSION_SHIFT: u32 = 16;
-/// Largest version.
-pub const VERSION_MAX: u64 = u64::MAX >> VERSION_SHIFT;
-
-/// What a partition's word says. It is another one after each change of the partition's extents.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Word(u64);
-
-impl Word {
-    /// Whether somebody commits to the partition now.
-    pub const fn is_locked(self) -> bool {
-        self.0 & LOCKED != 0
-    }
-
-    /// Version of the last transaction that wrote to it; 0 if none did.
-    pub const fn version(self) -> u64 {
-        self.0 >> VERSION_SHIFT
-    }
-}
 
 #[repr(C, align(16))]
 struct Partition {
-    word: AtomicU64,
+    word: WordCell,
     handle: AtomicU64,
 }
 
@@ -104,14 +85,13 @@ impl Partitions {
     /// The partition's word, before its extents are looked at.
     #[inline]
     pub fn word(&self, id: PartitionId) -> Word {
-        Word(self.at(id).word.load(Ordering::Acquire))
+        self.at(id).word.word()
     }
 
     /// Whether its word is still the same, after its extents and what they lead to were looked at.
     #[inline]
     pub fn is_unchanged(&self, id: PartitionId, before: Word) -> bool {
-        fence(Ordering::Acquire);
-        self.at(id).word.load(Ordering::Relaxed) == before.0
+        self.at(id).word.is_unchanged(before)
     }
 
     /// The run that has `grain`. Anything at all if the partition is locked by somebody else or has changed meanwhile.
@@ -134,34 +114,24 @@ impl Partitions {
     /// Locks the partition if it is free; returns its word before.
     #[inline]
     pub fn try_lock(&self, id: PartitionId) -> Option<Word> {
-        let word = &self.at(id).word;
-        let before = word.load(Ordering::Relaxed);
-        if before & LOCKED != 0 {
-            return None;
-        }
-        word.compare_exchange(before, before | LOCKED, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // Readers that see anything that is stored from here on see the lock too.
-        fence(Ordering::Release);
-        Some(Word(before))
+        self.at(id).word.try_lock()
     }
 
     /// Unlocks the partition, which the caller has locked, with a new version.
     #[inline]
     pub fn unlock(&self, id: PartitionId, version: u64) {
-        debug_assert!(version <= VERSION_MAX);
-        self.at(id).word.store(version << VERSION_SHIFT, Ordering::Release);
+        self.at(id).word.unlock(version);
     }
 
     /// Unlocks the partition as it was: its word before, and none of its extents has changed.
     pub fn unlock_unchanged(&self, id: PartitionId, before: Word) {
-        self.at(id).word.store(before.0, Ordering::Release);
+        self.at(id).word.unlock_unchanged(before);
     }
 
     /// Unlocks the partition, of which bytes were moved in the log that are the same as before: to transactions nothing has
     /// happened, but who reads just now must look again.
     pub fn unlock_moved(&self, id: PartitionId, before: Word) {
-        let moves = before.0.wrapping_add(MOVE) & ((1 << VERSION_SHIFT) - 1);
-        self.at(id).word.store(before.version() << VERSION_SHIFT | moves, Ordering::Release);
+        self.at(id).word.unlock_moved(before);
     }
 
     /// Points the grains from `start` to `end` of a partition that the caller has locked to `source`. `released` is told

@@ -57,7 +57,7 @@ impl InPlaceHeap {
             transaction.format((homes::FORMATTED_BYTES / LOG_GRAIN_BYTES) as u32);
             transaction.commit()?;
         }
-        heap.restore_homes();
+        heap.restore_homes()?;
         Ok(heap)
     }
 
@@ -79,15 +79,17 @@ impl InPlaceHeap {
         for (home, bytes) in &entries {
             let ranges: Vec<_> = layout::runs(*home, bytes.len())
                 .map(|(at, offset, len)| (offset, &bytes[at..at + len]))
-                .filter(|&(offset, bytes)| offset + bytes.len() as u64 <= self.home.len_bytes())
                 .collect();
+            // The file may be shorter than it was: a length is durable when something behind it is.
+            let end = ranges.iter().map(|&(offset, bytes)| offset + bytes.len() as u64).max();
+            self.home.grow(end.unwrap_or(0))?;
             self.home.persist_in_place(&ranges)?;
         }
         self.journal.truncate(session)
     }
 
-    /// Makes the allocator's tables again.
-    fn restore_homes(&self) {
+    /// Makes the allocator's tables again, and the file as long as they say.
+    fn restore_homes(&self) -> Result<()> {
         for area in 1..AREAS as u32 {
             let mut code = [0; CLASS_BYTES];
             self.read_home(homes::class_home(area), &mut code);
@@ -95,8 +97,10 @@ impl InPlaceHeap {
             if code == 0 {
                 continue;
             }
+            self.home.grow(layout::file_bytes(area + 1))?;
             self.homes.restore_area(area, code, self.holes(area, SizeClass::from_code(code)));
         }
+        Ok(())
     }
 
     /// The runs of an area in which nothing is allocated.

@@ -1,11 +1,12 @@
 //! The durable record of transactions under way: each session has a part of it, with blocks of one transaction at a time.
 //!
 //! ```text
-//! | header: magic "AQJRNL\n\0", kind u32, opened u32, crc u32, zeros | part 0, 64 KiB | part 1 | ...      (little-endian)
+//! | header: magic "AQJRNL\n\0", kind u32, zeros u32, opened u32, crc u32 | part 0, 64 KiB | part 1 | ...      (little-endian)
 //! ```
 //!
 //! A part is truncated by zeros in its first eight bytes. How often the heap was opened seeds the checksums, so that what is left of
-//! earlier transactions does not verify after versions have begun anew.
+//! earlier transactions does not verify after versions have begun anew. It shares a word with the checksum, which a crash leaves old or
+//! new; the magic is written last, so that a header that came to nothing is none.
 
 use crate::block::Block;
 use crate::checksum::crc32c;
@@ -15,7 +16,9 @@ use crate::sessions::SESSIONS;
 
 /// Bytes before the first part.
 const HEADER_BYTES: u64 = 4096;
-const USED_BYTES: usize = 20;
+const USED_BYTES: usize = 24;
+/// What is written last.
+const FIRST_BYTES: usize = 8;
 /// Larger transactions are refused.
 const PART_BYTES: u64 = 64 << 10;
 const MAGIC: [u8; 8] = *b"AQJRNL\n\0";
@@ -46,9 +49,9 @@ impl Journal {
         let opened = match header {
             [0, ..] => 0,
             _ if header[..8] != MAGIC => return Err(foreign("it does not begin as one")),
-            _ if word(16) != crc32c(0, &header[..16]) => return Err(foreign("its header does not verify")),
+            _ if word(20) != crc32c(0, &header[..20]) => return Err(foreign("its header does not verify")),
             _ if word(8) != kind as u32 => return Err(foreign("it is of the other kind")),
-            _ => word(12),
+            _ => word(16),
         };
         persist.grow(HEADER_BYTES + SESSIONS as u64 * PART_BYTES)?;
         Ok(Self { persist, kind, opened })
@@ -60,10 +63,11 @@ impl Journal {
         let mut header = [0; USED_BYTES];
         header[..8].copy_from_slice(&MAGIC);
         header[8..12].copy_from_slice(&(self.kind as u32).to_le_bytes());
-        header[12..16].copy_from_slice(&self.opened.to_le_bytes());
-        let crc = crc32c(0, &header[..16]);
-        header[16..].copy_from_slice(&crc.to_le_bytes());
-        self.persist.persist(0, &header)
+        header[16..20].copy_from_slice(&self.opened.to_le_bytes());
+        let crc = crc32c(0, &header[..20]);
+        header[20..].copy_from_slice(&crc.to_le_bytes());
+        self.persist.persist(FIRST_BYTES as u64, &header[FIRST_BYTES..])?;
+        self.persist.persist(0, &header[..FIRST_BYTES])
     }
 
     /// What the checksums in a session's part begin with.

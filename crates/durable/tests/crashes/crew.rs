@@ -1,0 +1,233 @@
+//! Programs of several threads. Each has objects of its own and a record of how far it is; all of them move money between shared
+//! accounts, and hand an object on to whoever takes it. What must be true then does not depend on their order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aquifer_base::HomeAddress;
+use aquifer_durable::{DurableHeap, Result, Transaction};
+
+use crate::durable::{any_crash, clean, machine, open, reopen};
+use crate::hits::{Hits, Kind};
+use crate::machine::{Machine, is_crash, mix};
+use crate::model::{check_gone, check_objects};
+use crate::program::{Program, Shape};
+
+const THREADS: usize = 3;
+const ROUNDS: u64 = 4;
+const ACCOUNTS: usize = 4;
+const MONEY: u64 = 1_000_000;
+/// As large as a partition, so that two of them do not meet by chance.
+const APART_BYTES: u64 = 4096;
+/// The object that is handed on.
+const PARCEL_BYTES: usize = 200;
+const SHAPE: Shape = Shape { sizes: &[8, 24, 100, 300, 1000, 4096], large: &[70_000], objects_max: 40 };
+type Checked = std::result::Result<(), String>;
+
+/// What all threads have to do with.
+#[derive(Clone, Copy)]
+struct Shared {
+    /// Each has its balance, and how often it was touched.
+    accounts: [HomeAddress; ACCOUNTS],
+    /// Where the parcel is, and what it is filled with.
+    letterbox: HomeAddress,
+}
+
+/// One thread of the crew.
+struct Member {
+    program: Program,
+    /// Transactions so far, and how often each account was touched in them.
+    record: HomeAddress,
+    touched: [u64; ACCOUNTS],
+    /// The same with the transaction under way.
+    touching: [u64; ACCOUNTS],
+    /// Where parcels were put.
+    parcels: Vec<HomeAddress>,
+}
+
+impl Shared {
+    fn new(heap: &DurableHeap) -> Result<Self> {
+        heap.transaction(|tx| {
+            let mut accounts = [HomeAddress(0); ACCOUNTS];
+            for account in &mut accounts {
+                *account = tx.alloc(APART_BYTES)?;
+                tx.store_u64(*account, MONEY)?;
+            }
+            let shared = Self { accounts, letterbox: tx.alloc(APART_BYTES)? };
+            shared.put_parcel(tx, 1).map(|_| shared)
+        })
+    }
+
+    fn put_parcel(&self, tx: &mut Transaction<'_>, fill: u8) -> Result<HomeAddress> {
+        let parcel = tx.alloc(PARCEL_BYTES as u64)?;
+        tx.store(parcel, &[fill; PARCEL_BYTES])?;
+        tx.store_u64(self.letterbox, parcel.0)?;
+        tx.store_u64(self.letterbox.plus_bytes(8), u64::from(fill))?;
+        Ok(parcel)
+    }
+
+    fn transfer(&self, tx: &mut Transaction<'_>, [from, to]: [usize; 2], amount: u64) -> Result<()> {
+        for (account, is_from) in [(from, true), (to, false)] {
+            let home = self.accounts[account];
+            let balance = tx.load_u64(home)?;
+            tx.store_u64(
+                home,
+                if is_from { balance.wrapping_sub(amount) } else { balance.wrapping_add(amount) },
+            )?;
+            let times = tx.load_u64(home.plus_bytes(8))?;
+            tx.store_u64(home.plus_bytes(8), times + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    fn new(heap: &DurableHeap, seed: u64) -> Result<Self> {
+        let record = heap.transaction(|tx| tx.alloc(APART_BYTES))?;
+        let (touched, touching) = ([0; ACCOUNTS], [0; ACCOUNTS]);
+        Ok(Self { program: Program::new(seed, SHAPE), record, touched, touching, parcels: Vec::new() })
+    }
+
+    fn step(&mut self, heap: &DurableHeap, shared: &Shared) -> Result<()> {
+        let (dice, from) = (self.program.below(8), self.program.below(ACCOUNTS as u64) as usize);
+        let to = (from + 1 + self.program.below(ACCOUNTS as u64 - 1) as usize) % ACCOUNTS;
+        let (amount, number) = (self.program.below(1000), self.program.committed + 1);
+        let Self { program, record, touched, touching, parcels } = self;
+        *touching = *touched;
+        if dice < 4 {
+            [from, to].into_iter().for_each(|account| touching[account] += 1);
+        }
+        program.step(heap, &mut |tx| {
+            tx.store_u64(*record, number)?;
+            for (n, times) in touching.iter().enumerate() {
+                tx.store_u64(record.plus_bytes(8 + n as u64 * 8), *times)?;
+            }
+            if dice < 4 {
+                shared.transfer(tx, [from, to], amount)?;
+            }
+            if dice == 4 {
+                let parcel = tx.load_u64(shared.letterbox)?;
+                tx.free(HomeAddress(parcel))?;
+                parcels.push(shared.put_parcel(tx, (amount % 255) as u8 + 1)?);
+            }
+            Ok(())
+        })?;
+        *touched = *touching;
+        Ok(())
+    }
+
+    fn go(&mut self, heap: &DurableHeap, shared: &Shared, steps: u64) -> Result<()> {
+        for _ in 0..steps {
+            self.step(heap, shared)?;
+            if self.program.below(100) == 0 || self.program.is_draining() && self.program.below(20) == 0 {
+                clean(heap)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out how far it came: every transaction that was acknowledged, and perhaps the one under way.
+    fn settle(&mut self, heap: &DurableHeap) -> Checked {
+        let (mut words, acknowledged) = ([0; 8 + ACCOUNTS * 8], self.program.committed);
+        heap.transaction(|tx| tx.load(self.record, &mut words)).map_err(|error| error.to_string())?;
+        let word = |n: usize| u64::from_ne_bytes(words[n * 8..n * 8 + 8].try_into().expect("eight"));
+        let has_happened = self.program.is_open() && word(0) == acknowledged + 1;
+        if !has_happened && word(0) != acknowledged {
+            return Err(format!(
+                "{acknowledged} transactions were acknowledged, the record says {}",
+                word(0)
+            ));
+        }
+        self.program.decide(has_happened);
+        self.touched = if has_happened { self.touching } else { self.touched };
+        if (0..ACCOUNTS).any(|n| word(n + 1) != self.touched[n]) {
+            return Err(format!("the record of {} transactions has other numbers", word(0)));
+        }
+        check_objects(heap, &self.program.model.objects)
+    }
+}
+
+/// Money is neither made nor lost, and the accounts know of every transaction that the threads know of.
+fn check_accounts(heap: &DurableHeap, shared: &Shared, members: &[Member]) -> Checked {
+    let load = |home| heap.transaction(|tx| tx.load_u64(home)).map_err(|error| error.to_string());
+    let mut sum = 0u64;
+    for (n, &account) in shared.accounts.iter().enumerate() {
+        sum = sum.wrapping_add(load(account)?);
+        let (times, expected) =
+            (load(account.plus_bytes(8))?, members.iter().map(|member| member.touched[n]).sum());
+        if times != expected {
+            return Err(format!("account {n} was touched {times} times, the threads say {expected}"));
+        }
+    }
+    if sum == MONEY * ACCOUNTS as u64 { Ok(()) } else { Err(format!("the balances are {sum} in all")) }
+}
+
+/// The parcel is what the letterbox says; returns where it is.
+fn check_parcel(heap: &DurableHeap, shared: &Shared) -> std::result::Result<HomeAddress, String> {
+    let mut bytes = [0; PARCEL_BYTES];
+    let found = heap.transaction(|tx| {
+        let parcel = HomeAddress(tx.load_u64(shared.letterbox)?);
+        tx.load(parcel, &mut bytes)?;
+        Ok((parcel, tx.load_u64(shared.letterbox.plus_bytes(8))?))
+    });
+    let (parcel, fill) = found.map_err(|error| format!("the parcel: {error}"))?;
+    let is_right = bytes.iter().all(|&byte| u64::from(byte) == fill);
+    if is_right { Ok(parcel) } else { Err(format!("the parcel has {:?} and not {fill}", &bytes[..4])) }
+}
+
+fn check(heap: &DurableHeap, shared: &Shared, members: &mut [Member]) -> Checked {
+    members.iter_mut().try_for_each(|member| member.settle(heap))?;
+    check_accounts(heap, shared, members)?;
+    let parcel = check_parcel(heap, shared)?;
+    let mut ever: BTreeMap<_, _> =
+        members.iter().flat_map(|member| member.program.model.ever.clone()).collect();
+    ever.extend(members.iter().flat_map(|member| &member.parcels).map(|&home| (home, PARCEL_BYTES)));
+    let is_own = |home| members.iter().any(|member| member.program.model.objects.contains_key(&home));
+    check_gone(heap, &ever, |home| home == parcel || is_own(home))
+}
+
+/// Runs a crew until the machine crashes; every thread then has the crash's error.
+fn work(machine: &Arc<Machine>, shared: &Shared, members: &mut [Member], cleans_ahead: bool, steps: u64) {
+    let Ok(heap) = open(machine, cleans_ahead) else { return assert!(machine.is_down()) };
+    std::thread::scope(|scope| {
+        for member in members {
+            let heap = &heap;
+            scope.spawn(move || {
+                if let Err(error) = member.go(heap, shared, steps) {
+                    // What fails after the crash may be called otherwise: the cleaner finds a header that it took away itself.
+                    assert!(is_crash(&error) || machine.is_down(), "{error}");
+                }
+            });
+        }
+    });
+}
+
+fn run(seed: u64) -> Hits {
+    let machine = machine(true);
+    machine.start(None);
+    let heap = open(&machine, false).expect("a heap");
+    let shared = Shared::new(&heap).expect("room");
+    let members = (0..THREADS as u64).map(|n| Member::new(&heap, seed << 8 | n));
+    let mut members: Vec<_> = members.collect::<Result<_>>().expect("room");
+    drop(heap);
+    for round in 0..ROUNDS {
+        let crash = any_crash(mix(seed << 8 | round), 1200, 1 + (seed + round) as usize % THREADS);
+        machine.start(Some(crash));
+        work(&machine, &shared, &mut members, (seed + round).is_multiple_of(3), 400);
+        let checked = reopen(&machine).map_err(|error| error.to_string());
+        let checked = checked.and_then(|heap| check(&heap, &shared, &mut members));
+        checked.unwrap_or_else(|error| panic!("crew {seed}, round {round}, {crash:?}: {error}"));
+    }
+    machine.hits()
+}
+
+#[test]
+fn in_crews() {
+    let mut hits = Hits::default();
+    for seed in 0..crate::programs().div_ceil(2) {
+        hits += run(seed);
+    }
+    println!("{hits:?}");
+    hits.expect(&[Kind::Commit, Kind::Part, Kind::Header, Kind::Copy, Kind::Removal]);
+    assert!(hits.at_once(2) > 0 && hits.at_once(3) > 0, "persists were under way one at a time: {hits:?}");
+}

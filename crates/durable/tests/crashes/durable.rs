@@ -1,0 +1,110 @@
+//! Durable heaps on a machine.
+
+use std::sync::Arc;
+
+use aquifer_base::HomeAddress;
+use aquifer_durable::{DurableHeap, Error, Options, Result};
+
+use crate::hits::{Doing, Kind, doing, while_doing};
+use crate::landing::Landing;
+use crate::machine::{Crash, Machine, mix};
+use crate::model::{Subject, looks};
+use crate::program::Shape;
+
+/// The smallest that there are, so that a short program has some.
+pub const CHUNK_BYTES: u64 = 64 << 10;
+const SUPERBLOCK_BYTES: u64 = 4096;
+const CHUNKS: u64 = 20;
+const CAPACITY_BYTES: u64 = SUPERBLOCK_BYTES + CHUNKS * CHUNK_BYTES;
+
+/// Objects of sizes in areas of their own; a few are larger than a chunk.
+pub const SHAPE: Shape =
+    Shape { sizes: &[8, 24, 100, 300, 1000, 4096, 9000], large: &[70_000, 140_000], objects_max: 200 };
+
+/// What the persists of a durable heap are.
+fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
+    let Some(offset) = offset.checked_sub(SUPERBLOCK_BYTES) else { return Kind::Superblock };
+    match offset % CHUNK_BYTES {
+        0 if bytes == [0; 8] => Kind::Removal,
+        0 | 8 => Kind::Header,
+        _ if bytes == [0; 8] => Kind::Grow,
+        _ if doing() == Doing::Cleaning => Kind::Copy,
+        // The role of a block is in the upper bits of its number of entries.
+        _ if bytes[19] >> 6 != 0 => Kind::Part,
+        _ => Kind::Commit,
+    }
+}
+
+/// Kinds of operations of a heap that there is.
+pub const KINDS: [Kind; 8] = [
+    Kind::Commit,
+    Kind::Part,
+    Kind::Header,
+    Kind::Copy,
+    Kind::Removal,
+    Kind::Grow,
+    Kind::Punch,
+    Kind::Refill,
+];
+
+/// A crash in an operation of any kind, or in one of the first of one kind.
+pub fn any_crash(seed: u64, operations: u64, under_way: usize) -> Crash {
+    let landing = Landing::Seed(mix(seed ^ 1));
+    match KINDS.get(mix(seed ^ 2) as usize % (2 * KINDS.len())) {
+        Some(&kind) => Crash { at: 1 + mix(seed) % 6, of: Some(kind), under_way, landing },
+        None => Crash { at: 1 + mix(seed) % operations, of: None, under_way, landing },
+    }
+}
+
+/// A machine with room for a heap.
+pub fn machine(has_threads: bool) -> Arc<Machine> {
+    Machine::new(&[CAPACITY_BYTES], has_threads, kind_of)
+}
+
+/// Opens the heap, or makes it.
+pub fn open(machine: &Arc<Machine>, cleans_ahead: bool) -> Result<DurableHeap> {
+    let options = Options {
+        cleans_ahead,
+        capacity_bytes: CAPACITY_BYTES,
+        chunk_bytes: CHUNK_BYTES as u32,
+        ..Options::default()
+    };
+    while_doing(Doing::Opening, || DurableHeap::on(machine.memory(0), &options, "memory"))
+}
+
+/// Opens a heap after a crash. Opening one that there is writes nothing, so that a crash meanwhile is none.
+pub fn reopen(machine: &Arc<Machine>) -> Result<DurableHeap> {
+    machine.start(None);
+    let heap = open(machine, false)?;
+    if machine.operations() == 0 {
+        return Ok(heap);
+    }
+    // The crash came before there was a heap.
+    drop(heap);
+    machine.start(None);
+    let heap = open(machine, false)?;
+    assert_eq!(machine.operations(), 0, "recovery writes nothing");
+    Ok(heap)
+}
+
+/// More passes than a heap of this size can gain something by.
+const PASSES_MAX: usize = 10_000;
+
+/// Cleans as long as that gains something, which ends.
+pub fn clean(heap: &DurableHeap) -> Result<()> {
+    for _ in 0..PASSES_MAX {
+        if !while_doing(Doing::Cleaning, || heap.clean())? {
+            return Ok(());
+        }
+    }
+    panic!("cleaning never ends: {:?}", heap.usage());
+}
+
+impl Subject for DurableHeap {
+    fn is_gone(&self, home: HomeAddress, bytes: usize) -> bool {
+        looks(bytes).all(|at| {
+            let found = self.transaction(|tx| tx.load(home.plus_bytes(at), &mut [0]));
+            matches!(found, Err(Error::NotAllocated(_)))
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! Crashes of the machine at every kind of moment: what is recovered is what was acknowledged, and of the transactions under way
+//! all or nothing.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `machine` | memories that survive, and the crash |
+//! | `landing` | which words of a persist that was under way have landed |
+//! | `hits` | what crashes have hit, so that no kind is left out |
+//! | `model` | what should be in a heap |
+//! | `program` | random transactions of one thread, and their model |
+//! | `durable` | durable heaps on a machine |
+//! | `alone` | programs of one thread |
+//! | `crew` | programs of several threads, which share some objects |
+//! | `subsets` | a short program with every subset of the words of every persist |
+//! | `in_place` | the heaps in place |
+//!
+//! `AQUIFER_CRASHES` is the number of long programs of one thread, 40 at least; the others are scaled with it.
+
+mod alone;
+mod crew;
+mod durable;
+mod hits;
+mod in_place;
+mod landing;
+mod machine;
+mod model;
+mod program;
+mod subsets;
+
+/// Long programs of one thread unless more are asked for: enough that every kind of operation is hit.
+const PROGRAMS: u64 = 40;
+
+/// How many long programs there should be.
+fn programs() -> u64 {
+    std::env::var("AQUIFER_CRASHES").ok().and_then(|n| n.parse().ok()).unwrap_or(0).max(PROGRAMS)
+}

@@ -1,0 +1,101 @@
+//! What should be in a heap: objects, before and after the transaction under way.
+
+use std::collections::BTreeMap;
+
+use aquifer_base::HomeAddress;
+use aquifer_durable::{Access, Transactional};
+
+/// Looks that are taken at an object that should be gone.
+const LOOKS: usize = 16;
+
+/// A heap that can be asked what is allocated.
+pub trait Subject: Transactional {
+    /// Whether nothing is allocated where an object of `bytes` was. Nothing of the heap changes if so.
+    fn is_gone(&self, home: HomeAddress, bytes: usize) -> bool;
+}
+
+/// Objects and what is in them.
+pub type Objects = BTreeMap<HomeAddress, Vec<u8>>;
+
+/// What a program knows of its objects.
+#[derive(Default)]
+pub struct Model {
+    pub objects: Objects,
+    /// The largest object that was ever at a home address, or was to be.
+    pub ever: BTreeMap<HomeAddress, usize>,
+    /// What the transaction under way has changed, and what was there.
+    undo: Vec<(HomeAddress, Option<Vec<u8>>)>,
+}
+
+impl Model {
+    /// An object is there, or is not, if the transaction under way commits.
+    pub fn put(&mut self, home: HomeAddress, bytes: Option<Vec<u8>>) {
+        if let Some(bytes) = &bytes {
+            let most = self.ever.entry(home).or_default();
+            *most = bytes.len().max(*most);
+        }
+        let before = match bytes {
+            Some(bytes) => self.objects.insert(home, bytes),
+            None => self.objects.remove(&home),
+        };
+        self.undo.push((home, before));
+    }
+
+    /// The transaction has committed.
+    pub fn commit(&mut self) {
+        self.undo.clear();
+    }
+
+    /// The transaction has not happened.
+    pub fn roll_back(&mut self) {
+        while let Some((home, before)) = self.undo.pop() {
+            match before {
+                Some(bytes) => self.objects.insert(home, bytes),
+                None => self.objects.remove(&home),
+            };
+        }
+    }
+
+    /// Whether a heap has these objects, and nothing at their other places.
+    pub fn check(&self, heap: &impl Subject) -> Result<(), String> {
+        check_objects(heap, &self.objects)?;
+        check_gone(heap, &self.ever, |home| self.objects.contains_key(&home))
+    }
+}
+
+/// Whether a heap has these objects.
+pub fn check_objects(heap: &impl Subject, objects: &Objects) -> Result<(), String> {
+    for (&home, bytes) in objects {
+        let mut out = vec![0; bytes.len()];
+        let loaded = heap.transaction(|tx| tx.load(home, &mut out));
+        loaded.map_err(|error| format!("{home:?} of {} bytes: {error}", bytes.len()))?;
+        if out != *bytes {
+            let at = (0..bytes.len()).find(|&at| out[at] != bytes[at]).expect("one is different");
+            let (found, expected) = (out[at], bytes[at]);
+            return Err(format!("byte {at} of {home:?} of {} is {found} and not {expected}", bytes.len()));
+        }
+        if heap.is_gone(home, bytes.len()) {
+            return Err(format!("{home:?} of {} bytes is not allocated", bytes.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a heap has nothing at the places that are not taken.
+pub fn check_gone(
+    heap: &impl Subject,
+    ever: &BTreeMap<HomeAddress, usize>,
+    is_taken: impl Fn(HomeAddress) -> bool,
+) -> Result<(), String> {
+    match ever.iter().find(|&(&home, &bytes)| !is_taken(home) && !heap.is_gone(home, bytes)) {
+        Some((home, bytes)) => Err(format!("{home:?} of {bytes} bytes is there")),
+        None => Ok(()),
+    }
+}
+
+/// Some places of an object, in whole grains, the first and the last among them.
+pub fn looks(bytes: usize) -> impl Iterator<Item = u64> {
+    let grains = bytes.div_ceil(4).max(1);
+    let step = grains.div_ceil(LOOKS);
+    (0..grains).step_by(step).chain([grains - 1]).map(|grain| grain as u64 * 4)
+}
