@@ -169,6 +169,10 @@ impl Draft {
             }
         };
         self.allocated.push(home);
+        if self.writes.may_have(home, GRAIN) && self.writes.overlay(home, &mut [0; GRAIN]).is_none() {
+            // This transaction wants to free it, and somebody else has done so and committed.
+            return Err(Error::Conflict);
+        }
         self.writes.allocate(home, bytes.max(1).div_ceil(GRAIN as u64) as u32);
         Ok(home)
     }

@@ -75,7 +75,7 @@ impl<'h> Transaction<'h> {
     /// A new object of `bytes`, all zeros; 0 bytes count as 1.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Full`].
+    /// [`Error::TooLarge`], [`Error::Full`], [`Error::Conflict`].
     pub fn alloc(&mut self, bytes: u64) -> Result<HomeAddress> {
         self.session.draft.alloc(self.heap, bytes)
     }

@@ -62,6 +62,21 @@ fn what_is_not_committed_has_not_happened() {
     assert!(matches!(outcome, Err(Error::NotAllocated(home)) if home == lost), "{outcome:?}");
 }
 
+/// The place of an object that two transactions free is given out again by the one that commits.
+#[test]
+fn what_somebody_else_has_freed_is_a_conflict() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let heap = DurableHeap::open(&dir.path().join("heap"), &options()).expect("opens");
+    let home = heap.transaction(|tx| tx.alloc(200)).expect("room");
+    let mut late = heap.begin();
+    late.free(home).expect("it is an object");
+    heap.transaction(|tx| tx.free(home)).expect("it is an object");
+    let outcome = late.alloc(200);
+    assert!(matches!(outcome, Err(Error::Conflict)), "{outcome:?}");
+    drop(late);
+    assert_eq!(heap.transaction(|tx| tx.alloc(200)).expect("room"), home);
+}
+
 #[test]
 fn mistakes_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
