@@ -2,7 +2,6 @@
 #include "durable.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 /* ---- What is committed stays ------------------------------------------- */
 
