@@ -53,7 +53,8 @@ pub struct Cleaned {
 }
 
 impl Core {
-    fn cleaner(&self) -> MutexGuard<'_, Cleaner> {
+    /// What the cleaner needs; it is at rest meanwhile.
+    pub(crate) fn cleaner(&self) -> MutexGuard<'_, Cleaner> {
         self.cleaner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,7 +16,9 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Waits for the end of the cleaner's pass, which counts bytes twice or not at all while it moves them.
     pub(crate) fn of(core: &Core) -> Self {
+        let _at_rest = core.cleaner();
         Self {
             live_bytes: core.log.live_bytes(),
             file_bytes: u64::from(core.log.chunks().0) * u64::from(core.log.superblock.chunk_bytes),

@@ -13,8 +13,8 @@ use aquifer_sys::Backoff;
 use crate::error::{Error, Result};
 use crate::write_set::Piece;
 
-/// Looks at a locked partition before the transaction gives way.
-const LOOKS: u32 = 10_000;
+/// Looks at a partition to which somebody commits before the transaction gives way: more than a commit takes.
+const LOOKS: u32 = 1_000;
 
 /// The words of all partitions, and the newest version that was given out.
 #[derive(Clone, Copy)]
@@ -112,18 +112,18 @@ impl View {
         Ok(version)
     }
 
-    /// Two that have locked what the other has read must not wait for each other; for the cleaner it is worth some looks.
+    /// Two that have locked what the other has read must not wait for each other for long. What the cleaner has locked stays what it is.
     #[cold]
     fn validate(&self, words: &Partitions) -> Result<()> {
         for &(id, version) in &self.reads {
             let is_ours = self.locks.binary_search_by_key(&id, |&(id, _)| id).is_ok();
             let mut looks = 0;
-            while !is_ours && words.word(id).is_locked() && looks < LOOKS {
+            while !is_ours && words.word(id).is_committing() && looks < LOOKS {
                 std::hint::spin_loop();
                 looks += 1;
             }
             let word = words.word(id);
-            if word.version() != version || (word.is_locked() && !is_ours) {
+            if word.version() != version || (word.is_committing() && !is_ours) {
                 return Err(Error::Conflict);
             }
         }
@@ -139,13 +139,13 @@ impl View {
         self.locks.clear();
     }
 
-    /// Locks a partition, unless it is the last one that it has locked, or one before that, as long as it takes. For those who lock
-    /// in order and have read nothing.
-    pub(crate) fn lock_or_wait(&mut self, words: &Partitions, id: PartitionId) {
+    /// Locks a partition to move bytes of it, unless it is the last one that it has locked, or one before that. For those who lock in
+    /// order and have read nothing.
+    pub(crate) fn lock_to_move(&mut self, words: &Partitions, id: PartitionId) {
         if self.locks.last().is_some_and(|&(last, _)| last >= id) {
             return;
         }
-        self.locks.push((id, lock_one(words, id)));
+        self.locks.push((id, wait_for(|| words.try_lock_to_move(id))));
     }
 
     /// Unlocks what it has locked, and of which it has moved bytes in the log.
@@ -172,19 +172,16 @@ fn settled(words: &Partitions, id: PartitionId) -> Word {
 
 #[inline]
 fn lock_one(words: &Partitions, id: PartitionId) -> Word {
-    match words.try_lock(id) {
-        Some(word) => word,
-        None => wait_for(|| words.try_lock(id)),
-    }
+    words.try_lock(id).unwrap_or_else(|| wait_for(|| words.try_lock(id)))
 }
 
 #[cold]
 fn wait_for(mut look: impl FnMut() -> Option<Word>) -> Word {
     let mut backoff = Backoff::new();
     loop {
-        backoff.wait();
         if let Some(word) = look() {
             return word;
         }
+        backoff.wait();
     }
 }

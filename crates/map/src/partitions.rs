@@ -111,10 +111,16 @@ impl Partitions {
         Extents { starts, addresses }
     }
 
-    /// Locks the partition if it is free; returns its word before.
+    /// Locks the partition if it is free, to commit to it; returns its word before.
     #[inline]
     pub fn try_lock(&self, id: PartitionId) -> Option<Word> {
         self.at(id).word.try_lock()
+    }
+
+    /// Locks the partition if it is free, to move bytes of it in the log; returns its word before.
+    #[inline]
+    pub fn try_lock_to_move(&self, id: PartitionId) -> Option<Word> {
+        self.at(id).word.try_lock_to_move()
     }
 
     /// Unlocks the partition, which the caller has locked, with a new version.

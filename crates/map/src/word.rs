@@ -4,7 +4,7 @@
 //! Language Memory Models?", MSPC 2012). What they copy meanwhile must be atomics, of whatever order.
 //!
 //! ```text
-//! 63..16 version of the last commit | 15..1 moves | 0 locked
+//! 63..16 version of the last commit | 15..2 moves | 1 locked by one who moves | 0 locked
 //! ```
 
 #[cfg(all(test, loom))]
@@ -13,7 +13,8 @@ mod loom_tests;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 const LOCKED: u64 = 1;
-const MOVE: u64 = 2;
+const MOVING: u64 = 2;
+const MOVE: u64 = 4;
 const VERSION_SHIFT: u32 = 16;
 /// Largest version.
 pub const VERSION_MAX: u64 = u64::MAX >> VERSION_SHIFT;
@@ -23,9 +24,14 @@ pub const VERSION_MAX: u64 = u64::MAX >> VERSION_SHIFT;
 pub struct Word(u64);
 
 impl Word {
-    /// Whether somebody commits to the partition now.
+    /// Whether somebody changes the partition's extents now.
     pub const fn is_locked(self) -> bool {
         self.0 & LOCKED != 0
+    }
+
+    /// Whether somebody commits to the partition now: its version will be another one.
+    pub const fn is_committing(self) -> bool {
+        self.0 & (LOCKED | MOVING) == LOCKED
     }
 
     /// Version of the last transaction that wrote to it; 0 if none did.
@@ -52,14 +58,25 @@ impl WordCell {
         self.0.load(Ordering::Relaxed) == before.0
     }
 
-    /// Locks it if it is free; returns the word before.
+    /// Locks it if it is free, to commit; returns the word before.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Word> {
+        self.try_lock_with(LOCKED)
+    }
+
+    /// Locks it if it is free, to move what it guards; returns the word before.
+    #[inline]
+    pub(crate) fn try_lock_to_move(&self) -> Option<Word> {
+        self.try_lock_with(LOCKED | MOVING)
+    }
+
+    #[inline]
+    fn try_lock_with(&self, bits: u64) -> Option<Word> {
         let before = self.0.load(Ordering::Relaxed);
         if before & LOCKED != 0 {
             return None;
         }
-        self.0.compare_exchange(before, before | LOCKED, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        self.0.compare_exchange(before, before | bits, Ordering::Acquire, Ordering::Relaxed).ok()?;
         // Readers that see anything that is stored from here on see the lock too.
         fence(Ordering::Release);
         Some(Word(before))

@@ -88,7 +88,7 @@ impl Core {
         session.draft.begin(self);
         for survivor in group {
             for portion in portions(survivor.start, survivor.grains) {
-                session.draft.view.lock_or_wait(&self.map, portion.id);
+                session.draft.view.lock_to_move(&self.map, portion.id);
             }
         }
         group.iter().for_each(|survivor| self.add_if_needed(&mut session.draft, survivor));

@@ -36,7 +36,8 @@ fn an_empty_partition_is_a_hole() {
 fn a_locked_partition_is_not_locked_again() {
     let map = map();
     let before = map.try_lock(ID).expect("free");
-    assert!(map.try_lock(ID).is_none() && map.word(ID).is_locked() && !map.is_unchanged(ID, before));
+    assert!(map.try_lock(ID).is_none() && map.try_lock_to_move(ID).is_none());
+    assert!(map.word(ID).is_locked() && map.word(ID).is_committing() && !map.is_unchanged(ID, before));
     map.unlock(ID, 9);
     assert_eq!(map.word(ID).version(), 9);
 }
@@ -48,7 +49,9 @@ fn a_move_changes_the_word_and_not_the_version() {
     map.unlock(ID, VERSION_MAX);
     let first = map.word(ID);
     for _ in 0..100_000 {
-        let before = map.try_lock(ID).expect("free");
+        let before = map.try_lock_to_move(ID).expect("free");
+        assert!(map.word(ID).is_locked() && !map.word(ID).is_committing() && map.try_lock(ID).is_none());
+        assert_eq!(map.word(ID).version(), VERSION_MAX);
         map.unlock_moved(ID, before);
         assert!(!map.is_unchanged(ID, before) && !map.word(ID).is_locked());
         assert_eq!(map.word(ID).version(), VERSION_MAX);

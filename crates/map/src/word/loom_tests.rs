@@ -55,10 +55,10 @@ impl World {
         }
     }
 
-    /// Locks the word; changes place and version.
-    fn lock(&self, change: impl Fn(&mut (u64, u64))) -> Option<(Word, (u64, u64))> {
-        let before = self.word.try_lock()?;
-        assert!(!before.is_locked());
+    /// Of one who has locked the word: changes place and version.
+    fn lock(&self, before: Option<Word>, change: impl Fn(&mut (u64, u64))) -> Option<(Word, (u64, u64))> {
+        let before = before?;
+        assert!(!before.is_locked() && !before.is_committing());
         let held = self.held.with_mut(|held| {
             // SAFETY: loom fails the model if another thread uses the cell meanwhile.
             let held = unsafe { &mut *held };
@@ -71,14 +71,18 @@ impl World {
 
     /// Both values become a new version.
     fn write(&self) {
-        let Some((_, (place, version))) = self.lock(|held| held.1 += 1) else { return };
+        let Some((_, (place, version))) = self.lock(self.word.try_lock(), |held| held.1 += 1) else { return };
         self.store(place, version);
         self.word.unlock(version);
     }
 
     /// The values go to the other place, and theirs to somebody else.
     fn move_away(&self) {
-        let Some((before, (place, version))) = self.lock(|held| held.0 = 1 - held.0) else { return };
+        let Some((before, (place, version))) =
+            self.lock(self.word.try_lock_to_move(), |held| held.0 = 1 - held.0)
+        else {
+            return;
+        };
         self.store(place, version);
         self.place.store(place, Ordering::Relaxed);
         self.store(1 - place, GONE);
@@ -87,7 +91,7 @@ impl World {
 
     /// Locks the word and changes nothing.
     fn give_up(&self) {
-        let Some((before, _)) = self.lock(|_| {}) else { return };
+        let Some((before, _)) = self.lock(self.word.try_lock(), |_| {}) else { return };
         self.word.unlock_unchanged(before);
     }
 
