@@ -1,4 +1,5 @@
-//! The thread that cleans before a transaction has to, and makes commits durable that did not wait for it.
+//! The thread that cleans before a transaction has to, makes commits durable that did not wait for it, writes checkpoints, and verifies what
+//! a checkpoint has spared recovery.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -6,6 +7,9 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
+
+/// Chunks that it verifies before it looks whether there is something else to do.
+const VERIFIED_AT_A_TIME: usize = 16;
 
 /// Where the thread waits for something to do.
 #[derive(Default)]
@@ -56,6 +60,24 @@ impl Pulse {
     }
 }
 
+/// What the thread does.
+#[derive(Clone, Copy)]
+pub(crate) struct Tasks {
+    /// Whether it cleans when there is little room.
+    pub(crate) cleans: bool,
+    /// How often it makes commits durable that did not wait for it, if there are any.
+    pub(crate) sync_interval: Option<Duration>,
+    /// After how many chunks it writes a checkpoint; 0 for never.
+    pub(crate) checkpoint_chunks: u32,
+}
+
+impl Tasks {
+    /// Whether there is something to do.
+    pub(crate) fn are_any(&self) -> bool {
+        self.cleans || self.sync_interval.is_some() || self.checkpoint_chunks > 0
+    }
+}
+
 /// The thread, which ends with the value.
 pub(crate) struct Background {
     core: Arc<Core>,
@@ -63,10 +85,10 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// A thread that cleans, if it is to, and makes commits durable at intervals, if there is one.
-    pub(crate) fn begin(core: &Arc<Core>, cleans: bool, interval: Option<Duration>) -> Result<Self> {
+    /// A thread with these tasks.
+    pub(crate) fn begin(core: &Arc<Core>, tasks: Tasks) -> Result<Self> {
         let worked_on = Arc::clone(core);
-        let work = move || work(&worked_on, cleans, interval);
+        let work = move || work(&worked_on, tasks);
         let thread = thread::Builder::new().name("aq-durable".into()).spawn(work);
         let thread = thread.map_err(Error::io("starting the heap's thread"))?;
         Ok(Self { core: Arc::clone(core), thread: Some(thread) })
@@ -82,12 +104,25 @@ impl Drop for Background {
     }
 }
 
-fn work(core: &Core, cleans: bool, interval: Option<Duration>) {
-    while core.pulse.wait(interval) {
-        // What goes wrong here a transaction meets too, when it needs room or syncs, and reports.
-        if interval.is_some() {
+fn work(core: &Core, tasks: Tasks) {
+    core.checkpoints.set_interval(tasks.checkpoint_chunks);
+    let mut unread = core.log.unread.all().into_iter();
+    loop {
+        let interval = if unread.len() > 0 { Some(Duration::ZERO) } else { tasks.sync_interval };
+        if !core.pulse.wait(interval) {
+            return;
+        }
+        // What goes wrong here a transaction meets too, when it needs room or syncs or loads, and reports.
+        if tasks.sync_interval.is_some() {
             let _ = core.sync();
         }
-        while cleans && core.log.is_low() && !core.pulse.has_ended() && matches!(core.clean(), Ok(true)) {}
+        let is_cleaning = || tasks.cleans && core.log.is_low() && !core.pulse.has_ended();
+        while is_cleaning() && matches!(core.clean(), Ok(true)) {}
+        if core.checkpoints.is_due(core.log.seals()) {
+            let _ = core.checkpoint();
+        }
+        for id in unread.by_ref().take(VERIFIED_AT_A_TIME) {
+            let _ = core.log.verify(id);
+        }
     }
 }

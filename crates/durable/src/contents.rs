@@ -116,7 +116,7 @@ impl Committed for Core {
     }
 
     #[inline]
-    fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> usize {
+    fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> Result<usize> {
         let (id, start) = (home.partition(), home.offset_bytes());
         let (mut done, mut missing) = (0, 0);
         while done < out.len() {
@@ -126,6 +126,7 @@ impl Committed for Core {
             let target = &mut out[done..until];
             match run.source {
                 Source::Log(grain) => {
+                    self.log.ensure_read(grain)?;
                     let offset = u64::from(grain) * GRAIN as u64 + (at % GRAIN) as u64;
                     self.log.persist.read(offset, target);
                 }
@@ -137,7 +138,7 @@ impl Committed for Core {
             }
             done = until;
         }
-        missing
+        Ok(missing)
     }
 
     fn homes(&self) -> &Homes {

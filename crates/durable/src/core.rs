@@ -9,6 +9,7 @@ use aquifer_sys::Backoff;
 
 use crate::access::Transactional;
 use crate::background::Pulse;
+use crate::checkpoint::Checkpoints;
 use crate::cleaner::Cleaner;
 use crate::durability::Later;
 use crate::error::{Error, Result};
@@ -26,6 +27,7 @@ pub(crate) struct Core {
     /// The newest version that was given out.
     pub(crate) clock: Apart<AtomicU64>,
     pub(crate) cleaner: Mutex<Cleaner>,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) pulse: Pulse,
     sessions: Sessions<Session>,
     /// If commits do not wait for durability.
@@ -45,6 +47,7 @@ impl Core {
             homes: Homes::new(),
             clock: Apart(AtomicU64::new(0)),
             cleaner: Mutex::default(),
+            checkpoints: Checkpoints::default(),
             pulse: Pulse::default(),
             sessions: Sessions::new(|_| Session::new(later.as_ref().map(Later::add_session))),
             later,
@@ -103,7 +106,7 @@ impl Core {
     pub(crate) fn take_chunk(&self, purpose: Purpose) -> Result<SegmentId> {
         loop {
             if let Some(id) = self.log.take(purpose)? {
-                if self.log.is_low() {
+                if self.log.is_low() || self.checkpoints.is_due(self.log.seals()) {
                     self.pulse.wake();
                 }
                 return Ok(id);

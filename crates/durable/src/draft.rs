@@ -20,7 +20,10 @@ pub(crate) trait Committed {
 
     /// Fills `out` with the committed bytes of one partition from `home` on; returns how many of them are not allocated. Anything at all
     /// if somebody changes the partition meanwhile.
-    fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> usize;
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> Result<usize>;
 
     /// Which home addresses are allocated.
     fn homes(&self) -> &Homes;
@@ -121,7 +124,7 @@ impl Draft {
         out: &mut [u8],
     ) -> Result<usize> {
         let hint = self.hints.of(home.0 / GRAIN as u64);
-        self.view.read(committed.versions(), home.partition(), || committed.copy(home, out, hint))
+        self.view.read(committed.versions(), home.partition(), || committed.copy(home, out, hint))?
     }
 
     /// See [`Transaction::store`](crate::Transaction::store).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::access::Transactional;
-use crate::background::Background;
+use crate::background::{Background, Tasks};
 use crate::cleaner::Cleaned;
 use crate::core::Core;
 use crate::durability::{Durability, Later};
@@ -50,6 +50,10 @@ pub struct Options {
     pub cleans_ahead: bool,
     /// When a commit is durable. Default when it returns.
     pub durability: Durability,
+    /// A checkpoint of the map is written when about so many bytes were appended since the last one, and when the heap is closed: it is
+    /// opened in a fraction of the time then, and what is not read at once is verified when it is loaded or by and by. 0, the default, for none:
+    /// opening reads and verifies all.
+    pub checkpoint_bytes: u64,
 }
 
 impl Default for Options {
@@ -61,6 +65,7 @@ impl Default for Options {
             backing: Backing::Detect,
             cleans_ahead: true,
             durability: Durability::Sync,
+            checkpoint_bytes: 0,
         }
     }
 }
@@ -69,6 +74,8 @@ impl Default for Options {
 pub struct DurableHeap {
     core: Arc<Core>,
     background: Option<Background>,
+    /// Whether a checkpoint is written when it is closed.
+    has_checkpoints: bool,
 }
 
 impl DurableHeap {
@@ -136,6 +143,10 @@ impl DurableHeap {
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
         let core = Core::new(log, later)?;
         recovery::recover(&core, floor.value)?;
+        let has_checkpoints = options.checkpoint_bytes > 0 && !core.log.persist.is_read_only();
+        if !has_checkpoints {
+            core.checkpoints.abandon(&core.log);
+        }
         if core.clock.load(Ordering::Relaxed) == 0 {
             core.format()?;
         }
@@ -145,14 +156,17 @@ impl DurableHeap {
             Durability::Group(_) | Durability::Relaxed => core.sync()?,
         }
         let core = Arc::new(core);
-        let interval = match options.durability {
+        let sync_interval = match options.durability {
             Durability::Group(interval) => Some(interval),
             Durability::Sync | Durability::Relaxed => None,
         };
-        let has_thread = options.cleans_ahead || interval.is_some();
-        let background =
-            has_thread.then(|| Background::begin(&core, options.cleans_ahead, interval)).transpose()?;
-        Ok(Self { core, background })
+        let checkpoint_chunks = match options.checkpoint_bytes.div_ceil(chunk_bytes) {
+            chunks if has_checkpoints => u32::try_from(chunks).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        let tasks = Tasks { cleans: options.cleans_ahead, sync_interval, checkpoint_chunks };
+        let background = tasks.are_any().then(|| Background::begin(&core, tasks)).transpose()?;
+        Ok(Self { core, background, has_checkpoints })
     }
 
     /// Runs `body` in a transaction and commits it; again if it met another one, so it should have no other effects.
@@ -208,13 +222,26 @@ impl DurableHeap {
     pub fn clean(&self) -> Result<bool> {
         self.core.clean()
     }
+
+    /// Writes a checkpoint of the map beside what others commit; false if there is no room for it. It is given up when the heap is
+    /// opened without [`Options::checkpoint_bytes`].
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn checkpoint(&self) -> Result<bool> {
+        self.core.checkpoint()
+    }
 }
 
 impl Drop for DurableHeap {
     fn drop(&mut self) {
         self.background = None;
         // Who must know whether it is durable has called `sync`.
-        let _ = self.core.sync();
+        let is_synced = self.core.sync().is_ok();
+        let clock = self.core.clock.load(Ordering::Relaxed);
+        if self.has_checkpoints && is_synced && !self.core.checkpoints.is_of(clock) {
+            let _ = self.core.checkpoint();
+        }
     }
 }
 

@@ -162,6 +162,12 @@ impl Homes {
         SizeClass::from_code(code).filter(|class| class.begins_at(home.0 % AREA_BYTES))
     }
 
+    /// Areas that have something in them, the first one too.
+    pub(crate) fn areas(&self) -> Vec<u32> {
+        let classes = locked(&self.classes);
+        (0..classes.len() as u32).filter(|&area| area == 0 || classes[area as usize] != 0).collect()
+    }
+
     /// Takes a slot.
     pub(crate) fn take(&self, class: SizeClass) -> Taken {
         let mut slots = locked(&self.slots[usize::from(class.0)]);

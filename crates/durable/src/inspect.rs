@@ -215,6 +215,8 @@ impl HeapFile {
         let memory = Box::new(ReadOnly(self.reader.clone()));
         let options = Options { cleans_ahead: false, ..Options::default() };
         let heap = DurableHeap::on(memory, &options, &self.name)?;
+        let unread = heap.core().log.unread.all();
+        unread.into_iter().try_for_each(|id| heap.core().log.verify(id))?;
         let objects = count_objects(heap.core())?;
         self.reader.ensure_all_was_read()?;
         let newest_version = heap.core().clock.load(Ordering::Relaxed);

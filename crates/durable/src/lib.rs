@@ -43,6 +43,7 @@
 pub mod access;
 mod background;
 pub mod block;
+pub mod checkpoint;
 mod checksum;
 pub mod chunk;
 mod cleaner;
@@ -67,6 +68,7 @@ pub mod structures;
 pub mod superblock;
 pub mod transaction;
 mod typed;
+mod unread;
 mod usage;
 pub mod value;
 mod view;

@@ -1,6 +1,6 @@
 //! Chunks that are free, open and full.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::persist::Persist;
 use crate::record::{self, Record};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
+use crate::unread::Unread;
 
 /// An open chunk: blocks go to its end.
 pub(crate) struct OpenChunk {
@@ -34,6 +35,8 @@ struct Free {
     grown: u32,
     /// The same, as it stands in the file.
     record: Record,
+    /// Those of them that have no objects, but parts of a checkpoint.
+    apart: u32,
 }
 
 /// Who wants a chunk.
@@ -45,12 +48,15 @@ pub(crate) enum Purpose {
     Free,
     /// The cleaner.
     Clean,
+    /// A checkpoint.
+    Checkpoint,
 }
 
 impl Purpose {
     /// Free chunks that it leaves to others, so that what makes room does not want for it.
     const fn reserve(self) -> usize {
         match self {
+            Self::Checkpoint => CLEANED_MAX + 5,
             Self::Write => CLEANED_MAX + 4,
             Self::Free => CLEANED_MAX + 1,
             Self::Clean => 0,
@@ -76,6 +82,10 @@ pub(crate) struct Log {
     pub(crate) table: SegmentTable,
     /// The version that each chunk was opened at.
     opened: Box<[AtomicU64]>,
+    /// How far each is filled, since it was sealed.
+    filled_to: Box<[AtomicU32]>,
+    /// Which sealed chunks recovery did not read.
+    pub(crate) unread: Unread,
     pub(crate) capacity_bytes: u64,
     utilisation_percent: u32,
     chunk_shift: u32,
@@ -99,10 +109,12 @@ impl Log {
             superblock,
             table: SegmentTable::new(chunks),
             opened: (0..chunks).map(|_| AtomicU64::new(0)).collect(),
+            filled_to: (0..chunks).map(|_| AtomicU32::new(0)).collect(),
+            unread: Unread::new(chunks),
             capacity_bytes,
             utilisation_percent,
             chunk_shift: chunk_bytes.ilog2(),
-            free: Mutex::new(Free { chunks: Vec::new(), punched: Vec::new(), grown: 0, record }),
+            free: Mutex::new(Free { chunks: Vec::new(), punched: Vec::new(), grown: 0, record, apart: 0 }),
             seals: AtomicU64::new(0),
         })
     }
@@ -121,6 +133,13 @@ impl Log {
     pub(crate) fn chunk_of(&self, grain: u32) -> SegmentId {
         let offset = u64::from(grain) * LOG_GRAIN_BYTES as u64 - SUPERBLOCK_BYTES as u64;
         SegmentId((offset >> self.chunk_shift) as u32)
+    }
+
+    /// The same, if there is one: of any number.
+    pub(crate) fn chunk_with(&self, grain: u32) -> Option<SegmentId> {
+        let offset = (u64::from(grain) * LOG_GRAIN_BYTES as u64).checked_sub(SUPERBLOCK_BYTES as u64)?;
+        let number = offset >> self.chunk_shift;
+        (number < u64::from(self.table.len())).then_some(SegmentId(number as u32))
     }
 
     /// Size of the largest block.
@@ -186,7 +205,11 @@ impl Log {
         // The file keeps some free chunks for the cleaner, or each of its passes would make it longer.
         let is_short = free.chunks.len() + free.punched.len() <= CLEANED_MAX;
         if purpose != Purpose::Clean && is_short {
-            return if self.may_grow(&free) { self.grow(&mut free).map(Some) } else { Ok(None) };
+            let may_grow = match purpose {
+                Purpose::Checkpoint => free.grown < self.table.len(),
+                _ => self.may_grow(&free),
+            };
+            return if may_grow { self.grow(&mut free).map(Some) } else { Ok(None) };
         }
         if let Some(id) = free.chunks.pop() {
             return Ok(Some(id));
@@ -221,7 +244,7 @@ impl Log {
     /// Whether the log is so full of what is needed that it should grow rather than be cleaned.
     fn may_grow(&self, free: &Free) -> bool {
         // What is kept for the cleaner, and for those who write, is not there to be filled.
-        let used = u64::from(free.grown.saturating_sub(SLACK)) << self.chunk_shift;
+        let used = u64::from(free.grown.saturating_sub(SLACK + free.apart)) << self.chunk_shift;
         free.grown < self.table.len() && self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent)
     }
 
@@ -238,6 +261,8 @@ impl Log {
 
     /// Gives a chunk back that nothing needs any more.
     pub(crate) fn release(&self, id: SegmentId) -> Result<()> {
+        self.unread.forget(id);
+        self.filled_to[id.0 as usize].store(0, Ordering::Relaxed);
         // What it holds must not be found again: frees of it are forgotten when it is gone.
         ChunkHeader::remove(&*self.persist, self.offset_of(id))?;
         self.table.set_state(id, State::Free);
@@ -248,6 +273,26 @@ impl Log {
         } else {
             free.chunks.push(id);
         }
+        Ok(())
+    }
+
+    /// A chunk that was taken gets a part of a checkpoint. Until it is released it counts as if it had the transactions from `opened` on.
+    pub(crate) fn set_apart(&self, id: SegmentId, opened: u64) {
+        self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
+        self.table.set_state(id, State::Open);
+        self.free().apart += 1;
+    }
+
+    /// The part in such a chunk does not count any more. The cleaner gives the chunk back.
+    pub(crate) fn abandon_apart(&self, id: SegmentId, opened: u64) {
+        self.restore_unneeded(id, opened);
+        self.free().apart -= 1;
+    }
+
+    /// Gives such a chunk back.
+    pub(crate) fn release_apart(&self, id: SegmentId) -> Result<()> {
+        self.release(id)?;
+        self.free().apart -= 1;
         Ok(())
     }
 
@@ -273,11 +318,23 @@ impl Log {
             .unwrap_or(u64::MAX)
     }
 
-    /// Takes over a chunk that was found in the file. It is in use even if it is empty: its header must be taken away before it gets
-    /// another one.
-    pub(crate) fn restore(&self, id: SegmentId, header: ChunkHeader) {
+    /// Takes over a chunk that was found in the file, filled up to `end`. It is in use even if it is empty: its header must be taken away
+    /// before it gets another one.
+    pub(crate) fn restore(&self, id: SegmentId, header: ChunkHeader, end: u32) {
         self.table.restore(id, header.generation, State::Sealed);
         self.opened[id.0 as usize].store(header.opened, Ordering::Relaxed);
+        self.filled_to[id.0 as usize].store(end, Ordering::Relaxed);
+    }
+
+    /// Takes over a chunk that was found with a part of a checkpoint that does not count. The cleaner finds nothing in it.
+    pub(crate) fn restore_unneeded(&self, id: SegmentId, opened: u64) {
+        self.table.set_state(id, State::Sealed);
+        self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
+    }
+
+    /// How far a sealed chunk is filled; 0 if it has no blocks.
+    pub(crate) fn filled_to(&self, id: SegmentId) -> u32 {
+        self.filled_to[id.0 as usize].load(Ordering::Relaxed)
     }
 
     /// How many chunks were sealed.
@@ -288,6 +345,8 @@ impl Log {
     /// Ends a chunk: nothing is appended to it any more.
     pub(crate) fn seal(&self, chunk: &OpenChunk) {
         let now = self.seals.fetch_add(1, Ordering::Relaxed) as u32;
+        let filled = chunk.next - self.offset_of(chunk.id);
+        self.filled_to[chunk.id.0 as usize].store(filled as u32, Ordering::Relaxed);
         self.table.seal(chunk.id, now);
     }
 }

@@ -1,4 +1,4 @@
-//! The map, made again from the log. A crash meanwhile is harmless: nothing is written, but what takes away transactions that do not count
+//! The map, made again from the log, or from a checkpoint and what is newer ([`checkpoint`](crate::checkpoint)). A crash meanwhile is harmless: nothing is written, but what takes away transactions that do not count
 //! (see [`record`](crate::record)).
 //!
 //! 1. Every chunk with a header is read from front to back, until a block does not verify ([`scan`]). The chunks are shared out among
@@ -7,6 +7,7 @@
 //!    shared out among threads (the paper's buckets).
 //! 3. The table of areas, which is in the heap itself, tells where objects can be, the map where they are.
 
+mod checkpoint;
 mod scan;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +16,7 @@ use std::thread;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
+use aquifer_log::segment::State;
 use aquifer_map::partitions::{GRAINS, Hint, Source};
 
 use crate::block::ALIGN_BYTES;
@@ -23,6 +25,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
 use crate::superblock::SUPERBLOCK_BYTES;
+use checkpoint::Checkpoint;
 use scan::{Found, Scan};
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
@@ -43,18 +46,25 @@ pub(crate) fn recover(heap: &Core, floor: u64) -> Result<()> {
     }
     let threads =
         thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
-    let mut scans = scan_all(heap, (chunks, floor), threads)?;
+    let checkpoint = checkpoint::find(heap, chunks, floor);
+    let checkpoint = checkpoint.as_ref();
+    let mut scans = scan_all(heap, (chunks, floor), checkpoint, threads)?;
     check(heap, &scans)?;
     discard(heap, &mut scans)?;
     keep_committed(&mut scans);
-    enter_all(heap, scans, threads);
+    enter_all(heap, scans, checkpoint, threads);
+    check_free(heap)?;
     heap.log.adopt(chunks);
-    restore_homes(heap);
-    Ok(())
+    restore_homes(heap)
 }
 
 /// Reads all chunks, each thread another one.
-fn scan_all(heap: &Core, (chunks, floor): (u32, u64), threads: usize) -> Result<Vec<Scan>> {
+fn scan_all(
+    heap: &Core,
+    (chunks, floor): (u32, u64),
+    checkpoint: Option<&Checkpoint>,
+    threads: usize,
+) -> Result<Vec<Scan>> {
     let next = AtomicU32::new(0);
     let work = || -> Result<Scan> {
         let mut scan = Scan::new(threads, floor);
@@ -63,7 +73,7 @@ fn scan_all(heap: &Core, (chunks, floor): (u32, u64), threads: usize) -> Result<
             if number >= chunks {
                 return Ok(scan);
             }
-            scan.read(heap, SegmentId(number))?;
+            scan.read(heap, SegmentId(number), checkpoint)?;
         }
     };
     thread::scope(|scope| {
@@ -124,20 +134,42 @@ fn keep_committed(scans: &mut [Scan]) {
     }
 }
 
-/// Enters what was found in the map, each thread the partitions of one bucket.
-fn enter_all(heap: &Core, mut scans: Vec<Scan>, threads: usize) {
-    let newest = scans.iter().map(|scan| scan.newest).max().unwrap_or(0);
+/// The thread that enters a partition. Neighbours are often written together: whole areas of partitions go to one.
+fn bucket_of(partition: u32, threads: usize) -> usize {
+    partition as usize / 64 % threads
+}
+
+/// Enters the checkpoint and what was found in the map, each thread the partitions of one bucket.
+fn enter_all(heap: &Core, mut scans: Vec<Scan>, checkpoint: Option<&Checkpoint>, threads: usize) {
+    let newest = scans.iter().map(|scan| scan.newest).chain(checkpoint.map(|checkpoint| checkpoint.newest));
+    let newest = newest.max().unwrap_or(0);
     heap.clock.store(newest, Ordering::Release);
     let mut buckets: Vec<Vec<Vec<Found>>> = (0..threads)
         .map(|bucket| scans.iter_mut().map(|scan| std::mem::take(&mut scan.buckets[bucket])).collect())
         .collect();
+    let enter = |bucket: usize, found| {
+        checkpoint.iter().for_each(|checkpoint| checkpoint.enter(heap, bucket, threads));
+        enter_bucket(heap, found);
+    };
     thread::scope(|scope| {
-        let last = buckets.pop();
-        for bucket in buckets {
-            scope.spawn(move || enter_bucket(heap, bucket));
+        let (first, others) = buckets.split_first_mut().expect("there is one for each thread");
+        for (n, found) in others.iter_mut().enumerate() {
+            scope.spawn(move || enter(1 + n, std::mem::take(found)));
         }
-        last.into_iter().for_each(|bucket| enter_bucket(heap, bucket));
+        enter(0, std::mem::take(first));
     });
+}
+
+/// Whether the map points to chunks in use alone, as it does if the checkpoint is right.
+fn check_free(heap: &Core) -> Result<()> {
+    let is_empty = |&id: &SegmentId| heap.log.table.live_bytes(id) == 0;
+    match heap.log.table.in_state(State::Free).find(|id| !is_empty(id)) {
+        None => Ok(()),
+        Some(id) => {
+            let why = "a checkpoint says that there are objects in a chunk that is free".into();
+            Err(Error::Damaged { offset: heap.log.offset_of(id), why })
+        }
+    }
 }
 
 fn enter_bucket(heap: &Core, lists: Vec<Vec<Found>>) {
@@ -145,24 +177,24 @@ fn enter_bucket(heap: &Core, lists: Vec<Vec<Found>>) {
     all.sort_unstable_by_key(|found| (found.partition, found.version));
     for of_partition in all.chunk_by(|a, b| a.partition == b.partition) {
         let id = PartitionId(of_partition[0].partition);
-        heap.map.try_lock(id).expect("nobody else has the partition");
+        let known = heap.map.try_lock(id).expect("nobody else has the partition").version();
         let first = u64::from(id.0) * GRAINS as u64;
-        for found in of_partition {
+        for found in of_partition.iter().filter(|found| found.version > known) {
             if let Source::Log(grain) = found.source {
                 heap.log.table.add_live(heap.log.chunk_of(grain), u32::from(found.grains) * GRAIN as u32);
             }
             let start = first + u64::from(found.start);
             heap.enter(start, u32::from(found.grains), found.source, Hint::default());
         }
-        heap.map.unlock(id, of_partition.last().map_or(0, |found| found.version));
+        heap.map.unlock(id, of_partition.last().map_or(known, |found| found.version.max(known)));
     }
 }
 
 /// Makes the allocator's tables again.
-fn restore_homes(heap: &Core) {
+fn restore_homes(heap: &Core) -> Result<()> {
     for area in 1..AREAS as u32 {
         let mut code = [0; CLASS_BYTES];
-        read(heap, homes::class_home(area), &mut code);
+        read(heap, homes::class_home(area), &mut code)?;
         let code = u16::from_le_bytes(code);
         if code == 0 {
             continue;
@@ -170,6 +202,7 @@ fn restore_homes(heap: &Core) {
         let first = u64::from(area) * AREA_BYTES;
         heap.homes.restore_area(area, code, holes(heap, first, first + AREA_BYTES));
     }
+    Ok(())
 }
 
 /// The runs from `start` to `end` in which nothing is allocated.
@@ -202,10 +235,14 @@ fn place(byte: u64) -> (PartitionId, usize) {
 }
 
 /// Committed bytes within one grain run; nobody else has the heap yet.
-fn read(heap: &Core, home: HomeAddress, out: &mut [u8]) {
+fn read(heap: &Core, home: HomeAddress, out: &mut [u8]) -> Result<()> {
     let (id, grain) = place(home.0);
     match heap.map.find(id, grain, &mut Hint::default()).source {
-        Source::Log(found) => heap.log.persist.read(u64::from(found) * GRAIN + home.0 % GRAIN, out),
+        Source::Log(found) => {
+            heap.log.ensure_read(found)?;
+            heap.log.persist.read(u64::from(found) * GRAIN + home.0 % GRAIN, out);
+        }
         Source::Hole | Source::Zeros => out.fill(0),
     }
+    Ok(())
 }

@@ -104,6 +104,31 @@ impl Partitions {
         Run { source: Source::from_word(extents.continued(behind, grain)), end: end.clamp(grain + 1, GRAINS) }
     }
 
+    /// Calls `visit` with the start and source of every extent of a partition, in order; each ends where the next one begins. Anything at
+    /// all if somebody changes the partition meanwhile.
+    pub fn for_each_extent(&self, id: PartitionId, mut visit: impl FnMut(u16, Source)) {
+        let extents = self.extents(id);
+        (0..extents.len())
+            .for_each(|n| visit(extents.start(n) as u16, Source::from_word(extents.word(n))));
+    }
+
+    /// Gives a partition without extents, which the caller has locked, those that another map had there: as they were told by
+    /// [`Partitions::for_each_extent`].
+    pub fn restore(&self, id: PartitionId, extents: &[(u16, Source)]) {
+        let (before, len) = unpack(self.at(id).handle.load(Ordering::Relaxed));
+        assert!(len == 0 && before.unit == 0 && extents.len() <= GRAINS && self.word(id).is_locked());
+        if extents.is_empty() {
+            return;
+        }
+        let block = self.blocks.allocate(extents.len());
+        let (starts, addresses) = self.blocks.extents(block, extents.len());
+        for (n, &(start, source)) in extents.iter().enumerate() {
+            starts[n].store(start, Ordering::Relaxed);
+            addresses[n].store(source.word(), Ordering::Relaxed);
+        }
+        self.at(id).handle.store(pack(block, extents.len()), Ordering::Release);
+    }
+
     #[inline]
     fn extents(&self, id: PartitionId) -> Extents<'_> {
         let (block, len) = unpack(self.at(id).handle.load(Ordering::Acquire));

@@ -6,6 +6,7 @@ use aquifer_map::partitions::{Hint, Portion, Source, portions};
 use aquifer_sys::Backoff;
 
 use crate::block::{Block, Entry, Kind, Role};
+use crate::checkpoint;
 use crate::chunk::{self, ChunkHeader};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -67,10 +68,14 @@ fn add(runs: &mut Vec<Survivor>, run: Survivor) {
 impl Core {
     /// Adds what the map still points to in a chunk, and its holes.
     pub(super) fn collect(&self, victim: SegmentId, survivors: &mut Survivors) -> Result<()> {
+        self.log.verify(victim)?;
         let (id, start) = (self.log.superblock.id, self.log.offset_of(victim));
         let Survivors { runs, commits, chunk: bytes } = survivors;
         bytes.resize(self.log.superblock.chunk_bytes as usize, 0);
         self.log.persist.read(start, bytes);
+        if checkpoint::Header::is_in(bytes) {
+            return Ok(());
+        }
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
         let damaged = |why: &str| Error::Damaged { offset: start, why: why.into() };
         let header = ChunkHeader::decode(header, id, victim.0).ok().flatten();

@@ -146,9 +146,9 @@ impl Committed for InPlaceHeap {
 
     /// All of it is there: whether it is allocated is not looked at, as in other heaps in place.
     #[inline]
-    fn copy(&self, home: HomeAddress, out: &mut [u8], _hint: &mut Hint) -> usize {
+    fn copy(&self, home: HomeAddress, out: &mut [u8], _hint: &mut Hint) -> Result<usize> {
         self.home.read(layout::offset_of(home), out);
-        0
+        Ok(0)
     }
 
     fn homes(&self) -> &Homes {

@@ -6,10 +6,14 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{Source, portions};
 
+use super::bucket_of;
+use super::checkpoint::Checkpoint;
 use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
+use crate::checkpoint;
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::log::Log;
 use crate::record::NO_FLOOR;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
@@ -71,38 +75,55 @@ impl Scan {
         }
     }
 
-    /// Collects the entries of a chunk.
+    /// Collects the entries of a chunk, unless the checkpoint has them.
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub(super) fn read(&mut self, heap: &Core, id: SegmentId) -> Result<()> {
+    pub(super) fn read(
+        &mut self,
+        heap: &Core,
+        id: SegmentId,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<()> {
         let (log, start) = (&heap.log, heap.log.offset_of(id));
+        let mut header = [0; chunk::HEADER_BYTES];
+        log.persist.read(start, &mut header);
+        if checkpoint::Header::is_in(&header) {
+            return Ok(());
+        }
+        let damaged = |at: usize, why: &str| Error::Damaged { offset: start + at as u64, why: why.into() };
+        let header = ChunkHeader::decode(&header, log.superblock.id, id.0);
+        let header = header.map_err(|_| damaged(0, "the header of a chunk does not verify"))?;
+        let Some(header) = header else { return Ok(()) };
+        if let Some(end) = checkpoint.and_then(|checkpoint| checkpoint.end_of(id, header.generation)) {
+            self.restore(log, id, header, end);
+            log.unread.add(id);
+            return Ok(());
+        }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.resize(log.superblock.chunk_bytes as usize, 0);
         log.persist.read(start, &mut bytes);
-        let damaged = |at: usize, why: &str| Error::Damaged { offset: start + at as u64, why: why.into() };
-        let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
-        let header = ChunkHeader::decode(header, log.superblock.id, id.0);
-        let header = header.map_err(|_| damaged(0, "the header of a chunk does not verify"))?;
-        if let Some(header) = header {
-            let seed = chunk::seed(log.superblock.id, id.0, header.generation);
-            let mut at = chunk::HEADER_BYTES;
-            while let Some(block) = Block::decode(&bytes[at..], seed).filter(|b| b.version() <= self.floor) {
-                self.add(&block, start + at as u64);
-                at += block.len_bytes();
-            }
-            let discard =
-                self.behind(&bytes, (at, seed), start, (id, header)).map_err(|why| damaged(at, why))?;
-            if !discard.is_whole {
-                self.newest = self.newest.max(header.opened);
-                self.ends.insert(id.0, (header.generation, at as u32));
-                self.promised.extend(header.previous);
-                log.restore(id, header);
-            }
-            self.discards.push(discard);
+        let seed = chunk::seed(log.superblock.id, id.0, header.generation);
+        let mut at = chunk::HEADER_BYTES;
+        while let Some(block) = Block::decode(&bytes[at..], seed).filter(|b| b.version() <= self.floor) {
+            self.add(&block, start + at as u64);
+            at += block.len_bytes();
         }
+        let discard = self.behind(&bytes, (at, seed), start, (id, header)).map_err(|why| damaged(at, why))?;
+        if !discard.is_whole {
+            self.restore(log, id, header, at as u32);
+        }
+        self.discards.push(discard);
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// A chunk is in use, filled up to `end`.
+    fn restore(&mut self, log: &Log, id: SegmentId, header: ChunkHeader, end: u32) {
+        self.newest = self.newest.max(header.opened);
+        self.ends.insert(id.0, (header.generation, end));
+        self.promised.extend(header.previous);
+        log.restore(id, header, end);
     }
 
     /// The transactions behind the floor in a chunk, which counts up to `at`. They may be torn, in any order.
@@ -165,8 +186,7 @@ impl Scan {
                 grains: (portion.end - portion.start) as u16,
                 source: source.plus(portion.before as usize),
             };
-            // Neighbours are often written together: whole areas of partitions go to one thread.
-            let bucket = found.partition as usize / 64 % self.buckets.len();
+            let bucket = bucket_of(found.partition, self.buckets.len());
             match block.role() {
                 Role::Whole => self.buckets[bucket].push(found),
                 Role::Part | Role::Last => self.parts.push((bucket, found)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aquifer_durable::Result;
 
-use crate::durable::{KINDS, SHAPE, any_crash, clean, machine, open, reopen};
+use crate::durable::{How, KINDS, SHAPE, any_crash, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash, mix};
@@ -14,7 +14,7 @@ use crate::program::Program;
 /// How a program runs.
 struct Run {
     seed: u64,
-    cleans_ahead: bool,
+    how: How,
     /// Transactions until the machine is started again without a crash.
     steps: u64,
 }
@@ -22,7 +22,7 @@ struct Run {
 impl Run {
     /// Returns what its crashes have hit.
     fn run(&self, crashes: impl Iterator<Item = Crash>) -> Hits {
-        let machine = machine(self.cleans_ahead);
+        let machine = machine(self.how.cleans_ahead);
         let mut program = Program::new(self.seed, SHAPE);
         for (round, crash) in crashes.enumerate() {
             let context =
@@ -30,21 +30,24 @@ impl Run {
             machine.start(Some(crash));
             if let Err(error) = self.go(&machine, &mut program) {
                 // After the crash the cleaner may find a header that it took away itself.
-                let is_expected = is_crash(&error) || self.cleans_ahead && machine.is_down();
+                let is_expected = is_crash(&error) || self.how.cleans_ahead && machine.is_down();
                 assert!(is_expected, "{}", context(&error));
             }
-            let heap = reopen(&machine).unwrap_or_else(|error| panic!("{}", context(&error)));
+            let heap = reopen(&machine, self.how.checkpoints && round % 3 != 2).unwrap_or_else(|error| panic!("{}", context(&error)));
             program.settle(&heap).unwrap_or_else(|error| panic!("{}", context(&error)));
         }
         machine.hits()
     }
 
     fn go(&self, machine: &Arc<Machine>, program: &mut Program) -> Result<()> {
-        let heap = open(machine, self.cleans_ahead)?;
+        let heap = open(machine, self.how)?;
         for _ in 0..self.steps {
             program.step(&heap, &mut |_| Ok(()))?;
             if program.below(100) == 0 || program.is_draining() && program.below(20) == 0 {
                 clean(&heap)?;
+            }
+            if self.how.checkpoints && program.below(50) == 0 {
+                heap.checkpoint()?;
             }
         }
         Ok(())
@@ -59,7 +62,7 @@ fn at_every_operation_of_short_programs() {
         for way in 0..4 {
             let landing = Landing::Seed(mix(seed << 8 ^ at << 4 ^ way));
             let crash = Crash { at, of: None, under_way: 1, landing };
-            hits += Run { seed, cleans_ahead: false, steps: 25 }.run(std::iter::once(crash));
+            hits += Run { seed, how: How { cleans_ahead: false, checkpoints: seed % 2 == 0 }, steps: 25 }.run(std::iter::once(crash));
         }
     }
     hits.expect(&[Kind::Superblock, Kind::Header, Kind::Commit, Kind::Grow, Kind::Opening]);
@@ -72,7 +75,8 @@ fn in_long_programs() {
         // Some soon after the last one, and so in what a heap does first.
         let operations = |round| if round % 2 == 1 { 8 } else { 1000 };
         let crashes = (0..6).map(|round| any_crash(mix(seed << 8 | round), operations(round), 1));
-        hits += Run { seed: 1000 + seed, cleans_ahead: seed % 4 == 3, steps: 600 }.run(crashes);
+        let how = How { cleans_ahead: seed % 4 == 3, checkpoints: seed % 8 < 6 };
+        hits += Run { seed: 1000 + seed, how, steps: 600 }.run(crashes);
     }
     println!("{hits:?}");
     hits.expect(&KINDS);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aquifer_base::HomeAddress;
 use aquifer_durable::{DurableHeap, Result, Transaction};
 
-use crate::durable::{any_crash, clean, machine, open, reopen};
+use crate::durable::{How, any_crash, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::machine::{Machine, is_crash, mix};
 use crate::model::{check_gone, check_objects};
@@ -122,6 +122,9 @@ impl Member {
             if self.program.below(100) == 0 || self.program.is_draining() && self.program.below(20) == 0 {
                 clean(heap)?;
             }
+            if self.program.below(100) == 0 {
+                heap.checkpoint()?;
+            }
         }
         Ok(())
     }
@@ -187,8 +190,8 @@ fn check(heap: &DurableHeap, shared: &Shared, members: &mut [Member]) -> Checked
 }
 
 /// Runs a crew until the machine crashes; every thread then has the crash's error.
-fn work(machine: &Arc<Machine>, shared: &Shared, members: &mut [Member], cleans_ahead: bool, steps: u64) {
-    let Ok(heap) = open(machine, cleans_ahead) else { return assert!(machine.is_down()) };
+fn work(machine: &Arc<Machine>, shared: &Shared, members: &mut [Member], how: How, steps: u64) {
+    let Ok(heap) = open(machine, how) else { return assert!(machine.is_down()) };
     std::thread::scope(|scope| {
         for member in members {
             let heap = &heap;
@@ -205,7 +208,7 @@ fn work(machine: &Arc<Machine>, shared: &Shared, members: &mut [Member], cleans_
 fn run(seed: u64) -> Hits {
     let machine = machine(true);
     machine.start(None);
-    let heap = open(&machine, false).expect("a heap");
+    let heap = open(&machine, How::default()).expect("a heap");
     let shared = Shared::new(&heap).expect("room");
     let members = (0..THREADS as u64).map(|n| Member::new(&heap, seed << 8 | n));
     let mut members: Vec<_> = members.collect::<Result<_>>().expect("room");
@@ -213,8 +216,9 @@ fn run(seed: u64) -> Hits {
     for round in 0..ROUNDS {
         let crash = any_crash(mix(seed << 8 | round), 1200, 1 + (seed + round) as usize % THREADS);
         machine.start(Some(crash));
-        work(&machine, &shared, &mut members, (seed + round).is_multiple_of(3), 400);
-        let checked = reopen(&machine).map_err(|error| error.to_string());
+        let how = How { cleans_ahead: (seed + round).is_multiple_of(3), checkpoints: !seed.is_multiple_of(4) };
+        work(&machine, &shared, &mut members, how, 400);
+        let checked = reopen(&machine, how.checkpoints && round != 1).map_err(|error| error.to_string());
         let checked = checked.and_then(|heap| check(&heap, &shared, &mut members));
         checked.unwrap_or_else(|error| panic!("crew {seed}, round {round}, {crash:?}: {error}"));
     }
@@ -228,6 +232,6 @@ fn in_crews() {
         hits += run(seed);
     }
     println!("{hits:?}");
-    hits.expect(&[Kind::Commit, Kind::Part, Kind::Header, Kind::Copy, Kind::Removal]);
+    hits.expect(&[Kind::Commit, Kind::Part, Kind::Header, Kind::Copy, Kind::Removal, Kind::Checkpoint]);
     assert!(hits.at_once(2) > 0 && hits.at_once(3) > 0, "persists were under way one at a time: {hits:?}");
 }

@@ -14,6 +14,8 @@ use crate::program::Shape;
 /// The smallest that there are, so that a short program has some.
 pub const CHUNK_BYTES: u64 = 64 << 10;
 const SUPERBLOCK_BYTES: u64 = 4096;
+/// Bytes of a chunk's header.
+const HEADER_BYTES: usize = 32;
 const CHUNKS: u64 = 20;
 const CAPACITY_BYTES: u64 = SUPERBLOCK_BYTES + CHUNKS * CHUNK_BYTES;
 
@@ -26,6 +28,9 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
     let Some(offset) = offset.checked_sub(SUPERBLOCK_BYTES) else { return Kind::Superblock };
     match offset % CHUNK_BYTES {
         0 if bytes == [0; 8] => Kind::Removal,
+        0 if bytes.starts_with(b"CKPT") => Kind::Checkpoint,
+        // A checkpoint is there whole before its header's first bytes.
+        8 if bytes.len() > HEADER_BYTES - 8 => Kind::Checkpoint,
         0 | 8 => Kind::Header,
         _ if bytes == [0; 8] => Kind::Grow,
         _ if doing() == Doing::Cleaning => Kind::Copy,
@@ -36,12 +41,13 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
 }
 
 /// Kinds of operations of a heap that there is.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 9] = [
     Kind::Commit,
     Kind::Part,
     Kind::Header,
     Kind::Copy,
     Kind::Removal,
+    Kind::Checkpoint,
     Kind::Grow,
     Kind::Punch,
     Kind::Refill,
@@ -61,28 +67,44 @@ pub fn machine(has_threads: bool) -> Arc<Machine> {
     Machine::new(&[CAPACITY_BYTES], has_threads, kind_of)
 }
 
+/// How a heap is opened.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct How {
+    /// Whether a thread cleans.
+    pub cleans_ahead: bool,
+    /// Whether there are checkpoints: at close, and if a thread cleans it writes some too.
+    pub checkpoints: bool,
+}
+
 /// Opens the heap, or makes it.
-pub fn open(machine: &Arc<Machine>, cleans_ahead: bool) -> Result<DurableHeap> {
+pub fn open(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
+    let checkpoint_bytes = match how {
+        How { checkpoints: false, .. } => 0,
+        How { cleans_ahead: true, .. } => 2 * CHUNK_BYTES,
+        How { cleans_ahead: false, .. } => u64::MAX,
+    };
     let options = Options {
-        cleans_ahead,
+        cleans_ahead: how.cleans_ahead,
         capacity_bytes: CAPACITY_BYTES,
         chunk_bytes: CHUNK_BYTES as u32,
+        checkpoint_bytes,
         ..Options::default()
     };
     while_doing(Doing::Opening, || DurableHeap::on(machine.memory(0), &options, "memory"))
 }
 
 /// Opens a heap after a crash. Opening one that there is writes nothing, so that a crash meanwhile is none.
-pub fn reopen(machine: &Arc<Machine>) -> Result<DurableHeap> {
+pub fn reopen(machine: &Arc<Machine>, checkpoints: bool) -> Result<DurableHeap> {
+    let how = How { cleans_ahead: false, checkpoints };
     machine.start(None);
-    let heap = open(machine, false)?;
+    let heap = open(machine, how)?;
     if machine.operations() == 0 {
         return Ok(heap);
     }
     // The crash came before there was a heap.
     drop(heap);
     machine.start(None);
-    let heap = open(machine, false)?;
+    let heap = open(machine, how)?;
     assert_eq!(machine.operations(), 0, "recovery writes nothing");
     Ok(heap)
 }

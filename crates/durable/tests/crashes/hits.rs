@@ -18,6 +18,8 @@ pub enum Kind {
     Copy,
     /// The removal of a header.
     Removal,
+    /// A part of a checkpoint.
+    Checkpoint,
     /// The file becomes longer.
     Grow,
     /// A chunk's memory is given back.
@@ -68,7 +70,7 @@ pub fn while_doing<T>(what: Doing, run: impl FnOnce() -> T) -> T {
 
 /// What this thread is doing.
 pub fn doing() -> Doing {
-    if std::thread::current().name() == Some("aq-cleaner") { Doing::Cleaning } else { DOING.get() }
+    if std::thread::current().name() == Some("aq-durable") { Doing::Cleaning } else { DOING.get() }
 }
 
 impl Hits {

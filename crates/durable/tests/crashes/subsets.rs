@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aquifer_base::HomeAddress;
 use aquifer_durable::{DurableHeap, Result, Transaction};
 
-use crate::durable::{clean, machine, open, reopen};
+use crate::durable::{How, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash};
@@ -88,11 +88,11 @@ impl Script {
 fn crash(machine: &Arc<Machine>, at: u64, landing: Landing) -> bool {
     machine.start(Some(Crash { at, of: None, under_way: 1, landing }));
     let mut script = Script::default();
-    match open(machine, false).and_then(|heap| script.run(&heap)) {
+    match open(machine, How::default()).and_then(|heap| script.run(&heap)) {
         Ok(()) => return false,
         Err(error) => assert!(is_crash(&error), "{at}, {landing:?}: {error}"),
     }
-    let heap = reopen(machine).unwrap_or_else(|error| panic!("{at}, {landing:?}: {error}"));
+    let heap = reopen(machine, false).unwrap_or_else(|error| panic!("{at}, {landing:?}: {error}"));
     if !script.is_committing || script.model.check(&heap).is_err() {
         script.model.roll_back();
         script.model.check(&heap).unwrap_or_else(|error| panic!("{at}, {landing:?}: {error}"));

@@ -17,9 +17,9 @@ pub enum Source {
 }
 
 impl Source {
-    /// As stored.
+    /// As a word: 0 for a hole, 1 for zeros, else the grain of the log.
     #[inline]
-    pub(super) const fn word(self) -> u32 {
+    pub const fn word(self) -> u32 {
         match self {
             Self::Hole => HOLE,
             Self::Zeros => 1,
@@ -27,8 +27,9 @@ impl Source {
         }
     }
 
+    /// The source of a word.
     #[inline]
-    pub(super) const fn from_word(word: u32) -> Self {
+    pub const fn from_word(word: u32) -> Self {
         match word {
             HOLE => Self::Hole,
             1 => Self::Zeros,

@@ -1,0 +1,104 @@
+//! Checkpoints: the map as it was, so that opening the heap need not read all of the log. They save time and nothing else: without one, or with
+//! one that is damaged, recovery reads every chunk.
+//!
+//! A checkpoint is written beside commits and cleaning, into chunks of its own:
+//!
+//! 1. While the cleaner is at rest: take the newest version `opened`, and the list of the chunks that are sealed. What their blocks say
+//!    is in the map.
+//! 2. Copy the partitions one after the other, each when nobody has locked it. A transaction holds its locks from before it takes its
+//!    version until it is in the map, so that all up to `opened` are in the copies, and of each partition all up to its own version.
+//! 3. Make durable what is in the copies, then write the last chunk of the checkpoint: now it counts. The one before is given up.
+//!
+//! Recovery puts the copies into the map, and then of the blocks in other chunks what is newer than the partition's version. What the
+//! cleaner has copied is there twice then; both are the same bytes. The holes that recovery needs are newer than `opened`: while a
+//! checkpoint counts, the cleaner keeps them as if its chunks held transactions of that age.
+
+mod header;
+mod record;
+mod writer;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use aquifer_log::geometry::SegmentId;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::log::Log;
+pub use header::DamagedPart;
+pub(crate) use header::Header;
+pub use record::{Record, Records};
+use writer::Writer;
+
+/// The newest checkpoint, and when there is another one.
+#[derive(Default)]
+pub(crate) struct Checkpoints {
+    newest: Mutex<Newest>,
+    /// Chunks that were sealed when it was begun.
+    begun_at: AtomicU32,
+    /// After how many more another one is written; 0 for never.
+    interval: AtomicU32,
+}
+
+#[derive(Default)]
+struct Newest {
+    /// How many there have been.
+    number: u64,
+    /// Its chunks.
+    chunks: Vec<SegmentId>,
+    /// It has all that was committed up to this version.
+    opened: u64,
+}
+
+impl Checkpoints {
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over what recovery has found: how many there have been, and the newest, if it counts.
+    pub(crate) fn restore(&self, number: u64, chunks: Vec<SegmentId>, opened: u64) {
+        *self.newest() = Newest { number, chunks, opened };
+    }
+
+    /// Gives the one that recovery has found to the cleaner.
+    pub(crate) fn abandon(&self, log: &Log) {
+        let mut newest = self.newest();
+        let opened = newest.opened;
+        newest.chunks.drain(..).for_each(|id| log.abandon_apart(id, opened));
+    }
+
+    /// Another one is written after so many chunks.
+    pub(crate) fn set_interval(&self, chunks: u32) {
+        self.interval.store(chunks, Ordering::Relaxed);
+    }
+
+    /// Whether it is time for another one.
+    pub(crate) fn is_due(&self, seals: u32) -> bool {
+        let interval = self.interval.load(Ordering::Relaxed);
+        interval > 0 && seals.wrapping_sub(self.begun_at.load(Ordering::Relaxed)) >= interval
+    }
+
+    /// Whether the newest has all that was committed up to `version`.
+    pub(crate) fn is_of(&self, version: u64) -> bool {
+        let newest = self.newest();
+        !newest.chunks.is_empty() && newest.opened == version
+    }
+}
+
+impl Core {
+    /// See [`DurableHeap::checkpoint`](crate::DurableHeap::checkpoint).
+    pub(crate) fn checkpoint(&self) -> Result<bool> {
+        let mut newest = self.checkpoints.newest();
+        // If there is no room, it is tried again when as much was written once more.
+        self.checkpoints.begun_at.store(self.log.seals(), Ordering::Relaxed);
+        let Some(mut writer) = Writer::begin(self, newest.number + 1)? else { return Ok(false) };
+        if !writer.write()? {
+            return writer.give_up().map(|()| false);
+        }
+        newest.opened = writer.opened();
+        let before = std::mem::replace(&mut newest.chunks, writer.finish()?);
+        newest.number += 1;
+        before.into_iter().try_for_each(|id| self.log.release_apart(id))?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,160 @@
+//! The newest checkpoint that counts, in recovery.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use aquifer_base::PartitionId;
+use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_log::geometry::SegmentId;
+use aquifer_map::partitions::{GRAINS, Source};
+
+use super::bucket_of;
+use crate::checkpoint::{Header, Record, Records};
+use crate::chunk::HEADER_BYTES;
+use crate::core::Core;
+
+const GRAIN: u32 = LOG_GRAIN_BYTES as u32;
+
+/// A checkpoint with all of its parts.
+pub(super) struct Checkpoint {
+    /// How many there have been.
+    number: u64,
+    /// All transactions up to this one are in it.
+    opened: u64,
+    /// Chunks that need not be read: their lives, and how far they are filled.
+    sealed: HashMap<u32, (u32, u32)>,
+    /// The newest version in it.
+    pub(super) newest: u64,
+    chunks: Vec<SegmentId>,
+    /// The records of each.
+    parts: Vec<Vec<u8>>,
+    /// Where the file's chunks are.
+    grains: Range<u32>,
+}
+
+/// Chunks that begin as parts of one checkpoint.
+type Candidates = BTreeMap<u64, Vec<SegmentId>>;
+
+/// Finds it, and takes over all chunks with parts of any. Those of others are given up when the heap is cleaned.
+pub(super) fn find(heap: &Core, chunks: u32, floor: u64) -> Option<Checkpoint> {
+    let mut candidates = Candidates::new();
+    for id in (0..chunks).map(SegmentId) {
+        let mut header = [0; HEADER_BYTES];
+        heap.log.persist.read(heap.log.offset_of(id), &mut header);
+        if Header::is_in(&header) {
+            candidates.entry(Header::peek(&header).number).or_default().push(id);
+        }
+    }
+    let mut found: Option<Checkpoint> = None;
+    for (&number, ids) in candidates.iter().rev() {
+        let mut parts: Vec<_> = ids.iter().map(|&id| Part::read(heap, id)).collect();
+        if found.is_none() {
+            found = Checkpoint::of(number, &mut parts, floor, grains(heap, chunks));
+        }
+        if !found.as_ref().is_some_and(|found| found.number == number) {
+            // The oldest that it could be, where that is not known.
+            let opened = |part: &Option<Part>| part.as_ref().map_or(0, |part| part.header.opened);
+            ids.iter().zip(&parts).for_each(|(&id, part)| heap.log.restore_unneeded(id, opened(part)));
+        }
+    }
+    if let Some(found) = &found {
+        found.chunks.iter().for_each(|&id| heap.log.set_apart(id, found.opened));
+    }
+    let number = candidates.keys().next_back().copied().unwrap_or(0);
+    let (ids, clock) = found.as_ref().map_or((Vec::new(), 0), |found| (found.chunks.clone(), found.opened));
+    heap.checkpoints.restore(number, ids, clock);
+    found
+}
+
+/// Grains of the file that are in chunks.
+fn grains(heap: &Core, chunks: u32) -> Range<u32> {
+    let grain = |offset: u64| u32::try_from(offset / u64::from(GRAIN)).unwrap_or(u32::MAX);
+    grain(heap.log.offset_of(SegmentId(0)))..grain(heap.log.offset_of(SegmentId(chunks)))
+}
+
+/// A part that verifies.
+struct Part {
+    id: SegmentId,
+    header: Header,
+    records: Vec<u8>,
+}
+
+impl Part {
+    fn read(heap: &Core, id: SegmentId) -> Option<Self> {
+        let mut bytes = vec![0; heap.log.superblock.chunk_bytes as usize];
+        heap.log.persist.read(heap.log.offset_of(id), &mut bytes);
+        let (header, records) = Header::decode(&bytes, heap.log.superblock.id, id.0).ok()?;
+        Some(Self { id, header, records: records.to_vec() })
+    }
+}
+
+impl Checkpoint {
+    /// The one with these parts, if they are all there and it has nothing that is behind the floor.
+    fn of(number: u64, parts: &mut [Option<Part>], floor: u64, grains: Range<u32>) -> Option<Self> {
+        parts.sort_by_key(|part| part.as_ref().map(|part| part.header.index));
+        let opened = parts.first()?.as_ref()?.header.opened;
+        for (n, part) in parts.iter().enumerate() {
+            let Header { index, is_last, opened: same, .. } = part.as_ref()?.header;
+            if index as usize != n || is_last != (n + 1 == parts.len()) || same != opened {
+                return None;
+            }
+        }
+        let chunks = parts.iter().flatten().map(|part| part.id).collect();
+        let parts = parts.iter_mut().flatten().map(|part| std::mem::take(&mut part.records)).collect();
+        let mut found = Self { number, opened, sealed: HashMap::new(), newest: opened, chunks, parts, grains };
+        found.look_through()?;
+        (found.newest <= floor).then_some(found)
+    }
+
+    /// Collects its chunks and its newest version; `None` if something in it makes no sense.
+    fn look_through(&mut self) -> Option<()> {
+        for part in &self.parts {
+            for record in Records::new(part, self.grains.clone()) {
+                match record.ok()? {
+                    Record::Clock(version) | Record::Partition { version, .. } => {
+                        self.newest = self.newest.max(version);
+                    }
+                    Record::Chunk { number, generation, end } => {
+                        self.sealed.insert(number, (generation, end));
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// How far a chunk was filled, if it need not be read in this life.
+    pub(super) fn end_of(&self, id: SegmentId, generation: u32) -> Option<u32> {
+        self.sealed.get(&id.0).filter(|&&(then, _)| then == generation).map(|&(_, end)| end)
+    }
+
+    /// Gives the map those partitions that go to one thread of several.
+    pub(super) fn enter(&self, heap: &Core, bucket: usize, threads: usize) {
+        let mut list = Vec::new();
+        for record in self.parts.iter().flat_map(|part| Records::new(part, self.grains.clone())) {
+            let Ok(Record::Partition { number, version, extents }) = record else { continue };
+            if bucket_of(number, threads) != bucket {
+                continue;
+            }
+            let id = PartitionId(number);
+            if heap.map.word(id).version() > 0 {
+                continue;
+            }
+            list.clear();
+            list.extend(extents.iter());
+            heap.map.try_lock(id).expect("nobody else has the partition");
+            heap.map.restore(id, &list);
+            heap.map.unlock(id, version);
+            add_live(heap, &list);
+        }
+    }
+}
+
+fn add_live(heap: &Core, extents: &[(u16, Source)]) {
+    let ends = extents.iter().skip(1).map(|&(start, _)| start).chain([GRAINS as u16]);
+    for (&(start, source), end) in extents.iter().zip(ends) {
+        if let Source::Log(grain) = source {
+            heap.log.table.add_live(heap.log.chunk_of(grain), u32::from(end - start) * GRAIN);
+        }
+    }
+}
