@@ -11,6 +11,9 @@ use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash, mix};
 use crate::program::Program;
 
+/// An object with so many partitions that a checkpoint of them has two parts at least.
+const PARTITIONS_BYTES: u64 = 12 << 20;
+
 /// How a program runs.
 struct Run {
     seed: u64,
@@ -41,6 +44,9 @@ impl Run {
 
     fn go(&self, machine: &Arc<Machine>, program: &mut Program) -> Result<()> {
         let heap = open(machine, self.how)?;
+        if self.how.checkpoints && program.committed == 0 {
+            heap.transaction(|tx| tx.alloc(PARTITIONS_BYTES))?;
+        }
         for _ in 0..self.steps {
             program.step(&heap, &mut |_| Ok(()))?;
             if program.below(100) == 0 || program.is_draining() && program.below(20) == 0 {
