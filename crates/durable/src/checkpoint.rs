@@ -25,8 +25,7 @@ use aquifer_log::geometry::SegmentId;
 use crate::core::Core;
 use crate::error::Result;
 use crate::log::Log;
-pub use header::DamagedPart;
-pub(crate) use header::Header;
+pub use header::{DamagedPart, Header};
 pub use record::{Record, Records};
 use writer::Writer;
 

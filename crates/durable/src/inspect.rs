@@ -15,6 +15,7 @@ use aquifer_map::partitions::{Hint, Source};
 
 use crate::access::Transactional;
 use crate::block::{ALIGN_BYTES, Block};
+use crate::checkpoint::{self, DamagedPart, Records};
 use crate::chunk::{self, ChunkHeader, DamagedHeader};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -195,12 +196,15 @@ impl HeapFile {
         self.reader.read(offset, &mut bytes);
         self.reader.ensure_all_was_read()?;
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
-        let header = ChunkHeader::decode(header, self.superblock.id, number);
+        let id = self.superblock.id;
+        let part = checkpoint::Header::is_in(header)
+            .then(|| checkpoint::Header::decode(&bytes, id, number).map(|(header, _)| header));
+        let header = if part.is_some() { Ok(None) } else { ChunkHeader::decode(header, id, number) };
         let seed = match header {
-            Ok(Some(header)) => chunk::seed(self.superblock.id, number, header.generation),
+            Ok(Some(header)) => chunk::seed(id, number, header.generation),
             _ => 0,
         };
-        Ok(Chunk { number, offset, header, bytes, seed })
+        Ok(Chunk { number, offset, header, part, bytes, seed })
     }
 
     /// Opens the heap as a program does, by recovery, and tells what is in it. Every block is verified.
@@ -228,7 +232,7 @@ impl HeapFile {
         for number in 0..self.chunks() {
             let chunk = self.chunk(number)?;
             let is_blank = match chunk.header() {
-                Ok(None) => true,
+                Ok(None) => chunk.part().is_none(),
                 Ok(Some(header)) => header.opened == 0 && chunk.blocks().next().is_none(),
                 Err(DamagedHeader) => false,
             };
@@ -255,6 +259,7 @@ pub struct Chunk {
     number: u32,
     offset: u64,
     header: std::result::Result<Option<ChunkHeader>, DamagedHeader>,
+    part: Option<std::result::Result<checkpoint::Header, DamagedPart>>,
     bytes: Vec<u8>,
     seed: u32,
 }
@@ -270,12 +275,29 @@ impl Chunk {
         self.offset
     }
 
-    /// Its header; `None` of a chunk that is free.
+    /// Its header; `None` of a chunk that is free, or has a part of a checkpoint.
     ///
     /// # Errors
     /// It does not verify.
     pub fn header(&self) -> std::result::Result<Option<ChunkHeader>, DamagedHeader> {
         self.header
+    }
+
+    /// What is said of the part of a checkpoint that it has, if it has one.
+    ///
+    /// # Errors
+    /// It does not verify. The heap can be opened all the same.
+    pub fn part(&self) -> Option<std::result::Result<checkpoint::Header, DamagedPart>> {
+        self.part
+    }
+
+    /// The records of that part; none if it has none, or one that does not verify.
+    pub fn records(&self) -> Records<'_> {
+        let bytes = match self.part {
+            Some(Ok(header)) => &self.bytes[chunk::HEADER_BYTES..header.end as usize],
+            _ => &[],
+        };
+        Records::new(bytes, 0..u32::MAX)
     }
 
     /// Its blocks from front to back; none of a chunk without a header.

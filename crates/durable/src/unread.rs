@@ -98,7 +98,9 @@ impl Log {
         self.persist.read(self.offset_of(id), &mut bytes);
         let seed = chunk::seed(self.superblock.id, id.0, self.table.generation(id));
         let (mut at, end) = (HEADER_BYTES, self.filled_to(id) as usize);
-        while let Some(block) = bytes.get(at..).and_then(|bytes| Block::decode(bytes, seed)).filter(|_| at < end) {
+        while let Some(block) =
+            bytes.get(at..).and_then(|bytes| Block::decode(bytes, seed)).filter(|_| at < end)
+        {
             at += block.len_bytes();
         }
         at == end

@@ -17,7 +17,9 @@ const OBJECT_BYTES_MAX: u64 = 3000;
 fn open(path: &Path) -> DurableHeap {
     // The name says it, because the child must do the same.
     let backing = if path.ends_with("flash") { Backing::Flash } else { Backing::Memory };
-    let options = Options { capacity_bytes: 4 << 20, chunk_bytes: 64 << 10, backing, ..Options::default() };
+    let checkpoint_bytes = if path.ends_with("checkpoints") { 256 << 10 } else { 0 };
+    let (capacity_bytes, chunk_bytes) = (4 << 20, 64 << 10);
+    let options = Options { capacity_bytes, chunk_bytes, backing, checkpoint_bytes, ..Options::default() };
     DurableHeap::open(path, &options).expect("opens")
 }
 
@@ -103,6 +105,7 @@ fn what_was_acknowledged_is_there() {
         return child(Path::new(&path));
     }
     kill_again_and_again("memory");
+    kill_again_and_again("checkpoints");
     kill_again_and_again("flash");
 }
 

@@ -108,8 +108,7 @@ impl Partitions {
     /// all if somebody changes the partition meanwhile.
     pub fn for_each_extent(&self, id: PartitionId, mut visit: impl FnMut(u16, Source)) {
         let extents = self.extents(id);
-        (0..extents.len())
-            .for_each(|n| visit(extents.start(n) as u16, Source::from_word(extents.word(n))));
+        (0..extents.len()).for_each(|n| visit(extents.start(n) as u16, Source::from_word(extents.word(n))));
     }
 
     /// Gives a partition without extents, which the caller has locked, those that another map had there: as they were told by

@@ -22,6 +22,7 @@ pub struct AqDurableOptions {
     backing: c_int,
     durability: c_int,
     group_us: u32,
+    checkpoint_bytes: u64,
 }
 
 /// `aq_durable_stats`
@@ -55,6 +56,7 @@ impl AqDurableOptions {
             backing: 0,
             durability: 0,
             group_us: 0,
+            checkpoint_bytes: 0,
         }
     }
 
@@ -92,7 +94,16 @@ impl AqDurableOptions {
         };
         let (chunk_bytes, utilisation_percent) = (chunk_bytes as u32, percent);
         let durability = self.to_durability()?;
-        Ok(Options { capacity_bytes, chunk_bytes, utilisation_percent, backing, durability, ..defaults })
+        let checkpoint_bytes = self.checkpoint_bytes;
+        Ok(Options {
+            capacity_bytes,
+            chunk_bytes,
+            utilisation_percent,
+            backing,
+            durability,
+            checkpoint_bytes,
+            ..defaults
+        })
     }
 
     fn to_durability(&self) -> Result<Durability, Error> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use aquifer_durable::block::{Block, Entry, Kind, Role};
+use aquifer_durable::checkpoint::{DamagedPart, Header as PartHeader, Record};
 use aquifer_durable::chunk::{ChunkHeader, DamagedHeader, Previous};
 use aquifer_durable::inspect::{Chunk, Found, HeapFile};
 use aquifer_durable::superblock::{SUPERBLOCK_BYTES, VERSION};
@@ -47,6 +48,9 @@ struct Seen {
 
 impl Seen {
     fn dump_chunk(&mut self, chunk: &Chunk, out: &mut impl Write) -> Result<(), Error> {
+        if let Some(part) = chunk.part() {
+            return self.dump_part(chunk, part, out);
+        }
         let (number, offset) = (chunk.number(), chunk.offset());
         let header = match chunk.header() {
             Ok(Some(header)) => header,
@@ -72,6 +76,45 @@ impl Seen {
         self.ends.insert(number, (header.generation, end as u32));
         self.promised.extend(header.previous);
         Ok(writeln!(out, "  filled up to {}", offset + end as u64)?)
+    }
+
+    fn dump_part(
+        &mut self,
+        chunk: &Chunk,
+        part: Result<PartHeader, DamagedPart>,
+        out: &mut impl Write,
+    ) -> Result<(), Error> {
+        let (number, offset) = (chunk.number(), chunk.offset());
+        let Ok(PartHeader { index, is_last, end, opened, number: checkpoint }) = part else {
+            self.damage += 1;
+            let why = "DAMAGED, the part of a checkpoint that is there does not verify";
+            return Ok(writeln!(out, "chunk {number} at {offset}: {why}")?);
+        };
+        let last = if is_last { ", the last one" } else { "" };
+        writeln!(
+            out,
+            "chunk {number} at {offset}: part {index}{last} of checkpoint {checkpoint}, of version {opened}"
+        )?;
+        for record in chunk.records() {
+            match record {
+                Ok(Record::Clock(version)) => writeln!(out, "  chunks have nothing newer than {version}")?,
+                Ok(Record::Chunk { number, generation, end }) => {
+                    writeln!(
+                        out,
+                        "  chunk {number} of generation {generation}, filled up to its byte {end}"
+                    )?;
+                }
+                Ok(Record::Partition { number, version, extents }) => {
+                    let count = extents.iter().count();
+                    writeln!(out, "  partition {number}, version {version}, {count} extents")?;
+                }
+                Err(DamagedPart) => {
+                    self.damage += 1;
+                    writeln!(out, "  DAMAGED, a record makes no sense")?;
+                }
+            }
+        }
+        Ok(writeln!(out, "  filled up to {}", offset + u64::from(end))?)
     }
 
     /// Tells which chunks have less than was durable in them.

@@ -22,6 +22,8 @@ pub struct Summary {
     pub chunk_bytes: u64,
     /// Chunks with transactions.
     pub chunks_in_use: u64,
+    /// Chunks with parts of a checkpoint.
+    pub chunks_of_checkpoint: u64,
     /// The others.
     pub chunks_free: u64,
     /// Transactions and parts of them, those that are not needed any more included.
@@ -54,10 +56,11 @@ impl Summary {
     pub fn of(file: &HeapFile) -> Result<Self, Error> {
         let Contents { objects, newest_version, usage } = file.contents()?;
         let chunk_bytes = u64::from(file.superblock().chunk_bytes);
-        let (mut chunks_in_use, mut blocks) = (0, 0);
+        let (mut chunks_in_use, mut chunks_of_checkpoint, mut blocks) = (0, 0, 0);
         for number in 0..file.chunks() {
             let chunk = file.chunk(number)?;
             chunks_in_use += u64::from(matches!(chunk.header(), Ok(Some(_))));
+            chunks_of_checkpoint += u64::from(chunk.part().is_some());
             blocks += chunk.blocks().filter(|(_, found)| matches!(found, Found::Block(_))).count() as u64;
         }
         let used_bytes = chunks_in_use * chunk_bytes;
@@ -67,7 +70,8 @@ impl Summary {
             allocated_bytes: file.allocated_bytes(),
             chunk_bytes,
             chunks_in_use,
-            chunks_free: u64::from(file.chunks()) - chunks_in_use,
+            chunks_of_checkpoint,
+            chunks_free: u64::from(file.chunks()) - chunks_in_use - chunks_of_checkpoint,
             blocks,
             objects,
             live_bytes: usage.live_bytes,
@@ -107,6 +111,7 @@ impl Summary {
             ("on its file system", format_size(self.allocated_bytes)),
             ("chunk", format_size(self.chunk_bytes)),
             ("chunks in use", grouped(self.chunks_in_use)),
+            ("chunks of a checkpoint", grouped(self.chunks_of_checkpoint)),
             ("chunks free", grouped(self.chunks_free)),
         ];
         let objects = [("objects", grouped(self.objects)), ("live bytes", used)];

@@ -16,16 +16,17 @@ const LAST: u32 = 1 << 31;
 ///
 /// The checksum is that of all from byte 8 to the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Header {
+pub struct Header {
     /// Which part it is.
-    pub(crate) index: u32,
-    pub(crate) is_last: bool,
+    pub index: u32,
+    /// Whether there are no others behind it.
+    pub is_last: bool,
     /// Bytes of the part, header included.
-    pub(crate) end: u32,
+    pub end: u32,
     /// All transactions up to this version are in the checkpoint.
-    pub(crate) opened: u64,
+    pub opened: u64,
     /// Of which checkpoint.
-    pub(crate) number: u64,
+    pub number: u64,
 }
 
 /// A part that does not verify.

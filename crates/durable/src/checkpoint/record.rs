@@ -134,7 +134,7 @@ impl<'a> Records<'a> {
 
     fn record(&mut self) -> Option<Record<'a>> {
         match self.word()? {
-            CLOCK => Some(Record::Clock(self.long()?)),
+            CLOCK => self.long().filter(|&version| version <= VERSION_MAX).map(Record::Clock),
             CHUNK => {
                 Some(Record::Chunk { number: self.word()?, generation: self.word()?, end: self.word()? })
             }

@@ -68,8 +68,7 @@ impl<'a> Writer<'a> {
                 let version = self.copy(PartitionId(number), &mut extents);
                 has_room = has_room
                     && (version == 0
-                        || self
-                            .add(|bytes| record::push_partition(bytes, number, version, &extents))?);
+                        || self.add(|bytes| record::push_partition(bytes, number, version, &extents))?);
             }
         }
         Ok(has_room)

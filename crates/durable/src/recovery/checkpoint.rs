@@ -101,7 +101,8 @@ impl Checkpoint {
         }
         let chunks = parts.iter().flatten().map(|part| part.id).collect();
         let parts = parts.iter_mut().flatten().map(|part| std::mem::take(&mut part.records)).collect();
-        let mut found = Self { number, opened, sealed: HashMap::new(), newest: opened, chunks, parts, grains };
+        let mut found =
+            Self { number, opened, sealed: HashMap::new(), newest: opened, chunks, parts, grains };
         found.look_through()?;
         (found.newest <= floor).then_some(found)
     }

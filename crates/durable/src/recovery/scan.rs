@@ -79,12 +79,7 @@ impl Scan {
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub(super) fn read(
-        &mut self,
-        heap: &Core,
-        id: SegmentId,
-        checkpoint: Option<&Checkpoint>,
-    ) -> Result<()> {
+    pub(super) fn read(&mut self, heap: &Core, id: SegmentId, checkpoint: Option<&Checkpoint>) -> Result<()> {
         let (log, start) = (&heap.log, heap.log.offset_of(id));
         let mut header = [0; chunk::HEADER_BYTES];
         log.persist.read(start, &mut header);

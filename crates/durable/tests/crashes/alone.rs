@@ -36,7 +36,8 @@ impl Run {
                 let is_expected = is_crash(&error) || self.how.cleans_ahead && machine.is_down();
                 assert!(is_expected, "{}", context(&error));
             }
-            let heap = reopen(&machine, self.how.checkpoints && round % 3 != 2).unwrap_or_else(|error| panic!("{}", context(&error)));
+            let heap = reopen(&machine, self.how.checkpoints && round % 3 != 2)
+                .unwrap_or_else(|error| panic!("{}", context(&error)));
             program.settle(&heap).unwrap_or_else(|error| panic!("{}", context(&error)));
         }
         machine.hits()
@@ -68,7 +69,8 @@ fn at_every_operation_of_short_programs() {
         for way in 0..4 {
             let landing = Landing::Seed(mix(seed << 8 ^ at << 4 ^ way));
             let crash = Crash { at, of: None, under_way: 1, landing };
-            hits += Run { seed, how: How { cleans_ahead: false, checkpoints: seed % 2 == 0 }, steps: 25 }.run(std::iter::once(crash));
+            hits += Run { seed, how: How { cleans_ahead: false, checkpoints: seed % 2 == 0 }, steps: 25 }
+                .run(std::iter::once(crash));
         }
     }
     hits.expect(&[Kind::Superblock, Kind::Header, Kind::Commit, Kind::Grow, Kind::Opening]);

@@ -16,7 +16,7 @@ pub const CHUNK_BYTES: usize = Superblock::CHUNK_BYTES_MIN as usize;
 pub struct Memory(Arc<Mutex<Vec<u8>>>, Arc<Counts>);
 
 impl Memory {
-    fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+    pub fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
         self.0.lock().expect("nobody panics with it")
     }
 }

@@ -1,5 +1,6 @@
 //! Files against random and damaged input.
 
+mod checkpoint;
 mod heap;
 #[path = "../../../../fuzz/mutations.rs"]
 mod mutations;
@@ -34,4 +35,11 @@ fn heaps() {
         sample(&[4; 60], 6000),
     ];
     mutations::drive(&samples, 3000, heap::property);
+}
+
+#[test]
+fn checkpoints() {
+    let records = checkpoint::records();
+    let samples = [records[..12].to_vec(), records[..records.len() / 8 * 4].to_vec(), records];
+    mutations::drive(&samples, 1000, checkpoint::property);
 }

@@ -106,6 +106,32 @@ proptest! {
     }
 }
 
+#[test]
+fn a_copy_of_a_partition_is_as_it_was() {
+    let map = map();
+    map.try_lock(ID).expect("free");
+    for (start, end, source) in
+        [(0, 900, Source::Zeros), (7, 30, Source::Log(4096)), (600, 601, Source::Hole)]
+    {
+        map.replace(ID, (start, end), source, &mut Hint::default(), |_, _| ());
+    }
+    map.unlock(ID, 5);
+    let mut extents = Vec::new();
+    map.for_each_extent(ID, |start, source| extents.push((start, source)));
+    let copy = self::map();
+    copy.try_lock(ID).expect("free");
+    copy.restore(ID, &extents);
+    copy.unlock(ID, 5);
+    assert_eq!(expand(&copy), expand(&map));
+    // It can be changed like the other one.
+    for map in [&map, &copy] {
+        map.try_lock(ID).expect("free");
+        map.replace(ID, (8, 700), Source::Log(9000), &mut Hint::default(), |_, _| ());
+        map.unlock(ID, 6);
+    }
+    assert_eq!(expand(&copy), expand(&map));
+}
+
 /// Readers that take no lock never accept what was never there.
 #[test]
 fn readers_see_one_version() {
