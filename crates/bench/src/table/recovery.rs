@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::{markdown, mebibytes, number};
-use crate::durable::recovery::sample::{Filling, Recovery};
+use crate::durable::recovery::sample::{Checkpoint, Filling, Recovery};
 use crate::sample::{Record, median};
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "filling",
     "object bytes",
     "cleaned from",
+    "checkpoint",
     "runs",
     "log MiB",
     "data MiB",
@@ -21,16 +22,17 @@ const COLUMNS: [&str; 11] = [
 ];
 const NOTE: &str = "\nsequential: objects one behind the other, 99 in a transaction. fragmented: for every three of these, one random \
     object was written anew by a transaction of its own. seconds: for opening the file, which is in memory. map: its RAM. cleaned \
-    from: the file grew while at least this share of it was objects.\n";
+    from: the file grew while at least this share of it was objects. checkpoint: written at close; what it spares is verified later.\n";
 
-type Key = (Filling, u64, u32);
+type Key = (Filling, u64, u32, Checkpoint);
 
 /// The table.
 pub fn render(records: &[Record]) -> String {
     let mut runs: BTreeMap<Key, Vec<&Recovery>> = BTreeMap::new();
     for record in records {
         if let Record::Recovery(run) = record {
-            runs.entry((run.filling, run.object_bytes, run.utilisation_percent)).or_default().push(run);
+            let key = (run.filling, run.object_bytes, run.utilisation_percent, run.checkpoint);
+            runs.entry(key).or_default().push(run);
         }
     }
     if runs.is_empty() {
@@ -40,12 +42,13 @@ pub fn render(records: &[Record]) -> String {
     markdown("Recovery: medians", &COLUMNS, &lines) + NOTE
 }
 
-fn line((filling, object_bytes, percent): Key, runs: &[&Recovery]) -> Vec<String> {
+fn line((filling, object_bytes, percent, checkpoint): Key, runs: &[&Recovery]) -> Vec<String> {
     let medians = |value: fn(&Recovery) -> f64| median(runs.iter().map(|run| value(run)).collect());
     vec![
         filling.to_string(),
         object_bytes.to_string(),
         format!("{percent} %"),
+        checkpoint.to_string(),
         runs.len().to_string(),
         mebibytes(medians(|run| run.log_bytes as f64)),
         mebibytes(medians(|run| run.live_bytes as f64)),
@@ -67,6 +70,7 @@ mod tests {
         let run = Recovery {
             object_bytes: 64,
             filling: Filling::Fragmented,
+            checkpoint: Checkpoint::Yes,
             run: 1,
             objects: 1 << 20,
             rewritten: 1 << 18,
@@ -81,7 +85,7 @@ mod tests {
             context: Context::default(),
         };
         let text = render(&[Record::Recovery(Box::new(run))]);
-        let line = "| fragmented | 64 | 5 % | 1 | 128 | 64 | 0.062 | 0.100 | 2.15 | 64.0 | 6.25 |";
+        let line = "| fragmented | 64 | 5 % | yes | 1 | 128 | 64 | 0.062 | 0.100 | 2.15 | 64.0 | 6.25 |";
         assert!(text.contains(line), "{text}");
     }
 }

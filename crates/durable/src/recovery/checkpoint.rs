@@ -51,7 +51,7 @@ pub(super) fn find(heap: &Core, chunks: u32, floor: u64) -> Option<Checkpoint> {
         if found.is_none() {
             found = Checkpoint::of(number, &mut parts, floor, grains(heap, chunks));
         }
-        if !found.as_ref().is_some_and(|found| found.number == number) {
+        if found.as_ref().is_none_or(|found| found.number != number) {
             // The oldest that it could be, where that is not known.
             let opened = |part: &Option<Part>| part.as_ref().map_or(0, |part| part.header.opened);
             ids.iter().zip(&parts).for_each(|(&id, part)| heap.log.restore_unneeded(id, opened(part)));

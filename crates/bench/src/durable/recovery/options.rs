@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use aquifer_base::units::parse_size;
 use clap::Args;
 
-use super::sample::Filling;
+use super::sample::{Checkpoint, Filling};
 use crate::durable::options::each_once;
 use crate::error::{Error, Result};
 
@@ -17,6 +17,8 @@ Examples:
       One larger log
   durable recovery --utilisation 85
       Logs that are cleaned while they are filled
+  durable recovery --checkpoint no,yes
+      The same with a checkpoint that was written when the heap was closed
   aquifer-bench table results.jsonl
 
 The file stays in memory while it is closed.";
@@ -37,6 +39,9 @@ pub struct RecoveryOptions {
     /// The file grows only while at least this percentage of it is objects, else it is cleaned; the default leaves all fragments
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=95))]
     pub utilisation: u32,
+    /// Whether there is a checkpoint
+    #[arg(long, value_delimiter = ',', default_value = "no")]
+    pub checkpoint: Vec<Checkpoint>,
     /// Times that everything is measured; medians count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
@@ -61,6 +66,11 @@ impl RecoveryOptions {
             return Err(Error::Input("--object is a multiple of 4 from 8 to 64K".to_owned()));
         }
         Ok(())
+    }
+
+    /// With and without a checkpoint, each once.
+    pub fn checkpoints(&self) -> Vec<Checkpoint> {
+        each_once(&self.checkpoint)
     }
 
     /// How the logs are filled, each once.

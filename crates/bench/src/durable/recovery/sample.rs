@@ -26,6 +26,26 @@ impl fmt::Display for Filling {
     }
 }
 
+/// Whether a checkpoint was written when the heap was closed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checkpoint {
+    /// None: all of the log is read.
+    #[default]
+    No,
+    /// The map comes from it, and what it spares is verified later.
+    Yes,
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::No => "no",
+            Self::Yes => "yes",
+        })
+    }
+}
+
 /// One heap, filled, closed and opened again by a process of its own.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Recovery {
@@ -33,6 +53,9 @@ pub struct Recovery {
     pub object_bytes: u64,
     /// How the log was filled.
     pub filling: Filling,
+    /// Whether there was a checkpoint.
+    #[serde(default)]
+    pub checkpoint: Checkpoint,
     /// Number of the run, from 1.
     pub run: u32,
     /// Objects.

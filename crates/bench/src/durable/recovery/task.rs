@@ -7,7 +7,7 @@ use aquifer_base::HomeAddress;
 use aquifer_durable::{Backing, DurableHeap, Options};
 use serde::{Deserialize, Serialize};
 
-use super::sample::{Filling, Recovery};
+use super::sample::{Checkpoint, Filling, Recovery};
 use crate::child::{Event, Parent};
 use crate::durable::store::failed;
 use crate::error::{Error, Result};
@@ -30,6 +30,8 @@ pub struct RecoveryTask {
     pub object_bytes: u64,
     /// How the log is filled.
     pub filling: Filling,
+    /// Whether a checkpoint is written when it is closed.
+    pub checkpoint: Checkpoint,
     /// Number of the run.
     pub run: u32,
     /// Bytes of the log when it is closed.
@@ -68,6 +70,7 @@ pub fn work(task: &RecoveryTask, context: &Context, parent: &mut Parent) -> Resu
     let sample = Recovery {
         object_bytes: task.object_bytes,
         filling: task.filling,
+        checkpoint: task.checkpoint,
         run: task.run,
         objects: filled.objects.len() as u64,
         rewritten: filled.rewritten,
@@ -95,6 +98,7 @@ impl RecoveryTask {
             capacity_bytes: self.capacity_bytes,
             utilisation_percent: self.utilisation_percent,
             backing: Backing::Memory,
+            checkpoint_bytes: if self.checkpoint == Checkpoint::Yes { u64::MAX } else { 0 },
             ..Options::default()
         };
         DurableHeap::open(&self.path(), &options).map_err(|error| self.failed("opening", &error))
