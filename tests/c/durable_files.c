@@ -314,6 +314,43 @@ static void commits_may_be_durable_later(void)
     close_and_remove(heap);
 }
 
+/* Chunks of the file that have a part of a checkpoint. */
+static int parts_of_checkpoints(void)
+{
+    int count = 0, file = open(path, O_RDONLY);
+    char magic[4];
+    CHECK(file >= 0);
+    for (off_t chunk = 4096; pread(file, magic, sizeof magic, chunk) == sizeof magic; chunk += 64 << 10)
+        count += memcmp(magic, "CKPT", sizeof magic) == 0;
+    close(file);
+    return count;
+}
+
+static void a_checkpoint_is_written_at_close(void)
+{
+    enum { COUNTERS = 100 };
+    aq_durable_ref counters[COUNTERS];
+    aq_durable_options options = small_durable();
+    options.checkpoint_bytes = 1 * MIB;
+    aq_durable *heap = open_new("checkpoint");
+    for (int i = 0; i < COUNTERS; i++)
+        counters[i] = allocate(heap, 2000);
+    CHECK_CODE(AQ_OK, aq_durable_close(heap));
+    CHECK(parts_of_checkpoints() == 0);
+    for (uint64_t round = 0; round < 3; round++) {
+        CHECK_CODE(AQ_OK, aq_durable_open(path, &options, &heap));
+        for (int i = 0; i < COUNTERS; i++) {
+            CHECK(number_in(heap, counters[i]) == round);
+            CHECK_CODE(AQ_OK, increment(heap, counters[i]));
+        }
+        CHECK_CODE(AQ_OK, aq_durable_close(heap));
+        CHECK(parts_of_checkpoints() == 1);
+    }
+    heap = reopen();
+    CHECK(number_in(heap, counters[COUNTERS - 1]) == 3);
+    close_and_remove(heap);
+}
+
 int main(void)
 {
     RUN(nonsense_options_are_refused_and_no_file_is_made);
@@ -327,5 +364,6 @@ int main(void)
     RUN(a_child_is_kept_out);
     RUN(statistics_tell_what_happened);
     RUN(commits_may_be_durable_later);
+    RUN(a_checkpoint_is_written_at_close);
     return tests_failed();
 }
