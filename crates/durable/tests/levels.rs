@@ -142,6 +142,7 @@ fn open(image: Vec<u8>, durability: Durability, seed: u64, left: u64) -> (Durabl
         capacity_bytes: 4 << 20,
         chunk_bytes: 64 << 10,
         cleans_ahead: seed.is_multiple_of(2),
+        checkpoint_bytes: if seed.is_multiple_of(3) { 0 } else { 256 << 10 },
         ..Options::default()
     };
     let memory = Box::new(Memory(Arc::clone(&state), Counts::default()));
@@ -187,6 +188,9 @@ fn run(heap: &DurableHeap, state: &Mutex<State>, from: u64, to: u64) -> u64 {
                     let n = *last + 1;
                     heap.transaction(|tx| step(tx, root, n)).expect("room");
                     *last = n;
+                    if n % 211 == 0 {
+                        heap.checkpoint().expect("a memory");
+                    }
                     if n % 97 == 0 {
                         heap.sync().expect("a memory");
                         if state.lock().expect("lock").image.is_none() {
