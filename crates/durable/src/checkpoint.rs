@@ -59,11 +59,12 @@ impl Checkpoints {
         *self.newest() = Newest { number, chunks, opened };
     }
 
-    /// Gives the one that recovery has found to the cleaner.
-    pub(crate) fn abandon(&self, log: &Log) {
+    /// Gives the newest to the cleaner, because nobody wants it or its room is needed; false if there is none.
+    pub(crate) fn abandon(&self, log: &Log) -> bool {
         let mut newest = self.newest();
-        let opened = newest.opened;
+        let (opened, had_some) = (newest.opened, !newest.chunks.is_empty());
         newest.chunks.drain(..).for_each(|id| log.abandon_apart(id, opened));
+        had_some
     }
 
     /// Another one is written after so many chunks.

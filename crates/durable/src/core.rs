@@ -114,7 +114,7 @@ impl Core {
             if let Some(id) = self.take_cleaned(purpose)? {
                 return Ok(id);
             }
-            if !self.log.grow_anyway()? {
+            if !self.log.grow_anyway()? && !self.checkpoints.abandon(&self.log) {
                 return Err(Error::Full { capacity_bytes: self.capacity_bytes() });
             }
         }
