@@ -55,11 +55,11 @@ fn check_range(home: HomeAddress, len: usize) -> Result<()> {
 impl Draft {
     /// Begins another transaction, which sees the present.
     #[inline]
-    pub(crate) fn begin(&mut self, committed: &impl Committed) {
+    pub(crate) fn begin(&mut self) {
         self.writes.clear();
         self.allocated.clear();
         self.freed.clear();
-        self.view.begin(committed.versions());
+        self.view.begin();
     }
 
     /// See [`Transaction::load`](crate::Transaction::load).

@@ -28,7 +28,7 @@ pub(crate) type Part = (Vec<Piece>, SegmentId);
 
 impl<'h> Transaction<'h> {
     pub(crate) fn begin(heap: &'h Core, mut session: MutexGuard<'h, Session>) -> Self {
-        session.draft.begin(heap);
+        session.draft.begin();
         Self { heap, session }
     }
 

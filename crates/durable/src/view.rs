@@ -35,12 +35,12 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Forgets all, and sees the present.
+    /// Forgets all but the version that it has come to: the clock is looked at when something newer is met. All that is read is the newest
+    /// there is, so nobody can tell.
     #[inline]
-    pub(crate) fn begin(&mut self, versions: Versions<'_>) {
+    pub(crate) fn begin(&mut self) {
         self.reads.clear();
         self.locks.clear();
-        self.version = versions.clock.load(Ordering::Acquire);
     }
 
     /// What `copy` finds in a partition, when it has found something that is of this view. It may run several times.
@@ -133,6 +133,7 @@ impl View {
     /// Unlocks what it has locked and changed, with the transaction's version.
     #[inline]
     pub(crate) fn unlock(&mut self, words: &Partitions, version: u64) {
+        self.version = version;
         for &(id, _) in &self.locks {
             words.unlock(id, version);
         }

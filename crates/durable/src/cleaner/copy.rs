@@ -85,7 +85,7 @@ impl Core {
     }
 
     fn lock_and_encode(&self, session: &mut Session, group: &[Survivor], commits: &[u64]) {
-        session.draft.begin(self);
+        session.draft.begin();
         for survivor in group {
             for portion in portions(survivor.start, survivor.grains) {
                 session.draft.view.lock_to_move(&self.map, portion.id);
