@@ -7,6 +7,7 @@ use aquifer_map::partitions::Hint;
 use crate::error::{Error, Result};
 use crate::hints::Hints;
 use crate::homes::{self, Homes, SizeClass, Taken};
+use crate::supply::Supply;
 use crate::view::{Versions, View};
 use crate::write_set::WriteSet;
 
@@ -41,6 +42,7 @@ pub(crate) struct Draft {
     pub(crate) writes: WriteSet,
     pub(crate) view: View,
     pub(crate) hints: Hints,
+    supply: Supply,
     allocated: Vec<HomeAddress>,
     freed: Vec<HomeAddress>,
 }
@@ -165,7 +167,7 @@ impl Draft {
         }
         let class = SizeClass::for_bytes(bytes);
         let home = loop {
-            match committed.homes().take(class) {
+            match self.supply.take(committed.homes(), class) {
                 Taken::Slot(home) => break home,
                 Taken::NeedsArea(area) => committed.give_area(area, class)?,
                 Taken::Exhausted => return Err(Error::Full { capacity_bytes: committed.capacity_bytes() }),
@@ -207,12 +209,12 @@ impl Draft {
     #[inline]
     pub(crate) fn succeed(&mut self, homes: &Homes) {
         self.allocated.clear();
-        self.freed.drain(..).for_each(|home| homes.give_back(home));
+        self.freed.drain(..).for_each(|home| self.supply.give_back(homes, home));
     }
 
     /// It will not commit: what it has allocated can be allocated again. Nothing after [`Draft::succeed`].
     #[inline]
     pub(crate) fn give_up(&mut self, homes: &Homes) {
-        self.allocated.drain(..).for_each(|home| homes.give_back(home));
+        self.allocated.drain(..).for_each(|home| self.supply.give_back(homes, home));
     }
 }

@@ -28,6 +28,8 @@ pub(crate) const CLASS_BYTES: usize = 2;
 /// Classes of whole grains up to a partition, then eight for each doubling.
 const SMALL: usize = PARTITION_BYTES / LOG_GRAIN_BYTES;
 const STEPS: usize = 8;
+/// Slots that were given back, and are taken together.
+const TAKEN_TOGETHER: usize = 16;
 /// Largest object.
 pub(crate) const OBJECT_BYTES_MAX: u64 = AREA_BYTES;
 const CLASSES: usize = SMALL + 1 + STEPS * (AREA_BYTES / PARTITION_BYTES as u64).ilog2() as usize;
@@ -79,6 +81,15 @@ impl SizeClass {
 
     fn slots_per_partition(self) -> u64 {
         PARTITION_BYTES as u64 / self.slot_bytes()
+    }
+
+    /// Slots from this one on to the end of its partition.
+    fn slots_left_in_partition(self, slot: u64) -> u64 {
+        if usize::from(self.0) > SMALL {
+            1
+        } else {
+            self.slots_per_partition() - slot % self.slots_per_partition()
+        }
     }
 
     /// First byte of a slot, from the start of its area.
@@ -168,15 +179,20 @@ impl Homes {
         (0..classes.len() as u32).filter(|&area| area == 0 || classes[area as usize] != 0).collect()
     }
 
-    /// Takes a slot.
-    pub(crate) fn take(&self, class: SizeClass) -> Taken {
+    /// Takes a slot, and some more that go into `others`, the next one last: such as were given back, or the rest of a partition.
+    pub(crate) fn take(&self, class: SizeClass, others: &mut Vec<HomeAddress>) -> Taken {
         let mut slots = locked(&self.slots[usize::from(class.0)]);
-        if let Some(home) = slots.free.pop() {
+        let more = slots.free.len().saturating_sub(TAKEN_TOGETHER);
+        others.extend(slots.free.drain(more..));
+        if let Some(home) = others.pop() {
             return Taken::Slot(home);
         }
         if let Some((area, given)) = slots.fresh.filter(|&(_, given)| given < class.slots()) {
-            slots.fresh = Some((area, given + 1));
-            return Taken::Slot(area_start(area).plus_bytes(class.slot_offset(given)));
+            let end = class.slots().min(given + class.slots_left_in_partition(given));
+            slots.fresh = Some((area, end));
+            let home = |slot| area_start(area).plus_bytes(class.slot_offset(slot));
+            others.extend((given + 1..end).rev().map(home));
+            return Taken::Slot(home(given));
         }
         let mut classes = locked(&self.classes);
         if classes.len() == AREAS {
@@ -199,11 +215,9 @@ impl Homes {
         }
     }
 
-    /// Gives a slot back.
-    pub(crate) fn give_back(&self, home: HomeAddress) {
-        if let Some(class) = self.slot_at(home) {
-            locked(&self.slots[usize::from(class.0)]).free.push(home);
-        }
+    /// Gives slots of a class back.
+    pub(crate) fn give_back(&self, class: SizeClass, slots: impl Iterator<Item = HomeAddress>) {
+        locked(&self.slots[usize::from(class.0)]).free.extend(slots);
     }
 
     /// Takes over an area of a heap that is opened. `holes` are the runs of it in which nothing is allocated, in order, as first and
@@ -291,8 +305,9 @@ mod tests {
         // Slots 0, 1 and 45 are taken; there are 40 in a partition.
         let holes = [(begun(1).plus_bytes(100), begun(45)), (begun(45).plus_bytes(100), area_start(2))];
         homes.restore_area(1, class.0, holes.into_iter());
+        let mut others = Vec::new();
         let mut found: Vec<_> = (0..50)
-            .map(|_| match homes.take(class) {
+            .map(|_| match others.pop().map_or_else(|| homes.take(class, &mut others), Taken::Slot) {
                 Taken::Slot(home) => home,
                 other => panic!("{other:?}"),
             })
@@ -306,16 +321,19 @@ mod tests {
     fn slots_are_given_out_once() {
         let homes = Homes::new();
         let class = SizeClass::for_bytes(100);
-        let Taken::NeedsArea(area) = homes.take(class) else { panic!("there is no area yet") };
+        let mut others = Vec::new();
+        let Taken::NeedsArea(area) = homes.take(class, &mut others) else { panic!("there is no area yet") };
         assert_eq!(area, 1);
         homes.add_area(area, class);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..1000 {
-            let Taken::Slot(home) = homes.take(class) else { panic!("an area has more") };
-            assert!(seen.insert(home) && homes.slot_at(home) == Some(class));
+            let Taken::Slot(home) = homes.take(class, &mut others) else { panic!("an area has more") };
+            for home in others.drain(..).chain([home]) {
+                assert!(seen.insert(home) && homes.slot_at(home) == Some(class));
+            }
         }
         let home = *seen.iter().next().expect("a thousand");
-        homes.give_back(home);
-        assert_eq!(homes.take(class), Taken::Slot(home));
+        homes.give_back(class, std::iter::once(home));
+        assert_eq!(homes.take(class, &mut others), Taken::Slot(home));
     }
 }

@@ -66,6 +66,7 @@ mod session;
 mod sessions;
 pub mod structures;
 pub mod superblock;
+mod supply;
 pub mod transaction;
 mod typed;
 mod unread;
