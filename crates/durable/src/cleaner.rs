@@ -7,11 +7,14 @@
 //!    there ([`copy`]). What was written piece by piece meets its neighbours again.
 //! 4. Take the chunks' headers away durably, then use the chunks again.
 //!
-//! **Frees.** A hole in a block keeps older versions of its bytes from being found by recovery. It is copied like bytes until they
-//! are allocated again, or until every chunk in use was opened after it: then there are no older versions. The same goes for the last part
-//! of a transaction in parts: it is kept as an entry while there can be other parts.
+//! **Frees.** A hole in a block keeps older versions of its bytes from being found by recovery. It is kept until they
+//! are allocated again, or until every chunk in use was opened after it: then there are no older versions. What is kept is copied like bytes,
+//! or as a part of all holes of its partition, after which older ones are needed no more ([`covers`], [`holes`]). The same goes for the last
+//! part of a transaction in parts: it is kept as an entry while there can be other parts.
 
 mod copy;
+mod covers;
+mod holes;
 mod survivors;
 
 use std::sync::{MutexGuard, PoisonError};
@@ -22,8 +25,9 @@ use aquifer_log::victim::{CostBenefit, Greedy, VictimPolicy};
 
 use crate::core::Core;
 use crate::error::Result;
-use crate::log::{CLEANED_MAX, Purpose};
+use crate::log::{CLEANED_MAX, Oldest, Purpose};
 use crate::session::Session;
+use covers::Covers;
 use survivors::Survivors;
 
 /// Chunks that are cleaned together.
@@ -34,11 +38,13 @@ const COPIED_MAX: u64 = CLEANED_MAX as u64 - 1;
 const GAIN_MIN: u64 = 64;
 /// Fuller chunks are not worth their cleaning.
 const UTILISATION_MAX: f64 = 0.98;
+
 /// What a pass needs, and what all of them did.
 #[derive(Default)]
 pub(crate) struct Cleaner {
     session: Session,
     survivors: Survivors,
+    covers: Covers,
     cleaned: u64,
     copied_bytes: u64,
 }
@@ -96,18 +102,19 @@ impl Core {
 
     /// Returns how many bytes of room that gains; it can be less than none.
     fn clean_by(&self, policy: &dyn VictimPolicy, cleaner: &mut Cleaner) -> Result<i64> {
-        let victims = self.victims(policy);
+        let oldest = self.log.oldest();
+        let mut victims = self.victims(policy, &cleaner.covers, &oldest);
         if victims.is_empty() {
             return Ok(0);
         }
-        let Cleaner { session, survivors, .. } = cleaner;
-        survivors.clear();
-        for &victim in &victims {
-            self.collect(victim, survivors)?;
-        }
+        // A victim may have been sealed since then, with frees that are newer than what it was compared with.
+        self.collect_all(&mut victims, cleaner, &self.log.oldest())?;
+        let Cleaner { session, survivors, covers, .. } = cleaner;
+        let covered = self.choose_covered(survivors, victims.len());
         let room = self.log.block_bytes_max() as u64;
         let (opened, left) = (session.opened, session.room());
         cleaner.copied_bytes += self.copy_survivors(session, survivors)?;
+        self.write_covers(session, &covered, covers)?;
         // What is behind the floor does not count, so that the copies must be below it before there are no others.
         self.sync()?;
         for &victim in &victims {
@@ -119,27 +126,51 @@ impl Core {
         Ok((victims.len() as u64 * room) as i64 - used as i64)
     }
 
+    /// Collects what is needed of the victims, and leaves out the last ones if holes make that too much.
+    fn collect_all(
+        &self,
+        victims: &mut Vec<SegmentId>,
+        cleaner: &mut Cleaner,
+        oldest: &Oldest,
+    ) -> Result<()> {
+        let Cleaner { survivors, covers, .. } = cleaner;
+        survivors.clear();
+        for (n, &victim) in victims.iter().enumerate() {
+            self.collect(victim, oldest.but(victim), survivors, covers)?;
+            if survivors.copied_bytes() > self.copied_max() {
+                victims.truncate(n + 1);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn copied_max(&self) -> u64 {
+        COPIED_MAX * u64::from(self.log.superblock.chunk_bytes)
+    }
+
     fn gain_min(&self) -> u64 {
         u64::from(self.log.superblock.chunk_bytes) / GAIN_MIN
     }
 
     /// Chunks that are worth most, with so little in them that copying it leaves room; none if that is too little.
-    fn victims(&self, policy: &dyn VictimPolicy) -> Vec<SegmentId> {
+    fn victims(&self, policy: &dyn VictimPolicy, covers: &Covers, oldest: &Oldest) -> Vec<SegmentId> {
         let (table, room) = (&self.log.table, self.log.block_bytes_max() as f64);
         let now = self.log.seals();
+        let needed =
+            |id: SegmentId| u64::from(table.live_bytes(id)) + covers.needed_bytes(id, oldest.but(id));
         let mut candidates: Vec<_> = table
             .in_state(State::Sealed)
-            .map(|id| (id, f64::from(table.live_bytes(id)) / room))
+            .map(|id| (id, needed(id) as f64 / room))
             .filter(|&(_, utilisation)| utilisation < UTILISATION_MAX)
             .map(|(id, utilisation)| (id, policy.worth(utilisation, now.wrapping_sub(table.sealed_at(id)))))
             .collect();
         candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let most = COPIED_MAX * u64::from(self.log.superblock.chunk_bytes);
         let mut victims = Vec::new();
         let (mut copied, mut gained) = (0, 0);
         for (id, _) in candidates.into_iter().take(VICTIMS_MAX) {
-            let live = u64::from(table.live_bytes(id));
-            if copied + live > most {
+            let live = needed(id);
+            if copied + live > self.copied_max() {
                 break;
             }
             copied += live;

@@ -93,6 +93,28 @@ pub(crate) struct Log {
     seals: AtomicU64,
 }
 
+/// The oldest versions that chunks in use were opened at.
+pub(crate) struct Oldest {
+    first: u64,
+    of: Option<SegmentId>,
+    second: u64,
+}
+
+impl Oldest {
+    fn add(&mut self, id: SegmentId, opened: u64) {
+        if opened < self.first {
+            (self.first, self.of, self.second) = (opened, Some(id), self.first);
+        } else {
+            self.second = self.second.min(opened);
+        }
+    }
+
+    /// The oldest version that a chunk in use but `except` was opened at: no other one has older transactions.
+    pub(crate) fn but(&self, except: SegmentId) -> u64 {
+        if self.of == Some(except) { self.second } else { self.first }
+    }
+}
+
 impl Log {
     /// The log in a file that may grow to `capacity_bytes`.
     pub(crate) fn new(
@@ -307,15 +329,13 @@ impl Log {
         (self.free().chunks.len() as u64) << self.chunk_shift
     }
 
-    /// The oldest version that a chunk in use but `except` was opened at: no other one has older transactions.
-    pub(crate) fn oldest(&self, except: SegmentId) -> u64 {
-        [State::Open, State::Sealed]
-            .into_iter()
-            .flat_map(|state| self.table.in_state(state))
-            .filter(|&id| id != except)
-            .map(|id| self.opened[id.0 as usize].load(Ordering::Relaxed))
-            .min()
-            .unwrap_or(u64::MAX)
+    /// What chunks in use were opened at.
+    pub(crate) fn oldest(&self) -> Oldest {
+        let mut oldest = Oldest { first: u64::MAX, of: None, second: u64::MAX };
+        for id in [State::Open, State::Sealed].into_iter().flat_map(|state| self.table.in_state(state)) {
+            oldest.add(id, self.opened[id.0 as usize].load(Ordering::Relaxed));
+        }
+        oldest
     }
 
     /// Takes over a chunk that was found in the file, filled up to `end`. It is in use even if it is empty: its header must be taken away

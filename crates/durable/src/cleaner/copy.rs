@@ -20,7 +20,7 @@ const GROUP_BYTES: u64 = 16 << 10;
 /// Entries that are copied at a time, however small.
 const GROUP_ENTRIES: usize = 256;
 /// Less is left over at the end of a chunk.
-const FIT_MIN_BYTES: u64 = 512;
+pub(super) const FIT_MIN_BYTES: u64 = 512;
 
 /// Bytes that the block of a group has at most. Holes and zeros may overlap, and then make more pieces.
 fn bytes_max(entries: usize, bytes: u64) -> u64 {
@@ -121,7 +121,8 @@ impl Core {
         Ok(self.enter_block(session, at))
     }
 
-    fn make_cleaners_room(&self, session: &mut Session, bytes: u64) -> Result<()> {
+    /// Sees that a session has room for so many bytes, in another chunk if need be.
+    pub(super) fn make_cleaners_room(&self, session: &mut Session, bytes: u64) -> Result<()> {
         if session.room() < bytes {
             let taken = self.log.take(Purpose::Clean)?;
             let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
