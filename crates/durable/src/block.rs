@@ -14,7 +14,7 @@
 //! leaves in its place.
 //!
 //! The checksum covers all that follows it and is seeded by the chunk's generation. Index and payloads are padded to grains, the
-//! block to 8 bytes. Neighbours in home space share one entry, however many writes they come from.
+//! block to 8 bytes. Neighbours in home space share one entry, however many writes they come from, but need not ([`Tuning`](crate::Tuning)).
 
 use std::ops::Deref;
 
@@ -126,7 +126,7 @@ impl Encoded {
         if self.memory.len() < most {
             self.memory.resize(most, 0);
         }
-        let (mut at, mut entries) = self.put_entries(pieces);
+        let (mut at, mut entries) = self.put_entries(pieces, writes.keeps_apart());
         entries += commits.len() as u32;
         for version in commits {
             at = put_number(&mut self.memory, at, version << 2 | Kind::Commit as u64);
@@ -145,13 +145,17 @@ impl Encoded {
         header[20..24].copy_from_slice(&((payload - HEADER_BYTES) as u32).to_le_bytes());
     }
 
-    /// Writes the index; returns its end and how many entries it has. Neighbours of one kind share one.
-    fn put_entries(&mut self, pieces: &[Piece]) -> (usize, u32) {
+    /// Writes the index; returns its end and how many entries it has. Neighbours of one kind share one if they are not kept apart.
+    fn put_entries(&mut self, pieces: &[Piece], keeps_apart: bool) -> (usize, u32) {
         let (mut at, mut entries, mut behind, mut next) = (HEADER_BYTES, 0, 0, 0);
         while let Some(piece) = pieces.get(next) {
             let (kind, mut end) = (kind_of(piece.content), piece.end());
             next += 1;
-            while let Some(more) = pieces.get(next).filter(|p| p.start == end && kind_of(p.content) == kind) {
+            while let Some(more) = pieces.get(next)
+                && more.start == end
+                && kind_of(more.content) == kind
+                && !keeps_apart
+            {
                 end = more.end();
                 next += 1;
             }
@@ -160,6 +164,12 @@ impl Encoded {
             (behind, entries) = (end, entries + 1);
         }
         (at, entries)
+    }
+
+    /// Where the bytes of its entries begin, in order.
+    pub(crate) fn payloads(&self) -> impl Iterator<Item = usize> {
+        let entries = Block { bytes: self }.entries();
+        entries.filter(|entry| entry.kind == Kind::Bytes).map(|entry| entry.payload)
     }
 
     /// Adds zeros up to a multiple of `align`; returns where they end.

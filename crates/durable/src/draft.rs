@@ -7,6 +7,7 @@ use aquifer_map::partitions::Hint;
 use crate::error::{Error, Result};
 use crate::hints::Hints;
 use crate::homes::{self, Homes, SizeClass, Taken};
+use crate::tuning::Tuning;
 use crate::view::{Versions, View};
 use crate::write_set::WriteSet;
 
@@ -50,6 +51,12 @@ fn check_range(home: HomeAddress, len: usize) -> Result<()> {
 }
 
 impl Draft {
+    /// One without anything, for any number of transactions.
+    pub(crate) fn new(tuning: &Tuning) -> Self {
+        let (writes, hints) = (WriteSet::new(tuning.merges_writes), Hints::new(tuning.hot_nodes));
+        Self { writes, hints, ..Self::default() }
+    }
+
     /// Begins another transaction, which sees the present.
     #[inline]
     pub(crate) fn begin(&mut self, committed: &impl Committed) {

@@ -16,6 +16,7 @@ use crate::record::{self, NO_FLOOR, Record};
 use crate::recovery;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
+use crate::tuning::Tuning;
 use crate::usage::Usage;
 
 /// Fewest chunks: those that are kept for making room, and some.
@@ -50,6 +51,8 @@ pub struct Options {
     pub cleans_ahead: bool,
     /// When a commit is durable. Default when it returns.
     pub durability: Durability,
+    /// Optimisations, to switch some off. Default all on.
+    pub tuning: Tuning,
 }
 
 impl Default for Options {
@@ -61,6 +64,7 @@ impl Default for Options {
             backing: Backing::Detect,
             cleans_ahead: true,
             durability: Durability::Sync,
+            tuning: Tuning::default(),
         }
     }
 }
@@ -134,7 +138,7 @@ impl DurableHeap {
         let mut floor = Record::read(&*persist, superblock.id, record::Kind::Floor)?;
         let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95))?;
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
-        let core = Core::new(log, later)?;
+        let core = Core::new(log, later, &options.tuning)?;
         recovery::recover(&core, floor.value)?;
         if core.clock.load(Ordering::Relaxed) == 0 {
             core.format()?;

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use aquifer_durable::Result;
+use aquifer_durable::{Result, Tuning};
 
-use crate::durable::{KINDS, SHAPE, any_crash, clean, machine, open, reopen};
+use crate::durable::{KINDS, SHAPE, any_crash, clean, machine, open_with, reopen};
 use crate::hits::{Hits, Kind};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash, mix};
@@ -17,6 +17,7 @@ struct Run {
     cleans_ahead: bool,
     /// Transactions until the machine is started again without a crash.
     steps: u64,
+    tuning: Tuning,
 }
 
 impl Run {
@@ -40,7 +41,7 @@ impl Run {
     }
 
     fn go(&self, machine: &Arc<Machine>, program: &mut Program) -> Result<()> {
-        let heap = open(machine, self.cleans_ahead)?;
+        let heap = open_with(machine, self.cleans_ahead, self.tuning)?;
         for _ in 0..self.steps {
             program.step(&heap, &mut |_| Ok(()))?;
             if program.below(100) == 0 || program.is_draining() && program.below(20) == 0 {
@@ -59,7 +60,8 @@ fn at_every_operation_of_short_programs() {
         for way in 0..4 {
             let landing = Landing::Seed(mix(seed << 8 ^ at << 4 ^ way));
             let crash = Crash { at, of: None, under_way: 1, landing };
-            hits += Run { seed, cleans_ahead: false, steps: 25 }.run(std::iter::once(crash));
+            hits +=
+                Run { seed, cleans_ahead: false, steps: 25, tuning: Tuning::ALL }.run(std::iter::once(crash));
         }
     }
     hits.expect(&[Kind::Superblock, Kind::Header, Kind::Commit, Kind::Grow, Kind::Opening]);
@@ -72,8 +74,21 @@ fn in_long_programs() {
         // Some soon after the last one, and so in what a heap does first.
         let operations = |round| if round % 2 == 1 { 8 } else { 1000 };
         let crashes = (0..6).map(|round| any_crash(mix(seed << 8 | round), operations(round), 1));
-        hits += Run { seed: 1000 + seed, cleans_ahead: seed % 4 == 3, steps: 600 }.run(crashes);
+        let cleans_ahead = seed % 4 == 3;
+        hits += Run { seed: 1000 + seed, cleans_ahead, steps: 600, tuning: Tuning::ALL }.run(crashes);
     }
     println!("{hits:?}");
     hits.expect(&KINDS);
+}
+
+#[test]
+fn in_programs_without_an_optimisation() {
+    let mut hits = Hits::default();
+    for seed in 0..crate::programs() / 4 {
+        for tuning in Tuning::WITHOUT_ONE.into_iter().chain([Tuning::NONE]) {
+            let crashes = (0..3).map(|round| any_crash(mix(seed << 16 | round), 1000, 1));
+            hits += Run { seed: 5000 + seed, cleans_ahead: false, steps: 300, tuning }.run(crashes);
+        }
+    }
+    hits.expect(&[Kind::Header, Kind::Commit, Kind::Copy, Kind::Grow]);
 }

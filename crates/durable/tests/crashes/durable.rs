@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Error, Options, Result};
+use aquifer_durable::{DurableHeap, Error, Options, Result, Tuning};
 
 use crate::hits::{Doing, Kind, doing, while_doing};
 use crate::landing::Landing;
@@ -30,7 +30,8 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
         _ if bytes == [0; 8] => Kind::Grow,
         _ if doing() == Doing::Cleaning => Kind::Copy,
         // The role of a block is in the upper bits of its number of entries.
-        _ if bytes[19] >> 6 != 0 => Kind::Part,
+        // Where each entry is persisted on its own, most persists are shorter.
+        _ if bytes.get(19).is_some_and(|role| role >> 6 != 0) => Kind::Part,
         _ => Kind::Commit,
     }
 }
@@ -63,7 +64,13 @@ pub fn machine(has_threads: bool) -> Arc<Machine> {
 
 /// Opens the heap, or makes it.
 pub fn open(machine: &Arc<Machine>, cleans_ahead: bool) -> Result<DurableHeap> {
+    open_with(machine, cleans_ahead, Tuning::ALL)
+}
+
+/// The same with other optimisations.
+pub fn open_with(machine: &Arc<Machine>, cleans_ahead: bool, tuning: Tuning) -> Result<DurableHeap> {
     let options = Options {
+        tuning,
         cleans_ahead,
         capacity_bytes: CAPACITY_BYTES,
         chunk_bytes: CHUNK_BYTES as u32,
