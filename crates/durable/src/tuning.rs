@@ -7,15 +7,15 @@
 /// opened with others the next time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// The hot-node cache: each session remembers where in the map it found 64 bytes of home space last. Off: each look searches the
-    /// extents of the partition. Hu et al.: +30.1 %.
+    /// The hot-node cache: each session remembers where in the map it found 64 bytes of home space last. Off: each look of a
+    /// transaction searches the extents of the partition. Hu et al.: +30.1 %.
     pub hot_nodes: bool,
     /// One half of the group update: neighbours in home space that a transaction writes become one entry of its block and one change of the
-    /// map. Off: each write has an entry and a change of its own. Hu et al.: +42.3 % for both halves.
+    /// map. Off: each write has an entry and a change of its own, but the cleaner's. Hu et al.: +42.3 % for both halves.
     pub merges_writes: bool,
-    /// The other half: what a transaction writes waits in ordinary memory, and its commit persists all of it with one fence. Off: each entry
-    /// is persisted on its own, the head of the block behind them, as where stores go to the log one by one. Without effect on commits that
-    /// do not wait for durability.
+    /// The other half: what a transaction writes waits in ordinary memory, and its commit persists all of it with one fence. Off: each
+    /// entry is persisted on its own, the head of the block behind them, as where stores go to the log one by one. Without effect on
+    /// commits that do not wait for durability, and on the cleaner.
     pub persists_once: bool,
     /// Extents of the map that lie side by side in home space and in the log are one. Off: each change adds its own, and the map takes
     /// more memory. Not in the paper.

@@ -118,10 +118,9 @@ impl WriteSet {
         }
         self.pieces.dedup_by(|next, last| {
             let is_one = last.end() == next.start && last.is_continued_by(next);
-            if is_one {
-                last.grains += next.grains;
-            }
-            is_one
+            let grains = last.grains.checked_add(next.grains).filter(|_| is_one);
+            last.grains = grains.unwrap_or(last.grains);
+            grains.is_some()
         });
     }
 

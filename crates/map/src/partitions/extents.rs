@@ -5,8 +5,8 @@
 //! ```
 //!
 //! An extent begins at its start, a grain within the partition, and ends where the next one begins or the partition ends. Its
-//! bytes lie in the log from its address on, side by side. No two neighbours could be one, if the map joins them. What a reader sees while a writer changes
-//! them is anything, within the partition and the log's addresses.
+//! bytes lie in the log from its address on, side by side. No two neighbours could be one, if the map joins them.
+//! What a reader sees while a writer changes them is anything, within the partition and the log's addresses.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
@@ -75,7 +75,8 @@ impl Extents<'_> {
         }
     }
 
-    /// Gives the extent before `next` another source, if it is just this range and stays an extent of its own, as it does if it is not to be joined; returns the old source.
+    /// Gives the extent before `next` another source, if it is just this range and stays an extent of its own, as it does if the map does
+    /// not join; returns the old source.
     /// The usual case: an object is written again as it was written before.
     #[inline]
     pub(super) fn replace_one(
