@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::{self, BudgetTask};
 use crate::cgroup;
 use crate::durable::cleaning::task::{self as cleaning, CleaningTask};
+use crate::durable::optimisations::task::{self as optimisation, OptimisationTask};
 use crate::durable::recovery::task::{self as recovery, RecoveryTask};
 use crate::durable::task::{self, TransactionsTask};
 use crate::durable::workloads::task::{self as workload, WorkloadTask};
@@ -54,6 +55,8 @@ pub enum Task {
     Rumble(RumbleTask),
     /// A program on one heap.
     Workload(WorkloadTask),
+    /// A program on a heap that lacks an optimisation.
+    Optimisation(OptimisationTask),
     /// Updates of a heap that is cleaned, or need not be.
     Cleaning(CleaningTask),
     /// A heap opened again.
@@ -143,6 +146,7 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::Transactions(task) => task::work(&task, &context, parent),
         Task::Rumble(task) => rumble::work(&task, &context, parent),
         Task::Workload(task) => workload::work(&task, &context, parent),
+        Task::Optimisation(task) => optimisation::work(&task, &context, parent),
         Task::Cleaning(task) => cleaning::work(&task, &context, parent),
         Task::Recovery(task) => recovery::work(&task, &context, parent),
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Counters;
 use crate::durable::cleaning::sample::Cleaning;
+use crate::durable::optimisations::sample::Optimisation;
 use crate::durable::recovery::sample::Recovery;
 use crate::durable::sample as durable;
 use crate::durable::workloads::sample::Workload;
@@ -47,6 +48,8 @@ pub enum Record {
     Rumble(Box<rumble::Sample>),
     /// A run of a program on one heap.
     Workloads(Box<Workload>),
+    /// A run of a program on a heap that lacks an optimisation.
+    Optimisations(Box<Optimisation>),
     /// A run of updates of a heap that is cleaned, or need not be.
     Cleaning(Box<Cleaning>),
     /// A heap opened again.

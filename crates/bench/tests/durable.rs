@@ -7,6 +7,8 @@ use std::process::Command;
 
 use aquifer_bench::durable::cleaning::sample::Cleaning;
 use aquifer_bench::durable::load::Workload;
+use aquifer_bench::durable::optimisations::sample::Optimisation;
+use aquifer_bench::durable::optimisations::switch::Off;
 use aquifer_bench::durable::recovery::sample::{Filling, Recovery};
 use aquifer_bench::durable::sample::Transactions;
 use aquifer_bench::durable::system::System;
@@ -144,6 +146,27 @@ fn every_program_runs_on_every_heap() {
     for row in ["| emulated | 1 | aquifer, 85 % | mean | ", "| raw | 2 | aquifer, 50 % | mean | "] {
         assert!(table.contains(row), "{row} is not in {table}");
     }
+    assert_eq!(fs::read_dir(&dir.0).expect("exists").count(), 1, "only the results are left");
+}
+
+#[test]
+fn every_optimisation_is_left_out_once() {
+    let dir = Dir::new("optimisations");
+    let small = ["--entries", "2000", "--count", "4000", "--seconds", "600", "--medium", "raw"];
+    let (table, records) = dir.run("optimisations", &small);
+    let samples: Vec<&Optimisation> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Optimisations(sample) => Some(&**sample),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(samples.len(), 4 * Off::value_variants().len(), "{table}");
+    for sample in samples {
+        let is_together = !matches!(sample.off, Off::GroupUpdate | Off::PersistsOnce);
+        assert_eq!(sample.workload.fences < 1.5, is_together, "{sample:?}");
+    }
+    assert!(table.contains("| raw | 1 | group-update | "), "{table}");
     assert_eq!(fs::read_dir(&dir.0).expect("exists").count(), 1, "only the results are left");
 }
 

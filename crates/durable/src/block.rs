@@ -14,7 +14,8 @@
 //! leaves in its place.
 //!
 //! The checksum covers all that follows it and is seeded by the chunk's generation. Index and payloads are padded to grains, the
-//! block to 8 bytes. Neighbours in home space share one entry, however many writes they come from.
+//! block to 8 bytes. Neighbours in home space share one entry, however many writes they come from, but
+//! need not ([`Tuning`](crate::Tuning)).
 
 use std::ops::Deref;
 
@@ -33,6 +34,8 @@ const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Two LEB128 numbers below 2^38.
 const ENTRY_BYTES_MAX: u64 = 12;
 const HOME_GRAINS: u64 = (1 << HOME_BITS) / GRAIN;
+/// Grains of an entry.
+const GRAINS_MAX: u64 = u32::MAX as u64;
 
 /// What an entry does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,7 +129,7 @@ impl Encoded {
         if self.memory.len() < most {
             self.memory.resize(most, 0);
         }
-        let (mut at, mut entries) = self.put_entries(pieces);
+        let (mut at, mut entries) = self.put_entries(pieces, writes.keeps_apart());
         entries += commits.len() as u32;
         for version in commits {
             at = put_number(&mut self.memory, at, version << 2 | Kind::Commit as u64);
@@ -145,13 +148,18 @@ impl Encoded {
         header[20..24].copy_from_slice(&((payload - HEADER_BYTES) as u32).to_le_bytes());
     }
 
-    /// Writes the index; returns its end and how many entries it has. Neighbours of one kind share one.
-    fn put_entries(&mut self, pieces: &[Piece]) -> (usize, u32) {
+    /// Writes the index; returns its end and how many entries it has. Neighbours of one kind share one if they are not kept apart.
+    fn put_entries(&mut self, pieces: &[Piece], keeps_apart: bool) -> (usize, u32) {
         let (mut at, mut entries, mut behind, mut next) = (HEADER_BYTES, 0, 0, 0);
         while let Some(piece) = pieces.get(next) {
             let (kind, mut end) = (kind_of(piece.content), piece.end());
             next += 1;
-            while let Some(more) = pieces.get(next).filter(|p| p.start == end && kind_of(p.content) == kind) {
+            while let Some(more) = pieces.get(next)
+                && more.start == end
+                && kind_of(more.content) == kind
+                && more.end() - piece.start <= GRAINS_MAX
+                && !keeps_apart
+            {
                 end = more.end();
                 next += 1;
             }
@@ -160,6 +168,12 @@ impl Encoded {
             (behind, entries) = (end, entries + 1);
         }
         (at, entries)
+    }
+
+    /// Where the bytes of its entries begin, in order.
+    pub(crate) fn payloads(&self) -> impl Iterator<Item = usize> {
+        let entries = Block { bytes: self }.entries();
+        entries.filter(|entry| entry.kind == Kind::Bytes).map(|entry| entry.payload)
     }
 
     /// Adds zeros up to a multiple of `align`; returns where they end.
@@ -351,6 +365,20 @@ mod tests {
         assert_eq!(entries, expected);
         let payload = block.entries().nth(1).expect("three").payload;
         assert_eq!(bytes[payload..payload + 12], [1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9]);
+    }
+
+    /// 17 GiB of zeros in a row, which take no room.
+    #[test]
+    fn an_entry_is_no_longer_than_it_can_say() {
+        let (mut writes, area) = (WriteSet::default(), 1 << 22);
+        (0..17 << 6).for_each(|n| writes.allocate(HomeAddress(n * area * GRAIN), area as u32));
+        writes.merge();
+        let mut block = Encoded::default();
+        block.encode(&writes, writes.pieces(), &[], Role::Whole);
+        block.seal(1, 5);
+        let entries: Vec<_> = Block::decode(&block, 5).expect("whole").entries().collect();
+        assert_eq!(entries.iter().map(|entry| u64::from(entry.grains)).sum::<u64>(), (17 << 6) * area);
+        assert_eq!(entries.len(), 2);
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Core {
             places.push((at + block::payload_start(&session.block) as u64) / GRAIN as u64);
         }
         for ((pieces, id), grain) in parts.iter().zip(places) {
-            self.enter_pieces(*id, grain as u32, pieces, |_| Hint::default());
+            self.enter_pieces(*id, grain as u32, pieces, |_| Hint::NONE);
         }
         full.iter().for_each(|chunk| self.log.seal(chunk));
         Ok(())

@@ -18,6 +18,7 @@ use crate::log::{Log, Purpose};
 use crate::session::Session;
 use crate::sessions::{Apart, Sessions};
 use crate::transaction::Transaction;
+use crate::tuning::Tuning;
 
 /// All of a heap but its threads.
 pub(crate) struct Core {
@@ -38,18 +39,18 @@ pub(crate) struct Core {
 
 impl Core {
     /// An empty heap with this log, which may have one to be recovered. `later` if its commits do not wait for durability.
-    pub(crate) fn new(log: Log, later: Option<Later>) -> Result<Self> {
+    pub(crate) fn new(log: Log, later: Option<Later>, tuning: &Tuning) -> Result<Self> {
         let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
         let map = Partitions::new().map_err(refused).map_err(Error::io("reserving address space"))?;
         Ok(Self {
             log,
-            map,
+            map: map.joining(tuning.joins_extents),
             homes: Homes::new(),
             clock: Apart(AtomicU64::new(0)),
             cleaner: Mutex::default(),
             checkpoints: Checkpoints::default(),
             pulse: Pulse::default(),
-            sessions: Sessions::new(|_| Session::new(later.as_ref().map(Later::add_session))),
+            sessions: Sessions::new(|_| Session::new(later.as_ref().map(Later::add_session), tuning)),
             later,
             areas: Mutex::default(),
         })

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::hints::Hints;
 use crate::homes::{self, Homes, SizeClass, Taken};
 use crate::supply::Supply;
+use crate::tuning::Tuning;
 use crate::view::{Versions, View};
 use crate::write_set::WriteSet;
 
@@ -55,6 +56,12 @@ fn check_range(home: HomeAddress, len: usize) -> Result<()> {
 }
 
 impl Draft {
+    /// One without anything, for any number of transactions.
+    pub(crate) fn new(tuning: &Tuning) -> Self {
+        let (writes, hints) = (WriteSet::new(tuning.merges_writes), Hints::new(tuning.hot_nodes));
+        Self { writes, hints, ..Self::default() }
+    }
+
     /// Begins another transaction, which sees the present.
     #[inline]
     pub(crate) fn begin(&mut self) {

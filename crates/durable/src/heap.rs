@@ -16,6 +16,7 @@ use crate::record::{self, NO_FLOOR, Record};
 use crate::recovery;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
+use crate::tuning::Tuning;
 use crate::usage::Usage;
 
 /// Fewest chunks: those that are kept for making room, and some.
@@ -54,6 +55,8 @@ pub struct Options {
     /// opened in a fraction of the time then, and what is not read at once is verified when it is loaded or by and by. 0, the default, for none:
     /// opening reads and verifies all.
     pub checkpoint_bytes: u64,
+    /// Optimisations, to switch some off. Default all on.
+    pub tuning: Tuning,
 }
 
 impl Default for Options {
@@ -66,6 +69,7 @@ impl Default for Options {
             cleans_ahead: true,
             durability: Durability::Sync,
             checkpoint_bytes: 0,
+            tuning: Tuning::default(),
         }
     }
 }
@@ -141,7 +145,7 @@ impl DurableHeap {
         let mut floor = Record::read(&*persist, superblock.id, record::Kind::Floor)?;
         let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95))?;
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
-        let core = Core::new(log, later)?;
+        let core = Core::new(log, later, &options.tuning)?;
         recovery::recover(&core, floor.value)?;
         let has_checkpoints = options.checkpoint_bytes > 0 && !core.log.persist.is_read_only();
         if !has_checkpoints {

@@ -17,11 +17,17 @@ pub(crate) struct Hints {
 
 impl Default for Hints {
     fn default() -> Self {
-        Self { slots: Box::new([Hint::default(); HINTS]) }
+        Self::new(true)
     }
 }
 
 impl Hints {
+    /// One that remembers nothing if it is not on.
+    pub(crate) fn new(is_on: bool) -> Self {
+        let hint = if is_on { Hint::default() } else { Hint::NONE };
+        Self { slots: Box::new([hint; HINTS]) }
+    }
+
     /// The hint for a grain of home space.
     #[inline]
     pub(crate) fn of(&mut self, grain: u64) -> &mut Hint {

@@ -16,6 +16,7 @@
 //! | `access` | what data structures need of a transaction |
 //! | `view` | which versions a transaction has seen, and what it has locked |
 //! | `hints` | the hot-node cache |
+//! | `tuning` | optimisations that can be switched off |
 //! | `contents` | bytes of home space by way of the map |
 //! | `sessions` | those that threads take in turn |
 //! | `value` | what may stand in durable memory, and `durable_struct!` |
@@ -68,6 +69,7 @@ pub mod structures;
 pub mod superblock;
 mod supply;
 pub mod transaction;
+pub mod tuning;
 mod typed;
 mod unread;
 mod usage;
@@ -82,6 +84,7 @@ pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options};
 pub use reference::{Field, Ref};
 pub use transaction::Transaction;
+pub use tuning::Tuning;
 pub use typed::Typed;
 pub use usage::Usage;
 pub use value::Value;

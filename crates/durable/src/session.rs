@@ -10,6 +10,7 @@ use crate::draft::Draft;
 use crate::durability::Unsynced;
 use crate::error::Result;
 use crate::log::{Log, OpenChunk};
+use crate::tuning::Tuning;
 
 /// A session is used by one transaction at a time, of any thread.
 #[derive(Default)]
@@ -19,14 +20,17 @@ pub(crate) struct Session {
     unsynced: Option<Arc<Unsynced>>,
     /// Chunks that it went on with so far.
     pub(crate) opened: u64,
+    /// Whether each entry of a block is persisted on its own.
+    persists_each: bool,
     pub(crate) draft: Draft,
     pub(crate) block: Encoded,
 }
 
 impl Session {
     /// One whose commits do not wait for durability, if there is something to remember them by.
-    pub(crate) fn new(unsynced: Option<Arc<Unsynced>>) -> Self {
-        Self { unsynced, ..Self::default() }
+    pub(crate) fn new(unsynced: Option<Arc<Unsynced>>, tuning: &Tuning) -> Self {
+        let (draft, persists_each) = (Draft::new(tuning), !tuning.persists_once);
+        Self { unsynced, persists_each, draft, ..Self::default() }
     }
 
     /// A commit begins, before it takes its version.
@@ -76,6 +80,7 @@ impl Session {
         self.block.seal(version, chunk.seed);
         let at = chunk.next;
         match &self.unsynced {
+            None if self.persists_each => persist_each(&self.block, log, at)?,
             None => log.persist.persist(at, &self.block)?,
             Some(unsynced) => {
                 log.persist.store(at, &self.block)?;
@@ -90,4 +95,15 @@ impl Session {
     pub(crate) fn chunk(&self) -> Option<&OpenChunk> {
         self.chunk.as_ref()
     }
+}
+
+/// Persists the bytes of each entry, and what is before them at last. What a crash leaves of it does not verify.
+#[cold]
+fn persist_each(block: &Encoded, log: &Log, at: u64) -> Result<()> {
+    let (payloads, mut end) = (block.payloads().collect::<Vec<_>>(), block.len());
+    for start in payloads.into_iter().rev() {
+        log.persist.persist(at + start as u64, &block[start..end])?;
+        end = start;
+    }
+    log.persist.persist(at, &block[..end])
 }

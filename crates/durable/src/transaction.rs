@@ -137,10 +137,11 @@ impl<'h> Transaction<'h> {
         Ok(())
     }
 
-    /// Encodes the block, and sees that there is room for it, while nothing is locked. A transaction that is larger than a chunk is
-    /// cut into parts, each of which gets a chunk; otherwise there are none.
+    /// Merges what was written, encodes the block, and sees that there is room for it, while nothing is locked. A transaction that is
+    /// larger than a chunk is cut into parts, each of which gets a chunk; otherwise there are none.
     fn make_room(&mut self) -> Result<Vec<Part>> {
         let session = &mut *self.session;
+        session.draft.writes.merge();
         let (writes, pieces) = (&session.draft.writes, session.draft.writes.pieces());
         session.block.encode(writes, pieces, &[], Role::Whole);
         let is_free = pieces.iter().all(|piece| piece.content == Content::Hole);

@@ -50,6 +50,11 @@ impl Piece {
         self.start + u64::from(self.grains)
     }
 
+    /// Whether another one, which begins where it ends, is like the rest of it.
+    fn is_continued_by(&self, next: &Self) -> bool {
+        self.content.plus(u64::from(self.grains)) == next.content && self.is_fresh == next.is_fresh
+    }
+
     /// The part of it from `start` to `end`, which are within it.
     fn part(&self, start: u64, end: u64) -> Self {
         let content = self.content.plus(start - self.start);
@@ -65,6 +70,8 @@ pub(crate) struct WriteSet {
     /// A bit for each hash of a line that has a piece.
     filter: u64,
     spare: Vec<Piece>,
+    /// Whether neighbours stay apart in the log and in changes of the map.
+    keeps_apart: bool,
 }
 
 /// The bits of the lines of some bytes.
@@ -83,6 +90,11 @@ fn bits(first: u64, last: u64) -> u64 {
 }
 
 impl WriteSet {
+    /// An empty one, whose neighbours are written as one if it merges them.
+    pub(crate) fn new(merges: bool) -> Self {
+        Self { keeps_apart: !merges, ..Self::default() }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.pieces.clear();
         self.bytes.clear();
@@ -91,6 +103,25 @@ impl WriteSet {
 
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// Whether neighbours stay apart in the log and in changes of the map.
+    pub(crate) fn keeps_apart(&self) -> bool {
+        self.keeps_apart
+    }
+
+    /// Makes neighbours one that were written one after the other, or have no bytes, unless they are kept apart.
+    #[inline]
+    pub(crate) fn merge(&mut self) {
+        if self.keeps_apart {
+            return;
+        }
+        self.pieces.dedup_by(|next, last| {
+            let is_one = last.end() == next.start && last.is_continued_by(next);
+            let grains = last.grains.checked_add(next.grains).filter(|_| is_one);
+            last.grains = grains.unwrap_or(last.grains);
+            grains.is_some()
+        });
     }
 
     /// Grains with bytes: at least as many as the pieces have.
@@ -309,5 +340,24 @@ mod tests {
         assert!(set.write(HomeAddress(404), &[1; 8]));
         let pieces: Vec<_> = set.pieces().iter().map(|p| (p.start, p.grains, p.is_fresh)).collect();
         assert_eq!(pieces, [(100, 1, true), (101, 2, true), (103, 7, true)]);
+    }
+
+    #[test]
+    fn neighbours_become_one_unless_they_are_kept_apart() {
+        for (merges, expected) in
+            [(true, [(10, 3), (13, 1), (14, 2)].as_slice()), (false, &[(10, 2), (12, 1), (13, 1), (14, 2)])]
+        {
+            let mut set = WriteSet::new(merges);
+            assert!(set.write(HomeAddress(56), &[4; 8]));
+            assert!(set.write(HomeAddress(40), &[1; 8]));
+            assert!(set.write(HomeAddress(48), &[2; 4]));
+            set.allocate(HomeAddress(52), 1);
+            set.merge();
+            let pieces: Vec<_> = set.pieces().iter().map(|p| (p.start, p.grains)).collect();
+            assert_eq!(pieces, expected);
+            let mut out = [9; 24];
+            assert_eq!(set.overlay(HomeAddress(40), &mut out).map(|over| over.bytes), Some(24));
+            assert_eq!(out[..], [[1; 4], [1; 4], [2; 4], [0; 4], [4; 4], [4; 4]].concat());
+        }
     }
 }

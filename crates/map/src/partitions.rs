@@ -40,6 +40,8 @@ struct Partition {
 pub struct Partitions {
     index: Reservation,
     blocks: Blocks,
+    /// Whether extents that could be one are.
+    joins: bool,
 }
 
 /// A run of bytes with one source.
@@ -67,7 +69,13 @@ impl Partitions {
     /// The kernel refused the address space.
     pub fn new() -> Result<Self, Errno> {
         let index = Reservation::new(PARTITIONS * size_of::<Partition>(), 4096)?;
-        Ok(Self { index, blocks: Blocks::new()? })
+        Ok(Self { index, blocks: Blocks::new()?, joins: true })
+    }
+
+    /// The same map; what it is told from now on makes extents of its own if it does not join, also beside ones with which it could be one.
+    #[must_use]
+    pub fn joining(self, joins: bool) -> Self {
+        Self { joins, ..self }
     }
 
     /// RAM of the extents.
@@ -179,7 +187,7 @@ impl Partitions {
         let extents = self.extents(id);
         let kept = extents.count_up_to(start, hint);
         let word = source.word();
-        if let Some(before) = extents.replace_one(kept, (start, end), word) {
+        if let Some(before) = extents.replace_one(kept, (start, end), word, self.joins) {
             if let Source::Log(grain) = Source::from_word(before) {
                 released(grain, end - start);
             }
@@ -188,15 +196,15 @@ impl Partitions {
         let (last, before) = extents.release(kept, (start, end), &mut released);
         let kept = kept - usize::from(kept > 0 && extents.start(kept - 1) == start);
         let mut change = Change { kept, dropped: last, new: [(0, 0); 2], count: 0 };
-        if extents.continued(kept, start) != word {
+        if extents.continued(kept, start) != word || !self.joins {
             change.push(start, word);
         }
         if end < GRAINS {
             let behind = source::plus(word, end - start);
             let next = (last < extents.len() && extents.start(last) == end).then(|| extents.word(last));
             match next {
-                Some(next) if next == behind => change.dropped += 1,
-                None if before != behind => change.push(end, before),
+                Some(next) if next == behind && self.joins => change.dropped += 1,
+                None if before != behind || !self.joins => change.push(end, before),
                 _ => {}
             }
         }

@@ -20,6 +20,8 @@ pub enum Kind {
     Arrays,
     /// A skip list for each partition
     SkipLists,
+    /// A B-tree for each partition, each under a lock
+    Trees,
     /// One skip list for all of home space
     SkipList,
     /// One B-tree for all of home space, under a lock
@@ -33,6 +35,8 @@ pub enum Candidate {
     Arrays(Box<Partitions>, bool),
     /// By partition.
     SkipLists(Vec<SkipMap<u16, u32>>),
+    /// By partition.
+    Trees(Vec<RwLock<BTreeMap<u16, u32>>>),
     /// By grain.
     SkipList(SkipMap<u32, u32>),
     /// By grain.
@@ -67,6 +71,7 @@ impl Candidate {
                 Self::Arrays(Box::new(map), kind == Kind::ArraysHinted)
             }
             Kind::SkipLists => Self::SkipLists((0..partitions).map(|_| SkipMap::new()).collect()),
+            Kind::Trees => Self::Trees((0..partitions).map(|_| RwLock::default()).collect()),
             Kind::SkipList => Self::SkipList(SkipMap::new()),
             Kind::Tree => Self::Tree(RwLock::default()),
         }
@@ -80,6 +85,12 @@ impl Candidate {
                 let (id, within) = place(grain);
                 let entry = lists[id.0 as usize].upper_bound(std::ops::Bound::Included(&(within as u16)));
                 entry.map_or(0, |entry| entry.value() + within as u32 - u32::from(*entry.key()))
+            }
+            Self::Trees(trees) => {
+                let (id, within) = place(grain);
+                let tree = trees[id.0 as usize].read().expect("no writer panics");
+                let last = tree.range(..=within as u16).next_back();
+                last.map_or(0, |(start, address)| address + within as u32 - u32::from(*start))
             }
             Self::SkipList(list) => {
                 let entry = list.upper_bound(std::ops::Bound::Included(&grain));
@@ -100,7 +111,7 @@ impl Candidate {
                 while map.try_lock(id).is_none() {
                     std::hint::spin_loop();
                 }
-                let mut none = Hint::default();
+                let mut none = Hint::NONE;
                 let hint = if *is_hinted { memory.of(grain) } else { &mut none };
                 map.replace(id, (start, start + grains as usize), Source::Log(address), hint, |_, _| ());
                 map.unlock(id, 1);
@@ -108,6 +119,11 @@ impl Candidate {
             Self::SkipLists(lists) => {
                 let (id, start) = place(grain);
                 lists[id.0 as usize].insert(start as u16, address);
+            }
+            Self::Trees(trees) => {
+                let (id, start) = place(grain);
+                let mut tree = trees[id.0 as usize].write().expect("no writer panics");
+                tree.insert(start as u16, address);
             }
             Self::SkipList(list) => drop(list.insert(grain, address)),
             Self::Tree(tree) => drop(tree.write().expect("no writer panics").insert(grain, address)),
@@ -119,7 +135,7 @@ fn find_in_arrays(map: &Partitions, grain: u32, memory: &mut Memory, is_hinted: 
     let (id, within) = place(grain);
     loop {
         let before = map.word(id);
-        let mut none = Hint::default();
+        let mut none = Hint::NONE;
         let hint = if is_hinted { memory.of(grain) } else { &mut none };
         let run = map.find(id, within, hint);
         if !before.is_locked() && map.is_unchanged(id, before) {

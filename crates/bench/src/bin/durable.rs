@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use aquifer_bench::durable::cleaning::options::CleaningOptions;
 use aquifer_bench::durable::cleaning::run as cleaning;
+use aquifer_bench::durable::optimisations::options::OptimisationsOptions;
+use aquifer_bench::durable::optimisations::run as optimisations;
 use aquifer_bench::durable::options::TransactionsOptions;
 use aquifer_bench::durable::recovery::options::RecoveryOptions;
 use aquifer_bench::durable::recovery::run as recovery;
@@ -20,6 +22,7 @@ Examples:
   durable transactions --count 20K --seconds 0.2 --runs 1
       A first look in a few seconds
   durable workloads --out results.jsonl
+  durable optimisations --out results.jsonl
   durable cleaning --out results.jsonl
   durable recovery --out results.jsonl";
 
@@ -37,6 +40,8 @@ enum Command {
     Transactions(TransactionsOptions),
     /// Four programs, beside heaps that write their data twice
     Workloads(WorkloadsOptions),
+    /// What each optimisation gives: four programs with all of them, and without one
+    Optimisations(OptimisationsOptions),
     /// What cleaning costs: updates of a heap that has room, and of ones that are nearly full
     Cleaning(CleaningOptions),
     /// How long opening takes, and how much memory the map
@@ -50,6 +55,7 @@ fn run(command: &Command) -> Result<()> {
     match command {
         Command::Transactions(options) => transactions::run(options),
         Command::Workloads(options) => workloads::run(options),
+        Command::Optimisations(options) => optimisations::run(options),
         Command::Cleaning(options) => cleaning::run(options),
         Command::Recovery(options) => recovery::run(options),
         Command::Child => Ok(()),

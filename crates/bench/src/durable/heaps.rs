@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aquifer_durable::in_place::{InPlaceHeap, Kind};
 use aquifer_durable::persist::{Emulated, Latency, MemoryFile, Persist};
-use aquifer_durable::{DurableHeap, Options, Transactional};
+use aquifer_durable::{DurableHeap, Options, Transactional, Tuning};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,21 @@ pub fn path(setup: &Setup) -> PathBuf {
 /// # Errors
 /// Its own.
 pub fn durable(setup: &Setup, persist: Box<dyn Persist>, utilisation_percent: u32) -> Result<DurableHeap> {
-    let options = Options { capacity_bytes: setup.capacity_bytes, utilisation_percent, ..Options::default() };
+    tuned(setup, persist, utilisation_percent, Tuning::ALL)
+}
+
+/// The same, with some optimisations.
+///
+/// # Errors
+/// Its own.
+pub fn tuned(
+    setup: &Setup,
+    persist: Box<dyn Persist>,
+    utilisation_percent: u32,
+    tuning: Tuning,
+) -> Result<DurableHeap> {
+    let capacity_bytes = setup.capacity_bytes;
+    let options = Options { capacity_bytes, utilisation_percent, tuning, ..Options::default() };
     let path = path(setup);
     DurableHeap::on(persist, &options, &path.display().to_string())
         .map_err(|error| failed("opening", &path, error))

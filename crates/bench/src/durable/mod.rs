@@ -14,12 +14,14 @@
 //! | `heaps` | heaps on memory that is slowed down, and what a phase of transactions on them takes |
 //! | `cleaning` | what cleaning costs |
 //! | `recovery` | how long opening takes |
+//! | `optimisations` | what each optimisation gives |
 //! | `workloads` | four programs, beside heaps that write their data twice |
 
 pub mod cleaning;
 pub mod directory;
 pub mod heaps;
 pub mod load;
+pub mod optimisations;
 pub mod options;
 pub mod recovery;
 pub mod sample;

@@ -114,6 +114,7 @@ fn summary(record: &Record) -> Option<String> {
     match record {
         Record::Transactions(sample) => Some(sample.summary()),
         Record::Workloads(sample) => Some(sample.summary()),
+        Record::Optimisations(sample) => Some(sample.summary()),
         Record::Cleaning(sample) => Some(sample.summary()),
         Record::Recovery(sample) => Some(sample.summary()),
         _ => None,

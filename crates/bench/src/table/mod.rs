@@ -4,6 +4,7 @@
 mod cleaning;
 mod memcached;
 mod micro;
+mod optimisations;
 mod others;
 mod recovery;
 mod references;
@@ -52,6 +53,7 @@ pub fn render(records: &[Record]) -> String {
         transactions::render(records),
         rumble::render(records),
         workloads::render(records),
+        optimisations::render(records),
         cleaning::render(records),
         recovery::render(records),
         others::write_amp(records),
@@ -88,6 +90,7 @@ fn context(record: &Record) -> &Context {
         Record::Transactions(run) => &run.context,
         Record::Rumble(sample) => &sample.context,
         Record::Workloads(run) => &run.context,
+        Record::Optimisations(run) => &run.workload.context,
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
     }

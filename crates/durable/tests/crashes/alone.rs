@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use aquifer_durable::Result;
+use aquifer_durable::{Result, Tuning};
 
 use crate::durable::{How, KINDS, SHAPE, any_crash, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
@@ -69,8 +69,8 @@ fn at_every_operation_of_short_programs() {
         for way in 0..4 {
             let landing = Landing::Seed(mix(seed << 8 ^ at << 4 ^ way));
             let crash = Crash { at, of: None, under_way: 1, landing };
-            hits += Run { seed, how: How { cleans_ahead: false, checkpoints: seed % 2 == 0 }, steps: 25 }
-                .run(std::iter::once(crash));
+            let how = How { checkpoints: seed % 2 == 0, ..How::default() };
+            hits += Run { seed, how, steps: 25 }.run(std::iter::once(crash));
         }
     }
     hits.expect(&[Kind::Superblock, Kind::Header, Kind::Commit, Kind::Grow, Kind::Opening]);
@@ -83,9 +83,22 @@ fn in_long_programs() {
         // Some soon after the last one, and so in what a heap does first.
         let operations = |round| if round % 2 == 1 { 8 } else { 1000 };
         let crashes = (0..6).map(|round| any_crash(mix(seed << 8 | round), operations(round), 1));
-        let how = How { cleans_ahead: seed % 4 == 3, checkpoints: seed % 8 < 6 };
+        let how = How { cleans_ahead: seed % 4 == 3, checkpoints: seed % 8 < 6, ..How::default() };
         hits += Run { seed: 1000 + seed, how, steps: 600 }.run(crashes);
     }
     println!("{hits:?}");
     hits.expect(&KINDS);
+}
+
+#[test]
+fn in_programs_without_an_optimisation() {
+    let mut hits = Hits::default();
+    for seed in 0..crate::programs() / 4 {
+        for tuning in Tuning::WITHOUT_ONE.into_iter().chain([Tuning::NONE]) {
+            let crashes = (0..3).map(|round| any_crash(mix(seed << 16 | round), 1000, 1));
+            let how = How { tuning, ..How::default() };
+            hits += Run { seed: 5000 + seed, how, steps: 300 }.run(crashes);
+        }
+    }
+    hits.expect(&[Kind::Header, Kind::Commit, Kind::Copy, Kind::Grow]);
 }

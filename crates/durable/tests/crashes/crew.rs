@@ -216,8 +216,11 @@ fn run(seed: u64) -> Hits {
     for round in 0..ROUNDS {
         let crash = any_crash(mix(seed << 8 | round), 1200, 1 + (seed + round) as usize % THREADS);
         machine.start(Some(crash));
-        let how =
-            How { cleans_ahead: (seed + round).is_multiple_of(3), checkpoints: !seed.is_multiple_of(4) };
+        let how = How {
+            cleans_ahead: (seed + round).is_multiple_of(3),
+            checkpoints: !seed.is_multiple_of(4),
+            ..How::default()
+        };
         work(&machine, &shared, &mut members, how, 400);
         let checked = reopen(&machine, how.checkpoints && round != 1).map_err(|error| error.to_string());
         let checked = checked.and_then(|heap| check(&heap, &shared, &mut members));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Error, Options, Result};
+use aquifer_durable::{DurableHeap, Error, Options, Result, Tuning};
 
 use crate::hits::{Doing, Kind, doing, while_doing};
 use crate::landing::Landing;
@@ -35,7 +35,8 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
         _ if bytes == [0; 8] => Kind::Grow,
         _ if doing() == Doing::Cleaning => Kind::Copy,
         // The role of a block is in the upper bits of its number of entries.
-        _ if bytes[19] >> 6 != 0 => Kind::Part,
+        // Where each entry is persisted on its own, most persists are shorter.
+        _ if bytes.get(19).is_some_and(|role| role >> 6 != 0) => Kind::Part,
         _ => Kind::Commit,
     }
 }
@@ -74,6 +75,8 @@ pub struct How {
     pub cleans_ahead: bool,
     /// Whether there are checkpoints: at close, and if a thread cleans it writes some too.
     pub checkpoints: bool,
+    /// Which optimisations it has.
+    pub tuning: Tuning,
 }
 
 /// Opens the heap, or makes it.
@@ -85,6 +88,7 @@ pub fn open(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
     };
     let options = Options {
         cleans_ahead: how.cleans_ahead,
+        tuning: how.tuning,
         capacity_bytes: CAPACITY_BYTES,
         chunk_bytes: CHUNK_BYTES as u32,
         checkpoint_bytes,
@@ -95,7 +99,7 @@ pub fn open(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
 
 /// Opens a heap after a crash. Opening one that there is writes nothing, so that a crash meanwhile is none.
 pub fn reopen(machine: &Arc<Machine>, checkpoints: bool) -> Result<DurableHeap> {
-    let how = How { cleans_ahead: false, checkpoints };
+    let how = How { checkpoints, ..How::default() };
     machine.start(None);
     let heap = open(machine, how)?;
     if machine.operations() == 0 {

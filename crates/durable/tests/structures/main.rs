@@ -8,13 +8,18 @@ mod threads;
 
 use std::path::Path;
 
-use aquifer_durable::{Backing, DurableHeap, Options};
+use aquifer_durable::{Backing, DurableHeap, Options, Tuning};
 
 fn open(path: &Path) -> DurableHeap {
+    open_with(path, Tuning::ALL)
+}
+
+fn open_with(path: &Path, tuning: Tuning) -> DurableHeap {
     let options = Options {
         capacity_bytes: 64 << 20,
         chunk_bytes: 64 << 10,
         backing: Backing::Memory,
+        tuning,
         ..Options::default()
     };
     DurableHeap::open(path, &options).expect("opens")

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 
 use aquifer_durable::structures::{BTree, HashMap, Queue};
-use aquifer_durable::{DurableHeap, Result, Transaction, Typed, Value, durable_struct};
+use aquifer_durable::{DurableHeap, Result, Transaction, Tuning, Typed, Value, durable_struct};
 use proptest::prelude::*;
 
-use super::{mix, open};
+use super::{mix, open_with};
 
 /// What is done to a structure: the last two are for maps only, and a queue takes out whenever a map removes.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +62,17 @@ trait Model: Clone {
     fn destroy(handle: Self::Handle, tx: &mut Transaction<'_>) -> Result<()>;
 }
 
-/// Runs the steps; in the end the structure must have taken all of its objects with it.
-fn run<M: Model>(mut model: M, steps: &[Step]) {
+fn run<M: Model>(model: M, steps: &[Step]) {
+    run_with(model, steps, &[Tuning::ALL]);
+}
+
+/// Runs the steps, with another tuning whenever the heap is opened; in the end the structure must have taken all of its objects with it.
+fn run_with<M: Model>(mut model: M, steps: &[Step], tunings: &[Tuning]) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("heap");
-    let mut heap = open(&path);
+    let mut tunings = tunings.iter().copied().cycle();
+    let mut open = || open_with(&path, tunings.next().expect("there is one"));
+    let mut heap = open();
     let empty = heap.usage().live_bytes;
     let handle = heap.transaction(|tx| {
         let handle = M::create(tx)?;
@@ -79,7 +85,7 @@ fn run<M: Model>(mut model: M, steps: &[Step]) {
         match step {
             Step::Reopen => {
                 drop(heap);
-                heap = open(&path);
+                heap = open();
                 let found = heap.transaction(|tx| {
                     let root = tx.root_ref::<M::Handle>()?.expect("it was set");
                     tx.get(root)
@@ -362,6 +368,22 @@ proptest! {
     #[test]
     fn a_tree_of_large_entries_is_as_the_model(steps in steps()) {
         run(Sorted::<[u8; 24], [u8; 300]>(BTreeMap::new()), &steps);
+    }
+
+    #[test]
+    fn all_are_as_their_models_without_an_optimisation(steps in steps()) {
+        for tuning in Tuning::WITHOUT_ONE.into_iter().chain([Tuning::NONE]) {
+            run_with(Mapped::<Odd, [u8; 3]>(BTreeMap::new()), &steps, &[tuning]);
+            run_with(Sorted::<u64, u64>(BTreeMap::new()), &steps, &[tuning]);
+            run_with(Queued::<u64>(VecDeque::new()), &steps, &[tuning]);
+        }
+    }
+
+    #[test]
+    fn a_heap_may_be_opened_with_other_optimisations(steps in steps()) {
+        let tunings = [Tuning::NONE, Tuning::ALL];
+        run_with(Mapped::<u64, u64>(BTreeMap::new()), &steps, &tunings);
+        run_with(Queued::<Odd>(VecDeque::new()), &steps, &tunings);
     }
 
     #[test]

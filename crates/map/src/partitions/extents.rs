@@ -5,8 +5,8 @@
 //! ```
 //!
 //! An extent begins at its start, a grain within the partition, and ends where the next one begins or the partition ends. Its
-//! bytes lie in the log from its address on, side by side. No two neighbours could be one. What a reader sees while a writer changes
-//! them is anything, within the partition and the log's addresses.
+//! bytes lie in the log from its address on, side by side. No two neighbours could be one, if the map joins them.
+//! What a reader sees while a writer changes them is anything, within the partition and the log's addresses.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
@@ -16,6 +16,11 @@ use super::source::{GRAINS, HOLE, Source, plus};
 /// address map). A guess: it is tried before it is searched.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Hint(u16);
+
+impl Hint {
+    /// One that guesses nothing, and learns nothing.
+    pub const NONE: Self = Self(u16::MAX);
+}
 
 /// The extents as they lie in their block.
 pub(super) struct Extents<'a> {
@@ -55,7 +60,9 @@ impl Extents<'_> {
             return guess;
         }
         let count = self.starts.partition_point(|start| begins_up_to(start, grain));
-        hint.0 = count as u16;
+        if *hint != Hint::NONE {
+            hint.0 = count as u16;
+        }
         count
     }
 
@@ -68,16 +75,23 @@ impl Extents<'_> {
         }
     }
 
-    /// Gives the extent before `next` another source, if it is just this range and stays an extent of its own; returns the old source.
+    /// Gives the extent before `next` another source, if it is just this range and stays an extent of its own, as it does if the map does
+    /// not join; returns the old source.
     /// The usual case: an object is written again as it was written before.
     #[inline]
-    pub(super) fn replace_one(&self, next: usize, (start, end): (usize, usize), word: u32) -> Option<u32> {
+    pub(super) fn replace_one(
+        &self,
+        next: usize,
+        (start, end): (usize, usize),
+        word: u32,
+        joins: bool,
+    ) -> Option<u32> {
         let index = next.checked_sub(1)?;
         let until = if next < self.len() { self.start(next) } else { GRAINS };
-        if self.start(index) != start || until != end || self.continued(index, start) == word {
+        if self.start(index) != start || until != end || (self.continued(index, start) == word && joins) {
             return None;
         }
-        if next < self.len() && self.word(next) == plus(word, end - start) {
+        if next < self.len() && self.word(next) == plus(word, end - start) && joins {
             return None;
         }
         let before = self.word(index);

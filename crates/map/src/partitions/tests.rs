@@ -83,8 +83,8 @@ fn change() -> impl Strategy<Value = (usize, usize, Source)> {
 
 proptest! {
     #[test]
-    fn is_as_the_model(changes in prop::collection::vec(change(), 1..120)) {
-        let map = map();
+    fn is_as_the_model(changes in prop::collection::vec(change(), 1..120), joins: bool) {
+        let map = map().joining(joins);
         let mut model = vec![Source::Hole; GRAINS];
         // Always left by a look at another place.
         let mut hint = Hint::default();
@@ -101,7 +101,7 @@ proptest! {
             }
             prop_assert_eq!(expand(&map), &model[..]);
             let fewest = 1 + model.windows(2).filter(|pair| pair[0].plus(1) != pair[1]).count();
-            prop_assert!(extents(&map) <= fewest, "{} extents, {fewest} would do", extents(&map));
+            prop_assert!(extents(&map) <= fewest || !joins, "{} extents, {fewest} would do", extents(&map));
         }
     }
 }
@@ -130,6 +130,28 @@ fn a_copy_of_a_partition_is_as_it_was() {
         map.unlock(ID, 6);
     }
     assert_eq!(expand(&copy), expand(&map));
+}
+
+#[test]
+fn neighbours_are_one_unless_they_are_not_joined() {
+    for (joins, expected) in [(true, 2), (false, 4)] {
+        let map = map().joining(joins);
+        map.try_lock(ID).expect("free");
+        for start in [8, 0, 4] {
+            let source = Source::Log(100).plus(start);
+            map.replace(ID, (start, start + 4), source, &mut Hint::default(), |_, _| ());
+        }
+        assert_eq!(extents(&map), expected, "three runs and the hole behind them");
+    }
+}
+
+#[test]
+fn a_hint_that_learns_nothing_stays_as_it_is() {
+    let (map, mut hint) = (map(), Hint::NONE);
+    map.try_lock(ID).expect("free");
+    map.replace(ID, (0, 4), Source::Log(100), &mut hint, |_, _| ());
+    assert_eq!(map.find(ID, 3, &mut hint), Run { source: Source::Log(103), end: 4 });
+    assert_eq!(hint, Hint::NONE);
 }
 
 /// Readers that take no lock never accept what was never there.

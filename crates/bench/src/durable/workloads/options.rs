@@ -88,13 +88,7 @@ impl WorkloadsOptions {
     /// # Errors
     /// [`Error::Input`] with the rule.
     pub fn check(&self) -> Result<()> {
-        if !(1000..=10_000_000).contains(&self.entries) {
-            return Err(Error::Input("--entries is from 1000 to 10M".to_owned()));
-        }
-        if self.count == 0 || self.count > 5_000_000 || !(0.01..86_400.0).contains(&self.seconds) {
-            return Err(Error::Input("--count is from 1 to 5M, --seconds from 0.01 to a day".to_owned()));
-        }
-        Ok(())
+        check_counts(self.entries, self.count, self.seconds)
     }
 
     /// The systems, each once, in the order of the tables; the durable heap with each utilisation.
@@ -120,15 +114,33 @@ impl WorkloadsOptions {
 
     /// What every system is given.
     pub fn setup(&self, dir: PathBuf, is_memory: bool) -> Setup {
-        let bytes = CAPACITY_BYTES_MIN
-            + CAPACITY_BYTES_ENTRY * self.entries
-            + CAPACITY_BYTES_EACH * (self.count + self.count / 4);
         Setup {
             dir,
             is_memory,
-            capacity_bytes: bytes.next_multiple_of(1 << 20),
+            capacity_bytes: capacity_bytes(self.entries, self.count),
             latency_ns: self.latency_ns,
             bandwidth_bytes_per_s: self.bandwidth,
         }
     }
+}
+
+/// Refuses counts and times that make no sense.
+///
+/// # Errors
+/// [`Error::Input`] with the rule.
+pub fn check_counts(entries: u64, count: u64, seconds: f64) -> Result<()> {
+    if !(1000..=10_000_000).contains(&entries) {
+        return Err(Error::Input("--entries is from 1000 to 10M".to_owned()));
+    }
+    if count == 0 || count > 5_000_000 || !(0.01..86_400.0).contains(&seconds) {
+        return Err(Error::Input("--count is from 1 to 5M, --seconds from 0.01 to a day".to_owned()));
+    }
+    Ok(())
+}
+
+/// How large a file may become, for so many entries and measured transactions.
+pub fn capacity_bytes(entries: u64, count: u64) -> u64 {
+    let bytes =
+        CAPACITY_BYTES_MIN + CAPACITY_BYTES_ENTRY * entries + CAPACITY_BYTES_EACH * (count + count / 4);
+    bytes.next_multiple_of(1 << 20)
 }

@@ -67,7 +67,11 @@ impl WorkloadTask {
         u64::from(self.run)
     }
 
-    fn measure<H: Measured>(&self, heap: &H, context: &Context) -> Result<Workload> {
+    /// Fills the heap with what the program needs, and runs it.
+    ///
+    /// # Errors
+    /// [`Error::WrongData`], and those of the heap.
+    pub fn measure<H: Measured>(&self, heap: &H, context: &Context) -> Result<Workload> {
         let mut clients = self.clients(heap).map_err(|error| self.failed("filling", &error))?;
         let part = WARMUP_PART;
         let warmed =
