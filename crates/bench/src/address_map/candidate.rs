@@ -5,6 +5,7 @@ use std::sync::RwLock;
 
 use aquifer_base::PartitionId;
 use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
+use aquifer_sys::Backoff;
 use clap::ValueEnum;
 use crossbeam_skiplist::SkipMap;
 
@@ -108,8 +109,9 @@ impl Candidate {
         match self {
             Self::Arrays(map, is_hinted) => {
                 let (id, start) = place(grain);
+                let mut backoff = Backoff::new();
                 while map.try_lock(id).is_none() {
-                    std::hint::spin_loop();
+                    backoff.wait();
                 }
                 let mut none = Hint::NONE;
                 let hint = if *is_hinted { memory.of(grain) } else { &mut none };
@@ -133,6 +135,7 @@ impl Candidate {
 
 fn find_in_arrays(map: &Partitions, grain: u32, memory: &mut Memory, is_hinted: bool) -> u32 {
     let (id, within) = place(grain);
+    let mut backoff = Backoff::new();
     loop {
         let before = map.word(id);
         let mut none = Hint::NONE;
@@ -141,6 +144,7 @@ fn find_in_arrays(map: &Partitions, grain: u32, memory: &mut Memory, is_hinted: 
         if !before.is_locked() && map.is_unchanged(id, before) {
             return if let Source::Log(address) = run.source { address } else { 0 };
         }
+        backoff.wait();
     }
 }
 
