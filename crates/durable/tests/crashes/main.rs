@@ -14,7 +14,8 @@
 //! | `subsets` | a short program with every subset of the words of every persist |
 //! | `in_place` | the heaps in place |
 //!
-//! `AQUIFER_CRASHES` is the number of long programs of one thread, 40 at least; the others are scaled with it.
+//! `AQUIFER_CRASHES` is the number of long programs of one thread, 40 at least; the others are scaled with it. `AQUIFER_CRASHES_FROM` is the first
+//! of them, so that several processes can share many.
 
 mod alone;
 mod crew;
@@ -30,7 +31,17 @@ mod subsets;
 /// Long programs of one thread unless more are asked for: enough that every kind of operation is hit.
 const PROGRAMS: u64 = 40;
 
+fn number(variable: &str) -> u64 {
+    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
 /// How many long programs there should be.
 fn programs() -> u64 {
-    std::env::var("AQUIFER_CRASHES").ok().and_then(|n| n.parse().ok()).unwrap_or(0).max(PROGRAMS)
+    number("AQUIFER_CRASHES").max(PROGRAMS)
+}
+
+/// The seeds of the long programs.
+fn seeds() -> std::ops::Range<u64> {
+    let first = number("AQUIFER_CRASHES_FROM");
+    first..first + programs()
 }
