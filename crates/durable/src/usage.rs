@@ -16,14 +16,12 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Waits for the end of the cleaner's pass, which counts bytes twice or not at all while it moves them.
+    /// The memory is that of this moment, also in the middle of a pass of the cleaner. Bytes of objects are counted when the pass has
+    /// ended: while it moves them, they count twice or not at all.
     pub(crate) fn of(core: &Core) -> Self {
+        let file_bytes = u64::from(core.log.chunks().0) * u64::from(core.log.superblock.chunk_bytes);
+        let (reserve_bytes, map_bytes) = (core.log.free_bytes(), core.map.ram_bytes() as u64);
         let _at_rest = core.cleaner();
-        Self {
-            live_bytes: core.log.live_bytes(),
-            file_bytes: u64::from(core.log.chunks().0) * u64::from(core.log.superblock.chunk_bytes),
-            reserve_bytes: core.log.free_bytes(),
-            map_bytes: core.map.ram_bytes() as u64,
-        }
+        Self { live_bytes: core.log.live_bytes(), file_bytes, reserve_bytes, map_bytes }
     }
 }
