@@ -52,9 +52,7 @@ pub struct ChunkHeader {
 impl ChunkHeader {
     /// Writes it to a chunk that has none: `number` of the heap `id`, at `offset`.
     pub(crate) fn create(&self, persist: &dyn Persist, offset: u64, id: u64, number: u32) -> Result<()> {
-        let bytes = self.encode(id, number);
-        persist.persist(offset + FIRST_BYTES as u64, &bytes[FIRST_BYTES..])?;
-        persist.persist(offset, &bytes[..FIRST_BYTES])
+        persist_first_last(persist, offset, &self.encode(id, number))
     }
 
     /// Takes the header of the chunk at `offset` away.
@@ -99,6 +97,12 @@ impl ChunkHeader {
         let is_right = word(0) == MAGIC && word(4) == crc && header.opened <= VERSION_MAX;
         if is_right { Ok(Some(header)) } else { Err(DamagedHeader) }
     }
+}
+
+/// Persists the beginning of a chunk that has no header, its first bytes when all others are durable: a crash leaves it whole, or no header.
+pub(crate) fn persist_first_last(persist: &dyn Persist, offset: u64, bytes: &[u8]) -> Result<()> {
+    persist.persist(offset + FIRST_BYTES as u64, &bytes[FIRST_BYTES..])?;
+    persist.persist(offset, &bytes[..FIRST_BYTES])
 }
 
 /// What the checksums in a chunk begin with.

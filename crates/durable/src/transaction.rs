@@ -52,7 +52,6 @@ impl<'h> Transaction<'h> {
         Ok(u64::from_ne_bytes(bytes))
     }
 
-    /// Loads bytes of one partition.
     /// Writes `bytes` from `home` on. They are in the heap when the transaction has committed.
     ///
     /// # Errors

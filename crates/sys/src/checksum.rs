@@ -35,8 +35,8 @@ mod x86 {
     #[cold]
     fn look() -> bool {
         const SSE42: u32 = 1 << 20;
-        // SAFETY: every x86-64 processor has the instruction.
         #[allow(unused_unsafe, reason = "newer compilers know that")]
+        // SAFETY: every x86-64 processor has the instruction.
         let is_available = unsafe { __cpuid(1) }.ecx & SSE42 != 0;
         AVAILABLE.store(if is_available { PRESENT } else { ABSENT }, Ordering::Relaxed);
         is_available

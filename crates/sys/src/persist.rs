@@ -75,8 +75,8 @@ mod x86 {
 
     #[cold]
     fn look() -> u8 {
-        // SAFETY: every x86-64 processor has the instruction.
         #[allow(unused_unsafe, reason = "newer compilers know that")]
+        // SAFETY: every x86-64 processor has the instruction.
         let features = unsafe { __cpuid_count(7, 0) }.ebx;
         let way = match (features >> 24 & 1, features >> 23 & 1) {
             (1, _) => CLWB,

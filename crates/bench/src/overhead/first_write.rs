@@ -86,8 +86,8 @@ fn protected(wanted: Features) -> Result<(Mapping, Box<Userfaultfd>)> {
     // SAFETY: the mapping is this function's, and its faults are resolved by the caller's handler or the kernel.
     unsafe { uffd.register(base, memory.bytes(), true) }.map_err(refused("registering with userfaultfd"))?;
     for page in 0..PAGES {
-        // SAFETY: the page is in the mapping and absent; the source is a page.
         let copied =
+            // SAFETY: the page is in the mapping and absent; the source is a page.
             unsafe { uffd.copy(base.add(page * PAGE_BYTES), source.base().as_ptr(), PAGE_BYTES, true) };
         copied.map_err(refused("UFFDIO_COPY"))?;
     }
@@ -109,8 +109,8 @@ extern "C" fn on_first_write(_signal: libc::c_int, info: *mut libc::siginfo_t, _
     let address = unsafe { (*info).si_addr() }.map_addr(|address| address & !(PAGE_BYTES - 1));
     // SAFETY: null, or set to one that outlives the handler.
     let uffd = unsafe { UFFD.load(Ordering::Acquire).as_ref() };
-    // SAFETY: the address is in memory that is registered with it, or the call fails.
     let allowed =
+        // SAFETY: the address is in memory that is registered with it, or the call fails.
         uffd.is_some_and(|uffd| unsafe { uffd.write_protect(address.cast(), PAGE_BYTES, false) }.is_ok());
     if !allowed {
         // SAFETY: abort is signal-safe; returning would fault for ever.

@@ -121,8 +121,8 @@ impl Pmemobj {
 
     fn allocate_one(&mut self, bytes: u32) -> Result<Object> {
         let mut oid = Oid { pool: 0, offset: 0 };
-        // SAFETY: the pool is open, the object's name goes to this stack, and there is no constructor.
         let code =
+            // SAFETY: the pool is open, the object's name goes to this stack, and there is no constructor.
             unsafe { (self.alloc)(self.pool, &raw mut oid, bytes as usize, TYPE, ptr::null(), ptr::null()) };
         if code != 0 {
             return Err(Error::Unavailable(format!("the pool of pmemobj has no {bytes} bytes")));

@@ -11,14 +11,12 @@ use aquifer_sys::Backoff;
 
 use super::header::Header;
 use super::record;
-use crate::chunk::HEADER_BYTES;
+use crate::chunk::{self, HEADER_BYTES};
 use crate::core::Core;
 use crate::error::Result;
 use crate::homes::AREA_BYTES;
 use crate::log::Purpose;
 
-/// What of a header is written last, so that a crash leaves a part or none.
-const FIRST_BYTES: usize = 8;
 /// Partitions of an area.
 const AREA_PARTITIONS: u32 = (AREA_BYTES / PARTITION_BYTES as u64) as u32;
 
@@ -114,9 +112,7 @@ impl<'a> Writer<'a> {
         let (index, id) = (chunks.len() as u32 - 1, chunks[chunks.len() - 1]);
         let header = Header { index, is_last, end: bytes.len() as u32, opened, number };
         header.encode(bytes, core.log.superblock.id, id.0);
-        let offset = core.log.offset_of(id);
-        core.log.persist.persist(offset + FIRST_BYTES as u64, &bytes[FIRST_BYTES..])?;
-        core.log.persist.persist(offset, &bytes[..FIRST_BYTES])?;
+        chunk::persist_first_last(&*core.log.persist, core.log.offset_of(id), bytes)?;
         bytes.clear();
         Ok(())
     }

@@ -3,16 +3,13 @@
 use super::options::OptimisationsOptions;
 use super::task::OptimisationTask;
 use crate::child::Task;
-use crate::durable::heaps::Medium;
 use crate::durable::store::Setup;
 use crate::durable::turns::Turns;
-use crate::durable::workloads::engine::{Contender, Engine, Program};
+use crate::durable::workloads::engine::{Contender, Engine};
 use crate::durable::workloads::options::capacity_bytes;
+use crate::durable::workloads::run::{Point, points};
 use crate::durable::workloads::task::WorkloadTask;
 use crate::error::Result;
-
-/// A group of a table's rows.
-type Point = (Medium, Program, u64);
 
 /// Measures all switches and prints the tables to standard output.
 ///
@@ -21,7 +18,8 @@ type Point = (Medium, Program, u64);
 /// room. A sample that fails is recorded as skipped, which is the error when all others have run.
 pub fn run(options: &OptimisationsOptions) -> Result<()> {
     options.check()?;
-    let (points, switches) = (points(options), options.switches());
+    let (points, switches) =
+        (points(&options.media(), &options.programs(), &options.threads), options.switches());
     let samples = points.len() * switches.len() * options.runs as usize;
     let mut turns = Turns::begin(&options.dir, options.out.as_deref(), samples as u64)?;
     let setup = Setup {
@@ -61,14 +59,4 @@ fn workload(
         limit: options.limit(),
         setup: setup.clone(),
     }
-}
-
-fn points(options: &OptimisationsOptions) -> Vec<Point> {
-    let mut points = Vec::new();
-    for medium in options.media() {
-        for program in options.programs() {
-            points.extend(options.threads.iter().map(|&threads| (medium, program, threads)));
-        }
-    }
-    points
 }

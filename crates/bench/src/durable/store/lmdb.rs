@@ -76,8 +76,8 @@ impl Lmdb {
     fn fill(&mut self, workload: Workload) -> Result<()> {
         let transaction = self.begin(0)?;
         let mut database = 0;
-        // SAFETY: a live transaction; no name means the main database; a place for the result.
         let opened =
+            // SAFETY: a live transaction; no name means the main database; a place for the result.
             unsafe { (self.api.dbi_open)(transaction.pointer, ptr::null(), INTEGER_KEY, &mut database) };
         self.check("opening the database of", opened)?;
         if workload == Workload::TwoWords {

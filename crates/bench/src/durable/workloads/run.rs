@@ -8,8 +8,8 @@ use crate::durable::heaps::Medium;
 use crate::durable::turns::Turns;
 use crate::error::Result;
 
-/// A table's row.
-type Point = (Medium, Program, u64);
+/// A group of a table's rows: medium, program, threads.
+pub type Point = (Medium, Program, u64);
 
 /// Measures all systems and prints the tables to standard output.
 ///
@@ -18,7 +18,8 @@ type Point = (Medium, Program, u64);
 /// room. A system that fails is recorded as skipped, which is the error when all others have run.
 pub fn run(options: &WorkloadsOptions) -> Result<()> {
     options.check()?;
-    let (points, contenders) = (points(options), options.contenders());
+    let (points, contenders) =
+        (points(&options.media(), &options.programs(), &options.threads), options.contenders());
     let samples = points.len() * contenders.len() * options.runs as usize;
     let mut turns = Turns::begin(&options.dir, options.out.as_deref(), samples as u64)?;
     let setup = options.setup(turns.path(), turns.dir().is_memory());
@@ -45,12 +46,9 @@ pub fn run(options: &WorkloadsOptions) -> Result<()> {
     turns.end()
 }
 
-fn points(options: &WorkloadsOptions) -> Vec<Point> {
-    let mut points = Vec::new();
-    for medium in options.media() {
-        for program in options.programs() {
-            points.extend(options.threads.iter().map(|&threads| (medium, program, threads)));
-        }
-    }
-    points
+/// All of them, in the order of the table.
+pub fn points(media: &[Medium], programs: &[Program], threads: &[u64]) -> Vec<Point> {
+    let with_threads = |medium, program| threads.iter().map(move |&threads| (medium, program, threads));
+    let with_programs = |&medium| programs.iter().flat_map(move |&program| with_threads(medium, program));
+    media.iter().flat_map(with_programs).collect()
 }
