@@ -66,6 +66,16 @@ pub enum DeviceError {
         /// Length of the request.
         len_bytes: usize,
     },
+    /// The flash has too few good blocks left.
+    #[error(
+        "the flash is worn out and refuses a write of {len_bytes} bytes at offset {offset}; what it holds can still be read"
+    )]
+    WornOut {
+        /// First byte of the request.
+        offset: u64,
+        /// Length of the request.
+        len_bytes: usize,
+    },
     /// The request does not lie inside the device.
     #[error("{len_bytes} bytes at offset {offset} do not lie inside a device of {device_bytes} bytes")]
     OutOfRange {

@@ -5,6 +5,8 @@ mod kernel;
 mod open;
 mod reserve;
 
+pub(crate) use kernel::{lock_exclusive, punch_hole};
+
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;

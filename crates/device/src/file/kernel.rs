@@ -25,7 +25,7 @@ fn uninterrupted(mut call: impl FnMut() -> libc::c_int) -> io::Result<libc::c_in
 
 /// Takes the file for this process alone, or fails with EWOULDBLOCK. The lock goes with
 /// [`unlock`], or when the last copy of the descriptor is closed, which a forked child may hold.
-pub(super) fn lock_exclusive(file: &File) -> io::Result<()> {
+pub(crate) fn lock_exclusive(file: &File) -> io::Result<()> {
     // SAFETY: a call on an open descriptor; no memory is passed.
     uninterrupted(|| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
     Ok(())
@@ -120,5 +120,15 @@ pub(super) fn discard_blocks(file: &File, offset: u64, len_bytes: u64) -> io::Re
     let range = [offset, len_bytes];
     // SAFETY: this request reads two 64-bit numbers.
     uninterrupted(|| unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD, range.as_ptr()) })?;
+    Ok(())
+}
+
+/// Gives a range of a file back to its file system; it reads as zeros afterwards.
+pub(crate) fn punch_hole(file: &File, offset: u64, len_bytes: u64) -> io::Result<()> {
+    let wide = |value| libc::off64_t::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG));
+    let (offset, len_bytes) = (wide(offset)?, wide(len_bytes)?);
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: a call on an open descriptor; no memory is passed.
+    uninterrupted(|| unsafe { libc::fallocate64(file.as_raw_fd(), mode, offset, len_bytes) })?;
     Ok(())
 }

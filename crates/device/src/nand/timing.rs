@@ -1,0 +1,174 @@
+//! How long things take, and who waits for whom.
+
+use super::schedule::Schedule;
+use super::{BlockId, Geometry};
+
+/// Times of one operation. All zero: everything happens at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// From the array to the die's register.
+    pub read_ns: u64,
+    /// From the die's register to the array.
+    pub program_ns: u64,
+    /// Of a block.
+    pub erase_ns: u64,
+    /// Bytes per second of each channel; 0 for a channel that takes no time.
+    pub bus_bytes_per_s: u64,
+}
+
+impl Timing {
+    /// Everything happens at once.
+    pub const NONE: Timing = Timing { read_ns: 0, program_ns: 0, erase_ns: 0, bus_bytes_per_s: 0 };
+
+    /// 40, 200 and 2000 us and 800 MB/s: the figures that other emulators begin with.
+    pub const COMMON: Timing =
+        Timing { read_ns: 40_000, program_ns: 200_000, erase_ns: 2_000_000, bus_bytes_per_s: 800_000_000 };
+
+    /// How long `bytes` take on a channel.
+    #[must_use]
+    pub fn transfer_ns(&self, bytes: u32) -> u64 {
+        match self.bus_bytes_per_s {
+            0 => 0,
+            rate => (u64::from(bytes) * 1_000_000_000).div_ceil(rate),
+        }
+    }
+}
+
+/// When dies and channels are taken.
+#[derive(Clone, Debug)]
+pub(super) struct Clockwork {
+    timing: Timing,
+    transfer_ns: u64,
+    geometry: Geometry,
+    dies: Vec<Schedule>,
+    channels: Vec<Schedule>,
+    /// When the last program or erase of each block ends: the next begins after it.
+    blocks_ready_ns: Vec<u64>,
+}
+
+impl Clockwork {
+    pub(super) fn new(geometry: Geometry, timing: Timing) -> Self {
+        Clockwork {
+            timing,
+            transfer_ns: timing.transfer_ns(geometry.page_bytes),
+            geometry,
+            dies: vec![Schedule::default(); geometry.dies() as usize],
+            channels: vec![Schedule::default(); geometry.channels as usize],
+            blocks_ready_ns: vec![0; geometry.blocks() as usize],
+        }
+    }
+
+    pub(super) fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// When a die has nothing more to do.
+    pub(super) fn die_idle_ns(&self, die: u32) -> u64 {
+        self.dies[die as usize].end_ns()
+    }
+
+    /// The array first, then the bus; the die's register is taken until the bus is done.
+    pub(super) fn read(&mut self, block: BlockId, at_ns: u64) -> u64 {
+        if self.timing == Timing::NONE {
+            return at_ns;
+        }
+        let (die, channel) = self.resources(block);
+        let mut start_ns = self.dies[die].earliest(at_ns, self.timing.read_ns + self.transfer_ns);
+        loop {
+            let loaded_ns = start_ns + self.timing.read_ns;
+            let bus_ns = self.channels[channel].earliest(loaded_ns, self.transfer_ns);
+            let end_ns = bus_ns + self.transfer_ns;
+            let possible_ns = self.dies[die].earliest(start_ns, end_ns - start_ns);
+            if possible_ns == start_ns {
+                self.channels[channel].take(bus_ns, end_ns);
+                self.dies[die].take(start_ns, end_ns);
+                return end_ns;
+            }
+            start_ns = possible_ns;
+        }
+    }
+
+    /// The bus first, then the array; the die is taken all the time.
+    pub(super) fn program(&mut self, block: BlockId, at_ns: u64) -> u64 {
+        if self.timing == Timing::NONE {
+            return at_ns;
+        }
+        let (die, channel) = self.resources(block);
+        let whole_ns = self.transfer_ns + self.timing.program_ns;
+        let mut start_ns = at_ns.max(self.blocks_ready_ns[block.0 as usize]);
+        loop {
+            let bus_ns = self.channels[channel].earliest(start_ns, self.transfer_ns);
+            let die_ns = self.dies[die].earliest(bus_ns, whole_ns);
+            if die_ns == bus_ns {
+                self.channels[channel].take(bus_ns, bus_ns + self.transfer_ns);
+                return self.finish(block, die, die_ns, whole_ns);
+            }
+            start_ns = die_ns;
+        }
+    }
+
+    pub(super) fn erase(&mut self, block: BlockId, at_ns: u64) -> u64 {
+        if self.timing == Timing::NONE {
+            return at_ns;
+        }
+        let (die, _) = self.resources(block);
+        let start_ns = at_ns.max(self.blocks_ready_ns[block.0 as usize]);
+        let start_ns = self.dies[die].earliest(start_ns, self.timing.erase_ns);
+        self.finish(block, die, start_ns, self.timing.erase_ns)
+    }
+
+    /// Forgets what lies before `now_ns`: nothing will be asked for earlier than that.
+    pub(super) fn forget_before(&mut self, now_ns: u64) {
+        for schedule in self.dies.iter_mut().chain(&mut self.channels) {
+            schedule.forget_before(now_ns);
+        }
+    }
+
+    fn finish(&mut self, block: BlockId, die: usize, start_ns: u64, whole_ns: u64) -> u64 {
+        let end_ns = start_ns + whole_ns;
+        self.dies[die].take(start_ns, end_ns);
+        self.blocks_ready_ns[block.0 as usize] = end_ns;
+        end_ns
+    }
+
+    fn resources(&self, block: BlockId) -> (usize, usize) {
+        let die = self.geometry.die_of(block);
+        (die as usize, self.geometry.channel_of(die) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMING: Timing =
+        Timing { read_ns: 40, program_ns: 200, erase_ns: 1000, bus_bytes_per_s: 1_000_000_000_000 };
+
+    /// Two dies on one channel; the transfer of a page takes 5 ns.
+    fn clockwork() -> Clockwork {
+        let geometry = Geometry { dies_per_channel: 2, ..Geometry::single_die(4, 8, 4096) };
+        Clockwork::new(geometry, TIMING)
+    }
+
+    const DIE_0: BlockId = BlockId(0);
+    const DIE_1: BlockId = BlockId(4);
+
+    #[test]
+    fn dies_work_side_by_side_and_share_the_bus() {
+        let mut clockwork = clockwork();
+        assert_eq!(clockwork.read(DIE_0, 0), 45);
+        assert_eq!(clockwork.read(DIE_1, 0), 50, "the array works beside the other, the bus does not");
+        assert_eq!(clockwork.read(DIE_0, 0), 90, "a die does one thing after the other");
+        assert_eq!(clockwork.program(DIE_1, 0), 255);
+        assert_eq!(clockwork.erase(DIE_0, 0), 1090);
+    }
+
+    #[test]
+    fn gaps_are_used() {
+        let mut clockwork = clockwork();
+        clockwork.program(DIE_0, 1000);
+        assert_eq!(clockwork.read(DIE_0, 0), 45, "before the program");
+        assert_eq!(clockwork.program(DIE_0, 0), 1410, "programs of a block keep their order");
+        assert_eq!(clockwork.die_idle_ns(0), 1410);
+    }
+}
