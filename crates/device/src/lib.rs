@@ -1,7 +1,8 @@
 //! Block storage: files and block devices, memory, and wrappers that count, throttle and break.
 //!
 //! [`Device`] is the seam between the log and whatever keeps its bytes. [`FileDevice`] is the one for real
-//! use, [`MemoryDevice`] keeps everything in memory for tests, and the wrappers ([`Counted`], [`Throttled`],
+//! use, [`MemoryDevice`] keeps everything in memory for tests, [`ftl::FtlDevice`] is emulated flash ([`nand`]) with its
+//! translation layer, [`Stripe`] puts several devices side by side, and the wrappers ([`Counted`], [`Throttled`],
 //! [`Faulty`]) stand in front of any other device. All of them pass one contract suite, `tests/contract`.
 //!
 //! Unsafe code is confined to the aligned buffer, the file calls and the rings.
@@ -20,6 +21,7 @@ pub mod ftl;
 mod memory;
 pub mod nand;
 mod positional;
+mod stripe;
 mod throttled;
 mod uring;
 
@@ -31,4 +33,5 @@ pub use fault_plan::{FaultKind, FaultPlan};
 pub use faulty::Faulty;
 pub use file::FileDevice;
 pub use memory::MemoryDevice;
+pub use stripe::{Stripe, StripeError, StripeLayout, StripePart};
 pub use throttled::{Throttle, Throttled};

@@ -15,10 +15,31 @@ impl Ftl {
         while let Some(block) = self.failing.pop() {
             self.retire(block, at_ns)?;
         }
-        while self.host.wants_block() && self.free.count() <= self.reserve_blocks {
-            self.clean(at_ns)?;
+        self.choose_die(at_ns)
+    }
+
+    /// Settles on the die for the host's next page: the one with the least to do that can be given room.
+    pub(super) fn choose_die(&mut self, at_ns: u64) -> Result<(), FtlError> {
+        for die in self.host.dies_by_load(&self.nand, at_ns) {
+            if self.host.is_open_on(die) || self.make_room_on(die, at_ns)? {
+                self.host_die = die;
+                return Ok(());
+            }
         }
-        Ok(())
+        Err(FtlError::WornOut)
+    }
+
+    /// Cleans blocks of a die until it has one beyond the reserve; false when its blocks hold too little garbage for that.
+    fn make_room_on(&mut self, die: u32, at_ns: u64) -> Result<bool, FtlError> {
+        let mut attempts = self.nand.geometry().blocks_per_die();
+        // The host's block may have been opened by a page that was moved.
+        while self.free.count_on(die) <= self.options.reserve_blocks_per_die && !self.host.is_open_on(die) {
+            if attempts == 0 || self.clean(die, at_ns)?.is_none() {
+                return Ok(false);
+            }
+            attempts -= 1;
+        }
+        Ok(true)
     }
 
     /// Cleans ahead of need until half of the spare blocks are free, or until `end_ns`.
@@ -26,27 +47,33 @@ impl Ftl {
     /// # Errors
     /// [`FtlError`].
     pub fn rest(&mut self, from_ns: u64, end_ns: u64) -> Result<(), FtlError> {
-        let pages_per_block = self.nand.geometry().pages_per_block;
+        let (dies, pages_per_block) = (self.nand.geometry().dies(), self.nand.geometry().pages_per_block);
         let spare_blocks = self.good_blocks - self.user_pages.div_ceil(pages_per_block);
-        let wanted = self.reserve_blocks + (spare_blocks - spare_blocks.min(self.reserve_blocks)) / 2;
-        let mut now_ns = from_ns;
-        while self.free.count() < wanted && now_ns < end_ns && self.stopped.is_none() {
-            now_ns = self.clean(now_ns)?;
+        let wanted = self.reserve_blocks() + spare_blocks.saturating_sub(self.reserve_blocks()) / 2;
+        for die in 0..dies {
+            let mut now_ns = from_ns;
+            while self.free.count_on(die) < wanted / dies && now_ns < end_ns && self.stopped.is_none() {
+                match self.clean(die, now_ns)? {
+                    Some(done_ns) => now_ns = done_ns,
+                    None => break,
+                }
+            }
         }
         Ok(())
     }
 
-    /// Cleans one block; returns when it is erased.
-    pub(super) fn clean(&mut self, at_ns: u64) -> Result<u64, FtlError> {
+    /// Cleans one block of a die; returns when it is erased. `None` when the die has no block to clean.
+    fn clean(&mut self, die: u32, at_ns: u64) -> Result<Option<u64>, FtlError> {
         if self.good_blocks < self.good_blocks_min {
             return Err(FtlError::WornOut);
         }
-        let block = self.victims.choose(&self.blocks, self.sequence).ok_or(FtlError::WornOut)?;
+        let chosen = self.victims[die as usize].choose(&self.blocks, self.sequence);
+        let Some(block) = chosen else { return Ok(None) };
         self.blocks[block].role = Role::Leaving;
-        let moved_ns = self.empty(block, Stream::Cleaning, at_ns)?;
+        let moved_ns = self.empty(block, Stream::Cleaning(die), at_ns)?;
         let erased_ns = self.erase(block, moved_ns)?;
-        self.level_wear(block, at_ns)?;
-        Ok(erased_ns)
+        self.level_wear(die, block, at_ns)?;
+        Ok(Some(erased_ns))
     }
 
     /// Moves everything valid out of a block; returns when that is done.
@@ -102,7 +129,8 @@ impl Ftl {
 
     /// Empties a block in which a program failed, and gives it up.
     fn retire(&mut self, block: BlockId, at_ns: u64) -> Result<(), FtlError> {
-        self.empty(block, Stream::Cleaning, at_ns)?;
+        let die = self.nand.geometry().die_of(block);
+        self.empty(block, Stream::Cleaning(die), at_ns)?;
         self.nand.retire(block).map_err(|error| self.stop(error))?;
         self.note_bad(block);
         Ok(())

@@ -56,6 +56,9 @@ pub enum FtlOpenError {
     /// A policy that chooses among no blocks.
     #[error("at least one block must be looked at to choose a victim")]
     NoChoices,
+    /// Nothing could be moved when all blocks are full.
+    #[error("each die needs a reserve of at least one free block")]
+    NoReserve,
     /// The flash holds more or other logical pages than the options give.
     #[error(
         "the flash holds logical page {logical}, and there are {user_pages}; open it with the over-provisioning that it was made with"

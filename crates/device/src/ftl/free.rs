@@ -10,7 +10,6 @@ pub(super) struct FreeBlocks {
     dies: Vec<BTreeSet<(u64, BlockId)>>,
     by_erases: bool,
     arrivals: u64,
-    count: u32,
 }
 
 /// Which end of the order.
@@ -24,22 +23,17 @@ pub(super) enum End {
 
 impl FreeBlocks {
     pub(super) fn new(dies: u32, by_erases: bool) -> Self {
-        FreeBlocks { dies: vec![BTreeSet::new(); dies as usize], by_erases, arrivals: 0, count: 0 }
+        FreeBlocks { dies: vec![BTreeSet::new(); dies as usize], by_erases, arrivals: 0 }
     }
 
-    pub(super) fn count(&self) -> u32 {
-        self.count
-    }
-
-    pub(super) fn has(&self, die: u32) -> bool {
-        !self.dies[die as usize].is_empty()
+    pub(super) fn count_on(&self, die: u32) -> u32 {
+        self.dies[die as usize].len() as u32
     }
 
     pub(super) fn add(&mut self, die: u32, block: BlockId, erases: u32) {
         self.arrivals += 1;
         let key = if self.by_erases { erases.into() } else { self.arrivals };
         self.dies[die as usize].insert((key, block));
-        self.count += 1;
     }
 
     pub(super) fn take(&mut self, die: u32, end: End) -> Option<BlockId> {
@@ -48,7 +42,6 @@ impl FreeBlocks {
             End::First => blocks.pop_first()?,
             End::Last => blocks.pop_last()?,
         };
-        self.count -= 1;
         Some(block)
     }
 }

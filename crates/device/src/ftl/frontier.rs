@@ -1,18 +1,18 @@
 //! Open blocks: where the next page goes.
 
-use crate::nand::{BlockId, Geometry, Nand, PageId};
+use crate::nand::{BlockId, Nand, PageId};
 
 use super::free::{End, FreeBlocks};
 
-/// Why a page is programmed.
+/// Why a page is programmed, and on which die where that is not the host's choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stream {
     /// For the host, or for the layer's own metadata.
     Host,
-    /// To empty a block.
-    Cleaning,
-    /// To let a block with few erases be used.
-    Leveling,
+    /// To empty a block of this die.
+    Cleaning(u32),
+    /// To let a block of this die with few erases be used.
+    Leveling(u32),
 }
 
 /// The open blocks of one stream, at most one on each die.
@@ -21,49 +21,41 @@ pub(super) struct Frontier {
     open: Vec<Option<BlockId>>,
     next_die: u32,
     end: End,
-    /// Dies it may have open blocks on at the same time.
-    width: u32,
 }
 
 impl Frontier {
-    pub(super) fn new(dies: u32, width: u32, end: End) -> Self {
-        Frontier { open: vec![None; dies as usize], next_die: 0, end, width }
+    pub(super) fn new(dies: u32, end: End) -> Self {
+        Frontier { open: vec![None; dies as usize], next_die: 0, end }
     }
 
-    /// The most blocks that it has open.
-    pub(super) fn width(&self) -> u32 {
-        self.width
-    }
-
-    /// Whether the next page would open a block on a die that has none open.
-    pub(super) fn wants_block(&self) -> bool {
-        self.open.iter().flatten().count() < self.width as usize
-    }
-
-    /// The page to program next: on the die that is idle first, in turn if all are. `may_open` allows to open a free block. `None`
-    /// without an open block and without a free one.
-    pub(super) fn next_page(&mut self, nand: &Nand, free: &mut FreeBlocks, may_open: bool) -> Option<PageId> {
-        let geometry = *nand.geometry();
-        let die = self.choose(nand, &geometry, free, may_open)?;
-        self.next_die = (die + 1) % geometry.dies();
-        let slot = &mut self.open[die as usize];
-        if slot.is_none() {
-            *slot = free.take(die, self.end);
+    /// Dies in the order in which the next page would like them: those with the least to do first, in turn if all are idle.
+    pub(super) fn dies_by_load(&self, nand: &Nand, at_ns: u64) -> Vec<u32> {
+        let count = nand.geometry().dies();
+        let mut dies: Vec<u32> = (0..count).map(|step| (self.next_die + step) % count).collect();
+        if count > 1 {
+            dies.sort_by_cached_key(|&die| nand.program_end_ns(die, at_ns));
         }
-        slot.map(|block| geometry.page(block, nand.used_pages(block)))
+        dies
     }
 
-    fn choose(&self, nand: &Nand, geometry: &Geometry, free: &FreeBlocks, may_open: bool) -> Option<u32> {
-        let dies = geometry.dies();
-        let may_open = may_open && self.wants_block();
-        let usable = |&die: &u32| self.open[die as usize].is_some() || (may_open && free.has(die));
-        let in_turn = (0..dies).map(|step| (self.next_die + step) % dies);
-        in_turn.filter(usable).min_by_key(|&die| nand.die_idle_ns(die))
+    /// Whether a block is open on the die.
+    pub(super) fn is_open_on(&self, die: u32) -> bool {
+        self.open[die as usize].is_some()
     }
 
-    /// Takes a block that is open after recovery; false when its die has one already or there are enough.
+    /// The page of the die to program next, in a free block if none is open. `None` without either.
+    pub(super) fn page_on(&mut self, die: u32, nand: &Nand, free: &mut FreeBlocks) -> Option<PageId> {
+        if !self.is_open_on(die) {
+            self.open[die as usize] = free.take(die, self.end);
+        }
+        let block = self.open[die as usize]?;
+        self.next_die = (die + 1) % nand.geometry().dies();
+        Some(nand.geometry().page(block, nand.used_pages(block)))
+    }
+
+    /// Takes a block that is open after recovery; false when its die has one already.
     pub(super) fn adopt(&mut self, die: u32, block: BlockId) -> bool {
-        let may = self.wants_block() && self.open[die as usize].is_none();
+        let may = !self.is_open_on(die);
         if may {
             self.open[die as usize] = Some(block);
         }

@@ -33,8 +33,8 @@ impl Default for WearLeveling {
 pub struct FtlOptions {
     /// Spare pages by user pages, (T - U) / U. T are the pages of blocks that are good at the start.
     pub over_provisioning: f64,
-    /// Free blocks below which the cleaner works; `None` for the fewest that are safe.
-    pub reserve_blocks: Option<u32>,
+    /// Free blocks of each die that the cleaner keeps, at least 1.
+    pub reserve_blocks_per_die: u32,
     /// Which block is cleaned.
     pub victim: VictimPolicy,
     /// Where moved pages go.
@@ -49,7 +49,7 @@ impl Default for FtlOptions {
     fn default() -> Self {
         FtlOptions {
             over_provisioning: 0.07,
-            reserve_blocks: None,
+            reserve_blocks_per_die: 2,
             victim: VictimPolicy::Greedy,
             frontiers: Frontiers::default(),
             wear_leveling: WearLeveling::default(),

@@ -41,14 +41,12 @@ impl Ftl {
         let user_pages = (first_pages / (1.0 + options.over_provisioning)).floor() as u32;
         let trims = Trims::new(user_pages, geometry.page_bytes);
         let logical_pages = user_pages + trims.parts();
-        let host = Frontier::new(dies, dies, End::First);
-        let cleaning =
-            (options.frontiers == Frontiers::Separate).then(|| Frontier::new(dies, dies, End::First));
-        let leveling = options.wear_leveling.static_threshold.map(|_| Frontier::new(dies, 1, End::Last));
-        let open_blocks = [Some(&host), cleaning.as_ref(), leveling.as_ref()];
-        let open_blocks: u32 = open_blocks.into_iter().flatten().map(Frontier::width).sum();
-        let reserve_blocks = options.reserve_blocks.unwrap_or(0).max(dies + 1);
-        let needed_blocks = open_blocks + reserve_blocks + 1;
+        let host = Frontier::new(dies, End::First);
+        let cleaning = (options.frontiers == Frontiers::Separate).then(|| Frontier::new(dies, End::First));
+        let leveling = options.wear_leveling.static_threshold.map(|_| Frontier::new(dies, End::Last));
+        let frontiers =
+            [Some(&host), cleaning.as_ref(), leveling.as_ref()].into_iter().flatten().count() as u32;
+        let needed_blocks = (frontiers + options.reserve_blocks_per_die) * dies + 1;
         let full_blocks = logical_pages.div_ceil(pages_per_block);
         let spare_blocks = good_blocks.saturating_sub(full_blocks);
         // A used device may be worn out; it can be read all the same.
@@ -61,15 +59,19 @@ impl Ftl {
             nand_at_open: nand.counters(),
             used_at_open: blocks.ids().map(|block| u64::from(nand.used_pages(block))).sum(),
             user_pages,
-            reserve_blocks,
             good_blocks_min: full_blocks + needed_blocks,
             good_blocks,
             mapping: Mapping::new(logical_pages, geometry.pages()),
             free: FreeBlocks::new(dies, options.wear_leveling.dynamic),
             host,
+            host_die: 0,
             cleaning,
             leveling,
-            victims: options.victim.make(geometry.blocks(), pages_per_block, options.seed),
+            victims: (0..dies)
+                .map(|die| {
+                    options.victim.make(geometry.blocks(), pages_per_block, options.seed ^ u64::from(die))
+                })
+                .collect(),
             trims,
             failing: Vec::new(),
             sequence: 0,
@@ -161,7 +163,7 @@ impl Ftl {
                 }
                 _ => {
                     self.blocks[block].role = Role::Closed;
-                    self.victims.add(block, valid);
+                    self.victims[die as usize].add(block, valid);
                 }
             }
         }
@@ -177,6 +179,9 @@ impl Ftl {
 fn check(options: &FtlOptions) -> Result<(), FtlOpenError> {
     if !(options.over_provisioning > 0.0 && options.over_provisioning <= 1000.0) {
         return Err(FtlOpenError::OverProvisioning(options.over_provisioning));
+    }
+    if options.reserve_blocks_per_die == 0 {
+        return Err(FtlOpenError::NoReserve);
     }
     if options.victim == VictimPolicy::Choices(0) {
         return Err(FtlOpenError::NoChoices);

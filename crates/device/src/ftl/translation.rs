@@ -26,7 +26,6 @@ pub struct Ftl {
     pub(super) used_at_open: u64,
     pub(super) options: FtlOptions,
     pub(super) user_pages: u32,
-    pub(super) reserve_blocks: u32,
     /// Good blocks without which nothing can be written safely.
     pub(super) good_blocks_min: u32,
     pub(super) good_blocks: u32,
@@ -34,10 +33,13 @@ pub struct Ftl {
     pub(super) blocks: Blocks,
     pub(super) free: FreeBlocks,
     pub(super) host: Frontier,
+    /// Where the host's next page goes.
+    pub(super) host_die: u32,
     /// `None` when moved pages go to the host's blocks.
     pub(super) cleaning: Option<Frontier>,
     pub(super) leveling: Option<Frontier>,
-    pub(super) victims: Box<dyn Victims>,
+    /// Of each die.
+    pub(super) victims: Vec<Box<dyn Victims>>,
     pub(super) trims: Trims,
     /// Blocks in which a program failed, to be emptied and given up.
     pub(super) failing: Vec<BlockId>,
@@ -84,10 +86,10 @@ impl Ftl {
         self.counters
     }
 
-    /// Free blocks that the cleaner keeps.
+    /// Free blocks that the cleaner keeps on all dies together.
     #[must_use]
     pub fn reserve_blocks(&self) -> u32 {
-        self.reserve_blocks
+        self.options.reserve_blocks_per_die * self.nand.geometry().dies()
     }
 
     /// Spare pages by user pages, (T - U) / U, where T are the pages of good blocks now.
@@ -108,6 +110,16 @@ impl Ftl {
         let good = self.blocks.ids().filter(|&block| self.blocks[block].role != Role::Bad);
         good.map(|block| self.nand.erases(block))
             .fold((u32::MAX, 0), |(low, high), erases| (low.min(erases), high.max(erases)))
+    }
+
+    /// How many full blocks have each number of valid pages, from none on.
+    #[must_use]
+    pub fn valid_histogram(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.nand.geometry().pages_per_block as usize + 1];
+        for block in self.blocks.with_role(Role::Closed) {
+            counts[self.blocks[block].valid as usize] += 1;
+        }
+        counts
     }
 
     /// Fills `bytes` with a logical page, with zeros if it holds nothing; returns when it is done.
@@ -231,7 +243,12 @@ impl Ftl {
                     self.note_programmed(logical, page, block, index);
                     return Ok(done_ns);
                 }
-                Err(NandError::ProgramFailed(_)) => self.note_failure(block),
+                Err(NandError::ProgramFailed(_)) => {
+                    self.note_failure(block);
+                    if stream == Stream::Host {
+                        self.choose_die(at_ns)?;
+                    }
+                }
                 Err(error) => return Err(self.stop(error)),
             }
         }
@@ -247,22 +264,39 @@ impl Ftl {
         let counter = match (stream, kind) {
             (Stream::Host, PageKind::Trims) => &mut self.counters.metadata_programs,
             (Stream::Host, _) => &mut self.counters.host_programs,
-            (Stream::Cleaning, _) => &mut self.counters.cleaning_programs,
-            (Stream::Leveling, _) => &mut self.counters.leveling_programs,
+            (Stream::Cleaning(_), _) => &mut self.counters.cleaning_programs,
+            (Stream::Leveling(_), _) => &mut self.counters.leveling_programs,
         };
         *counter += 1;
     }
 
     fn next_page(&mut self, stream: Stream) -> Option<PageId> {
-        let (frontier, may_open) = match stream {
-            Stream::Host => (&mut self.host, self.free.count() > self.reserve_blocks),
-            Stream::Cleaning => (self.cleaning.as_mut().unwrap_or(&mut self.host), true),
-            Stream::Leveling => (self.leveling.as_mut().unwrap_or(&mut self.host), true),
+        let (frontier, die) = match stream {
+            Stream::Host => (&mut self.host, self.host_die),
+            Stream::Cleaning(die) => (self.cleaning.as_mut().unwrap_or(&mut self.host), die),
+            Stream::Leveling(die) => (self.leveling.as_mut().unwrap_or(&mut self.host), die),
         };
-        let page = frontier.next_page(&self.nand, &mut self.free, may_open)?;
-        let (block, _) = page.split(self.nand.geometry().pages_per_block);
+        let mut page = frontier.page_on(die, &self.nand, &mut self.free);
+        if stream != Stream::Host {
+            page = page.or_else(|| self.page_anywhere());
+        }
+        let (block, _) = page?.split(self.nand.geometry().pages_per_block);
         self.blocks[block].role = Role::Open;
-        Some(page)
+        page
+    }
+
+    /// A page on any die, for what must be moved when its own die has no room: power cuts in the middle of cleaning use the reserve up.
+    fn page_anywhere(&mut self) -> Option<PageId> {
+        let frontiers = [self.cleaning.as_mut(), self.leveling.as_mut(), Some(&mut self.host)];
+        for frontier in frontiers.into_iter().flatten() {
+            for die in 0..self.nand.geometry().dies() {
+                let page = frontier.page_on(die, &self.nand, &mut self.free);
+                if page.is_some() {
+                    return page;
+                }
+            }
+        }
+        None
     }
 
     fn note_programmed(&mut self, logical: u32, page: PageId, block: BlockId, index: u32) {
@@ -274,7 +308,8 @@ impl Ftl {
         if index + 1 == self.nand.geometry().pages_per_block {
             self.close(block);
             self.blocks[block].role = Role::Closed;
-            self.victims.add(block, self.blocks[block].valid);
+            let die = self.nand.geometry().die_of(block);
+            self.victims[die as usize].add(block, self.blocks[block].valid);
         }
     }
 
@@ -282,7 +317,8 @@ impl Ftl {
         let (block, _) = page.split(self.nand.geometry().pages_per_block);
         self.blocks[block].valid -= 1;
         if self.blocks[block].role == Role::Closed {
-            self.victims.drop_page(block, self.blocks[block].valid);
+            let die = self.nand.geometry().die_of(block);
+            self.victims[die as usize].drop_page(block, self.blocks[block].valid);
         }
     }
 

@@ -157,10 +157,10 @@ impl Nand {
         self.contents.keeps_bytes()
     }
 
-    /// When a die has nothing more to do.
+    /// When a die would have programmed a page that it is given at `at_ns`, if its channel is free.
     #[must_use]
-    pub fn die_idle_ns(&self, die: u32) -> u64 {
-        self.clockwork.die_idle_ns(die)
+    pub fn program_end_ns(&self, die: u32, at_ns: u64) -> u64 {
+        self.clockwork.program_end_ns(die, at_ns)
     }
 
     /// Says that no operation will begin before `now_ns` any more.

@@ -1,62 +1,76 @@
-//! Stretches of time in which something is taken.
+//! Time that is taken of something that does one thing after the other.
 
 use std::collections::VecDeque;
 
 /// Taken stretches in order of time; neighbours that touch are one.
+///
+/// Operations are planned in the order in which they are asked for, which is not the order in which they begin: one that waits for another
+/// is planned ahead, and leaves a gap. What comes later takes free time in pieces, gap after gap. A real die would have begun it whole and the
+/// planned one later; the sums are the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Schedule {
     taken: VecDeque<(u64, u64)>,
-    /// Nothing is asked for before this.
-    past_ns: u64,
 }
 
 impl Schedule {
-    /// The first moment from `at_ns` on from which there are `length_ns` free.
-    pub(super) fn earliest(&self, at_ns: u64, length_ns: u64) -> u64 {
-        let mut start_ns = at_ns.max(self.past_ns);
-        let first = self.taken.partition_point(|&(_, end)| end <= start_ns);
-        for &(from, to) in self.taken.range(first..) {
-            if start_ns + length_ns <= from {
+    /// The first free moment from `at_ns` on.
+    pub(super) fn free_from(&self, at_ns: u64) -> u64 {
+        match self.taken.get(self.first_after(at_ns)) {
+            Some(&(from, to)) if from <= at_ns => to,
+            _ => at_ns,
+        }
+    }
+
+    /// When `length_ns` of free time would be over that begin at `at_ns` or later.
+    pub(super) fn end_of(&self, at_ns: u64, length_ns: u64) -> u64 {
+        let (mut now_ns, mut left_ns) = (at_ns, length_ns);
+        for &(from, to) in self.taken.range(self.first_after(at_ns)..) {
+            let gap_ns = from.saturating_sub(now_ns);
+            if gap_ns >= left_ns {
                 break;
             }
-            start_ns = start_ns.max(to);
+            left_ns -= gap_ns;
+            now_ns = to.max(now_ns);
         }
-        start_ns
+        now_ns + left_ns
     }
 
-    /// Takes a stretch that is free.
-    pub(super) fn take(&mut self, from: u64, to: u64) {
-        if from == to {
+    /// Takes `length_ns` of free time from `at_ns` on; returns when they are over.
+    pub(super) fn take(&mut self, at_ns: u64, length_ns: u64) -> u64 {
+        let end_ns = self.end_of(at_ns, length_ns);
+        if length_ns > 0 {
+            self.take_all(at_ns, end_ns);
+        }
+        end_ns
+    }
+
+    /// Takes whatever is free between two moments.
+    pub(super) fn take_all(&mut self, from: u64, to: u64) {
+        if from >= to {
             return;
         }
-        let at = self.taken.partition_point(|&(_, end)| end <= from);
-        debug_assert!(self.taken.get(at).is_none_or(|&(next, _)| next >= to), "the stretch is free");
-        let joins_next = self.taken.get(at).is_some_and(|&(next, _)| next == to);
-        let joins_last = at > 0 && self.taken[at - 1].1 == from;
-        match (joins_last, joins_next) {
-            (true, true) => {
-                self.taken[at - 1].1 = self.taken[at].1;
-                self.taken.remove(at);
-            }
-            (true, false) => self.taken[at - 1].1 = to,
-            (false, true) => self.taken[at].0 = from,
-            (false, false) => self.taken.insert(at, (from, to)),
-        }
+        // All stretches that touch become one with it.
+        let first = self.taken.partition_point(|&(_, end)| end < from);
+        let after = self.taken.partition_point(|&(start, _)| start <= to);
+        let joined = if first < after {
+            (from.min(self.taken[first].0), to.max(self.taken[after - 1].1))
+        } else {
+            (from, to)
+        };
+        self.taken.drain(first..after);
+        self.taken.insert(first, joined);
     }
 
-    /// The end of the last stretch.
-    pub(super) fn end_ns(&self) -> u64 {
-        self.taken.back().map_or(self.past_ns, |&(_, end)| end)
-    }
-
-    /// Drops what ends before `now_ns`.
+    /// Drops what ends before `now_ns`: nothing is asked for earlier any more.
     pub(super) fn forget_before(&mut self, now_ns: u64) {
-        while let Some(&(_, end)) = self.taken.front()
-            && end <= now_ns
-        {
-            self.past_ns = end;
+        while self.taken.front().is_some_and(|&(_, end)| end < now_ns) {
             self.taken.pop_front();
         }
+    }
+
+    /// Number of the first stretch that ends after `at_ns`.
+    fn first_after(&self, at_ns: u64) -> usize {
+        self.taken.partition_point(|&(_, end)| end <= at_ns)
     }
 }
 
@@ -68,26 +82,18 @@ mod tests {
     proptest! {
         /// Against one flag for each unit of time.
         #[test]
-        fn is_as_a_row_of_flags(requests in prop::collection::vec((0u64..60, 0u64..8), 1..40)) {
+        fn is_as_a_row_of_flags(requests in prop::collection::vec((0usize..60, 1usize..8), 1..40)) {
             let mut schedule = Schedule::default();
             let mut flags = [false; 1000];
             for (at, length) in requests {
-                let free = |start: usize| !flags[start..start + length as usize].iter().any(|&taken| taken);
-                // A request of no length waits for nothing but the middle of a stretch.
-                let expected = (at as usize..).find(|&start| if length == 0 {
-                    !flags[start] || start == 0 || !flags[start - 1]
-                } else {
-                    free(start)
-                }).unwrap();
-                let start = schedule.earliest(at, length) as usize;
-                if length > 0 {
-                    prop_assert_eq!(start, expected);
-                }
-                schedule.take(start as u64, start as u64 + length);
-                flags[start..start + length as usize].fill(true);
+                let free: Vec<usize> = (at..1000).filter(|&unit| !flags[unit]).take(length).collect();
+                prop_assert_eq!(schedule.free_from(at as u64) as usize, free[0]);
+                let end = schedule.take(at as u64, length as u64) as usize;
+                prop_assert_eq!(end, free[length - 1] + 1);
+                free.iter().for_each(|&unit| flags[unit] = true);
             }
-            prop_assert_eq!(schedule.taken.iter().map(|&(from, to)| to - from).sum::<u64>(),
-                flags.iter().filter(|&&taken| taken).count() as u64);
+            let taken: u64 = schedule.taken.iter().map(|&(from, to)| to - from).sum();
+            prop_assert_eq!(taken as usize, flags.iter().filter(|&&taken| taken).count());
             prop_assert!(schedule.taken.iter().zip(schedule.taken.iter().skip(1)).all(|(a, b)| a.1 < b.0));
         }
     }

@@ -62,9 +62,9 @@ impl Clockwork {
         self.timing
     }
 
-    /// When a die has nothing more to do.
-    pub(super) fn die_idle_ns(&self, die: u32) -> u64 {
-        self.dies[die as usize].end_ns()
+    /// When a die would have programmed a page, by what it has to do itself.
+    pub(super) fn program_end_ns(&self, die: u32, at_ns: u64) -> u64 {
+        self.dies[die as usize].end_of(at_ns, self.transfer_ns + self.timing.program_ns)
     }
 
     /// The array first, then the bus; the die's register is taken until the bus is done.
@@ -73,19 +73,10 @@ impl Clockwork {
             return at_ns;
         }
         let (die, channel) = self.resources(block);
-        let mut start_ns = self.dies[die].earliest(at_ns, self.timing.read_ns + self.transfer_ns);
-        loop {
-            let loaded_ns = start_ns + self.timing.read_ns;
-            let bus_ns = self.channels[channel].earliest(loaded_ns, self.transfer_ns);
-            let end_ns = bus_ns + self.transfer_ns;
-            let possible_ns = self.dies[die].earliest(start_ns, end_ns - start_ns);
-            if possible_ns == start_ns {
-                self.channels[channel].take(bus_ns, end_ns);
-                self.dies[die].take(start_ns, end_ns);
-                return end_ns;
-            }
-            start_ns = possible_ns;
-        }
+        let loaded_ns = self.dies[die].take(at_ns, self.timing.read_ns);
+        let end_ns = self.channels[channel].take(loaded_ns, self.transfer_ns);
+        self.dies[die].take_all(loaded_ns, end_ns);
+        end_ns
     }
 
     /// The bus first, then the array; the die is taken all the time.
@@ -94,17 +85,12 @@ impl Clockwork {
             return at_ns;
         }
         let (die, channel) = self.resources(block);
-        let whole_ns = self.transfer_ns + self.timing.program_ns;
-        let mut start_ns = at_ns.max(self.blocks_ready_ns[block.0 as usize]);
-        loop {
-            let bus_ns = self.channels[channel].earliest(start_ns, self.transfer_ns);
-            let die_ns = self.dies[die].earliest(bus_ns, whole_ns);
-            if die_ns == bus_ns {
-                self.channels[channel].take(bus_ns, bus_ns + self.transfer_ns);
-                return self.finish(block, die, die_ns, whole_ns);
-            }
-            start_ns = die_ns;
-        }
+        let start_ns = self.dies[die].free_from(at_ns.max(self.blocks_ready_ns[block.0 as usize]));
+        let loaded_ns = self.channels[channel].take(start_ns, self.transfer_ns);
+        self.dies[die].take_all(start_ns, loaded_ns);
+        let end_ns = self.dies[die].take(loaded_ns, self.timing.program_ns);
+        self.blocks_ready_ns[block.0 as usize] = end_ns;
+        end_ns
     }
 
     pub(super) fn erase(&mut self, block: BlockId, at_ns: u64) -> u64 {
@@ -112,9 +98,10 @@ impl Clockwork {
             return at_ns;
         }
         let (die, _) = self.resources(block);
-        let start_ns = at_ns.max(self.blocks_ready_ns[block.0 as usize]);
-        let start_ns = self.dies[die].earliest(start_ns, self.timing.erase_ns);
-        self.finish(block, die, start_ns, self.timing.erase_ns)
+        let end_ns =
+            self.dies[die].take(at_ns.max(self.blocks_ready_ns[block.0 as usize]), self.timing.erase_ns);
+        self.blocks_ready_ns[block.0 as usize] = end_ns;
+        end_ns
     }
 
     /// Forgets what lies before `now_ns`: nothing will be asked for earlier than that.
@@ -122,13 +109,6 @@ impl Clockwork {
         for schedule in self.dies.iter_mut().chain(&mut self.channels) {
             schedule.forget_before(now_ns);
         }
-    }
-
-    fn finish(&mut self, block: BlockId, die: usize, start_ns: u64, whole_ns: u64) -> u64 {
-        let end_ns = start_ns + whole_ns;
-        self.dies[die].take(start_ns, end_ns);
-        self.blocks_ready_ns[block.0 as usize] = end_ns;
-        end_ns
     }
 
     fn resources(&self, block: BlockId) -> (usize, usize) {
@@ -164,11 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_used() {
+    fn gaps_are_used_in_pieces() {
         let mut clockwork = clockwork();
         clockwork.program(DIE_0, 1000);
         assert_eq!(clockwork.read(DIE_0, 0), 45, "before the program");
         assert_eq!(clockwork.program(DIE_0, 0), 1410, "programs of a block keep their order");
-        assert_eq!(clockwork.die_idle_ns(0), 1410);
+        assert_eq!(clockwork.program(BlockId(1), 900), 1515, "100 before the program, 105 after it");
+        assert_eq!((clockwork.program_end_ns(0, 0), clockwork.program_end_ns(0, 1000)), (250, 1720));
     }
 }

@@ -8,7 +8,11 @@ mod suite;
 
 use std::sync::Arc;
 
-use aquifer_device::{Counted, Device, FaultPlan, Faulty, FileDevice, MemoryDevice, Throttle, Throttled};
+use aquifer_device::ftl::{Ftl, FtlDevice, FtlOptions, Pacing};
+use aquifer_device::nand::{Geometry, Nand, NandOptions, Timing};
+use aquifer_device::{
+    Counted, Device, FaultPlan, Faulty, FileDevice, MemoryDevice, Stripe, Throttle, Throttled,
+};
 use fixture::{DEVICE_BYTES, Fixture};
 
 fn memory(block_bytes: usize) -> MemoryDevice {
@@ -33,6 +37,20 @@ fn buffered_file() -> Option<Fixture> {
 
 fn bare(device: impl Device + 'static) -> Option<Fixture> {
     Some(Fixture::new(Box::new(device), ()))
+}
+
+/// Fast flash, so that nobody waits long.
+const FAST: Timing =
+    Timing { read_ns: 1000, program_ns: 1000, erase_ns: 5000, bus_bytes_per_s: 4_000_000_000 };
+
+/// Emulated flash in memory. Its size follows from its geometry and is near that of the others.
+fn flash(page_bytes: u32, timing: Timing, pacing: Pacing) -> Option<Fixture> {
+    let blocks = (4 << 20) / (4 * page_bytes);
+    let geometry =
+        Geometry { channels: 2, dies_per_channel: 1, ..Geometry::single_die(blocks / 2, 4, page_bytes) };
+    let nand = Nand::new(NandOptions { timing, ..NandOptions::new(geometry) }).unwrap();
+    let ftl = Ftl::open(nand, FtlOptions { over_provisioning: 0.4, ..FtlOptions::default() }).unwrap();
+    bare(FtlDevice::new(ftl, pacing))
 }
 
 /// The whole suite over what `$make` gives; `None` from it skips the tests.
@@ -75,6 +93,11 @@ contract!(throttled, bare(Throttled::new(memory(512), Throttle::default())));
 contract!(faulty, bare(Faulty::new(memory(512), FaultPlan::default())));
 contract!(shared_pointer, bare(Arc::new(memory(4096)) as Arc<dyn Device>));
 contract!(boxed, bare(Box::new(memory(4096)) as Box<dyn Device>));
+contract!(flash_of_small_pages, flash(512, Timing::COMMON, Pacing::Simulated));
+contract!(flash_of_blocks, flash(4096, Timing::NONE, Pacing::Simulated));
+contract!(flash_of_large_pages, flash(16384, Timing::NONE, Pacing::Simulated));
+contract!(flash_in_real_time, flash(4096, FAST, Pacing::RealTime));
+contract!(stripe, bare(Stripe::new(vec![memory(512), memory(512), memory(512)], 8192).unwrap()));
 contract!(
     wrapped_thrice,
     Some(Fixture::in_folder(|dir| {
