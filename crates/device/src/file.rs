@@ -72,6 +72,11 @@ impl FileDevice {
         &self.path
     }
 
+    /// Another descriptor of the file, for a queue that lives as long as the device.
+    pub(crate) fn file_for_queue(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Whether [`create`](Self::create) made the file, rather than found it.
     pub fn is_new(&self) -> bool {
         self.kind == Kind::Created

@@ -30,6 +30,7 @@ mod victim;
 
 pub use check::Disagreement;
 pub use counters::FtlCounters;
+pub(crate) use device::failure;
 pub use device::{FtlDevice, Pacing};
 pub use error::{FtlError, FtlOpenError};
 pub use options::{Frontiers, FtlOptions, WearLeveling};

@@ -21,6 +21,7 @@ pub mod ftl;
 mod memory;
 pub mod nand;
 mod positional;
+pub mod queue;
 mod stripe;
 mod throttled;
 mod uring;

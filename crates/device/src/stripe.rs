@@ -57,6 +57,12 @@ pub struct StripePart {
 }
 
 impl StripeLayout {
+    /// `unit_bytes` in turn, or all there is where there is one device.
+    pub(crate) fn new(unit_bytes: u64, devices: usize) -> Self {
+        let unit_bytes = if devices == 1 { 1 << 62 } else { unit_bytes };
+        StripeLayout { unit_bytes, devices }
+    }
+
     /// The parts of a range, in order. Each is within one unit.
     pub fn parts(self, offset: u64, len_bytes: usize) -> impl Iterator<Item = StripePart> {
         let mut done = 0;

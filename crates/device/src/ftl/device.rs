@@ -182,7 +182,8 @@ impl Device for FtlDevice {
     }
 }
 
-fn failure(operation: Operation, offset: u64, len_bytes: usize, error: FtlError) -> DeviceError {
+/// What a caller of a device hears.
+pub(crate) fn failure(operation: Operation, offset: u64, len_bytes: usize, error: FtlError) -> DeviceError {
     let errno = match error {
         FtlError::Lost(_) | FtlError::Damaged { .. } => libc::EIO,
         FtlError::WornOut => return DeviceError::WornOut { offset, len_bytes },
