@@ -213,7 +213,8 @@ pub enum OpenError {
 
 impl OpenError {
     /// What an error of the system means for somebody who was `step` (as in "opening") the device at `path`.
-    pub(crate) fn from_io(path: &Path, step: &'static str, source: io::Error) -> Self {
+    #[must_use]
+    pub fn from_io(path: &Path, step: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.raw_os_error() {
             Some(libc::ENOENT) => OpenError::Missing { path },

@@ -72,6 +72,11 @@ impl FileDevice {
         &self.path
     }
 
+    /// Bytes that the file system under the device could still give; 0 when it does not say.
+    pub fn available_bytes(&self) -> u64 {
+        kernel::available_bytes(&self.file)
+    }
+
     /// Another descriptor of the file, for a queue that lives as long as the device.
     pub(crate) fn file_for_queue(&self) -> io::Result<File> {
         self.file.try_clone()

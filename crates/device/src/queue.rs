@@ -10,6 +10,7 @@ pub use real::RealQueue;
 pub use simulated::{Controller, SimulatedQueue};
 
 use crate::error::DeviceError;
+use crate::ftl::Ftl;
 
 /// When a write counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -102,4 +103,9 @@ pub trait Queue {
 
     /// Leaves the devices alone for so long.
     fn rest(&mut self, duration_ns: u64);
+
+    /// The translation layers of emulated devices; none of real ones.
+    fn flash(&self) -> &[Ftl] {
+        &[]
+    }
 }

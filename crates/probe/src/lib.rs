@@ -6,4 +6,14 @@
 //! Source: Petrov, Gottstein, Ivanov, Buchmann: Using flash SSDs as primary database storage, 2010.
 #![forbid(unsafe_code)]
 
+mod clock;
+pub mod control;
+pub mod error;
+pub mod load;
+mod machine;
+pub mod measure;
+pub mod plan;
+pub mod random;
 pub mod report;
+pub mod steady;
+pub mod target;

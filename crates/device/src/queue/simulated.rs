@@ -65,12 +65,6 @@ impl SimulatedQueue {
         }
     }
 
-    /// The devices.
-    #[must_use]
-    pub fn devices(&self) -> &[Ftl] {
-        &self.devices
-    }
-
     /// Does one transfer; returns when it ends.
     fn transfer(&mut self, transfer: QueueTransfer) -> Result<u64, FtlError> {
         let start_ns = self.controller_free_ns.max(self.now_ns) + self.controller.transfer_ns;
@@ -218,5 +212,9 @@ impl Queue for SimulatedQueue {
             let _ = device.rest(self.now_ns.max(*programmed_ns), end_ns);
         }
         self.now_ns = end_ns;
+    }
+
+    fn flash(&self) -> &[Ftl] {
+        &self.devices
     }
 }
