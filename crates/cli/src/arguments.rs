@@ -274,6 +274,9 @@ pub struct RunArguments {
     /// Size of the flash file
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = parse_size)]
     pub flash_size: u64,
+    /// Settings for the flash, made by `aquifer advise --write-profile`
+    #[arg(long, value_name = "FILE")]
+    pub device_profile: Option<PathBuf>,
     /// Smallest block that is managed
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_size)]
     pub threshold: u64,

@@ -6,4 +6,5 @@
 //! Source: Petrov, Gottstein, Ivanov, Buchmann: Using flash SSDs as primary database storage, 2010.
 #![forbid(unsafe_code)]
 
+pub mod economics;
 pub mod report;
