@@ -6,5 +6,6 @@
 //! Source: Petrov, Gottstein, Ivanov, Buchmann: Using flash SSDs as primary database storage, 2010.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod economics;
 pub mod report;
