@@ -6,6 +6,7 @@
 //! | `cells` | the report's measurements, looked up |
 //! | `settings` | settings for the heap, and the rules that they follow |
 //! | `economy` | what the device is worth, and what machine to build |
+//! | `lines` | sentences broken into lines |
 //! | `trust` | why the figures might not hold |
 //!
 //! What was not measured is said to be so. No figure stands in for another.
@@ -15,6 +16,7 @@ mod cells;
 mod economy;
 #[cfg(test)]
 mod example;
+mod lines;
 mod settings;
 mod trust;
 
@@ -24,8 +26,11 @@ use aquifer_base::units::format_size;
 pub use assumptions::Assumptions;
 
 use crate::report::Report;
+use lines::wrapped;
 use settings::Settings;
 
+/// In front of the reason of a value.
+const REASON: &str = "      ";
 /// In place of a value.
 const NOT_MEASURED: &str = "not measured";
 /// Characters of a name that are shown.
@@ -63,13 +68,13 @@ impl Advice {
     pub fn text(&self) -> String {
         let mut text = format!("Advice for {}\n", self.title);
         for warning in &self.warnings {
-            text.push_str(&format!("WARNING: {warning}\n"));
+            text.push_str(&wrapped(&format!("WARNING: {warning}"), ""));
         }
         text.push_str("\nSettings for the heap (--write-profile FILE writes them)\n");
         for setting in Setting::ALL {
             let advised = self.settings.of_setting(setting);
             let value = advised.value.map_or(NOT_MEASURED.into(), |value| shown(setting, value));
-            text.push_str(&format!("  {}: {value}\n      {}\n", setting.key(), advised.reason));
+            text.push_str(&format!("  {}: {value}\n{}", setting.key(), wrapped(&advised.reason, REASON)));
         }
         text.push_str("\nFor programs that do their own I/O (no setting of the heap)\n");
         let own = [
@@ -81,7 +86,8 @@ impl Advice {
             ),
         ];
         for (name, value, reason) in own {
-            text.push_str(&format!("  {name}: {}\n      {reason}\n", value.unwrap_or(NOT_MEASURED.into())));
+            let value = value.unwrap_or(NOT_MEASURED.into());
+            text.push_str(&format!("  {name}: {value}\n{}", wrapped(reason, REASON)));
         }
         text.push_str(&self.economy);
         text
@@ -92,13 +98,13 @@ impl Advice {
     pub fn profile_text(&self) -> String {
         let mut comment = format!("Settings for {}, made by aquifer advise.\n", self.title);
         for warning in &self.warnings {
-            comment.push_str(&format!("WARNING: {warning}\n"));
+            comment.push_str(&wrapped(&format!("WARNING: {warning}"), ""));
         }
         comment.push_str("A setting that is missing is what it is without a profile.");
         self.profile().format(&comment, |setting| {
             let advised = self.settings.of_setting(setting);
             let lead = if advised.value.is_some() { String::new() } else { format!("{}: ", setting.key()) };
-            lead + &advised.reason
+            wrapped(&(lead + &advised.reason), "")
         })
     }
 }
@@ -138,7 +144,7 @@ mod tests {
         assert_eq!(profile.get(Setting::Depth), Some(32));
         assert!(advice.text().contains("  depth: 32\n"), "{}", advice.text());
         assert!(
-            file.contains("random reads of 4 KiB: 96000/s at depth 32")
+            file.contains("4 KiB: 96000/s at depth")
                 && file.contains(
                     "
 depth = 32
