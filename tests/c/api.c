@@ -1,5 +1,6 @@
 /* api.c - text, options, statistics and heaps, with good and bad arguments. */
 #include "check.h"
+#include <unistd.h>
 
 static int static_variable;
 

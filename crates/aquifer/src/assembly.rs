@@ -269,4 +269,20 @@ mod tests {
         profile.set(Setting::Depth, 7).unwrap();
         assert_eq!(depth(profile), Some(7));
     }
+
+    #[test]
+    fn the_log_is_divided_as_the_settings_say() {
+        let device = Arc::new(aquifer_device::MemoryDevice::new(128 << 20, 4096));
+        let options = Options::new().ram_bytes(32 << 20).flash(Flash::Device(device));
+        let sizes = |options: Options| {
+            let parts = Assembly::new(&options).unwrap();
+            let geometry = parts.engine.log().geometry();
+            (geometry.block_bytes, geometry.segment_bytes)
+        };
+        assert_eq!(sizes(options.clone()), (64 << 10, 64 << 10));
+        let options = options.device_setting(Setting::SegmentBytes, 512 << 10).unwrap();
+        assert_eq!(sizes(options.clone()), (64 << 10, 512 << 10));
+        let options = options.device_setting(Setting::WriteBytes, 256 << 10).unwrap();
+        assert_eq!(sizes(options), (256 << 10, 512 << 10));
+    }
 }
