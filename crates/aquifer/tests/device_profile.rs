@@ -95,8 +95,8 @@ fn use_all(options: Options) {
     // SAFETY: the block has so many bytes; everybody uses its words as atomics.
     let word = |at: usize| unsafe { AtomicU64::from_ptr(block.add(at * 8).cast()) };
     for round in 1..=2u64 {
-        (0..words).for_each(|at| word(at).store(at as u64 * round | 1, Ordering::Relaxed));
-        (0..words).for_each(|at| assert_eq!(word(at).load(Ordering::Relaxed), at as u64 * round | 1));
+        (0..words).for_each(|at| word(at).store((at as u64 * round) | 1, Ordering::Relaxed));
+        (0..words).for_each(|at| assert_eq!(word(at).load(Ordering::Relaxed), (at as u64 * round) | 1));
     }
     heap.check().unwrap();
     heap.free(block).unwrap();
