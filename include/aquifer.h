@@ -13,7 +13,8 @@
  *
  * The default heap takes its settings from aq_init() or, without it, from the
  * environment: AQUIFER_RAM, AQUIFER_FLASH, AQUIFER_FLASH_SIZE,
- * AQUIFER_OBJECT_BYTES, AQUIFER_POLICY, AQUIFER_FAULTS, AQUIFER_SOCKET. Link with -laquifer.
+ * AQUIFER_OBJECT_BYTES, AQUIFER_POLICY, AQUIFER_FAULTS, AQUIFER_SOCKET,
+ * AQUIFER_DEVICE_PROFILE. Link with -laquifer.
  *
  * All functions may be called from any thread. None may be called from a
  * signal handler, but a signal handler may touch objects.
@@ -111,6 +112,8 @@ typedef struct aq_options {
     const char *socket_path; /* where `aquifer stats` finds this heap; NULL: nowhere */
     uint64_t object_bytes;   /* the size that most objects have, by which RAM is divided;
                                 default 128; 4096 for a heap of aq_page_malloc */
+    const char *device_profile_path; /* settings for the flash, as `aquifer advise
+                                --write-profile` makes them; NULL: none */
 } aq_options;
 
 void aq_options_init(aq_options *options);

@@ -1,5 +1,6 @@
 /* api.c - text, options, statistics and heaps, with good and bad arguments. */
 #include "check.h"
+#include <unistd.h>
 
 static int static_variable;
 
@@ -30,6 +31,7 @@ static void options_start_with_their_size(void)
     CHECK(options.struct_bytes == sizeof options);
     CHECK(options.faults == AQ_FAULTS_SIGNAL && options.policy <= AQ_POLICY_SIEVE);
     CHECK(options.flash_path == NULL && options.socket_path == NULL);
+    CHECK(options.device_profile_path == NULL);
     aq_options_init(NULL);
 }
 
@@ -171,6 +173,29 @@ static void nonsense_options_are_refused(void)
     CHECK(heap == untouched);
 }
 
+static void a_device_profile_is_read(void)
+{
+    char path[] = "/tmp/aquifer-profile-XXXXXX";
+    int file = mkstemp(path);
+    CHECK(file >= 0);
+    FILE *stream = fdopen(file, "w");
+    CHECK(stream);
+    fputs("aquifer-device-profile = 1\nwrite_depth = 2\n", stream);
+    fflush(stream);
+    aq_heap *heap = NULL;
+    aq_options options = small_options();
+    options.device_profile_path = path;
+    CHECK_CODE(AQ_OK, aq_heap_open(&options, &heap));
+    CHECK_CODE(AQ_OK, aq_heap_close(heap));
+    fputs("depth = deep\n", stream);
+    CHECK(fclose(stream) == 0);
+    CHECK_CODE(AQ_EINVAL, aq_heap_open(&options, &heap));
+    CHECK(strstr(aq_error_message(), path) && strstr(aq_error_message(), "line 3"));
+    unlink(path);
+    CHECK_CODE(AQ_EINVAL, aq_heap_open(&options, &heap));
+    CHECK(strstr(aq_error_message(), path));
+}
+
 /* ---- The end ----------------------------------------------------------- */
 
 static void the_default_heap_closes_and_opens_again(void)
@@ -201,6 +226,7 @@ int main(void)
     RUN(stats_respect_the_callers_size);
     RUN(explicit_heaps_are_separate);
     RUN(every_policy_opens);
+    RUN(a_device_profile_is_read);
     RUN(a_heap_without_a_heap_is_refused);
     RUN(nonsense_options_are_refused);
     RUN(the_default_heap_closes_and_opens_again);

@@ -235,6 +235,9 @@ static void environment_is_checked(void)
     setenv("AQUIFER_POLICY", "psychic", 1);
     CHECK_CODE(0, run_self("allocate", "psychic"));
     unsetenv("AQUIFER_POLICY");
+    setenv("AQUIFER_DEVICE_PROFILE", "/nonexistent/profile", 1);
+    CHECK_CODE(0, run_self("allocate", "device profile /nonexistent/profile"));
+    unsetenv("AQUIFER_DEVICE_PROFILE");
     setenv("AQUIFER_FAULTS", "never", 1);
     CHECK_CODE(0, run_self("allocate", "never"));
     unsetenv("AQUIFER_FAULTS");

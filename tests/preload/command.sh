@@ -74,6 +74,17 @@ reports() {
     run --report -- "$dir/need" 48 && says 'exceeded its RAM  *yes' && says 'written to flash' && says 'RAM in use'
 }
 
+takes_a_device_profile() {
+    printf 'aquifer-device-profile = 1\nwrite_depth = 2\nread_ahead_pages = 16\n' >"$dir/device.profile"
+    run --report --device-profile "$dir/device.profile" -- "$dir/need" 48 && says 'exceeded its RAM  *yes'
+}
+
+refuses_a_broken_device_profile() {
+    printf 'aquifer-device-profile = 1\nwrite_depth = two\n' >"$dir/device.profile"
+    run --device-profile "$dir/device.profile" -- "$dir/need" 2
+    [ $? = 2 ] && says 'line 2: write_depth' && [ "$(wc -l <"$dir/err")" = 1 ]
+}
+
 reports_that_ram_sufficed() {
     run --report -- "$dir/need" 2 && says 'exceeded its RAM  *no'
 }
@@ -160,6 +171,8 @@ by_a_thread() {
 
 check 'reports' reports
 check 'reports that RAM sufficed' reports_that_ram_sufficed
+check 'takes a device profile' takes_a_device_profile
+check 'refuses a broken device profile' refuses_a_broken_device_profile
 check 'is silent' is_silent
 check 'reports as JSON' reports_as_json
 check 'children report for themselves' children_report_for_themselves

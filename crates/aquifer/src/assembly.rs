@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, PAGE_ID_BITS, RAM_BYTES_MIN};
+use aquifer_base::profile::Profile;
 use aquifer_device::{Counted, Counters, Device, FileDevice};
 use aquifer_heap::Allocator;
+use aquifer_log::Log;
 use aquifer_log::geometry::SEGMENTS_MIN;
-use aquifer_log::{Geometry, Log};
 use aquifer_sys::{Errno, Features, Userfaultfd, process};
 use aquifer_vm::fault::{signal, thread};
 use aquifer_vm::fork::{self, Children, ForkGuard};
 use aquifer_vm::{Budget, Engine, EngineOptions, NativeRegion};
 
+use crate::device_profile;
 use crate::error::Error;
 use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, OBJECT_BYTES_DEFAULT, Options, RAM_BYTES_DEFAULT};
 
@@ -54,24 +56,28 @@ impl Assembly {
     pub(crate) fn over(options: &Options, region: Option<NativeRegion>) -> Result<Self, Error> {
         check_kernel()?;
         let ram = ram_bytes_asked(options)?;
-        let device = open_device(options, ram)?;
+        let profile = options.device_settings()?;
+        let device = open_device(options, ram, &profile)?;
         let flash = device.len_bytes();
         check_budget(options, ram, flash)?;
         let object_bytes = object_bytes(options);
         let fixed = fixed_bytes(flash, object_bytes) as usize;
-        let budget = Budget::divide(ram as usize, fixed, flash, object_bytes);
-        let geometry = Geometry::choose(flash, budget.block).ok_or(Error::FlashSmall {
+        let block = device_profile::block_bytes(&profile, ram, flash);
+        let budget = Budget::divide(ram as usize, block, fixed, flash, object_bytes);
+        let geometry = device_profile::geometry(&profile, flash, block).ok_or(Error::FlashSmall {
             given: flash,
-            minimum: (u64::from(SEGMENTS_MIN) + 1) * budget.block as u64,
+            minimum: (u64::from(SEGMENTS_MIN) + 1) * block as u64,
         })?;
         let counted = Arc::new(Counted::new(device.clone()));
         let (log, fresh, survivor) = Log::new(counted.clone(), geometry);
+        log.set_write_depth(device_profile::write_depth(&profile));
         let usable = log.usable_bytes(0);
         let engine_options = EngineOptions {
             budget,
             leaves: region.as_ref().map_or_else(|| region_leaves(usable), NativeRegion::leaves),
             policy: options.policy,
             signal_faults: options.faults == Faults::Signal,
+            read_ahead_pages: device_profile::read_ahead_pages(&profile),
         };
         let children = if region.is_some() { Children::Snapshot } else { Children::Excluded };
         let engine = match region {
@@ -150,6 +156,7 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     check_kernel()?;
     ram_bytes_asked(options)?;
     flash_bytes_asked(options)?;
+    options.device_settings()?;
     let forbidden = |errno| Error::UffdForbidden(errno);
     match options.faults {
         Faults::Signal => {
@@ -211,7 +218,7 @@ fn block_device_bytes(path: &Path) -> Option<u64> {
     file.seek(SeekFrom::End(0)).ok()
 }
 
-fn open_device(options: &Options, ram: u64) -> Result<Arc<dyn Device>, Error> {
+fn open_device(options: &Options, ram: u64, profile: &Profile) -> Result<Arc<dyn Device>, Error> {
     let path = match &options.flash {
         Flash::Device(device) => return Ok(device.clone()),
         Flash::Path(path) => path.clone(),
@@ -219,7 +226,11 @@ fn open_device(options: &Options, ram: u64) -> Result<Arc<dyn Device>, Error> {
             std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/var/tmp".into()).into()
         }
     };
-    let len = if is_block_device(&path) {
+    Ok(Arc::new(open_file(options, &path, ram, profile)?))
+}
+
+fn open_file(options: &Options, path: &Path, ram: u64, profile: &Profile) -> Result<FileDevice, Error> {
+    let len = if is_block_device(path) {
         options.flash_bytes.unwrap_or(0)
     } else {
         let asked = options.flash_bytes.unwrap_or(FLASH_BYTES_DEFAULT);
@@ -230,7 +241,48 @@ fn open_device(options: &Options, ram: u64) -> Result<Arc<dyn Device>, Error> {
         }
         asked
     };
-    let mut device = FileDevice::open(&path, len / 4096 * 4096)?;
+    let mut device = FileDevice::open(path, len / 4096 * 4096)?;
     device.remove_on_drop(true);
-    Ok(Arc::new(device))
+    if let Some(depth) = device_profile::depth(profile) {
+        device.set_depth(depth);
+    }
+    Ok(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aquifer_base::profile::Setting;
+
+    #[test]
+    fn a_file_is_as_deep_as_the_profile_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().flash_bytes(FLASH_BYTES_MIN);
+        let depth =
+            |profile: Profile| open_file(&options, folder.path(), RAM_BYTES_MIN, &profile).unwrap().depth();
+        let Some(default) = depth(Profile::default()) else {
+            println!("SKIPPED a_file_is_as_deep_as_the_profile_says: this system refuses io_uring");
+            return;
+        };
+        assert_ne!(default, 7);
+        let mut profile = Profile::default();
+        profile.set(Setting::Depth, 7).unwrap();
+        assert_eq!(depth(profile), Some(7));
+    }
+
+    #[test]
+    fn the_log_is_divided_as_the_settings_say() {
+        let device = Arc::new(aquifer_device::MemoryDevice::new(128 << 20, 4096));
+        let options = Options::new().ram_bytes(32 << 20).flash(Flash::Device(device));
+        let sizes = |options: Options| {
+            let parts = Assembly::new(&options).unwrap();
+            let geometry = parts.engine.log().geometry();
+            (geometry.block_bytes, geometry.segment_bytes)
+        };
+        assert_eq!(sizes(options.clone()), (64 << 10, 64 << 10));
+        let options = options.device_setting(Setting::SegmentBytes, 512 << 10).unwrap();
+        assert_eq!(sizes(options.clone()), (64 << 10, 512 << 10));
+        let options = options.device_setting(Setting::WriteBytes, 256 << 10).unwrap();
+        assert_eq!(sizes(options), (256 << 10, 512 << 10));
+    }
 }

@@ -24,6 +24,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `options` | what a heap is made of, also from the environment |
+//! | `device_profile` | settings for the flash, from a file that advice was written to |
 //! | `heap` | the heap: allocation, prefetch, pin, statistics, check |
 //! | `reference` | objects used where they are in RAM |
 //! | `page_heap` | memory for programs that cannot be changed: a heap once it exceeds RAM |
@@ -34,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod assembly;
+mod device_profile;
 mod error;
 mod heap;
 mod options;
@@ -43,7 +45,7 @@ mod socket;
 mod stats;
 mod warm;
 
-pub use aquifer_base::{AllocationClass, units};
+pub use aquifer_base::{AllocationClass, profile, units};
 pub use aquifer_cache::PolicyKind;
 pub use aquifer_device as device;
 pub use aquifer_heap::HeapError;

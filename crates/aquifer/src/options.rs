@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use aquifer_base::profile::{Profile, Setting};
 use aquifer_base::units::parse_size;
 use aquifer_cache::PolicyKind;
 use aquifer_device::Device;
 
+use crate::device_profile;
 use crate::error::Error;
 
 /// How faults are delivered.
@@ -41,6 +43,11 @@ pub struct Options {
     pub(crate) faults: Faults,
     pub(crate) policy: PolicyKind,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) profile_path: Option<PathBuf>,
+    /// Of a file that was read already.
+    pub(crate) profile: Profile,
+    /// Said one by one.
+    pub(crate) settings: Profile,
 }
 
 /// RAM budget unless one is given.
@@ -57,10 +64,11 @@ impl Options {
     }
 
     /// The settings in `AQUIFER_RAM`, `AQUIFER_FLASH`, `AQUIFER_FLASH_SIZE`, `AQUIFER_OBJECT_BYTES`, `AQUIFER_FAULTS`,
-    /// `AQUIFER_POLICY` and `AQUIFER_SOCKET`; defaults for those that are not set.
+    /// `AQUIFER_POLICY`, `AQUIFER_SOCKET` and `AQUIFER_DEVICE_PROFILE`; defaults for those that are not set. The profile is read at
+    /// once.
     ///
     /// # Errors
-    /// [`Error`] with the variable and what it may be.
+    /// [`Error`] with the variable and what it may be, or with what is wrong with the profile.
     pub fn from_env() -> Result<Self, Error> {
         let mut options = Self::new();
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -92,6 +100,9 @@ impl Options {
             })?;
         }
         options.socket = text("AQUIFER_SOCKET").map(Into::into);
+        if let Some(path) = std::env::var_os("AQUIFER_DEVICE_PROFILE").filter(|path| !path.is_empty()) {
+            options.profile = device_profile::read(path.as_ref())?;
+        }
         Ok(options)
     }
 
@@ -144,6 +155,30 @@ impl Options {
     pub fn policy(mut self, policy: PolicyKind) -> Self {
         self.policy = policy;
         self
+    }
+
+    /// A file of settings for the flash, as `aquifer advise --write-profile` makes it. It is read when the heap is opened.
+    pub fn device_profile(mut self, path: impl Into<PathBuf>) -> Self {
+        self.profile_path = Some(path.into());
+        self
+    }
+
+    /// One setting for the flash, whatever a profile says of it. The heap goes as near to it as its RAM and flash allow.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the setting may not have this value.
+    pub fn device_setting(mut self, setting: Setting, value: u64) -> Result<Self, Error> {
+        self.settings.set(setting, value).map_err(|fault| Error::Invalid(fault.to_string()))?;
+        Ok(self)
+    }
+
+    /// What is said one by one, else what the profile says.
+    pub(crate) fn device_settings(&self) -> Result<Profile, Error> {
+        let profile = match &self.profile_path {
+            Some(path) => device_profile::read(path)?,
+            None => self.profile,
+        };
+        Ok(self.settings.or(&profile))
     }
 
     /// A Unix socket at which `aquifer stats` and `aquifer check` find the heap.

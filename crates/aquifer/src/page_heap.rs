@@ -72,7 +72,9 @@ impl PageHeap {
     /// [`Error`] if the options make no sense, or the kernel is too old or refuses address space.
     pub fn new(options: Options) -> Result<Self, Error> {
         check_kernel()?;
-        let options = options.object_bytes(OS_PAGE_BYTES);
+        // The file is read now: later would be in an allocation of the program.
+        let settings = options.device_settings()?;
+        let options = Options { settings, profile_path: None, ..options.object_bytes(OS_PAGE_BYTES) };
         let (ram, flash) = (ram_bytes_asked(&options)?, flash_bytes_asked(&options)?);
         let pages_max = flash / 100 * USABLE_PERCENT / RECORD_BYTES;
         // Twice as much address space, so that there are runs to choose from.

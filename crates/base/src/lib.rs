@@ -8,6 +8,7 @@ pub mod class;
 mod found;
 pub mod ids;
 pub mod limits;
+pub mod profile;
 pub mod samples;
 pub mod units;
 

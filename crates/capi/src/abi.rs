@@ -17,6 +17,7 @@ pub struct AqOptions {
     policy: c_int,
     socket_path: *const c_char,
     object_bytes: u64,
+    device_profile_path: *const c_char,
 }
 
 /// `aq_stats`
@@ -37,6 +38,7 @@ impl AqOptions {
             policy: 0,
             socket_path: std::ptr::null(),
             object_bytes: 0,
+            device_profile_path: std::ptr::null(),
         }
     }
 
@@ -65,6 +67,10 @@ impl AqOptions {
         // SAFETY: passed on to the caller.
         if let Some(path) = unsafe { path(self.socket_path) } {
             options = options.socket(path);
+        }
+        // SAFETY: passed on to the caller.
+        if let Some(path) = unsafe { path(self.device_profile_path) } {
+            options = options.device_profile(path);
         }
         options = options.faults(match self.faults {
             0 => Faults::Signal,

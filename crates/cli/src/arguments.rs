@@ -16,6 +16,7 @@ Examples:
   aquifer export --socket /tmp/program.sock      the same, for Prometheus
   aquifer check --socket /tmp/program.sock       whether its heap is in order
   aquifer durable check heap.aq                  whether the file of a durable heap is
+  aquifer advise report.json                     settings for a device that was measured
 
 Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.";
 
@@ -111,6 +112,9 @@ pub enum Command {
     /// Runs an unchanged program with more data than RAM
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArguments),
+    /// Turns a report of a device into settings for the heap and a machine around it
+    #[command(after_help = crate::advise::arguments::EXAMPLES)]
+    Advise(crate::advise::arguments::AdviseArguments),
     /// Has a heap prove that its parts agree
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArguments),
@@ -274,6 +278,9 @@ pub struct RunArguments {
     /// Size of the flash file
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = parse_size)]
     pub flash_size: u64,
+    /// Settings for the flash, made by `aquifer advise --write-profile`
+    #[arg(long, value_name = "FILE")]
+    pub device_profile: Option<PathBuf>,
     /// Smallest block that is managed
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_size)]
     pub threshold: u64,

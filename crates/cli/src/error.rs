@@ -159,6 +159,22 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// There is no report to advise from.
+    #[error("no advice from {}: {problem}", path.display())]
+    NoAdvice {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The settings cannot be written.
+    #[error("no profile can be written to {}: {error}", path.display())]
+    Profile {
+        /// Its name.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}; choose another address with --listen")]
     Listen {

@@ -20,12 +20,14 @@
 //! | `http` | requests and responses, as far as that needs them |
 //! | `server` | one caller at a time |
 //! | `durable` | what is in the file of a durable heap |
+//! | `advise` | what a report means for a machine and for the heap |
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
 //! | `profile` | where its faults come from |
 //! | `error` | what can go wrong, and what to do then |
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod amounts;
 pub mod arguments;
 pub mod client;

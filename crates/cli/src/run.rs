@@ -35,6 +35,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     command.env("AQUIFER_FAULTS", arguments.faults.name());
     set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
     set_path(&mut command, "AQUIFER_SOCKET", arguments.socket.as_ref())?;
+    set_path(&mut command, "AQUIFER_DEVICE_PROFILE", arguments.device_profile.as_ref())?;
     set_path(&mut command, "AQUIFER_REPORT_JSON", arguments.report_json.as_ref())?;
     set_path(&mut command, "AQUIFER_PROFILE", arguments.profile_into.as_ref())?;
     set(&mut command, "AQUIFER_REPORT", arguments.report.then(|| "1".into()));
@@ -55,6 +56,9 @@ pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
         .object_bytes(PAGE_BYTES);
     if let Some(flash) = &arguments.flash {
         options = options.flash_path(flash);
+    }
+    if let Some(profile) = &arguments.device_profile {
+        options = options.device_profile(profile);
     }
     options.faults(arguments.faults.into()).check().map_err(Error::Machine)?;
     Ok(path)

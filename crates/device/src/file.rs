@@ -22,6 +22,9 @@ use crate::error::{DeviceError, Operation};
 use crate::positional;
 use crate::uring::RingPool;
 
+/// Most transfers that a batch may have in flight.
+const DEPTH_MAX: usize = 1024;
+
 /// A regular file or a block device, owned by this process alone.
 ///
 /// Single transfers are plain system calls and may run in fault handlers. Batches go through io_uring where
@@ -65,6 +68,25 @@ impl FileDevice {
     /// Makes batches go one by one from now on, to compare, or where rings misbehave.
     pub fn disable_uring(&mut self) {
         self.rings = None;
+    }
+
+    /// Makes batches keep at most `depth` transfers in flight, 1 to 1024. Where batches go one by one, nothing changes.
+    pub fn set_depth(&mut self, depth: usize) {
+        let depth = depth.clamp(1, DEPTH_MAX);
+        if self.depth().is_some_and(|present| present != depth) {
+            // A system that has become unwilling to make rings leaves the ones that are there.
+            self.rings = RingPool::new(depth).ok().or(self.rings.take());
+        }
+    }
+
+    /// Transfers that a batch has in flight at most; `None` where batches go one by one.
+    pub fn depth(&self) -> Option<usize> {
+        self.rings.as_ref().map(RingPool::depth)
+    }
+
+    /// The most transfers that a batch ever had in flight; `None` where batches go one by one.
+    pub fn in_flight_max(&self) -> Option<usize> {
+        self.rings.as_ref().map(RingPool::in_flight_max)
     }
 
     /// Where the device is; for an unnamed file, its folder.

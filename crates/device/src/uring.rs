@@ -1,9 +1,10 @@
-//! Batches through io_uring: one system call starts and awaits up to 128 transfers.
+//! Batches through io_uring: one system call starts and awaits as many transfers as the ring is deep.
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use io_uring::{IoUring, opcode, squeue, types};
@@ -14,8 +15,8 @@ use crate::batch::Transfer;
 use crate::error::Operation;
 use crate::positional;
 
-/// Transfers that one ring has in flight. Flash reaches its full speed well below this.
-const DEPTH: usize = 128;
+/// Transfers that one ring has in flight unless another depth is asked for. Flash reaches its full speed well below this.
+pub(crate) const DEPTH_DEFAULT: usize = 128;
 
 /// Rings per device; a batch that finds all of them taken waits for one. More would only share the same
 /// hardware.
@@ -25,6 +26,10 @@ const RINGS_MAX: usize = 4;
 pub(crate) struct RingPool {
     rings: Mutex<Rings>,
     returned: Condvar,
+    /// Transfers that one ring has in flight at most.
+    depth: usize,
+    /// The most that one ring ever had.
+    in_flight_max: AtomicUsize,
     /// A forked child shares the rings' memory with its parent, so it must leave them alone.
     owner_pid: u32,
 }
@@ -36,21 +41,69 @@ struct Rings {
 }
 
 impl RingPool {
-    /// A pool with one ring.
+    /// A pool with one ring; each has up to `depth` transfers in flight.
     ///
     /// # Errors
     /// What `io_uring_setup` says: ENOSYS or EPERM where the system or a seccomp filter refuses rings.
-    pub(crate) fn new() -> io::Result<Self> {
-        let rings = Rings { idle: vec![Ring::new()?], count: 1 };
-        Ok(RingPool { rings: Mutex::new(rings), returned: Condvar::new(), owner_pid: std::process::id() })
+    pub(crate) fn new(depth: usize) -> io::Result<Self> {
+        let rings = Rings { idle: vec![Ring::new(depth)?], count: 1 };
+        Ok(RingPool {
+            rings: Mutex::new(rings),
+            returned: Condvar::new(),
+            depth,
+            in_flight_max: AtomicUsize::new(0),
+            owner_pid: std::process::id(),
+        })
+    }
+
+    /// Transfers that one ring has in flight at most.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The most that one ring ever had in flight.
+    pub(crate) fn in_flight_max(&self) -> usize {
+        self.in_flight_max.load(Ordering::Relaxed)
     }
 
     /// Does what it can of the unfinished requests, and returns when none of them is in flight any more.
     pub(crate) fn run<T: Transfer>(&self, file: &File, block_bytes: usize, requests: &mut [T]) {
         let Some(mut ring) = self.take() else { return };
-        let outcome = drive(&mut ring.0, file, block_bytes, requests);
+        let outcome = self.drive(&mut ring.0, file, block_bytes, requests);
         // A ring that failed still holds entries of this batch and must not be used again.
         self.give_back(outcome.is_ok().then_some(ring));
+    }
+
+    /// Keeps the ring full until every unfinished request has been through it once.
+    ///
+    /// # Errors
+    /// When the ring stops working. Nothing is in flight then either, and what was not done is still unfinished.
+    fn drive<T: Transfer>(
+        &self,
+        ring: &mut IoUring,
+        file: &File,
+        block_bytes: usize,
+        requests: &mut [T],
+    ) -> io::Result<()> {
+        let mut next = 0;
+        let mut pending = 0;
+        loop {
+            while pending < self.depth && next < requests.len() {
+                pending += usize::from(push(ring, file, next, &mut requests[next]));
+                next += 1;
+            }
+            if pending == 0 {
+                return Ok(());
+            }
+            self.in_flight_max.fetch_max(pending, Ordering::Relaxed);
+            // While more wait outside, come back as soon as a quarter of the places is free.
+            let wanted = if next == requests.len() { pending } else { (pending / 4).max(1) };
+            if let Err(error) = enter(ring, wanted, pending) {
+                drain(ring, block_bytes, requests, pending);
+                return Err(error);
+            }
+            pending -= reap(ring, block_bytes, requests);
+        }
     }
 
     /// An idle ring, or `None` when the system has become unwilling to make one.
@@ -64,7 +117,7 @@ impl RingPool {
                 return Some(ring);
             }
             if rings.count < RINGS_MAX {
-                if let Ok(ring) = Ring::new() {
+                if let Ok(ring) = Ring::new(self.depth) {
                     rings.count += 1;
                     return Some(ring);
                 }
@@ -101,8 +154,8 @@ impl fmt::Debug for RingPool {
 struct Ring(IoUring);
 
 impl Ring {
-    fn new() -> io::Result<Self> {
-        let ring = IoUring::builder().setup_coop_taskrun().build(DEPTH as u32)?;
+    fn new(depth: usize) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_coop_taskrun().build(depth as u32)?;
         descriptors::note(ring.as_raw_fd());
         Ok(Self(ring))
     }
@@ -111,36 +164,6 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         descriptors::forget(self.0.as_raw_fd());
-    }
-}
-
-/// Keeps the ring full until every unfinished request has been through it once.
-///
-/// # Errors
-/// When the ring stops working. Nothing is in flight then either, and what was not done is still unfinished.
-fn drive<T: Transfer>(
-    ring: &mut IoUring,
-    file: &File,
-    block_bytes: usize,
-    requests: &mut [T],
-) -> io::Result<()> {
-    let mut next = 0;
-    let mut pending = 0;
-    loop {
-        while pending < DEPTH && next < requests.len() {
-            pending += usize::from(push(ring, file, next, &mut requests[next]));
-            next += 1;
-        }
-        if pending == 0 {
-            return Ok(());
-        }
-        // While more wait outside, come back as soon as a quarter of the places is free.
-        let wanted = if next == requests.len() { pending } else { (pending / 4).max(1) };
-        if let Err(error) = enter(ring, wanted, pending) {
-            drain(ring, block_bytes, requests, pending);
-            return Err(error);
-        }
-        pending -= reap(ring, block_bytes, requests);
     }
 }
 
@@ -243,12 +266,12 @@ mod tests {
     /// Without the loop that finishes what a ring leaves undone.
     #[test]
     fn a_ring_alone_does_a_batch_longer_than_itself() {
-        let Ok(pool) = RingPool::new() else {
+        let Ok(pool) = RingPool::new(DEPTH_DEFAULT) else {
             println!("SKIPPED a_ring_alone_does_a_batch_longer_than_itself: this system refuses io_uring");
             return;
         };
         let file = tempfile::tempfile().unwrap();
-        let count = 3 * DEPTH + 1;
+        let count = 3 * DEPTH_DEFAULT + 1;
         let written: Vec<_> = (0..count).map(|index| [index as u8; 512]).collect();
         let mut writes: Vec<_> =
             written.iter().zip(0..).map(|(buf, index)| WriteRequest::new(index * 512, buf)).collect();
@@ -268,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_forked_child_gets_no_ring() {
-        let Ok(mut pool) = RingPool::new() else {
+        let Ok(mut pool) = RingPool::new(DEPTH_DEFAULT) else {
             println!("SKIPPED a_forked_child_gets_no_ring: this system refuses io_uring");
             return;
         };
@@ -278,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_failed_ring_is_replaced() {
-        let Ok(pool) = RingPool::new() else {
+        let Ok(pool) = RingPool::new(DEPTH_DEFAULT) else {
             println!("SKIPPED a_failed_ring_is_replaced: this system refuses io_uring");
             return;
         };

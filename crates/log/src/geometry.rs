@@ -27,14 +27,32 @@ pub struct Geometry {
 
 /// Fewest segments with which cleaning can work.
 pub const SEGMENTS_MIN: u32 = 16;
+/// Fewest segments of a size that somebody asked for: the ones that are open and in reserve are a twelfth of these at most.
+const SEGMENTS_OF_ASKED_MIN: u64 = 128;
+/// Most segments of a size that somebody asked for, unless the log has more anyway: each takes RAM.
+const SEGMENTS_OF_ASKED_MAX: u64 = 2048;
 
 impl Geometry {
     /// A geometry for `device_bytes` with write buffers of `block_bytes`: about a thousand segments.
     /// `None` if the device is too small for [`SEGMENTS_MIN`] segments.
     pub fn choose(device_bytes: u64, block_bytes: usize) -> Option<Self> {
-        let usable = device_bytes.min(LOG_GRAIN_BYTES as u64 * ((1 << LOG_ADDRESS_BITS) - 1));
-        let usable = usable.checked_sub(block_bytes as u64)?;
-        let blocks = (usable / 1024 / block_bytes as u64).clamp(1, 16);
+        let usable = usable_bytes(device_bytes, block_bytes)?;
+        Self::with_blocks(usable, block_bytes, blocks_default(usable, block_bytes))
+    }
+
+    /// The same with segments of about `segment_bytes`: a whole number of blocks, not so large that cleaning lacks segments to choose
+    /// from, and not so small that what is known of them takes more RAM than is set aside for it.
+    pub fn choose_with_segments(device_bytes: u64, block_bytes: usize, segment_bytes: u64) -> Option<Self> {
+        let usable = usable_bytes(device_bytes, block_bytes)?;
+        let block = block_bytes as u64;
+        let default = blocks_default(usable, block_bytes);
+        let largest = (usable / block / SEGMENTS_OF_ASKED_MIN).max(1);
+        let smallest = (usable / block).div_ceil(SEGMENTS_OF_ASKED_MAX).min(default);
+        let blocks = (segment_bytes / block).clamp(smallest.min(largest), largest);
+        Self::with_blocks(usable, block_bytes, blocks)
+    }
+
+    fn with_blocks(usable: u64, block_bytes: usize, blocks: u64) -> Option<Self> {
         let segment_bytes = block_bytes * blocks as usize;
         let segments = u32::try_from(usable / segment_bytes as u64).ok()?;
         (segments >= SEGMENTS_MIN).then_some(Self { block_bytes, segment_bytes, segments })
@@ -76,6 +94,17 @@ impl Geometry {
     }
 }
 
+/// Bytes behind the superblock that addresses can name.
+fn usable_bytes(device_bytes: u64, block_bytes: usize) -> Option<u64> {
+    let usable = device_bytes.min(LOG_GRAIN_BYTES as u64 * ((1 << LOG_ADDRESS_BITS) - 1));
+    usable.checked_sub(block_bytes as u64)
+}
+
+/// Blocks of a segment so that there are about a thousand.
+fn blocks_default(usable: u64, block_bytes: usize) -> u64 {
+    (usable / 1024 / block_bytes as u64).clamp(1, 16)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +119,25 @@ mod tests {
             assert_eq!(geometry.segment_of(LogAddress::from_offset(last)), Some(SegmentId(n)));
         }
         assert_eq!(geometry.segment_of(LogAddress(0)), None);
+    }
+
+    #[test]
+    fn segments_are_as_large_as_asked_within_bounds() {
+        let block = 64 << 10;
+        let asked = |device: u64, segment| {
+            let geometry = Geometry::choose_with_segments(device, block, segment).unwrap();
+            assert_eq!(geometry.segment_bytes % block, 0);
+            (geometry.segment_bytes, geometry.segments)
+        };
+        assert_eq!(asked(8 << 30, 32 << 20), (32 << 20, 255));
+        assert_eq!(asked(8 << 30, (5 << 20) + 1), (5 << 20, 1638), "whole blocks");
+        assert_eq!(asked(1 << 30, 1 << 30), (127 * block, 129), "cleaning has segments to choose from");
+        assert_eq!(asked(1 << 30, 0).0, 8 * block, "not too many");
+        // A log that has more segments of itself may keep them.
+        let default = Geometry::choose(64 << 30, block).unwrap();
+        assert_eq!(asked(64 << 30, 0), (default.segment_bytes, default.segments));
+        assert_eq!(asked(2 << 20, 1 << 20), (block, 31), "a small device has no choice");
+        assert_eq!(Geometry::choose_with_segments(1 << 20, block, 1 << 20), None);
     }
 
     #[test]

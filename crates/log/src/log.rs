@@ -1,12 +1,12 @@
 //! Segments, heads and reads of one log.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::LogAddress;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_device::Device;
+use aquifer_device::{Device, DeviceError, WriteRequest};
 
 use crate::error::{AppendError, ReadError, StopError};
 use crate::geometry::{Geometry, SegmentId};
@@ -64,6 +64,7 @@ pub struct Log {
     stopped: OnceLock<StopError>,
     closing: AtomicBool,
     io_errors: AtomicU64,
+    write_depth: AtomicUsize,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,6 +87,7 @@ impl Log {
             stopped: OnceLock::new(),
             closing: AtomicBool::new(false),
             io_errors: AtomicU64::new(0),
+            write_depth: AtomicUsize::new(1),
             device,
             geometry,
         });
@@ -286,12 +288,31 @@ impl Log {
         }
     }
 
+    /// From now on a block is handed to the device in so many parts, which are under way at once. Some devices need more than one
+    /// write at a time to be at their fastest. 0 counts as 1.
+    pub fn set_write_depth(&self, parts: usize) {
+        self.write_depth.store(parts.max(1), Ordering::Relaxed);
+    }
+
     pub(crate) fn write(&self, offset: u64, block: &[u8]) -> Result<(), AppendError> {
-        self.device.write_at(offset, block).map_err(|error| {
+        self.write_parts(offset, block).map_err(|error| {
             self.count_io_error();
             self.stop(error.into());
             AppendError::Stopped(error.into())
         })
+    }
+
+    fn write_parts(&self, offset: u64, block: &[u8]) -> Result<(), DeviceError> {
+        let parts = self.write_depth.load(Ordering::Relaxed);
+        if parts == 1 {
+            return self.device.write_at(offset, block);
+        }
+        let part_bytes = block.len().div_ceil(parts).next_multiple_of(self.device.block_bytes());
+        let requests = block.chunks(part_bytes).zip(0..);
+        let mut requests: Vec<_> =
+            requests.map(|(part, at)| WriteRequest::new(offset + at * part_bytes as u64, part)).collect();
+        self.device.write_batch(&mut requests);
+        requests.into_iter().try_for_each(|request| request.result)
     }
 
     /// Every wait for room ends with the first error that the log was stopped with.

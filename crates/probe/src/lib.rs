@@ -14,6 +14,8 @@ mod machine;
 pub mod measure;
 pub mod plan;
 pub mod random;
+pub mod advice;
+pub mod economics;
 pub mod report;
 pub mod steady;
 pub mod target;

@@ -15,9 +15,10 @@ const WALKS: usize = 64;
 const STEADY: u8 = 3;
 /// As many faults a walk counts as having had that the program has announced.
 const TOLD: u8 = 7;
-/// Pages that are read ahead of a new walk, and of one that lasts.
+/// Pages that are read ahead of a new walk.
 const WINDOW_MIN: i64 = 8;
-const WINDOW_MAX: i64 = 128;
+/// Most pages that are read ahead of a walk that lasts, unless another number is asked for.
+pub const WINDOW_MAX_DEFAULT: u32 = 128;
 /// Longest stride, in pages.
 const STRIDE_MAX: i64 = LEAF_PAGES as i64;
 /// Requests that wait.
@@ -59,14 +60,17 @@ struct Requests {
 
 /// Walks, and what they need next.
 pub(crate) struct Ahead {
+    /// Most pages that are read ahead of a walk.
+    window_max: i64,
     walks: [SpinLock<Walk>; WALKS],
     requests: SpinLock<Requests>,
     wanted: AtomicU32,
 }
 
 impl Walk {
-    /// Notes a fault at `page`, with which `along` pages behind it were mapped; returns what should be read.
-    fn note(&mut self, page: i64, along: i64, order: Order) -> Option<Request> {
+    /// Notes a fault at `page`, with which `along` pages behind it were mapped; returns what should be read,
+    /// at most `window_max` pages.
+    fn note(&mut self, page: i64, along: i64, order: Order, window_max: i64) -> Option<Request> {
         let stride = page - self.last;
         if stride == self.stride && stride != 0 {
             self.faults = self.faults.saturating_add(1);
@@ -85,7 +89,7 @@ impl Walk {
         {
             return None;
         }
-        let window = (WINDOW_MIN << (self.faults - STEADY).min(8)).min(WINDOW_MAX);
+        let window = (WINDOW_MIN << (self.faults - STEADY).min(8)).min(window_max);
         // How far the walk is from the end of what was asked for.
         let left = (self.asked - self.last) / self.stride;
         if left > window / 2 {
@@ -99,9 +103,11 @@ impl Walk {
 }
 
 impl Ahead {
-    pub(crate) fn new() -> Self {
+    /// Walks of which up to `window_max` pages are read ahead, or as many as of a new walk.
+    pub(crate) fn new(window_max: u32) -> Self {
         let requests = Requests { waiting: [Request::default(); REQUESTS], first: 0, len: 0 };
         Self {
+            window_max: i64::from(window_max).max(WINDOW_MIN),
             walks: std::array::from_fn(|_| SpinLock::new(Walk::default())),
             requests: SpinLock::new(requests),
             wanted: AtomicU32::new(0),
@@ -113,7 +119,7 @@ impl Ahead {
         let of_leaf = |page: i64| &self.walks[(page as usize / LEAF_PAGES) % WALKS];
         let number = page.0 as i64;
         let mut walk = of_leaf(number).lock();
-        let request = walk.note(number, along as i64, order);
+        let request = walk.note(number, along as i64, order, self.window_max);
         let state = *walk;
         drop(walk);
         // A walk takes what is known of it along into the next leaf.
@@ -177,9 +183,24 @@ mod tests {
     use super::*;
 
     fn walk(pages: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let requests = requests(pages, WINDOW_MAX_DEFAULT.into());
+        requests.into_iter().flat_map(Request::pages).map(|page| page.0 as i64).collect()
+    }
+
+    fn requests(pages: impl IntoIterator<Item = i64>, window_max: i64) -> Vec<Request> {
         let mut walk = Walk { last: -1000, ..Walk::default() };
-        let requests = pages.into_iter().filter_map(|page| walk.note(page, 0, Order::Unknown));
-        requests.flat_map(Request::pages).map(|page| page.0 as i64).collect()
+        pages.into_iter().filter_map(|page| walk.note(page, 0, Order::Unknown, window_max)).collect()
+    }
+
+    #[test]
+    fn no_more_is_read_ahead_than_the_window() {
+        for window in [8, 64, 256] {
+            let requests = requests(50_000..51_000, window);
+            assert!(requests.iter().all(|request| request.count <= window));
+            // What is asked for when half of it is used up is the other half at least.
+            let settled = &requests[requests.len() / 2..];
+            assert!(settled.iter().all(|request| request.count >= window / 2), "{settled:?}");
+        }
     }
 
     #[test]
@@ -200,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_walk_goes_on_in_the_next_leaf() {
-        let ahead = Ahead::new();
+        let ahead = Ahead::new(WINDOW_MAX_DEFAULT);
         (500..520).for_each(|page| ahead.note_in_fault(PageId(page), 0, Order::Unknown));
         let asked: Vec<_> =
             std::iter::from_fn(|| ahead.take()).flat_map(Request::pages).map(|p| p.0).collect();

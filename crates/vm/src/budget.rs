@@ -33,17 +33,29 @@ const HEADER_BYTES: usize = 8;
 /// The log's buffers and the cleaner's. A log of whole pages has no framed ones, for which both heads have a buffer.
 const BLOCKS: usize = BUFFERED_BLOCKS + 1;
 const BLOCKS_WHOLE: usize = BLOCKS - 2;
+/// Smallest and largest block of a log.
+const BLOCK_MIN: usize = 64 << 10;
+const BLOCK_MAX: usize = 1 << 20;
 
 impl Budget {
-    /// Divides `total`; `fixed` is what the heap's size costs however little of it is used, `flash_bytes` how large the log
+    /// A block of the log for a budget of `total`, if somebody asked for `asked` bytes: a power of two, so small that the log's buffers take
+    /// a sixteenth of the budget at most.
+    pub fn block_bytes(total: usize, asked: Option<usize>) -> usize {
+        let most = 1 << (total / 16 / BLOCKS).max(BLOCK_MIN).ilog2();
+        match asked {
+            Some(asked) => asked.next_power_of_two().clamp(BLOCK_MIN, BLOCK_MAX.min(most)),
+            None => (total / 512).next_power_of_two().clamp(BLOCK_MIN, 512 << 10),
+        }
+    }
+
+    /// Divides `total`; `block` is from [`Budget::block_bytes`], `fixed` is what the heap's size costs however little of it is used, `flash_bytes` how large the log
     /// is, and `object_bytes` the size of object that the table of entries is laid out for.
     ///
     /// A sixteenth goes to the page buffer: enough for batches of evictions and for the pages that a
     /// few threads use at a time; every page there costs 4 KiB, or 8 KiB with its page table, where the
     /// cache needs little more than the object. Whole pages are not in the page buffer; their page tables are counted there.
-    pub fn divide(total: usize, fixed: usize, flash_bytes: u64, object_bytes: usize) -> Self {
+    pub fn divide(total: usize, block: usize, fixed: usize, flash_bytes: u64, object_bytes: usize) -> Self {
         let contexts = (total / (4 << 20)).clamp(8, 64);
-        let block = (total / 512).next_power_of_two().clamp(64 << 10, 512 << 10);
         let is_whole = object_bytes >= OS_PAGE_BYTES;
         let page_buffer = (total / if is_whole { 32 } else { 16 }).max(512 << 10);
         // The directory of leaves, which grows with the flash, comes out of their share.
@@ -79,17 +91,28 @@ mod tests {
     fn parts_never_exceed_the_whole() {
         for total in [8 << 20, 64 << 20, 256 << 20, 8 << 30] {
             for object_bytes in [1, 128, 4096, 1 << 20] {
-                let b = Budget::divide(total, 1 << 20, total as u64 * 16, object_bytes);
-                let sum = b.page_buffer
-                    + b.cache
-                    + b.entries * ENTRY_BYTES
-                    + b.leaves
-                    + b.contexts * CONTEXT_BYTES
-                    + SAVERS_BYTES
-                    + BLOCKS_WHOLE * b.block
-                    + (1 << 20);
-                assert!(sum <= total && b.cache > total / 2, "{b:?}");
+                for asked in [None, Some(0), Some(1 << 30)] {
+                    let block = Budget::block_bytes(total, asked);
+                    let b = Budget::divide(total, block, 1 << 20, total as u64 * 16, object_bytes);
+                    let sum = b.page_buffer
+                        + b.cache
+                        + b.entries * ENTRY_BYTES
+                        + b.leaves
+                        + b.contexts * CONTEXT_BYTES
+                        + SAVERS_BYTES
+                        + BLOCKS_WHOLE * b.block
+                        + (1 << 20);
+                    assert!(sum <= total && b.cache > total / 2, "{b:?}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn blocks_are_as_large_as_asked_where_there_is_room() {
+        let asked = |total, bytes| Budget::block_bytes(total, Some(bytes));
+        assert_eq!((asked(256 << 20, 128 << 10), asked(256 << 20, 1 << 20)), (128 << 10, 1 << 20));
+        assert_eq!((asked(64 << 20, 1 << 20), asked(8 << 20, 1 << 20)), (512 << 10, 64 << 10));
+        assert_eq!(Budget::block_bytes(256 << 20, None), 512 << 10);
     }
 }

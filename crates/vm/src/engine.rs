@@ -42,6 +42,8 @@ pub struct EngineOptions {
     pub policy: PolicyKind,
     /// Faults are delivered as SIGBUS to the faulting thread; else to a thread that reads them.
     pub signal_faults: bool,
+    /// Most pages that are read ahead of a walk, at least 8.
+    pub read_ahead_pages: u32,
 }
 
 /// The memory of one heap.
@@ -107,7 +109,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`].
     pub fn over(region: NativeRegion, options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
-        let EngineOptions { budget, leaves, policy, signal_faults } = options;
+        let EngineOptions { budget, leaves, policy, signal_faults, read_ahead_pages } = options;
         let region = region.reservation;
         assert_eq!(region.len(), leaves as usize * LEAF_RANGE_BYTES);
         let uffd = if signal_faults {
@@ -134,7 +136,7 @@ impl Engine {
             streams: Streams::new(),
             first_writes: FirstWrites::new(),
             is_capturing: AtomicBool::new(false),
-            ahead: Ahead::new(),
+            ahead: Ahead::new(read_ahead_pages),
             orders: Orders::new(leaves)?,
             classes: Classes::new(leaves)?,
             pins: Mutex::new(HashMap::new()),

@@ -33,7 +33,7 @@
 //! a faulting thread can hold, touch no managed memory, and do not unwind. Other threads block signals
 //! while they hold an entry or a leaf, so that a handler on the same thread never waits for it.
 
-mod ahead;
+pub mod ahead;
 pub mod batch;
 pub mod budget;
 mod capture;

@@ -40,6 +40,8 @@ pub struct Options {
     pub socket_path: *const c_char,
     /// The size that RAM is divided for.
     pub object_bytes: u64,
+    /// Settings for the flash.
+    pub device_profile_path: *const c_char,
     newer: [u64; 32],
 }
 
@@ -182,6 +184,7 @@ impl Api {
             policy: 0,
             socket_path: ptr::null(),
             object_bytes: 0,
+            device_profile_path: ptr::null(),
             newer: [0; 32],
         };
         // SAFETY: room for the library's structure, and more.
@@ -246,10 +249,11 @@ mod tests {
             "policy",
             "socket_path",
             "object_bytes",
+            "device_profile_path",
         ];
         assert_eq!(fields_in_header("aq_options"), options);
         assert_eq!(fields_in_header("aq_item"), ["object", "memory", "bytes"]);
-        assert_eq!(std::mem::offset_of!(Options, newer), 56);
+        assert_eq!(std::mem::offset_of!(Options, newer), 64);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command against a real program with a heap, and against peers that are none.
 
+mod advise;
 mod durable;
 mod export;
 mod peers;

@@ -10,6 +10,7 @@ fn every_help_has_examples() {
         &["check", "--help"],
         &["top", "--help"],
         &["export", "--help"],
+        &["advise", "--help"],
         &["durable", "--help"],
         &["durable", "stats", "--help"],
         &["help", "stats"],

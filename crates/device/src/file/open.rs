@@ -13,7 +13,7 @@ use super::direct::{self, Mode};
 use super::{FileDevice, Kind, is_same_file, kernel, reserve};
 use crate::bounds::Bounds;
 use crate::error::OpenError;
-use crate::uring::RingPool;
+use crate::uring::{DEPTH_DEFAULT, RingPool};
 
 /// The smallest block of any device; every length is a multiple of it.
 const SECTOR_BYTES: usize = 512;
@@ -105,7 +105,7 @@ impl FileDevice {
         let bounds = Bounds { device_bytes: len_bytes, block_bytes: mode.block_bytes };
         descriptors::note(file.as_raw_fd());
         // A system without rings is no reason to fail: batches then go one by one.
-        let rings = RingPool::new().ok();
+        let rings = RingPool::new(DEPTH_DEFAULT).ok();
         FileDevice {
             file,
             path,

@@ -181,3 +181,22 @@ fn a_read_only_file_system_is_named() {
         assert!(matches!(error, OpenError::ReadOnly { .. }), "{error}");
     }
 }
+
+#[test]
+fn batches_go_no_deeper_than_they_are_told() {
+    let dir = tempdir().unwrap();
+    let mut device = FileDevice::unnamed_in(dir.path(), LEN).unwrap();
+    if !device.is_uring() {
+        println!("SKIPPED batches_go_no_deeper_than_they_are_told: this system refuses io_uring");
+        return;
+    }
+    for (asked, given, reached) in [(3, 3, 3), (1, 1, 1), (0, 1, 1), (1 << 20, 1024, 16)] {
+        device.set_depth(asked);
+        let mut memory: Vec<_> = (0..16).map(|_| AlignedBuffer::new(4096)).collect();
+        let mut reads: Vec<_> =
+            (0..).zip(&mut memory).map(|(at, buf)| ReadRequest::new(at * 4096, buf)).collect();
+        device.read_batch(&mut reads);
+        assert!(reads.iter().all(|read| read.result.is_ok()));
+        assert_eq!((device.depth(), device.in_flight_max()), (Some(given), Some(reached)));
+    }
+}

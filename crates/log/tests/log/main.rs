@@ -8,3 +8,4 @@ mod model;
 mod reading;
 mod waiting;
 mod whole;
+mod writing;

@@ -1,0 +1,181 @@
+//! What a report means for a machine and for the heap: settings, each with its rule and the figures behind it, and prices.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `assumptions` | what no report can tell: prices, the processor, the load |
+//! | `cells` | the report's measurements, looked up |
+//! | `settings` | settings for the heap, and the rules that they follow |
+//! | `economy` | what the device is worth, and what machine to build |
+//! | `lines` | sentences broken into lines |
+//! | `trust` | why the figures might not hold |
+//!
+//! What was not measured is said to be so. No figure stands in for another.
+
+mod assumptions;
+mod cells;
+mod economy;
+#[cfg(test)]
+mod example;
+mod lines;
+mod settings;
+mod trust;
+
+use aquifer_base::profile::{Profile, Setting};
+use aquifer_base::units::format_size;
+
+pub use assumptions::Assumptions;
+
+use crate::report::Report;
+use lines::wrapped;
+use settings::Settings;
+
+/// In front of the reason of a value.
+const REASON: &str = "      ";
+/// In place of a value.
+const NOT_MEASURED: &str = "not measured";
+/// Characters of a name that are shown.
+const NAME_CHARS_MAX: usize = 200;
+
+/// What a report means.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Advice {
+    title: String,
+    warnings: Vec<String>,
+    settings: Settings,
+    economy: String,
+}
+
+impl Advice {
+    /// The advice that follows from a report and what the user adds to it.
+    #[must_use]
+    pub fn of(report: &Report, assumptions: &Assumptions) -> Self {
+        Self {
+            title: title(report),
+            warnings: trust::warnings(report),
+            settings: Settings::of(report),
+            economy: economy::text(report, assumptions),
+        }
+    }
+
+    /// The settings that follow; those that cannot be derived are missing.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        self.settings.profile()
+    }
+
+    /// All of it, as people read it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("Advice for {}\n", self.title);
+        for warning in &self.warnings {
+            text.push_str(&wrapped(&format!("WARNING: {warning}"), ""));
+        }
+        text.push_str("\nSettings for the heap (--write-profile FILE writes them)\n");
+        for setting in Setting::ALL {
+            let advised = self.settings.of_setting(setting);
+            let value = advised.value.map_or(NOT_MEASURED.into(), |value| shown(setting, value));
+            text.push_str(&format!("  {}: {value}\n{}", setting.key(), wrapped(&advised.reason, REASON)));
+        }
+        text.push_str("\nFor programs that do their own I/O (no setting of the heap)\n");
+        let own = [
+            ("read size", self.settings.read_size.value.map(format_size), &self.settings.read_size.reason),
+            (
+                "writers",
+                self.settings.writers.value.map(|depth| depth.to_string()),
+                &self.settings.writers.reason,
+            ),
+        ];
+        for (name, value, reason) in own {
+            let value = value.unwrap_or(NOT_MEASURED.into());
+            text.push_str(&format!("  {name}: {value}\n{}", wrapped(reason, REASON)));
+        }
+        text.push_str(&self.economy);
+        text
+    }
+
+    /// The settings as a file that the heap loads, with the reason of each.
+    #[must_use]
+    pub fn profile_text(&self) -> String {
+        let mut comment = format!("Settings for {}, made by aquifer advise.\n", self.title);
+        for warning in &self.warnings {
+            comment.push_str(&wrapped(&format!("WARNING: {warning}"), ""));
+        }
+        comment.push_str("A setting that is missing is what it is without a profile.");
+        self.profile().format(&comment, |setting| {
+            let advised = self.settings.of_setting(setting);
+            let lead = if advised.value.is_some() { String::new() } else { format!("{}: ", setting.key()) };
+            wrapped(&(lead + &advised.reason), "")
+        })
+    }
+}
+
+fn shown(setting: Setting, value: u64) -> String {
+    match setting {
+        Setting::WriteBytes | Setting::SegmentBytes => format_size(value),
+        Setting::Depth | Setting::ReadAheadPages | Setting::WriteDepth => value.to_string(),
+    }
+}
+
+/// The target by its names, of which none can reach beyond its line.
+fn title(report: &Report) -> String {
+    let target = &report.target;
+    let model = target.model.as_ref().map(|model| format!(" ({model})")).unwrap_or_default();
+    let name = format!("{}{model}", target.name);
+    let printable = name.chars().map(|char| if char.is_control() { ' ' } else { char });
+    let name: String = printable.take(NAME_CHARS_MAX).collect();
+    format!(
+        "{name}, of which {} were measured for {:.0} s",
+        format_size(target.tested_bytes),
+        report.duration_s
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::example::report;
+
+    #[test]
+    fn the_profile_is_what_the_text_says() {
+        let advice = Advice::of(&report(), &Assumptions::default());
+        let file = advice.profile_text();
+        let profile = Profile::parse(file.as_bytes()).expect("a profile");
+        assert_eq!(profile, advice.profile());
+        assert_eq!(profile.get(Setting::Depth), Some(32));
+        assert!(advice.text().contains("  depth: 32\n"), "{}", advice.text());
+        assert!(
+            file.contains("4 KiB: 96000/s at depth")
+                && file.contains(
+                    "
+depth = 32
+"
+                ),
+            "{file}"
+        );
+    }
+
+    #[test]
+    fn a_name_cannot_make_settings_or_lines() {
+        let mut report = report();
+        report.target.name = "disk\ndepth = 1\n".into();
+        report.target.model = Some("\u{1b}[2J".repeat(1000));
+        let advice = Advice::of(&report, &Assumptions::default());
+        let profile = Profile::parse(advice.profile_text().as_bytes()).expect("a profile");
+        assert_eq!(profile.get(Setting::Depth), Some(32));
+        assert!(advice.text().chars().all(|char| char == '\n' || !char.is_control()));
+    }
+
+    #[test]
+    fn nothing_is_advised_from_nothing() {
+        let mut report = report();
+        report.matrix.clear();
+        let advice = Advice::of(&report, &Assumptions::default());
+        assert_eq!(advice.profile(), Profile::default());
+        assert_eq!(
+            advice.text().matches(": not measured\n").count(),
+            Setting::ALL.len() + 2,
+            "{}",
+            advice.text()
+        );
+    }
+}
