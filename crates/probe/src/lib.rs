@@ -6,4 +6,7 @@
 //! Source: Petrov, Gottstein, Ivanov, Buchmann: Using flash SSDs as primary database storage, 2010.
 #![forbid(unsafe_code)]
 
+mod cells;
+mod merged;
+pub mod render;
 pub mod report;

@@ -1,0 +1,64 @@
+//! The longest transfer of every moment.
+
+use crate::cells::{Cell, cells};
+use crate::render::document::{Part, Section, Table};
+use crate::render::figures;
+use crate::render::svg::{Axis, LinePlot, Plot, Series, Style, Ticks};
+use crate::report::{Measurement, Report};
+
+/// Rows of the table.
+const ROWS: usize = 10;
+/// Plots: the loads with the longest stalls.
+const PLOTS: usize = 4;
+
+pub(super) fn section(report: &Report) -> Option<Section> {
+    let mut cells = cells(report);
+    cells.retain(|cell| timeline(cell.measurement).len() > 1);
+    if cells.is_empty() {
+        return None;
+    }
+    cells.sort_by_key(|cell| std::cmp::Reverse(longest(cell.measurement)));
+    let plots = cells.iter().take(PLOTS).map(plot).collect();
+    let rows = cells.iter().take(ROWS).map(row).collect();
+    let columns = ["load", "longest transfer", "at", "moments over 10 ms", "moments over 100 ms"];
+    let caption = "The loads with the longest transfers";
+    let parts = vec![Part::Plots(plots), Part::Table(Table::new(caption, columns, rows))];
+    let text = "The longest transfer of each tenth of a second or longer, all rounds one after the other. A stall is a moment in which a transfer took far longer \
+                than usual: the device was cleaning, flushing a cache, or serving somebody else.";
+    Some(Section { id: "stalls", title: "Stalls", text: text.into(), parts })
+}
+
+/// Seconds since the first round began, and the longest transfer that ended in the slice before.
+fn timeline(load: &Measurement) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    let mut start_s = 0.0;
+    for round in &load.rounds {
+        points.extend(round.timeline.iter().map(|slice| (start_s + slice.end_s, slice.max_ns as f64)));
+        start_s += round.duration_s;
+    }
+    points
+}
+
+fn longest(load: &Measurement) -> u64 {
+    load.rounds.iter().flat_map(|round| &round.timeline).map(|slice| slice.max_ns).max().unwrap_or(0)
+}
+
+fn title(cell: &Cell<'_>) -> String {
+    let part = cell.part.to_string();
+    let comma = if part.is_empty() { "" } else { ", " };
+    format!("{}: {part}{comma}{}", cell.section.replace('_', " "), cell.measurement.job)
+}
+
+fn plot(cell: &Cell<'_>) -> Plot {
+    let points = timeline(cell.measurement);
+    let series = vec![Series { style: Style::Line, ..Series::line("longest", 3, points) }];
+    let x = Axis { ticks: Ticks::Round(figures::count), ..Axis::linear("seconds") };
+    Plot::Lines(LinePlot::new(title(cell), x, Axis::latency(), series))
+}
+
+fn row(cell: &Cell<'_>) -> Vec<String> {
+    let points = timeline(cell.measurement);
+    let worst = points.iter().max_by(|one, next| one.1.total_cmp(&next.1)).copied().unwrap_or((0.0, 0.0));
+    let over = |limit_ns: f64| points.iter().filter(|point| point.1 > limit_ns).count().to_string();
+    vec![title(cell), figures::nanoseconds(worst.1), figures::seconds(worst.0), over(1e7), over(1e8)]
+}
