@@ -76,7 +76,7 @@ pub(crate) fn cells(report: &Report) -> Vec<Cell<'_>> {
     }
     for test in &report.interference {
         add("interference", Part::Beside(test.writer_depth, false), &test.reader);
-        for writer in &test.writer {
+        if let Some(writer) = &test.writer {
             add("interference", Part::Beside(test.writer_depth, true), writer);
         }
     }

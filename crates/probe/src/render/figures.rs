@@ -46,6 +46,28 @@ fn thousands(value: f64) -> String {
     if value < 0.0 { format!("-{grouped}") } else { grouped }
 }
 
+/// A label without zeros at the end of its decimals: `10 ms` for `10.0 ms`.
+pub(crate) fn trimmed(label: &str) -> String {
+    let end = label.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(label.len());
+    let (number, unit) = label.split_at(end);
+    if !number.contains('.') || unit.starts_with('e') {
+        return label.into();
+    }
+    format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// `value` in two or three digits, with thousands as a letter.
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        size if size >= 1e9 => return format!("{value:.0e}"),
+        size if size >= 999_500.0 => (value / 1e6, "M"),
+        size if size >= 999.5 => (value / 1e3, "k"),
+        size if size < 9.95 => return trimmed(&number(value)),
+        _ => (value, ""),
+    };
+    if scaled.abs() < 9.95 { format!("{scaled:.1}{unit}") } else { format!("{scaled:.0}{unit}") }
+}
+
 /// A number that counts things: no decimals where there are none.
 pub(crate) fn count(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 999.5 { format!("{value:.0}") } else { number(value) }
@@ -144,6 +166,16 @@ mod tests {
             DASH,
         ];
         assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn short_ones_have_few_letters() {
+        let shown: Vec<String> =
+            [0.0, 0.25, 42.3, 999.6, 12_345.0, 999_999.0, 3.2e7, 1e99].into_iter().map(short).collect();
+        assert_eq!(shown, ["0", "0.25", "42", "1.0k", "12k", "1.0M", "32M", "1e99"]);
+        assert_eq!(trimmed("10.0\u{a0}ms"), "10\u{a0}ms");
+        assert_eq!(trimmed("1.00e300"), "1.00e300");
+        assert_eq!(trimmed("100"), "100");
     }
 
     #[test]

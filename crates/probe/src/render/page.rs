@@ -48,29 +48,39 @@ fn write_section(text: &mut String, section: &Section) {
     if !section.text.is_empty() {
         text.push_str(&format!("<p>{}</p>\n", markup(&section.text)));
     }
+    // A single plot and the tables after it stand side by side where there is room.
+    let mut is_flowing = false;
     for part in &section.parts {
-        match part {
-            Part::Verdict(is_good, verdict) => {
-                let class = if *is_good { "good" } else { "bad" };
-                text.push_str(&format!("<p class=\"verdict {class}\">{}</p>\n", markup(verdict)));
-            }
-            Part::Plots(plots) => write_plots(text, plots),
-            Part::Table(table) => write_table(text, table),
+        let drawn = drawn(part);
+        let flows = matches!(part, Part::Table(_)) || drawn.len() == 1;
+        if is_flowing != flows {
+            text.push_str(if flows { "<div class=\"flow\">\n" } else { "</div>\n" });
+            is_flowing = flows;
         }
+        write_part(text, part, &drawn);
     }
-    text.push_str("</section>\n");
+    text.push_str(if is_flowing { "</div>\n</section>\n" } else { "</section>\n" });
 }
 
-fn write_plots(text: &mut String, plots: &[Plot]) {
-    let drawn: Vec<String> = plots.iter().map(Plot::draw).filter(|plot| !plot.is_empty()).collect();
-    if drawn.is_empty() {
-        return;
+/// The pictures of a part.
+fn drawn(part: &Part) -> Vec<String> {
+    let plots = if let Part::Plots(plots) = part { &plots[..] } else { &[] };
+    plots.iter().map(Plot::draw).filter(|plot| !plot.is_empty()).collect()
+}
+
+fn write_part(text: &mut String, part: &Part, drawn: &[String]) {
+    match part {
+        Part::Verdict(is_good, verdict) => {
+            let class = if *is_good { "good" } else { "bad" };
+            text.push_str(&format!("<p class=\"verdict {class}\">{}</p>\n", markup(verdict)));
+        }
+        Part::Plots(_) if drawn.len() > 1 => {
+            let figures: String = drawn.iter().map(|plot| format!("<figure>{plot}</figure>\n")).collect();
+            text.push_str(&format!("<div class=\"plots\">\n{figures}</div>\n"));
+        }
+        Part::Plots(_) => drawn.iter().for_each(|plot| text.push_str(&format!("<figure>{plot}</figure>\n"))),
+        Part::Table(table) => write_table(text, table),
     }
-    text.push_str("<div class=\"plots\">\n");
-    for plot in drawn {
-        text.push_str(&format!("<figure>{plot}</figure>\n"));
-    }
-    text.push_str("</div>\n");
 }
 
 fn write_table(text: &mut String, table: &Table) {

@@ -12,7 +12,7 @@ mod lines;
 pub(crate) use axis::{Axis, Ticks};
 pub(crate) use bars::{BarPlot, Bars};
 pub(crate) use heat::HeatPlot;
-pub(crate) use lines::{LinePlot, Series, Style};
+pub(crate) use lines::{LinePlot, Series};
 
 /// One picture.
 pub(crate) enum Plot {

@@ -79,7 +79,7 @@ fn plot(fill: &[FillMeasurement], job: &Job, levels: &[u8]) -> Plot {
         x_name: "full part of the target".into(),
         y: Axis::linear(unit),
         bars: vec![
-            Bars { name: "fresh".into(), values: values(FillState::Fresh), colour: 2 },
+            Bars { name: "fresh".into(), values: values(FillState::Fresh), colour: 6 },
             Bars { name: "fragmented".into(), values: values(FillState::Fragmented), colour: 3 },
         ],
     })

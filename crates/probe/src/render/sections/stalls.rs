@@ -1,14 +1,15 @@
 //! The longest transfer of every moment.
 
 use crate::cells::{Cell, cells};
+use crate::merged::Merged;
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
-use crate::render::svg::{Axis, LinePlot, Plot, Series, Style, Ticks};
+use crate::render::svg::{Axis, LinePlot, Plot, Series, Ticks};
 use crate::report::{Measurement, Report};
 
 /// Rows of the table.
 const ROWS: usize = 10;
-/// Plots: the loads with the longest stalls.
+/// Plots.
 const PLOTS: usize = 4;
 
 pub(super) fn section(report: &Report) -> Option<Section> {
@@ -17,11 +18,14 @@ pub(super) fn section(report: &Report) -> Option<Section> {
     if cells.is_empty() {
         return None;
     }
-    cells.sort_by_key(|cell| std::cmp::Reverse(longest(cell.measurement)));
-    let plots = cells.iter().take(PLOTS).map(plot).collect();
+    cells.sort_by(|one, next| by_median(next.measurement).total_cmp(&by_median(one.measurement)));
+    // The steady rounds come first: they are the longest stretch of one load.
+    let steady = cells.iter().filter(|cell| cell.section == "steady");
+    let others = cells.iter().filter(|cell| cell.section != "steady");
+    let plots = steady.chain(others).take(PLOTS).map(plot).collect();
     let rows = cells.iter().take(ROWS).map(row).collect();
-    let columns = ["load", "longest transfer", "at", "moments over 10 ms", "moments over 100 ms"];
-    let caption = "The loads with the longest transfers";
+    let columns = ["load", "median", "longest", "longest by median", "at", "moments over 100 ms"];
+    let caption = "The loads with the longest transfers, by their median";
     let parts = vec![Part::Plots(plots), Part::Table(Table::new(caption, columns, rows))];
     let text = "The longest transfer of each tenth of a second or longer, all rounds one after the other. A stall is a moment in which a transfer took far longer \
                 than usual: the device was cleaning, flushing a cache, or serving somebody else.";
@@ -39,8 +43,10 @@ fn timeline(load: &Measurement) -> Vec<(f64, f64)> {
     points
 }
 
-fn longest(load: &Measurement) -> u64 {
-    load.rounds.iter().flat_map(|round| &round.timeline).map(|slice| slice.max_ns).max().unwrap_or(0)
+/// The longest transfer by the median one: deep queues make every transfer long, and that is no stall.
+fn by_median(load: &Measurement) -> f64 {
+    let longest = timeline(load).iter().fold(0.0, |longest: f64, point| longest.max(point.1));
+    figures::ratio(longest, Merged::of(load).p50_ns as f64).unwrap_or(0.0)
 }
 
 fn title(cell: &Cell<'_>) -> String {
@@ -51,7 +57,7 @@ fn title(cell: &Cell<'_>) -> String {
 
 fn plot(cell: &Cell<'_>) -> Plot {
     let points = timeline(cell.measurement);
-    let series = vec![Series { style: Style::Line, ..Series::line("longest", 3, points) }];
+    let series = vec![Series::line("longest", 3, points)];
     let x = Axis { ticks: Ticks::Round(figures::count), ..Axis::linear("seconds") };
     Plot::Lines(LinePlot::new(title(cell), x, Axis::latency(), series))
 }
@@ -59,6 +65,13 @@ fn plot(cell: &Cell<'_>) -> Plot {
 fn row(cell: &Cell<'_>) -> Vec<String> {
     let points = timeline(cell.measurement);
     let worst = points.iter().max_by(|one, next| one.1.total_cmp(&next.1)).copied().unwrap_or((0.0, 0.0));
-    let over = |limit_ns: f64| points.iter().filter(|point| point.1 > limit_ns).count().to_string();
-    vec![title(cell), figures::nanoseconds(worst.1), figures::seconds(worst.0), over(1e7), over(1e8)]
+    let over = points.iter().filter(|point| point.1 > 1e8).count();
+    vec![
+        title(cell),
+        figures::nanoseconds(Merged::of(cell.measurement).p50_ns as f64),
+        figures::nanoseconds(worst.1),
+        figures::number(by_median(cell.measurement)),
+        figures::seconds(worst.0),
+        format!("{over} of {}", points.len()),
+    ]
 }

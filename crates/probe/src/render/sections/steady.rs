@@ -3,7 +3,7 @@
 use super::loads::WRITE;
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
-use crate::render::svg::{Axis, LinePlot, Plot, Series, Style, Ticks};
+use crate::render::svg::{Axis, LinePlot, Plot, Series, Ticks};
 use crate::report::{Report, Round, SteadyState};
 
 pub(super) fn section(report: &Report) -> Option<Section> {
@@ -51,7 +51,7 @@ fn plot(steady: &SteadyState) -> LinePlot {
     let fitted = vec![(first, mean * (1.0 - half)), (last, mean * (1.0 + half))];
     let mut series = vec![Series::line("measured", WRITE, points)];
     if rounds.len() > 1 {
-        series.push(Series { style: Style::Dashed, ..Series::line("fitted in the window", 0, fitted) });
+        series.push(Series::dashed("fitted in the window", 0, fitted));
     }
     let x = Axis { ticks: Ticks::Round(figures::count), from_zero: false, ..Axis::linear("round") };
     let y = Axis { from_zero: false, ..Axis::linear("IOPS (need not begin at 0)") };

@@ -87,7 +87,7 @@ impl Scale {
         match &axis.ticks {
             Ticks::Round(format) => {
                 for tick in &mut scale.ticks {
-                    tick.1 = format(tick.0);
+                    tick.1 = figures::trimmed(&format(tick.0));
                 }
             }
             Ticks::At(ticks) => scale.at(axis, ticks, low, high),
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(labels(&Axis::linear("x"), &[3.0, 9.7]), ["0", "2.00", "4.00", "6.00", "8.00", "10.0"]);
-        assert_eq!(labels(&Axis::log("x"), &[3.0, 9.7]), ["1.00", "2.00", "5.00", "10.0"]);
-        assert_eq!(labels(&Axis::log("x"), &[0.2, 9.7e2]), ["0.100", "1.00", "10.0", "100", "1\u{202F}000"]);
+        assert_eq!(labels(&Axis::linear("x"), &[3.0, 9.7]), ["0", "2", "4", "6", "8", "10"]);
+        assert_eq!(labels(&Axis::log("x"), &[3.0, 9.7]), ["1", "2", "5", "10"]);
+        assert_eq!(labels(&Axis::log("x"), &[0.2, 9.7e2]), ["0.1", "1", "10", "100", "1\u{202F}000"]);
     }
 
     #[test]

@@ -3,6 +3,10 @@
 use super::axis::{Axis, Scale};
 use super::canvas::{Anchor, text_width};
 use super::frame::{Frame, Key};
+use crate::render::figures;
+
+/// Room above the highest bar for its figure.
+const HEADROOM: f64 = 1.08;
 
 /// Bars of one colour.
 pub(crate) struct Bars {
@@ -27,22 +31,21 @@ pub(crate) struct BarPlot {
 
 impl BarPlot {
     pub(crate) fn draw(&self) -> String {
-        let values = self.bars.iter().flat_map(|bars| bars.values.iter().flatten().copied());
+        let values =
+            self.bars.iter().flat_map(|bars| bars.values.iter().flatten().map(|value| value * HEADROOM));
         let Some(y) = Scale::of(&self.y, values) else { return String::new() };
         let keys: Vec<Key> = self.bars.iter().map(Bars::key).collect();
         let mut frame = Frame::new(&self.title, &keys);
         frame.y_axis(&self.y, &y);
         let step = (frame.right - frame.left) / self.categories.len().max(1) as f64;
-        let mut free = f64::NEG_INFINITY;
-        for (at, category) in self.categories.iter().enumerate() {
+        for (at, _) in self.categories.iter().enumerate() {
             let left = frame.left + step * at as f64;
             self.draw_group(&mut frame, &y, at, (left + step * 0.12, step * 0.76));
-            let (middle, half) = (left + step / 2.0, text_width(category) / 2.0);
-            if middle - half > free + 4.0 {
-                frame.canvas.label("tick", (middle, frame.bottom + 16.0), Anchor::Middle, category);
-                free = middle + half;
-            }
         }
+        let middle = |at| frame.left + step * (at as f64 + 0.5);
+        let labels: Vec<_> =
+            self.categories.iter().enumerate().map(|(at, name)| (middle(at), name.as_str())).collect();
+        frame.x_labels(&labels);
         frame.x_name(&self.x_name);
         frame.finish()
     }
@@ -57,12 +60,12 @@ impl BarPlot {
             };
             let x = left + width * at as f64;
             let top = frame.y(y, value);
-            let shown = crate::render::figures::number(value);
-            let tip = format!("{}, {}: {shown}", self.categories[category], bars.name);
+            let shown = figures::short(value);
+            let tip = format!("{}, {}: {}", self.categories[category], bars.name, figures::number(value));
             let (corner, size) = ((x, top), (width * 0.92, frame.bottom - top));
             frame.canvas.rect(&format!("f{}", bars.colour % 8), corner, size, &tip);
             if text_width(&shown) < width * 1.05 {
-                let at = (x + width * 0.46, (top - 3.0).max(frame.top + 8.0));
+                let at = (x + width * 0.46, top - 3.0);
                 frame.canvas.label("note", at, Anchor::Middle, &shown);
             }
         }

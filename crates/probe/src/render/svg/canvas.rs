@@ -17,7 +17,7 @@ pub(crate) enum Anchor {
 
 /// Estimated width of a text in a plot: letters of 11 pixels in the usual sans-serif fonts.
 pub(crate) fn text_width(text: &str) -> f64 {
-    text.chars().count() as f64 * 6.1
+    text.chars().count() as f64 * 5.8
 }
 
 /// An `svg` element that grows.
@@ -33,6 +33,13 @@ impl Canvas {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n"
         );
         Self { text }
+    }
+
+    /// The title above a picture.
+    pub(crate) fn title(&mut self, title: &str) {
+        let mut letters = title.chars();
+        let capital = letters.next().map(|first| first.to_uppercase().collect::<String>());
+        self.label("title", (8.0, 16.0), Anchor::Start, &(capital.unwrap_or_default() + letters.as_str()));
     }
 
     /// The element.

@@ -39,7 +39,7 @@ impl Frame {
         let top = TITLE + LEGEND_ROW * rows.len() as f64 + 8.0;
         let bottom = top + INNER_HEIGHT;
         let mut canvas = Canvas::new(WIDTH, bottom + BELOW, title);
-        canvas.label("title", (8.0, 16.0), Anchor::Start, title);
+        canvas.title(title);
         for (row, keys) in rows.iter().enumerate() {
             draw_keys(&mut canvas, TITLE + LEGEND_ROW * (row as f64 + 0.7), keys);
         }
@@ -60,19 +60,30 @@ impl Frame {
         self.canvas.upright((14.0, f64::midpoint(self.top, self.bottom)), &axis.label);
     }
 
-    /// The x axis: ticks and as many labels below them as have room.
+    /// The x axis: lines upwards and labels below them.
     pub(crate) fn x_axis(&mut self, axis: &Axis, scale: &Scale) {
-        let mut free = f64::NEG_INFINITY;
-        for (value, label) in &scale.ticks {
-            let x = self.x(scale, *value);
-            self.canvas.line("grid", (x, self.top), (x, self.bottom));
-            let half = text_width(label) / 2.0;
-            if x - half > free + 4.0 {
-                self.canvas.label("tick", (x, self.bottom + 16.0), Anchor::Middle, label);
-                free = x + half;
-            }
+        let labels: Vec<(f64, &str)> =
+            scale.ticks.iter().map(|(value, label)| (self.x(scale, *value), label.as_str())).collect();
+        for (x, _) in &labels {
+            self.canvas.line("grid", (*x, self.top), (*x, self.bottom));
         }
+        self.x_labels(&labels);
         self.x_name(&axis.label);
+    }
+
+    /// Labels below the x axis: all of them, or every second, or every third, until none touches another.
+    pub(crate) fn x_labels(&mut self, labels: &[(f64, &str)]) {
+        let fits = |step: &usize| {
+            let chosen: Vec<_> = labels.iter().step_by(*step).collect();
+            let ends = |label: &(f64, &str)| {
+                (label.0 - text_width(label.1) / 2.0, label.0 + text_width(label.1) / 2.0)
+            };
+            chosen.windows(2).all(|pair| ends(pair[0]).1 + 5.0 < ends(pair[1]).0)
+        };
+        let step = (1..=labels.len()).find(fits).unwrap_or(1);
+        for (x, label) in labels.iter().step_by(step) {
+            self.canvas.label("tick", (*x, self.bottom + 16.0), Anchor::Middle, label);
+        }
     }
 
     /// What the x axis counts, below it.

@@ -30,7 +30,7 @@ impl HeatPlot {
         let Some(scale) = Scale::of(&Axis::log(""), values) else { return String::new() };
         let height = TOP + CELL_HEIGHT * self.rows.len() as f64;
         let mut canvas = Canvas::new(WIDTH, height + 44.0, &self.title);
-        canvas.label("title", (8.0, 16.0), Anchor::Start, &self.title);
+        canvas.title(&self.title);
         canvas.upright((14.0, f64::midpoint(TOP, height)), &self.y_name);
         let step = (WIDTH - LEFT - 16.0) / self.columns.len().max(1) as f64;
         for (row, name) in self.rows.iter().enumerate() {
@@ -60,36 +60,9 @@ impl HeatPlot {
         let shade = (scale.share(value) * SHADES).min(SHADES - 1.0) as u32;
         let tip = format!("{}, {}: {}", self.rows[row], self.columns[column], figures::number(value));
         canvas.rect(&format!("h{shade}"), (x + 1.0, y + 1.0), (width - 2.0, CELL_HEIGHT - 2.0), &tip);
-        let shown = short(value);
+        let shown = figures::short(value);
         if text_width(&shown) < width {
             canvas.label(&format!("on{shade}"), (x + width / 2.0, y + 15.0), Anchor::Middle, &shown);
         }
-    }
-}
-
-/// Two or three digits with the thousands as a letter.
-fn short(value: f64) -> String {
-    let (scaled, unit) = match value.abs() {
-        size if size >= 1e9 => return format!("{value:.0e}"),
-        size if size >= 999_500.0 => (value / 1e6, "M"),
-        size if size >= 999.5 => (value / 1e3, "k"),
-        _ => (value, ""),
-    };
-    if scaled.abs() < 9.95 && !unit.is_empty() {
-        format!("{scaled:.1}{unit}")
-    } else {
-        format!("{scaled:.0}{unit}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_have_few_letters() {
-        let shown: Vec<String> =
-            [0.0, 42.3, 999.6, 12_345.0, 999_999.0, 3.2e7, 1e99].into_iter().map(short).collect();
-        assert_eq!(shown, ["0", "42", "1.0k", "12k", "1.0M", "32M", "1e99"]);
     }
 }

@@ -17,8 +17,6 @@ pub(crate) enum Style {
     Line,
     /// By a broken line without dots: something that was not measured.
     Dashed,
-    /// Not at all.
-    Dots,
 }
 
 /// Points of one colour.
@@ -97,11 +95,8 @@ impl LinePlot {
         let places: Vec<(f64, f64)> =
             points.iter().map(|point| (frame.x(x, point.0), frame.y(y, point.1))).collect();
         let class = series.class();
-        if series.style != Style::Dots {
-            frame.canvas.polyline(&class, &places);
-        }
-        let is_dotted = points.len() <= DOTS_MAX || series.style == Style::Dots;
-        if series.style == Style::Dashed || !is_dotted {
+        frame.canvas.polyline(&class, &places);
+        if series.style == Style::Dashed || points.len() > DOTS_MAX {
             return;
         }
         let dot = format!("dot f{}", series.colour % 8);
