@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod cells;
+pub mod compare;
+pub mod fio;
 mod merged;
 pub mod render;
 pub mod report;
