@@ -2,6 +2,8 @@
 
 mod option;
 
+pub use option::NameError;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,11 +21,12 @@ const SIZE_MAX: u64 = 1 << 62;
 /// Writes destroy what `filename` holds, which the first line of the file says. Data are random and new for each write; places are
 /// uniformly random with repetition, as the probe's are. One transfer of "flush per write" is a write and an `fsync`, which fio counts and
 /// times apart.
-#[must_use]
-pub fn job_file(job: &Job, filename: &Path, runtime_s: f64) -> String {
-    let mut text = head(job.is_read_only());
-    text.push_str(&job_section("load", job, filename, runtime_s));
-    text
+///
+/// # Errors
+/// [`NameError`] if a job file cannot hold the name.
+pub fn job_file(job: &Job, filename: &Path, runtime_s: f64) -> Result<String, NameError> {
+    let filename = option::file_name(filename)?;
+    Ok(head(job.is_read_only()) + &job_section("load", job, &filename, runtime_s))
 }
 
 /// Writes a job file for every load of a report to the folder `dir`, which must be there, and tells their paths in the order of the report.
@@ -31,8 +34,10 @@ pub fn job_file(job: &Job, filename: &Path, runtime_s: f64) -> String {
 /// Names begin with a number and say what the load is. A reader beside a writer is one file with two jobs.
 ///
 /// # Errors
-/// What the system says; files that were written before remain.
+/// What the system says; files that were written before remain. [`NameError`] as `InvalidInput`, before anything is written.
 pub fn write_all(report: &Report, filename: &Path, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let filename =
+        &option::file_name(filename).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut paths = Vec::new();
     let cells = cells(report);
     let mut rest = &cells[..];
@@ -54,7 +59,7 @@ fn is_writer_of(reader: &Cell<'_>, writer: &Cell<'_>) -> bool {
     }
 }
 
-fn cell_file(cell: &Cell<'_>, writer: Option<&Cell<'_>>, filename: &Path) -> String {
+fn cell_file(cell: &Cell<'_>, writer: Option<&Cell<'_>>, filename: &str) -> String {
     let is_harmless = cell.measurement.job.is_read_only() && writer.is_none();
     let mut text = head(is_harmless);
     text.push_str(&format!("# {}: {}\n", cell.section, cell.measurement.job));
@@ -75,11 +80,10 @@ fn head(is_harmless: bool) -> String {
 /// What must be done before a job, which a job file cannot say.
 fn before(part: &Part) -> &'static str {
     match part {
-        Part::Whole | Part::Beside(..) => "",
         Part::Named("after") => {
             "# Discard the other half of the target first (blkdiscard, fallocate --punch-hole).\n"
         }
-        Part::Named(_) => "",
+        Part::Named(_) | Part::Whole | Part::Beside(..) => "",
         Part::Fill(_, crate::report::FillState::Fresh) => {
             "# Discard the target, then write the part below once, one block after the other.\n"
         }
@@ -93,14 +97,13 @@ fn before(part: &Part) -> &'static str {
     }
 }
 
-fn job_section(name: &str, job: &Job, filename: &Path, runtime_s: f64) -> String {
+fn job_section(name: &str, job: &Job, filename: &str, runtime_s: f64) -> String {
     let block = job.block_bytes.max(1);
     let size = job.span_bytes.clamp(block.into(), SIZE_MAX);
     let runtime_s =
         if runtime_s.is_finite() { runtime_s.ceil().clamp(1.0, RUNTIME_S_MAX) } else { RUNTIME_S_MAX };
     let mut text = format!(
-        "\n[{name}]\nfilename={}\nioengine=io_uring\ndirect=1\nrw={}\n{}bs={block}\niodepth={}\nsize={size}\n",
-        option::file_name(filename),
+        "\n[{name}]\nfilename={filename}\nioengine=io_uring\ndirect=1\nrw={}\n{}bs={block}\niodepth={}\nsize={size}\n",
         direction(job),
         mix(job),
         job.depth.max(1),
@@ -170,7 +173,7 @@ mod tests {
             write_mode,
             span_bytes: 1 << 30,
         };
-        let file = |job: &Job| job_file(job, Path::new("/dev/x"), 4.2);
+        let file = |job: &Job| job_file(job, Path::new("/dev/x"), 4.2).expect("the name is plain");
         let flushed = file(&job(0, WriteMode::FlushEach));
         assert!(flushed.contains("\nrw=randwrite\n") && flushed.contains("\nfsync=1\n"), "{flushed}");
         assert!(flushed.contains("\nruntime=5\n") && flushed.starts_with("# This job DESTROYS"), "{flushed}");

@@ -1,13 +1,28 @@
 //! Values of options in job files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::render::escape::one_line;
+/// A file name that a job file cannot hold.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "fio cannot read the file name {0:?} from a job file: it has a ';', '#', '$', '\\', a control character, a space at an end, or is not UTF-8; \
+     make a symbolic link with a plain name"
+)]
+pub struct NameError(pub PathBuf);
 
-/// A file name that fio takes as one name: colons part names, `$` begins a variable, and a line ends the option.
-pub(super) fn file_name(path: &Path) -> String {
-    let name = one_line(&path.to_string_lossy());
-    name.replace('\\', "\\\\").replace(':', "\\:").replace('$', "\\$")
+/// A name that fio takes as this one file: a colon would part names, and has a way to be written. A semicolon or `#` begins a comment
+/// wherever it stands, `$` begins a variable, and neither can be escaped: such a name would be that of another file.
+///
+/// # Errors
+/// [`NameError`] for names that have no form.
+pub(super) fn file_name(path: &Path) -> Result<String, NameError> {
+    let error = || NameError(path.to_owned());
+    let name = path.to_str().ok_or_else(error)?;
+    let is_lost = |c: char| c.is_control() || matches!(c, ';' | '#' | '$' | '\\');
+    if name.is_empty() || name.trim() != name || name.contains(is_lost) {
+        return Err(error());
+    }
+    Ok(name.replace(':', "\\:"))
 }
 
 #[cfg(test)]
@@ -16,7 +31,10 @@ mod tests {
 
     #[test]
     fn a_name_stays_one_name() {
-        assert_eq!(file_name(Path::new("/dev/disk/by-path/pci-0:1.2")), "/dev/disk/by-path/pci-0\\:1.2");
-        assert_eq!(file_name(Path::new("/a\nrw=write")), "/a rw=write");
+        let name = |text: &str| file_name(Path::new(text));
+        assert_eq!(name("/dev/disk/by-path/pci-0:1.2").as_deref(), Ok("/dev/disk/by-path/pci-0\\:1.2"));
+        for lost in ["", "/a\nrw=write", "/a;b", "/a#b", "/a${HOME}", "/a ", "/a\\:b"] {
+            assert_eq!(name(lost), Err(NameError(lost.into())));
+        }
     }
 }
