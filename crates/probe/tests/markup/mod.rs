@@ -116,6 +116,7 @@ fn check_attribute(element: &str, key: &str, value: &str) {
     assert!(!value.contains("NaN") || key == "aria-label", "{key}={value:?} in <{element}>");
 }
 
+#[allow(dead_code)] // Comparisons are tried with numbers of all kinds among the pages.
 /// Fails if a word of a text is a number that is none.
 ///
 /// # Panics
