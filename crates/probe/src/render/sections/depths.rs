@@ -67,7 +67,7 @@ fn lines(report: &Report, block: u32, depths: &[u32]) -> Vec<Plot> {
             Axis::linear("IOPS"),
             series(rate),
         )),
-        Plot::Lines(LinePlot::new(format!("p99 latency, {size}"), x(), Axis::latency(), series(p99))),
+        Plot::Lines(LinePlot::new(format!("Latency (p99), {size}"), x(), Axis::latency(), series(p99))),
     ]
 }
 
