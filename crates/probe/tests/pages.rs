@@ -153,6 +153,27 @@ fn texts_add_nothing_to_markdown_and_csv() {
 }
 
 #[test]
+fn many_kinds_do_not_multiply() {
+    let mut report = fixture::empty();
+    let load = fixture::short::report().matrix[0].clone();
+    let kinds = 1..=1000u32;
+    report.matrix = kinds
+        .map(|kind| {
+            let mut load = load.clone();
+            (load.job.block_bytes, load.job.depth, load.job.span_bytes) = (kind * 512, kind, kind.into());
+            load
+        })
+        .collect();
+    report.latency = report.matrix.clone();
+    report.mixes = report.matrix.clone();
+    report.working_set = report.matrix.clone();
+    let html = render::html(&report);
+    markup::read(&html);
+    // A table of all pairs of a thousand kinds would have tens of millions.
+    assert!(html.len() < 4 << 20, "{} bytes", html.len());
+}
+
+#[test]
 fn csv_has_every_round() {
     let report = fixture::report();
     let csv = render::csv(&report);

@@ -1,6 +1,6 @@
 //! A fuller device, fresh and fragmented.
 
-use super::loads::{kind, rate, throughput};
+use super::loads::{KINDS_MAX, distinct, kind, rate, throughput};
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
 use crate::render::svg::{Axis, BarPlot, Bars, Plot};
@@ -40,7 +40,7 @@ fn jobs(fill: &[FillMeasurement]) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for measured in fill {
         let job = &measured.measurement.job;
-        if !jobs.iter().any(|known| is_same(known, job)) {
+        if jobs.len() < KINDS_MAX && !jobs.iter().any(|known| is_same(known, job)) {
             jobs.push(job.clone());
         }
     }
@@ -49,10 +49,7 @@ fn jobs(fill: &[FillMeasurement]) -> Vec<Job> {
 }
 
 fn levels(fill: &[FillMeasurement]) -> Vec<u8> {
-    let mut levels: Vec<u8> = fill.iter().map(|measured| measured.fill_percent).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    levels
+    distinct(fill.iter().map(|measured| measured.fill_percent))
 }
 
 fn find<'a>(fill: &'a [FillMeasurement], job: &Job, level: u8, state: FillState) -> Option<&'a Measurement> {

@@ -1,6 +1,6 @@
 //! Readers beside a writer.
 
-use super::loads::{LATENCY_COLUMNS, latency_cells, rate};
+use super::loads::{KINDS_MAX, LATENCY_COLUMNS, latency_cells, rate};
 use crate::merged::Merged;
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
@@ -38,7 +38,7 @@ fn row(test: &Interference) -> Vec<String> {
 }
 
 fn plot(tests: &[Interference]) -> Plot {
-    let merged: Vec<Merged> = tests.iter().map(|test| Merged::of(&test.reader)).collect();
+    let merged: Vec<Merged> = tests.iter().take(KINDS_MAX).map(|test| Merged::of(&test.reader)).collect();
     let line = |name: &str, colour, figure: fn(&Merged) -> u64| {
         let points = merged.iter().enumerate().map(|(at, merged)| (at as f64, figure(merged) as f64));
         Series::line(name, colour, points.collect())
@@ -49,6 +49,6 @@ fn plot(tests: &[Interference]) -> Plot {
         line("p99.9", 1, |merged| merged.p999_ns),
         line("longest", 3, |merged| merged.max_ns),
     ];
-    let x = Axis::named("writer", tests.iter().map(writer));
+    let x = Axis::named("writer", tests.iter().take(KINDS_MAX).map(writer));
     Plot::Lines(LinePlot::new("Latency of reads beside a writer", x, Axis::latency(), series))
 }

@@ -1,6 +1,8 @@
 //! How long single transfers take, in the write modes.
 
-use super::loads::{LATENCY_COLUMNS, kind, latency_cells, mode_name, pattern_name, rate};
+use super::loads::{
+    KINDS_MAX, LATENCY_COLUMNS, LINES_MAX, distinct, kind, latency_cells, mode_name, pattern_name, rate,
+};
 use crate::merged::Merged;
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
@@ -27,16 +29,16 @@ pub(super) fn section(report: &Report) -> Option<Section> {
 
 /// Patterns and blocks that were measured, sorted.
 fn groups(loads: &[Measurement]) -> Vec<(Pattern, u32)> {
-    let mut groups: Vec<_> = loads.iter().map(|load| (load.job.pattern, load.job.block_bytes)).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    groups
+    distinct(loads.iter().map(|load| (load.job.pattern, load.job.block_bytes)))
 }
 
 fn plot(loads: &[Measurement], group: (Pattern, u32)) -> Plot {
     let of_group = loads.iter().filter(|load| (load.job.pattern, load.job.block_bytes) == group);
-    let series: Vec<Series> =
-        of_group.enumerate().map(|(colour, load)| Series::line(name(load), colour, points(load))).collect();
+    let series: Vec<Series> = of_group
+        .take(LINES_MAX)
+        .enumerate()
+        .map(|(colour, load)| Series::line(name(load), colour, points(load)))
+        .collect();
     let most =
         series.iter().flat_map(|series| &series.points).fold(10.0, |most: f64, point| most.max(point.0));
     let ticks = TICKS.iter().filter(|tick| tick.0 <= most).map(|&(at, label)| (at, label.to_owned()));
@@ -84,7 +86,7 @@ fn table(loads: &[Measurement]) -> Table {
 fn hidden(loads: &[Measurement]) -> Option<Table> {
     let cached =
         loads.iter().filter(|load| !load.job.is_read_only() && load.job.write_mode == WriteMode::Cached);
-    let rows: Vec<Vec<String>> = cached.flat_map(|load| hidden_rows(loads, load)).collect();
+    let rows: Vec<Vec<String>> = cached.take(KINDS_MAX).flat_map(|load| hidden_rows(loads, load)).collect();
     let columns = ["", "block", "without", "mean by mean with cache", "max by max with cache"];
     (!rows.is_empty()).then(|| Table::new("What the write cache hides", columns, rows))
 }

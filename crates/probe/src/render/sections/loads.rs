@@ -6,6 +6,13 @@ use crate::merged::Merged;
 use crate::render::figures::{self, finite};
 use crate::report::{Job, Measurement, Pattern, WriteMode};
 
+/// As many block sizes, depths and kinds of load are set against each other, more than any probe measures: a report from elsewhere could have so many
+/// that a table of all pairs has no end. Others are among all figures, at the end.
+pub(super) const KINDS_MAX: usize = 32;
+
+/// As many lines in one plot as there are colours.
+pub(super) const LINES_MAX: usize = 8;
+
 /// Colour of reads.
 pub(super) const READ: usize = 0;
 /// Colour of writes.
@@ -43,12 +50,17 @@ pub(super) fn mode_name(mode: WriteMode) -> &'static str {
 
 /// Block sizes, ascending.
 pub(super) fn blocks<'a>(loads: impl IntoIterator<Item = &'a Measurement>) -> Vec<u32> {
-    loads.into_iter().map(|load| load.job.block_bytes).collect::<BTreeSet<_>>().into_iter().collect()
+    distinct(loads.into_iter().map(|load| load.job.block_bytes))
 }
 
 /// Depths, ascending.
 pub(super) fn depths<'a>(loads: impl IntoIterator<Item = &'a Measurement>) -> Vec<u32> {
-    loads.into_iter().map(|load| load.job.depth).collect::<BTreeSet<_>>().into_iter().collect()
+    distinct(loads.into_iter().map(|load| load.job.depth))
+}
+
+/// The lowest [`KINDS_MAX`] of the values, each once, ascending.
+pub(super) fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.collect::<BTreeSet<_>>().into_iter().take(KINDS_MAX).collect()
 }
 
 /// Ticks at sizes.

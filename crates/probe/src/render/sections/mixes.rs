@@ -1,13 +1,10 @@
 //! Reads and writes mixed.
 
-use super::loads::{LATENCY_COLUMNS, latency_cells, rate, throughput};
+use super::loads::{LATENCY_COLUMNS, LINES_MAX, distinct, latency_cells, rate, throughput};
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
 use crate::render::svg::{Axis, LinePlot, Plot, Series, Ticks};
 use crate::report::{Measurement, Report};
-
-/// A line for each block and depth, as many as there are colours.
-const SERIES_MAX: usize = 8;
 
 pub(super) fn section(report: &Report) -> Option<Section> {
     if report.mixes.is_empty() {
@@ -33,11 +30,8 @@ pub(super) fn section(report: &Report) -> Option<Section> {
 }
 
 fn plot(mixes: &[Measurement]) -> Plot {
-    let mut kinds: Vec<(u32, u32)> =
-        mixes.iter().map(|load| (load.job.block_bytes, load.job.depth)).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    let series = kinds.iter().take(SERIES_MAX).enumerate().map(|(colour, &(block, depth))| {
+    let kinds = distinct(mixes.iter().map(|load| (load.job.block_bytes, load.job.depth)));
+    let series = kinds.iter().take(LINES_MAX).enumerate().map(|(colour, &(block, depth))| {
         let of_kind = mixes.iter().filter(|load| (load.job.block_bytes, load.job.depth) == (block, depth));
         let mut points: Vec<(f64, f64)> =
             of_kind.filter_map(|load| Some((load.job.read_percent.into(), rate(load)?))).collect();

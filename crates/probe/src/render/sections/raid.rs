@@ -1,11 +1,11 @@
 //! RAID-0 against its ideal.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use super::loads::{count_ticks, kind, rate, throughput};
+use super::loads::{LINES_MAX, count_ticks, distinct, kind, rate, throughput};
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
-use crate::render::svg::{Axis, LinePlot, Plot, Series};
+use crate::render::svg::{Axis, LinePlot, Plot, Series, Ticks};
 use crate::report::{Pattern, RaidMeasurement, Report};
 
 /// What stands in one plot: pattern, share of reads, block.
@@ -16,7 +16,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
     if raid.is_empty() {
         return None;
     }
-    let kinds: BTreeSet<Kind> = raid.iter().map(kind_of).collect();
+    let kinds = distinct(raid.iter().map(kind_of));
     let plots = kinds.iter().flat_map(|&kind| plots(raid, kind)).collect();
     let parts = vec![Part::Plots(plots), Part::Table(table(raid))];
     let text = "Devices side by side as RAID-0, by stripe unit. Ideal is the rate of the fewest devices, multiplied; where the lines leave it, something else than the \
@@ -56,8 +56,8 @@ fn best(raid: &[RaidMeasurement], kind: Kind, stripe: u32, is_rate: bool) -> Vec
 
 fn plots(raid: &[RaidMeasurement], kind_wanted: Kind) -> Vec<Plot> {
     let of_kind = || raid.iter().filter(|one| kind_of(one) == kind_wanted);
-    let counts: Vec<u32> = of_kind().map(|one| one.devices).collect::<BTreeSet<_>>().into_iter().collect();
-    let stripes: BTreeSet<u32> = of_kind().map(|one| one.stripe_bytes).collect();
+    let counts = distinct(of_kind().map(|one| one.devices));
+    let stripes = distinct(of_kind().map(|one| one.stripe_bytes));
     let Some(first) = of_kind().next() else { return Vec::new() };
     let title = format!("{}, {}", kind(&first.measurement.job), figures::bytes(kind_wanted.2.into()));
     let lines = |is_rate| -> Vec<Series> {
@@ -65,7 +65,7 @@ fn plots(raid: &[RaidMeasurement], kind_wanted: Kind) -> Vec<Plot> {
             let name = format!("stripe {}", figures::bytes(stripe.into()));
             Series::line(name, colour, best(raid, kind_wanted, stripe, is_rate))
         };
-        stripes.iter().take(7).enumerate().map(line).collect()
+        stripes.iter().take(LINES_MAX - 1).enumerate().map(line).collect()
     };
     let mut rates = lines(true);
     if let Some(one) = of_one(raid, kind_wanted) {
@@ -73,19 +73,23 @@ fn plots(raid: &[RaidMeasurement], kind_wanted: Kind) -> Vec<Plot> {
         rates.push(Series::dashed("ideal", 7, ideal));
     }
     let x = || Axis { is_log: false, from_zero: true, ..Axis::log_at("devices", count_ticks(&counts)) };
-    let rate = LinePlot::new(title.clone(), x(), Axis::linear("IOPS"), rates);
-    let cpu = Axis {
-        ticks: crate::render::svg::Ticks::Round(figures::nanoseconds),
-        ..Axis::linear("processor time")
-    };
-    let cpu = LinePlot::new(format!("Processor time of a transfer: {title}"), x(), cpu, lines(false));
-    vec![Plot::Lines(rate), Plot::Lines(cpu)]
+    let mut plots = vec![LinePlot::new(title.clone(), x(), Axis::linear("IOPS"), rates)];
+    let cpu = lines(false);
+    // A simulated device takes no time of a processor.
+    if cpu.iter().flat_map(|series| &series.points).any(|point| point.1 > 0.0) {
+        let y = Axis { ticks: Ticks::Round(figures::nanoseconds), ..Axis::linear("processor time") };
+        plots.push(LinePlot::new(format!("Processor time of a transfer: {title}"), x(), y, cpu));
+    }
+    plots.into_iter().map(Plot::Lines).collect()
 }
 
 fn table(raid: &[RaidMeasurement]) -> Table {
+    let kinds = distinct(raid.iter().map(kind_of));
+    let ideals: BTreeMap<Kind, f64> =
+        kinds.into_iter().filter_map(|kind| Some((kind, of_one(raid, kind)?))).collect();
     let row = |one: &RaidMeasurement| {
         let load = &one.measurement;
-        let ideal = of_one(raid, kind_of(one)).map(|rate| rate * f64::from(one.devices));
+        let ideal = ideals.get(&kind_of(one)).map(|rate| rate * f64::from(one.devices));
         let share = rate(load).zip(ideal).and_then(|(rate, ideal)| figures::ratio(rate, ideal));
         vec![
             format!(

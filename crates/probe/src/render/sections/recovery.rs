@@ -1,6 +1,6 @@
 //! What TRIM and rest bring.
 
-use super::loads::{LATENCY_COLUMNS, latency_cells, rate};
+use super::loads::{KINDS_MAX, LATENCY_COLUMNS, latency_cells, rate};
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
 use crate::render::svg::{Axis, BarPlot, Bars, Plot};
@@ -33,8 +33,9 @@ fn trim_plot(trim: &TrimTest) -> Plot {
 }
 
 fn idle_plot(idle: &IdleTest) -> Plot {
-    let categories = idle.pauses_s.iter().map(|&pause_s| figures::seconds(pause_s)).collect();
-    let values = idle.pauses_s.iter().zip(&idle.bursts).map(|(_, burst)| rate(burst)).collect();
+    let bursts = idle.pauses_s.iter().zip(&idle.bursts).take(KINDS_MAX);
+    let (categories, values) =
+        bursts.map(|(&pause_s, burst)| (figures::seconds(pause_s), rate(burst))).unzip();
     bars("Bursts of random writes after rest", "rest before the burst", categories, values)
 }
 

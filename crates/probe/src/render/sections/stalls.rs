@@ -18,7 +18,10 @@ pub(super) fn section(report: &Report) -> Option<Section> {
     if cells.is_empty() {
         return None;
     }
-    cells.sort_by(|one, next| by_median(next.measurement).total_cmp(&by_median(one.measurement)));
+    let mut stalls: Vec<(f64, Cell<'_>)> =
+        cells.into_iter().map(|cell| (by_median(cell.measurement), cell)).collect();
+    stalls.sort_by(|one, next| next.0.total_cmp(&one.0));
+    let cells: Vec<Cell<'_>> = stalls.into_iter().map(|stall| stall.1).collect();
     // The steady rounds come first: they are the longest stretch of one load.
     let steady = cells.iter().filter(|cell| cell.section == "steady");
     let others = cells.iter().filter(|cell| cell.section != "steady");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::loads::{kind, rate, size_ticks};
+use super::loads::{KINDS_MAX, LINES_MAX, distinct, kind, rate, size_ticks};
 use crate::render::document::{Part, Section, Table};
 use crate::render::figures;
 use crate::render::svg::{Axis, LinePlot, Plot, Series};
@@ -19,17 +19,17 @@ pub(super) fn section(report: &Report) -> Option<Section> {
     for load in &report.working_set {
         let job = &load.job;
         let name = format!("{}, {}, depth {}", kind(job), figures::bytes(job.block_bytes.into()), job.depth);
-        if let Some(rate) = rate(load) {
+        let is_room = kinds.len() < KINDS_MAX || kinds.contains_key(&name);
+        if let Some(rate) = rate(load).filter(|_| is_room) {
             kinds.entry(name).or_default().insert(job.span_bytes, rate);
         }
     }
-    let spans: std::collections::BTreeSet<u64> =
-        report.working_set.iter().map(|load| load.job.span_bytes).collect();
+    let spans = distinct(report.working_set.iter().map(|load| load.job.span_bytes));
     let line = |(colour, (name, rates)): (usize, (&String, &Spans))| {
         let points = rates.iter().map(|(&span, &rate)| (span as f64, rate)).collect();
         Series::line(name.clone(), colour, points)
     };
-    let series = kinds.iter().take(8).enumerate().map(line).collect();
+    let series = kinds.iter().take(LINES_MAX).enumerate().map(line).collect();
     let x = Axis::log_at("part of the target that is used", size_ticks(spans.iter().copied()));
     let plot = LinePlot::new("Transfers per second by working set", x, Axis::log("IOPS"), series);
     let row = |&span: &u64| {
