@@ -107,6 +107,13 @@ impl Row {
 }
 
 impl Figures {
+    /// How far the rounds lie apart: the fastest minus the slowest by the median; none for a single round.
+    #[must_use]
+    pub fn spread(&self) -> Option<f64> {
+        let spread = (self.iops_high - self.iops_low) / self.iops;
+        Some(spread).filter(|spread| self.rounds > 1 && spread.is_finite())
+    }
+
     fn of(load: &Measurement) -> Self {
         let rates = || load.rounds.iter().map(Round::iops);
         Self {

@@ -50,6 +50,8 @@ fn overlapping_rounds_are_noise() {
     };
     one.matrix = vec![with(&mut load, [100, 110, 120])];
     other.matrix = vec![with(&mut load, [119, 130, 140])];
+    let row = compare(&[one.clone(), other.clone()]).rows.remove(0);
+    assert_eq!(row.figures[0].and_then(|figures| figures.spread()), Some(20.0 / 110.0));
     let verdict = |one: &Report, other: &Report| compare(&[one.clone(), other.clone()]).rows[0].verdict(1);
     assert_eq!(verdict(&one, &other), Some(Verdict::Noise));
     other.matrix = vec![with(&mut load, [121, 130, 140])];

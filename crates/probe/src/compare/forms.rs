@@ -45,7 +45,7 @@ impl Comparison {
         let section = Section {
             id: "loads",
             title: "Loads that the reports share",
-            text: "Rates are medians of the rounds. A difference counts as noise if some round of one report was as fast as some round of the other; with a \
+            text: "Rates are medians of the rounds, and the spread is the fastest minus the slowest round by the median. A difference counts as noise if some round of one report was as fast as some round of the other; with a \
                    single round nothing can be said. Ratios are to report 1; of rates higher is better, of p99 latencies lower."
                 .into(),
             parts: tables.collect(),
@@ -82,10 +82,11 @@ impl Comparison {
     }
 
     fn table(&self, section: &str) -> Table {
-        let mut columns = vec!["load".to_owned(), "IOPS 1".into(), "p99 1".into()];
+        let mut columns = vec!["load".to_owned(), "IOPS 1".into(), "spread".into(), "p99 1".into()];
         for report in 2..=self.names.len() {
             columns.extend([
                 format!("IOPS {report}"),
+                "spread".into(),
                 "ratio".into(),
                 "difference".into(),
                 format!("p99 {report}"),
@@ -101,14 +102,19 @@ impl Comparison {
 fn cells(row: &Row, reports: usize) -> Vec<String> {
     let figure = |report: usize| row.figures.get(report).copied().flatten();
     let rate = |report| figures::number_or_dash(figure(report).map(|figures| figures.iops));
+    let spread = |report| {
+        let share = figure(report).and_then(|figures| figures.spread());
+        share.map_or_else(|| figures::DASH.into(), figures::percent)
+    };
     let p99 = |report| {
         figure(report).map_or_else(|| figures::DASH.into(), |found| figures::nanoseconds(found.p99_ns as f64))
     };
     let load = if row.part.is_empty() { row.job.to_string() } else { format!("{}: {}", row.part, row.job) };
-    let mut cells = vec![load, rate(0), p99(0)];
+    let mut cells = vec![load, rate(0), spread(0), p99(0)];
     for report in 1..reports {
         cells.extend([
             rate(report),
+            spread(report),
             figures::number_or_dash(row.ratio(report)),
             mark(row.verdict(report)).into(),
             p99(report),
