@@ -9,7 +9,7 @@
 # tests. Tests that only make sense with optimisation are in files named
 # tests/soak*.rs, compile to nothing with debug assertions, and run in release.
 #
-#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs install; default: all
+#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs probe install; default: all
 set -u
 "$(dirname "$0")/setup.sh" --programs || exit 1
 . "$(dirname "$0")/env.sh"
@@ -114,7 +114,7 @@ installed() {
     scripts/build-lib.sh && tests/install.sh
 }
 
-steps=${*:-rust soak loom tidy c examples preload programs install}
+steps=${*:-rust soak loom tidy c examples preload programs probe install}
 step rust "$CARGO" test --workspace --no-fail-fast -- --show-output
 step soak soak
 step loom loom
@@ -123,6 +123,7 @@ step c c_tests
 step examples examples
 step preload preloaded
 step programs programs
+step probe tests/probe/browser.sh
 step install installed
 
 say ''

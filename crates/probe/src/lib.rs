@@ -6,16 +6,21 @@
 //! Source: Petrov, Gottstein, Ivanov, Buchmann: Using flash SSDs as primary database storage, 2010.
 #![forbid(unsafe_code)]
 
+pub mod advice;
+mod cells;
 mod clock;
+pub mod compare;
 pub mod control;
+pub mod economics;
 pub mod error;
+pub mod fio;
 pub mod load;
 mod machine;
 pub mod measure;
+mod merged;
 pub mod plan;
 pub mod random;
-pub mod advice;
-pub mod economics;
+pub mod render;
 pub mod report;
 pub mod steady;
 pub mod target;

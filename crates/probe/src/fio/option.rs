@@ -1,0 +1,40 @@
+//! Values of options in job files.
+
+use std::path::{Path, PathBuf};
+
+/// A file name that a job file cannot hold.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "fio cannot read the file name {0:?} from a job file: it has a ';', '#', '$', '\\', a control character, a space at an end, or is not UTF-8; \
+     make a symbolic link with a plain name"
+)]
+pub struct NameError(pub PathBuf);
+
+/// A name that fio takes as this one file: a colon would part names, and has a way to be written. A semicolon or `#` begins a comment
+/// wherever it stands, `$` begins a variable, and neither can be escaped: such a name would be that of another file.
+///
+/// # Errors
+/// [`NameError`] for names that have no form.
+pub(super) fn file_name(path: &Path) -> Result<String, NameError> {
+    let error = || NameError(path.to_owned());
+    let name = path.to_str().ok_or_else(error)?;
+    let is_lost = |c: char| c.is_control() || matches!(c, ';' | '#' | '$' | '\\');
+    if name.is_empty() || name.trim() != name || name.contains(is_lost) {
+        return Err(error());
+    }
+    Ok(name.replace(':', "\\:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_one_name() {
+        let name = |text: &str| file_name(Path::new(text));
+        assert_eq!(name("/dev/disk/by-path/pci-0:1.2").as_deref(), Ok("/dev/disk/by-path/pci-0\\:1.2"));
+        for lost in ["", "/a\nrw=write", "/a;b", "/a#b", "/a${HOME}", "/a ", "/a\\:b"] {
+            assert_eq!(name(lost), Err(NameError(lost.into())));
+        }
+    }
+}

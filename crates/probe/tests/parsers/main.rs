@@ -1,0 +1,39 @@
+//! Parsers against random and damaged input.
+
+#[path = "../fixture/mod.rs"]
+mod fixture;
+#[path = "../../../../fuzz/mutations.rs"]
+mod mutations;
+mod report;
+
+use aquifer_probe::report::Report;
+
+/// The short fixture without some of its sections, so that the rest of it fits in an input.
+fn samples() -> Vec<Vec<u8>> {
+    let short = fixture::short::report;
+    let empty = fixture::empty();
+    let reports = [
+        Report { saturation: short().saturation, steady: short().steady, ..fixture::empty() },
+        Report { matrix: short().matrix, fill: short().fill, log: short().log, ..fixture::empty() },
+        Report { latency: short().latency, raid: short().raid, ..fixture::empty() },
+        Report {
+            idle: short().idle,
+            interference: short().interference,
+            trim: short().trim,
+            ..fixture::empty()
+        },
+        Report { flush: short().flush, mixes: short().mixes, working_set: short().working_set, ..empty },
+    ];
+    reports.iter().map(|report| report.to_json().into_bytes()).collect()
+}
+
+#[test]
+fn reports() {
+    let samples = samples();
+    for sample in &samples {
+        assert!(Report::parse(sample).is_ok(), "a sample that is refused tests nothing");
+        assert!(sample.len() < 16 << 10, "{} bytes are cut", sample.len());
+    }
+    // Most damage makes something that is no JSON; of so many, more than a hundred are reports.
+    mutations::drive(&samples, 40_000, report::property);
+}
