@@ -16,6 +16,7 @@ Examples:
   aquifer export --socket /tmp/program.sock      the same, for Prometheus
   aquifer check --socket /tmp/program.sock       whether its heap is in order
   aquifer durable check heap.aq                  whether the file of a durable heap is
+  aquifer probe /mnt/nvme --quick --html d.html  what a disk really does
   aquifer advise report.json                     settings for a device that was measured
 
 Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.";
@@ -112,6 +113,9 @@ pub enum Command {
     /// Runs an unchanged program with more data than RAM
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArguments),
+    /// Measures what a flash device really does
+    #[command(after_help = crate::probe::arguments::EXAMPLES)]
+    Probe(crate::probe::arguments::ProbeArguments),
     /// Turns a report of a device into settings for the heap and a machine around it
     #[command(after_help = crate::advise::arguments::EXAMPLES)]
     Advise(crate::advise::arguments::AdviseArguments),

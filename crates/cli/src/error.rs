@@ -175,6 +175,28 @@ pub enum Error {
         /// The system's answer.
         error: io::Error,
     },
+    /// A target cannot be measured.
+    #[error(transparent)]
+    Probe(#[from] aquifer_probe::error::ProbeError),
+    /// A report cannot be read.
+    #[error("{}: {error}", path.display())]
+    Report {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: aquifer_probe::report::ReportError,
+    },
+    /// A form of a report cannot be written.
+    #[error("{} cannot be written: {error}; name another path", path.display())]
+    ReportFile {
+        /// Its name.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// Ctrl-C could not be caught.
+    #[error("cannot catch Ctrl-C: {0}")]
+    Signal(String),
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}; choose another address with --listen")]
     Listen {

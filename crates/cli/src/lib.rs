@@ -38,6 +38,7 @@ pub mod export;
 pub mod heap;
 pub mod http;
 pub mod latency;
+pub mod probe;
 pub mod process;
 pub mod profile;
 pub mod program;

@@ -18,8 +18,8 @@ pub trait Control {
     /// Whether the run is to end. Asked about every tenth of a second.
     fn is_stopped(&self) -> bool;
 
-    /// A part of the run begins, which will take about so long; `done_s` of `total_s` are over.
-    fn begins(&self, part: &str, done_s: f64, total_s: f64);
+    /// A part of the run begins, which will take about `part_s` seconds; `done_s` of `total_s` are over.
+    fn begins(&self, part: &str, part_s: f64, done_s: f64, total_s: f64);
 }
 
 /// Nobody.
@@ -31,5 +31,5 @@ impl Control for Unwatched {
         false
     }
 
-    fn begins(&self, _part: &str, _done_s: f64, _total_s: f64) {}
+    fn begins(&self, _part: &str, _part_s: f64, _done_s: f64, _total_s: f64) {}
 }

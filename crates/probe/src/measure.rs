@@ -101,10 +101,11 @@ impl<'a> Probe<'a> {
 
     fn parts(&mut self) -> Result<(), Stop> {
         for part in Part::ALL {
-            if self.budget.seconds(part) == 0.0 {
+            let part_s = self.budget.seconds(part);
+            if part_s == 0.0 {
                 continue;
             }
-            self.control.begins(part.name(), self.done_s, self.budget.total_s());
+            self.control.begins(part.name(), part_s, self.done_s, self.budget.total_s());
             match part {
                 Part::Precondition => self.precondition()?,
                 Part::Flush => self.flush_cost()?,
@@ -120,7 +121,7 @@ impl<'a> Probe<'a> {
                 Part::Trim => self.trim_recovery()?,
                 Part::Raid => self.raid_scaling()?,
             }
-            self.done_s += self.budget.seconds(part);
+            self.done_s += part_s;
         }
         Ok(())
     }

@@ -28,6 +28,17 @@ pub fn markdown(report: &Report) -> String {
     markdown::markdown(&sections::document(report))
 }
 
+/// What one wants to know first, as a few lines of plain text without control characters.
+#[must_use]
+pub fn summary(report: &Report) -> String {
+    let document = sections::document(report);
+    let warnings = document.warnings.iter().map(|warning| format!("! {warning}"));
+    let findings = document.summary.iter().map(|finding| format!("- {finding}"));
+    let notes = report.notes.iter().map(|note| format!("  ({note})"));
+    let lines = std::iter::once(document.title.clone()).chain(warnings).chain(findings).chain(notes);
+    lines.fold(String::new(), |text, line| text + &line.replace(char::is_control, " ") + "\n")
+}
+
 /// All figures as CSV (RFC 4180, lines end in a line feed), one line for each round of each load and for each interval of the saturation curve.
 ///
 /// The first line names the columns. Texts of the report are not in it, so that a spreadsheet finds no formula.
