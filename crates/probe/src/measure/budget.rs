@@ -77,6 +77,8 @@ impl Part {
 
 /// Bytes per second that a device is expected to write when nothing is known of it: it makes estimates of time, not results.
 const EXPECTED_BYTES_PER_S: f64 = 500e6;
+/// Most bytes that a round writes in one second. A faster device is measured for a shorter time, and is worn less.
+const ROUND_BYTES_PER_S: f64 = 1024.0 * 1024.0 * 1024.0;
 /// A simulated transfer takes about so long to simulate.
 const SIMULATED_IO_S: f64 = 2e-6;
 
@@ -131,7 +133,7 @@ impl Budget {
                 cost.rounds * plan.round_s + cost.seconds + written / EXPECTED_BYTES_PER_S
             };
             budget.parts.push((part, seconds.max(0.01)));
-            budget.written_bytes += (written + cost.write_rounds * span_bytes as f64) as u64;
+            budget.written_bytes += (written + cost.write_rounds * round_bytes as f64) as u64;
         }
         Ok(budget)
     }
