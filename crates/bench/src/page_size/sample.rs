@@ -115,15 +115,16 @@ impl Sample {
         self.buffer.hits as f64 / (self.buffer.hits + self.buffer.misses).max(1) as f64
     }
 
-    /// Bytes that the device read for each byte that SQLite asked the kernel for.
+    /// Bytes that the device read for each byte of the pages that the buffer did not have: below 1 the kernel's page cache had some,
+    /// above 1 the kernel read ahead.
     pub fn device_share(&self) -> f64 {
-        self.io.read_bytes as f64 / self.io.asked_read_bytes.max(1) as f64
+        self.io.read_bytes as f64 / (self.buffer.misses * self.cell.page_bytes).max(1) as f64
     }
 
     /// One line for the person who waits.
     pub fn summary(&self) -> String {
         format!(
-            "{} run {}: {:>7.0}/s, p99 {:.2} ms, {:.0} us CPU, {:.1} % hits, {:.2} of the reads from the device",
+            "{} run {}: {:>7.0}/s, p99 {:.2} ms, {:.0} us CPU, {:.1} % hits, {:.2} of the misses from the device",
             self.cell,
             self.run,
             self.per_s(),
@@ -149,7 +150,7 @@ pub(crate) mod tests {
             journal: Journal::Wal,
             log_bytes: 4 << 20,
         };
-        let (asked, moved) = (40_000 << 10, 20_000 << 10);
+        let (asked, moved) = (40_000 << 10, 20_000 << 10); // 0.5 of 10,000 pages of 4 KiB
         Sample {
             cell: Cell { load: Kind::TpcB, buffer_bytes, page_bytes },
             run: 1,
@@ -177,7 +178,7 @@ pub(crate) mod tests {
                 written_bytes: asked,
             },
             device: Counters::default(),
-            buffer: Buffer { used_bytes: buffer_bytes, hits: 3000, misses: 1000 },
+            buffer: Buffer { used_bytes: buffer_bytes, hits: 30_000, misses: 10_000 },
             sqlite: "3.40.1".to_owned(),
             context: Context { command: "aquifer-bench page-size".to_owned(), ..Context::default() },
         }

@@ -24,6 +24,8 @@ const FULL_SHARE: f64 = 0.95;
 const WARMUP_BATCH: u32 = 50;
 /// A buffer that is not full after so many times the warm-up will not become full.
 const WARMUP_FACTOR: f64 = 4.0;
+/// Longer transactions count as so long.
+const LATENCY_MAX_NS: u64 = 600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Fill a database.
@@ -144,7 +146,8 @@ impl CellTask {
     fn transactions(&self, connection: &Connection, client: &mut dyn Load) -> Result<Measured> {
         let limit = Duration::from_secs_f64(self.seconds);
         let device = Device::holding(&self.settings.path)?;
-        let mut latencies = Histogram::<u64>::new(SIGNIFICANT_DIGITS).expect("a valid number of digits");
+        let latencies = Histogram::new_with_bounds(1, LATENCY_MAX_NS, SIGNIFICANT_DIGITS);
+        let mut latencies: Histogram<u64> = latencies.expect("valid bounds and digits");
         let (buffer, io, counters) = (Buffer::now(connection)?, Io::now()?, device.counters()?);
         let (cpu, start) = (cpu_ns(), Instant::now());
         let mut last = start;

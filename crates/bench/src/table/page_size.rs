@@ -119,7 +119,7 @@ fn note(cells: &Cells<'_>) -> String {
     let versions: BTreeSet<_> = runs.iter().map(|run| run.sqlite.as_str()).collect();
     let versions: Vec<_> = versions.into_iter().collect();
     format!(
-        "{NOTE}Of each byte that SQLite {} asked the kernel for, the device read {least:.2} to {most:.2}.{warning}\n",
+        "{NOTE}For each byte of the pages that the buffer of SQLite {} lacked, the device read {least:.2} to {most:.2}.{warning}\n",
         versions.join(", ")
     )
 }
@@ -178,7 +178,7 @@ mod tests {
             "### tpc-b-like, 50 branches, 512 MiB of data, journal wal",
             "| 8 MiB | 4 KiB | 3 | 2250 | 2000, 2500 | 1.00 | 0.44 | 0.30 | 2.00 | 9 | 75.0 | 4.4 | 8.9 | 67 |",
             "| 8 MiB | 16 KiB | 1 | 1125 | 1125, 1125 | 0.50 |",
-            "SQLite 3.40.1 asked the kernel for, the device read 0.50 to 0.50.\n",
+            "that the buffer of SQLite 3.40.1 lacked, the device read 0.12 to 0.50.\n",
             "### tpc-b: buffers for equal speed",
             "| 4 KiB pages with | as fast as 16 KiB pages with |",
             "| 8 MiB | 8 MiB |",

@@ -5,7 +5,7 @@ use super::schema::DISTRICTS;
 const ITEMS: u64 = 100_000;
 const CUSTOMERS: u64 = 3_000;
 /// Bytes of the database for each warehouse, items included.
-const WAREHOUSE_BYTES: u64 = 98_000_000;
+const WAREHOUSE_BYTES: u64 = 68_000_000;
 /// Share of the orders that are not delivered at first: the standard's 900 of 3,000.
 const NEW_ORDERS_SHARE: (u64, u64) = (3, 10);
 /// With less, orders would ask for the same item twice too often.
