@@ -57,8 +57,9 @@ pub struct PageSizeOptions {
     /// The write-ahead log is copied into the database when it is so long; SQLite's own default is 1000 pages
     #[arg(long, value_parser = parse_size, default_value = "4M")]
     pub log: u64,
-    /// Memory of a cell's control group beside the buffer: the program, the kernel's memory, and the pages of one copy of the log
-    #[arg(long, value_parser = parse_size, default_value = "16M")]
+    /// Memory of a cell's control group beside the buffer: the program, the kernel's memory, the pages of one copy of the log. With more
+    /// the kernel caches pages of the database, with less it throws the program out
+    #[arg(long, value_parser = parse_size, default_value = "14M")]
     pub slack: u64,
     /// Without a control group: the kernel's page cache then hides most reads, and buffers hardly matter
     #[arg(long, conflicts_with = "slack")]

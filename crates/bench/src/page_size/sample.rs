@@ -116,7 +116,7 @@ impl Sample {
     }
 
     /// Bytes that the device read for each byte of the pages that the buffer did not have: below 1 the kernel's page cache had some,
-    /// above 1 the kernel read ahead.
+    /// above 1 the kernel read ahead, or had to read the program again.
     pub fn device_share(&self) -> f64 {
         self.io.read_bytes as f64 / (self.buffer.misses * self.cell.page_bytes).max(1) as f64
     }
