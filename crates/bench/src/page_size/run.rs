@@ -7,20 +7,20 @@ use super::task::{CellTask, FillTask};
 use crate::cgroup::Cgroup;
 use crate::child::Task;
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::progress::Progress;
 use crate::rng::Rng;
 use crate::runner::Runner;
-use crate::sample::{Output, Record};
+use crate::sample::{Output, Record, Skipped};
 use crate::table;
 use crate::workdir::WorkDir;
 
 /// Measures all cells and prints the tables to standard output.
 ///
 /// # Errors
-/// [`Error::Input`](crate::Error::Input), [`Error::Io`](crate::Error::Io), [`Error::Unavailable`](crate::Error::Unavailable) without
-/// SQLite, room or control groups, [`Error::WrongData`](crate::Error::WrongData).
+/// [`Error::Input`], [`Error::Io`]; [`Error::Unavailable`] without SQLite, room or control groups; when all others have been measured, the
+/// first error of a cell.
 pub fn run(options: &PageSizeOptions) -> Result<()> {
     options.check()?;
     let workdir = WorkDir::acquire(&options.dir)?;
@@ -37,15 +37,16 @@ pub fn run(options: &PageSizeOptions) -> Result<()> {
         progress: Progress::new((databases + cells.len() * options.runs as usize) as u64),
         output: options.out.as_deref().map(|path| Output::open(Some(path))).transpose()?,
         records: Vec::new(),
+        failed: None,
     };
     study.fill()?;
     for run in 1..=options.runs {
         shuffled(&cells, run).into_iter().try_for_each(|cell| study.cell(cell, run))?;
     }
-    let Study { records, progress, .. } = study;
+    let Study { records, progress, failed, .. } = study;
     drop(progress);
     print!("{}", table::render(&records));
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// A call of the benchmark.
@@ -56,6 +57,8 @@ struct Study<'o> {
     progress: Progress,
     output: Option<Output>,
     records: Vec<Record>,
+    /// What first went wrong.
+    failed: Option<Error>,
 }
 
 impl Study<'_> {
@@ -97,10 +100,20 @@ impl Study<'_> {
         };
         let group = group(self.options, cell)?;
         let mut child = Runner::start("page-size", Task::PageSizeCell(task), group, &self.context)?;
-        for record in child.records(&self.progress)? {
-            self.keep(record)?;
+        match child.records(&self.progress) {
+            Ok(records) => records.into_iter().try_for_each(|record| self.keep(record))?,
+            Err(error) => self.leave_out(cell, run, error)?,
         }
         self.progress.step();
+        Ok(())
+    }
+
+    /// Records a run that failed, for instance because it needed more memory than its limit; the others go on.
+    fn leave_out(&mut self, cell: Cell, run: u32, error: Error) -> Result<()> {
+        let (peer, context) = (format!("{cell}, run {run}"), self.context.clone());
+        self.progress.note(&format!("{peer} is left out: {error}"));
+        self.keep(Record::Skipped(Skipped { peer, reason: error.to_string(), context }))?;
+        self.failed.get_or_insert(error);
         Ok(())
     }
 
