@@ -119,7 +119,7 @@ fn panel(area: &Area<'_>, load: Kind, measure: &Measure, runs: &[&Sample]) -> Dr
     let highest =
         lines.iter().flat_map(|(_, points)| points).map(|point| point.most).fold(f64::MIN_POSITIVE, f64::max);
     let mut chart = ChartBuilder::on(area)
-        .caption(format!("{load}: {}", measure.title), (FONT, 15))
+        .caption(format!("{load}-like: {}", measure.title), (FONT, 15))
         .margin(10)
         .x_label_area_size(28)
         .y_label_area_size(50)
@@ -128,7 +128,11 @@ fn panel(area: &Area<'_>, load: Kind, measure: &Measure, runs: &[&Sample]) -> Dr
     let name = |x: &f64| nth(&buffers, *x).map_or(String::new(), format_size);
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().light_line_style(WHITE).label_style((FONT, 13));
-    mesh.x_labels(buffers.len()).x_label_formatter(&name).draw().map_err(fail)?;
+    mesh.x_labels(buffers.len())
+        .x_label_formatter(&name)
+        .y_label_formatter(&|y| format!("{y:.0}"))
+        .draw()
+        .map_err(fail)?;
     for (page, points) in &lines {
         let style = color(*page).stroke_width(2);
         let line = points.iter().map(|point| (point.x, point.median));
@@ -195,9 +199,14 @@ mod tests {
         let drawn = draw(&records, &dir).expect("a temporary directory");
         assert_eq!(drawn, [dir.join("page-size-wal.svg")]);
         let svg = fs::read_to_string(&drawn[0]).expect("just drawn");
-        for part in
-            ["4 KiB pages", "16 KiB pages", "8 MiB", "16 MiB", "tpc-b: transactions/s", "512 MiB of data"]
-        {
+        for part in [
+            "4 KiB pages",
+            "16 KiB pages",
+            "8 MiB",
+            "16 MiB",
+            "tpc-b-like: transactions/s",
+            "512 MiB of data",
+        ] {
             assert!(svg.contains(part), "{part}");
         }
         assert!(draw(&[], &dir).expect("nothing to do").is_empty());

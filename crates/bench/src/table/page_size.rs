@@ -20,14 +20,14 @@ const COLUMNS: [&str; 15] = [
     "p50 ms",
     "p99 ms",
     "max ms",
-    "hits %",
+    "misses/tx",
     "device share",
     "read KiB/tx",
     "written KiB/tx",
     "CPU us/tx",
 ];
 const NOTE: &str = "\nMedians of the runs; max is the longest transaction of all runs. x smallest page: against the smallest page with the same \
-    buffer. Device share: bytes that the device read for each byte of the pages that the buffer lacked; below 1 the kernel's page cache \
+    buffer. Misses: pages that the buffer lacked. Device share: bytes that the device read for each byte of those pages; below 1 the kernel's page cache \
     had some, above 1 something was read twice. Read and written: bytes that the process had the device move. CPU: of the process, user \
     and system.";
 
@@ -100,7 +100,7 @@ fn line(cells: &Cells<'_>, cell: Cell, runs: &[&Sample]) -> Vec<String> {
         milliseconds(|run| run.latency.p50_ns as f64),
         milliseconds(|run| run.latency.p99_ns as f64),
         number(Some(longest_ns as f64 / 1e6), 0),
-        number(medians(runs, |run| 100.0 * run.hit_share()), 1),
+        number(medians(runs, |run| run.per_transaction(run.buffer.misses)), 2),
         number(medians(runs, Sample::device_share), 2),
         kibibytes(|run| run.io.read_bytes),
         kibibytes(|run| run.io.written_bytes),
@@ -174,7 +174,7 @@ mod tests {
         let text = render(&records);
         for line in [
             "### tpc-b-like, 50 branches, 512 MiB of data, journal wal",
-            "| 8 MiB | 4 KiB | 3 | 2250 | 2000, 2500 | 1.00 | 0.44 | 0.30 | 2.00 | 9 | 75.0 | 0.50 | 4.4 | 8.9 | 67 |",
+            "| 8 MiB | 4 KiB | 3 | 2250 | 2000, 2500 | 1.00 | 0.44 | 0.30 | 2.00 | 9 | 2.22 | 0.50 | 4.4 | 8.9 | 67 |",
             "| 8 MiB | 16 KiB | 1 | 1125 | 1125, 1125 | 0.50 |",
             "user and system. SQLite 3.40.1.\n",
             "### tpc-b: buffers for equal speed",
