@@ -15,6 +15,7 @@ use crate::durable::workloads::sample::Workload;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::memcached::sample as memcached;
+use crate::page_size::sample as page_size;
 use crate::peer::Kind;
 use crate::peer::abi::Stats;
 use crate::process::Memory;
@@ -54,6 +55,8 @@ pub enum Record {
     Cleaning(Box<Cleaning>),
     /// A heap opened again.
     Recovery(Box<Recovery>),
+    /// A run of transactions on a database with pages of one size.
+    PageSize(Box<page_size::Sample>),
 }
 
 /// Configuration and result of one run of one peer.

@@ -6,6 +6,7 @@ mod memcached;
 mod micro;
 mod optimisations;
 mod others;
+mod page_size;
 mod recovery;
 mod references;
 mod rumble;
@@ -56,6 +57,7 @@ pub fn render(records: &[Record]) -> String {
         optimisations::render(records),
         cleaning::render(records),
         recovery::render(records),
+        page_size::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -93,6 +95,7 @@ fn context(record: &Record) -> &Context {
         Record::Optimisations(run) => &run.workload.context,
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
+        Record::PageSize(run) => &run.context,
     }
 }
 
