@@ -30,6 +30,7 @@ pub mod overhead;
 pub mod page_size;
 pub mod peer;
 pub mod plot;
+pub mod probe_fio;
 pub mod process;
 pub mod progress;
 pub mod references;

@@ -9,11 +9,13 @@ use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
 use aquifer_bench::page_size::PageSizeOptions;
+use aquifer_bench::probe_fio::ProbeFioOptions;
 use aquifer_bench::references::ReferencesOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
-    all, budget, child, cleanup, memcached, micro, overhead, page_size, plot, references, table, write_amp,
+    all, budget, child, cleanup, memcached, micro, overhead, page_size, plot, probe_fio, references, table,
+    write_amp,
 };
 use clap::{Parser, Subcommand};
 
@@ -60,6 +62,8 @@ enum Command {
     WriteAmp(WriteAmpOptions),
     /// Memory of a long mixed run against its budget
     Budget(BudgetOptions),
+    /// The device probe beside fio: twelve loads on the same file
+    ProbeFio(ProbeFioOptions),
     /// memcached with more data than RAM, under load: requests, hits, latency, memory, lost values
     Memcached(MemcachedOptions),
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Command::Micro(options) => micro::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::References(options) => references::run(&options),
+        Command::ProbeFio(options) => probe_fio::run(&options),
         Command::WriteAmp(options) => write_amp::run(&options),
         Command::Budget(options) => budget::run(&options),
         Command::Memcached(options) => memcached::run(&options),

@@ -7,6 +7,7 @@ mod micro;
 mod optimisations;
 mod others;
 mod page_size;
+mod probe_fio;
 mod recovery;
 mod references;
 mod rumble;
@@ -51,6 +52,7 @@ pub fn render(records: &[Record]) -> String {
         memcached::render(records),
         others::overhead(records),
         references::render(records),
+        probe_fio::render(records),
         transactions::render(records),
         rumble::render(records),
         workloads::render(records),
@@ -93,6 +95,7 @@ fn context(record: &Record) -> &Context {
         Record::Rumble(sample) => &sample.context,
         Record::Workloads(run) => &run.context,
         Record::Optimisations(run) => &run.workload.context,
+        Record::ProbeFio(run) => &run.context,
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,

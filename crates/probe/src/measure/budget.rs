@@ -112,13 +112,9 @@ impl Budget {
         let raid_device_bytes = (span_bytes.min(available.saturating_sub(span_bytes)) / u64::from(devices))
             / (1 << 20)
             * (1 << 20);
-        let mut budget = Budget {
-            span_bytes,
-            round_bytes: span_bytes,
-            raid_device_bytes,
-            written_bytes: 0,
-            parts: Vec::new(),
-        };
+        let round_bytes = span_bytes.min((plan.round_s * ROUND_BYTES_PER_S) as u64);
+        let mut budget =
+            Budget { span_bytes, round_bytes, raid_device_bytes, written_bytes: 0, parts: Vec::new() };
         let is_simulated = matches!(ground, Ground::Flash(_));
         for part in Part::ALL {
             let cost = cost(part, plan, ground);
