@@ -73,6 +73,7 @@ impl Ftl {
                 })
                 .collect(),
             trims,
+            emptying: (0..dies).map(|_| None).collect(),
             failing: Vec::new(),
             sequence: 0,
             counters: FtlCounters::default(),

@@ -3,6 +3,7 @@
 use aquifer_base::checksum::crc32c_seeded;
 
 use super::blocks::{Blocks, Role};
+use super::cleaning::Emptying;
 use super::counters::FtlCounters;
 use super::error::FtlError;
 use super::free::FreeBlocks;
@@ -41,6 +42,8 @@ pub struct Ftl {
     /// Of each die.
     pub(super) victims: Vec<Box<dyn Victims>>,
     pub(super) trims: Trims,
+    /// The block of each die that is being cleaned.
+    pub(super) emptying: Vec<Option<Emptying>>,
     /// Blocks in which a program failed, to be emptied and given up.
     pub(super) failing: Vec<BlockId>,
     pub(super) sequence: u64,
@@ -86,10 +89,10 @@ impl Ftl {
         self.counters
     }
 
-    /// Free blocks that the cleaner keeps on all dies together.
+    /// Free blocks that the cleaner keeps on all dies together: its own, and one on each die for the host.
     #[must_use]
     pub fn reserve_blocks(&self) -> u32 {
-        self.options.reserve_blocks_per_die * self.nand.geometry().dies()
+        (self.options.reserve_blocks_per_die + 1) * self.nand.geometry().dies()
     }
 
     /// Spare pages by user pages, (T - U) / U, where T are the pages of good blocks now.

@@ -21,7 +21,6 @@ fn options(victim: VictimPolicy) -> FtlOptions {
         victim,
         frontiers: Frontiers::Separate,
         wear_leveling: WearLeveling { dynamic: true, static_threshold: Some(1) },
-        reserve_blocks_per_die: 1,
         ..FtlOptions::default()
     }
 }
