@@ -4,7 +4,7 @@ use super::blocks::Role;
 use super::error::FtlError;
 use super::frontier::Stream;
 use super::translation::Ftl;
-use crate::nand::{BlockId, NandError, PageId, PageKind};
+use crate::nand::{BlockId, NandError, PageId, PageKind, Urgency};
 
 /// A block that is being cleaned.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl Ftl {
         }
         let mut bytes = std::mem::take(&mut self.page_buffer);
         self.counters.cleaning_reads += 1;
-        let outcome = match self.read_page(page, logical, &mut bytes, at_ns) {
+        let outcome = match self.read_page(page, logical, &mut bytes, Urgency::InTurn, at_ns) {
             Ok((kind, read_ns)) => self.program(stream, kind, logical, &bytes, read_ns),
             Err(FtlError::Lost(_)) => {
                 self.counters.lost_pages += 1;

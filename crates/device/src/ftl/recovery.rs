@@ -10,7 +10,7 @@ use super::options::{Frontiers, FtlOptions};
 use super::translation::Ftl;
 use super::trims::Trims;
 use super::victim::VictimPolicy;
-use crate::nand::{BlockId, Nand, Oob, PageId, PageKind};
+use crate::nand::{BlockId, Nand, Oob, PageId, PageKind, Urgency};
 
 impl Ftl {
     /// The translation layer of a new or a used device: the newest page of each logical page counts, unless it was trimmed later. The
@@ -134,7 +134,7 @@ impl Ftl {
         for part in 0..self.trims.parts() {
             let logical = self.user_pages + part;
             let Some(page) = self.mapping.place(logical) else { continue };
-            if self.read_page(page, part, &mut bytes, 0).is_err() {
+            if self.read_page(page, part, &mut bytes, Urgency::InTurn, 0).is_err() {
                 continue;
             }
             let trimmed_at = sequences[logical as usize];

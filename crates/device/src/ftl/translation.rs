@@ -12,7 +12,7 @@ use super::mapping::Mapping;
 use super::options::FtlOptions;
 use super::trims::Trims;
 use super::victim::Victims;
-use crate::nand::{BlockId, Nand, NandCounters, NandError, Oob, PageId, PageKind};
+use crate::nand::{BlockId, Nand, NandCounters, NandError, Oob, PageId, PageKind, Urgency};
 
 /// Times that a page with too many wrong bits is read before it is given up.
 const READ_ATTEMPTS: usize = 3;
@@ -139,7 +139,7 @@ impl Ftl {
             return Ok(at_ns);
         };
         self.counters.host_reads += 1;
-        match self.read_page(page, logical, bytes, at_ns)? {
+        match self.read_page(page, logical, bytes, Urgency::Now, at_ns)? {
             (PageKind::Lost, _) => Err(FtlError::Lost(logical)),
             (_, done_ns) => Ok(done_ns),
         }
@@ -205,12 +205,13 @@ impl Ftl {
         page: PageId,
         logical: u32,
         bytes: &mut [u8],
+        urgency: Urgency,
         at_ns: u64,
     ) -> Result<(PageKind, u64), FtlError> {
-        let mut attempt = self.nand.read(page, bytes, at_ns);
+        let mut attempt = self.nand.read(page, bytes, urgency, at_ns);
         for _ in 1..READ_ATTEMPTS {
             if matches!(attempt, Err(NandError::Uncorrectable { .. })) {
-                attempt = self.nand.read(page, bytes, at_ns);
+                attempt = self.nand.read(page, bytes, urgency, at_ns);
             }
         }
         let read = match attempt {
