@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::measure::{self, MicroTask};
 use crate::overhead::{self, OverheadTask};
+use crate::page_size::task::{self as page_size, CellTask, FillTask};
 use crate::references::batches::{self, BatchesTask};
 use crate::references::handles::{self, HandlesTask};
 use crate::rumble::task::{self as rumble, RumbleTask};
@@ -61,6 +62,10 @@ pub enum Task {
     Cleaning(CleaningTask),
     /// A heap opened again.
     Recovery(RecoveryTask),
+    /// A database to be filled.
+    PageSizeFill(FillTask),
+    /// Transactions on a database with pages of one size.
+    PageSizeCell(CellTask),
 }
 
 /// What the child says.
@@ -149,5 +154,7 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::Optimisation(task) => optimisation::work(&task, &context, parent),
         Task::Cleaning(task) => cleaning::work(&task, &context, parent),
         Task::Recovery(task) => recovery::work(&task, &context, parent),
+        Task::PageSizeFill(task) => page_size::fill(&task, parent),
+        Task::PageSizeCell(task) => page_size::measure(&task, &context, parent),
     }
 }

@@ -7,7 +7,7 @@
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
 //! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
-//! allocators need. [`soak`] measures nothing: it runs the library against a model.
+//! allocators need, [`mod@page_size`] at a database on flash. [`soak`] measures nothing: it runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
@@ -27,8 +27,10 @@ pub mod memcached;
 pub mod micro;
 pub mod objects;
 pub mod overhead;
+pub mod page_size;
 pub mod peer;
 pub mod plot;
+pub mod probe_fio;
 pub mod process;
 pub mod progress;
 pub mod references;

@@ -8,11 +8,14 @@ use aquifer_bench::budget::BudgetOptions;
 use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
+use aquifer_bench::page_size::PageSizeOptions;
+use aquifer_bench::probe_fio::ProbeFioOptions;
 use aquifer_bench::references::ReferencesOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
-    all, budget, child, cleanup, memcached, micro, overhead, plot, references, table, write_amp,
+    all, budget, child, cleanup, memcached, micro, overhead, page_size, plot, probe_fio, references, table,
+    write_amp,
 };
 use clap::{Parser, Subcommand};
 
@@ -29,6 +32,8 @@ Examples:
       The same question asked of a real server: swap, the heap, aquifer run, extstore
   aquifer-bench references --out results.jsonl
       Handle hits and faults; batches of 1,024 objects beside raw reads; medians of 5
+  aquifer-bench page-size --out results.jsonl
+      SQLite with pages of 4 to 32 KiB and buffers of 4 to 64 MiB
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -57,9 +62,13 @@ enum Command {
     WriteAmp(WriteAmpOptions),
     /// Memory of a long mixed run against its budget
     Budget(BudgetOptions),
+    /// The device probe beside fio: twelve loads on the same file
+    ProbeFio(ProbeFioOptions),
     /// memcached with more data than RAM, under load: requests, hits, latency, memory, lost values
     Memcached(MemcachedOptions),
-    /// All of these but memcached, with tables and plots
+    /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
+    PageSize(PageSizeOptions),
+    /// All of these but memcached and page-size, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {
@@ -92,9 +101,11 @@ fn main() -> ExitCode {
         Command::Micro(options) => micro::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::References(options) => references::run(&options),
+        Command::ProbeFio(options) => probe_fio::run(&options),
         Command::WriteAmp(options) => write_amp::run(&options),
         Command::Budget(options) => budget::run(&options),
         Command::Memcached(options) => memcached::run(&options),
+        Command::PageSize(options) => page_size::run(&options),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),
         Command::Plot { files, out_dir } => plot::run(&files, &out_dir),

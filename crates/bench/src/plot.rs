@@ -1,4 +1,4 @@
-//! SVG bars from result files: throughput, and bytes written per byte changed.
+//! Pictures from result files: SVG bars of throughput, and of bytes written per byte changed. The page-size study draws its own.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +13,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
+use crate::page_size;
 use crate::peer::Kind;
 use crate::sample::Record;
 use crate::table::{self, Group, Row};
@@ -35,9 +36,11 @@ const FONT: &str = "sans-serif";
 /// # Errors
 /// [`Error::Io`]; [`Error::Input`] if the files are malformed or hold nothing to draw.
 pub fn run(files: &[PathBuf], out_dir: &Path) -> Result<()> {
-    let drawn = plot(&table::read_all(files)?, out_dir)?;
+    let records = table::read_all(files)?;
+    let mut drawn = plot(&records, out_dir)?;
+    drawn.extend(page_size::draw(&records, out_dir)?);
     if drawn.is_empty() {
-        return Err(Error::Input("the files hold no sample of the micro-benchmark".to_owned()));
+        return Err(Error::Input("the files hold no sample of micro or page-size".to_owned()));
     }
     drawn.iter().for_each(|path| println!("{}", path.display()));
     Ok(())

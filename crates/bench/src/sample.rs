@@ -15,8 +15,10 @@ use crate::durable::workloads::sample::Workload;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::memcached::sample as memcached;
+use crate::page_size::sample as page_size;
 use crate::peer::Kind;
 use crate::peer::abi::Stats;
+use crate::probe_fio::sample::ProbeFio;
 use crate::process::Memory;
 use crate::references::sample as references;
 use crate::rumble::sample as rumble;
@@ -52,8 +54,12 @@ pub enum Record {
     Optimisations(Box<Optimisation>),
     /// A run of updates of a heap that is cleaned, or need not be.
     Cleaning(Box<Cleaning>),
+    /// A load measured by the probe and by fio.
+    ProbeFio(Box<ProbeFio>),
     /// A heap opened again.
     Recovery(Box<Recovery>),
+    /// A run of transactions on a database with pages of one size.
+    PageSize(Box<page_size::Sample>),
 }
 
 /// Configuration and result of one run of one peer.

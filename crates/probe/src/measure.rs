@@ -96,6 +96,10 @@ impl<'a> Probe<'a> {
         }
         self.report.duration_s = self.begun.elapsed().as_secs_f64();
         self.report.machine = self.watch.describe();
+        if self.queue.is_simulated() {
+            // Nobody can steal simulated time.
+            self.report.machine.steal_percent = 0.0;
+        }
         (self.report, outcome)
     }
 

@@ -6,6 +6,8 @@ mod memcached;
 mod micro;
 mod optimisations;
 mod others;
+mod page_size;
+mod probe_fio;
 mod recovery;
 mod references;
 mod rumble;
@@ -50,12 +52,14 @@ pub fn render(records: &[Record]) -> String {
         memcached::render(records),
         others::overhead(records),
         references::render(records),
+        probe_fio::render(records),
         transactions::render(records),
         rumble::render(records),
         workloads::render(records),
         optimisations::render(records),
         cleaning::render(records),
         recovery::render(records),
+        page_size::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -91,8 +95,10 @@ fn context(record: &Record) -> &Context {
         Record::Rumble(sample) => &sample.context,
         Record::Workloads(run) => &run.context,
         Record::Optimisations(run) => &run.workload.context,
+        Record::ProbeFio(run) => &run.context,
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
+        Record::PageSize(run) => &run.context,
     }
 }
 

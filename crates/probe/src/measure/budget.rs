@@ -77,6 +77,8 @@ impl Part {
 
 /// Bytes per second that a device is expected to write when nothing is known of it: it makes estimates of time, not results.
 const EXPECTED_BYTES_PER_S: f64 = 500e6;
+/// Most bytes that a round writes in one second. A faster device is measured for a shorter time, and is worn less.
+const ROUND_BYTES_PER_S: f64 = 1024.0 * 1024.0 * 1024.0;
 /// A simulated transfer takes about so long to simulate.
 const SIMULATED_IO_S: f64 = 2e-6;
 
@@ -110,13 +112,9 @@ impl Budget {
         let raid_device_bytes = (span_bytes.min(available.saturating_sub(span_bytes)) / u64::from(devices))
             / (1 << 20)
             * (1 << 20);
-        let mut budget = Budget {
-            span_bytes,
-            round_bytes: span_bytes,
-            raid_device_bytes,
-            written_bytes: 0,
-            parts: Vec::new(),
-        };
+        let round_bytes = span_bytes.min((plan.round_s * ROUND_BYTES_PER_S) as u64);
+        let mut budget =
+            Budget { span_bytes, round_bytes, raid_device_bytes, written_bytes: 0, parts: Vec::new() };
         let is_simulated = matches!(ground, Ground::Flash(_));
         for part in Part::ALL {
             let cost = cost(part, plan, ground);
@@ -131,7 +129,7 @@ impl Budget {
                 cost.rounds * plan.round_s + cost.seconds + written / EXPECTED_BYTES_PER_S
             };
             budget.parts.push((part, seconds.max(0.01)));
-            budget.written_bytes += (written + cost.write_rounds * span_bytes as f64) as u64;
+            budget.written_bytes += (written + cost.write_rounds * round_bytes as f64) as u64;
         }
         Ok(budget)
     }
