@@ -164,11 +164,21 @@ impl Outputs<'_> {
         [self.json, self.html, self.markdown, self.csv].into_iter().flatten()
     }
 
-    /// Whether all files can be written.
+    /// Whether all files can be written, and job files made.
     fn check(&self) -> Result<(), Error> {
         for path in self.files() {
-            tempfile::tempfile_in(folder(path))
-                .map_err(|error| Error::ReportFile { path: path.to_owned(), error })?;
+            let failed = |error| Error::ReportFile { path: path.to_owned(), error };
+            if path.is_dir() {
+                return Err(failed(io::ErrorKind::IsADirectory.into()));
+            }
+            tempfile::tempfile_in(folder(path)).map_err(failed)?;
+        }
+        if let Some(dir) = self.fio {
+            // What is missing will be made, in the first folder above it that is there.
+            let is_there = |path: &&Path| path.exists() || path.as_os_str().is_empty();
+            let above = dir.ancestors().find(is_there).filter(|path| !path.as_os_str().is_empty());
+            tempfile::tempfile_in(above.unwrap_or(Path::new(".")))
+                .map_err(|error| Error::ReportFile { path: dir.to_owned(), error })?;
         }
         Ok(())
     }

@@ -3,7 +3,11 @@
 mod advise;
 mod durable;
 mod export;
+mod ground;
 mod peers;
+mod probe;
+mod probe_running;
+mod probe_targets;
 mod program;
 mod running;
 mod terminal;
