@@ -31,5 +31,5 @@ pub use geometry::{Geometry, GeometryError};
 pub use header::{Header, HeaderFound};
 pub use oob::{OOB_BYTES, Oob, PageKind};
 pub use power::{PowerCut, Tear};
-pub use timing::Timing;
+pub use timing::{Timing, Urgency};
 pub use wear::Wear;

@@ -151,6 +151,32 @@ fn random_reads_reach_what_dies_and_channels_can_do() {
     }
 }
 
+/// Reads go before what is planned, and yet a die does no more than it can.
+#[test]
+fn reads_and_writes_share_the_time_of_the_dies() {
+    let geometry = Geometry { channels: 4, dies_per_channel: 2, ..Geometry::single_die(200, 64, PAGE_BYTES) };
+    let mut simulation = Simulation::new(geometry, Timing::COMMON, 0.28);
+    let pages = simulation.ftl.user_pages();
+    simulation.write_in_order(64, pages, pages.into());
+    simulation.write_randomly(64, pages, 2 * u64::from(pages));
+    for reads_in_8 in [2, 4, 6] {
+        let before = simulation.ftl.counters();
+        let rate = simulation.rate(512, u64::from(pages), |ftl, random, page, at| {
+            let logical = random.below(pages);
+            if random.below(8) < reads_in_8 {
+                ftl.read(logical, page, at).unwrap()
+            } else {
+                ftl.write(logical, page, at).unwrap()
+            }
+        });
+        let counters = simulation.ftl.counters().since(&before);
+        let read_share = counters.host_reads as f64 / (counters.host_reads + counters.host_programs) as f64;
+        let read_s = (Timing::COMMON.read_ns + Timing::COMMON.transfer_ns(PAGE_BYTES)) as f64 / 1e9;
+        let mean_s = read_share * read_s + (1.0 - read_share) * die_time(&counters, &Timing::COMMON);
+        assert_within(rate, f64::from(geometry.dies()) / mean_s, 0.03, &format!("{reads_in_8} reads in 8"));
+    }
+}
+
 #[test]
 fn more_requests_help_up_to_rate_times_latency() {
     // 16 dies on one channel of 400 MB/s: the channel's limit is 97,656 reads per second, one read takes 50.24 us, so 4.9 reads

@@ -18,7 +18,7 @@ const SIZE_MAX: u64 = 1 << 62;
 
 /// One job file for `job` on `filename` for `runtime_s` seconds, rounded up to whole ones.
 ///
-/// Writes destroy what `filename` holds, which the first line of the file says. Data are random and new for each write; places are
+/// Writes destroy what `filename` holds, which the first line of the file says. Data are random, and changed a little in each block of each write, as the probe changes them; places are
 /// uniformly random with repetition, as the probe's are. One transfer of "flush per write" is a write and an `fsync`, which fio counts and
 /// times apart.
 ///
@@ -115,7 +115,7 @@ fn job_section(name: &str, job: &Job, filename: &str, runtime_s: f64) -> String 
         WriteMode::Dsync => "sync=dsync\n",
     });
     text.push_str(&format!(
-        "time_based=1\nruntime={runtime_s:.0}\nnorandommap=1\nrandrepeat=0\nrefill_buffers=1\nthread=1\ngroup_reporting=1\n"
+        "time_based=1\nruntime={runtime_s:.0}\nnorandommap=1\nrandrepeat=0\nscramble_buffers=1\nthread=1\ngroup_reporting=1\n"
     ));
     text
 }

@@ -4,7 +4,19 @@ use super::blocks::Role;
 use super::error::FtlError;
 use super::frontier::Stream;
 use super::translation::Ftl;
-use crate::nand::{BlockId, NandError, PageId, PageKind};
+use crate::nand::{BlockId, NandError, PageId, PageKind, Urgency};
+
+/// A block that is being cleaned.
+#[derive(Debug)]
+pub(super) struct Emptying {
+    block: BlockId,
+    /// Pages before this one have been moved.
+    next: u32,
+    /// Pages to move for each page of the host.
+    pages_per_host_page: u32,
+    /// When the last of those that were moved is programmed.
+    moved_ns: u64,
+}
 
 impl Ftl {
     /// Sees that the host's next page has a place, and that the reserve is whole.
@@ -23,7 +35,7 @@ impl Ftl {
         for die in self.host.dies_by_load(&self.nand, at_ns) {
             if self.host.is_open_on(die) || self.make_room_on(die, at_ns)? {
                 self.host_die = die;
-                return Ok(());
+                return self.clean_a_little(die, at_ns);
             }
         }
         Err(FtlError::WornOut)
@@ -68,16 +80,60 @@ impl Ftl {
         Ok(())
     }
 
-    /// Cleans one block of a die; returns when it is erased. `None` when the die has no block to clean.
+    /// Cleans one block of a die, or the rest of one that was begun; returns when it is erased. `None` when the die has no block to clean.
     fn clean(&mut self, die: u32, at_ns: u64) -> Result<Option<u64>, FtlError> {
+        if self.emptying[die as usize].is_none() && !self.begin_to_empty(die)? {
+            return Ok(None);
+        }
+        self.go_on_emptying(die, u32::MAX, at_ns)
+    }
+
+    /// Does as much of the cleaning as one page of the host costs, so that nobody waits for all of it at once.
+    fn clean_a_little(&mut self, die: u32, at_ns: u64) -> Result<(), FtlError> {
+        let is_needed = self.free.count_on(die) <= self.options.reserve_blocks_per_die + 1;
+        if self.emptying[die as usize].is_none() && !(is_needed && self.begin_to_empty(die)?) {
+            return Ok(());
+        }
+        let pages = self.emptying[die as usize].as_ref().map_or(0, |emptying| emptying.pages_per_host_page);
+        self.go_on_emptying(die, pages, at_ns)?;
+        Ok(())
+    }
+
+    /// Chooses the next block of a die to clean; false when there is none.
+    fn begin_to_empty(&mut self, die: u32) -> Result<bool, FtlError> {
         if self.good_blocks < self.good_blocks_min {
             return Err(FtlError::WornOut);
         }
         let chosen = self.victims[die as usize].choose(&self.blocks, self.sequence);
-        let Some(block) = chosen else { return Ok(None) };
+        let Some(block) = chosen else { return Ok(false) };
         self.blocks[block].role = Role::Leaving;
-        let moved_ns = self.empty(block, Stream::Cleaning(die), at_ns)?;
-        let erased_ns = self.erase(block, moved_ns)?;
+        let valid = self.blocks[block].valid;
+        let gained = self.nand.geometry().pages_per_block - valid;
+        // A block of `gained` pages is ready by the time that the host has filled as many.
+        let pages_per_host_page = if gained == 0 { u32::MAX } else { valid.div_ceil(gained) };
+        self.emptying[die as usize] = Some(Emptying { block, next: 0, pages_per_host_page, moved_ns: 0 });
+        Ok(true)
+    }
+
+    /// Moves up to `pages` of the block that is being emptied on a die, and erases it after the last; returns when it is erased.
+    fn go_on_emptying(&mut self, die: u32, pages: u32, at_ns: u64) -> Result<Option<u64>, FtlError> {
+        let Some(mut emptying) = self.emptying[die as usize].take() else { return Ok(None) };
+        let block = emptying.block;
+        let mut left = pages;
+        while left > 0 && self.blocks[block].valid > 0 {
+            let page = self.nand.geometry().page(block, emptying.next);
+            emptying.next += 1;
+            if let Some(logical) = self.mapping.owner(page) {
+                let done_ns = self.relocate(page, logical, Stream::Cleaning(die), at_ns)?;
+                emptying.moved_ns = emptying.moved_ns.max(done_ns);
+                left -= 1;
+            }
+        }
+        if self.blocks[block].valid > 0 {
+            self.emptying[die as usize] = Some(emptying);
+            return Ok(None);
+        }
+        let erased_ns = self.erase(block, emptying.moved_ns.max(at_ns))?;
         self.level_wear(die, block, at_ns)?;
         Ok(Some(erased_ns))
     }
@@ -120,7 +176,7 @@ impl Ftl {
         }
         let mut bytes = std::mem::take(&mut self.page_buffer);
         self.counters.cleaning_reads += 1;
-        let outcome = match self.read_page(page, logical, &mut bytes, at_ns) {
+        let outcome = match self.read_page(page, logical, &mut bytes, Urgency::InTurn, at_ns) {
             Ok((kind, read_ns)) => self.program(stream, kind, logical, &bytes, read_ns),
             // One page that is not what it should be must not keep its block, and so the device, from being written.
             Err(FtlError::Lost(_) | FtlError::Damaged { .. }) => {

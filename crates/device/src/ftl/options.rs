@@ -33,7 +33,7 @@ impl Default for WearLeveling {
 pub struct FtlOptions {
     /// Spare pages by user pages, (T - U) / U. T are the pages of blocks that are good at the start.
     pub over_provisioning: f64,
-    /// Free blocks of each die that the cleaner keeps, at least 1.
+    /// Free blocks of each die that only the cleaner may use, at least 1. It works while no more than one beyond them is free.
     pub reserve_blocks_per_die: u32,
     /// Which block is cleaned.
     pub victim: VictimPolicy,
@@ -49,7 +49,7 @@ impl Default for FtlOptions {
     fn default() -> Self {
         FtlOptions {
             over_provisioning: 0.07,
-            reserve_blocks_per_die: 2,
+            reserve_blocks_per_die: 1,
             victim: VictimPolicy::Greedy,
             frontiers: Frontiers::default(),
             wear_leveling: WearLeveling::default(),

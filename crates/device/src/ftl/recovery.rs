@@ -10,7 +10,7 @@ use super::options::{Frontiers, FtlOptions};
 use super::translation::Ftl;
 use super::trims::Trims;
 use super::victim::VictimPolicy;
-use crate::nand::{BlockId, Nand, Oob, PageId, PageKind};
+use crate::nand::{BlockId, Nand, Oob, PageId, PageKind, Urgency};
 
 /// Highest sequence that is believed. A million programs each second take a hundred thousand years to get there.
 const SEQUENCE_MAX: u64 = 1 << 62;
@@ -76,6 +76,7 @@ impl Ftl {
                 })
                 .collect(),
             trims,
+            emptying: (0..dies).map(|_| None).collect(),
             failing: Vec::new(),
             sequence: 0,
             counters: FtlCounters::default(),
@@ -139,7 +140,7 @@ impl Ftl {
         for part in 0..self.trims.parts() {
             let logical = self.user_pages + part;
             let Some(page) = self.mapping.place(logical) else { continue };
-            if self.read_page(page, part, &mut bytes, 0).is_err() {
+            if self.read_page(page, part, &mut bytes, Urgency::InTurn, 0).is_err() {
                 continue;
             }
             let trimmed_at = sequences[logical as usize];

@@ -3,6 +3,7 @@
 use aquifer_base::checksum::crc32c_seeded;
 
 use super::blocks::{Blocks, Role};
+use super::cleaning::Emptying;
 use super::counters::FtlCounters;
 use super::error::FtlError;
 use super::free::FreeBlocks;
@@ -11,7 +12,7 @@ use super::mapping::Mapping;
 use super::options::FtlOptions;
 use super::trims::Trims;
 use super::victim::Victims;
-use crate::nand::{BlockId, Nand, NandCounters, NandError, Oob, PageId, PageKind};
+use crate::nand::{BlockId, Nand, NandCounters, NandError, Oob, PageId, PageKind, Urgency};
 
 /// Times that a page with too many wrong bits is read before it is given up.
 const READ_ATTEMPTS: usize = 3;
@@ -41,6 +42,8 @@ pub struct Ftl {
     /// Of each die.
     pub(super) victims: Vec<Box<dyn Victims>>,
     pub(super) trims: Trims,
+    /// The block of each die that is being cleaned.
+    pub(super) emptying: Vec<Option<Emptying>>,
     /// Blocks in which a program failed, to be emptied and given up.
     pub(super) failing: Vec<BlockId>,
     pub(super) sequence: u64,
@@ -86,10 +89,10 @@ impl Ftl {
         self.counters
     }
 
-    /// Free blocks that the cleaner keeps on all dies together.
+    /// Free blocks that the cleaner keeps on all dies together: its own, and one on each die for the host.
     #[must_use]
     pub fn reserve_blocks(&self) -> u32 {
-        self.options.reserve_blocks_per_die * self.nand.geometry().dies()
+        (self.options.reserve_blocks_per_die + 1) * self.nand.geometry().dies()
     }
 
     /// Spare pages by user pages, (T - U) / U, where T are the pages of good blocks now.
@@ -136,7 +139,7 @@ impl Ftl {
             return Ok(at_ns);
         };
         self.counters.host_reads += 1;
-        match self.read_page(page, logical, bytes, at_ns)? {
+        match self.read_page(page, logical, bytes, Urgency::Now, at_ns)? {
             (PageKind::Lost, _) => Err(FtlError::Lost(logical)),
             (_, done_ns) => Ok(done_ns),
         }
@@ -202,12 +205,13 @@ impl Ftl {
         page: PageId,
         logical: u32,
         bytes: &mut [u8],
+        urgency: Urgency,
         at_ns: u64,
     ) -> Result<(PageKind, u64), FtlError> {
-        let mut attempt = self.nand.read(page, bytes, at_ns);
+        let mut attempt = self.nand.read(page, bytes, urgency, at_ns);
         for _ in 1..READ_ATTEMPTS {
             if matches!(attempt, Err(NandError::Uncorrectable { .. })) {
-                attempt = self.nand.read(page, bytes, at_ns);
+                attempt = self.nand.read(page, bytes, urgency, at_ns);
             }
         }
         let read = match attempt {

@@ -10,7 +10,8 @@ use super::file::NandFile;
 use super::power::Power;
 use super::timing::Clockwork;
 use super::{
-    BlockId, Geometry, NandError, NandOpenError, OOB_BYTES, PageId, PowerCut, Tear, Timing, Violation, Wear,
+    BlockId, Geometry, NandError, NandOpenError, OOB_BYTES, PageId, PowerCut, Tear, Timing, Urgency,
+    Violation, Wear,
 };
 
 /// What an emulated device is made of.
@@ -172,12 +173,18 @@ impl Nand {
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] when too many bits are wrong; a second attempt may find fewer.
-    pub fn read(&mut self, page: PageId, bytes: &mut [u8], at_ns: u64) -> Result<PageRead, NandError> {
+    pub fn read(
+        &mut self,
+        page: PageId,
+        bytes: &mut [u8],
+        urgency: Urgency,
+        at_ns: u64,
+    ) -> Result<PageRead, NandError> {
         let block = self.allow(page)?;
         self.check_length(bytes.len())?;
         let mean = self.wear.bit_errors_mean(&self.geometry, self.erases(block));
         let bits = self.dice.poisson(mean);
-        let done_ns = self.clockwork.read(block, at_ns);
+        let done_ns = self.clockwork.read(block, urgency, at_ns);
         self.counters.reads += 1;
         if bits > self.wear.correctable_bits && mean > 0.0 {
             return Err(NandError::Uncorrectable { page, bits });
@@ -193,7 +200,7 @@ impl Nand {
     /// [`NandError`].
     pub fn read_oob(&mut self, page: PageId, at_ns: u64) -> Result<PageRead, NandError> {
         let block = self.allow(page)?;
-        let done_ns = self.clockwork.read(block, at_ns);
+        let done_ns = self.clockwork.read(block, Urgency::InTurn, at_ns);
         self.counters.reads += 1;
         Ok(PageRead { oob: self.oob(page)?, done_ns })
     }

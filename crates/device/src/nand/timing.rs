@@ -34,6 +34,15 @@ impl Timing {
     }
 }
 
+/// Whether a read goes before what is planned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Urgency {
+    /// Somebody waits for it: it does.
+    Now,
+    /// It is a part of some background work: it does not.
+    InTurn,
+}
+
 /// When dies and channels are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Clockwork {
@@ -44,6 +53,10 @@ pub(super) struct Clockwork {
     channels: Vec<Schedule>,
     /// When the last program or erase of each block ends: the next begins after it.
     blocks_ready_ns: Vec<u64>,
+    /// When the last program or erase of each die ends.
+    changes_until_ns: Vec<u64>,
+    /// When the last urgent read of each die ends.
+    urgent_until_ns: Vec<u64>,
 }
 
 impl Clockwork {
@@ -55,6 +68,8 @@ impl Clockwork {
             dies: vec![Schedule::default(); geometry.dies() as usize],
             channels: vec![Schedule::default(); geometry.channels as usize],
             blocks_ready_ns: vec![0; geometry.blocks() as usize],
+            changes_until_ns: vec![0; geometry.dies() as usize],
+            urgent_until_ns: vec![0; geometry.dies() as usize],
         }
     }
 
@@ -68,14 +83,26 @@ impl Clockwork {
     }
 
     /// The array first, then the bus; the die's register is taken until the bus is done.
-    pub(super) fn read(&mut self, block: BlockId, at_ns: u64) -> u64 {
+    ///
+    /// An urgent read waits for urgent reads before it and, where programs or erases are planned, for one program. What it overtakes was told
+    /// when it would end, and ends then; the time is taken from what comes after, so that the die does no more than it can.
+    pub(super) fn read(&mut self, block: BlockId, urgency: Urgency, at_ns: u64) -> u64 {
         if self.timing == Timing::NONE {
             return at_ns;
         }
         let (die, channel) = self.resources(block);
-        let loaded_ns = self.dies[die].take(at_ns, self.timing.read_ns);
-        let end_ns = self.channels[channel].take(loaded_ns, self.transfer_ns);
-        self.dies[die].take_all(loaded_ns, end_ns);
+        if urgency == Urgency::InTurn {
+            let loaded_ns = self.dies[die].take(at_ns, self.timing.read_ns);
+            let end_ns = self.channels[channel].take(loaded_ns, self.transfer_ns);
+            self.dies[die].take_all(loaded_ns, end_ns);
+            return end_ns;
+        }
+        let is_changing = at_ns < self.changes_until_ns[die];
+        let begin_ns = if is_changing { at_ns + self.timing.program_ns } else { at_ns };
+        let start_ns = begin_ns.max(self.urgent_until_ns[die]);
+        let end_ns = self.channels[channel].take(start_ns + self.timing.read_ns, self.transfer_ns);
+        self.urgent_until_ns[die] = end_ns;
+        self.dies[die].take(start_ns, end_ns - start_ns);
         end_ns
     }
 
@@ -89,7 +116,7 @@ impl Clockwork {
         let loaded_ns = self.channels[channel].take(start_ns, self.transfer_ns);
         self.dies[die].take_all(start_ns, loaded_ns);
         let end_ns = self.dies[die].take(loaded_ns, self.timing.program_ns);
-        self.blocks_ready_ns[block.0 as usize] = end_ns;
+        self.note_change(block, die, end_ns);
         end_ns
     }
 
@@ -100,7 +127,7 @@ impl Clockwork {
         let (die, _) = self.resources(block);
         let end_ns =
             self.dies[die].take(at_ns.max(self.blocks_ready_ns[block.0 as usize]), self.timing.erase_ns);
-        self.blocks_ready_ns[block.0 as usize] = end_ns;
+        self.note_change(block, die, end_ns);
         end_ns
     }
 
@@ -109,6 +136,11 @@ impl Clockwork {
         for schedule in self.dies.iter_mut().chain(&mut self.channels) {
             schedule.forget_before(now_ns);
         }
+    }
+
+    fn note_change(&mut self, block: BlockId, die: usize, end_ns: u64) {
+        self.blocks_ready_ns[block.0 as usize] = end_ns;
+        self.changes_until_ns[die] = self.changes_until_ns[die].max(end_ns);
     }
 
     fn resources(&self, block: BlockId) -> (usize, usize) {
@@ -136,9 +168,13 @@ mod tests {
     #[test]
     fn dies_work_side_by_side_and_share_the_bus() {
         let mut clockwork = clockwork();
-        assert_eq!(clockwork.read(DIE_0, 0), 45);
-        assert_eq!(clockwork.read(DIE_1, 0), 50, "the array works beside the other, the bus does not");
-        assert_eq!(clockwork.read(DIE_0, 0), 90, "a die does one thing after the other");
+        assert_eq!(clockwork.read(DIE_0, Urgency::InTurn, 0), 45);
+        assert_eq!(
+            clockwork.read(DIE_1, Urgency::InTurn, 0),
+            50,
+            "the array works beside the other, the bus does not"
+        );
+        assert_eq!(clockwork.read(DIE_0, Urgency::InTurn, 0), 90, "a die does one thing after the other");
         assert_eq!(clockwork.program(DIE_1, 0), 255);
         assert_eq!(clockwork.erase(DIE_0, 0), 1090);
     }
@@ -147,9 +183,23 @@ mod tests {
     fn gaps_are_used_in_pieces() {
         let mut clockwork = clockwork();
         clockwork.program(DIE_0, 1000);
-        assert_eq!(clockwork.read(DIE_0, 0), 45, "before the program");
+        assert_eq!(clockwork.read(DIE_0, Urgency::InTurn, 0), 45, "before the program");
         assert_eq!(clockwork.program(DIE_0, 0), 1410, "programs of a block keep their order");
         assert_eq!(clockwork.program(BlockId(1), 900), 1515, "100 before the program, 105 after it");
         assert_eq!((clockwork.program_end_ns(0, 0), clockwork.program_end_ns(0, 1000)), (250, 1720));
+    }
+
+    #[test]
+    fn urgent_reads_overtake_and_their_time_is_taken_from_what_comes() {
+        let mut clockwork = clockwork();
+        let urgent = |clockwork: &mut Clockwork, at_ns| clockwork.read(DIE_0, Urgency::Now, at_ns);
+        assert_eq!(urgent(&mut clockwork, 0), 45, "an idle die reads at once");
+        assert_eq!(urgent(&mut clockwork, 0), 90, "one after the other");
+        for _ in 0..4 {
+            clockwork.program(DIE_0, 0);
+        }
+        assert_eq!(clockwork.program_end_ns(0, 0), 90 + 5 * 205);
+        assert_eq!(urgent(&mut clockwork, 100), 345, "after one program of four");
+        assert_eq!(clockwork.program_end_ns(0, 0), 90 + 5 * 205 + 45);
     }
 }

@@ -1,7 +1,7 @@
 //! Power cuts at every operation of a small device, each in several ways.
 
 use aquifer_device::ftl::{Frontiers, Ftl, FtlError, FtlOptions, VictimPolicy, WearLeveling};
-use aquifer_device::nand::{Geometry, Nand, NandError, PageId, PowerCut, Tear};
+use aquifer_device::nand::{Geometry, Nand, NandError, PageId, PowerCut, Tear, Urgency};
 
 use crate::{Random, nand, page};
 
@@ -21,7 +21,6 @@ fn options(victim: VictimPolicy) -> FtlOptions {
         victim,
         frontiers: Frontiers::Separate,
         wear_leveling: WearLeveling { dynamic: true, static_threshold: Some(1) },
-        reserve_blocks_per_die: 1,
         ..FtlOptions::default()
     }
 }
@@ -212,7 +211,7 @@ fn without_power_nothing_works() {
     let mut flash: Nand = nand(GEOMETRY);
     flash.cut_power(PowerCut { after_operations: 0, tear: Tear::Nothing });
     assert_eq!(flash.erase(aquifer_device::nand::BlockId(0), 0), Err(NandError::PowerLost));
-    assert_eq!(flash.read(PageId(0), &mut page(0), 0), Err(NandError::PowerLost));
+    assert_eq!(flash.read(PageId(0), &mut page(0), Urgency::Now, 0), Err(NandError::PowerLost));
     flash.restore_power();
     flash.erase(aquifer_device::nand::BlockId(0), 0).unwrap();
 }

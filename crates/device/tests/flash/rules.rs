@@ -2,8 +2,8 @@
 
 use aquifer_device::nand::Nand;
 use aquifer_device::nand::{
-    BlockId, Geometry, GeometryError, NandError, NandOpenError, NandOptions, OOB_BYTES, PageId, Violation,
-    Wear,
+    BlockId, Geometry, GeometryError, NandError, NandOpenError, NandOptions, OOB_BYTES, PageId, Urgency,
+    Violation, Wear,
 };
 
 use crate::{nand, page};
@@ -32,10 +32,10 @@ fn a_page_is_programmed_once_between_erases() {
     let again = violation(nand.program(PageId(0), &page(2), &OOB, 0));
     assert_eq!(again, Violation::ProgramTwice { page: PageId(0), next: 1 });
     let mut bytes = page(0);
-    assert_eq!(nand.read(PageId(0), &mut bytes, 0).unwrap().oob, OOB);
+    assert_eq!(nand.read(PageId(0), &mut bytes, Urgency::Now, 0).unwrap().oob, OOB);
     assert_eq!(bytes, page(1), "the first program stands");
     nand.erase(BlockId(0), 0).unwrap();
-    nand.read(PageId(0), &mut bytes, 0).unwrap();
+    nand.read(PageId(0), &mut bytes, Urgency::Now, 0).unwrap();
     assert_eq!(bytes, [0xFF; 512]);
     nand.program(PageId(0), &page(2), &OOB, 0).unwrap();
 }
@@ -68,7 +68,7 @@ fn bad_blocks_are_left_alone() {
     assert_eq!(violation(nand.program(PageId(1), &page(1), &OOB, 0)), Violation::BadBlock(BlockId(0)));
     assert_eq!(violation(nand.erase(BlockId(0), 0)), Violation::BadBlock(BlockId(0)));
     let mut bytes = page(0);
-    nand.read(PageId(0), &mut bytes, 0).unwrap();
+    nand.read(PageId(0), &mut bytes, Urgency::Now, 0).unwrap();
     assert_eq!(bytes, page(1), "what it holds can still be read");
 }
 
