@@ -19,8 +19,7 @@ pub const GEOMETRY: Geometry = Geometry {
     page_bytes: 512,
 };
 
-/// Where the states of blocks, the out-of-band bytes and the pages of this geometry begin.
-pub const STATES: usize = 4096;
+/// Where the out-of-band bytes and the pages of this geometry begin.
 pub const OOBS: usize = 8192;
 const PAGES: usize = 12288;
 const PAGE_BYTES: usize = GEOMETRY.page_bytes as usize;

@@ -5,7 +5,10 @@ mod flash;
 mod mutations;
 
 use aquifer_device::nand::{Header, OOB_BYTES, Oob, PageKind};
-use flash::{CUT, GEOMETRY, OOBS, SEALED, SEALED_PAGES, STATES};
+use flash::{CUT, GEOMETRY, OOBS, SEALED, SEALED_PAGES};
+
+/// Where the states of blocks begin.
+const STATES: usize = 4096;
 
 /// One edit of a file, as an input has it.
 fn edit(at: usize, bytes: &[u8]) -> Vec<u8> {
