@@ -185,15 +185,11 @@ impl Outputs<'_> {
 
     fn write(&self, report: &Report) -> Result<(), Error> {
         // First what the others can be made from again.
-        let texts: [(Option<&Path>, fn(&Report) -> String); 4] = [
-            (self.json, Report::to_json),
-            (self.html, render::html),
-            (self.markdown, render::markdown),
-            (self.csv, render::csv),
-        ];
-        for (path, text) in texts {
+        let forms: [fn(&Report) -> String; 4] =
+            [Report::to_json, render::html, render::markdown, render::csv];
+        for (path, form) in [self.json, self.html, self.markdown, self.csv].into_iter().zip(forms) {
             if let Some(path) = path {
-                write(path, &text(report))?;
+                write(path, &form(report))?;
             }
         }
         if let Some(dir) = self.fio {

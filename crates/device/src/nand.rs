@@ -28,7 +28,7 @@ pub use array::{Nand, NandCounters, NandOptions, PageRead};
 pub use contents::Backing;
 pub use error::{NandError, NandOpenError, Violation};
 pub use geometry::{Geometry, GeometryError};
-pub use header::Header;
+pub use header::{Header, HeaderFound};
 pub use oob::{OOB_BYTES, Oob, PageKind};
 pub use power::{PowerCut, Tear};
 pub use timing::{Timing, Urgency};

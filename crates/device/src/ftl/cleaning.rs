@@ -60,11 +60,17 @@ impl Ftl {
     /// [`FtlError`].
     pub fn rest(&mut self, from_ns: u64, end_ns: u64) -> Result<(), FtlError> {
         let (dies, pages_per_block) = (self.nand.geometry().dies(), self.nand.geometry().pages_per_block);
-        let spare_blocks = self.good_blocks - self.user_pages.div_ceil(pages_per_block);
+        // A device that was opened with many bad blocks may not even have enough for its user pages.
+        let spare_blocks = self.good_blocks.saturating_sub(self.user_pages.div_ceil(pages_per_block));
         let wanted = self.reserve_blocks() + spare_blocks.saturating_sub(self.reserve_blocks()) / 2;
         for die in 0..dies {
             let mut now_ns = from_ns;
-            while self.free.count_on(die) < wanted / dies && now_ns < end_ns && self.stopped.is_none() {
+            // Where time stands still, blocks without garbage would be cleaned in turn for ever.
+            for _ in 0..self.nand.geometry().blocks_per_die() {
+                let is_enough = self.free.count_on(die) >= wanted / dies;
+                if is_enough || now_ns >= end_ns || self.stopped.is_some() {
+                    break;
+                }
                 match self.clean(die, now_ns)? {
                     Some(done_ns) => now_ns = done_ns,
                     None => break,
@@ -172,7 +178,8 @@ impl Ftl {
         self.counters.cleaning_reads += 1;
         let outcome = match self.read_page(page, logical, &mut bytes, Urgency::InTurn, at_ns) {
             Ok((kind, read_ns)) => self.program(stream, kind, logical, &bytes, read_ns),
-            Err(FtlError::Lost(_)) => {
+            // One page that is not what it should be must not keep its block, and so the device, from being written.
+            Err(FtlError::Lost(_) | FtlError::Damaged { .. }) => {
                 self.counters.lost_pages += 1;
                 bytes.fill(0);
                 self.program(stream, PageKind::Lost, logical, &bytes, at_ns)

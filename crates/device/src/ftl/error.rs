@@ -69,6 +69,16 @@ pub enum FtlOpenError {
         /// Logical pages that there are.
         user_pages: u32,
     },
+    /// A page says that it is newer than any page can be.
+    #[error(
+        "{page} has the sequence {sequence}, which no device reaches; its file was not written by this emulator"
+    )]
+    Sequence {
+        /// The page.
+        page: PageId,
+        /// What it says.
+        sequence: u64,
+    },
     /// The flash failed.
     #[error(transparent)]
     Nand(#[from] NandError),

@@ -12,6 +12,9 @@ use super::trims::Trims;
 use super::victim::VictimPolicy;
 use crate::nand::{BlockId, Nand, Oob, PageId, PageKind, Urgency};
 
+/// Highest sequence that is believed. A million programs each second take a hundred thousand years to get there.
+const SEQUENCE_MAX: u64 = 1 << 62;
+
 impl Ftl {
     /// The translation layer of a new or a used device: the newest page of each logical page counts, unless it was trimmed later. The
     /// options must be those of the first time, except for policies.
@@ -107,6 +110,9 @@ impl Ftl {
         sequences: &mut [u64],
     ) -> Result<(), FtlOpenError> {
         let logical = self.logical_of(oob)?;
+        if oob.sequence > SEQUENCE_MAX {
+            return Err(FtlOpenError::Sequence { page, sequence: oob.sequence });
+        }
         self.sequence = self.sequence.max(oob.sequence);
         self.blocks[block].newest = self.blocks[block].newest.max(oob.sequence);
         if oob.sequence > sequences[logical as usize] {

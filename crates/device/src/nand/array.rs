@@ -365,7 +365,7 @@ impl Nand {
         if is_done {
             self.counters.erases += 1;
             self.counters.unused_pages_erased += u64::from(self.geometry.pages_per_block - state.used);
-            state.erases += 1;
+            state.erases = state.erases.saturating_add(1);
             state.used = 0;
         } else {
             // What is left must be erased again: no page of it can be programmed.

@@ -83,8 +83,9 @@ impl FlashSpec {
     pub fn parse(text: &str) -> Result<Self, ProbeError> {
         let mut spec = FlashSpec::default();
         for parameter in text.split(',').filter(|parameter| !parameter.is_empty()) {
-            let (key, value) =
-                parameter.split_once('=').ok_or_else(|| bad(format!("'{parameter}' is not key=value")))?;
+            let (key, value) = parameter
+                .split_once('=')
+                .ok_or_else(|| bad(format!("'{}' is not key=value", parameter.escape_debug())))?;
             spec.set(key, value)?;
         }
         if spec.blocks_per_die() == 0 {
@@ -97,7 +98,7 @@ impl FlashSpec {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ProbeError> {
-        let wrong = || bad(format!("{key} cannot be '{value}'"));
+        let wrong = || bad(format!("{key} cannot be '{}'", value.escape_debug()));
         let number = |most: u32| value.parse().ok().filter(|&number: &u32| number <= most).ok_or_else(wrong);
         let positive =
             |most| number(most).and_then(|number| if number > 0 { Ok(number) } else { Err(wrong()) });
@@ -140,7 +141,7 @@ impl FlashSpec {
                     _ => return Err(wrong()),
                 }
             }
-            _ => return Err(bad(format!("there is no parameter '{key}'"))),
+            _ => return Err(bad(format!("there is no parameter '{}'", key.escape_debug()))),
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ mod fixture;
 #[path = "../../../../fuzz/mutations.rs"]
 mod mutations;
 mod report;
+mod target;
 
 use aquifer_probe::report::Report;
 
@@ -36,4 +37,19 @@ fn reports() {
     }
     // Most damage makes something that is no JSON; of so many, more than a hundred are reports.
     mutations::drive(&samples, 40_000, report::property);
+}
+
+#[test]
+fn targets() {
+    let samples = [
+        "size=1G,channels=4,dies=2,pages=128,page=4096,read=40,program=200,erase=2000,bus=800,op=0.07,gc=greedy",
+        "frontiers=shared,cache=0,controller=1.5,limit=3000,seed=18446744073709551615",
+        "gc=5-choices,op=0.28,size=64G",
+        "gc=cost-benefit,op=1e-3,page=16K",
+        "size=16777216T,pages=4096",
+        "controller=-0,op=00.10,,",
+        "nand:size=64M",
+        "/dev/nvme0n1",
+    ];
+    mutations::drive(&samples.map(|sample| sample.as_bytes().to_vec()), 40_000, target::property);
 }
