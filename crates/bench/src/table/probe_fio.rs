@@ -1,4 +1,7 @@
 //! The probe beside fio: medians, ratios, and whether both rank the loads alike.
+//!
+//! Rounds of both stand in pairs, one after the other. The ratio is the median over pairs: what the machine's neighbours do from minute to minute
+//! meets both sides of a pair.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +15,8 @@ struct Row {
     runs: usize,
     probe_iops: f64,
     fio_iops: f64,
+    /// Median of the pairs' ratios.
+    ratio: f64,
 }
 
 fn rows(records: &[Record]) -> Vec<Row> {
@@ -30,6 +35,7 @@ fn rows(records: &[Record]) -> Vec<Row> {
             runs: runs.len(),
             probe_iops: of_runs(&runs, |run| run.probe_iops),
             fio_iops: of_runs(&runs, |run| run.fio_iops),
+            ratio: of_runs(&runs, |run| run.probe_iops / run.fio_iops),
         })
         .collect()
 }
@@ -52,13 +58,39 @@ pub fn render(records: &[Record]) -> String {
                 row.name.clone(),
                 number(Some(row.probe_iops), 0),
                 number(Some(row.fio_iops), 0),
-                number(Some(row.probe_iops / row.fio_iops), 3),
+                number(Some(row.ratio), 3),
                 by_probe[at].to_string(),
                 by_fio[at].to_string(),
                 row.runs.to_string(),
             ]
         })
         .collect();
-    let columns = ["load", "probe IOPS", "fio IOPS", "probe by fio", "rank by probe", "rank by fio", "runs"];
+    let columns =
+        ["load", "probe IOPS", "fio IOPS", "probe by fio, in pairs", "rank by probe", "rank by fio", "runs"];
     markdown("The probe beside fio", &columns, &lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use aquifer_probe::report::{Job, Pattern, WriteMode};
+
+    use super::*;
+    use crate::machine::Context;
+
+    #[test]
+    fn the_ratio_is_of_pairs() {
+        let sample = |run, cell, probe_iops, fio_iops| {
+            let (pattern, write_mode) = (Pattern::Random, WriteMode::Cached);
+            let job =
+                Job { pattern, read_percent: 100, block_bytes: 4096, depth: 1, write_mode, span_bytes: 1 };
+            let context = Context::default();
+            Record::ProbeFio(Box::new(ProbeFio { run, cell, job, probe_iops, fio_iops, context }))
+        };
+        // A slow minute in the middle meets both.
+        let pairs = [(1, 1, 100.0, 100.0), (2, 1, 11.0, 10.0), (3, 1, 120.0, 100.0), (1, 2, 5.0, 5.0)];
+        let records: Vec<Record> = pairs.map(|(run, cell, ours, fios)| sample(run, cell, ours, fios)).into();
+        let rows = rows(&records);
+        assert_eq!((rows[0].probe_iops, rows[0].fio_iops, rows[0].ratio), (100.0, 100.0, 1.1));
+        assert_eq!(ranks(&rows, |row| row.probe_iops), [1, 2]);
+    }
 }
