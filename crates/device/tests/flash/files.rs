@@ -55,6 +55,40 @@ fn what_was_written_is_found_again() {
     assert_eq!(Nand::geometry_of(&path).unwrap(), GEOMETRY);
 }
 
+/// The page is lost; the block that it is in must still be cleaned, or the device could not be written any more.
+#[test]
+fn a_damaged_page_costs_itself_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("flash");
+    let mut ftl = Ftl::open(open(&path, GEOMETRY).unwrap(), options()).unwrap();
+    let pages = ftl.user_pages();
+    for logical in 0..pages {
+        ftl.write(logical, &page(1 << 40 | u64::from(logical)), 0).unwrap();
+    }
+    drop(ftl);
+    // The file has the bits of pages turned over.
+    let turned: Vec<u8> = page(1 << 40 | 7).iter().map(|byte| !byte).collect();
+    let at = fs::read(&path).unwrap().windows(512).position(|window| window == turned).unwrap();
+    OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&[0x55], at as u64 + 100).unwrap();
+    let mut ftl = Ftl::open(open(&path, GEOMETRY).unwrap(), options()).unwrap();
+    let mut random = Random(3);
+    let mut bytes = page(0);
+    for step in 0..5000 {
+        let logical = random.below(pages);
+        if logical != 7 {
+            ftl.write(logical, &page(step), 0).unwrap();
+            ftl.read(logical, &mut bytes, 0).unwrap();
+            assert_eq!(bytes, page(step));
+        }
+    }
+    assert!(ftl.counters().lost_pages >= 1 && ftl.counters().erases > 0, "its block was never cleaned");
+    ftl.read(7, &mut bytes, 0).unwrap_err();
+    ftl.write(7, &page(7), 0).unwrap();
+    ftl.read(7, &mut bytes, 0).unwrap();
+    assert_eq!(bytes, page(7));
+    ftl.check().unwrap();
+}
+
 #[test]
 fn new_flash_takes_no_room() {
     let dir = tempfile::tempdir().unwrap();
