@@ -19,16 +19,13 @@ use aquifer_probe::target::{Ground, TargetSpec};
 use aquifer_probe::{fio, render};
 
 use crate::error::Error;
-use arguments::{CompareArguments, ProbeArguments, ProbeQuestion, RenderArguments};
+use arguments::{CompareArguments, FormArguments, ProbeArguments, ProbeQuestion, RenderArguments};
 use watch::Watch;
 
 /// Where reports go.
 struct Outputs<'a> {
     json: Option<&'a Path>,
-    html: Option<&'a Path>,
-    markdown: Option<&'a Path>,
-    csv: Option<&'a Path>,
-    fio: Option<&'a Path>,
+    forms: &'a FormArguments,
 }
 
 /// Measures a target, or shows what was measured.
@@ -44,13 +41,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode, Error> {
 }
 
 fn measure(arguments: &ProbeArguments) -> Result<ExitCode, Error> {
-    let outputs = Outputs {
-        json: arguments.json.as_deref(),
-        html: arguments.html.as_deref(),
-        markdown: arguments.markdown.as_deref(),
-        csv: arguments.csv.as_deref(),
-        fio: arguments.fio.as_deref(),
-    };
+    let outputs = Outputs { json: arguments.json.as_deref(), forms: &arguments.forms };
     // Better now than after an hour.
     outputs.check()?;
     let spec = TargetSpec::parse(arguments.target.as_deref().unwrap_or_default())?;
@@ -130,13 +121,7 @@ fn roughly(time: Duration) -> String {
 
 fn show_again(arguments: &RenderArguments) -> Result<ExitCode, Error> {
     let report = read(&arguments.report)?;
-    let outputs = Outputs {
-        json: None,
-        html: arguments.html.as_deref(),
-        markdown: arguments.markdown.as_deref(),
-        csv: arguments.csv.as_deref(),
-        fio: arguments.fio.as_deref(),
-    };
+    let outputs = Outputs { json: None, forms: &arguments.forms };
     outputs.write(&report)?;
     show(&render::summary(&report))?;
     Ok(ExitCode::SUCCESS)
@@ -160,20 +145,28 @@ fn read(path: &Path) -> Result<Report, Error> {
 }
 
 impl Outputs<'_> {
-    fn files(&self) -> impl Iterator<Item = &Path> {
-        [self.json, self.html, self.markdown, self.csv].into_iter().flatten()
+    /// Files with what goes into them; first what the others can be made from again.
+    fn files(&self) -> impl Iterator<Item = (&Path, fn(&Report) -> String)> {
+        let FormArguments { html, markdown, csv, .. } = self.forms;
+        let files: [(_, fn(&Report) -> String); 4] = [
+            (self.json, Report::to_json),
+            (html.as_deref(), render::html),
+            (markdown.as_deref(), render::markdown),
+            (csv.as_deref(), render::csv),
+        ];
+        files.into_iter().filter_map(|(path, form)| Some((path?, form)))
     }
 
     /// Whether all files can be written, and job files made.
     fn check(&self) -> Result<(), Error> {
-        for path in self.files() {
+        for (path, _) in self.files() {
             let failed = |error| Error::ReportFile { path: path.to_owned(), error };
             if path.is_dir() {
                 return Err(failed(io::ErrorKind::IsADirectory.into()));
             }
             tempfile::tempfile_in(folder(path)).map_err(failed)?;
         }
-        if let Some(dir) = self.fio {
+        if let Some(dir) = &self.forms.fio {
             // What is missing will be made, in the first folder above it that is there.
             let is_there = |path: &&Path| path.exists() || path.as_os_str().is_empty();
             let above = dir.ancestors().find(is_there).filter(|path| !path.as_os_str().is_empty());
@@ -184,15 +177,10 @@ impl Outputs<'_> {
     }
 
     fn write(&self, report: &Report) -> Result<(), Error> {
-        // First what the others can be made from again.
-        let forms: [fn(&Report) -> String; 4] =
-            [Report::to_json, render::html, render::markdown, render::csv];
-        for (path, form) in [self.json, self.html, self.markdown, self.csv].into_iter().zip(forms) {
-            if let Some(path) = path {
-                write(path, &form(report))?;
-            }
+        for (path, form) in self.files() {
+            write(path, &form(report))?;
         }
-        if let Some(dir) = self.fio {
+        if let Some(dir) = &self.forms.fio {
             let name = if report.target.kind == TargetKind::Nand {
                 "aquifer-probe.data"
             } else {

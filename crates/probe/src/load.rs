@@ -22,15 +22,6 @@ pub struct Limits {
     pub written_bytes: u64,
 }
 
-/// What a round of several jobs found.
-#[derive(Debug)]
-pub struct Outcome {
-    /// One for each job.
-    pub rounds: Vec<Round>,
-    /// By all of them.
-    pub written_bytes: u64,
-}
-
 /// Longest latency that histograms tell from longer ones.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Parts that a timeline has at most.
@@ -38,7 +29,7 @@ const SLICES: u64 = 64;
 /// Shortest part of a timeline where time is not simulated.
 const SLICE_NS_MIN: u64 = 100_000_000;
 
-/// Runs jobs side by side for one round.
+/// Runs jobs side by side; one round for each. What they write is added to `written_bytes`, also when they do not come to their end.
 ///
 /// # Errors
 /// [`Stop`]; nothing is under way then.
@@ -48,7 +39,8 @@ pub fn run(
     limits: Limits,
     random: &mut Random,
     control: &dyn Control,
-) -> Result<Outcome, Stop> {
+    written_bytes: &mut u64,
+) -> Result<Vec<Round>, Stop> {
     let depth: u32 = jobs.iter().map(|job| job.depth).sum();
     let block_bytes = jobs.iter().map(|job| job.block_bytes).max().unwrap_or(0);
     queue.resize(depth as usize, block_bytes as usize)?;
@@ -57,15 +49,15 @@ pub fn run(
     let mut streams: Vec<Stream> =
         jobs.iter().map(|job| Stream::new(job, start_ns, slice_ns, random)).collect();
     let cpu_s = processor_time_s();
-    let outcome = Loop { queue, streams: &mut streams, limits, start_ns, written_bytes: 0, ios: 0 }
-        .run(random, control);
-    let written_bytes = outcome?;
+    let mut round = Loop { queue, streams: &mut streams, limits, start_ns, written_bytes: 0, ios: 0 };
+    let outcome = round.run(random, control);
+    *written_bytes += round.written_bytes;
+    outcome?;
     let end_ns = queue.now_ns();
     let cpu_s = if queue.is_simulated() { 0.0 } else { processor_time_s() - cpu_s };
     let total: u64 = streams.iter().map(|stream| stream.ios).sum();
     let share = |stream: &Stream| cpu_s * stream.ios as f64 / total.max(1) as f64;
-    let rounds = streams.iter().map(|stream| stream.round(end_ns - start_ns, share(stream))).collect();
-    Ok(Outcome { rounds, written_bytes })
+    Ok(streams.iter().map(|stream| stream.round(end_ns - start_ns, share(stream))).collect())
 }
 
 /// One job at work.
@@ -188,8 +180,7 @@ struct Loop<'a> {
 }
 
 impl Loop<'_> {
-    /// Returns the bytes written.
-    fn run(mut self, random: &mut Random, control: &dyn Control) -> Result<u64, Stop> {
+    fn run(&mut self, random: &mut Random, control: &dyn Control) -> Result<(), Stop> {
         let of_slot: Vec<usize> = self
             .streams
             .iter()
@@ -226,7 +217,7 @@ impl Loop<'_> {
         match (first_error, stopped) {
             (Some(error), _) => Err(Stop::Device(error)),
             (None, true) => Err(Stop::Interrupted),
-            (None, false) => Ok(self.written_bytes),
+            (None, false) => Ok(()),
         }
     }
 
@@ -245,5 +236,68 @@ impl Loop<'_> {
         self.queue.now_ns() - self.start_ns >= self.limits.duration_ns
             || self.ios >= self.limits.ios
             || self.written_bytes >= self.limits.written_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Unwatched;
+    use crate::target::FlashSpec;
+
+    /// Ends a run as soon as it asks.
+    struct Impatient;
+
+    impl Control for Impatient {
+        fn is_stopped(&self) -> bool {
+            true
+        }
+
+        fn begins(&self, _part: &str, _part_s: f64, _done_s: f64, _total_s: f64) {}
+    }
+
+    fn job(read_percent: u8) -> Job {
+        Job {
+            pattern: Pattern::Random,
+            read_percent,
+            block_bytes: 4096,
+            depth: 4,
+            write_mode: WriteMode::Cached,
+            span_bytes: 1 << 20,
+        }
+    }
+
+    fn queue() -> Box<dyn Queue> {
+        let spec = FlashSpec::parse("size=64M,dies=1,channels=1").expect("parameters");
+        spec.open(1, 4096).expect("a device")
+    }
+
+    const ENDLESS: Limits = Limits { duration_ns: u64::MAX, ios: u64::MAX, written_bytes: u64::MAX };
+
+    #[test]
+    fn what_an_interrupted_round_has_written_counts() {
+        let (mut queue, mut written) = (queue(), 5);
+        let outcome = run(&mut *queue, &[job(0)], ENDLESS, &mut Random::new(1), &Impatient, &mut written);
+        assert_eq!(outcome.err(), Some(Stop::Interrupted));
+        assert!(written > 4 * 4096 && written % 4096 == 5, "{written}");
+    }
+
+    #[test]
+    fn limits_end_a_round_and_jobs_are_told_apart() {
+        let (mut queue, mut written) = (queue(), 0);
+        let limits = Limits { ios: 1000, ..ENDLESS };
+        let jobs = [job(100), job(0)];
+        let rounds = run(&mut *queue, &jobs, limits, &mut Random::new(1), &Unwatched, &mut written);
+        let rounds = rounds.expect("nothing stops it");
+        assert_eq!(rounds.iter().map(|round| round.ios).sum::<u64>(), 1000);
+        assert_eq!(rounds[1].bytes, written);
+        for round in rounds {
+            let counted: u64 = round.latency.histogram.iter().map(|bucket| bucket.count).sum();
+            assert_eq!(counted, round.ios);
+            assert_eq!(round.timeline.iter().map(|slice| slice.ios).sum::<u64>(), round.ios);
+            assert!(
+                round.latency.p50_ns <= round.latency.p99_ns && round.latency.p99_ns <= round.latency.max_ns
+            );
+        }
     }
 }

@@ -12,19 +12,17 @@ mod recovery;
 
 pub use budget::{Budget, Part};
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use aquifer_device::queue::Queue;
 
 use crate::control::{Control, Stop};
 use crate::error::ProbeError;
-use crate::load::{self, Limits, Outcome};
+use crate::load::{self, Limits};
 use crate::machine::MachineWatch;
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::report::{
-    Emulation, FORMAT, Job, Machine, Measurement, Pattern, Report, Round, TargetKind, VERSION, WriteMode,
-};
+use crate::report::{Emulation, Job, Measurement, Pattern, Report, Round, TargetKind, WriteMode};
 use crate::target::Ground;
 
 /// Block of random transfers where nothing else is said; larger where the device's own block is.
@@ -65,7 +63,7 @@ impl<'a> Probe<'a> {
         let budget = Budget::new(ground, &plan)?;
         let queue = ground.open(1, PAGE_BYTES, budget.span_bytes)?;
         target.tested_bytes = budget.span_bytes;
-        let report = empty_report(&plan, target, seed);
+        let report = Report::new(plan.effort, target, seed);
         Ok(Probe {
             ground,
             plan,
@@ -193,16 +191,15 @@ impl<'a> Probe<'a> {
         Limits { duration_ns, ios: u64::MAX, written_bytes: self.budget.round_bytes }
     }
 
-    fn load(&mut self, jobs: &[Job], limits: Limits) -> Result<Outcome, Stop> {
-        let outcome = load::run(&mut *self.queue, jobs, limits, &mut self.random, self.control)?;
-        self.report.bytes_written += outcome.written_bytes;
-        Ok(outcome)
+    fn load(&mut self, jobs: &[Job], limits: Limits) -> Result<Vec<Round>, Stop> {
+        let written_bytes = &mut self.report.bytes_written;
+        load::run(&mut *self.queue, jobs, limits, &mut self.random, self.control, written_bytes)
     }
 
     /// One round of one job.
     fn round(&mut self, job: &Job, limits: Limits) -> Result<Round, Stop> {
-        let outcome = self.load(std::slice::from_ref(job), limits)?;
-        Ok(outcome.rounds.into_iter().next().unwrap_or_default())
+        let rounds = self.load(std::slice::from_ref(job), limits)?;
+        Ok(rounds.into_iter().next().unwrap_or_default())
     }
 
     /// All rounds of one job.
@@ -235,36 +232,5 @@ impl<'a> Probe<'a> {
         self.queue.discard(offset, end - offset)?;
         self.queue.flush()?;
         Ok(true)
-    }
-}
-
-fn empty_report(plan: &Plan, target: crate::report::Target, seed: u64) -> Report {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    Report {
-        format: FORMAT.into(),
-        version: VERSION,
-        started_unix_s: now.map_or(0, |since| since.as_secs()),
-        duration_s: 0.0,
-        complete: false,
-        effort: plan.effort,
-        seed,
-        machine: Machine::default(),
-        target,
-        bytes_written: 0,
-        flush: None,
-        preconditioning: None,
-        saturation: Vec::new(),
-        steady: None,
-        matrix: Vec::new(),
-        mixes: Vec::new(),
-        latency: Vec::new(),
-        fill: Vec::new(),
-        trim: None,
-        idle: None,
-        interference: Vec::new(),
-        log: None,
-        working_set: Vec::new(),
-        raid: Vec::new(),
-        notes: Vec::new(),
     }
 }

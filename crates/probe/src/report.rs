@@ -15,6 +15,8 @@ pub use sections::{
 };
 pub use target::{Emulation, Machine, QueueFlags, Target, TargetKind};
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
 
 /// The first member of every report.
@@ -90,4 +92,39 @@ pub struct Report {
     pub raid: Vec<RaidMeasurement>,
     /// What could not be measured and why, and what a reader must know to believe the rest.
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// A report in which nothing has been measured yet, begun now.
+    #[must_use]
+    pub fn new(effort: Effort, target: Target, seed: u64) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Report {
+            format: FORMAT.into(),
+            version: VERSION,
+            started_unix_s: now.map_or(0, |since| since.as_secs()),
+            duration_s: 0.0,
+            complete: false,
+            effort,
+            seed,
+            machine: Machine::default(),
+            target,
+            bytes_written: 0,
+            flush: None,
+            preconditioning: None,
+            saturation: Vec::new(),
+            steady: None,
+            matrix: Vec::new(),
+            mixes: Vec::new(),
+            latency: Vec::new(),
+            fill: Vec::new(),
+            trim: None,
+            idle: None,
+            interference: Vec::new(),
+            log: None,
+            working_set: Vec::new(),
+            raid: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }

@@ -123,9 +123,9 @@ struct Ours {
 impl Ours {
     fn round(&mut self, job: &Job, limits: Limits) -> Result<f64> {
         let jobs = std::slice::from_ref(job);
-        let outcome = load::run(&mut self.queue, jobs, limits, &mut self.random, &Unwatched)
+        let rounds = load::run(&mut self.queue, jobs, limits, &mut self.random, &Unwatched, &mut 0)
             .map_err(|stop| Error::Unavailable(format!("the probe could not measure {job}: {stop}")))?;
-        Ok(outcome.rounds[0].iops())
+        Ok(rounds[0].iops())
     }
 
     fn iops(&mut self, job: &Job) -> Result<f64> {

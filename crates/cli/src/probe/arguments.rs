@@ -67,6 +67,14 @@ pub struct ProbeArguments {
     /// Writes the report: for compare, advise and other programs
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// What is made of the report
+    #[command(flatten)]
+    pub forms: FormArguments,
+}
+
+/// Forms of a report.
+#[derive(Args, Debug)]
+pub struct FormArguments {
     /// Writes a page with plots
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -110,16 +118,7 @@ pub struct RenderArguments {
     /// A report that --json wrote
     #[arg(value_name = "REPORT")]
     pub report: PathBuf,
-    /// Writes a page with plots
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Writes the tables as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-    /// Writes every round as a line
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Writes a job file of fio for every load into a directory, which is made
-    #[arg(long, value_name = "DIR")]
-    pub fio: Option<PathBuf>,
+    /// What is made of the report
+    #[command(flatten)]
+    pub forms: FormArguments,
 }

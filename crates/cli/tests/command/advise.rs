@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use aquifer_base::profile::{Profile, Setting};
 use aquifer_probe::report::{
-    Effort, FORMAT, Job, Machine, Measurement, Pattern, Report, Round, Target, TargetKind, VERSION, WriteMode,
+    Effort, Job, Machine, Measurement, Pattern, Report, Round, Target, TargetKind, WriteMode,
 };
 use tempfile::TempDir;
 
@@ -20,47 +20,27 @@ fn measurement(pattern: Pattern, read_percent: u8, block_bytes: u32, depth: u32,
 
 /// A run that was broken off after a few cells.
 fn broken_off() -> Report {
+    let target = Target {
+        name: "/dev/example".into(),
+        kind: TargetKind::BlockDevice,
+        size_bytes: 500_000_000_000,
+        tested_bytes: 1 << 30,
+        block_bytes: 512,
+        model: None,
+        file_system: None,
+        queue: None,
+        emulation: None,
+    };
     Report {
-        format: FORMAT.into(),
-        version: VERSION,
-        started_unix_s: 0,
         duration_s: 9.0,
-        complete: false,
-        effort: Effort::Standard,
-        seed: 0,
         machine: Machine { cpus: 2, ..Machine::default() },
-        target: Target {
-            name: "/dev/example".into(),
-            kind: TargetKind::BlockDevice,
-            size_bytes: 500_000_000_000,
-            tested_bytes: 1 << 30,
-            block_bytes: 512,
-            model: None,
-            file_system: None,
-            queue: None,
-            emulation: None,
-        },
-        bytes_written: 0,
-        flush: None,
-        preconditioning: None,
-        saturation: Vec::new(),
-        steady: None,
         matrix: vec![
             measurement(Pattern::Random, 100, 4096, 1, 9_000),
             measurement(Pattern::Random, 100, 4096, 16, 100_000),
             measurement(Pattern::Random, 0, 4096, 16, 50_000),
             measurement(Pattern::Sequential, 0, 65_536, 2, 10_000),
         ],
-        mixes: Vec::new(),
-        latency: Vec::new(),
-        fill: Vec::new(),
-        trim: None,
-        idle: None,
-        interference: Vec::new(),
-        log: None,
-        working_set: Vec::new(),
-        raid: Vec::new(),
-        notes: Vec::new(),
+        ..Report::new(Effort::Standard, target, 0)
     }
 }
 

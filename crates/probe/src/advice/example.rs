@@ -1,8 +1,8 @@
 //! A report with round figures, for tests.
 
 use crate::report::{
-    Effort, FORMAT, Job, Machine, Measurement, Pattern, Preconditioning, PreconditioningKind, Report, Round,
-    SteadyState, Target, TargetKind, VERSION, WriteMode,
+    Effort, Job, Machine, Measurement, Pattern, Preconditioning, PreconditioningKind, Report, Round,
+    SteadyState, Target, TargetKind, WriteMode,
 };
 
 /// A load that ran at a rate for a second.
@@ -40,19 +40,10 @@ pub(super) fn report() -> Report {
         duration_s: 0.0,
     };
     Report {
-        format: FORMAT.into(),
-        version: VERSION,
-        started_unix_s: 0,
         duration_s: 600.0,
         complete: true,
-        effort: Effort::Standard,
-        seed: 0,
         machine: Machine { cpus: 4, ..Machine::default() },
-        target: target(),
-        bytes_written: 0,
-        flush: None,
         preconditioning: Some(preconditioning),
-        saturation: Vec::new(),
         steady: Some(SteadyState {
             rounds,
             reached: true,
@@ -63,15 +54,7 @@ pub(super) fn report() -> Report {
         }),
         matrix,
         mixes: vec![measurement(Pattern::Random, 25, 8192, 32, 14_000.0)],
-        latency: Vec::new(),
-        fill: Vec::new(),
-        trim: None,
-        idle: None,
-        interference: Vec::new(),
-        log: None,
-        working_set: Vec::new(),
-        raid: Vec::new(),
-        notes: Vec::new(),
+        ..Report::new(Effort::Standard, target(), 0)
     }
 }
 

@@ -13,8 +13,8 @@ impl Probe<'_> {
             let mut measurements: Vec<Measurement> =
                 jobs.iter().map(|job| Measurement { job: job.clone(), rounds: Vec::new() }).collect();
             for _ in 0..self.plan.rounds {
-                let outcome = self.load(&jobs, self.limits(1.0))?;
-                for (measurement, round) in measurements.iter_mut().zip(outcome.rounds) {
+                let rounds = self.load(&jobs, self.limits(1.0))?;
+                for (measurement, round) in measurements.iter_mut().zip(rounds) {
                     measurement.rounds.push(round);
                 }
             }

@@ -225,7 +225,7 @@ impl FlashSpec {
         self.make().map_or(0, |ftl| ftl.len_bytes())
     }
 
-    pub(super) fn open(&self, count: u32, unit_bytes: u32) -> Result<Box<dyn Queue>, ProbeError> {
+    pub(crate) fn open(&self, count: u32, unit_bytes: u32) -> Result<Box<dyn Queue>, ProbeError> {
         let devices = (0..count).map(|_| self.make()).collect::<Result<Vec<_>, _>>()?;
         let controller = Controller {
             transfer_ns: (self.controller_us * 1000.0) as u64,
