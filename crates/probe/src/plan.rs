@@ -55,7 +55,7 @@ impl Plan {
                 full_preconditioning: false,
                 random_share: 1.0,
                 random_s: 4.0,
-                blocks: vec![512, 4096, 16 << 10, 64 << 10, 1 << 20],
+                blocks: vec![512, 4096, 8192, 64 << 10, 1 << 20],
                 depths: vec![1, 32],
                 mixes: vec![50, 70],
                 fills: vec![50, 70, 90, 100],
