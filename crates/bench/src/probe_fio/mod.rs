@@ -11,6 +11,7 @@ mod rival;
 pub mod sample;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aquifer_base::units::parse_size;
 use aquifer_device::FileDevice;
@@ -89,8 +90,10 @@ pub fn run(options: &ProbeFioOptions) -> Result<()> {
             // Who comes first changes from round to round, so that what one leaves behind meets both.
             let (probe_iops, fio_iops) = if run % 2 == 1 {
                 let probe_iops = ours.iops(job)?;
+                std::thread::sleep(REST);
                 (probe_iops, fio.iops(job, options.seconds)?)
             } else {
+                std::thread::sleep(REST);
                 let fio_iops = fio.iops(job, options.seconds)?;
                 (ours.iops(job)?, fio_iops)
             };
@@ -113,6 +116,9 @@ pub fn run(options: &ProbeFioOptions) -> Result<()> {
     Ok(())
 }
 
+/// Before each turn: a disk that lends speed to who has been idle must lend it to both.
+const REST: Duration = Duration::from_secs(1);
+
 /// The probe's own way to measure.
 struct Ours {
     queue: RealQueue,
@@ -129,6 +135,7 @@ impl Ours {
     }
 
     fn iops(&mut self, job: &Job) -> Result<f64> {
+        std::thread::sleep(REST);
         let duration_ns = u64::from(self.seconds) * 1_000_000_000;
         self.round(job, Limits { duration_ns, ios: u64::MAX, written_bytes: u64::MAX })
     }
