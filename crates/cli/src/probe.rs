@@ -22,6 +22,9 @@ use crate::error::Error;
 use arguments::{CompareArguments, FormArguments, ProbeArguments, ProbeQuestion, RenderArguments};
 use watch::Watch;
 
+/// Makes a text of a report.
+type Form = fn(&Report) -> String;
+
 /// Where reports go.
 struct Outputs<'a> {
     json: Option<&'a Path>,
@@ -146,9 +149,9 @@ fn read(path: &Path) -> Result<Report, Error> {
 
 impl Outputs<'_> {
     /// Files with what goes into them; first what the others can be made from again.
-    fn files(&self) -> impl Iterator<Item = (&Path, fn(&Report) -> String)> {
+    fn files(&self) -> impl Iterator<Item = (&Path, Form)> {
         let FormArguments { html, markdown, csv, .. } = self.forms;
-        let files: [(_, fn(&Report) -> String); 4] = [
+        let files: [(_, Form); 4] = [
             (self.json, Report::to_json),
             (html.as_deref(), render::html),
             (markdown.as_deref(), render::markdown),
