@@ -114,7 +114,12 @@ fn a_device_that_vanishes_ends_it() {
     };
     let mut running = Running::start(&device.path);
     running.wait_until("it writes", |_| device.is_written());
-    device.vanish();
+    // A write that was under way may have made the file behind the device longer again: until it is seen.
+    let deadline = Instant::now() + PATIENCE;
+    while running.child.try_wait().expect("a child").is_none() && Instant::now() < deadline {
+        device.vanish();
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let (status, said, report) = running.end();
     ended_early(status, &said, &report, " at offset ");
     assert!(said.lines().all(|line| line.starts_with("aquifer: ")), "{said}");
