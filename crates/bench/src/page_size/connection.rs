@@ -51,9 +51,9 @@ impl Connection {
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>> {
         let text = c_string(sql);
         let mut pointer = ptr::null_mut();
+        let prepare = self.api.prepare;
         // SAFETY: an open connection, a terminated string, a place for the statement.
-        let code =
-            unsafe { (self.api.prepare)(self.handle, text.as_ptr(), -1, &mut pointer, ptr::null_mut()) };
+        let code = unsafe { prepare(self.handle, text.as_ptr(), -1, &mut pointer, ptr::null_mut()) };
         self.check("preparing SQL for", code)?;
         Ok(Statement { connection: self, pointer })
     }
