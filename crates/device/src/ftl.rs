@@ -30,8 +30,8 @@ mod victim;
 
 pub use check::Disagreement;
 pub use counters::FtlCounters;
+pub use device::FtlDevice;
 pub(crate) use device::failure;
-pub use device::{FtlDevice, Pacing};
 pub use error::{FtlError, FtlOpenError};
 pub use options::{Frontiers, FtlOptions, WearLeveling};
 pub use translation::Ftl;

@@ -1,7 +1,6 @@
 //! The translation layer as a device.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use super::error::FtlError;
 use super::translation::Ftl;
@@ -9,18 +8,7 @@ use crate::bounds::Bounds;
 use crate::device::{Device, ReadRequest, WriteRequest};
 use crate::error::{DeviceError, Operation};
 use crate::nand::NandError;
-
-/// Whether callers wait as long as the flash takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pacing {
-    /// They do not. Each request begins when the one before it has ended, in simulated time; those of a batch begin together.
-    Simulated,
-    /// They do: simulated time is the time of the clock on the wall, and several threads keep several dies busy.
-    RealTime,
-}
-
-/// Waits shorter than this are spent looking at the clock, because a sleep takes longer than it was asked for.
-const SPIN: Duration = Duration::from_micros(120);
+use crate::pacing::{PacedClock, Pacing};
 
 /// Emulated flash and its translation layer as a block device.
 ///
@@ -30,8 +18,7 @@ const SPIN: Duration = Duration::from_micros(120);
 pub struct FtlDevice {
     state: Mutex<State>,
     bounds: Bounds,
-    pacing: Pacing,
-    start: Instant,
+    clock: PacedClock,
 }
 
 #[derive(Debug)]
@@ -47,7 +34,7 @@ impl FtlDevice {
     pub fn new(ftl: Ftl, pacing: Pacing) -> Self {
         let block_bytes = if ftl.page_bytes() < 4096 { 512 } else { 4096 };
         let bounds = Bounds { device_bytes: ftl.len_bytes(), block_bytes };
-        FtlDevice { state: Mutex::new(State { ftl, clock_ns: 0 }), bounds, pacing, start: Instant::now() }
+        FtlDevice { state: Mutex::new(State { ftl, clock_ns: 0 }), bounds, clock: PacedClock::new(pacing) }
     }
 
     /// What `look` makes of the layer inside, which is locked meanwhile.
@@ -70,10 +57,7 @@ impl FtlDevice {
     }
 
     fn now(&self, state: &State) -> u64 {
-        match self.pacing {
-            Pacing::Simulated => state.clock_ns,
-            Pacing::RealTime => u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        }
+        self.clock.now_ns(state.clock_ns)
     }
 
     /// Does requests that begin together, and returns when the last of them has ended.
@@ -84,9 +68,7 @@ impl FtlDevice {
         let done_ns = work(&mut state.ftl, now_ns).max(now_ns);
         state.clock_ns = state.clock_ns.max(done_ns);
         drop(state);
-        if self.pacing == Pacing::RealTime {
-            self.wait_until(done_ns);
-        }
+        self.clock.wait_until(done_ns);
     }
 
     fn one<T>(&self, work: impl FnOnce(&mut Ftl, u64) -> Result<u64, T>) -> Result<(), T> {
@@ -98,21 +80,6 @@ impl FtlDevice {
             })
         });
         outcome
-    }
-
-    fn wait_until(&self, done_ns: u64) {
-        let done = Duration::from_nanos(done_ns);
-        loop {
-            let left = done.saturating_sub(self.start.elapsed());
-            if left.is_zero() {
-                return;
-            }
-            if left > SPIN {
-                std::thread::sleep(left - SPIN);
-            } else {
-                std::thread::yield_now();
-            }
-        }
     }
 }
 

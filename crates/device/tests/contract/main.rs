@@ -8,7 +8,8 @@ mod suite;
 
 use std::sync::Arc;
 
-use aquifer_device::ftl::{Ftl, FtlDevice, FtlOptions, Pacing};
+use aquifer_device::Pacing;
+use aquifer_device::ftl::{Ftl, FtlDevice, FtlOptions};
 use aquifer_device::nand::{Geometry, Nand, NandOptions, Timing};
 use aquifer_device::{
     Counted, Device, FaultPlan, Faulty, FileDevice, MemoryDevice, Stripe, Throttle, Throttled,

@@ -1,6 +1,7 @@
 //! Wear: how it spreads, and what it does.
 
-use aquifer_device::ftl::{Ftl, FtlDevice, FtlError, FtlOptions, Pacing, WearLeveling};
+use aquifer_device::Pacing;
+use aquifer_device::ftl::{Ftl, FtlDevice, FtlError, FtlOptions, WearLeveling};
 use aquifer_device::nand::{Geometry, Nand, NandOptions, Wear};
 use aquifer_device::{AlignedBuffer, Device, DeviceError};
 

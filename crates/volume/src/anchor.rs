@@ -1,0 +1,327 @@
+//! Where everything begins: the superblock, written anew by each checkpoint.
+//!
+//! Two segments hold anchors, one after the other; when one is full, the other is erased and taken. The newest whole anchor counts.
+//!
+//! ```text
+//! 0 magic "AQUIFERV" | 8 crc u32 of the rest | 12 version u32 | 16 volume u64 | 24 number u64 | 32 sequence u64
+//! 40 epoch u32 | 44 segments u32 | 48 pages of a segment u32 | 52 pages of this anchor u32
+//! 56 root word u64 | 64 root height u32 | 68 is_clean u32 | 72 made at u64 | 80 two heads: segment, page, next u32 each | 104 zeros
+//! 256 units u32 of each segment
+//! ```
+
+use crate::error::{Result, VolumeError};
+use crate::medium::{Beside, Geometry, Medium};
+use crate::segments::ANCHOR_SEGMENTS;
+use crate::word::{PAGE_BYTES, PageBytes, Word, crc_of};
+use aquifer_device::AlignedBuffer;
+
+/// The version that this program reads and writes.
+pub const VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"AQUIFERV";
+const UNITS_AT: usize = 256;
+const CHECKED_FROM: usize = 12;
+
+/// Where a head of the log goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeadPosition {
+    /// The segment that is written.
+    pub segment: u32,
+    /// Its next page.
+    pub index: u32,
+    /// The segment after it.
+    pub next: u32,
+}
+
+/// What an anchor says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Anchor {
+    /// Number of the volume, chosen at random.
+    pub volume: u64,
+    /// Grows with each anchor.
+    pub number: u64,
+    /// Sequence of the first block after it.
+    pub sequence: u64,
+    /// Which opening of the volume wrote it.
+    pub epoch: u32,
+    /// How the medium is divided.
+    pub geometry: Geometry,
+    /// The word of the root of all roots.
+    pub root: Word,
+    /// Levels below that root.
+    pub root_height: u32,
+    /// Whether nothing was written after it.
+    pub is_clean: bool,
+    /// When the volume was made, in seconds since 1970.
+    pub made_at: u64,
+    /// Where the log goes on: changes, and pages that were moved.
+    pub heads: [HeadPosition; 2],
+    /// What is needed of each segment.
+    pub units: Vec<u32>,
+}
+
+impl Anchor {
+    /// Pages that the anchor of a volume takes.
+    #[must_use]
+    pub fn pages(geometry: Geometry) -> u32 {
+        (UNITS_AT + geometry.segments as usize * 4).div_ceil(PAGE_BYTES) as u32
+    }
+
+    /// As it goes to flash.
+    #[must_use]
+    pub fn encode(&self) -> AlignedBuffer {
+        let pages = Self::pages(self.geometry);
+        let mut bytes = AlignedBuffer::new(pages as usize * PAGE_BYTES);
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &MAGIC);
+        put(12, &VERSION.to_le_bytes());
+        put(16, &self.volume.to_le_bytes());
+        put(24, &self.number.to_le_bytes());
+        put(32, &self.sequence.to_le_bytes());
+        put(40, &self.epoch.to_le_bytes());
+        put(44, &self.geometry.segments.to_le_bytes());
+        put(48, &self.geometry.pages_per_segment.to_le_bytes());
+        put(52, &pages.to_le_bytes());
+        put(56, &self.root.bits().to_le_bytes());
+        put(64, &self.root_height.to_le_bytes());
+        put(68, &u32::from(self.is_clean).to_le_bytes());
+        put(72, &self.made_at.to_le_bytes());
+        for (nth, head) in self.heads.iter().enumerate() {
+            put(80 + 12 * nth, &head.segment.to_le_bytes());
+            put(84 + 12 * nth, &head.index.to_le_bytes());
+            put(88 + 12 * nth, &head.next.to_le_bytes());
+        }
+        for (segment, units) in self.units.iter().enumerate() {
+            put(UNITS_AT + 4 * segment, &units.to_le_bytes());
+        }
+        let crc = crc_of(&bytes[CHECKED_FROM..]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads one; `bytes` begin with it and may go on behind it.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotAVolume`], [`VolumeError::OtherVersion`], [`VolumeError::Corrupt`].
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let geometry = Self::geometry_in(bytes)?;
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let pages = Self::pages(geometry);
+        let corrupt = |what: &str| VolumeError::Corrupt(format!("an anchor {what}"));
+        let whole = bytes.get(..pages as usize * PAGE_BYTES).ok_or_else(|| corrupt("is cut off"))?;
+        if u32_at(8) != crc_of(&whole[CHECKED_FROM..]) {
+            return Err(corrupt("has another checksum than its bytes"));
+        }
+        let head = |nth: usize| HeadPosition {
+            segment: u32_at(80 + 12 * nth),
+            index: u32_at(84 + 12 * nth),
+            next: u32_at(88 + 12 * nth),
+        };
+        let anchor = Anchor {
+            volume: u64_at(16),
+            number: u64_at(24),
+            sequence: u64_at(32),
+            epoch: u32_at(40),
+            geometry,
+            root: Word::from_bits(u64_at(56)),
+            root_height: u32_at(64),
+            is_clean: u32_at(68) != 0,
+            made_at: u64_at(72),
+            heads: [head(0), head(1)],
+            units: (0..geometry.segments as usize).map(|segment| u32_at(UNITS_AT + 4 * segment)).collect(),
+        };
+        let heads_fit = anchor.heads.iter().all(|head| {
+            let range = ANCHOR_SEGMENTS..geometry.segments;
+            range.contains(&head.segment)
+                && range.contains(&head.next)
+                && head.index <= geometry.pages_per_segment
+        });
+        if !heads_fit || anchor.root_height > crate::PageKey::LEVEL_MAX || anchor.root.place().is_none() {
+            return Err(corrupt("names places that do not exist"));
+        }
+        Ok(anchor)
+    }
+
+    /// How a medium is divided, by the first page of an anchor.
+    ///
+    /// # Errors
+    /// As [`Anchor::decode`].
+    pub fn geometry_in(bytes: &[u8]) -> Result<Geometry> {
+        if bytes.len() < PAGE_BYTES || bytes[..8] != MAGIC {
+            return Err(VolumeError::NotAVolume("it does not begin as one".into()));
+        }
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        if u32_at(12) != VERSION {
+            return Err(VolumeError::OtherVersion { found: u32_at(12), known: VERSION });
+        }
+        let geometry = Geometry { segments: u32_at(44), pages_per_segment: u32_at(48) };
+        let fits = geometry.segments >= SEGMENTS_MIN
+            && (PAGES_PER_SEGMENT_MIN..=PAGES_PER_SEGMENT_MAX).contains(&geometry.pages_per_segment)
+            && geometry.pages() <= crate::word::Physical::END
+            && Self::pages(geometry) <= geometry.pages_per_segment
+            && u32_at(52) == Self::pages(geometry);
+        if fits {
+            Ok(geometry)
+        } else {
+            Err(VolumeError::Corrupt("an anchor says sizes that cannot be".into()))
+        }
+    }
+}
+
+/// Fewer segments leave no room for files.
+pub const SEGMENTS_MIN: u32 = 16;
+/// Smallest segment.
+pub const PAGES_PER_SEGMENT_MIN: u32 = 8;
+/// Largest segment: 64 MiB.
+pub const PAGES_PER_SEGMENT_MAX: u32 = 16384;
+
+/// The two segments that hold anchors, and where the next goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Anchors {
+    segment: u32,
+    index: u32,
+}
+
+impl Anchors {
+    /// Those of a medium on which nothing is yet.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn new(medium: &dyn Medium) -> Result<Self> {
+        for segment in 0..ANCHOR_SEGMENTS {
+            if medium.is_bad(segment) {
+                return Err(VolumeError::Invalid(
+                    "the first segments of the flash are bad; a volume needs them",
+                ));
+            }
+            medium.prepare(segment)?;
+        }
+        Ok(Anchors { segment: 0, index: 0 })
+    }
+
+    /// The newest anchor of a medium, and where the next goes.
+    ///
+    /// # Errors
+    /// [`VolumeError`] if there is no whole one.
+    pub fn find(medium: &dyn Medium) -> Result<(Self, Anchor)> {
+        let geometry = medium.geometry();
+        let pages = geometry.pages_per_segment;
+        let mut newest: Option<(Self, Anchor)> = None;
+        let mut problem = VolumeError::NotAVolume("it has no anchor".into());
+        let mut segment_bytes = AlignedBuffer::new(pages as usize * PAGE_BYTES);
+        for segment in 0..ANCHOR_SEGMENTS {
+            if let Err(error) = medium.read_run(geometry.page(segment, 0), &mut segment_bytes) {
+                problem = error;
+                continue;
+            }
+            for index in 0..pages {
+                match Anchor::decode(&segment_bytes[index as usize * PAGE_BYTES..]) {
+                    Ok(anchor) if anchor.geometry != geometry => {
+                        problem = VolumeError::Corrupt(format!(
+                            "the medium has {} segments of {} pages, its anchor says {} of {}",
+                            geometry.segments,
+                            pages,
+                            anchor.geometry.segments,
+                            anchor.geometry.pages_per_segment
+                        ));
+                    }
+                    Ok(anchor) if newest.as_ref().is_none_or(|(_, best)| best.number < anchor.number) => {
+                        newest = Some((Anchors { segment, index: pages }, anchor));
+                    }
+                    Ok(_) | Err(VolumeError::NotAVolume(_)) => {}
+                    Err(error) => problem = error,
+                }
+            }
+        }
+        newest.ok_or(problem)
+    }
+
+    /// Writes an anchor and makes it durable.
+    ///
+    /// # Errors
+    /// The medium's; the anchor before still counts then.
+    pub fn write(&mut self, medium: &dyn Medium, anchor: &Anchor) -> Result<()> {
+        let geometry = medium.geometry();
+        let pages = Anchor::pages(geometry);
+        if self.index + pages > geometry.pages_per_segment {
+            let other = (self.segment + 1) % ANCHOR_SEGMENTS;
+            medium.discard(other)?;
+            medium.prepare(other)?;
+            (self.segment, self.index) = (other, 0);
+        }
+        let bytes = anchor.encode();
+        let beside: Vec<Beside> = bytes
+            .chunks_exact(PAGE_BYTES)
+            .map(|page| Beside { key: None, crc: crc_of(page), sequence: anchor.sequence })
+            .collect();
+        medium.append(geometry.page(self.segment, self.index), &bytes, &beside)?;
+        self.index += pages;
+        medium.sync()
+    }
+}
+
+/// How a device is divided that holds a volume, whose segments may have any size: by the first anchor that is found.
+///
+/// # Errors
+/// [`VolumeError`] if there is none, or the device cannot be read.
+pub fn geometry_of(mut read_page: impl FnMut(u32, &mut PageBytes) -> Result<()>) -> Result<Geometry> {
+    let mut page = [0; PAGE_BYTES];
+    read_page(0, &mut page)?;
+    let first = Anchor::geometry_in(&page);
+    if !matches!(first, Err(VolumeError::NotAVolume(_))) {
+        return first;
+    }
+    let mut candidate = PAGES_PER_SEGMENT_MIN;
+    while candidate <= PAGES_PER_SEGMENT_MAX && read_page(candidate, &mut page).is_ok() {
+        match Anchor::geometry_in(&page) {
+            Ok(geometry) if geometry.pages_per_segment == candidate => return Ok(geometry),
+            _ => candidate *= 2,
+        }
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Anchor {
+        let geometry = Geometry { segments: 2000, pages_per_segment: 64 };
+        let head = HeadPosition { segment: 7, index: 64, next: 1999 };
+        Anchor {
+            volume: 0x1234_5678_9ABC_DEF0,
+            number: 77,
+            sequence: 78,
+            epoch: 79,
+            geometry,
+            root: Word::of(crate::word::Place::Page { at: crate::word::Physical(5), check: 6 }),
+            root_height: 2,
+            is_clean: true,
+            made_at: 80,
+            heads: [head, HeadPosition { index: 0, ..head }],
+            units: (0..2000).collect(),
+        }
+    }
+
+    #[test]
+    fn is_read_as_written() {
+        assert_eq!(Anchor::decode(&example().encode()), Ok(example()));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let mut bytes = example().encode();
+        for bit in (0..bytes.len() * 8).step_by(3) {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Anchor::decode(&bytes).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let mut bytes = example().encode();
+        bytes[12] = 9;
+        assert_eq!(Anchor::decode(&bytes), Err(VolumeError::OtherVersion { found: 9, known: VERSION }));
+    }
+}

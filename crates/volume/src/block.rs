@@ -1,0 +1,383 @@
+//! A block of the log: says which pages follow it, and holds patches and trims itself.
+//!
+//! ```text
+//! 0 magic "AQVB" | 4 crc u32 of the rest | 8 volume u64 | 16 sequence u64 | 24 epoch u32 | 28 own page u32
+//! 32 next segment u32 | 36 kind u8 | 37 is_last u8 | 38 tags u16 | 40 trims u16 | 42 patches u16 | 44 zeros
+//! 48 first sequence of the transaction u64 | 56 zeros
+//! 64 tags:    key u64, crc u32, zeros                                    16 bytes each
+//!    trims:   ino u32, first page u32, last page u32, zeros              16 bytes each
+//!    patches: key u64, crc u32, base u32, len u16, zeros, the patch      24 bytes and the patch, to a multiple of 8
+//! ```
+
+use crate::key::{Ino, PageKey};
+use crate::word::{PAGE_BYTES, PageBytes, Physical, crc_of};
+
+const MAGIC: [u8; 4] = *b"AQVB";
+const HEADER_BYTES: usize = 64;
+const TAG_BYTES: usize = 16;
+const TRIM_BYTES: usize = 16;
+const PATCH_HEADER_BYTES: usize = 24;
+const CHECKED_FROM: usize = 8;
+
+/// Why a transaction was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Changes to files.
+    Commit = 1,
+    /// Pages copied out of a segment that is cleaned.
+    Move = 2,
+    /// Nodes of the table. They count once an anchor names them.
+    Checkpoint = 3,
+}
+
+/// What a block says besides its contents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Number of the volume.
+    pub volume: u64,
+    /// Grows by one with each block.
+    pub sequence: u64,
+    /// Which opening of the volume wrote it.
+    pub epoch: u32,
+    /// Where the block is.
+    pub at: Physical,
+    /// The segment in which this head goes on when this one is full.
+    pub next_segment: u32,
+    /// Why it was written.
+    pub kind: Kind,
+    /// Whether the transaction ends with this block.
+    pub is_last: bool,
+    /// Sequence of the transaction's first block.
+    pub first_sequence: u64,
+}
+
+/// One of the pages that follow a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tag {
+    /// Whose bytes.
+    pub key: PageKey,
+    /// Their CRC32C.
+    pub crc: u32,
+}
+
+/// Pages of a file that read as zeros from now on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trim {
+    /// The file.
+    pub ino: Ino,
+    /// First page.
+    pub first: u32,
+    /// Last page.
+    pub last: u32,
+}
+
+/// What makes a page of an older one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patch<'a> {
+    /// Whose bytes.
+    pub key: PageKey,
+    /// The older page.
+    pub base: Physical,
+    /// CRC32C of the bytes that come of it.
+    pub crc: u32,
+    /// As [`crate::patch::Ranges::apply`] takes it.
+    pub ranges: &'a [u8],
+}
+
+/// A block as it is filled.
+#[derive(Clone, Debug, Default)]
+pub struct BlockBuilder {
+    tags: Vec<Tag>,
+    trims: Vec<Trim>,
+    patches: Vec<u8>,
+    patch_count: u16,
+}
+
+impl BlockBuilder {
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tags.is_empty() && self.trims.is_empty() && self.patches.is_empty()
+    }
+
+    /// Pages that will follow.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.tags.len()
+    }
+
+    fn room(&self) -> usize {
+        let used = self.tags.len() * TAG_BYTES + self.trims.len() * TRIM_BYTES + self.patches.len();
+        PAGE_BYTES - HEADER_BYTES - used
+    }
+
+    /// Adds a page; `false` if the block is full.
+    #[must_use]
+    pub fn add_page(&mut self, tag: Tag) -> bool {
+        let fits = self.room() >= TAG_BYTES;
+        if fits {
+            self.tags.push(tag);
+        }
+        fits
+    }
+
+    /// Adds a trim; `false` if the block is full.
+    #[must_use]
+    pub fn add_trim(&mut self, trim: Trim) -> bool {
+        let fits = self.room() >= TRIM_BYTES;
+        if fits {
+            self.trims.push(trim);
+        }
+        fits
+    }
+
+    /// Adds a patch; `false` if the block is full.
+    #[must_use]
+    pub fn add_patch(&mut self, patch: &Patch<'_>) -> bool {
+        let padded = patch.ranges.len().next_multiple_of(8);
+        if self.room() < PATCH_HEADER_BYTES + padded {
+            return false;
+        }
+        self.patches.extend_from_slice(&patch.key.word().to_le_bytes());
+        self.patches.extend_from_slice(&patch.crc.to_le_bytes());
+        self.patches.extend_from_slice(&patch.base.0.to_le_bytes());
+        self.patches.extend_from_slice(&(patch.ranges.len() as u16).to_le_bytes());
+        self.patches.extend_from_slice(&[0; 6]);
+        self.patches.extend_from_slice(patch.ranges);
+        self.patches.resize(self.patches.len() + padded - patch.ranges.len(), 0);
+        self.patch_count += 1;
+        true
+    }
+
+    /// The block as it goes to flash.
+    pub fn encode(&self, header: &Header, out: &mut PageBytes) {
+        out.fill(0);
+        out[..4].copy_from_slice(&MAGIC);
+        out[8..16].copy_from_slice(&header.volume.to_le_bytes());
+        out[16..24].copy_from_slice(&header.sequence.to_le_bytes());
+        out[24..28].copy_from_slice(&header.epoch.to_le_bytes());
+        out[28..32].copy_from_slice(&header.at.0.to_le_bytes());
+        out[32..36].copy_from_slice(&header.next_segment.to_le_bytes());
+        out[36] = header.kind as u8;
+        out[37] = u8::from(header.is_last);
+        out[38..40].copy_from_slice(&(self.tags.len() as u16).to_le_bytes());
+        out[40..42].copy_from_slice(&(self.trims.len() as u16).to_le_bytes());
+        out[42..44].copy_from_slice(&self.patch_count.to_le_bytes());
+        out[48..56].copy_from_slice(&header.first_sequence.to_le_bytes());
+        let mut at = HEADER_BYTES;
+        for tag in &self.tags {
+            out[at..at + 8].copy_from_slice(&tag.key.word().to_le_bytes());
+            out[at + 8..at + 12].copy_from_slice(&tag.crc.to_le_bytes());
+            at += TAG_BYTES;
+        }
+        for trim in &self.trims {
+            out[at..at + 4].copy_from_slice(&trim.ino.0.to_le_bytes());
+            out[at + 4..at + 8].copy_from_slice(&trim.first.to_le_bytes());
+            out[at + 8..at + 12].copy_from_slice(&trim.last.to_le_bytes());
+            at += TRIM_BYTES;
+        }
+        out[at..at + self.patches.len()].copy_from_slice(&self.patches);
+        let crc = crc_of(&out[CHECKED_FROM..]);
+        out[4..8].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Makes it empty, for the next.
+    pub fn clear(&mut self) {
+        self.tags.clear();
+        self.trims.clear();
+        self.patches.clear();
+        self.patch_count = 0;
+    }
+}
+
+/// A block that was read, checked throughout.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    header: Header,
+    tags: &'a [u8],
+    trims: &'a [u8],
+    patches: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// Reads a block; `None` for anything that is not one.
+    #[must_use]
+    pub fn decode(bytes: &'a PageBytes) -> Option<Self> {
+        if bytes[..4] != MAGIC || u32_at(bytes, 4) != crc_of(&bytes[CHECKED_FROM..]) {
+            return None;
+        }
+        let kind =
+            [Kind::Commit, Kind::Move, Kind::Checkpoint].into_iter().find(|kind| *kind as u8 == bytes[36])?;
+        let header = Header {
+            volume: u64_at(bytes, 8),
+            sequence: u64_at(bytes, 16),
+            epoch: u32_at(bytes, 24),
+            at: Physical(u32_at(bytes, 28)),
+            next_segment: u32_at(bytes, 32),
+            kind,
+            is_last: bytes[37] != 0,
+            first_sequence: u64_at(bytes, 48),
+        };
+        let (tags, rest) =
+            bytes[HEADER_BYTES..].split_at_checked(usize::from(u16_at(bytes, 38)) * TAG_BYTES)?;
+        let (trims, patches) = rest.split_at_checked(usize::from(u16_at(bytes, 40)) * TRIM_BYTES)?;
+        let block = Block { header, tags, trims, patches };
+        let patch_count = usize::from(u16_at(bytes, 42));
+        let is_whole = (0..block.pages())
+            .all(|nth| PageKey::from_word(u64_at(tags, nth * TAG_BYTES)).is_some())
+            && block.trims().all(|trim| trim.first <= trim.last && trim.ino.0 < 1 << Ino::BITS)
+            && block.patches().take(patch_count).count() == patch_count;
+        (is_whole && header.first_sequence <= header.sequence)
+            .then_some(Block { patches: block.cut(patch_count)?, ..block })
+    }
+
+    /// The bytes of the first `count` patches.
+    fn cut(&self, count: usize) -> Option<&'a [u8]> {
+        let mut at = 0;
+        for _ in 0..count {
+            at += patch_at(self.patches, at)?.1;
+        }
+        Some(&self.patches[..at])
+    }
+
+    /// What it says besides its contents.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Pages that follow it.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.tags.len() / TAG_BYTES
+    }
+
+    /// The pages that follow it, in their order.
+    pub fn tags(&self) -> impl Iterator<Item = Tag> + use<'a> {
+        self.tags.chunks_exact(TAG_BYTES).filter_map(|bytes| {
+            Some(Tag { key: PageKey::from_word(u64_at(bytes, 0))?, crc: u32_at(bytes, 8) })
+        })
+    }
+
+    /// Its trims.
+    pub fn trims(&self) -> impl Iterator<Item = Trim> + use<'a> {
+        self.trims.chunks_exact(TRIM_BYTES).map(|bytes| Trim {
+            ino: Ino(u32_at(bytes, 0)),
+            first: u32_at(bytes, 4),
+            last: u32_at(bytes, 8),
+        })
+    }
+
+    /// Its patches.
+    pub fn patches(&self) -> impl Iterator<Item = Patch<'a>> + use<'a> {
+        let (all, mut at) = (self.patches, 0);
+        std::iter::from_fn(move || {
+            let (patch, bytes) = patch_at(all, at)?;
+            at += bytes;
+            Some(patch)
+        })
+    }
+
+    /// The patch of a page.
+    #[must_use]
+    pub fn patch_of(&self, key: PageKey) -> Option<Patch<'a>> {
+        self.patches().find(|patch| patch.key == key)
+    }
+}
+
+/// The patch at a place, and how many bytes it takes with its header.
+fn patch_at(all: &[u8], at: usize) -> Option<(Patch<'_>, usize)> {
+    let (header, rest) = all.get(at..)?.split_at_checked(PATCH_HEADER_BYTES)?;
+    let len = usize::from(u16_at(header, 16));
+    let ranges = rest.get(..len.next_multiple_of(8)).and_then(|padded| padded.get(..len))?;
+    let key = PageKey::from_word(u64_at(header, 0))?;
+    let patch = Patch { key, crc: u32_at(header, 8), base: Physical(u32_at(header, 12)), ranges };
+    Some((patch, PATCH_HEADER_BYTES + len.next_multiple_of(8)))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header {
+        volume: 0x1234_5678_9ABC_DEF0,
+        sequence: 9,
+        epoch: 3,
+        at: Physical(17),
+        next_segment: 5,
+        kind: Kind::Move,
+        is_last: true,
+        first_sequence: 8,
+    };
+
+    fn example() -> PageBytes {
+        let mut builder = BlockBuilder::default();
+        assert!(builder.is_empty());
+        assert!(builder.add_page(Tag { key: PageKey::data(Ino(3), 4), crc: 5 }));
+        assert!(builder.add_trim(Trim { ino: Ino(6), first: 7, last: 8 }));
+        for index in 0..2 {
+            let key = PageKey::data(Ino(9), index);
+            assert!(builder.add_patch(&Patch { key, base: Physical(1), crc: 2, ranges: &[3; 13] }));
+        }
+        let mut bytes = [0; PAGE_BYTES];
+        builder.encode(&HEADER, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn is_read_as_written() {
+        let bytes = example();
+        let block = Block::decode(&bytes).expect("a block");
+        assert_eq!(block.header(), HEADER);
+        assert_eq!(block.tags().collect::<Vec<_>>(), [Tag { key: PageKey::data(Ino(3), 4), crc: 5 }]);
+        assert_eq!(block.trims().collect::<Vec<_>>(), [Trim { ino: Ino(6), first: 7, last: 8 }]);
+        assert_eq!(block.patches().count(), 2);
+        assert_eq!(block.patch_of(PageKey::data(Ino(9), 1)).map(|patch| patch.ranges), Some(&[3; 13][..]));
+        assert_eq!(block.patch_of(PageKey::data(Ino(9), 2)), None);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let mut bytes = example();
+        for bit in 0..PAGE_BYTES * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Block::decode(&bytes).is_none(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn counts_that_lie_are_refused() {
+        for at in [38, 40, 42] {
+            let mut bytes = example();
+            bytes[at..at + 2].copy_from_slice(&500u16.to_le_bytes());
+            let crc = crc_of(&bytes[CHECKED_FROM..]);
+            bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+            assert!(Block::decode(&bytes).is_none(), "count at {at}");
+        }
+    }
+
+    #[test]
+    fn a_full_block_takes_no_more() {
+        let mut builder = BlockBuilder::default();
+        let tag = Tag { key: PageKey::data(Ino(3), 4), crc: 5 };
+        while builder.add_page(tag) {}
+        assert_eq!(builder.pages(), 252);
+        assert!(!builder.add_trim(Trim { ino: Ino(3), first: 0, last: 0 }));
+        let mut bytes = [0; PAGE_BYTES];
+        builder.encode(&HEADER, &mut bytes);
+        assert_eq!(Block::decode(&bytes).expect("a block").pages(), 252);
+    }
+}

@@ -1,0 +1,255 @@
+//! Pages in RAM.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+use crate::frame::{Content, Frame, FrameState, PageMemory, Phase};
+use crate::key::{Ino, PageKey};
+use crate::patch::Ranges;
+use crate::word::{PAGE_BYTES, PageBytes};
+
+const SHARDS: usize = 64;
+
+/// What was found where a page should be.
+#[derive(Default)]
+pub struct Loaded {
+    /// What a patch changed.
+    pub patched: Option<Ranges>,
+    /// Whether flash has nothing of it.
+    pub is_new: bool,
+    /// Whether its bytes are not what flash has.
+    pub is_blank: bool,
+}
+
+/// Pages in RAM, with those that changed.
+pub struct Cache {
+    shards: [Mutex<HashMap<PageKey, Arc<Frame>>>; SHARDS],
+    /// In the order in which they are looked at when one must go (CLOCK).
+    clock: Mutex<VecDeque<Arc<Frame>>>,
+    frames_max: usize,
+    frames: AtomicUsize,
+    /// Pages that the next commit takes, each once.
+    dirty: Mutex<Vec<Arc<Frame>>>,
+    dirty_count: AtomicUsize,
+    twins: AtomicUsize,
+}
+
+impl Cache {
+    /// At most about `frames_max` pages.
+    #[must_use]
+    pub fn new(frames_max: usize) -> Self {
+        Cache {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            clock: Mutex::default(),
+            frames_max,
+            frames: AtomicUsize::new(0),
+            dirty: Mutex::default(),
+            dirty_count: AtomicUsize::new(0),
+            twins: AtomicUsize::new(0),
+        }
+    }
+
+    fn shard(&self, key: PageKey) -> MutexGuard<'_, HashMap<PageKey, Arc<Frame>>> {
+        let hash = key.word().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        lock(&self.shards[(hash >> 58) as usize])
+    }
+
+    /// Pages in RAM.
+    pub fn frames(&self) -> usize {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Pages that may be in RAM.
+    pub fn frames_max(&self) -> usize {
+        self.frames_max
+    }
+
+    /// Pages that changed since a commit took them.
+    pub fn dirty(&self) -> usize {
+        self.dirty_count.load(Ordering::Relaxed)
+    }
+
+    /// The page, if it is in RAM.
+    pub fn peek(&self, key: PageKey) -> Option<Arc<Frame>> {
+        self.shard(key).get(&key).cloned()
+    }
+
+    /// The page, after `load` has put its bytes where they are given, if need be. The caller looks whether it is [`Frame::ready`].
+    ///
+    /// # Errors
+    /// Of `load`, which others who wait for the page get too; the page is not in RAM then.
+    pub fn get(
+        &self,
+        key: PageKey,
+        memory: Option<Arc<dyn PageMemory>>,
+        load: impl FnOnce(&mut PageBytes) -> Result<Loaded>,
+    ) -> Result<Arc<Frame>> {
+        let frame = {
+            let mut shard = self.shard(key);
+            if let Some(frame) = shard.get(&key) {
+                frame.touch();
+                return Ok(Arc::clone(frame));
+            }
+            let frame = Arc::new(Frame::loading(key));
+            shard.insert(key, Arc::clone(&frame));
+            frame
+        };
+        self.frames.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.make_room().and_then(|()| self.load_into(&frame, memory, load));
+        match outcome {
+            Ok(()) => {
+                lock(&self.clock).push_back(Arc::clone(&frame));
+                Ok(frame)
+            }
+            Err(error) => {
+                frame.lock().phase = Phase::Failed(error.clone());
+                self.shard(key).remove(&key);
+                self.frames.fetch_sub(1, Ordering::Relaxed);
+                frame.notify();
+                Err(error)
+            }
+        }
+    }
+
+    fn load_into(
+        &self,
+        frame: &Frame,
+        memory: Option<Arc<dyn PageMemory>>,
+        load: impl FnOnce(&mut PageBytes) -> Result<Loaded>,
+    ) -> Result<()> {
+        // Nobody else touches a page that is loading, so its state need not be locked during the read.
+        let mut buffer = aquifer_device::AlignedBuffer::new(PAGE_BYTES);
+        let bytes: &mut PageBytes = (&mut buffer[..]).try_into().expect("a page");
+        let loaded = load(bytes)?;
+        let content = match memory {
+            Some(memory) => {
+                memory.fill(frame.key().index(), bytes)?;
+                Content::Mapped(memory)
+            }
+            None => Content::Own(Box::new(*bytes)),
+        };
+        let mut state = frame.lock();
+        (state.content, state.patched) = (content, loaded.patched);
+        (state.is_new, state.is_blank) = (loaded.is_new, loaded.is_blank);
+        state.phase = Phase::Ready;
+        drop(state);
+        frame.notify();
+        Ok(())
+    }
+
+    /// Drops pages until there is room for one more.
+    fn make_room(&self) -> Result<()> {
+        /// Looks at pages that all turn out to be in use or dirty: the limit gives way then.
+        const LOOKS_PER_FRAME: usize = 3;
+        let mut looks = 0;
+        while self.frames() > self.frames_max && looks < self.frames_max * LOOKS_PER_FRAME {
+            looks += 1;
+            let Some(frame) = lock(&self.clock).pop_front() else { return Ok(()) };
+            if let Some(frame) = self.drop_frame(frame)? {
+                lock(&self.clock).push_back(frame);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops a page if nobody needs it; gives it back otherwise.
+    fn drop_frame(&self, frame: Arc<Frame>) -> Result<Option<Arc<Frame>>> {
+        if frame.lock().phase != Phase::Ready {
+            return Ok(None);
+        }
+        if frame.take_used() {
+            return Ok(Some(frame));
+        }
+        let mut shard = self.shard(frame.key());
+        let mut state = frame.lock();
+        // One is the map's, one is ours.
+        let is_needed = state.is_dirty || state.is_committing || Arc::strong_count(&frame) > 2;
+        if state.phase != Phase::Ready || is_needed {
+            let back = (state.phase == Phase::Ready).then(|| Arc::clone(&frame));
+            return Ok(back);
+        }
+        if let Content::Mapped(memory) = &state.content {
+            memory.drop_page(frame.key().index())?;
+        }
+        state.phase = Phase::Gone;
+        self.forget_twin(&mut state);
+        shard.remove(&frame.key());
+        self.frames.fetch_sub(1, Ordering::Relaxed);
+        drop(state);
+        frame.notify();
+        Ok(None)
+    }
+
+    /// Notes that a page is about to change: it is dirty when this returns. The caller holds the gate open.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin_change(&self, frame: &Arc<Frame>, state: &mut FrameState) -> Result<()> {
+        if state.is_dirty {
+            return Ok(());
+        }
+        if !state.is_new && !state.is_blank && self.twins.load(Ordering::Relaxed) < self.frames_max / 4 {
+            state.twin = Some(state.copy(frame.key())?);
+            self.twins.fetch_add(1, Ordering::Relaxed);
+        }
+        (state.is_dirty, state.is_blank) = (true, false);
+        self.dirty_count.fetch_add(1, Ordering::Relaxed);
+        lock(&self.dirty).push(Arc::clone(frame));
+        Ok(())
+    }
+
+    /// Forgets the bytes from before a change.
+    pub fn forget_twin(&self, state: &mut FrameState) -> Option<Box<PageBytes>> {
+        let twin = state.twin.take();
+        if twin.is_some() {
+            self.twins.fetch_sub(1, Ordering::Relaxed);
+        }
+        twin
+    }
+
+    /// All dirty pages, which are the caller's now. Nobody may change a page meanwhile.
+    pub fn take_dirty(&self) -> Vec<Arc<Frame>> {
+        std::mem::take(&mut *lock(&self.dirty))
+    }
+
+    /// Says that a page from [`Cache::take_dirty`] is not dirty any more.
+    pub fn note_taken(&self, state: &mut FrameState) {
+        state.is_dirty = false;
+        self.dirty_count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Takes a page away whose file was cut. Waits for a commit that is copying it. `forget` is told its state.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn cut(&self, key: PageKey, forget: impl FnOnce(&mut FrameState)) -> Result<()> {
+        let Some(frame) = self.peek(key) else { return Ok(()) };
+        let Some(mut state) = frame.changeable().unwrap_or(None) else { return Ok(()) };
+        if let Content::Mapped(memory) = &state.content {
+            memory.drop_page(key.index())?;
+        }
+        forget(&mut state);
+        state.phase = Phase::Gone;
+        self.forget_twin(&mut state);
+        drop(state);
+        self.shard(key).remove(&key);
+        self.frames.fetch_sub(1, Ordering::Relaxed);
+        frame.notify();
+        Ok(())
+    }
+
+    /// Keys of a file's pages in RAM.
+    pub fn keys_of(&self, ino: Ino) -> Vec<PageKey> {
+        let mut keys = Vec::new();
+        for shard in &self.shards {
+            keys.extend(lock(shard).keys().filter(|key| key.ino() == ino));
+        }
+        keys
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

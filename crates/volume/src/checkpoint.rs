@@ -1,0 +1,85 @@
+//! Checkpoints: the table goes to flash, and an anchor says where it is.
+//!
+//! Nodes are written from the leaves upwards, since each changes the one above. Nothing that the last anchor can reach is erased before the next is
+//! durable: so recovery can read everything as it was, and a checkpoint that was not finished costs nothing.
+
+use crate::block::Kind;
+use crate::commit::append;
+use crate::core::Core;
+use crate::error::{Result, VolumeError};
+use crate::key::Ino;
+use crate::word::PAGE_BYTES;
+use crate::writer::{Head, Writer};
+
+impl Core {
+    /// Writes the table and an anchor; makes free what nobody needs.
+    ///
+    /// # Errors
+    /// What stops a volume.
+    pub(crate) fn checkpoint(&self, writer: &mut Writer, is_clean: bool) -> Result<()> {
+        let outcome = self.write_checkpoint(writer, is_clean);
+        if let Err(error) = &outcome {
+            self.stop(error);
+        }
+        outcome
+    }
+
+    fn write_checkpoint(&self, writer: &mut Writer, is_clean: bool) -> Result<()> {
+        let medium = self.flash.medium();
+        writer.begin(Kind::Checkpoint, Head::Changes);
+        let mut bytes = [0; PAGE_BYTES];
+        loop {
+            let dirty = self.table.dirty_nodes();
+            let Some(lowest) = dirty.first().map(|node| (node.key().ino() == Ino::ROOTS, node.key().level()))
+            else {
+                break;
+            };
+            for node in dirty {
+                let key = node.key();
+                if (key.ino() == Ino::ROOTS, key.level()) != lowest {
+                    break;
+                }
+                let ranges = node.to_page(&mut bytes);
+                let word = self.table.node_word(&self.flash, key)?;
+                let (word, patched) = append(writer, medium, key, &bytes, word, Some(ranges))?;
+                node.note_written(patched.is_none());
+                self.point(&mut writer.segments, key, word)?;
+            }
+        }
+        writer.end(medium)?;
+        medium.sync()?;
+        let free = writer.write_anchor(medium, self.table.top(), is_clean)?;
+        self.note_live_units(writer);
+        self.flash.wait_for_readers();
+        free.into_iter().try_for_each(|segment| medium.discard(segment))?;
+        self.table.shrink();
+        Ok(())
+    }
+
+    /// After something was written: keeps the log short and segments free.
+    pub(crate) fn maintain(&self, writer: &mut Writer) -> Result<()> {
+        let limits = *self.limits();
+        let (_, dirty_nodes) = self.table.counts();
+        if dirty_nodes >= limits.dirty_nodes || writer.pages_since_anchor() >= limits.log_pages {
+            self.checkpoint(writer, false)?;
+        }
+        self.clean_until(writer, limits.free_segments)
+    }
+
+    /// Makes sure that so many pages can be written, besides the table.
+    pub(crate) fn ensure_room(&self, writer: &mut Writer, pages: u64) -> Result<()> {
+        let per_segment = self.flash.medium().geometry().pages_per_segment;
+        let needed = Writer::segments_for(pages, per_segment) + u64::from(SEGMENTS_FOR_TABLE);
+        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
+        if writer.segments.free() < needed {
+            self.clean_until(writer, needed)?;
+        }
+        if writer.segments.free() < needed.saturating_sub(1) {
+            return Err(VolumeError::NoSpace);
+        }
+        Ok(())
+    }
+}
+
+/// Segments that a checkpoint may take.
+const SEGMENTS_FOR_TABLE: u32 = 2;

@@ -1,0 +1,175 @@
+//! The cleaner: copies what is still needed out of segments, so that they can be written again.
+//!
+//! A block of the log says whose the pages behind it are; the table says whether they still are. Pages whose patch or base would go become whole
+//! again. What was moved counts at once; the segment is free once an anchor no longer knows it.
+
+use std::collections::HashSet;
+
+use crate::block::{Block, Kind, Patch};
+use crate::core::Core;
+use crate::error::{Result, VolumeError};
+use crate::key::PageKey;
+use crate::word::{PAGE_BYTES, PAGE_UNITS, PageBytes, Physical, Place, Word, check_of, crc_of};
+use crate::writer::{Head, Writer};
+
+/// Segments that are cleaned for one checkpoint.
+const SEGMENTS_PER_CHECKPOINT: u32 = 4;
+
+/// What was copied out of a segment, in the order of the log.
+#[derive(Default)]
+struct Moved {
+    places: Vec<(PageKey, Word)>,
+    keys: HashSet<PageKey>,
+}
+
+impl Moved {
+    fn add(&mut self, key: PageKey, place: Place) {
+        self.places.push((key, Word::of(place)));
+        self.keys.insert(key);
+    }
+}
+
+impl Core {
+    /// Cleans until so many segments are free, or nothing is to be gained.
+    ///
+    /// # Errors
+    /// What stops a volume.
+    pub(crate) fn clean_until(&self, writer: &mut Writer, free: u32) -> Result<()> {
+        while writer.segments.free() < free {
+            if writer.segments.empty() == 0 {
+                let mut cleaned = 0;
+                while cleaned < SEGMENTS_PER_CHECKPOINT && writer.segments.free() > 1 {
+                    let Some(victim) = self.victim(writer) else { break };
+                    let outcome = self.clean(writer, victim);
+                    if let Err(error) = outcome {
+                        self.stop(&error);
+                        return Err(error);
+                    }
+                    cleaned += 1;
+                }
+                if cleaned == 0 && writer.pages_since_anchor() == 0 {
+                    return Ok(());
+                }
+            }
+            let before = writer.segments.free();
+            self.checkpoint(writer, false)?;
+            if writer.segments.free() <= before && self.victim(writer).is_none() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The segment that gives most for the least work: greedy, which is right for a log whose survivors have a head of their own.
+    fn victim(&self, writer: &Writer) -> Option<u32> {
+        let per_segment = self.flash.medium().geometry().pages_per_segment * PAGE_UNITS;
+        let units = writer.segments.units();
+        writer
+            .segments
+            .sealed(writer.anchored())
+            .filter(|&segment| !writer.segments.is_stuck(segment))
+            .min_by_key(|&segment| units[segment as usize])
+            .filter(|&segment| units[segment as usize] < per_segment / 100 * 97)
+    }
+
+    /// Moves what is needed out of a segment.
+    fn clean(&self, writer: &mut Writer, segment: u32) -> Result<()> {
+        let medium = self.flash.medium();
+        let pages = medium.geometry().pages_per_segment;
+        let mut bytes = aquifer_device::AlignedBuffer::new(pages as usize * PAGE_BYTES);
+        medium.read_run(medium.geometry().page(segment, 0), &mut bytes)?;
+        let page = |index: u32| -> &PageBytes {
+            bytes[index as usize * PAGE_BYTES..][..PAGE_BYTES].try_into().expect("a page")
+        };
+        writer.begin(Kind::Move, Head::Moves);
+        let mut moved = Moved::default();
+        let mut index = 0;
+        while index < pages {
+            let at = medium.geometry().page(segment, index);
+            let Some(block) = Block::decode(page(index)).filter(|block| block.header().at == at) else {
+                index += 1;
+                continue;
+            };
+            for (tag, number) in block.tags().zip(index + 1..pages) {
+                let here = medium.geometry().page(segment, number);
+                self.move_page(writer, tag.key, here, page(number), &mut moved)?;
+            }
+            for patch in block.patches() {
+                self.move_patch(writer, &patch, at, &mut moved)?;
+            }
+            index += 1 + block.pages() as u32;
+        }
+        writer.end(medium)?;
+        for (key, word) in moved.places {
+            self.point(&mut writer.segments, key, word)?;
+        }
+        if writer.segments.units()[segment as usize] > 0 {
+            // A block that cannot be read hides whose the pages behind it are; they are still read by who knows them.
+            writer.segments.note_stuck(segment);
+        }
+        Ok(())
+    }
+
+    fn current(&self, key: PageKey) -> Result<Word> {
+        if key.is_node() {
+            self.table.node_word(&self.flash, key)
+        } else {
+            self.table.get(&self.flash, key.ino(), key.index())
+        }
+    }
+
+    fn move_page(
+        &self,
+        writer: &mut Writer,
+        key: PageKey,
+        here: Physical,
+        bytes: &PageBytes,
+        moved: &mut Moved,
+    ) -> Result<()> {
+        let medium = self.flash.medium();
+        let word = self.current(key)?;
+        match word.place() {
+            Some(Place::Page { at, check }) if at == here => {
+                let crc = crc_of(bytes);
+                if check_of(crc) == check {
+                    let at = writer.add_page(medium, key, bytes, crc)?;
+                    moved.add(key, Place::Page { at, check });
+                }
+            }
+            Some(Place::Patched { base, .. }) if base == here => {
+                let mut whole = [0; PAGE_BYTES];
+                match self.flash.read(key, word, &mut whole) {
+                    Ok(_) => {
+                        let crc = crc_of(&whole);
+                        let at = writer.add_page(medium, key, &whole, crc)?;
+                        moved.add(key, Place::Page { at, check: check_of(crc) });
+                    }
+                    Err(VolumeError::Damaged { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn move_patch(
+        &self,
+        writer: &mut Writer,
+        patch: &Patch<'_>,
+        here: Physical,
+        moved: &mut Moved,
+    ) -> Result<()> {
+        if moved.keys.contains(&patch.key) {
+            return Ok(());
+        }
+        match self.current(patch.key)?.place() {
+            Some(Place::Patched { base, block }) if block == here && base == patch.base => {
+                let block = writer.add_patch(self.flash.medium(), patch)?;
+                moved.add(patch.key, Place::Patched { base, block });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! What a volume is made of.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+
+use crate::cache::{Cache, Loaded};
+use crate::error::{Result, VolumeError};
+use crate::flash::Flash;
+use crate::frame::{Frame, FrameState, PageMemory};
+use crate::key::{Ino, PageKey};
+use crate::medium::Geometry;
+use crate::table::Table;
+use crate::trims::Trims;
+use crate::word::{PAGE_UNITS, Word};
+use crate::writer::Writer;
+
+/// Table, cache, log and the rules between them. What files and folders are, it does not know.
+///
+/// Lock order: names, inode, writer, gate, page, trims. The gate is held open by whoever changes pages, and closed by a commit while it
+/// takes them, so that each commit is a moment of the whole volume.
+pub struct Core {
+    pub flash: Flash,
+    pub table: Table,
+    pub cache: Cache,
+    pub trims: Trims,
+    writer: Mutex<Writer>,
+    gate: RwLock<()>,
+    limits: Limits,
+    is_read_only: bool,
+    stopped: OnceLock<String>,
+    /// What the log holds that is needed.
+    live_units: AtomicU64,
+    /// What pages will need that flash has nothing of yet.
+    promised_units: AtomicU64,
+}
+
+/// Limits of a volume that is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// What files can take, in units of 256 bytes.
+    pub capacity_units: u64,
+    /// Dirty pages at which a commit comes unasked.
+    pub dirty_pages: usize,
+    /// Dirty nodes at which a checkpoint comes.
+    pub dirty_nodes: usize,
+    /// Pages of the log at which a checkpoint comes.
+    pub log_pages: u64,
+    /// Free segments below which segments are cleaned.
+    pub free_segments: u32,
+}
+
+/// Segments that are never full of files: anchors, those of the heads, and what cleaning needs.
+pub const SEGMENTS_KEPT: u32 = 12;
+
+impl Limits {
+    /// Limits of a medium, with so many pages of RAM.
+    #[must_use]
+    pub fn new(geometry: Geometry, frames: usize, nodes: usize) -> Self {
+        let usable = u64::from(geometry.segments.saturating_sub(SEGMENTS_KEPT))
+            * u64::from(geometry.pages_per_segment);
+        Limits {
+            capacity_units: usable * u64::from(PAGE_UNITS) / 100 * 92,
+            dirty_pages: (frames / 3).max(4).min((usable / 8).max(4) as usize),
+            dirty_nodes: (nodes / 2).max(8),
+            log_pages: (geometry.pages() / 8).max(64).min(64 << 10),
+            free_segments: 6.max(geometry.segments / 64),
+        }
+    }
+}
+
+/// The right to change pages: the gate is open while this lives.
+pub struct Change<'a> {
+    core: &'a Core,
+    _gate: RwLockReadGuard<'a, ()>,
+}
+
+impl Core {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(
+        flash: Flash,
+        table: Table,
+        cache: Cache,
+        writer: Writer,
+        limits: Limits,
+        is_read_only: bool,
+    ) -> Self {
+        let live_units = AtomicU64::new(writer.segments.live_units());
+        Core {
+            flash,
+            table,
+            cache,
+            trims: Trims::default(),
+            writer: Mutex::new(writer),
+            gate: RwLock::new(()),
+            limits,
+            is_read_only,
+            stopped: OnceLock::new(),
+            live_units,
+            promised_units: AtomicU64::new(0),
+        }
+    }
+
+    /// The writer, when nobody else writes.
+    pub fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether nothing may be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Fails if nothing may be changed (any more).
+    ///
+    /// # Errors
+    /// [`VolumeError::ReadOnly`], [`VolumeError::Stopped`].
+    pub fn allow_changes(&self) -> Result<()> {
+        match self.stopped.get() {
+            Some(reason) => Err(VolumeError::Stopped(reason.clone())),
+            None if self.is_read_only => Err(VolumeError::ReadOnly),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes no more changes: what is on flash stays as it is.
+    pub fn stop(&self, reason: &VolumeError) {
+        // The first reason is the one that counts.
+        let _ = self.stopped.set(reason.to_string());
+    }
+
+    /// Closes the gate: nobody changes pages while the guard lives.
+    pub fn close_gate(&self) -> std::sync::RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a change of pages. Commits first if too many are dirty.
+    ///
+    /// # Errors
+    /// As [`Core::allow_changes`], or the commit's.
+    ///
+    /// # Context
+    /// May write. The caller holds neither the writer nor a page.
+    pub fn begin(&self) -> Result<Change<'_>> {
+        self.allow_changes()?;
+        if self.cache.dirty() >= self.limits.dirty_pages {
+            self.commit()?;
+        }
+        Ok(Change { core: self, _gate: self.gate.read().unwrap_or_else(PoisonError::into_inner) })
+    }
+
+    /// A page in RAM; what is not there is read. `memory` is where programs have mapped its file.
+    ///
+    /// # Errors
+    /// It could not be read.
+    pub fn page(&self, key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> Result<Arc<Frame>> {
+        self.cache.get(key, memory, |bytes| {
+            if self.trims.covers(key) {
+                return Ok(Loaded { patched: None, is_new: true, is_blank: false });
+            }
+            let _reading = self.flash.reading();
+            let word = self.table.get(&self.flash, key.ino(), key.index())?;
+            let found = self.flash.read(key, word, bytes)?;
+            Ok(Loaded { patched: found.patched, is_new: word == Word::ZERO, is_blank: false })
+        })
+    }
+
+    /// A page in RAM whose bytes are all going to be written: they are not read, but zeros until then.
+    ///
+    /// # Errors
+    /// The table could not be read.
+    pub fn blank_page(&self, key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> Result<Arc<Frame>> {
+        self.cache.get(key, memory, |_| {
+            let is_new = self.trims.covers(key) || {
+                let _reading = self.flash.reading();
+                self.table.get(&self.flash, key.ino(), key.index())? == Word::ZERO
+            };
+            Ok(Loaded { patched: None, is_new, is_blank: true })
+        })
+    }
+
+    /// Units of the log that are needed.
+    pub fn live_units(&self) -> u64 {
+        self.live_units.load(Ordering::Relaxed)
+    }
+
+    /// What files take and will take, in units of 256 bytes.
+    pub fn used_units(&self) -> u64 {
+        self.live_units() + self.promised_units.load(Ordering::Relaxed)
+    }
+
+    /// Says how much of the log is needed now.
+    pub fn note_live_units(&self, writer: &Writer) {
+        self.live_units.store(writer.segments.live_units(), Ordering::Relaxed);
+    }
+
+    /// Gives up what was promised to a page.
+    pub fn forget_promise(&self, state: &mut FrameState) {
+        if std::mem::take(&mut state.is_promised) {
+            self.promised_units.fetch_sub(u64::from(PAGE_UNITS), Ordering::Relaxed);
+        }
+    }
+
+    /// Gives up what was promised to pages that were written.
+    pub fn keep_promises(&self, pages: u64) {
+        self.promised_units.fetch_sub(pages * u64::from(PAGE_UNITS), Ordering::Relaxed);
+    }
+}
+
+impl Change<'_> {
+    /// What is changed.
+    pub fn core(&self) -> &Core {
+        self.core
+    }
+
+    /// Says that a page is about to change. Flash that it will need is promised to it.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoSpace`]; the page is as it was.
+    pub fn page(&self, frame: &Arc<Frame>, state: &mut FrameState) -> Result<()> {
+        if state.is_new && !state.is_promised {
+            let promised = u64::from(PAGE_UNITS);
+            let before = self.core.promised_units.fetch_add(promised, Ordering::Relaxed);
+            // Tables and folders may use what is kept of the room, so that files can be removed from a full volume.
+            let reserve =
+                if is_metadata(frame.key().ino()) { 0 } else { self.core.limits.capacity_units / 50 };
+            if before + promised + self.core.live_units() + reserve > self.core.limits.capacity_units {
+                self.core.promised_units.fetch_sub(promised, Ordering::Relaxed);
+                return Err(VolumeError::NoSpace);
+            }
+            state.is_promised = true;
+        }
+        self.core.cache.begin_change(frame, state)
+    }
+}
+
+fn is_metadata(ino: Ino) -> bool {
+    ino <= Ino::ROOT_FOLDER
+}

@@ -1,0 +1,276 @@
+//! Bytes of files.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::block::Trim;
+use crate::core::Change;
+use crate::error::{Result, VolumeError};
+use crate::frame::PageMemory;
+use crate::inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
+use crate::key::{Ino, PageKey};
+use crate::volume::Volume;
+use crate::word::PAGE_BYTES;
+
+/// The part of one page that a range of a file touches.
+struct Piece {
+    page: u32,
+    offset: usize,
+    /// Of the range.
+    bytes: std::ops::Range<usize>,
+}
+
+/// The pages of `len` bytes from `offset`, which lies below the largest size.
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done >= len {
+            return None;
+        }
+        let at = offset + done as u64;
+        let in_page = (at % PAGE_BYTES as u64) as usize;
+        let piece = (PAGE_BYTES - in_page).min(len - done);
+        done += piece;
+        Some(Piece { page: (at / PAGE_BYTES as u64) as u32, offset: in_page, bytes: done - piece..done })
+    })
+}
+
+/// The first page that lies wholly behind `size_bytes`.
+fn pages_of(size_bytes: u64) -> u64 {
+    size_bytes.div_ceil(PAGE_BYTES as u64)
+}
+
+impl Volume {
+    /// Reads from a file; returns how many bytes there were, fewer than asked for only at its end.
+    ///
+    /// # Errors
+    /// [`VolumeError::IsAFolder`]; the bytes could not be read.
+    pub fn read(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let cell = self.cell(ino);
+        let _unchanged = cell.read();
+        let inode = self.file(ino)?;
+        let left = inode.size_bytes.saturating_sub(offset);
+        let len = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let memory = cell.memory();
+        for piece in pieces(offset, len) {
+            let key = PageKey::data(ino, piece.page);
+            let target = &mut bytes[piece.bytes];
+            self.core().with_page(key, memory.as_ref(), |_, state| state.read(key, piece.offset, target))?;
+        }
+        Ok(len)
+    }
+
+    /// Writes to a file, which grows if need be; returns how many bytes were written, which is all of them but when the volume is full.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoSpace`] if there was no room for the first page, [`VolumeError::TooLarge`].
+    ///
+    /// # Durability
+    /// None before [`Volume::sync`].
+    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<usize> {
+        let cell = self.cell(ino);
+        let _alone = cell.write();
+        self.write_alone(ino, cell.memory().as_ref(), offset, bytes)
+    }
+
+    /// Writes behind the last byte of a file; returns where.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn append(&self, ino: Ino, bytes: &[u8]) -> Result<(u64, usize)> {
+        let cell = self.cell(ino);
+        let _alone = cell.write();
+        let offset = self.file(ino)?.size_bytes;
+        Ok((offset, self.write_alone(ino, cell.memory().as_ref(), offset, bytes)?))
+    }
+
+    fn write_alone(
+        &self,
+        ino: Ino,
+        memory: Option<&Arc<dyn PageMemory>>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<usize> {
+        /// Pages that are written between two looks whether a commit is due.
+        const PAGES_AT_ONCE: usize = 64;
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > SIZE_BYTES_MAX) {
+            return Err(VolumeError::TooLarge);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let in_page = (at % PAGE_BYTES as u64) as usize;
+            let len = (PAGES_AT_ONCE * PAGE_BYTES - in_page).min(bytes.len() - done);
+            let change = self.core().begin()?;
+            let outcome = self.write_some(&change, ino, memory, at, &bytes[done..done + len]);
+            match outcome {
+                Ok(written) if written == len => done += len,
+                Ok(written) => return Ok(done + written),
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes what there is room for.
+    fn write_some(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        memory: Option<&Arc<dyn PageMemory>>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<usize> {
+        let mut inode = self.file(ino)?;
+        let (mut written, mut outcome) = (0, Ok(()));
+        for piece in pieces(offset, bytes.len()) {
+            let key = PageKey::data(ino, piece.page);
+            match change.write_page(key, piece.offset, &bytes[piece.bytes.clone()], memory) {
+                Ok(is_first) => inode.pages += u64::from(is_first),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+            written = piece.bytes.end;
+        }
+        if written == 0 {
+            return outcome.map(|()| 0);
+        }
+        inode.size_bytes = inode.size_bytes.max(offset + written as u64);
+        inode.written_at = Time::now();
+        inode.changed_at = inode.written_at;
+        change.put_inode(ino, &inode)?;
+        Ok(written)
+    }
+
+    /// Changes the size of a file: what is cut off is gone, what is added reads as zeros.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooLarge`], [`VolumeError::IsAFolder`].
+    pub fn truncate(&self, ino: Ino, size_bytes: u64) -> Result<()> {
+        if size_bytes > SIZE_BYTES_MAX {
+            return Err(VolumeError::TooLarge);
+        }
+        let cell = self.cell(ino);
+        let _alone = cell.write();
+        let change = self.core().begin()?;
+        let mut inode = self.file(ino)?;
+        if size_bytes < inode.size_bytes {
+            let end = inode.size_bytes;
+            self.zero(&change, ino, cell.memory().as_ref(), &mut inode, size_bytes, end)?;
+        }
+        inode.size_bytes = size_bytes;
+        inode.written_at = Time::now();
+        inode.changed_at = inode.written_at;
+        change.put_inode(ino, &inode)
+    }
+
+    /// Makes a range of a file zeros that take no room. Its size stays.
+    ///
+    /// # Errors
+    /// [`VolumeError::IsAFolder`]; a page that is zeroed in part could not be read.
+    pub fn punch(&self, ino: Ino, offset: u64, len_bytes: u64) -> Result<()> {
+        let cell = self.cell(ino);
+        let _alone = cell.write();
+        let change = self.core().begin()?;
+        let mut inode = self.file(ino)?;
+        let end = offset.saturating_add(len_bytes).min(inode.size_bytes);
+        if offset < end {
+            self.zero(&change, ino, cell.memory().as_ref(), &mut inode, offset, end)?;
+        }
+        inode.written_at = Time::now();
+        inode.changed_at = inode.written_at;
+        change.put_inode(ino, &inode)
+    }
+
+    /// Zeros the bytes `start..end` of a file; pages that lie wholly in it, or behind the end of the file, are freed.
+    fn zero(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        memory: Option<&Arc<dyn PageMemory>>,
+        inode: &mut Inode,
+        start: u64,
+        end: u64,
+    ) -> Result<()> {
+        let page = PAGE_BYTES as u64;
+        let is_to_end = end >= inode.size_bytes;
+        let first = start.div_ceil(page);
+        let end_page = if is_to_end { pages_of(inode.size_bytes) } else { end / page };
+        let zeros = [0; PAGE_BYTES];
+        let mut clear = |from: u64, to: u64| -> Result<()> {
+            let key = PageKey::data(ino, (from / page) as u32);
+            if from < to && self.is_stored(key)? {
+                let is_first =
+                    change.write_page(key, (from % page) as usize, &zeros[..(to - from) as usize], memory)?;
+                inode.pages += u64::from(is_first);
+            }
+            Ok(())
+        };
+        clear(start, end.min(first * page))?;
+        if !is_to_end && end_page >= first {
+            clear((end_page * page).max(start), end)?;
+        }
+        if first < end_page {
+            self.free_pages(change, ino, inode, first as u32, (end_page - 1) as u32)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a page is anything but zeros that take no room.
+    fn is_stored(&self, key: PageKey) -> Result<bool> {
+        let core = self.core();
+        if core.cache.peek(key).is_some() {
+            return Ok(true);
+        }
+        Ok(!core.trims.covers(key)
+            && core.table.get(&core.flash, key.ino(), key.index())? != crate::word::Word::ZERO)
+    }
+
+    /// Frees pages of a file.
+    pub(crate) fn free_pages(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        inode: &mut Inode,
+        first: u32,
+        last: u32,
+    ) -> Result<()> {
+        let core = change.core();
+        let mut freed = 0;
+        let mut seen = HashSet::new();
+        let mut cut = |index: u32| {
+            core.cache.cut(PageKey::data(ino, index), |state| {
+                seen.insert(index);
+                freed += u64::from(!state.is_new || state.is_promised);
+                core.forget_promise(state);
+            })
+        };
+        if u64::from(last - first) < core.cache.frames() as u64 {
+            (first..=last).try_for_each(&mut cut)?;
+        } else {
+            let keys = core.cache.keys_of(ino).into_iter().map(PageKey::index);
+            keys.filter(|index| (first..=last).contains(index)).try_for_each(&mut cut)?;
+        }
+        let is_all = first == 0 && pages_of(inode.size_bytes) <= u64::from(last) + 1;
+        if !is_all {
+            let is_stored = |index| !seen.contains(&index) && !core.trims.covers(PageKey::data(ino, index));
+            freed += core.table.count(&core.flash, ino, first, last, is_stored)?;
+        }
+        core.trims.add(Trim { ino, first, last });
+        inode.pages = if is_all { 0 } else { inode.pages.saturating_sub(freed) };
+        Ok(())
+    }
+
+    /// The inode of a file whose bytes may be read and written.
+    pub(crate) fn file(&self, ino: Ino) -> Result<Inode> {
+        let inode = self.core().inode(ino)?;
+        match inode.kind {
+            Kind::File => Ok(inode),
+            Kind::Folder => Err(VolumeError::IsAFolder),
+            Kind::Symlink => Err(VolumeError::Invalid("a symbolic link has no bytes to read or write")),
+        }
+    }
+}

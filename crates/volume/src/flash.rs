@@ -1,0 +1,118 @@
+//! Reading pages and believing them.
+
+use std::sync::{RwLock, RwLockReadGuard};
+
+use aquifer_device::AlignedBuffer;
+
+use crate::block::Block;
+use crate::error::{Result, VolumeError};
+use crate::key::PageKey;
+use crate::medium::Medium;
+use crate::patch::Ranges;
+use crate::word::{PAGE_BYTES, PageBytes, Physical, Place, Word, check_of, crc_of};
+
+/// The medium, and who reads it now.
+pub struct Flash {
+    medium: Box<dyn Medium>,
+    /// Held by readers from the look at a word to the end of the read; taken alone before segments are erased, so that no page is
+    /// erased under a reader.
+    readers: RwLock<()>,
+}
+
+/// What a page was found to be.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    /// What a patch changed, if there was one.
+    pub patched: Option<Ranges>,
+}
+
+impl Flash {
+    /// A medium that nobody reads yet.
+    #[must_use]
+    pub fn new(medium: Box<dyn Medium>) -> Self {
+        Flash { medium, readers: RwLock::new(()) }
+    }
+
+    /// The medium.
+    #[must_use]
+    pub fn medium(&self) -> &dyn Medium {
+        &*self.medium
+    }
+
+    /// Keeps segments from being erased.
+    pub fn reading(&self) -> RwLockReadGuard<'_, ()> {
+        self.readers.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Waits for everybody who may still read what was replaced.
+    pub fn wait_for_readers(&self) {
+        drop(self.readers.write().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+
+    /// The bytes of a page, verified.
+    ///
+    /// # Errors
+    /// [`VolumeError::Damaged`] if they are not what was written; the medium's.
+    pub fn read(&self, key: PageKey, word: Word, bytes: &mut PageBytes) -> Result<Found> {
+        match word.place() {
+            Some(Place::Zero) => {
+                bytes.fill(0);
+                Ok(Found::default())
+            }
+            Some(Place::Page { at, check }) => {
+                self.check_range(key, at)?;
+                self.medium.read(at, bytes)?;
+                let found = check_of(crc_of(bytes));
+                if found == check {
+                    return Ok(Found::default());
+                }
+                Err(damaged(key, format!("page {} should have check {check:08x}, has {found:08x}", at.0)))
+            }
+            Some(Place::Patched { base, block }) => self.read_patched(key, base, block, bytes),
+            None => Err(damaged(key, format!("its word {:016x} means nothing", word.bits()))),
+        }
+    }
+
+    fn read_patched(
+        &self,
+        key: PageKey,
+        base: Physical,
+        block: Physical,
+        bytes: &mut PageBytes,
+    ) -> Result<Found> {
+        self.check_range(key, base)?;
+        self.check_range(key, block)?;
+        let mut block_bytes = AlignedBuffer::new(PAGE_BYTES);
+        let block_page: &mut PageBytes = (&mut block_bytes[..]).try_into().expect("a page");
+        self.medium.read_many(&mut [(base, bytes), (block, block_page)])?;
+        let patch = Block::decode(block_page)
+            .filter(|found| found.header().at == block)
+            .and_then(|found| found.patch_of(key));
+        let Some(patch) = patch.filter(|patch| patch.base == base) else {
+            return Err(damaged(key, format!("block {} has no patch for it", block.0)));
+        };
+        let patched = Ranges::apply(patch.ranges, bytes);
+        let found = crc_of(bytes);
+        match patched {
+            Some(ranges) if found == patch.crc => Ok(Found { patched: Some(ranges) }),
+            _ => Err(damaged(
+                key,
+                format!(
+                    "page {} with the patch in block {} should have checksum {:08x}, has {found:08x}",
+                    base.0, block.0, patch.crc
+                ),
+            )),
+        }
+    }
+
+    fn check_range(&self, key: PageKey, at: Physical) -> Result<()> {
+        if u64::from(at.0) < self.medium.geometry().pages() {
+            return Ok(());
+        }
+        Err(damaged(key, format!("its word names page {}, which does not exist", at.0)))
+    }
+}
+
+fn damaged(key: PageKey, what: String) -> VolumeError {
+    VolumeError::Damaged { key, what }
+}

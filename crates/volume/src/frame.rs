@@ -1,0 +1,215 @@
+//! A page in RAM.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Result, VolumeError};
+use crate::key::PageKey;
+use crate::patch::Ranges;
+use crate::word::{PAGE_BYTES, PageBytes};
+
+/// Memory of a file that programs have mapped: a page of it can be in RAM at its place only.
+pub trait PageMemory: Send + Sync {
+    /// Makes page `index` present, with these bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn fill(&self, index: u32, bytes: &PageBytes) -> Result<()>;
+
+    /// Copies bytes out of a present page.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self, index: u32, offset: usize, bytes: &mut [u8]) -> Result<()>;
+
+    /// Copies bytes into a present page.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<()>;
+
+    /// Makes sure that no program can change a present page without asking. When this returns, no store to it is under way.
+    ///
+    /// # Errors
+    /// The system's.
+    fn protect(&self, index: u32) -> Result<()>;
+
+    /// Takes a present page away from all programs.
+    ///
+    /// # Errors
+    /// The system's.
+    fn drop_page(&self, index: u32) -> Result<()>;
+}
+
+/// Where the bytes of a page in RAM are.
+pub enum Content {
+    /// Here.
+    Own(Box<PageBytes>),
+    /// Where programs see them.
+    Mapped(Arc<dyn PageMemory>),
+}
+
+/// How far a page's stay in RAM is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Its bytes are being read.
+    Loading,
+    /// Its bytes are there.
+    Ready,
+    /// They could not be read.
+    Failed(VolumeError),
+    /// It has left, or its file was cut.
+    Gone,
+}
+
+/// What is known of a page in RAM.
+pub struct FrameState {
+    /// How far its stay is.
+    pub phase: Phase,
+    /// Where its bytes are.
+    pub content: Content,
+    /// What the patch changed that it was read with, or written as.
+    pub patched: Option<Ranges>,
+    /// Whether flash has nothing of it.
+    pub is_new: bool,
+    /// Whether its bytes are not what flash has, though nobody changed them: all of them are going to be written.
+    pub is_blank: bool,
+    /// Whether flash was promised to it.
+    pub is_promised: bool,
+    /// Whether it changed since the last commit took it.
+    pub is_dirty: bool,
+    /// Whether a commit has taken it and not copied it yet: nobody may change it now.
+    pub is_committing: bool,
+    /// Whether some program can change it without asking.
+    pub is_writable: bool,
+    /// Its bytes before the first change since the last commit.
+    pub twin: Option<Box<PageBytes>>,
+}
+
+impl FrameState {
+    /// Copies bytes out of the page.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(&self, key: PageKey, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        match &self.content {
+            Content::Own(page) => {
+                bytes.copy_from_slice(&page[offset..offset + bytes.len()]);
+                Ok(())
+            }
+            Content::Mapped(memory) => memory.read(key.index(), offset, bytes),
+        }
+    }
+
+    /// Copies bytes into the page, which is dirty already.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&mut self, key: PageKey, offset: usize, bytes: &[u8]) -> Result<()> {
+        debug_assert!(self.is_dirty && !self.is_committing);
+        match &mut self.content {
+            Content::Own(page) => {
+                page[offset..offset + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            }
+            Content::Mapped(memory) => memory.write(key.index(), offset, bytes),
+        }
+    }
+
+    /// All bytes of the page.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn copy(&self, key: PageKey) -> Result<Box<PageBytes>> {
+        let mut bytes = Box::new([0; PAGE_BYTES]);
+        self.read(key, 0, &mut bytes[..])?;
+        Ok(bytes)
+    }
+}
+
+/// One page in RAM, shared by the cache and by who uses it.
+pub struct Frame {
+    key: PageKey,
+    state: Mutex<FrameState>,
+    changed: Condvar,
+    /// Whether it was used since somebody looked for a page to drop.
+    is_used: AtomicBool,
+}
+
+impl Frame {
+    /// A page whose bytes will come.
+    #[must_use]
+    pub fn loading(key: PageKey) -> Self {
+        let state = FrameState {
+            phase: Phase::Loading,
+            content: Content::Own(Box::new([0; PAGE_BYTES])),
+            patched: None,
+            is_new: false,
+            is_blank: false,
+            is_promised: false,
+            is_dirty: false,
+            is_committing: false,
+            is_writable: false,
+            twin: None,
+        };
+        Frame { key, state: Mutex::new(state), changed: Condvar::new(), is_used: AtomicBool::new(true) }
+    }
+
+    /// Which page it is.
+    #[must_use]
+    pub fn key(&self) -> PageKey {
+        self.key
+    }
+
+    /// What is known of it, whatever its phase.
+    pub fn lock(&self) -> MutexGuard<'_, FrameState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of it, once its bytes are there; `None` if it has gone.
+    ///
+    /// # Errors
+    /// Why its bytes could not be read.
+    pub fn ready(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
+        let state = self.lock();
+        let state = self
+            .changed
+            .wait_while(state, |state| state.phase == Phase::Loading)
+            .unwrap_or_else(PoisonError::into_inner);
+        match &state.phase {
+            Phase::Ready => Ok(Some(state)),
+            Phase::Failed(error) => Err(error.clone()),
+            Phase::Gone | Phase::Loading => Ok(None),
+        }
+    }
+
+    /// As [`Frame::ready`], once no commit needs its bytes as they are.
+    ///
+    /// # Errors
+    /// As [`Frame::ready`].
+    pub fn changeable(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
+        let Some(state) = self.ready()? else { return Ok(None) };
+        let state = self
+            .changed
+            .wait_while(state, |state| state.is_committing)
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok((state.phase == Phase::Ready).then_some(state))
+    }
+
+    /// Wakes who waits for a change of the state.
+    pub fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Notes a use.
+    pub fn touch(&self) {
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was used since this was asked last.
+    pub fn take_used(&self) -> bool {
+        self.is_used.swap(false, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,70 @@
+//! Volumes by path: ordinary files and block devices.
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use aquifer_device::{AlignedBuffer, Device, FileDevice};
+
+use crate::anchor::{PAGES_PER_SEGMENT_MAX, PAGES_PER_SEGMENT_MIN, SEGMENTS_MIN, geometry_of};
+use crate::error::{Result, VolumeError};
+use crate::medium::{DeviceMedium, Medium};
+use crate::word::PAGE_BYTES;
+
+/// The file or block device at `path` as a medium for a new volume of `size_bytes`, 0 for all of a block device. `segment_bytes` is what is written
+/// and cleaned at once; 0 chooses.
+///
+/// # Errors
+/// [`VolumeError::Invalid`] for sizes that cannot be; the device could not be opened.
+pub fn new_medium(path: &Path, size_bytes: u64, segment_bytes: u64) -> Result<Box<dyn Medium>> {
+    let device = FileDevice::open(path, size_bytes)?;
+    let segment_bytes =
+        if segment_bytes == 0 { segment_bytes_for(device.len_bytes()) } else { segment_bytes };
+    let pages = u32::try_from(segment_bytes / PAGE_BYTES as u64).unwrap_or(u32::MAX);
+    if !pages.is_power_of_two() || !(PAGES_PER_SEGMENT_MIN..=PAGES_PER_SEGMENT_MAX).contains(&pages) {
+        return Err(VolumeError::Invalid("a segment has 32 KiB to 64 MiB, a power of two"));
+    }
+    Ok(Box::new(DeviceMedium::new(device, pages)?))
+}
+
+/// The volume in the file or block device at `path`.
+///
+/// # Errors
+/// [`VolumeError::NotAVolume`] and its like; the device could not be opened, for example because another process has the volume open.
+pub fn open_medium(path: &Path) -> Result<Box<dyn Medium>> {
+    let metadata = std::fs::metadata(path).map_err(|error| VolumeError::System {
+        step: "looking for the volume",
+        errno: error.raw_os_error().unwrap_or(libc::EIO),
+    })?;
+    let len_bytes = if metadata.file_type().is_block_device() { 0 } else { metadata.len() };
+    if metadata.is_dir() || (metadata.is_file() && len_bytes < PAGE_BYTES as u64) {
+        return Err(VolumeError::NotAVolume(format!("{} holds none", path.display())));
+    }
+    let device = FileDevice::open(path, len_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64)?;
+    let mut aligned = AlignedBuffer::new(PAGE_BYTES);
+    let geometry = geometry_of(|page, bytes| {
+        device.read_at(u64::from(page) * PAGE_BYTES as u64, &mut aligned)?;
+        bytes.copy_from_slice(&aligned);
+        Ok(())
+    })?;
+    if geometry.pages() > device.len_bytes() / PAGE_BYTES as u64 {
+        return Err(VolumeError::Corrupt(format!(
+            "it should have {} bytes, {} has {}",
+            geometry.pages() * PAGE_BYTES as u64,
+            path.display(),
+            device.len_bytes()
+        )));
+    }
+    Ok(Box::new(DeviceMedium::with_geometry(device, geometry)?))
+}
+
+/// Segments of 4 MiB, or as many as are needed at least.
+fn segment_bytes_for(len_bytes: u64) -> u64 {
+    let mut segment_bytes = 4 << 20;
+    while len_bytes / segment_bytes < u64::from(SEGMENTS_MIN) * 4 && segment_bytes > 64 << 10 {
+        segment_bytes /= 2;
+    }
+    while len_bytes / segment_bytes > 64 << 10 && segment_bytes < 64 << 20 {
+        segment_bytes *= 2;
+    }
+    segment_bytes
+}

@@ -1,0 +1,97 @@
+//! Where the names of a folder are, in RAM.
+
+use std::collections::HashMap;
+
+use crate::folder;
+use crate::inode::Kind;
+use crate::key::Ino;
+use crate::word::PageBytes;
+
+/// Where an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// What the name stands for.
+    pub ino: Ino,
+    /// Which kind that is.
+    pub kind: Kind,
+    /// The folder's page.
+    pub page: u32,
+    /// Bytes from the start of the page.
+    pub at: u16,
+}
+
+/// All names of a folder, and where there is room for more.
+#[derive(Debug, Default)]
+pub struct Index {
+    slots: HashMap<Box<[u8]>, Slot>,
+    /// Bytes of the largest entry that fits on each page.
+    room: Vec<u16>,
+}
+
+impl Index {
+    /// Adds the entries of the folder's next page; `false` if the page is damaged.
+    #[must_use]
+    pub fn add_page(&mut self, bytes: &PageBytes) -> bool {
+        let page = self.room.len() as u32;
+        for entry in folder::entries(bytes) {
+            let Some(entry) = entry else { return false };
+            if let Some((ino, kind)) = entry.target {
+                self.insert(entry.name, Slot { ino, kind, page, at: entry.at as u16 });
+            }
+        }
+        self.room.push(room_of(bytes));
+        true
+    }
+
+    /// The entry of a name.
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<Slot> {
+        self.slots.get(name).copied()
+    }
+
+    /// Whether there are no names.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Pages of the folder.
+    #[must_use]
+    pub fn pages(&self) -> u32 {
+        self.room.len() as u32
+    }
+
+    /// A page that has room for a name.
+    #[must_use]
+    pub fn page_for(&self, name: &[u8]) -> Option<u32> {
+        let needed = folder::entry_bytes(name);
+        self.room.iter().position(|&room| usize::from(room) >= needed).map(|page| page as u32)
+    }
+
+    /// Notes a new or changed entry.
+    pub fn insert(&mut self, name: &[u8], slot: Slot) {
+        self.slots.insert(name.into(), slot);
+    }
+
+    /// Forgets a name.
+    pub fn remove(&mut self, name: &[u8]) {
+        self.slots.remove(name);
+    }
+
+    /// Notes that a page changed, or is new.
+    pub fn note_page(&mut self, page: u32, bytes: &PageBytes) {
+        let room = room_of(bytes);
+        match self.room.get_mut(page as usize) {
+            Some(known) => *known = room,
+            None => self.room.push(room),
+        }
+    }
+}
+
+fn room_of(bytes: &PageBytes) -> u16 {
+    let rooms = folder::entries(bytes).flatten().map(|entry| match entry.target {
+        None => entry.len,
+        Some(_) => entry.len - folder::entry_bytes(entry.name),
+    });
+    rooms.max().unwrap_or(0) as u16
+}

@@ -1,0 +1,261 @@
+//! What is known of a file besides its bytes.
+//!
+//! ```text
+//! 0 kind u8 (0: none) | 1 zero | 2 mode u16 | 4 links u32 | 8 uid u32 | 12 gid u32 | 16 size u64
+//! 24 read at i64 | 32 written at i64 | 40 changed at i64 | 48 made at i64 (nanoseconds since 1970)
+//! 56 pages u64 | 64 generation u32 | 68 parent u32 (folders) | 72 next u32 (of the free, or of those without a name) | 76 zeros
+//! ```
+
+use std::time::SystemTime;
+
+use crate::key::Ino;
+
+/// Bytes of an inode.
+pub const INODE_BYTES: usize = 128;
+/// Inodes on a page.
+pub const INODES_PER_PAGE: u32 = 32;
+
+/// What a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Bytes.
+    File = 1,
+    /// Names.
+    Folder = 2,
+    /// A path.
+    Symlink = 3,
+}
+
+impl Kind {
+    /// From its number on flash.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Kind::File, Kind::Folder, Kind::Symlink].into_iter().find(|kind| *kind as u8 == code)
+    }
+}
+
+/// A moment, in nanoseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        Self::from(SystemTime::now())
+    }
+}
+
+impl From<SystemTime> for Time {
+    fn from(time: SystemTime) -> Self {
+        let ns = |duration: std::time::Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+        match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => Time(ns(since)),
+            Err(before) => Time(-ns(before.duration())),
+        }
+    }
+}
+
+impl From<Time> for SystemTime {
+    fn from(time: Time) -> Self {
+        let duration = std::time::Duration::from_nanos(time.0.unsigned_abs());
+        let moment = if time.0 < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(duration)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(duration)
+        };
+        moment.unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
+/// A file, folder or symbolic link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inode {
+    /// What it is.
+    pub kind: Kind,
+    /// Permissions: the lower 12 bits of a mode.
+    pub mode: u16,
+    /// Names that it has; of a folder, 2 and one for each folder in it.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Last read.
+    pub read_at: Time,
+    /// Last change of its bytes.
+    pub written_at: Time,
+    /// Last change of anything.
+    pub changed_at: Time,
+    /// When it was made.
+    pub made_at: Time,
+    /// Pages that it takes on flash, or will when it is written back.
+    pub pages: u64,
+    /// How many files had this number before.
+    pub generation: u32,
+    /// The folder that a folder is in.
+    pub parent: Ino,
+    /// The next without a name, while it has none.
+    pub(crate) next: u32,
+}
+
+impl Inode {
+    /// A new one.
+    #[must_use]
+    pub fn new(kind: Kind, mode: u16, uid: u32, gid: u32) -> Self {
+        let now = Time::now();
+        let links = if kind == Kind::Folder { 2 } else { 1 };
+        let parent = Ino::ROOT_FOLDER;
+        let (read_at, written_at, changed_at, made_at) = (now, now, now, now);
+        let (size_bytes, pages, generation, next) = (0, 0, 0, 0);
+        Inode {
+            kind,
+            mode,
+            links,
+            uid,
+            gid,
+            size_bytes,
+            read_at,
+            written_at,
+            changed_at,
+            made_at,
+            pages,
+            generation,
+            parent,
+            next,
+        }
+    }
+
+    /// As it stands on flash.
+    #[must_use]
+    pub fn encode(&self) -> [u8; INODE_BYTES] {
+        let mut bytes = [0; INODE_BYTES];
+        bytes[0] = self.kind as u8;
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(2, &self.mode.to_le_bytes());
+        put(4, &self.links.to_le_bytes());
+        put(8, &self.uid.to_le_bytes());
+        put(12, &self.gid.to_le_bytes());
+        put(16, &self.size_bytes.to_le_bytes());
+        put(24, &self.read_at.0.to_le_bytes());
+        put(32, &self.written_at.0.to_le_bytes());
+        put(40, &self.changed_at.0.to_le_bytes());
+        put(48, &self.made_at.0.to_le_bytes());
+        put(56, &self.pages.to_le_bytes());
+        put(64, &self.generation.to_le_bytes());
+        put(68, &self.parent.0.to_le_bytes());
+        put(72, &self.next.to_le_bytes());
+        bytes
+    }
+
+    /// From flash; `None` where there is none.
+    #[must_use]
+    pub fn decode(bytes: &[u8; INODE_BYTES]) -> Option<Self> {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let time_at = |at: usize| Time(u64_at(at) as i64);
+        Some(Inode {
+            kind: Kind::from_code(bytes[0])?,
+            mode: u16::from_le_bytes([bytes[2], bytes[3]]) & 0o7777,
+            links: u32_at(4),
+            uid: u32_at(8),
+            gid: u32_at(12),
+            size_bytes: u64_at(16).min(SIZE_BYTES_MAX),
+            read_at: time_at(24),
+            written_at: time_at(32),
+            changed_at: time_at(40),
+            made_at: time_at(48),
+            pages: u64_at(56),
+            generation: u32_at(64),
+            parent: Ino(u32_at(68) & ((1 << Ino::BITS) - 1)),
+            next: u32_at(72),
+        })
+    }
+}
+
+/// Largest file: 16 TiB.
+pub const SIZE_BYTES_MAX: u64 = 16 << 40;
+
+/// What the table of inodes says of itself, in the place of inode 0.
+///
+/// ```text
+/// 0 zero | 4 next number that no file ever had u32 | 8 first free u32 | 12 first without a name u32 | 16 files u32 | 20 zeros
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InodesHeader {
+    /// The next number that no file ever had.
+    pub next_new: u32,
+    /// The first number whose file is gone, 0 for none.
+    pub first_free: u32,
+    /// The first file that has no name and is still open, 0 for none.
+    pub first_nameless: u32,
+    /// Files, folders and symbolic links.
+    pub files: u32,
+}
+
+impl InodesHeader {
+    /// As it stands on flash.
+    #[must_use]
+    pub fn encode(&self) -> [u8; INODE_BYTES] {
+        let mut bytes = [0; INODE_BYTES];
+        bytes[4..8].copy_from_slice(&self.next_new.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.first_free.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.first_nameless.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.files.to_le_bytes());
+        bytes
+    }
+
+    /// From flash.
+    #[must_use]
+    pub fn decode(bytes: &[u8; INODE_BYTES]) -> Self {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        InodesHeader {
+            next_new: u32_at(4),
+            first_free: u32_at(8),
+            first_nameless: u32_at(12),
+            files: u32_at(16),
+        }
+    }
+}
+
+/// A free inode: only its generation and the next free number are kept.
+#[must_use]
+pub fn encode_free(generation: u32, next: u32) -> [u8; INODE_BYTES] {
+    let mut bytes = [0; INODE_BYTES];
+    bytes[64..68].copy_from_slice(&generation.to_le_bytes());
+    bytes[72..76].copy_from_slice(&next.to_le_bytes());
+    bytes
+}
+
+/// Generation and next free number of a free inode.
+#[must_use]
+pub fn decode_free(bytes: &[u8; INODE_BYTES]) -> (u32, u32) {
+    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    (u32_at(64), u32_at(72))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_read_as_written() {
+        let mut inode = Inode::new(Kind::Symlink, 0o7755, 1, 2);
+        (inode.size_bytes, inode.pages, inode.generation, inode.next) = (3, 4, 5, 6);
+        (inode.read_at, inode.parent) = (Time(-7), Ino(8));
+        assert_eq!(Inode::decode(&inode.encode()), Some(inode));
+        assert_eq!(Inode::decode(&[0; INODE_BYTES]), None);
+        let header = InodesHeader { next_new: 1, first_free: 2, first_nameless: 3, files: 4 };
+        assert_eq!(InodesHeader::decode(&header.encode()), header);
+        assert_eq!(decode_free(&encode_free(9, 10)), (9, 10));
+    }
+
+    #[test]
+    fn times_before_1970_exist() {
+        for ns in [0, 1, -1, i64::MAX, -i64::MAX] {
+            assert_eq!(Time::from(SystemTime::from(Time(ns))), Time(ns));
+        }
+    }
+}

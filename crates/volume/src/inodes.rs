@@ -1,0 +1,282 @@
+//! The table of inodes: file 1, whose pages hold 32 inodes each.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::core::{Change, Core};
+use crate::error::{Result, VolumeError};
+use crate::frame::{Frame, FrameState, PageMemory};
+use crate::index::Index;
+use crate::inode::{INODE_BYTES, INODES_PER_PAGE, Inode, InodesHeader, decode_free, encode_free};
+use crate::key::{Ino, PageKey};
+
+/// What is known in RAM of a file that is used.
+pub struct Cell {
+    /// Held for reading by reads, for writing by writes and changes of the size.
+    content: RwLock<()>,
+    /// Who has the file open: its bytes stay while there is anybody, also without a name.
+    holds: AtomicU32,
+    /// Of a folder.
+    index: Mutex<Option<Index>>,
+    /// Where programs have mapped it.
+    memory: RwLock<Option<Arc<dyn PageMemory>>>,
+}
+
+impl Cell {
+    fn new() -> Self {
+        Cell {
+            content: RwLock::new(()),
+            holds: AtomicU32::new(0),
+            index: Mutex::new(None),
+            memory: RwLock::new(None),
+        }
+    }
+
+    /// Others may read, nobody may write.
+    pub fn read(&self) -> RwLockReadGuard<'_, ()> {
+        self.content.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody else may read or write.
+    pub fn write(&self) -> RwLockWriteGuard<'_, ()> {
+        self.content.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The folder's names, if they were read.
+    pub fn index(&self) -> MutexGuard<'_, Option<Index>> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where programs have mapped the file.
+    pub fn memory(&self) -> Option<Arc<dyn PageMemory>> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says where programs have mapped the file from now on.
+    pub fn set_memory(&self, memory: Arc<dyn PageMemory>) {
+        *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    }
+
+    /// Keeps the file's bytes.
+    pub fn hold(&self) {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// No longer keeps them; says whether nobody does any more.
+    pub fn let_go(&self) -> bool {
+        self.holds.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Whether anybody keeps them.
+    pub fn is_held(&self) -> bool {
+        self.holds.load(Ordering::Acquire) > 0
+    }
+}
+
+/// Cells of the files that are used.
+#[derive(Default)]
+pub struct Cells {
+    cells: Mutex<HashMap<Ino, Arc<Cell>>>,
+}
+
+/// Cells of files that nobody uses are dropped when there are more.
+const CELLS_MAX: usize = 16 << 10;
+
+impl Cells {
+    /// The cell of a file.
+    pub fn get(&self, ino: Ino) -> Arc<Cell> {
+        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cell) = cells.get(&ino) {
+            return Arc::clone(cell);
+        }
+        if cells.len() >= CELLS_MAX {
+            cells.retain(|_, cell| Arc::strong_count(cell) > 1 || cell.is_held() || cell.memory().is_some());
+        }
+        Arc::clone(cells.entry(ino).or_insert_with(|| Arc::new(Cell::new())))
+    }
+
+    /// Forgets a file that is gone.
+    pub fn forget(&self, ino: Ino) {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner).remove(&ino);
+    }
+}
+
+impl Core {
+    /// What `look` makes of a page that is there.
+    ///
+    /// # Errors
+    /// It could not be read; those of `look`.
+    pub fn with_page<T>(
+        &self,
+        key: PageKey,
+        memory: Option<&Arc<dyn PageMemory>>,
+        mut look: impl FnMut(&Arc<Frame>, &mut FrameState) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let frame = self.page(key, memory.cloned())?;
+            // It may have left since; then it is read again.
+            if let Some(mut state) = frame.ready()? {
+                return look(&frame, &mut state);
+            }
+        }
+    }
+
+    fn inode_place(ino: Ino) -> (PageKey, usize) {
+        (
+            PageKey::data(Ino::INODES, ino.0 / INODES_PER_PAGE),
+            (ino.0 % INODES_PER_PAGE) as usize * INODE_BYTES,
+        )
+    }
+
+    fn inode_bytes(&self, ino: Ino) -> Result<[u8; INODE_BYTES]> {
+        let (key, at) = Self::inode_place(ino);
+        let mut bytes = [0; INODE_BYTES];
+        self.with_page(key, None, |_, state| state.read(key, at, &mut bytes))?;
+        Ok(bytes)
+    }
+
+    /// The inode of a file.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFound`] if there is none.
+    pub fn inode(&self, ino: Ino) -> Result<Inode> {
+        if ino < Ino::ROOT_FOLDER || ino.0 >> Ino::BITS != 0 {
+            return Err(VolumeError::NotFound);
+        }
+        Inode::decode(&self.inode_bytes(ino)?).ok_or(VolumeError::NotFound)
+    }
+
+    /// The free number after a free number.
+    ///
+    /// # Errors
+    /// It could not be read.
+    pub fn next_free(&self, ino: Ino) -> Result<u32> {
+        Ok(decode_free(&self.inode_bytes(ino)?).1)
+    }
+
+    /// The header of the table.
+    ///
+    /// # Errors
+    /// It could not be read.
+    pub fn inodes_header(&self) -> Result<InodesHeader> {
+        Ok(InodesHeader::decode(&self.inode_bytes(Ino(0))?))
+    }
+}
+
+impl Change<'_> {
+    /// Changes bytes of a page.
+    ///
+    /// # Errors
+    /// It could not be read; [`VolumeError::NoSpace`].
+    pub fn write_page(
+        &self,
+        key: PageKey,
+        offset: usize,
+        bytes: &[u8],
+        memory: Option<&Arc<dyn PageMemory>>,
+    ) -> Result<bool> {
+        loop {
+            let frame = if bytes.len() == crate::word::PAGE_BYTES && memory.is_none() {
+                self.core().blank_page(key, None)?
+            } else {
+                self.core().page(key, memory.cloned())?
+            };
+            if let Some(mut state) = frame.changeable()? {
+                let is_first = state.is_new && !state.is_promised;
+                self.page(&frame, &mut state)?;
+                state.write(key, offset, bytes)?;
+                return Ok(is_first);
+            }
+        }
+    }
+
+    fn put_inode_bytes(&self, ino: Ino, bytes: &[u8; INODE_BYTES]) -> Result<()> {
+        let (key, at) = Core::inode_place(ino);
+        self.write_page(key, at, bytes, None).map(drop)
+    }
+
+    /// Changes an inode.
+    ///
+    /// # Errors
+    /// As [`Change::write_page`].
+    pub fn put_inode(&self, ino: Ino, inode: &Inode) -> Result<()> {
+        self.put_inode_bytes(ino, &inode.encode())
+    }
+
+    /// Changes the header of the table.
+    ///
+    /// # Errors
+    /// As [`Change::write_page`].
+    pub fn put_inodes_header(&self, header: &InodesHeader) -> Result<()> {
+        self.put_inode_bytes(Ino(0), &header.encode())
+    }
+
+    /// Gives a new inode a number. The caller has all names to itself.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoSpace`] also when there are no more numbers.
+    pub fn make_inode(&self, mut inode: Inode) -> Result<Ino> {
+        let mut header = self.core().inodes_header()?;
+        let ino = Ino(if header.first_free == 0 { header.next_new } else { header.first_free });
+        if ino.0 >> Ino::BITS != 0 || ino < Ino::ROOT_FOLDER {
+            return Err(VolumeError::NoSpace);
+        }
+        if header.first_free == 0 {
+            header.next_new += 1;
+        } else {
+            let (generation, next) = decode_free(&self.core().inode_bytes(ino)?);
+            (inode.generation, header.first_free) = (generation, next);
+        }
+        header.files += 1;
+        self.put_inode(ino, &inode)?;
+        self.put_inodes_header(&header)?;
+        Ok(ino)
+    }
+
+    /// Frees the number of a file without a name and without bytes. The caller has all names to itself.
+    ///
+    /// # Errors
+    /// As [`Change::write_page`].
+    pub fn free_inode(&self, ino: Ino, inode: &Inode) -> Result<()> {
+        let mut header = self.core().inodes_header()?;
+        self.put_inode_bytes(ino, &encode_free(inode.generation.wrapping_add(1), header.first_free))?;
+        header.first_free = ino.0;
+        header.files = header.files.saturating_sub(1);
+        self.put_inodes_header(&header)
+    }
+
+    /// Notes that a file lost its last name.
+    ///
+    /// # Errors
+    /// As [`Change::write_page`].
+    pub fn note_nameless(&self, ino: Ino, inode: &mut Inode) -> Result<()> {
+        let mut header = self.core().inodes_header()?;
+        inode.next = header.first_nameless;
+        header.first_nameless = ino.0;
+        self.put_inode(ino, inode)?;
+        self.put_inodes_header(&header)
+    }
+
+    /// Takes a file out of the list of those without a name.
+    ///
+    /// # Errors
+    /// As [`Change::write_page`]; [`VolumeError::Corrupt`] if it is not in it.
+    pub fn forget_nameless(&self, ino: Ino, inode: &Inode) -> Result<()> {
+        let mut header = self.core().inodes_header()?;
+        if header.first_nameless == ino.0 {
+            header.first_nameless = inode.next;
+            return self.put_inodes_header(&header);
+        }
+        let mut at = Ino(header.first_nameless);
+        for _ in 0..header.next_new {
+            let mut before = self.core().inode(at)?;
+            if before.next == ino.0 {
+                before.next = inode.next;
+                return self.put_inode(at, &before);
+            }
+            at = Ino(before.next);
+        }
+        Err(VolumeError::Corrupt(format!("{ino} is not among the files without a name")))
+    }
+}

@@ -1,0 +1,60 @@
+//! The volume: files on flash, translated by one table (Huang et al., "Unified Address Translation for Memory-Mapped SSDs with FlashMap", ISCA
+//! 2015).
+//!
+//! | file | noun |
+//! |---|---|
+//! | `word`, `key` | the entry that translates a page, and the page's name |
+//! | `node`, `table` | 512 entries; all of them, as one tree for each file |
+//! | `medium` | segments of pages: a device, or raw flash |
+//! | `flash` | reading pages and verifying them |
+//! | `block`, `patch`, `anchor` | what stands on the medium besides pages |
+//! | `segments`, `writer` | what is needed of each segment; the ends of the log |
+//! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
+//! | `core` | these together |
+//! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
+//! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
+//! | `image` | volumes by path |
+//! | `check` | proof that all of it fits together |
+//! | `files`, `names`, `volume` | what users of a volume call |
+//!
+//! Each commit is a moment of the whole volume. The table is the only map from files to flash: there is no extent tree beside it and no translation
+//! layer below it. `docs/format.md` has the bytes.
+
+mod anchor;
+mod block;
+mod cache;
+mod check;
+mod checkpoint;
+mod cleaner;
+mod commit;
+mod core;
+mod error;
+mod files;
+mod flash;
+mod folder;
+mod frame;
+pub mod image;
+mod index;
+mod inode;
+mod inodes;
+mod key;
+pub mod medium;
+mod names;
+mod node;
+mod patch;
+mod recovery;
+mod segments;
+mod table;
+mod trims;
+mod volume;
+mod word;
+mod writer;
+
+pub use check::{Depth, Findings};
+pub use error::{Result, VolumeError};
+pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
+pub use key::{Ino, PageKey};
+pub use names::{IfTaken, Listed, check_name};
+pub use recovery::Recovered;
+pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, Space, Volume};
+pub use word::PAGE_BYTES;

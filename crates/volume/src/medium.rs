@@ -1,0 +1,113 @@
+//! What a volume is written to: segments of pages, each written in order and erased as a whole.
+
+mod device;
+mod nand;
+
+pub use device::DeviceMedium;
+pub use nand::NandMedium;
+
+use crate::error::Result;
+use crate::key::PageKey;
+use crate::word::PageBytes;
+pub use crate::word::Physical;
+
+/// How a medium is divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// How many segments.
+    pub segments: u32,
+    /// Pages of each.
+    pub pages_per_segment: u32,
+}
+
+impl Geometry {
+    /// Page `index` of a segment.
+    #[must_use]
+    pub fn page(&self, segment: u32, index: u32) -> Physical {
+        Physical(segment * self.pages_per_segment + index)
+    }
+
+    /// The segment of a page, and the page's number there.
+    #[must_use]
+    pub fn split(&self, page: Physical) -> (u32, u32) {
+        (page.0 / self.pages_per_segment, page.0 % self.pages_per_segment)
+    }
+
+    /// Pages of all segments.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        u64::from(self.segments) * u64::from(self.pages_per_segment)
+    }
+}
+
+/// What is programmed beside a page, where the medium has room for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beside {
+    /// Whose bytes; `None` for blocks and anchors.
+    pub key: Option<PageKey>,
+    /// CRC32C of the page's bytes.
+    pub crc: u32,
+    /// Sequence of the block that names it.
+    pub sequence: u64,
+}
+
+/// Segments of pages.
+///
+/// All methods may be called from many threads at once; a page is only read once its append has returned.
+pub trait Medium: Send + Sync {
+    /// How it is divided.
+    fn geometry(&self) -> Geometry;
+
+    /// Whether a segment can never be used.
+    fn is_bad(&self, segment: u32) -> bool;
+
+    /// How often a segment was erased; 0 where nobody counts.
+    fn erases(&self, segment: u32) -> u32;
+
+    /// Reads one page.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn read(&self, at: Physical, bytes: &mut PageBytes) -> Result<()>;
+
+    /// Reads consecutive pages of one segment. A page that was never written has any bytes.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn read_run(&self, at: Physical, bytes: &mut [u8]) -> Result<()>;
+
+    /// Reads pages from anywhere, as many at a time as the medium likes.
+    ///
+    /// # Errors
+    /// The first that failed.
+    fn read_many(&self, pages: &mut [(Physical, &mut PageBytes)]) -> Result<()> {
+        pages.iter_mut().try_for_each(|(at, bytes)| self.read(*at, bytes))
+    }
+
+    /// Writes the next pages of a segment; each segment is written from its first page to its last, and each page once.
+    ///
+    /// # Errors
+    /// The medium's; which of the pages were written is unknown then.
+    ///
+    /// # Durability
+    /// None before [`Medium::sync`].
+    fn append(&self, at: Physical, bytes: &[u8], beside: &[Beside]) -> Result<()>;
+
+    /// Makes a segment writable from its first page, if need be by erasing it.
+    ///
+    /// # Errors
+    /// The medium's; one that cannot be erased any more is bad from now on.
+    fn prepare(&self, segment: u32) -> Result<()>;
+
+    /// Says that nobody needs a segment's bytes any more: TRIM, where the medium knows it.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn discard(&self, segment: u32) -> Result<()>;
+
+    /// Makes all that was appended durable.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn sync(&self) -> Result<()>;
+}

@@ -1,0 +1,219 @@
+//! What is known of each segment: how much of it is still needed, and what may be done with it.
+
+use crate::anchor::HeadPosition;
+use crate::medium::{Geometry, Medium};
+use crate::word::{Physical, Word};
+
+/// What may be done with a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Can be written.
+    Free,
+    /// Is written, or will be next.
+    Open,
+    /// Full. Becomes free when nothing in it is needed, and an anchor says so.
+    Sealed,
+    /// Holds anchors.
+    Anchors,
+    /// Never used.
+    Bad,
+}
+
+/// Segments that hold anchors, the first of the medium.
+pub const ANCHOR_SEGMENTS: u32 = 2;
+
+/// All segments of a volume. Only the writer has them.
+#[derive(Debug)]
+pub struct Segments {
+    geometry: Geometry,
+    units: Vec<u32>,
+    states: Vec<State>,
+    /// Sequence of the last block in it, 0 if that was before the volume was opened.
+    newest: Vec<u64>,
+    live_units: u64,
+    free: u32,
+    /// Segments with something that the cleaner cannot move.
+    stuck: std::collections::HashSet<u32>,
+}
+
+impl Segments {
+    /// Those of a medium with nothing on it.
+    #[must_use]
+    pub fn new(medium: &dyn Medium) -> Self {
+        let geometry = medium.geometry();
+        let state = |segment| match segment {
+            0..ANCHOR_SEGMENTS => State::Anchors,
+            _ if medium.is_bad(segment) => State::Bad,
+            _ => State::Free,
+        };
+        let states: Vec<State> = (0..geometry.segments).map(state).collect();
+        let free = states.iter().filter(|state| **state == State::Free).count() as u32;
+        let none = vec![0; geometry.segments as usize];
+        Segments {
+            geometry,
+            units: none,
+            states,
+            newest: vec![0; geometry.segments as usize],
+            live_units: 0,
+            free,
+            stuck: Default::default(),
+        }
+    }
+
+    /// Those of a medium whose anchor says how much of each is needed.
+    #[must_use]
+    pub fn from_units(medium: &dyn Medium, units: &[u32]) -> Self {
+        let mut segments = Self::new(medium);
+        for (segment, &units) in units.iter().enumerate() {
+            segments.units[segment] = units;
+            segments.live_units += u64::from(units);
+            if units > 0 && segments.states[segment] == State::Free {
+                segments.states[segment] = State::Sealed;
+                segments.free -= 1;
+            }
+        }
+        segments
+    }
+
+    /// How much of each is needed.
+    #[must_use]
+    pub fn units(&self) -> &[u32] {
+        &self.units
+    }
+
+    /// What is needed of all.
+    #[must_use]
+    pub fn live_units(&self) -> u64 {
+        self.live_units
+    }
+
+    /// Segments that can be written.
+    #[must_use]
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// What may be done with one.
+    #[must_use]
+    pub fn state(&self, segment: u32) -> State {
+        self.states[segment as usize]
+    }
+
+    /// Counts what a word needs.
+    pub fn add(&mut self, word: Word) {
+        word.for_each_share(|at, units| {
+            let segment = self.geometry.split(at).0 as usize;
+            if let Some(count) = self.units.get_mut(segment) {
+                *count += units;
+                self.live_units += u64::from(units);
+            }
+        });
+    }
+
+    /// No longer counts it.
+    pub fn remove(&mut self, word: Word) {
+        word.for_each_share(|at, units| {
+            let segment = self.geometry.split(at).0 as usize;
+            if let Some(count) = self.units.get_mut(segment) {
+                debug_assert!(
+                    *count >= units,
+                    "segment {segment} has {count} units, {units} of {at:?} are removed"
+                );
+                let removed = units.min(*count);
+                *count -= removed;
+                self.live_units -= u64::from(removed);
+            }
+        });
+    }
+
+    /// A free segment, which is open from now on: the one that was erased least often.
+    pub fn take_free(&mut self, medium: &dyn Medium) -> Option<u32> {
+        let is_free = |segment: &u32| self.states[*segment as usize] == State::Free;
+        let segment =
+            (0..self.geometry.segments).filter(is_free).min_by_key(|&segment| medium.erases(segment))?;
+        self.open(segment);
+        Some(segment)
+    }
+
+    /// A free segment that is written now.
+    pub fn open(&mut self, segment: u32) {
+        if self.states[segment as usize] == State::Free {
+            self.free -= 1;
+        }
+        self.states[segment as usize] = State::Open;
+    }
+
+    /// A segment that is full now.
+    pub fn seal(&mut self, segment: u32, sequence: u64) {
+        self.states[segment as usize] = State::Sealed;
+        self.newest[segment as usize] = sequence;
+    }
+
+    /// Gives up where a head was: what was reserved for it is free, what it wrote is as any other.
+    pub fn abandon(&mut self, head: HeadPosition) {
+        for segment in [head.segment, head.next] {
+            if self.states[segment as usize] == State::Open {
+                self.states[segment as usize] = State::Sealed;
+            }
+        }
+    }
+
+    /// A segment that failed: nothing is written to it any more.
+    pub fn retire(&mut self, segment: u32) {
+        if self.states[segment as usize] == State::Free {
+            self.free -= 1;
+        }
+        self.states[segment as usize] = State::Bad;
+    }
+
+    /// Sequence of the last block of a segment.
+    #[must_use]
+    pub fn newest(&self, segment: u32) -> u64 {
+        self.newest[segment as usize]
+    }
+
+    /// Sealed segments that can be cleaned: those that hold nothing newer than the last anchor.
+    pub fn sealed(&self, anchored: u64) -> impl Iterator<Item = u32> + '_ {
+        (0..self.geometry.segments).filter(move |&segment| {
+            self.states[segment as usize] == State::Sealed && self.newest[segment as usize] < anchored
+        })
+    }
+
+    /// Says that the cleaner has left something in a segment.
+    pub fn note_stuck(&mut self, segment: u32) {
+        self.stuck.insert(segment);
+    }
+
+    /// Whether the cleaner has left something in a segment.
+    #[must_use]
+    pub fn is_stuck(&self, segment: u32) -> bool {
+        self.stuck.contains(&segment)
+    }
+
+    /// Makes free what nothing is needed of; the caller has just written an anchor that says so.
+    pub fn free_empty(&mut self) -> Vec<u32> {
+        let is_empty = |segment: &u32| {
+            self.states[*segment as usize] == State::Sealed && self.units[*segment as usize] == 0
+        };
+        let empty: Vec<u32> = (0..self.geometry.segments).filter(is_empty).collect();
+        for &segment in &empty {
+            self.states[segment as usize] = State::Free;
+            self.free += 1;
+            self.stuck.remove(&segment);
+        }
+        empty
+    }
+
+    /// Sealed segments of which nothing is needed.
+    #[must_use]
+    pub fn empty(&self) -> u32 {
+        let is_empty = |segment: &usize| self.states[*segment] == State::Sealed && self.units[*segment] == 0;
+        (0..self.units.len()).filter(is_empty).count() as u32
+    }
+
+    /// The page of a segment.
+    #[must_use]
+    pub fn page(&self, segment: u32, index: u32) -> Physical {
+        self.geometry.page(segment, index)
+    }
+}

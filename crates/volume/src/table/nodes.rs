@@ -1,0 +1,160 @@
+//! Nodes in RAM.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::error::Result;
+use crate::key::PageKey;
+use crate::node::Node;
+
+const SHARDS: usize = 16;
+
+/// Nodes by key. A few more than were asked for are kept when many have changed.
+pub struct Nodes {
+    shards: [RwLock<Shard>; SHARDS],
+    shard_max: usize,
+    dirty: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct Shard {
+    nodes: HashMap<PageKey, Arc<Node>>,
+    /// In the order in which they are looked at when one must go (CLOCK).
+    clock: VecDeque<PageKey>,
+    /// Nodes that went: whoever read one meanwhile looks again whether it is still right.
+    removals: u64,
+}
+
+impl Nodes {
+    pub fn new(nodes_max: usize) -> Self {
+        Nodes { shards: Default::default(), shard_max: (nodes_max / SHARDS).max(4), dirty: Arc::default() }
+    }
+
+    fn shard(&self, key: PageKey) -> &RwLock<Shard> {
+        let hash = key.word().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.shards[(hash >> 60) as usize % SHARDS]
+    }
+
+    fn read(&self, key: PageKey) -> RwLockReadGuard<'_, Shard> {
+        self.shard(key).read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, key: PageKey) -> RwLockWriteGuard<'_, Shard> {
+        self.shard(key).write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner).nodes.len()).sum()
+    }
+
+    pub fn dirty(&self) -> usize {
+        self.dirty.load(Ordering::Relaxed)
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.shard_max * SHARDS
+    }
+
+    pub fn counter(&self) -> &Arc<AtomicUsize> {
+        &self.dirty
+    }
+
+    pub fn get(&self, key: PageKey) -> Option<Arc<Node>> {
+        let shard = self.read(key);
+        let node = shard.nodes.get(&key)?;
+        if !node.is_used.load(Ordering::Relaxed) {
+            node.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(Arc::clone(node))
+    }
+
+    /// Keeps a node that was read, if it is still what flash has; gives the one that is kept.
+    pub fn insert_if(
+        &self,
+        key: PageKey,
+        node: Arc<Node>,
+        is_right: impl Fn() -> Result<bool>,
+    ) -> Result<Option<Arc<Node>>> {
+        loop {
+            let removals = self.read(key).removals;
+            if !is_right()? {
+                return Ok(None);
+            }
+            let mut shard = self.write(key);
+            if let Some(present) = shard.nodes.get(&key) {
+                return Ok(Some(Arc::clone(present)));
+            }
+            if shard.removals == removals {
+                shard.insert(key, Arc::clone(&node), self.shard_max);
+                return Ok(Some(node));
+            }
+        }
+    }
+
+    /// A new node, or the one that is there.
+    pub fn make(&self, key: PageKey) -> Arc<Node> {
+        let mut shard = self.write(key);
+        if let Some(present) = shard.nodes.get(&key) {
+            return Arc::clone(present);
+        }
+        let node = Arc::new(Node::new(key, &self.dirty));
+        node.note_changed_whole();
+        shard.insert(key, Arc::clone(&node), self.shard_max);
+        node
+    }
+
+    /// Drops a node that is no longer part of the table.
+    pub fn forget(&self, key: PageKey) {
+        let mut shard = self.write(key);
+        if let Some(node) = shard.nodes.remove(&key) {
+            node.note_written(true);
+            shard.removals += 1;
+        }
+    }
+
+    /// Whether one of the nodes below a node is in RAM.
+    pub fn has_child_of(&self, key: PageKey) -> bool {
+        (0..crate::node::NODE_WORDS).any(|slot| self.get(key.child(slot)).is_some())
+    }
+
+    pub fn dirty_nodes(&self) -> Vec<Arc<Node>> {
+        let mut dirty = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            dirty.extend(shard.nodes.values().filter(|node| node.is_dirty()).cloned());
+        }
+        dirty
+    }
+
+    /// Drops what is too much.
+    pub fn shrink(&self) {
+        for shard in &self.shards {
+            shard.write().unwrap_or_else(PoisonError::into_inner).shrink(self.shard_max);
+        }
+    }
+}
+
+impl Shard {
+    fn insert(&mut self, key: PageKey, node: Arc<Node>, shard_max: usize) {
+        self.shrink(shard_max.saturating_sub(1));
+        self.nodes.insert(key, node);
+        self.clock.push_back(key);
+    }
+
+    fn shrink(&mut self, shard_max: usize) {
+        let mut looks = self.clock.len().min(64) + self.nodes.len().saturating_sub(shard_max);
+        while self.nodes.len() > shard_max && looks > 0 {
+            looks -= 1;
+            let Some(key) = self.clock.pop_front() else { return };
+            let Some(node) = self.nodes.get(&key) else { continue };
+            let was_used = node.is_used.swap(false, Ordering::Relaxed);
+            if was_used || node.is_dirty() || Arc::strong_count(node) > 1 {
+                self.clock.push_back(key);
+                continue;
+            }
+            self.nodes.remove(&key);
+            self.removals += 1;
+        }
+    }
+}

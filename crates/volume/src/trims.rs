@@ -1,0 +1,64 @@
+//! Pages that read as zeros although the table does not say so yet.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::block::Trim;
+use crate::key::PageKey;
+
+/// Trims that the next commit will write, and those that one is writing.
+#[derive(Default)]
+pub struct Trims {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pending: Vec<Trim>,
+    committing: Vec<Trim>,
+}
+
+impl Trims {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one. The caller holds the gate open, and has taken the pages from the cache.
+    pub fn add(&self, trim: Trim) {
+        self.lock().pending.push(trim);
+    }
+
+    /// Whether a page is trimmed.
+    pub fn covers(&self, key: PageKey) -> bool {
+        let state = self.lock();
+        state.pending.iter().chain(&state.committing).any(|trim| trim.covers(key))
+    }
+
+    /// Whether a commit that is being written trims a page.
+    pub fn commit_covers(&self, key: PageKey) -> bool {
+        self.lock().committing.iter().any(|trim| trim.covers(key))
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.lock().pending.is_empty()
+    }
+
+    /// Gives all that there are to a commit. The gate is closed.
+    pub fn begin_commit(&self) -> Vec<Trim> {
+        let mut state = self.lock();
+        debug_assert!(state.committing.is_empty());
+        state.committing = std::mem::take(&mut state.pending);
+        state.committing.clone()
+    }
+
+    /// Says that the table knows them now.
+    pub fn end_commit(&self) {
+        self.lock().committing.clear();
+    }
+}
+
+impl Trim {
+    fn covers(&self, key: PageKey) -> bool {
+        key.level() == 0 && key.ino() == self.ino && (self.first..=self.last).contains(&key.index())
+    }
+}

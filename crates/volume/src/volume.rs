@@ -1,0 +1,288 @@
+//! A volume that is open.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::anchor::{Anchor, Anchors, HeadPosition, SEGMENTS_MIN};
+use crate::cache::Cache;
+use crate::core::{Core, Limits};
+use crate::error::{Result, VolumeError};
+use crate::flash::Flash;
+use crate::inode::{INODES_PER_PAGE, Inode, InodesHeader, Kind, Time};
+use crate::inodes::{Cell, Cells};
+use crate::key::Ino;
+use crate::medium::Medium;
+use crate::recovery::{Recovered, recover};
+use crate::segments::Segments;
+use crate::table::{Root, Table};
+use crate::word::{PAGE_BYTES, PAGE_UNITS, Word};
+use crate::writer::{Start, Writer};
+
+/// How a volume is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenOptions {
+    /// RAM for pages and for the table.
+    pub ram_bytes: u64,
+    /// Whether nothing may be changed, the medium least of all.
+    pub is_read_only: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions { ram_bytes: 64 << 20, is_read_only: false }
+    }
+}
+
+/// Least RAM that a volume can do with.
+pub const RAM_BYTES_MIN: u64 = 1 << 20;
+
+/// How much there is of everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Bytes that files can take.
+    pub capacity_bytes: u64,
+    /// Bytes that they take, with the table.
+    pub used_bytes: u64,
+    /// Files, folders and symbolic links.
+    pub files: u64,
+    /// How many there can be.
+    pub files_max: u64,
+}
+
+/// What to change of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Attributes {
+    /// Permissions.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last read.
+    pub read_at: Option<Time>,
+    /// Last change of its bytes.
+    pub written_at: Option<Time>,
+}
+
+/// Files and folders on a medium.
+///
+/// All methods may be called from many threads at once. What they change is durable after [`Volume::sync`], and a crash comes back to a moment of the
+/// whole volume: that of the last sync, or a later one.
+pub struct Volume {
+    core: Core,
+    cells: Cells,
+    names: RwLock<()>,
+    recovered: Recovered,
+}
+
+impl Volume {
+    /// Makes an empty volume. What the medium held is lost.
+    ///
+    /// # Errors
+    /// [`VolumeError::Invalid`] for a medium that is too small; the medium's.
+    ///
+    /// # Durability
+    /// The volume is durable when this returns; before, the medium holds none.
+    pub fn create(medium: Box<dyn Medium>, owner: (u32, u32)) -> Result<()> {
+        let geometry = medium.geometry();
+        if geometry.segments < SEGMENTS_MIN || Anchor::pages(geometry) > geometry.pages_per_segment {
+            return Err(VolumeError::Invalid("too small for a volume; give it at least 16 segments"));
+        }
+        let segments = Segments::new(&*medium);
+        let anchors = Anchors::new(&*medium)?;
+        let anchor = Anchor {
+            volume: random()?,
+            number: 0,
+            sequence: 1,
+            epoch: 0,
+            geometry,
+            root: Word::ZERO,
+            root_height: 0,
+            is_clean: false,
+            made_at: Time::now().0.unsigned_abs() / 1_000_000_000,
+            heads: [HeadPosition::default(); 2],
+            units: Vec::new(),
+        };
+        let mut writer = Writer::new(Start { anchor, anchors, segments, sequence: 1 });
+        writer.renew_heads(&*medium)?;
+        let options = OpenOptions { ram_bytes: RAM_BYTES_MIN, is_read_only: false };
+        let volume = Self::assemble(medium, writer, Root::default(), options, Recovered::default());
+        let change = volume.core.begin()?;
+        let next_new = Ino::FIRST_FREE.0;
+        change.put_inodes_header(&InodesHeader { next_new, first_free: 0, first_nameless: 0, files: 1 })?;
+        change.put_inode(Ino::ROOT_FOLDER, &Inode::new(Kind::Folder, 0o755, owner.0, owner.1))?;
+        drop(change);
+        volume.close()
+    }
+
+    /// Opens a volume; what was committed is there.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotAVolume`], [`VolumeError::OtherVersion`], [`VolumeError::Corrupt`]; the medium's.
+    pub fn open(medium: Box<dyn Medium>, options: OpenOptions) -> Result<Self> {
+        if options.ram_bytes < RAM_BYTES_MIN {
+            return Err(VolumeError::Invalid("a volume needs at least 1 MiB of RAM"));
+        }
+        let (anchors, anchor) = Anchors::find(&*medium)?;
+        let mut segments = Segments::from_units(&*medium, &anchor.units);
+        let flash = Flash::new(medium);
+        let top = Root { word: anchor.root, height: anchor.root_height };
+        let table = Table::new(top, nodes_for(options.ram_bytes));
+        let (recovered, heads) = recover(&flash, &table, &mut segments, &anchor)?;
+        let is_clean = anchor.is_clean && recovered.blocks + recovered.lost == 0;
+        let sequence = recovered.sequence;
+        let mut writer = Writer::new(Start { anchor, anchors, segments, sequence });
+        let core = if options.is_read_only {
+            Self::core_of(flash, table, writer, options)
+        } else {
+            writer.renew_epoch();
+            if !is_clean {
+                for head in heads {
+                    writer.segments.abandon(head);
+                }
+                writer.renew_heads(flash.medium())?;
+            }
+            let core = Self::core_of(flash, table, writer, options);
+            core.checkpoint(&mut core.lock_writer(), false)?;
+            core
+        };
+        let volume = Volume { core, cells: Cells::default(), names: RwLock::new(()), recovered };
+        if !options.is_read_only {
+            volume.free_nameless()?;
+        }
+        Ok(volume)
+    }
+
+    fn assemble(
+        medium: Box<dyn Medium>,
+        writer: Writer,
+        top: Root,
+        options: OpenOptions,
+        recovered: Recovered,
+    ) -> Self {
+        let table = Table::new(top, nodes_for(options.ram_bytes));
+        let core = Self::core_of(Flash::new(medium), table, writer, options);
+        Volume { core, cells: Cells::default(), names: RwLock::new(()), recovered }
+    }
+
+    fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Core {
+        let (frames, nodes) = (frames_for(options.ram_bytes), nodes_for(options.ram_bytes));
+        let limits = Limits::new(flash.medium().geometry(), frames, nodes);
+        Core::new(flash, table, Cache::new(frames), writer, limits, options.is_read_only)
+    }
+
+    /// Makes everything durable that was changed before this call.
+    ///
+    /// # Errors
+    /// [`VolumeError::Stopped`], and what stopped it.
+    pub fn sync(&self) -> Result<()> {
+        if self.core.is_read_only() {
+            return Ok(());
+        }
+        self.core.commit()
+    }
+
+    /// Makes everything durable, and the next opening quick.
+    ///
+    /// # Errors
+    /// As [`Volume::sync`].
+    pub fn close(self) -> Result<()> {
+        if self.core.is_read_only() {
+            return Ok(());
+        }
+        self.core.commit()?;
+        self.core.checkpoint(&mut self.core.lock_writer(), true)
+    }
+
+    /// What opening found behind the last checkpoint.
+    #[must_use]
+    pub fn recovered(&self) -> Recovered {
+        self.recovered
+    }
+
+    /// The inode of a file.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFound`].
+    pub fn inode(&self, ino: Ino) -> Result<Inode> {
+        self.core.inode(ino)
+    }
+
+    /// Changes permissions, owner or times.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFound`].
+    pub fn set_attributes(&self, ino: Ino, attributes: &Attributes) -> Result<Inode> {
+        let cell = self.cell(ino);
+        let _alone = cell.write();
+        let _names = self.write_names();
+        let change = self.core.begin()?;
+        let mut inode = self.core.inode(ino)?;
+        inode.mode = attributes.mode.map_or(inode.mode, |mode| mode & 0o7777);
+        inode.uid = attributes.uid.unwrap_or(inode.uid);
+        inode.gid = attributes.gid.unwrap_or(inode.gid);
+        inode.read_at = attributes.read_at.unwrap_or(inode.read_at);
+        inode.written_at = attributes.written_at.unwrap_or(inode.written_at);
+        inode.changed_at = Time::now();
+        change.put_inode(ino, &inode)?;
+        Ok(inode)
+    }
+
+    /// How much there is of everything.
+    ///
+    /// # Errors
+    /// The table of inodes could not be read.
+    pub fn space(&self) -> Result<Space> {
+        let header = self.core.inodes_header()?;
+        let unit = PAGE_BYTES as u64 / u64::from(PAGE_UNITS);
+        let capacity = self.core.limits().capacity_units;
+        let room = capacity.saturating_sub(self.core.used_units()) * unit / (PAGE_BYTES as u64);
+        let files_max = (u64::from(header.files) + room * u64::from(INODES_PER_PAGE)).min(1 << Ino::BITS);
+        Ok(Space {
+            capacity_bytes: capacity * unit,
+            used_bytes: self.core.used_units().min(capacity) * unit,
+            files: header.files.into(),
+            files_max,
+        })
+    }
+
+    /// What the volume is made of.
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub(crate) fn cell(&self, ino: Ino) -> Arc<Cell> {
+        self.cells.get(ino)
+    }
+
+    pub(crate) fn forget_cell(&self, ino: Ino) {
+        self.cells.forget(ino);
+    }
+
+    pub(crate) fn read_names(&self) -> RwLockReadGuard<'_, ()> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write_names(&self) -> RwLockWriteGuard<'_, ()> {
+        self.names.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Pages that fit in RAM, with what is known of each.
+fn frames_for(ram_bytes: u64) -> usize {
+    (ram_bytes / 8 * 7 / (PAGE_BYTES as u64 + 256)) as usize
+}
+
+/// Nodes that fit in RAM.
+fn nodes_for(ram_bytes: u64) -> usize {
+    (ram_bytes / 8 / (PAGE_BYTES as u64 + 256)) as usize
+}
+
+fn random() -> Result<u64> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).map_err(|error| {
+        VolumeError::System { step: "reading /dev/urandom", errno: error.raw_os_error().unwrap_or(libc::EIO) }
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}

@@ -1,0 +1,293 @@
+//! The ends of the log, where transactions are appended.
+
+use aquifer_device::AlignedBuffer;
+
+use crate::anchor::{Anchor, Anchors, HeadPosition};
+use crate::block::{BlockBuilder, Header, Kind, Patch, Tag, Trim};
+use crate::error::{Result, VolumeError};
+use crate::key::PageKey;
+use crate::medium::{Beside, Medium};
+use crate::segments::Segments;
+use crate::table::Root;
+use crate::word::{PAGE_BYTES, PageBytes, Physical, crc_of};
+
+/// A head of the log. What is moved is kept apart from what changes, because it will change less (Rosenblum and Ousterhout, 1992).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Head {
+    /// Changes of files, and nodes.
+    Changes = 0,
+    /// Pages that the cleaner moved.
+    Moves = 1,
+}
+
+/// Most pages that one block names.
+const BLOCK_PAGES_MAX: usize = 252;
+
+/// Who appends to the log. There is one, behind a lock.
+pub struct Writer {
+    volume: u64,
+    made_at: u64,
+    epoch: u32,
+    /// Of the next block.
+    sequence: u64,
+    /// Of the first block after the last anchor.
+    anchored: u64,
+    anchor_number: u64,
+    anchors: Anchors,
+    /// What is known of each segment.
+    pub segments: Segments,
+    heads: [HeadPosition; 2],
+    pages_since_anchor: u64,
+    open: Option<Open>,
+    block: BlockBuilder,
+    bytes: AlignedBuffer,
+    beside: Vec<Beside>,
+}
+
+/// A transaction that is being written.
+#[derive(Clone, Copy)]
+struct Open {
+    kind: Kind,
+    head: Head,
+    first_sequence: u64,
+}
+
+/// What a writer goes on from.
+pub struct Start {
+    /// The last anchor.
+    pub anchor: Anchor,
+    /// Where the next goes.
+    pub anchors: Anchors,
+    /// What is known of each segment; those of the heads are open.
+    pub segments: Segments,
+    /// Sequence of the next block.
+    pub sequence: u64,
+}
+
+impl Writer {
+    /// A writer that goes on where another ended. Its first anchor says that it is another.
+    #[must_use]
+    pub fn new(start: Start) -> Self {
+        let Start { anchor, anchors, segments, sequence } = start;
+        Writer {
+            volume: anchor.volume,
+            made_at: anchor.made_at,
+            epoch: anchor.epoch,
+            sequence,
+            anchored: anchor.sequence,
+            anchor_number: anchor.number,
+            anchors,
+            segments,
+            heads: anchor.heads,
+            pages_since_anchor: 0,
+            open: None,
+            block: BlockBuilder::default(),
+            bytes: AlignedBuffer::new((1 + BLOCK_PAGES_MAX) * PAGE_BYTES),
+            beside: Vec::with_capacity(1 + BLOCK_PAGES_MAX),
+        }
+    }
+
+    /// Number of the volume.
+    #[must_use]
+    pub fn volume(&self) -> u64 {
+        self.volume
+    }
+
+    /// When the volume was made, in seconds since 1970.
+    #[must_use]
+    pub fn made_at(&self) -> u64 {
+        self.made_at
+    }
+
+    /// Pages written since the last anchor.
+    #[must_use]
+    pub fn pages_since_anchor(&self) -> u64 {
+        self.pages_since_anchor
+    }
+
+    /// Sequence of the last block before the last anchor.
+    #[must_use]
+    pub fn anchored(&self) -> u64 {
+        self.anchored
+    }
+
+    /// Segments that appending so many pages may take.
+    #[must_use]
+    pub fn segments_for(pages: u64, pages_per_segment: u32) -> u64 {
+        // A block for each 252 pages, and a segment may be left with a page that is too few.
+        let whole = pages + pages / 100 + 2;
+        whole.div_ceil(u64::from(pages_per_segment).saturating_sub(2).max(1)) + 1
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&mut self, kind: Kind, head: Head) {
+        debug_assert!(self.open.is_none() && self.block.is_empty());
+        self.open = Some(Open { kind, head, first_sequence: self.sequence });
+    }
+
+    fn opened(&self) -> Open {
+        self.open.expect("a transaction was begun")
+    }
+
+    fn position(&self) -> HeadPosition {
+        self.heads[self.opened().head as usize]
+    }
+
+    /// Adds a page; says where it will be once the block is written.
+    ///
+    /// # Errors
+    /// The medium's, and [`VolumeError::NoSpace`].
+    pub fn add_page(
+        &mut self,
+        medium: &dyn Medium,
+        key: PageKey,
+        bytes: &PageBytes,
+        crc: u32,
+    ) -> Result<Physical> {
+        let capacity = medium.geometry().pages_per_segment;
+        if self.position().index + 1 + self.block.pages() as u32 >= capacity {
+            self.write_block(medium, false)?;
+        }
+        while !self.block.add_page(Tag { key, crc }) {
+            self.write_block(medium, false)?;
+        }
+        let nth = self.block.pages();
+        self.bytes[nth * PAGE_BYTES..(nth + 1) * PAGE_BYTES].copy_from_slice(bytes);
+        self.beside.push(Beside { key: Some(key), crc, sequence: self.sequence });
+        let position = self.position();
+        Ok(self.segments.page(position.segment, position.index + nth as u32))
+    }
+
+    /// Adds a patch; says in which block it will be.
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn add_patch(&mut self, medium: &dyn Medium, patch: &Patch<'_>) -> Result<Physical> {
+        while !self.block.add_patch(patch) {
+            self.write_block(medium, false)?;
+        }
+        let position = self.position();
+        Ok(self.segments.page(position.segment, position.index))
+    }
+
+    /// Adds a trim.
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn add_trim(&mut self, medium: &dyn Medium, trim: Trim) -> Result<()> {
+        while !self.block.add_trim(trim) {
+            self.write_block(medium, false)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction. Nothing of it is durable before [`Medium::sync`].
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn end(&mut self, medium: &dyn Medium) -> Result<()> {
+        let is_nothing = self.block.is_empty() && self.opened().first_sequence == self.sequence;
+        if !is_nothing {
+            self.write_block(medium, true)?;
+        }
+        self.open = None;
+        Ok(())
+    }
+
+    fn write_block(&mut self, medium: &dyn Medium, is_last: bool) -> Result<()> {
+        let (open, position) = (self.opened(), self.position());
+        let header = Header {
+            volume: self.volume,
+            sequence: self.sequence,
+            epoch: self.epoch,
+            at: self.segments.page(position.segment, position.index),
+            next_segment: position.next,
+            kind: open.kind,
+            is_last,
+            first_sequence: open.first_sequence,
+        };
+        let pages = 1 + self.block.pages();
+        let first: &mut PageBytes = (&mut self.bytes[..PAGE_BYTES]).try_into().expect("a page");
+        self.block.encode(&header, first);
+        let own = Beside { key: None, crc: crc_of(first), sequence: self.sequence };
+        self.beside.insert(0, own);
+        medium.append(header.at, &self.bytes[..pages * PAGE_BYTES], &self.beside)?;
+        self.block.clear();
+        self.beside.clear();
+        self.sequence += 1;
+        self.pages_since_anchor += pages as u64;
+        let head = &mut self.heads[open.head as usize];
+        head.index += pages as u32;
+        if is_full(*head, medium.geometry().pages_per_segment) {
+            self.next_segment(medium, open.head)?;
+        }
+        Ok(())
+    }
+
+    fn next_segment(&mut self, medium: &dyn Medium, head: Head) -> Result<()> {
+        let next = self.reserve(medium)?;
+        let position = &mut self.heads[head as usize];
+        self.segments.seal(position.segment, self.sequence - 1);
+        *position = HeadPosition { segment: position.next, index: 0, next };
+        Ok(())
+    }
+
+    /// A segment that can be written from its first page.
+    fn reserve(&mut self, medium: &dyn Medium) -> Result<u32> {
+        loop {
+            let segment = self.segments.take_free(medium).ok_or(VolumeError::NoSpace)?;
+            match medium.prepare(segment) {
+                Ok(()) => return Ok(segment),
+                Err(_) if medium.is_bad(segment) => self.segments.retire(segment),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives each head fresh segments, and what it had to the cleaner.
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn renew_heads(&mut self, medium: &dyn Medium) -> Result<()> {
+        for head in [0, 1] {
+            let (segment, next) = (self.reserve(medium)?, self.reserve(medium)?);
+            self.heads[head] = HeadPosition { segment, index: 0, next };
+        }
+        Ok(())
+    }
+
+    /// Says that all blocks from now on belong to another opening of the volume.
+    pub fn renew_epoch(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Writes an anchor: from now on the log before it is not read again. All that was written must be durable already. Returns the segments
+    /// that are free now.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn write_anchor(&mut self, medium: &dyn Medium, top: Root, is_clean: bool) -> Result<Vec<u32>> {
+        let anchor = Anchor {
+            volume: self.volume,
+            number: self.anchor_number + 1,
+            sequence: self.sequence,
+            epoch: self.epoch,
+            geometry: medium.geometry(),
+            root: top.word,
+            root_height: top.height,
+            is_clean,
+            made_at: self.made_at,
+            heads: self.heads,
+            units: self.segments.units().to_vec(),
+        };
+        self.anchors.write(medium, &anchor)?;
+        (self.anchor_number, self.anchored, self.pages_since_anchor) = (anchor.number, anchor.sequence, 0);
+        Ok(self.segments.free_empty())
+    }
+}
+
+/// Whether a head must go on in its next segment: a block and a page do not fit any more.
+#[must_use]
+pub fn is_full(head: HeadPosition, pages_per_segment: u32) -> bool {
+    head.index + 2 > pages_per_segment
+}
