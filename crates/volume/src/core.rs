@@ -52,6 +52,9 @@ pub struct Limits {
 /// Segments that are never full of files: anchors, those of the heads, and what cleaning needs.
 pub const SEGMENTS_KEPT: u32 = 12;
 
+/// Room that one change may need.
+const MARGIN_UNITS_MIN: u64 = 80 * PAGE_UNITS as u64;
+
 impl Limits {
     /// Limits of a medium, with so many pages of RAM.
     #[must_use]
@@ -148,10 +151,16 @@ impl Core {
     /// May write. The caller holds neither the writer nor a page.
     pub fn begin(&self) -> Result<Change<'_>> {
         self.allow_changes()?;
-        if self.cache.dirty() >= self.limits.dirty_pages {
+        if self.cache.dirty() >= self.limits.dirty_pages || self.waits_for_trims() {
             self.commit()?;
         }
         Ok(Change { core: self, _gate: self.gate.read().unwrap_or_else(PoisonError::into_inner) })
+    }
+
+    /// Whether the volume is full but for what was trimmed and not committed.
+    fn waits_for_trims(&self) -> bool {
+        let margin = (self.limits.capacity_units / 20).max(MARGIN_UNITS_MIN);
+        self.used_units() + margin > self.limits.capacity_units && !self.trims.is_empty()
     }
 
     /// A page in RAM; what is not there is read. `memory` is where programs have mapped its file.

@@ -1,6 +1,5 @@
 //! What is known of each segment: how much of it is still needed, and what may be done with it.
 
-use crate::anchor::HeadPosition;
 use crate::medium::{Geometry, Medium};
 use crate::word::{Physical, Word};
 
@@ -147,15 +146,6 @@ impl Segments {
     pub fn seal(&mut self, segment: u32, sequence: u64) {
         self.states[segment as usize] = State::Sealed;
         self.newest[segment as usize] = sequence;
-    }
-
-    /// Gives up where a head was: what was reserved for it is free, what it wrote is as any other.
-    pub fn abandon(&mut self, head: HeadPosition) {
-        for segment in [head.segment, head.next] {
-            if self.states[segment as usize] == State::Open {
-                self.states[segment as usize] = State::Sealed;
-            }
-        }
     }
 
     /// A segment that failed: nothing is written to it any more.

@@ -105,7 +105,7 @@ impl Volume {
             units: Vec::new(),
         };
         let mut writer = Writer::new(Start { anchor, anchors, segments, sequence: 1 });
-        writer.renew_heads(&*medium)?;
+        writer.make_heads(&*medium)?;
         let options = OpenOptions { ram_bytes: RAM_BYTES_MIN, is_read_only: false };
         let volume = Self::assemble(medium, writer, Root::default(), options, Recovered::default());
         let change = volume.core.begin()?;
@@ -138,10 +138,7 @@ impl Volume {
         } else {
             writer.renew_epoch();
             if !is_clean {
-                for head in heads {
-                    writer.segments.abandon(head);
-                }
-                writer.renew_heads(flash.medium())?;
+                writer.renew_heads(flash.medium(), heads)?;
             }
             let core = Self::core_of(flash, table, writer, options);
             core.checkpoint(&mut core.lock_writer(), false)?;
