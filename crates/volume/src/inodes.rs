@@ -196,7 +196,26 @@ impl Change<'_> {
         self.write_page(key, at, bytes, None).map(drop)
     }
 
-    /// Changes an inode.
+    /// Changes an inode that others may be changing too; gives it as it is then.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFound`]; as [`Change::write_page`].
+    pub fn update_inode(&self, ino: Ino, change: impl FnOnce(&mut Inode)) -> Result<Inode> {
+        let (key, at) = Core::inode_place(ino);
+        loop {
+            let frame = self.core().page(key, None)?;
+            let Some(mut state) = frame.changeable()? else { continue };
+            let mut bytes = [0; INODE_BYTES];
+            state.read(key, at, &mut bytes)?;
+            let mut inode = Inode::decode(&bytes).ok_or(VolumeError::NotFound)?;
+            self.page(&frame, &mut state)?;
+            change(&mut inode);
+            state.write(key, at, &inode.encode())?;
+            return Ok(inode);
+        }
+    }
+
+    /// Writes a new inode, or one of which the caller knows that nobody else changes it.
     ///
     /// # Errors
     /// As [`Change::write_page`].
@@ -250,11 +269,10 @@ impl Change<'_> {
     ///
     /// # Errors
     /// As [`Change::write_page`].
-    pub fn note_nameless(&self, ino: Ino, inode: &mut Inode) -> Result<()> {
+    pub fn note_nameless(&self, ino: Ino) -> Result<()> {
         let mut header = self.core().inodes_header()?;
-        inode.next = header.first_nameless;
+        self.update_inode(ino, |inode| inode.next = header.first_nameless)?;
         header.first_nameless = ino.0;
-        self.put_inode(ino, inode)?;
         self.put_inodes_header(&header)
     }
 
@@ -270,10 +288,9 @@ impl Change<'_> {
         }
         let mut at = Ino(header.first_nameless);
         for _ in 0..header.next_new {
-            let mut before = self.core().inode(at)?;
+            let before = self.core().inode(at)?;
             if before.next == ino.0 {
-                before.next = inode.next;
-                return self.put_inode(at, &before);
+                return self.update_inode(at, |before| before.next = inode.next).map(drop);
             }
             at = Ino(before.next);
         }

@@ -211,19 +211,16 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::NotFound`].
     pub fn set_attributes(&self, ino: Ino, attributes: &Attributes) -> Result<Inode> {
-        let cell = self.cell(ino);
-        let _alone = cell.write();
         let _names = self.write_names();
         let change = self.core.begin()?;
-        let mut inode = self.core.inode(ino)?;
-        inode.mode = attributes.mode.map_or(inode.mode, |mode| mode & 0o7777);
-        inode.uid = attributes.uid.unwrap_or(inode.uid);
-        inode.gid = attributes.gid.unwrap_or(inode.gid);
-        inode.read_at = attributes.read_at.unwrap_or(inode.read_at);
-        inode.written_at = attributes.written_at.unwrap_or(inode.written_at);
-        inode.changed_at = Time::now();
-        change.put_inode(ino, &inode)?;
-        Ok(inode)
+        change.update_inode(ino, |inode| {
+            inode.mode = attributes.mode.map_or(inode.mode, |mode| mode & 0o7777);
+            inode.uid = attributes.uid.unwrap_or(inode.uid);
+            inode.gid = attributes.gid.unwrap_or(inode.gid);
+            inode.read_at = attributes.read_at.unwrap_or(inode.read_at);
+            inode.written_at = attributes.written_at.unwrap_or(inode.written_at);
+            inode.changed_at = Time::now();
+        })
     }
 
     /// How much there is of everything.
