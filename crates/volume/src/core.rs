@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 use crate::cache::{Cache, Loaded};
 use crate::error::{Result, VolumeError};
 use crate::flash::Flash;
-use crate::frame::{Frame, FrameState, PageMemory};
+use crate::frame::{Content, Frame, FrameState, PageMemory};
 use crate::key::{Ino, PageKey};
 use crate::medium::Geometry;
 use crate::table::Table;
 use crate::trims::Trims;
-use crate::word::{PAGE_UNITS, Word};
+use crate::word::{PAGE_UNITS, PageBytes, Word};
 use crate::writer::Writer;
 
 /// Table, cache, log and the rules between them. What files and folders are, it does not know.
@@ -168,7 +168,19 @@ impl Core {
     /// # Errors
     /// It could not be read.
     pub fn page(&self, key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> Result<Arc<Frame>> {
-        self.cache.get(key, memory, |bytes| {
+        self.page_placed(key, place_in(key, memory))
+    }
+
+    /// As [`Core::page`], with its bytes where `place` has put them.
+    ///
+    /// # Errors
+    /// It could not be read; those of `place`.
+    pub fn page_placed(
+        &self,
+        key: PageKey,
+        place: impl FnOnce(&PageBytes) -> Result<Content>,
+    ) -> Result<Arc<Frame>> {
+        let load = |bytes: &mut PageBytes| {
             if self.trims.covers(key) {
                 return Ok(Loaded { patched: None, is_new: true, is_blank: false });
             }
@@ -176,21 +188,23 @@ impl Core {
             let word = self.table.get(&self.flash, key.ino(), key.index())?;
             let found = self.flash.read(key, word, bytes)?;
             Ok(Loaded { patched: found.patched, is_new: word == Word::ZERO, is_blank: false })
-        })
+        };
+        self.cache.get(key, load, place)
     }
 
     /// A page in RAM whose bytes are all going to be written: they are not read, but zeros until then.
     ///
     /// # Errors
     /// The table could not be read.
-    pub fn blank_page(&self, key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> Result<Arc<Frame>> {
-        self.cache.get(key, memory, |_| {
+    pub fn blank_page(&self, key: PageKey) -> Result<Arc<Frame>> {
+        let load = |_: &mut PageBytes| {
             let is_new = self.trims.covers(key) || {
                 let _reading = self.flash.reading();
                 self.table.get(&self.flash, key.ino(), key.index())? == Word::ZERO
             };
             Ok(Loaded { patched: None, is_new, is_blank: true })
-        })
+        };
+        self.cache.get(key, load, place_in(key, None))
     }
 
     /// Units of the log that are needed.
@@ -250,4 +264,15 @@ impl Change<'_> {
 
 fn is_metadata(ino: Ino) -> bool {
     ino <= Ino::ROOT_FOLDER
+}
+
+/// Puts a page's bytes into memory of its own, or where programs have mapped them.
+fn place_in(key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> impl FnOnce(&PageBytes) -> Result<Content> {
+    move |bytes| match memory {
+        Some(memory) => {
+            memory.fill(key.index(), bytes)?;
+            Ok(Content::Mapped(memory))
+        }
+        None => Ok(Content::Own(Box::new(*bytes))),
+    }
 }

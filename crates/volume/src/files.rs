@@ -114,7 +114,14 @@ impl Volume {
     }
 
     /// Writes what there is room for.
-    fn write_some(&self, change: &Change<'_>, ino: Ino, memory: Option<&Arc<dyn PageMemory>>, offset: u64, bytes: &[u8]) -> Result<usize> {
+    fn write_some(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        memory: Option<&Arc<dyn PageMemory>>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<usize> {
         let before = self.file(ino)?;
         self.clear_tail(change, ino, &before, memory, offset)?;
         let (mut written, mut first, mut outcome) = (0, 0, Ok(()));
@@ -141,7 +148,14 @@ impl Volume {
     }
 
     /// Before a file grows to `offset`: what a program stored behind its end, in its last page, must not become part of it.
-    fn clear_tail(&self, change: &Change<'_>, ino: Ino, inode: &Inode, memory: Option<&Arc<dyn PageMemory>>, offset: u64) -> Result<()> {
+    fn clear_tail(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        inode: &Inode,
+        memory: Option<&Arc<dyn PageMemory>>,
+        offset: u64,
+    ) -> Result<()> {
         let in_page = (inode.size_bytes % PAGE_BYTES as u64) as usize;
         if memory.is_none() || in_page == 0 || offset <= inode.size_bytes {
             return Ok(());
@@ -239,7 +253,14 @@ impl Volume {
     }
 
     /// Frees pages of a file.
-    pub(crate) fn free_pages(&self, change: &Change<'_>, ino: Ino, inode: &Inode, first: u32, last: u32) -> Result<()> {
+    pub(crate) fn free_pages(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        inode: &Inode,
+        first: u32,
+        last: u32,
+    ) -> Result<()> {
         let core = change.core();
         let mut freed = 0;
         let mut seen = HashSet::new();
@@ -262,7 +283,9 @@ impl Volume {
             freed += core.table.count(&core.flash, ino, first, last, is_stored)?;
         }
         core.trims.add(Trim { ino, first, last });
-        change.update_inode(ino, |inode| inode.pages = if is_all { 0 } else { inode.pages.saturating_sub(freed) })?;
+        change.update_inode(ino, |inode| {
+            inode.pages = if is_all { 0 } else { inode.pages.saturating_sub(freed) }
+        })?;
         Ok(())
     }
 

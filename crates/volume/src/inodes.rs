@@ -10,6 +10,7 @@ use crate::frame::{Frame, FrameState, PageMemory};
 use crate::index::Index;
 use crate::inode::{INODE_BYTES, INODES_PER_PAGE, Inode, InodesHeader, decode_free, encode_free};
 use crate::key::{Ino, PageKey};
+use crate::mapping::MappedPages;
 
 /// What is known in RAM of a file that is used.
 pub struct Cell {
@@ -20,7 +21,7 @@ pub struct Cell {
     /// Of a folder.
     index: Mutex<Option<Index>>,
     /// Where programs have mapped it.
-    memory: RwLock<Option<Arc<dyn PageMemory>>>,
+    pages: RwLock<Option<Arc<MappedPages>>>,
 }
 
 impl Cell {
@@ -29,7 +30,7 @@ impl Cell {
             content: RwLock::new(()),
             holds: AtomicU32::new(0),
             index: Mutex::new(None),
-            memory: RwLock::new(None),
+            pages: RwLock::new(None),
         }
     }
 
@@ -50,12 +51,17 @@ impl Cell {
 
     /// Where programs have mapped the file.
     pub fn memory(&self) -> Option<Arc<dyn PageMemory>> {
-        self.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.mapped_pages().map(|pages| pages as _)
+    }
+
+    /// As [`Cell::memory`], with who sees it.
+    pub fn mapped_pages(&self) -> Option<Arc<MappedPages>> {
+        self.pages.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Says where programs have mapped the file from now on.
-    pub fn set_memory(&self, memory: Arc<dyn PageMemory>) {
-        *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    pub fn set_mapped_pages(&self, pages: Arc<MappedPages>) {
+        *self.pages.write().unwrap_or_else(PoisonError::into_inner) = Some(pages);
     }
 
     /// Keeps the file's bytes.
@@ -178,7 +184,7 @@ impl Change<'_> {
     ) -> Result<bool> {
         loop {
             let frame = if bytes.len() == crate::word::PAGE_BYTES && memory.is_none() {
-                self.core().blank_page(key, None)?
+                self.core().blank_page(key)?
             } else {
                 self.core().page(key, memory.cloned())?
             };

@@ -13,6 +13,7 @@
 //! | `core` | these together |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
+//! | `mapping` | files as memory |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
 //! | `files`, `names`, `volume` | what users of a volume call |
@@ -38,6 +39,7 @@ mod index;
 mod inode;
 mod inodes;
 mod key;
+mod mapping;
 pub mod medium;
 mod names;
 mod node;
@@ -50,10 +52,12 @@ mod volume;
 mod word;
 mod writer;
 
+pub use aquifer_sys::memory::Access;
 pub use check::{Depth, Findings};
 pub use error::{Result, VolumeError};
 pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
 pub use key::{Ino, PageKey};
+pub use mapping::Mapping;
 pub use names::{IfTaken, Listed, check_name};
 pub use recovery::Recovered;
 pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, Space, Volume};

@@ -12,6 +12,7 @@ use crate::flash::Flash;
 use crate::inode::{INODES_PER_PAGE, Inode, InodesHeader, Kind, Time};
 use crate::inodes::{Cell, Cells};
 use crate::key::Ino;
+use crate::mapping::MappedSlot;
 use crate::medium::Medium;
 use crate::recovery::{Recovered, recover};
 use crate::segments::Segments;
@@ -70,7 +71,8 @@ pub struct Attributes {
 /// All methods may be called from many threads at once. What they change is durable after [`Volume::sync`], and a crash comes back to a moment of the
 /// whole volume: that of the last sync, or a later one.
 pub struct Volume {
-    core: Core,
+    core: Arc<Core>,
+    pub(crate) mapped: MappedSlot,
     cells: Cells,
     names: RwLock<()>,
     recovered: Recovered,
@@ -144,7 +146,7 @@ impl Volume {
             core.checkpoint(&mut core.lock_writer(), false)?;
             core
         };
-        let volume = Volume { core, cells: Cells::default(), names: RwLock::new(()), recovered };
+        let volume = Self::around(core, recovered);
         if !options.is_read_only {
             volume.free_nameless()?;
         }
@@ -160,7 +162,12 @@ impl Volume {
     ) -> Self {
         let table = Table::new(top, nodes_for(options.ram_bytes));
         let core = Self::core_of(Flash::new(medium), table, writer, options);
-        Volume { core, cells: Cells::default(), names: RwLock::new(()), recovered }
+        Self::around(core, recovered)
+    }
+
+    fn around(core: Core, recovered: Recovered) -> Self {
+        let (core, mapped) = (Arc::new(core), MappedSlot::new());
+        Volume { core, mapped, cells: Cells::default(), names: RwLock::new(()), recovered }
     }
 
     fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Core {
@@ -244,6 +251,10 @@ impl Volume {
     /// What the volume is made of.
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+
+    pub(crate) fn core_arc(&self) -> Arc<Core> {
+        Arc::clone(&self.core)
     }
 
     pub(crate) fn cell(&self, ino: Ino) -> Arc<Cell> {

@@ -99,7 +99,12 @@ impl SharedMemory {
             let rest = &mut bytes[done..];
             // SAFETY: the rest of the buffer is as long as is said.
             let got = unsafe {
-                libc::pread(self.fd, rest.as_mut_ptr().cast(), rest.len(), (offset + done as u64) as libc::off_t)
+                libc::pread(
+                    self.fd,
+                    rest.as_mut_ptr().cast(),
+                    rest.len(),
+                    (offset + done as u64) as libc::off_t,
+                )
             };
             match Errno::check(got as i64) {
                 Ok(0) => return Err(Errno(libc::EIO)),
@@ -140,7 +145,8 @@ impl SharedMemory {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         loop {
             // SAFETY: plain numbers.
-            let returned = unsafe { libc::fallocate(self.fd, mode, offset as libc::off_t, len as libc::off_t) };
+            let returned =
+                unsafe { libc::fallocate(self.fd, mode, offset as libc::off_t, len as libc::off_t) };
             match Errno::check(i64::from(returned)) {
                 Err(Errno::EINTR) => {}
                 outcome => return outcome.map(drop),
@@ -160,7 +166,9 @@ impl SharedMemory {
         };
         let (anywhere, flags) = (ptr::null_mut::<u8>(), sharing | libc::MAP_NORESERVE);
         // SAFETY: the kernel chooses a free place, so no mapping in use is touched.
-        let base = unsafe { libc::syscall(libc::SYS_mmap, anywhere, len, protection, flags, self.fd, offset as libc::off_t) };
+        let base = unsafe {
+            libc::syscall(libc::SYS_mmap, anywhere, len, protection, flags, self.fd, offset as libc::off_t)
+        };
         let base = Errno::check(base).map(ptr::with_exposed_provenance_mut)?;
         let mapping = SharedMapping { base, len: len.next_multiple_of(page_size()) };
         // SAFETY: the mapping was just made.
@@ -210,7 +218,8 @@ impl SharedMapping {
         let nothing = SharedMemory::new(0)?;
         let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_FIXED);
         // SAFETY: the range is ours; pages behind the end of a file raise SIGBUS.
-        let mapped = unsafe { libc::syscall(libc::SYS_mmap, self.base, self.len, protection, flags, nothing.fd, 0) };
+        let mapped =
+            unsafe { libc::syscall(libc::SYS_mmap, self.base, self.len, protection, flags, nothing.fd, 0) };
         Errno::check(mapped).map(drop)
     }
 }
