@@ -52,7 +52,7 @@ mod volume;
 mod word;
 mod writer;
 
-pub use aquifer_sys::memory::Access;
+pub use aquifer_sys::memory::Protection;
 pub use check::{Depth, Findings};
 pub use error::{Result, VolumeError};
 pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};

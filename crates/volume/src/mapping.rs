@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use aquifer_base::Found;
-use aquifer_sys::memory::{Access, SharedMapping};
+use aquifer_sys::memory::{Protection, SharedMapping};
 use aquifer_sys::uffd::Features;
 use aquifer_sys::{Userfaultfd, process};
 use aquifer_vm::fault::signal::{self, FaultTarget, Registration};
@@ -110,14 +110,14 @@ impl Volume {
     ///
     /// # Errors
     /// [`VolumeError::Invalid`] for ranges that cannot be; the system's, for example on a kernel older than 6.8.
-    pub fn map(self: &Arc<Self>, ino: Ino, offset: u64, len: usize, access: Access) -> Result<Mapping> {
+    pub fn map(self: &Arc<Self>, ino: Ino, offset: u64, len: usize, access: Protection) -> Result<Mapping> {
         if len == 0 || !offset.is_multiple_of(PAGE_BYTES as u64) {
             return Err(VolumeError::Invalid("a mapping begins at a multiple of 4096 and has a length"));
         }
         if offset.checked_add(len as u64).is_none_or(|end| end > SIZE_BYTES_MAX) {
             return Err(VolumeError::TooLarge);
         }
-        if access == Access::Write {
+        if access == Protection::Write {
             self.core().allow_changes()?;
         }
         self.file(ino)?;
@@ -126,7 +126,11 @@ impl Volume {
         let addresses = pages.memory().map(offset, len, access).map_err(failed("mapping a file"))?;
         // SAFETY: the mapping is new, and its faults are resolved from the moment that it is known below.
         unsafe {
-            mapped.faults.register_shared(addresses.base(), addresses.len(), access != Access::CopyOnWrite)
+            mapped.faults.register_shared(
+                addresses.base(),
+                addresses.len(),
+                access != Protection::CopyOnWrite,
+            )
         }
         .map_err(failed("registering a mapping for page faults"))?;
         let (first, count) = ((offset / PAGE_BYTES as u64) as u32, (addresses.len() / PAGE_BYTES) as u32);

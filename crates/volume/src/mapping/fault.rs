@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aquifer_base::Found;
-use aquifer_sys::memory::Access;
+use aquifer_sys::memory::Protection;
 
 use super::pages::MappedPages;
 use super::view::View;
@@ -31,7 +31,7 @@ pub fn resolve(
         return Err(VolumeError::Invalid("the file ends before this page"));
     }
     let key = PageKey::data(ino, index);
-    let is_private = view.access() == Access::CopyOnWrite;
+    let is_private = view.access() == Protection::CopyOnWrite;
     loop {
         let mut found = Found::Ram;
         let frame = core.page_placed(key, |bytes| {

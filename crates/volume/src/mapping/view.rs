@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aquifer_sys::memory::Access;
+use aquifer_sys::memory::Protection;
 use aquifer_sys::{Errno, Userfaultfd};
 
 use super::pages::failed;
@@ -15,7 +15,7 @@ pub struct View {
     base: usize,
     first_page: u32,
     pages: u32,
-    access: Access,
+    access: Protection,
 }
 
 impl View {
@@ -28,7 +28,7 @@ impl View {
         base: usize,
         first_page: u32,
         pages: u32,
-        access: Access,
+        access: Protection,
     ) -> Self {
         View { faults, base, first_page, pages, access }
     }
@@ -40,7 +40,7 @@ impl View {
     }
 
     /// What may be done through it.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> Protection {
         self.access
     }
 
@@ -88,7 +88,7 @@ impl View {
     /// # Errors
     /// The system's.
     pub fn protect(&self, index: u32) -> Result<()> {
-        match self.address_of(index).filter(|_| self.access == Access::Write) {
+        match self.address_of(index).filter(|_| self.access == Protection::Write) {
             // SAFETY: as in `fill`.
             Some(address) => match unsafe { self.faults.write_protect(address, PAGE_BYTES, true) } {
                 // The process is gone, and its stores with it.
