@@ -8,6 +8,7 @@ mod fault;
 mod pages;
 mod view;
 
+pub(crate) use fault::resolve;
 pub use pages::MappedPages;
 pub use view::View;
 

@@ -56,6 +56,16 @@ impl SharedMemory {
         self.fd
     }
 
+    /// Another descriptor of the same memory, for the same use.
+    ///
+    /// # Errors
+    /// `EMFILE` when there are too many descriptors.
+    pub fn duplicate(&self) -> Result<SharedMemory> {
+        // SAFETY: plain numbers.
+        let fd = unsafe { libc::fcntl(self.fd, libc::F_DUPFD_CLOEXEC, 0) };
+        Errno::check(i64::from(fd)).map(|fd| SharedMemory::own(fd as c_int))
+    }
+
     /// Another descriptor of the same memory, through which nobody can write.
     ///
     /// # Errors

@@ -99,6 +99,16 @@ impl View {
         }
     }
 
+    /// Makes accesses to a page that cannot be had raise SIGBUS.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn poison(&self, index: u32) -> Result<()> {
+        let Some(address) = self.address_of(index) else { return Ok(()) };
+        // SAFETY: as in `fill`.
+        unsafe { self.faults.poison(address, PAGE_BYTES) }.map_err(failed("poisoning a page"))
+    }
+
     /// Lets who waits for a page try again.
     ///
     /// # Errors
