@@ -66,7 +66,7 @@ fn pages_keep_their_bytes_when_the_leaf_of_another_is_taken_back() {
         }
         let saver = engine.hold_written_in_fault(&mut batch);
         std::thread::scope(|scope| {
-            scope.spawn(|| engine.take_back_leaf(gone.leaf()));
+            scope.spawn(|| engine.take_back_leaf(gone.leaf()).expect("nothing of it is on flash"));
             // From here on it waits for the page.
             while engine.leaves.page_bytes(gone.leaf()) != 0 {
                 std::thread::yield_now();
