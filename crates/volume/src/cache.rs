@@ -61,11 +61,6 @@ impl Cache {
         self.frames.load(Ordering::Relaxed)
     }
 
-    /// Pages that may be in RAM.
-    pub fn frames_max(&self) -> usize {
-        self.frames_max
-    }
-
     /// Pages that changed since a commit took them.
     pub fn dirty(&self) -> usize {
         self.dirty_count.load(Ordering::Relaxed)

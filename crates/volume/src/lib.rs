@@ -14,6 +14,7 @@
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
+//! | `serve` | one process owns a volume, others map its files |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
 //! | `files`, `names`, `volume` | what users of a volume call |
@@ -50,6 +51,7 @@ mod patch;
 pub mod path;
 mod recovery;
 mod segments;
+pub mod serve;
 mod session;
 mod table;
 mod trims;

@@ -118,6 +118,7 @@ impl Volume {
         if offset.checked_add(len as u64).is_none_or(|end| end > SIZE_BYTES_MAX) {
             return Err(VolumeError::TooLarge);
         }
+        let is_private = matches!(access, Protection::CopyOnWrite | Protection::ReadPrivately);
         if access == Protection::Write {
             self.core().allow_changes()?;
         }
@@ -126,14 +127,8 @@ impl Volume {
         let mapped = self.mapped()?;
         let addresses = pages.memory().map(offset, len, access).map_err(failed("mapping a file"))?;
         // SAFETY: the mapping is new, and its faults are resolved from the moment that it is known below.
-        unsafe {
-            mapped.faults.register_shared(
-                addresses.base(),
-                addresses.len(),
-                access != Protection::CopyOnWrite,
-            )
-        }
-        .map_err(failed("registering a mapping for page faults"))?;
+        unsafe { mapped.faults.register_shared(addresses.base(), addresses.len(), !is_private) }
+            .map_err(failed("registering a mapping for page faults"))?;
         let (first, count) = ((offset / PAGE_BYTES as u64) as u32, (addresses.len() / PAGE_BYTES) as u32);
         // SAFETY: the region owns the addresses, and is forgotten by all before it drops them.
         let view =

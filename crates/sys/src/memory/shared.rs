@@ -22,6 +22,8 @@ pub enum Protection {
     Write,
     /// Loads and stores, which nobody else sees.
     CopyOnWrite,
+    /// Loads, from memory that is open for reading alone. A userfaultfd takes a mapping of such memory only if it is private.
+    ReadPrivately,
 }
 
 impl SharedMemory {
@@ -173,6 +175,7 @@ impl SharedMemory {
             Protection::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Protection::Write => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
             Protection::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE),
+            Protection::ReadPrivately => (libc::PROT_READ, libc::MAP_PRIVATE),
         };
         let (anywhere, flags) = (ptr::null_mut::<u8>(), sharing | libc::MAP_NORESERVE);
         // SAFETY: the kernel chooses a free place, so no mapping in use is touched.

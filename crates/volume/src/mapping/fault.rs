@@ -31,7 +31,7 @@ pub fn resolve(
         return Err(VolumeError::Invalid("the file ends before this page"));
     }
     let key = PageKey::data(ino, index);
-    let is_private = view.access() == Protection::CopyOnWrite;
+    let is_private = matches!(view.access(), Protection::CopyOnWrite | Protection::ReadPrivately);
     loop {
         let mut found = Found::Ram;
         let frame = core.page_placed(key, |bytes| {

@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, UCred, acceptfrom_with, bind,
-    connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, UCred,
+    acceptfrom_with, bind, connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
 };
 
 use super::protocol::PACKET_BYTES_MAX;
@@ -35,7 +36,8 @@ pub(super) fn failed(step: &'static str) -> impl Fn(Errno) -> VolumeError {
 }
 
 fn new_socket() -> Result<OwnedFd> {
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(failed("making a socket"))
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(failed("making a socket"))
 }
 
 fn address(path: &Path) -> Result<SocketAddrUnix> {
@@ -49,6 +51,8 @@ fn address(path: &Path) -> Result<SocketAddrUnix> {
 pub fn listen_at(path: &Path) -> Result<OwnedFd> {
     let socket = new_socket()?;
     bind(&socket, &address(path)?).map_err(failed("binding the socket"))?;
+    // Who may do what is asked for each file.
+    chmod(path, Mode::from_raw_mode(0o666)).map_err(failed("letting others use the socket"))?;
     listen(&socket, 64).map_err(failed("listening on the socket"))?;
     Ok(socket)
 }

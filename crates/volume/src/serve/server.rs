@@ -49,19 +49,23 @@ pub fn serve(volume: &Arc<Volume>, listening: &OwnedFd) -> Result<()> {
                 Err(error) => break Err(error),
             };
             if clients.load(Ordering::Acquire) >= CLIENTS_MAX {
-                let _ = channel.send(&refusal(&VolumeError::System { step: "serving", errno: libc::EUSERS }).encode(), None);
+                let _ = channel.send(
+                    &refusal(&VolumeError::System { step: "serving", errno: libc::EUSERS }).encode(),
+                    None,
+                );
                 continue;
             }
             clients.fetch_add(1, Ordering::AcqRel);
             let number = Arc::as_ptr(&channel).addr();
             lock(&connected).insert(number, Arc::clone(&channel));
             let (clients, connected) = (&clients, &connected);
-            let started = std::thread::Builder::new().name("aq-volume-client".into()).spawn_scoped(scope, move || {
-                // A client whose connection fails is gone; nobody is left to tell.
-                let _ = Client::new(volume, Arc::clone(&channel)).and_then(|mut client| client.run());
-                lock(connected).remove(&number);
-                clients.fetch_sub(1, Ordering::AcqRel);
-            });
+            let started =
+                std::thread::Builder::new().name("aq-volume-client".into()).spawn_scoped(scope, move || {
+                    // A client whose connection fails is gone; nobody is left to tell.
+                    let _ = Client::new(volume, Arc::clone(&channel)).and_then(|mut client| client.run());
+                    lock(connected).remove(&number);
+                    clients.fetch_sub(1, Ordering::AcqRel);
+                });
             if started.is_err() {
                 lock(connected).remove(&number);
                 clients.fetch_sub(1, Ordering::AcqRel);
@@ -121,8 +125,9 @@ impl<'a> Client<'a> {
     fn new(volume: &'a Arc<Volume>, channel: Arc<Channel>) -> Result<Self> {
         let peer = channel.peer()?;
         let mut groups = vec![0; GROUPS_MAX];
-        let count = peer_groups(channel.as_fd().as_raw_fd(), &mut groups)
-            .map_err(|errno| VolumeError::System { step: "asking for the client's groups", errno: errno.0 })?;
+        let count = peer_groups(channel.as_fd().as_raw_fd(), &mut groups).map_err(|errno| {
+            VolumeError::System { step: "asking for the client's groups", errno: errno.0 }
+        })?;
         groups.truncate(count);
         let who = Credentials::new(peer.uid.as_raw(), peer.gid.as_raw(), groups);
         let session = Session::new(Arc::clone(volume), who);
@@ -148,10 +153,15 @@ impl<'a> Client<'a> {
 
     fn answer(&mut self, packet: Packet) -> Result<(Answer, Option<aquifer_sys::memory::SharedMemory>)> {
         let Packet { bytes, descriptor } = packet;
-        let request = Request::decode(&bytes).ok_or(VolumeError::Invalid("this is no message for a volume"))?;
+        let request =
+            Request::decode(&bytes).ok_or(VolumeError::Invalid("this is no message for a volume"))?;
         if request.operation == Operation::Hello {
             self.is_known = request.a == VERSION;
-            let answer = Answer { a: VERSION, errno: if self.is_known { 0 } else { libc::EPROTO.unsigned_abs() }, ..Answer::default() };
+            let answer = Answer {
+                a: VERSION,
+                errno: if self.is_known { 0 } else { libc::EPROTO.unsigned_abs() },
+                ..Answer::default()
+            };
             return Ok((answer, None));
         }
         if !self.is_known {
@@ -176,7 +186,12 @@ impl<'a> Client<'a> {
             }
             Operation::Stat => {
                 let inode = self.opened(request.handle)?.file.inode()?;
-                Answer { a: inode.size_bytes, b: inode.mode.into(), bytes: inode.encode().to_vec(), ..Answer::default() }
+                Answer {
+                    a: inode.size_bytes,
+                    b: inode.mode.into(),
+                    bytes: inode.encode().to_vec(),
+                    ..Answer::default()
+                }
             }
             Operation::Truncate => self.opened(request.handle)?.file.truncate(request.a).map(done)?,
             Operation::Sync => self.volume.sync().map(done)?,
@@ -187,14 +202,17 @@ impl<'a> Client<'a> {
                 seen.pages.remove(&seen.view);
                 Answer::default()
             }
-            Operation::MakeFolder => self.session.make_folder(request.bytes, request.b as u16).map(|_| Answer::default())?,
+            Operation::MakeFolder => {
+                self.session.make_folder(request.bytes, request.b as u16).map(|_| Answer::default())?
+            }
             Operation::Remove => match self.session.unlink(request.bytes) {
                 Err(VolumeError::IsAFolder) => self.session.remove_folder(request.bytes).map(done)?,
                 outcome => outcome.map(done)?,
             },
             Operation::Rename => {
                 let at = usize::try_from(request.a).unwrap_or(usize::MAX);
-                let (from, to) = request.bytes.split_at_checked(at).ok_or(VolumeError::Invalid("a path is cut off"))?;
+                let (from, to) =
+                    request.bytes.split_at_checked(at).ok_or(VolumeError::Invalid("a path is cut off"))?;
                 self.session.rename(from, to, IfTaken::Replace).map(done)?
             }
             Operation::Hello => Answer::default(),
@@ -264,7 +282,11 @@ impl<'a> Client<'a> {
             return Err(VolumeError::PermissionDenied);
         }
         let end = request.a.checked_add(u64::from(count) * PAGE_BYTES as u64);
-        if count == 0 || !request.a.is_multiple_of(PAGE_BYTES as u64) || end.is_none() || first.checked_add(count).is_none() {
+        if count == 0
+            || !request.a.is_multiple_of(PAGE_BYTES as u64)
+            || end.is_none()
+            || first.checked_add(count).is_none()
+        {
             return Err(VolumeError::Invalid("a view is whole pages of memory and of a file"));
         }
         let ino = opened.file.ino();
@@ -277,7 +299,9 @@ impl<'a> Client<'a> {
         }
         let faults = self.faults.as_ref().ok_or(VolumeError::Invalid("a view needs a userfaultfd"))?;
         // SAFETY: the addresses are the client's; calls on what it has not mapped or registered fail.
-        let view = unsafe { View::new(Arc::clone(&faults.descriptor), request.a as usize, first, count, protection) };
+        let view = unsafe {
+            View::new(Arc::clone(&faults.descriptor), request.a as usize, first, count, protection)
+        };
         let view = Arc::new(view);
         pages.add(Arc::clone(&view));
         let handle = self.new_handle();
@@ -302,7 +326,10 @@ impl<'a> Client<'a> {
             let thread = std::thread::Builder::new()
                 .name("aq-volume-fault".into())
                 .spawn(move || resolve_faults(&volume, &views, &descriptor, &stop))
-                .map_err(|error| VolumeError::System { step: "starting a thread", errno: error.raw_os_error().unwrap_or(libc::EAGAIN) })?;
+                .map_err(|error| VolumeError::System {
+                    step: "starting a thread",
+                    errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
+                })?;
             faults.threads.push(thread);
         }
         self.faults = Some(faults);
@@ -310,7 +337,8 @@ impl<'a> Client<'a> {
     }
 }
 
-const UNKNOWN_HANDLE: VolumeError = VolumeError::System { step: "there is no such handle", errno: libc::EBADF };
+const UNKNOWN_HANDLE: VolumeError =
+    VolumeError::System { step: "there is no such handle", errno: libc::EBADF };
 
 /// Whether a descriptor from a stranger is what it should be: calls on others could block, or do anything.
 fn is_userfaultfd(descriptor: &OwnedFd) -> bool {
