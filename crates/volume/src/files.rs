@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::ahead::PAGES_AT_ONCE;
 use crate::block::Trim;
 use crate::core::Change;
 use crate::error::{Result, VolumeError};
@@ -52,12 +53,37 @@ impl Volume {
         let left = inode.size_bytes.saturating_sub(offset);
         let len = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let memory = cell.memory();
+        if len > PAGE_BYTES {
+            self.read_pages(ino, memory.as_ref(), offset, len)?;
+        }
         for piece in pieces(offset, len) {
             let key = PageKey::data(ino, piece.page);
             let target = &mut bytes[piece.bytes];
             self.core().with_page(key, memory.as_ref(), |_, state| state.read(key, piece.offset, target))?;
         }
         Ok(len)
+    }
+
+    /// Brings the pages of a range to RAM, many at a time. What does not fit goes again before it is used, and is read once more then.
+    fn read_pages(
+        &self,
+        ino: Ino,
+        memory: Option<&Arc<dyn PageMemory>>,
+        offset: u64,
+        len: usize,
+    ) -> Result<()> {
+        let first = (offset / PAGE_BYTES as u64) as u32;
+        let end = pages_of(offset + len as u64) as u32;
+        for at in (first..end).step_by(PAGES_AT_ONCE as usize) {
+            self.core().read_ahead(ino, at, end - at, |first, bytes| {
+                let Some(memory) = memory else { return Ok(None) };
+                for (index, page) in (first..).zip(bytes.chunks_exact(PAGE_BYTES)) {
+                    memory.fill(index, page.try_into().expect("a page"))?;
+                }
+                Ok(Some(Arc::clone(memory)))
+            })?;
+        }
+        Ok(())
     }
 
     /// Writes to a file, which grows if need be; returns how many bytes were written, which is all of them but when the volume is full.

@@ -11,6 +11,7 @@
 //! | `segments`, `writer` | what is needed of each segment; the ends of the log |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
 //! | `core` | these together |
+//! | `ahead` | pages that are read before they are asked for |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
@@ -25,6 +26,7 @@
 //! layer below it. `docs/format.md` has the bytes.
 
 pub mod access;
+mod ahead;
 mod anchor;
 mod block;
 mod cache;
