@@ -156,13 +156,35 @@ impl Cache {
         self.frames.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Whether pages will soon have to be dropped.
+    pub fn is_nearly_full(&self) -> bool {
+        self.frames() + self.ahead() / 2 > self.frames_max
+    }
+
+    /// Room that is made before it is needed.
+    fn ahead(&self) -> usize {
+        (self.frames_max / 32).min(8 * DROPPED_AT_ONCE)
+    }
+
+    /// Makes room before it is needed.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn drop_ahead(&self) -> Result<()> {
+        self.make_room_until(self.frames_max - self.ahead())
+    }
+
     /// Drops pages, many at once, until there is room. If all are in use or dirty, the limit gives way.
     ///
     /// # Errors
     /// The system's.
     pub fn make_room(&self) -> Result<()> {
+        self.make_room_until(self.frames_max)
+    }
+
+    fn make_room_until(&self, frames: usize) -> Result<()> {
         let batch = DROPPED_AT_ONCE.min(self.frames_max / 8).max(1);
-        while self.frames() > self.frames_max {
+        while self.frames() > frames {
             let victims = self.take_victims(batch);
             if victims.is_empty() {
                 break;

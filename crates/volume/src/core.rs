@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::background::Bell;
 use crate::cache::{Cache, Loaded};
 use crate::error::{Result, VolumeError};
 use crate::flash::Flash;
@@ -23,6 +24,8 @@ pub struct Core {
     pub table: Table,
     pub cache: Cache,
     pub trims: Trims,
+    /// Wakes the thread that works ahead, if there is one.
+    pub bell: Bell,
     writer: Mutex<Writer>,
     gate: RwLock<()>,
     limits: Limits,
@@ -94,6 +97,7 @@ impl Core {
             table,
             cache,
             trims: Trims::default(),
+            bell: Bell::default(),
             writer: Mutex::new(writer),
             gate: RwLock::new(()),
             limits,
@@ -154,6 +158,9 @@ impl Core {
         if self.cache.dirty() >= self.limits.dirty_pages || self.waits_for_trims() {
             self.commit()?;
         }
+        if self.cache.dirty() >= self.limits.dirty_pages / 2 {
+            self.bell.ring();
+        }
         Ok(Change { core: self, _gate: self.gate.read().unwrap_or_else(PoisonError::into_inner) })
     }
 
@@ -189,6 +196,9 @@ impl Core {
             let found = self.flash.read(key, word, bytes)?;
             Ok(Loaded { patched: found.patched, is_new: word == Word::ZERO, is_blank: false })
         };
+        if self.cache.is_nearly_full() {
+            self.bell.ring();
+        }
         self.cache.get(key, load, place)
     }
 
