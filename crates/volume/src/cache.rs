@@ -41,7 +41,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// At most about `frames_max` pages.
+    /// At most about `frames_max` pages, with the older versions of those that change.
     #[must_use]
     pub fn new(frames_max: usize) -> Self {
         Cache {
@@ -158,7 +158,12 @@ impl Cache {
 
     /// Whether pages will soon have to be dropped.
     pub fn is_nearly_full(&self) -> bool {
-        self.frames() + self.ahead() / 2 > self.frames_max
+        self.taken() + self.ahead() / 2 > self.frames_max
+    }
+
+    /// Pages' worth of RAM that is taken: by pages, and by what they were before they changed.
+    fn taken(&self) -> usize {
+        self.frames() + self.twins.load(Ordering::Relaxed)
     }
 
     /// Room that is made before it is needed.
@@ -184,7 +189,7 @@ impl Cache {
 
     fn make_room_until(&self, frames: usize) -> Result<()> {
         let batch = DROPPED_AT_ONCE.min(self.frames_max / 8).max(1);
-        while self.frames() > frames {
+        while self.taken() > frames {
             let victims = self.take_victims(batch);
             if victims.is_empty() {
                 break;
