@@ -15,7 +15,7 @@
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
-//! | `files`, `names`, `volume` | what users of a volume call |
+//! | `files`, `data`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
 //!
@@ -31,6 +31,7 @@ mod checkpoint;
 mod cleaner;
 mod commit;
 mod core;
+mod data;
 mod error;
 mod files;
 mod flash;

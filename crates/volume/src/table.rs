@@ -8,6 +8,7 @@
 //!
 //! Anybody may look a word up; only the writer, of whom there is one at a time, changes words.
 
+mod next;
 mod nodes;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
