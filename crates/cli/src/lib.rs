@@ -24,6 +24,7 @@
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
 //! | `profile` | where its faults come from |
+//! | `volume` | volumes, and the files in them |
 //! | `error` | what can go wrong, and what to do then |
 #![forbid(unsafe_code)]
 
@@ -48,5 +49,6 @@ pub mod run;
 pub mod server;
 pub mod table;
 pub mod top;
+pub mod volume;
 
 pub use error::Error;
