@@ -60,7 +60,8 @@ impl Volume {
         Ok(len)
     }
 
-    /// Writes to a file, which grows if need be; returns how many bytes were written, which is all of them but when the volume is full.
+    /// Writes to a file, which grows if need be; returns how many bytes were written, which is all of them but when the volume is full. What lies within
+    /// 64 pages from the first one on is written in one moment.
     ///
     /// # Errors
     /// [`VolumeError::NoSpace`] if there was no room for the first page, [`VolumeError::TooLarge`].
