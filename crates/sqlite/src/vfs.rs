@@ -135,8 +135,16 @@ unsafe fn open_in(lease: Lease, name: *const c_char, flags: c_int) -> Result<Fil
     let mut file = File::open(lease, path.to_vec(), mode)?;
     if let Some(naming) = naming {
         file.set_naming(naming);
+        // SAFETY: as above.
+        let is_powersafe = unsafe { api().parameter(name, c"psow") };
+        file.is_powersafe = is_powersafe.is_none_or(|value| !is_no(&value));
     }
     Ok(file)
+}
+
+/// Whether SQLite takes the value of a parameter for a no.
+fn is_no(value: &[u8]) -> bool {
+    [&b"0"[..], b"no", b"off", b"false"].iter().any(|no| value.eq_ignore_ascii_case(no))
 }
 
 unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, is_synced: c_int) -> c_int {
