@@ -1,5 +1,6 @@
 //! What a volume is made of.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
@@ -78,6 +79,8 @@ impl Limits {
 pub struct Change<'a> {
     core: &'a Core,
     _gate: RwLockReadGuard<'a, ()>,
+    /// What is promised to this change, and to none of its pages yet.
+    reserved_units: Cell<u64>,
 }
 
 impl Core {
@@ -161,7 +164,8 @@ impl Core {
         if self.cache.dirty() >= self.limits.dirty_pages / 2 {
             self.bell.ring();
         }
-        Ok(Change { core: self, _gate: self.gate.read().unwrap_or_else(PoisonError::into_inner) })
+        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(Change { core: self, _gate: gate, reserved_units: Cell::new(0) })
     }
 
     /// Whether the volume is full but for what was trimmed and not committed.
@@ -232,6 +236,17 @@ impl Core {
         self.live_units.store(writer.segments.live_units(), Ordering::Relaxed);
     }
 
+    fn promise(&self, units: u64, ino: Ino) -> Result<()> {
+        let before = self.promised_units.fetch_add(units, Ordering::Relaxed);
+        // Tables and folders may use what is kept of the room, so that files can be removed from a full volume.
+        let reserve = if is_metadata(ino) { 0 } else { self.limits.capacity_units / 50 };
+        if before + units + self.live_units() + reserve > self.limits.capacity_units {
+            self.promised_units.fetch_sub(units, Ordering::Relaxed);
+            return Err(VolumeError::NoSpace);
+        }
+        Ok(())
+    }
+
     /// Gives up what was promised to a page.
     pub fn forget_promise(&self, state: &mut FrameState) {
         if std::mem::take(&mut state.is_promised) {
@@ -257,18 +272,31 @@ impl Change<'_> {
     /// [`VolumeError::NoSpace`]; the page is as it was.
     pub fn page(&self, frame: &Arc<Frame>, state: &mut FrameState) -> Result<()> {
         if state.is_new && !state.is_promised {
-            let promised = u64::from(PAGE_UNITS);
-            let before = self.core.promised_units.fetch_add(promised, Ordering::Relaxed);
-            // Tables and folders may use what is kept of the room, so that files can be removed from a full volume.
-            let reserve =
-                if is_metadata(frame.key().ino()) { 0 } else { self.core.limits.capacity_units / 50 };
-            if before + promised + self.core.live_units() + reserve > self.core.limits.capacity_units {
-                self.core.promised_units.fetch_sub(promised, Ordering::Relaxed);
-                return Err(VolumeError::NoSpace);
+            let units = u64::from(PAGE_UNITS);
+            match self.reserved_units.get().checked_sub(units) {
+                Some(left) => self.reserved_units.set(left),
+                None => self.core.promise(units, frame.key().ino())?,
             }
             state.is_promised = true;
         }
         self.core.cache.begin_change(frame, state)
+    }
+
+    /// Promises room to so many pages that flash has nothing of, before any of them changes.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoSpace`] if there is not enough for all.
+    pub fn reserve(&self, ino: Ino, pages: u64) -> Result<()> {
+        let units = pages * u64::from(PAGE_UNITS);
+        self.core.promise(units, ino)?;
+        self.reserved_units.set(self.reserved_units.get() + units);
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.core.promised_units.fetch_sub(self.reserved_units.get(), Ordering::Relaxed);
     }
 }
 
