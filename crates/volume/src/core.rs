@@ -66,6 +66,12 @@ impl Limits {
             free_segments: 6.max(geometry.segments / 64),
         }
     }
+
+    /// What only folders and tables may take, so that files can be removed from a full volume.
+    #[must_use]
+    pub fn kept_units(&self) -> u64 {
+        self.capacity_units / 50
+    }
 }
 
 /// The right to change pages: the gate is open while this lives.
@@ -226,9 +232,7 @@ impl Change<'_> {
         if state.is_new && !state.is_promised {
             let promised = u64::from(PAGE_UNITS);
             let before = self.core.promised_units.fetch_add(promised, Ordering::Relaxed);
-            // Tables and folders may use what is kept of the room, so that files can be removed from a full volume.
-            let reserve =
-                if is_metadata(frame.key().ino()) { 0 } else { self.core.limits.capacity_units / 50 };
+            let reserve = if is_metadata(frame.key().ino()) { 0 } else { self.core.limits.kept_units() };
             if before + promised + self.core.live_units() + reserve > self.core.limits.capacity_units {
                 self.core.promised_units.fetch_sub(promised, Ordering::Relaxed);
                 return Err(VolumeError::NoSpace);
