@@ -125,6 +125,8 @@ pub enum Command {
     /// Looks into the file of a durable heap
     #[command(after_help = DURABLE_EXAMPLES)]
     Durable(DurableArguments),
+    /// Files on flash, translated by one table
+    Volume(crate::volume::VolumeArguments),
 }
 
 /// Which heap.

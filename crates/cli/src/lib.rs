@@ -20,6 +20,7 @@
 //! | `http` | requests and responses, as far as that needs them |
 //! | `server` | one caller at a time |
 //! | `durable` | what is in the file of a durable heap |
+//! | `volume` | files on flash, as a folder of the system |
 //! | `advise` | what a report means for a machine and for the heap |
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
@@ -48,5 +49,6 @@ pub mod run;
 pub mod server;
 pub mod table;
 pub mod top;
+pub mod volume;
 
 pub use error::Error;
