@@ -16,6 +16,7 @@ Examples:
   aquifer export --socket /tmp/program.sock      the same, for Prometheus
   aquifer check --socket /tmp/program.sock       whether its heap is in order
   aquifer durable check heap.aq                  whether the file of a durable heap is
+  aquifer volume cp -r src data.vol:/src         files into a volume, by the one table
   aquifer probe /mnt/nvme --quick --html d.html  what a disk really does
   aquifer advise report.json                     settings for a device that was measured
 
@@ -125,8 +126,9 @@ pub enum Command {
     /// Looks into the file of a durable heap
     #[command(after_help = DURABLE_EXAMPLES)]
     Durable(DurableArguments),
-    /// Files on flash, translated by one table
-    Volume(crate::volume::VolumeArguments),
+    /// Makes volumes, and works with the files in them
+    #[command(after_help = crate::volume::arguments::EXAMPLES)]
+    Volume(crate::volume::arguments::VolumeArguments),
 }
 
 /// Which heap.

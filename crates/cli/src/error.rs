@@ -159,9 +159,6 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The volume cannot be used.
-    #[error(transparent)]
-    Volume(#[from] aquifer_volume::VolumeError),
     /// The volume cannot be mounted.
     #[error(transparent)]
     Mount(#[from] aquifer_mount::MountError),
@@ -206,6 +203,39 @@ pub enum Error {
     /// Ctrl-C could not be caught.
     #[error("cannot catch Ctrl-C: {0}")]
     Signal(String),
+    /// A volume, or a file in it, does not do what it is asked.
+    #[error("{}: {error}{}", what.display(), volume_advice(error))]
+    Volume {
+        /// The volume, or the file in it.
+        what: PathBuf,
+        /// Why.
+        error: aquifer_volume::VolumeError,
+    },
+    /// A new volume in a file needs a size.
+    #[error("how large? Give --size SIZE, as in --size 10G")]
+    NoVolumeSize,
+    /// A folder cannot be a volume.
+    #[error("{} is a folder; name a file in it, or a block device, for the volume", path.display())]
+    NewVolumeIsFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A new volume would overwrite something.
+    #[error(
+        "{} holds data, which a new volume would destroy; name another file, or say --erase {} if nobody needs it", path.display(), path.display()
+    )]
+    VolumeHoldsData {
+        /// The file or block device.
+        path: PathBuf,
+    },
+    /// A file of the host cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}; choose another address with --listen")]
     Listen {
@@ -223,6 +253,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether other files than the one that this is about may fare better.
+    pub fn is_of_one_file(&self) -> bool {
+        use aquifer_volume::VolumeError as V;
+
+        match self {
+            Self::File { .. } => true,
+            Self::Volume { error, .. } => !matches!(
+                error,
+                V::NoSpace | V::ReadOnly | V::Stopped(_) | V::NotAVolume(_) | V::OtherVersion { .. } | V::Open(_)
+            ),
+            _ => false,
+        }
+    }
+
     /// Whether a heap that answered before has been closed meanwhile.
     pub fn means_closed(&self) -> bool {
         match self {
@@ -231,6 +275,20 @@ impl Error {
             Self::Reply { error, .. } => matches!(error, ReplyError::Reported(_)),
             _ => false,
         }
+    }
+}
+
+/// What to do about an error of a volume that does not say so itself.
+fn volume_advice(error: &aquifer_volume::VolumeError) -> &'static str {
+    use aquifer_volume::VolumeError as V;
+
+    match error {
+        V::NotAVolume(_) => "; aquifer volume create makes one",
+        V::Damaged { .. } => "; aquifer volume scrub finds all that is damaged, what is whole can still be copied out",
+        V::Corrupt(_) => "; copy the file or device away before anything else, then take the last good copy",
+        V::Stopped(_) => "; the device may be broken: copy out what can be read",
+        V::Device(_) => "; the kernel's log may say more",
+        _ => "",
     }
 }
 

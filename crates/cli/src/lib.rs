@@ -20,11 +20,11 @@
 //! | `http` | requests and responses, as far as that needs them |
 //! | `server` | one caller at a time |
 //! | `durable` | what is in the file of a durable heap |
-//! | `volume` | files on flash, as a folder of the system |
 //! | `advise` | what a report means for a machine and for the heap |
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
 //! | `profile` | where its faults come from |
+//! | `volume` | volumes, and the files in them |
 //! | `error` | what can go wrong, and what to do then |
 #![forbid(unsafe_code)]
 

@@ -1,41 +1,58 @@
-//! `aquifer volume`: files on flash, translated by one table.
+//! `aquifer volume`: volumes, and the files in them, without a program that has them open.
 //!
 //! | file | noun |
 //! |---|---|
+//! | `arguments` | what may stand behind it |
+//! | `place` | `VOLUME:/path` |
+//! | `opened` | a volume that this command has open |
+//! | `outcome` | what was left undone, while the rest was done |
+//! | `show` | names, permissions and times as people read them |
+//! | `create` | a new volume |
+//! | `list` | names in folders |
+//! | `space` | how much there is of everything |
 //! | `mount` | a volume as a folder of the system |
-//! | `background` | the process that serves it |
+//! | `background` | the process that serves that folder |
 
-pub mod background;
-pub mod mount;
+pub mod arguments;
+mod background;
+mod create;
+mod list;
+mod mount;
+mod opened;
+mod outcome;
+mod place;
+mod show;
+mod space;
 
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-
 use crate::error::Error;
+use arguments::VolumeAction;
 
-/// Arguments of `aquifer volume`.
-#[derive(Args, Debug)]
-pub struct VolumeArguments {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: VolumeAction,
-}
-
-/// What can be done with a volume.
-#[derive(Subcommand, Debug)]
-pub enum VolumeAction {
-    /// Makes a volume a folder of the system, which any program can use
-    #[command(after_help = mount::EXAMPLES)]
-    Mount(mount::MountArguments),
-}
-
-/// Does it.
+/// Does something with a volume.
 ///
 /// # Errors
-/// [`Error`] says what to do.
+/// [`Error`] if nothing could be done.
 pub fn volume(action: &VolumeAction) -> Result<ExitCode, Error> {
-    match action {
+    let outcome = match action {
+        VolumeAction::Create(arguments) => create::create(arguments),
+        VolumeAction::Ls(arguments) => list::list(arguments),
+        VolumeAction::Df(arguments) => space::space(arguments),
         VolumeAction::Mount(arguments) => mount::mount(arguments),
+    };
+    match outcome {
+        // Whoever reads has seen enough.
+        Err(Error::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        other => other,
     }
+}
+
+/// A line of JSON on standard output.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+    use std::io::Write;
+
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
+    Ok(writeln!(out)?)
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use aquifer_volume::Volume;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
-use nix::errno::Errno;
-use nix::mount::{MntFlags, umount2};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 
 use crate::error::{MountError, Result};
 use crate::interval::Interval;
@@ -102,7 +102,7 @@ impl Unmounter {
             Ok(()) => Ok(Unmounted::Now),
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 self.sync()?;
-                umount2(&self.folder, MntFlags::MNT_DETACH).map_err(|error| self.refused(error.into()))?;
+                unmount(&self.folder, UnmountFlags::DETACH).map_err(|error| self.refused(error.into()))?;
                 Ok(Unmounted::WhenClosed)
             }
             Err(error) => Err(self.refused(error)),
@@ -152,8 +152,8 @@ fn usable(folder: &Path) -> Result<PathBuf> {
 
 /// Unmounts what nobody serves any more.
 fn detach(folder: &Path) -> io::Result<()> {
-    match umount2(folder, MntFlags::MNT_DETACH) {
-        Err(Errno::EPERM) => {
+    match unmount(folder, UnmountFlags::DETACH) {
+        Err(Errno::PERM) => {
             std::process::Command::new("fusermount3").arg("-u").arg("-z").arg("--").arg(folder).status()?;
             Ok(())
         }

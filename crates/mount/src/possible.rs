@@ -4,7 +4,7 @@ use std::env;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use nix::unistd::geteuid;
+use rustix::process::geteuid;
 
 use crate::error::{MountError, Result};
 

@@ -16,10 +16,13 @@
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
 //! | `files`, `names`, `volume` | what users of a volume call |
+//! | `path`, `access` | paths, and who may do what |
+//! | `session` | the same calls by path, for a user |
 //!
 //! Each commit is a moment of the whole volume. The table is the only map from files to flash: there is no extent tree beside it and no translation
 //! layer below it. `docs/format.md` has the bytes.
 
+pub mod access;
 mod anchor;
 mod block;
 mod cache;
@@ -42,8 +45,10 @@ pub mod medium;
 mod names;
 mod node;
 mod patch;
+pub mod path;
 mod recovery;
 mod segments;
+mod session;
 mod table;
 mod trims;
 mod volume;
@@ -56,5 +61,6 @@ pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
 pub use key::{Ino, PageKey};
 pub use names::{IfTaken, Listed, check_name};
 pub use recovery::Recovered;
+pub use session::{OpenFile, OpenHow, Session, SetTime};
 pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, Space, Volume};
 pub use word::PAGE_BYTES;

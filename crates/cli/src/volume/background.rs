@@ -8,7 +8,8 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write, stdout};
 use std::process::{Command, ExitCode, Stdio};
 
-use nix::unistd::{dup2_stderr, dup2_stdout, setsid};
+use rustix::process::setsid;
+use rustix::stdio::{dup2_stderr, dup2_stdout};
 
 use crate::error::Error;
 use crate::volume::mount::MountArguments;

@@ -12,6 +12,7 @@ use clap::Args;
 
 use crate::error::{Error, printable};
 use crate::volume::background;
+use crate::volume::opened::failed;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -70,7 +71,8 @@ pub fn mount(arguments: &MountArguments) -> Result<ExitCode, Error> {
     let options = OpenOptions { ram_bytes: arguments.ram, is_read_only: arguments.read_only };
     // Before the volume is opened: an opening that recovers is long, and may be in vain.
     aquifer_mount::possible()?;
-    let volume = Volume::open(image::open_medium(&arguments.path)?, options)?;
+    let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
+    let volume = opened.map_err(failed(&arguments.path))?;
     let mut mounted = Mounted::new(volume, &arguments.folder, options_of(arguments))?;
     end_by_signals(mounted.unmounter())?;
     writeln!(

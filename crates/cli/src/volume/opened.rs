@@ -1,0 +1,53 @@
+//! A volume that this command has open.
+
+use std::path::{Path, PathBuf};
+
+use aquifer_volume::access::Credentials;
+use aquifer_volume::{OpenOptions, Session, Volume, VolumeError, image};
+
+use crate::error::Error;
+
+/// Whoever runs this command, at a volume: nothing is refused, because its bytes can be changed anyway.
+pub type Access<'a> = Session<&'a Volume>;
+
+/// The user who runs this command, and the group.
+pub fn user() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// What the command does at a volume.
+pub fn access(volume: &Volume) -> Access<'_> {
+    let (uid, gid) = user();
+    Session::new(volume, Credentials::owner_of_medium(uid, gid))
+}
+
+/// An error of a volume or of a file in it, with its name.
+pub fn failed(what: impl Into<PathBuf>) -> impl FnOnce(VolumeError) -> Error {
+    move |error| Error::Volume { what: what.into(), error }
+}
+
+/// Opens a volume whose bytes stay as they are.
+///
+/// # Errors
+/// Why it cannot be opened.
+pub fn to_read(path: &Path) -> Result<Volume, Error> {
+    open(path, true)
+}
+
+/// Opens a volume, has it changed, and closes it also if that went wrong half-way: what was done until then is durable.
+///
+/// # Errors
+/// Why it cannot be opened, changed or closed.
+pub fn change<T>(path: &Path, work: impl FnOnce(&Access<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    let volume = open(path, false)?;
+    let outcome = work(&access(&volume));
+    let closed = volume.close().map_err(failed(path));
+    let value = outcome?;
+    closed?;
+    Ok(value)
+}
+
+fn open(path: &Path, is_read_only: bool) -> Result<Volume, Error> {
+    let options = OpenOptions { is_read_only, ..OpenOptions::default() };
+    image::open_medium(path).and_then(|medium| Volume::open(medium, options)).map_err(failed(path))
+}

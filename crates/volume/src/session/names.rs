@@ -1,0 +1,138 @@
+//! Names by path: makes, moves and removes.
+
+use std::ops::Deref;
+
+use super::Session;
+use crate::access::{self, Access};
+use crate::error::{Result, VolumeError};
+use crate::inode::{Inode, Kind};
+use crate::key::Ino;
+use crate::names::IfTaken;
+use crate::path::{Found, Last};
+use crate::volume::Volume;
+
+impl<V: Deref<Target = Volume> + Clone> Session<V> {
+    /// Makes a folder.
+    ///
+    /// # Errors
+    /// [`VolumeError::Exists`], [`VolumeError::NoSpace`], [`VolumeError::TooManyLinks`].
+    pub fn make_folder(&self, path: &[u8], mode: u16) -> Result<Ino> {
+        let (folder, name) = self.new_place(path, true)?;
+        let inode = self.to_change(folder)?;
+        let (mode, gid) = access::for_new(&self.who, &inode, Kind::Folder, mode);
+        self.volume.make(folder, &name, Kind::Folder, mode, self.who.uid, gid)
+    }
+
+    /// Makes a symbolic link that leads to `target`, which need not be there.
+    ///
+    /// # Errors
+    /// As [`Session::make_folder`]; [`VolumeError::NameTooLong`] for the target.
+    pub fn make_symlink(&self, target: &[u8], path: &[u8]) -> Result<Ino> {
+        let (folder, name) = self.new_place(path, false)?;
+        let inode = self.to_change(folder)?;
+        let (_, gid) = access::for_new(&self.who, &inode, Kind::Symlink, 0o777);
+        self.volume.make_symlink(folder, &name, target, self.who.uid, gid)
+    }
+
+    /// Gives a file another name. A symbolic link at the end of `path` is itself named.
+    ///
+    /// # Errors
+    /// [`VolumeError::Exists`], [`VolumeError::TooManyLinks`], [`VolumeError::NoSpace`]; [`VolumeError::NotOwner`] for folders.
+    pub fn link(&self, path: &[u8], new: &[u8]) -> Result<()> {
+        let ino = self.find(path, Last::Keep)?;
+        let (folder, name) = self.new_place(new, false)?;
+        self.to_change(folder)?;
+        self.volume.link(ino, folder, &name)
+    }
+
+    /// Takes its name away from a file or symbolic link.
+    ///
+    /// # Errors
+    /// [`VolumeError::IsAFolder`]; [`VolumeError::NotOwner`] in a sticky folder.
+    pub fn unlink(&self, path: &[u8]) -> Result<()> {
+        let found = self.resolve(path, Last::Name)?;
+        let Some((folder, name)) = &found.place else { return Err(VolumeError::IsAFolder) };
+        let inode = self.removable(*folder, &found)?;
+        if found.is_folder_meant && inode.kind != Kind::Folder {
+            return Err(VolumeError::NotAFolder);
+        }
+        self.volume.unlink(*folder, name)
+    }
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotEmpty`]; [`VolumeError::NotOwner`] in a sticky folder; [`VolumeError::Invalid`] for paths that end with `/`, `.`
+    /// or `..` alone.
+    pub fn remove_folder(&self, path: &[u8]) -> Result<()> {
+        let found = self.resolve(path, Last::Name)?;
+        let Some((folder, name)) = &found.place else {
+            return Err(VolumeError::Invalid("this folder can only be removed by its name in another"));
+        };
+        self.removable(*folder, &found)?;
+        self.volume.remove_folder(*folder, name)
+    }
+
+    /// Changes the name of a file or folder, as [`Volume::rename`] does.
+    ///
+    /// # Errors
+    /// Those of [`Volume::rename`]; [`VolumeError::NotOwner`] in a sticky folder; [`VolumeError::Invalid`] for paths that end with `/`, `.`
+    /// or `..` alone.
+    pub fn rename(&self, path: &[u8], new: &[u8], if_taken: IfTaken) -> Result<()> {
+        const NAMELESS: VolumeError = VolumeError::Invalid("a path that ends with '/', '.' or '..' alone has no name to change");
+        let (source, target) = (self.resolve(path, Last::Name)?, self.resolve(new, Last::Name)?);
+        let (Some(from), Some(to)) = (&source.place, &target.place) else { return Err(NAMELESS) };
+        let moved = self.removable(from.0, &source)?;
+        let to_folder = self.to_change(to.0)?;
+        if moved.kind != Kind::Folder && (source.is_folder_meant || target.is_folder_meant) {
+            return Err(VolumeError::NotAFolder);
+        }
+        let taken = target.ino.map(|taken| self.volume.inode(taken)).transpose()?;
+        if let Some(taken) = &taken {
+            access::check_removal(&self.who, &to_folder, taken)?;
+        }
+        if from.0 != to.0 {
+            self.check_new_parent(&moved)?;
+            if let (IfTaken::Exchange, Some(taken)) = (if_taken, &taken) {
+                self.check_new_parent(taken)?;
+            }
+        }
+        self.volume.rename((from.0, &from.1), (to.0, &to.1), if_taken)
+    }
+
+    /// A folder that gets another parent is changed itself.
+    fn check_new_parent(&self, moved: &Inode) -> Result<()> {
+        match moved.kind {
+            Kind::Folder => access::check(&self.who, moved, Access::WRITE),
+            Kind::File | Kind::Symlink => Ok(()),
+        }
+    }
+
+    /// Folder and name for something new.
+    fn new_place(&self, path: &[u8], may_end_in_slash: bool) -> Result<(Ino, Vec<u8>)> {
+        let found = self.resolve(path, Last::Name)?;
+        match found.place {
+            Some(place) if found.ino.is_none() => {
+                if found.is_folder_meant && !may_end_in_slash {
+                    return Err(VolumeError::NotFound);
+                }
+                Ok(place)
+            }
+            _ => Err(VolumeError::Exists),
+        }
+    }
+
+    /// A folder in which the user may make names.
+    pub(super) fn to_change(&self, folder: Ino) -> Result<Inode> {
+        let inode = self.volume.folder(folder)?;
+        access::check(&self.who, &inode, Access::CHANGE_NAMES)?;
+        Ok(inode)
+    }
+
+    /// What the user may take out of a folder.
+    fn removable(&self, folder: Ino, found: &Found) -> Result<Inode> {
+        let inode = self.volume.inode(found.ino.ok_or(VolumeError::NotFound)?)?;
+        access::check_removal(&self.who, &self.volume.folder(folder)?, &inode)?;
+        Ok(inode)
+    }
+}
