@@ -261,7 +261,12 @@ impl Error {
             Self::File { .. } => true,
             Self::Volume { error, .. } => !matches!(
                 error,
-                V::NoSpace | V::ReadOnly | V::Stopped(_) | V::NotAVolume(_) | V::OtherVersion { .. } | V::Open(_)
+                V::NoSpace
+                    | V::ReadOnly
+                    | V::Stopped(_)
+                    | V::NotAVolume(_)
+                    | V::OtherVersion { .. }
+                    | V::Open(_)
             ),
             _ => false,
         }
@@ -284,7 +289,9 @@ fn volume_advice(error: &aquifer_volume::VolumeError) -> &'static str {
 
     match error {
         V::NotAVolume(_) => "; aquifer volume create makes one",
-        V::Damaged { .. } => "; aquifer volume scrub finds all that is damaged, what is whole can still be copied out",
+        V::Damaged { .. } => {
+            "; aquifer volume scrub finds all that is damaged, what is whole can still be copied out"
+        }
         V::Corrupt(_) => "; copy the file or device away before anything else, then take the last good copy",
         V::Stopped(_) => "; the device may be broken: copy out what can be read",
         V::Device(_) => "; the kernel's log may say more",

@@ -58,9 +58,17 @@ pub fn attributes_of(ino: Ino, inode: &Inode) -> FileAttr {
 /// A moment that `utimensat` names.
 pub fn time_of(time: TimeOrNow) -> Time {
     match time {
-        TimeOrNow::SpecificTime(time) => time.into(),
-        TimeOrNow::Now => SystemTime::now().into(),
+        TimeOrNow::SpecificTime(time) => Time(exact(time)),
+        TimeOrNow::Now => Time::now(),
     }
+}
+
+/// Nanoseconds since 1970 of a moment that came through `fuser`, which takes the nanoseconds of a moment before 1970 away where they are to be added.
+fn exact(time: SystemTime) -> i64 {
+    let Err(before) = time.duration_since(SystemTime::UNIX_EPOCH) else { return Time::from(time).0 };
+    let (seconds, ns) = (before.duration().as_secs(), before.duration().subsec_nanos());
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    i64::from(ns).saturating_sub(seconds.saturating_mul(1_000_000_000))
 }
 
 #[cfg(test)]

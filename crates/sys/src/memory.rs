@@ -6,11 +6,13 @@ mod discarder;
 mod page_pipe;
 mod page_tables;
 mod reservation;
+mod shared;
 
 pub use discarder::Discarder;
 pub use page_pipe::PagePipe;
 pub use page_tables::{drops_page_tables, remap_fresh};
 pub use reservation::Reservation;
+pub use shared::{Protection, SharedMapping, SharedMemory};
 
 use crate::errno::{Errno, Result};
 

@@ -153,6 +153,63 @@ impl Userfaultfd {
         unsafe { self.ioctl(abi::IOC_REGISTER, &mut register) }
     }
 
+    /// Hands faults on pages of shared memory to this descriptor: on those that are absent, and with `is_tracked` also on those that are there
+    /// and not mapped here, and on write-protected ones.
+    ///
+    /// # Safety
+    /// The caller owns the range, which is a mapping of [`crate::memory::SharedMemory`], and somebody will resolve its faults.
+    ///
+    /// # Errors
+    /// As [`Userfaultfd::register`].
+    pub unsafe fn register_shared(&self, start: *mut u8, len: usize, is_tracked: bool) -> Result<()> {
+        let tracking = if is_tracked { abi::REGISTER_MINOR | abi::REGISTER_WP } else { 0 };
+        let mode = abi::REGISTER_MISSING | tracking;
+        let mut register = abi::Register { range: range(start, len), mode, ioctls: 0 };
+        // SAFETY: request and structure belong together; the caller answers for the range.
+        unsafe { self.ioctl(abi::IOC_REGISTER, &mut register) }
+    }
+
+    /// Maps pages of shared memory that are there, and wakes who waits for them.
+    ///
+    /// # Safety
+    /// The range is the caller's, registered by [`Userfaultfd::register_shared`] with tracking.
+    ///
+    /// # Errors
+    /// `EEXIST` if a page is mapped already, `EFAULT` if one is not there.
+    pub unsafe fn map_present(&self, start: *mut u8, len: usize, write_protect: bool) -> Result<()> {
+        let mode = if write_protect { abi::CONTINUE_WP } else { 0 };
+        until_done(len, |at| {
+            let range = range(start.wrapping_add(at), len - at);
+            let mut step = abi::Zero { range, mode, done: 0 };
+            // SAFETY: request and structure belong together; the caller answers for the range.
+            (unsafe { self.ioctl(abi::IOC_CONTINUE, &mut step) }, step.done)
+        })
+    }
+
+    /// Makes accesses to absent pages raise SIGBUS, and wakes who waits for them. Needs [`Features::POISON`].
+    ///
+    /// # Safety
+    /// The range is the caller's and registered.
+    ///
+    /// # Errors
+    /// `EEXIST` if a page is mapped.
+    pub unsafe fn poison(&self, start: *mut u8, len: usize) -> Result<()> {
+        until_done(len, |at| {
+            let range = range(start.wrapping_add(at), len - at);
+            let mut step = abi::Zero { range, mode: 0, done: 0 };
+            // SAFETY: request and structure belong together; the caller answers for the range.
+            (unsafe { self.ioctl(abi::IOC_POISON, &mut step) }, step.done)
+        })
+    }
+
+    /// Takes over a descriptor that another process has sent: faults of that process, and calls on its ranges.
+    ///
+    /// # Safety
+    /// The descriptor is open, nobody else's, and its features were agreed on.
+    pub unsafe fn from_raw_fd(fd: c_int) -> Userfaultfd {
+        Userfaultfd::own(fd)
+    }
+
     /// Takes a range away from this descriptor: absent pages read as zeros again, protection ends.
     ///
     /// # Safety

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
-use crate::frame::{Content, Frame, FrameState, PageMemory, Phase};
+use crate::frame::{Content, Frame, FrameState, Phase};
 use crate::key::{Ino, PageKey};
 use crate::patch::Ranges;
 use crate::word::{PAGE_BYTES, PageBytes};
@@ -61,11 +61,6 @@ impl Cache {
         self.frames.load(Ordering::Relaxed)
     }
 
-    /// Pages that may be in RAM.
-    pub fn frames_max(&self) -> usize {
-        self.frames_max
-    }
-
     /// Pages that changed since a commit took them.
     pub fn dirty(&self) -> usize {
         self.dirty_count.load(Ordering::Relaxed)
@@ -76,15 +71,16 @@ impl Cache {
         self.shard(key).get(&key).cloned()
     }
 
-    /// The page, after `load` has put its bytes where they are given, if need be. The caller looks whether it is [`Frame::ready`].
+    /// The page, after `load` has put its bytes where they are given and `place` has put them where they stay, if need be. The caller looks whether
+    /// it is [`Frame::ready`].
     ///
     /// # Errors
-    /// Of `load`, which others who wait for the page get too; the page is not in RAM then.
+    /// Of both, which others who wait for the page get too; the page is not in RAM then.
     pub fn get(
         &self,
         key: PageKey,
-        memory: Option<Arc<dyn PageMemory>>,
         load: impl FnOnce(&mut PageBytes) -> Result<Loaded>,
+        place: impl FnOnce(&PageBytes) -> Result<Content>,
     ) -> Result<Arc<Frame>> {
         let frame = {
             let mut shard = self.shard(key);
@@ -97,7 +93,7 @@ impl Cache {
             frame
         };
         self.frames.fetch_add(1, Ordering::Relaxed);
-        let outcome = self.make_room().and_then(|()| self.load_into(&frame, memory, load));
+        let outcome = self.make_room().and_then(|()| self.load_into(&frame, load, place));
         match outcome {
             Ok(()) => {
                 lock(&self.clock).push_back(Arc::clone(&frame));
@@ -116,20 +112,14 @@ impl Cache {
     fn load_into(
         &self,
         frame: &Frame,
-        memory: Option<Arc<dyn PageMemory>>,
         load: impl FnOnce(&mut PageBytes) -> Result<Loaded>,
+        place: impl FnOnce(&PageBytes) -> Result<Content>,
     ) -> Result<()> {
         // Nobody else touches a page that is loading, so its state need not be locked during the read.
         let mut buffer = aquifer_device::AlignedBuffer::new(PAGE_BYTES);
         let bytes: &mut PageBytes = (&mut buffer[..]).try_into().expect("a page");
         let loaded = load(bytes)?;
-        let content = match memory {
-            Some(memory) => {
-                memory.fill(frame.key().index(), bytes)?;
-                Content::Mapped(memory)
-            }
-            None => Content::Own(Box::new(*bytes)),
-        };
+        let content = place(bytes)?;
         let mut state = frame.lock();
         (state.content, state.patched) = (content, loaded.patched);
         (state.is_new, state.is_blank) = (loaded.is_new, loaded.is_blank);

@@ -4,6 +4,7 @@
 //! durable: so recovery can read everything as it was, and a checkpoint that was not finished costs nothing.
 
 use crate::block::Kind;
+use crate::cleaner::SEGMENTS_FOR_RECOVERY;
 use crate::commit::append;
 use crate::core::Core;
 use crate::error::{Result, VolumeError};
@@ -69,17 +70,14 @@ impl Core {
     /// Makes sure that so many pages can be written, besides the table.
     pub(crate) fn ensure_room(&self, writer: &mut Writer, pages: u64) -> Result<()> {
         let per_segment = self.flash.medium().geometry().pages_per_segment;
-        let needed = Writer::segments_for(pages, per_segment) + u64::from(SEGMENTS_FOR_TABLE);
+        let needed = Writer::segments_for(pages, per_segment) + u64::from(SEGMENTS_FOR_RECOVERY);
         let needed = u32::try_from(needed).unwrap_or(u32::MAX);
         if writer.segments.free() < needed {
             self.clean_until(writer, needed)?;
         }
-        if writer.segments.free() < needed.saturating_sub(1) {
+        if writer.segments.free() < needed {
             return Err(VolumeError::NoSpace);
         }
         Ok(())
     }
 }
-
-/// Segments that a checkpoint may take.
-const SEGMENTS_FOR_TABLE: u32 = 2;

@@ -15,6 +15,9 @@ use crate::writer::{Head, Writer};
 /// Segments that are cleaned for one checkpoint.
 const SEGMENTS_PER_CHECKPOINT: u32 = 4;
 
+/// Free segments that the cleaner leaves: a checkpoint may take one, and whoever opens the volume after a crash needs two.
+pub(crate) const SEGMENTS_FOR_RECOVERY: u32 = 3;
+
 /// What was copied out of a segment, in the order of the log.
 #[derive(Default)]
 struct Moved {
@@ -38,7 +41,7 @@ impl Core {
         while writer.segments.free() < free {
             if writer.segments.empty() == 0 {
                 let mut cleaned = 0;
-                while cleaned < SEGMENTS_PER_CHECKPOINT && writer.segments.free() > 1 {
+                while cleaned < SEGMENTS_PER_CHECKPOINT && writer.segments.free() > SEGMENTS_FOR_RECOVERY {
                     let Some(victim) = self.victim(writer) else { break };
                     let outcome = self.clean(writer, victim);
                     if let Err(error) = outcome {

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockRea
 use crate::cache::{Cache, Loaded};
 use crate::error::{Result, VolumeError};
 use crate::flash::Flash;
-use crate::frame::{Frame, FrameState, PageMemory};
+use crate::frame::{Content, Frame, FrameState, PageMemory};
 use crate::key::{Ino, PageKey};
 use crate::medium::Geometry;
 use crate::table::Table;
 use crate::trims::Trims;
-use crate::word::{PAGE_UNITS, Word};
+use crate::word::{PAGE_UNITS, PageBytes, Word};
 use crate::writer::Writer;
 
 /// Table, cache, log and the rules between them. What files and folders are, it does not know.
@@ -51,6 +51,9 @@ pub struct Limits {
 
 /// Segments that are never full of files: anchors, those of the heads, and what cleaning needs.
 pub const SEGMENTS_KEPT: u32 = 12;
+
+/// Room that one change may need.
+const MARGIN_UNITS_MIN: u64 = 80 * PAGE_UNITS as u64;
 
 impl Limits {
     /// Limits of a medium, with so many pages of RAM.
@@ -154,10 +157,16 @@ impl Core {
     /// May write. The caller holds neither the writer nor a page.
     pub fn begin(&self) -> Result<Change<'_>> {
         self.allow_changes()?;
-        if self.cache.dirty() >= self.limits.dirty_pages {
+        if self.cache.dirty() >= self.limits.dirty_pages || self.waits_for_trims() {
             self.commit()?;
         }
         Ok(Change { core: self, _gate: self.gate.read().unwrap_or_else(PoisonError::into_inner) })
+    }
+
+    /// Whether the volume is full but for what was trimmed and not committed.
+    fn waits_for_trims(&self) -> bool {
+        let margin = (self.limits.capacity_units / 20).max(MARGIN_UNITS_MIN);
+        self.used_units() + margin > self.limits.capacity_units && !self.trims.is_empty()
     }
 
     /// A page in RAM; what is not there is read. `memory` is where programs have mapped its file.
@@ -165,7 +174,19 @@ impl Core {
     /// # Errors
     /// It could not be read.
     pub fn page(&self, key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> Result<Arc<Frame>> {
-        self.cache.get(key, memory, |bytes| {
+        self.page_placed(key, place_in(key, memory))
+    }
+
+    /// As [`Core::page`], with its bytes where `place` has put them.
+    ///
+    /// # Errors
+    /// It could not be read; those of `place`.
+    pub fn page_placed(
+        &self,
+        key: PageKey,
+        place: impl FnOnce(&PageBytes) -> Result<Content>,
+    ) -> Result<Arc<Frame>> {
+        let load = |bytes: &mut PageBytes| {
             if self.trims.covers(key) {
                 return Ok(Loaded { patched: None, is_new: true, is_blank: false });
             }
@@ -173,21 +194,23 @@ impl Core {
             let word = self.table.get(&self.flash, key.ino(), key.index())?;
             let found = self.flash.read(key, word, bytes)?;
             Ok(Loaded { patched: found.patched, is_new: word == Word::ZERO, is_blank: false })
-        })
+        };
+        self.cache.get(key, load, place)
     }
 
     /// A page in RAM whose bytes are all going to be written: they are not read, but zeros until then.
     ///
     /// # Errors
     /// The table could not be read.
-    pub fn blank_page(&self, key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> Result<Arc<Frame>> {
-        self.cache.get(key, memory, |_| {
+    pub fn blank_page(&self, key: PageKey) -> Result<Arc<Frame>> {
+        let load = |_: &mut PageBytes| {
             let is_new = self.trims.covers(key) || {
                 let _reading = self.flash.reading();
                 self.table.get(&self.flash, key.ino(), key.index())? == Word::ZERO
             };
             Ok(Loaded { patched: None, is_new, is_blank: true })
-        })
+        };
+        self.cache.get(key, load, place_in(key, None))
     }
 
     /// Units of the log that are needed.
@@ -245,4 +268,15 @@ impl Change<'_> {
 
 fn is_metadata(ino: Ino) -> bool {
     ino <= Ino::ROOT_FOLDER
+}
+
+/// Puts a page's bytes into memory of its own, or where programs have mapped them.
+fn place_in(key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> impl FnOnce(&PageBytes) -> Result<Content> {
+    move |bytes| match memory {
+        Some(memory) => {
+            memory.fill(key.index(), bytes)?;
+            Ok(Content::Mapped(memory))
+        }
+        None => Ok(Content::Own(Box::new(*bytes))),
+    }
 }

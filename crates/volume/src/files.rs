@@ -122,12 +122,13 @@ impl Volume {
         offset: u64,
         bytes: &[u8],
     ) -> Result<usize> {
-        let mut inode = self.file(ino)?;
-        let (mut written, mut outcome) = (0, Ok(()));
+        let before = self.file(ino)?;
+        self.clear_tail(change, ino, &before, memory, offset)?;
+        let (mut written, mut first, mut outcome) = (0, 0, Ok(()));
         for piece in pieces(offset, bytes.len()) {
             let key = PageKey::data(ino, piece.page);
             match change.write_page(key, piece.offset, &bytes[piece.bytes.clone()], memory) {
-                Ok(is_first) => inode.pages += u64::from(is_first),
+                Ok(is_first) => first += u64::from(is_first),
                 Err(error) => {
                     outcome = Err(error);
                     break;
@@ -138,11 +139,33 @@ impl Volume {
         if written == 0 {
             return outcome.map(|()| 0);
         }
-        inode.size_bytes = inode.size_bytes.max(offset + written as u64);
-        inode.written_at = Time::now();
-        inode.changed_at = inode.written_at;
-        change.put_inode(ino, &inode)?;
+        change.update_inode(ino, |inode| {
+            inode.pages += first;
+            inode.size_bytes = inode.size_bytes.max(offset + written as u64);
+            touch(inode);
+        })?;
         Ok(written)
+    }
+
+    /// Before a file grows to `offset`: what a program stored behind its end, in its last page, must not become part of it.
+    fn clear_tail(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        inode: &Inode,
+        memory: Option<&Arc<dyn PageMemory>>,
+        offset: u64,
+    ) -> Result<()> {
+        let in_page = (inode.size_bytes % PAGE_BYTES as u64) as usize;
+        if memory.is_none() || in_page == 0 || offset <= inode.size_bytes {
+            return Ok(());
+        }
+        let key = PageKey::data(ino, (inode.size_bytes / PAGE_BYTES as u64) as u32);
+        if self.is_stored(key)? {
+            let is_first = change.write_page(key, in_page, &[0; PAGE_BYTES][in_page..], memory)?;
+            change.update_inode(ino, |inode| inode.pages += u64::from(is_first))?;
+        }
+        Ok(())
     }
 
     /// Changes the size of a file: what is cut off is gone, what is added reads as zeros.
@@ -156,15 +179,17 @@ impl Volume {
         let cell = self.cell(ino);
         let _alone = cell.write();
         let change = self.core().begin()?;
-        let mut inode = self.file(ino)?;
+        let inode = self.file(ino)?;
+        let memory = cell.memory();
+        self.clear_tail(&change, ino, &inode, memory.as_ref(), size_bytes)?;
         if size_bytes < inode.size_bytes {
-            let end = inode.size_bytes;
-            self.zero(&change, ino, cell.memory().as_ref(), &mut inode, size_bytes, end)?;
+            self.zero(&change, ino, memory.as_ref(), &inode, size_bytes, inode.size_bytes)?;
         }
-        inode.size_bytes = size_bytes;
-        inode.written_at = Time::now();
-        inode.changed_at = inode.written_at;
-        change.put_inode(ino, &inode)
+        let resize = |inode: &mut Inode| {
+            inode.size_bytes = size_bytes;
+            touch(inode);
+        };
+        change.update_inode(ino, resize).map(drop)
     }
 
     /// Makes a range of a file zeros that take no room. Its size stays.
@@ -175,14 +200,12 @@ impl Volume {
         let cell = self.cell(ino);
         let _alone = cell.write();
         let change = self.core().begin()?;
-        let mut inode = self.file(ino)?;
+        let inode = self.file(ino)?;
         let end = offset.saturating_add(len_bytes).min(inode.size_bytes);
         if offset < end {
-            self.zero(&change, ino, cell.memory().as_ref(), &mut inode, offset, end)?;
+            self.zero(&change, ino, cell.memory().as_ref(), &inode, offset, end)?;
         }
-        inode.written_at = Time::now();
-        inode.changed_at = inode.written_at;
-        change.put_inode(ino, &inode)
+        change.update_inode(ino, touch).map(drop)
     }
 
     /// Zeros the bytes `start..end` of a file; pages that lie wholly in it, or behind the end of the file, are freed.
@@ -191,7 +214,7 @@ impl Volume {
         change: &Change<'_>,
         ino: Ino,
         memory: Option<&Arc<dyn PageMemory>>,
-        inode: &mut Inode,
+        inode: &Inode,
         start: u64,
         end: u64,
     ) -> Result<()> {
@@ -200,12 +223,12 @@ impl Volume {
         let first = start.div_ceil(page);
         let end_page = if is_to_end { pages_of(inode.size_bytes) } else { end / page };
         let zeros = [0; PAGE_BYTES];
-        let mut clear = |from: u64, to: u64| -> Result<()> {
+        let clear = |from: u64, to: u64| -> Result<()> {
             let key = PageKey::data(ino, (from / page) as u32);
             if from < to && self.is_stored(key)? {
                 let is_first =
                     change.write_page(key, (from % page) as usize, &zeros[..(to - from) as usize], memory)?;
-                inode.pages += u64::from(is_first);
+                change.update_inode(ino, |inode| inode.pages += u64::from(is_first))?;
             }
             Ok(())
         };
@@ -234,7 +257,7 @@ impl Volume {
         &self,
         change: &Change<'_>,
         ino: Ino,
-        inode: &mut Inode,
+        inode: &Inode,
         first: u32,
         last: u32,
     ) -> Result<()> {
@@ -260,7 +283,9 @@ impl Volume {
             freed += core.table.count(&core.flash, ino, first, last, is_stored)?;
         }
         core.trims.add(Trim { ino, first, last });
-        inode.pages = if is_all { 0 } else { inode.pages.saturating_sub(freed) };
+        change.update_inode(ino, |inode| {
+            inode.pages = if is_all { 0 } else { inode.pages.saturating_sub(freed) }
+        })?;
         Ok(())
     }
 
@@ -273,4 +298,10 @@ impl Volume {
             Kind::Symlink => Err(VolumeError::Invalid("a symbolic link has no bytes to read or write")),
         }
     }
+}
+
+/// Notes a change of a file's bytes.
+fn touch(inode: &mut Inode) {
+    inode.written_at = Time::now();
+    inode.changed_at = inode.written_at;
 }

@@ -10,6 +10,7 @@ use crate::frame::{Frame, FrameState, PageMemory};
 use crate::index::Index;
 use crate::inode::{INODE_BYTES, INODES_PER_PAGE, Inode, InodesHeader, decode_free, encode_free};
 use crate::key::{Ino, PageKey};
+use crate::mapping::MappedPages;
 
 /// What is known in RAM of a file that is used.
 pub struct Cell {
@@ -20,7 +21,7 @@ pub struct Cell {
     /// Of a folder.
     index: Mutex<Option<Index>>,
     /// Where programs have mapped it.
-    memory: RwLock<Option<Arc<dyn PageMemory>>>,
+    pages: RwLock<Option<Arc<MappedPages>>>,
 }
 
 impl Cell {
@@ -29,7 +30,7 @@ impl Cell {
             content: RwLock::new(()),
             holds: AtomicU32::new(0),
             index: Mutex::new(None),
-            memory: RwLock::new(None),
+            pages: RwLock::new(None),
         }
     }
 
@@ -50,12 +51,17 @@ impl Cell {
 
     /// Where programs have mapped the file.
     pub fn memory(&self) -> Option<Arc<dyn PageMemory>> {
-        self.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.mapped_pages().map(|pages| pages as _)
+    }
+
+    /// As [`Cell::memory`], with who sees it.
+    pub fn mapped_pages(&self) -> Option<Arc<MappedPages>> {
+        self.pages.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Says where programs have mapped the file from now on.
-    pub fn set_memory(&self, memory: Arc<dyn PageMemory>) {
-        *self.memory.write().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    pub fn set_mapped_pages(&self, pages: Arc<MappedPages>) {
+        *self.pages.write().unwrap_or_else(PoisonError::into_inner) = Some(pages);
     }
 
     /// Keeps the file's bytes.
@@ -192,7 +198,7 @@ impl Change<'_> {
     ) -> Result<bool> {
         loop {
             let frame = if bytes.len() == crate::word::PAGE_BYTES && memory.is_none() {
-                self.core().blank_page(key, None)?
+                self.core().blank_page(key)?
             } else {
                 self.core().page(key, memory.cloned())?
             };
@@ -210,7 +216,26 @@ impl Change<'_> {
         self.write_page(key, at, bytes, None).map(drop)
     }
 
-    /// Changes an inode.
+    /// Changes an inode that others may be changing too; gives it as it is then.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFound`]; as [`Change::write_page`].
+    pub fn update_inode(&self, ino: Ino, change: impl FnOnce(&mut Inode)) -> Result<Inode> {
+        let (key, at) = Core::inode_place(ino);
+        loop {
+            let frame = self.core().page(key, None)?;
+            let Some(mut state) = frame.changeable()? else { continue };
+            let mut bytes = [0; INODE_BYTES];
+            state.read(key, at, &mut bytes)?;
+            let mut inode = Inode::decode(&bytes).ok_or(VolumeError::NotFound)?;
+            self.page(&frame, &mut state)?;
+            change(&mut inode);
+            state.write(key, at, &inode.encode())?;
+            return Ok(inode);
+        }
+    }
+
+    /// Writes a new inode, or one of which the caller knows that nobody else changes it.
     ///
     /// # Errors
     /// As [`Change::write_page`].
@@ -264,11 +289,10 @@ impl Change<'_> {
     ///
     /// # Errors
     /// As [`Change::write_page`].
-    pub fn note_nameless(&self, ino: Ino, inode: &mut Inode) -> Result<()> {
+    pub fn note_nameless(&self, ino: Ino) -> Result<()> {
         let mut header = self.core().inodes_header()?;
-        inode.next = header.first_nameless;
+        self.update_inode(ino, |inode| inode.next = header.first_nameless)?;
         header.first_nameless = ino.0;
-        self.put_inode(ino, inode)?;
         self.put_inodes_header(&header)
     }
 
@@ -284,10 +308,9 @@ impl Change<'_> {
         }
         let mut at = Ino(header.first_nameless);
         for _ in 0..header.next_new {
-            let mut before = self.core().inode(at)?;
+            let before = self.core().inode(at)?;
             if before.next == ino.0 {
-                before.next = inode.next;
-                return self.put_inode(at, &before);
+                return self.update_inode(at, |before| before.next = inode.next).map(drop);
             }
             at = Ino(before.next);
         }

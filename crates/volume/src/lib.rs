@@ -13,6 +13,8 @@
 //! | `core` | these together |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
+//! | `mapping` | files as memory |
+//! | `serve` | one process owns a volume, others map its files |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
 //! | `files`, `names`, `volume` | what users of a volume call |
@@ -41,6 +43,7 @@ mod index;
 mod inode;
 mod inodes;
 mod key;
+mod mapping;
 pub mod medium;
 mod names;
 mod node;
@@ -48,6 +51,7 @@ mod patch;
 pub mod path;
 mod recovery;
 mod segments;
+pub mod serve;
 mod session;
 mod table;
 mod trims;
@@ -55,10 +59,12 @@ mod volume;
 mod word;
 mod writer;
 
+pub use aquifer_sys::memory::Protection;
 pub use check::{Depth, Findings};
 pub use error::{Result, VolumeError};
 pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
 pub use key::{Ino, PageKey};
+pub use mapping::Mapping;
 pub use names::{IfTaken, Listed, check_name};
 pub use recovery::Recovered;
 pub use session::{OpenFile, OpenHow, Session, SetTime};

@@ -6,6 +6,8 @@ mod nand;
 pub use device::DeviceMedium;
 pub use nand::NandMedium;
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::key::PageKey;
 use crate::word::PageBytes;
@@ -110,4 +112,47 @@ pub trait Medium: Send + Sync {
     /// # Errors
     /// The medium's.
     fn sync(&self) -> Result<()>;
+}
+
+/// A pointer to a medium is a medium.
+impl<M: Medium + ?Sized> Medium for Arc<M> {
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+
+    fn is_bad(&self, segment: u32) -> bool {
+        (**self).is_bad(segment)
+    }
+
+    fn erases(&self, segment: u32) -> u32 {
+        (**self).erases(segment)
+    }
+
+    fn read(&self, at: Physical, bytes: &mut PageBytes) -> Result<()> {
+        (**self).read(at, bytes)
+    }
+
+    fn read_run(&self, at: Physical, bytes: &mut [u8]) -> Result<()> {
+        (**self).read_run(at, bytes)
+    }
+
+    fn read_many(&self, pages: &mut [(Physical, &mut PageBytes)]) -> Result<()> {
+        (**self).read_many(pages)
+    }
+
+    fn append(&self, at: Physical, bytes: &[u8], beside: &[Beside]) -> Result<()> {
+        (**self).append(at, bytes, beside)
+    }
+
+    fn prepare(&self, segment: u32) -> Result<()> {
+        (**self).prepare(segment)
+    }
+
+    fn discard(&self, segment: u32) -> Result<()> {
+        (**self).discard(segment)
+    }
+
+    fn sync(&self) -> Result<()> {
+        (**self).sync()
+    }
 }

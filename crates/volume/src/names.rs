@@ -107,7 +107,7 @@ impl Volume {
         let named =
             filled.and_then(|()| self.insert_entry(&change, folder, &mut parent, name, ino, inode.kind));
         if let Err(error) = named {
-            self.free_file(&change, ino, inode)?;
+            self.free_file(&change, ino, &inode)?;
             return Err(error);
         }
         Ok(ino)
@@ -129,7 +129,7 @@ impl Volume {
     pub fn link(&self, ino: Ino, folder: Ino, name: &[u8]) -> Result<()> {
         check_name(name)?;
         let _names = self.write_names();
-        let mut inode = self.core().inode(ino)?;
+        let inode = self.core().inode(ino)?;
         match inode.kind {
             Kind::Folder => return Err(VolumeError::NotOwner),
             _ if inode.links == 0 => return Err(VolumeError::NotFound),
@@ -142,9 +142,11 @@ impl Volume {
         let change = self.core().begin()?;
         let mut parent = self.folder(folder)?;
         self.insert_entry(&change, folder, &mut parent, name, ino, inode.kind)?;
-        inode.links += 1;
-        inode.changed_at = Time::now();
-        change.put_inode(ino, &inode)
+        let gain = |inode: &mut Inode| {
+            inode.links += 1;
+            inode.changed_at = Time::now();
+        };
+        change.update_inode(ino, gain).map(drop)
     }
 
     /// Takes a name away from a file or symbolic link; its bytes go with the last name, once nobody holds it.
@@ -284,10 +286,11 @@ impl Volume {
     }
 
     fn note_moved(&self, change: &Change<'_>, moved: Slot, folder: Ino) -> Result<()> {
-        let mut inode = self.core().inode(moved.ino)?;
-        inode.parent = folder;
-        inode.changed_at = Time::now();
-        change.put_inode(moved.ino, &inode)
+        let note = |inode: &mut Inode| {
+            inode.parent = folder;
+            inode.changed_at = Time::now();
+        };
+        change.update_inode(moved.ino, note).map(drop)
     }
 
     /// What a symbolic link says.
@@ -460,35 +463,32 @@ impl Volume {
     }
 
     fn drop_link(&self, change: &Change<'_>, ino: Ino) -> Result<()> {
-        let mut inode = self.core().inode(ino)?;
-        inode.links = inode.links.saturating_sub(1);
-        inode.changed_at = Time::now();
-        if inode.links > 0 {
-            return change.put_inode(ino, &inode);
-        }
-        self.forget_file(change, ino, inode)
+        let inode = change.update_inode(ino, |inode| {
+            inode.links = inode.links.saturating_sub(1);
+            inode.changed_at = Time::now();
+        })?;
+        if inode.links > 0 { Ok(()) } else { self.forget_file(change, ino, &inode) }
     }
 
     fn drop_folder(&self, change: &Change<'_>, ino: Ino) -> Result<()> {
-        let mut inode = self.core().inode(ino)?;
-        inode.links = 0;
-        self.forget_file(change, ino, inode)
+        let inode = change.update_inode(ino, |inode| inode.links = 0)?;
+        self.forget_file(change, ino, &inode)
     }
 
     /// Frees a file that has no name any more, now or when nobody holds it.
-    fn forget_file(&self, change: &Change<'_>, ino: Ino, mut inode: Inode) -> Result<()> {
+    fn forget_file(&self, change: &Change<'_>, ino: Ino, inode: &Inode) -> Result<()> {
         if self.cell(ino).is_held() {
-            return change.note_nameless(ino, &mut inode);
+            return change.note_nameless(ino);
         }
         self.free_file(change, ino, inode)
     }
 
-    fn free_file(&self, change: &Change<'_>, ino: Ino, mut inode: Inode) -> Result<()> {
+    fn free_file(&self, change: &Change<'_>, ino: Ino, inode: &Inode) -> Result<()> {
         if inode.size_bytes > 0 || inode.pages > 0 {
             let last = inode.size_bytes.div_ceil(PAGE_BYTES as u64).saturating_sub(1);
-            self.free_pages(change, ino, &mut inode, 0, u32::try_from(last).unwrap_or(u32::MAX))?;
+            self.free_pages(change, ino, inode, 0, u32::try_from(last).unwrap_or(u32::MAX))?;
         }
-        change.free_inode(ino, &inode)?;
+        change.free_inode(ino, inode)?;
         self.forget_cell(ino);
         Ok(())
     }
@@ -512,7 +512,7 @@ impl Volume {
             Ok(inode) if inode.links == 0 && !cell.is_held() => {
                 let change = self.core().begin()?;
                 change.forget_nameless(ino, &inode)?;
-                self.free_file(&change, ino, inode)
+                self.free_file(&change, ino, &inode)
             }
             Ok(_) | Err(VolumeError::NotFound) => Ok(()),
             Err(error) => Err(error),
@@ -530,7 +530,7 @@ impl Volume {
             let inode = self.core().inode(ino)?;
             let change = self.core().begin()?;
             change.forget_nameless(ino, &inode)?;
-            self.free_file(&change, ino, inode)?;
+            self.free_file(&change, ino, &inode)?;
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What is known of each segment: how much of it is still needed, and what may be done with it.
 
-use crate::anchor::HeadPosition;
 use crate::medium::{Geometry, Medium};
 use crate::word::{Physical, Word};
 
@@ -93,12 +92,6 @@ impl Segments {
         self.free
     }
 
-    /// What may be done with one.
-    #[must_use]
-    pub fn state(&self, segment: u32) -> State {
-        self.states[segment as usize]
-    }
-
     /// Counts what a word needs.
     pub fn add(&mut self, word: Word) {
         word.for_each_share(|at, units| {
@@ -149,27 +142,12 @@ impl Segments {
         self.newest[segment as usize] = sequence;
     }
 
-    /// Gives up where a head was: what was reserved for it is free, what it wrote is as any other.
-    pub fn abandon(&mut self, head: HeadPosition) {
-        for segment in [head.segment, head.next] {
-            if self.states[segment as usize] == State::Open {
-                self.states[segment as usize] = State::Sealed;
-            }
-        }
-    }
-
     /// A segment that failed: nothing is written to it any more.
     pub fn retire(&mut self, segment: u32) {
         if self.states[segment as usize] == State::Free {
             self.free -= 1;
         }
         self.states[segment as usize] = State::Bad;
-    }
-
-    /// Sequence of the last block of a segment.
-    #[must_use]
-    pub fn newest(&self, segment: u32) -> u64 {
-        self.newest[segment as usize]
     }
 
     /// Sealed segments that can be cleaned: those that hold nothing newer than the last anchor.

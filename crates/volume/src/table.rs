@@ -79,11 +79,6 @@ impl Table {
         (self.nodes.len(), self.nodes.dirty())
     }
 
-    /// Bytes that nodes take in RAM at most, besides those that changed since the last checkpoint.
-    pub fn capacity(&self) -> usize {
-        self.nodes.capacity()
-    }
-
     /// Where page `index` of a file is. The caller holds [`Flash::reading`] if it is going to read it.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use crate::flash::Flash;
 use crate::inode::{INODES_PER_PAGE, Inode, InodesHeader, Kind, Time};
 use crate::inodes::{Cell, Cells};
 use crate::key::Ino;
+use crate::mapping::MappedSlot;
 use crate::medium::Medium;
 use crate::recovery::{Recovered, recover};
 use crate::segments::Segments;
@@ -72,7 +73,8 @@ pub struct Attributes {
 /// All methods may be called from many threads at once. What they change is durable after [`Volume::sync`], and a crash comes back to a moment of the
 /// whole volume: that of the last sync, or a later one.
 pub struct Volume {
-    core: Core,
+    core: Arc<Core>,
+    pub(crate) mapped: MappedSlot,
     cells: Cells,
     names: RwLock<()>,
     recovered: Recovered,
@@ -107,7 +109,7 @@ impl Volume {
             units: Vec::new(),
         };
         let mut writer = Writer::new(Start { anchor, anchors, segments, sequence: 1 });
-        writer.renew_heads(&*medium)?;
+        writer.make_heads(&*medium)?;
         let options = OpenOptions { ram_bytes: RAM_BYTES_MIN, is_read_only: false };
         let volume = Self::assemble(medium, writer, Root::default(), options, Recovered::default());
         let change = volume.core.begin()?;
@@ -140,16 +142,13 @@ impl Volume {
         } else {
             writer.renew_epoch();
             if !is_clean {
-                for head in heads {
-                    writer.segments.abandon(head);
-                }
-                writer.renew_heads(flash.medium())?;
+                writer.renew_heads(flash.medium(), heads)?;
             }
             let core = Self::core_of(flash, table, writer, options);
             core.checkpoint(&mut core.lock_writer(), false)?;
             core
         };
-        let volume = Volume { core, cells: Cells::default(), names: RwLock::new(()), recovered };
+        let volume = Self::around(core, recovered);
         if !options.is_read_only {
             volume.free_nameless()?;
         }
@@ -165,7 +164,12 @@ impl Volume {
     ) -> Self {
         let table = Table::new(top, nodes_for(options.ram_bytes));
         let core = Self::core_of(Flash::new(medium), table, writer, options);
-        Volume { core, cells: Cells::default(), names: RwLock::new(()), recovered }
+        Self::around(core, recovered)
+    }
+
+    fn around(core: Core, recovered: Recovered) -> Self {
+        let (core, mapped) = (Arc::new(core), MappedSlot::new());
+        Volume { core, mapped, cells: Cells::default(), names: RwLock::new(()), recovered }
     }
 
     fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Core {
@@ -216,19 +220,16 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::NotFound`].
     pub fn set_attributes(&self, ino: Ino, attributes: &Attributes) -> Result<Inode> {
-        let cell = self.cell(ino);
-        let _alone = cell.write();
         let _names = self.write_names();
         let change = self.core.begin()?;
-        let mut inode = self.core.inode(ino)?;
-        inode.mode = attributes.mode.map_or(inode.mode, |mode| mode & 0o7777);
-        inode.uid = attributes.uid.unwrap_or(inode.uid);
-        inode.gid = attributes.gid.unwrap_or(inode.gid);
-        inode.read_at = attributes.read_at.unwrap_or(inode.read_at);
-        inode.written_at = attributes.written_at.unwrap_or(inode.written_at);
-        inode.changed_at = Time::now();
-        change.put_inode(ino, &inode)?;
-        Ok(inode)
+        change.update_inode(ino, |inode| {
+            inode.mode = attributes.mode.map_or(inode.mode, |mode| mode & 0o7777);
+            inode.uid = attributes.uid.unwrap_or(inode.uid);
+            inode.gid = attributes.gid.unwrap_or(inode.gid);
+            inode.read_at = attributes.read_at.unwrap_or(inode.read_at);
+            inode.written_at = attributes.written_at.unwrap_or(inode.written_at);
+            inode.changed_at = Time::now();
+        })
     }
 
     /// How much there is of everything.
@@ -253,6 +254,10 @@ impl Volume {
     /// What the volume is made of.
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+
+    pub(crate) fn core_arc(&self) -> Arc<Core> {
+        Arc::clone(&self.core)
     }
 
     pub(crate) fn cell(&self, ino: Ino) -> Arc<Cell> {

@@ -87,18 +87,6 @@ impl Writer {
         }
     }
 
-    /// Number of the volume.
-    #[must_use]
-    pub fn volume(&self) -> u64 {
-        self.volume
-    }
-
-    /// When the volume was made, in seconds since 1970.
-    #[must_use]
-    pub fn made_at(&self) -> u64 {
-        self.made_at
-    }
-
     /// Pages written since the last anchor.
     #[must_use]
     pub fn pages_since_anchor(&self) -> u64 {
@@ -244,14 +232,27 @@ impl Writer {
         }
     }
 
-    /// Gives each head fresh segments, and what it had to the cleaner.
+    /// Gives each head of a new volume its segments.
     ///
     /// # Errors
     /// As [`Writer::add_page`].
-    pub fn renew_heads(&mut self, medium: &dyn Medium) -> Result<()> {
+    pub fn make_heads(&mut self, medium: &dyn Medium) -> Result<()> {
         for head in [0, 1] {
             let (segment, next) = (self.reserve(medium)?, self.reserve(medium)?);
             self.heads[head] = HeadPosition { segment, index: 0, next };
+        }
+        Ok(())
+    }
+
+    /// Goes on in the segments after those in which the heads were found, where something may have been torn.
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn renew_heads(&mut self, medium: &dyn Medium, found: [HeadPosition; 2]) -> Result<()> {
+        for (head, found) in found.into_iter().enumerate() {
+            self.segments.seal(found.segment, 0);
+            medium.prepare(found.next)?;
+            self.heads[head] = HeadPosition { segment: found.next, index: 0, next: self.reserve(medium)? };
         }
         Ok(())
     }

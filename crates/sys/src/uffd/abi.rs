@@ -10,6 +10,8 @@ pub const USER_MODE_ONLY: libc::c_int = 1;
 
 pub const REGISTER_MISSING: u64 = 1 << 0;
 pub const REGISTER_WP: u64 = 1 << 1;
+pub const REGISTER_MINOR: u64 = 1 << 2;
+pub const CONTINUE_WP: u64 = 1 << 1;
 pub const COPY_WP: u64 = 1 << 1;
 pub const WRITE_PROTECT_ON: u64 = 1 << 0;
 
@@ -26,6 +28,8 @@ pub const IOC_COPY: u32 = read_write::<Copy>(0x03);
 pub const IOC_ZERO: u32 = read_write::<Zero>(0x04);
 pub const IOC_MOVE: u32 = read_write::<Move>(0x05);
 pub const IOC_WRITE_PROTECT: u32 = read_write::<WriteProtect>(0x06);
+pub const IOC_CONTINUE: u32 = read_write::<Zero>(0x07);
+pub const IOC_POISON: u32 = read_write::<Zero>(0x08);
 /// Asks `/dev/userfaultfd` for a new descriptor; the argument is the flags of the system call.
 pub const IOC_NEW: u32 = request(0, 0x00, 0);
 
@@ -75,6 +79,7 @@ pub struct Copy {
     pub done: i64,
 }
 
+/// Of three calls: zeros, pages that are there and not mapped, pages that cannot be had.
 #[repr(C)]
 pub struct Zero {
     pub range: Range,
@@ -126,6 +131,8 @@ mod tests {
         assert_eq!(IOC_ZERO, 0xC020_AA04);
         assert_eq!(IOC_MOVE, 0xC028_AA05);
         assert_eq!(IOC_WRITE_PROTECT, 0xC018_AA06);
+        assert_eq!(IOC_CONTINUE, 0xC020_AA07);
+        assert_eq!(IOC_POISON, 0xC020_AA08);
         assert_eq!(IOC_NEW, 0xAA00);
         assert_eq!(size_of::<Message>(), 32);
     }

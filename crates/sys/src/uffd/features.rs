@@ -18,14 +18,20 @@ impl Features {
     pub const EVENT_REMAP: Features = Features(1 << 2);
     /// A message when pages are discarded.
     pub const EVENT_REMOVE: Features = Features(1 << 3);
+    /// Absent pages of shared memory raise faults.
+    pub const MISSING_SHMEM: Features = Features(1 << 5);
     /// A message when a range is unmapped.
     pub const EVENT_UNMAP: Features = Features(1 << 6);
     /// SIGBUS for the faulting thread instead of a message.
     pub const SIGBUS: Features = Features(1 << 7);
     /// Messages name the faulting thread.
     pub const THREAD_ID: Features = Features(1 << 8);
+    /// Pages of shared memory that are there and not mapped raise faults. Linux 5.14.
+    pub const MINOR_SHMEM: Features = Features(1 << 10);
     /// Addresses are exact, not rounded down to the page.
     pub const EXACT_ADDRESS: Features = Features(1 << 11);
+    /// Shared memory can be write-protected. Linux 5.19.
+    pub const WP_SHMEM: Features = Features(1 << 12);
     /// Write-protecting absent anonymous pages has an effect. Linux 6.4.
     pub const WP_UNPOPULATED: Features = Features(1 << 13);
     /// Pages can be poisoned. Linux 6.6.
@@ -35,15 +41,18 @@ impl Features {
     /// Pages can be moved. Linux 6.8.
     pub const MOVE: Features = Features(1 << 16);
 
-    const NAMES: [(Features, &'static str); 12] = [
+    const NAMES: [(Features, &'static str); 15] = [
         (Features::PAGEFAULT_FLAG_WP, "PAGEFAULT_FLAG_WP"),
         (Features::EVENT_FORK, "EVENT_FORK"),
         (Features::EVENT_REMAP, "EVENT_REMAP"),
         (Features::EVENT_REMOVE, "EVENT_REMOVE"),
+        (Features::MISSING_SHMEM, "MISSING_SHMEM"),
         (Features::EVENT_UNMAP, "EVENT_UNMAP"),
         (Features::SIGBUS, "SIGBUS"),
         (Features::THREAD_ID, "THREAD_ID"),
+        (Features::MINOR_SHMEM, "MINOR_SHMEM"),
         (Features::EXACT_ADDRESS, "EXACT_ADDRESS"),
+        (Features::WP_SHMEM, "WP_SHMEM"),
         (Features::WP_UNPOPULATED, "WP_UNPOPULATED"),
         (Features::POISON, "POISON"),
         (Features::WP_ASYNC, "WP_ASYNC"),

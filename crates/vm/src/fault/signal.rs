@@ -1,6 +1,6 @@
 //! Faults as SIGBUS in the faulting thread: the default, and the fastest.
 //!
-//! The handler finds the engine by address in a fixed registry, resolves the fault and returns to the
+//! The handler finds whose memory it is by address in a fixed registry, resolves the fault and returns to the
 //! instruction. Faults that are none of ours go to the handler that was there before.
 
 use std::ffi::c_void;
@@ -17,21 +17,39 @@ use crate::engine::Engine;
 use crate::fault::observer::{ResolvedFault, observer_in_fault};
 use crate::fault::report_in_fault;
 
-/// Heaps of one process.
+/// Heaps and volumes of one process.
 pub const HEAPS_MAX: usize = 16;
 
-/// Handlers that may be using an engine now, in a cache line of their own.
+/// Memory whose faults are resolved in the faulting thread.
+pub trait FaultTarget: Send + Sync {
+    /// Makes the page at `address` accessible. `None` if it is not this memory's; `Some(None)` if it is and cannot be had, after a line on
+    /// standard error that says why.
+    ///
+    /// # Context
+    /// Called in a signal handler of the thread that faulted.
+    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Option<Found>>;
+}
+
+impl FaultTarget for Engine {
+    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Option<Found>> {
+        let page = self.page_at(address)?;
+        Some(self.fault(page, write).inspect_err(report_in_fault).ok())
+    }
+}
+
+/// Handlers that may be using a target now, in a cache line of their own.
 #[repr(align(64))]
 struct Users(AtomicU32);
 
 struct Registered {
-    engine: AtomicPtr<Engine>,
+    /// A pointer of one word to a pointer of two.
+    target: AtomicPtr<Arc<dyn FaultTarget>>,
     users: [Users; STRIPES],
 }
 
 static REGISTRY: [Registered; HEAPS_MAX] = [const {
     Registered {
-        engine: AtomicPtr::new(std::ptr::null_mut()),
+        target: AtomicPtr::new(std::ptr::null_mut()),
         users: [const { Users(AtomicU32::new(0)) }; STRIPES],
     }
 }; HEAPS_MAX];
@@ -57,32 +75,33 @@ pub fn replace_next(action: Option<&libc::sigaction>) -> Option<libc::sigaction>
     Some(unsafe { before.as_ref().copied().unwrap_or_else(|| std::mem::zeroed()) })
 }
 
-/// Makes the engine's faults reach it. It stays registered until the guard is dropped.
+/// Makes the target's faults reach it. It stays registered until the guard is dropped.
 ///
 /// # Errors
 /// `EBUSY` if there are [`HEAPS_MAX`] heaps already, or the kernel's answer to `sigaction`.
-pub fn register(engine: Arc<Engine>) -> Result<Registration, Errno> {
+pub fn register(target: Arc<dyn FaultTarget>) -> Result<Registration, Errno> {
     install()?;
-    let pointer = Arc::as_ptr(&engine).cast_mut();
+    let target = Box::new(target);
+    let pointer = std::ptr::from_ref(&*target).cast_mut();
     for (index, slot) in REGISTRY.iter().enumerate() {
         let free = std::ptr::null_mut();
-        if slot.engine.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return Ok(Registration { index, _engine: engine });
+        if slot.target.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Ok(Registration { index, _target: target });
         }
     }
     Err(Errno::EBUSY)
 }
 
-/// An engine whose faults are handled.
+/// Memory whose faults are handled.
 pub struct Registration {
     index: usize,
-    _engine: Arc<Engine>,
+    _target: Box<Arc<dyn FaultTarget>>,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let slot = &REGISTRY[self.index];
-        slot.engine.store(std::ptr::null_mut(), Ordering::SeqCst);
+        slot.target.store(std::ptr::null_mut(), Ordering::SeqCst);
         let mut backoff = Backoff::new();
         for users in &slot.users {
             while users.0.load(Ordering::SeqCst) != 0 {
@@ -99,7 +118,7 @@ fn install() -> Result<(), Errno> {
     }
     // SAFETY: the handler is async-signal-safe and chains to the action that is returned.
     let previous = unsafe { signal::install_sigbus(on_sigbus)? };
-    // A fault in this instant finds no engine and is treated as the default.
+    // A fault in this instant finds no target and is treated as the default.
     NEXT.store(Box::into_raw(Box::new(previous)), Ordering::Release);
     INSTALLED.store(true, Ordering::Release);
     Ok(())
@@ -125,26 +144,20 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
     }
 }
 
-/// What was found for `address`, if it belonged to a heap and is accessible now.
+/// What was found for `address`, if it belonged to somebody and is accessible now.
 fn resolve_in_fault(address: usize, write: bool) -> Option<Found> {
     for slot in &REGISTRY {
-        if slot.engine.load(Ordering::Relaxed).is_null() {
+        if slot.target.load(Ordering::Relaxed).is_null() {
             continue;
         }
         let users = &slot.users[stripe()].0;
         users.fetch_add(1, Ordering::SeqCst);
-        let engine = slot.engine.load(Ordering::SeqCst);
-        // SAFETY: the registration keeps the engine alive until `users` is zero again.
-        let outcome = unsafe { engine.as_ref() }
-            .and_then(|engine| engine.page_at(address).map(|page| engine.fault(page, write)));
+        let target = slot.target.load(Ordering::SeqCst);
+        // SAFETY: the registration keeps the target alive until `users` is zero again.
+        let outcome = unsafe { target.as_ref() }.and_then(|target| target.resolve_in_fault(address, write));
         users.fetch_sub(1, Ordering::Release);
-        match outcome {
-            Some(Ok(found)) => return Some(found),
-            Some(Err(error)) => {
-                report_in_fault(&error);
-                return None;
-            }
-            None => {}
+        if let Some(outcome) = outcome {
+            return outcome;
         }
     }
     None

@@ -1,0 +1,72 @@
+//! What a fault on a mapped file does: address, region, entry, flash.
+
+use std::sync::Arc;
+
+use aquifer_base::Found;
+use aquifer_sys::memory::Protection;
+
+use super::pages::MappedPages;
+use super::view::View;
+use crate::core::Core;
+use crate::error::{Result, VolumeError};
+use crate::frame::{Content, PageMemory};
+use crate::inode::Time;
+use crate::key::{Ino, PageKey};
+use crate::word::PAGE_BYTES;
+
+/// Makes a page of a file accessible through a view: for stores, if `is_write`.
+///
+/// # Errors
+/// The page lies behind the end of the file, cannot be read, or there is no room for it.
+pub fn resolve(
+    core: &Core,
+    ino: Ino,
+    pages: &Arc<MappedPages>,
+    view: &View,
+    index: u32,
+    is_write: bool,
+) -> Result<Found> {
+    let inode = core.inode(ino)?;
+    if u64::from(index) * PAGE_BYTES as u64 >= inode.size_bytes {
+        return Err(VolumeError::Invalid("the file ends before this page"));
+    }
+    let key = PageKey::data(ino, index);
+    let is_private = matches!(view.access(), Protection::CopyOnWrite | Protection::ReadPrivately);
+    loop {
+        let mut found = Found::Ram;
+        let frame = core.page_placed(key, |bytes| {
+            found = Found::Flash;
+            // A private view is filled by the kernel from what is present, so that its stores make a copy.
+            if is_private { pages.fill(index, bytes) } else { view.fill(index, bytes) }?;
+            let memory: Arc<dyn PageMemory> = Arc::clone(pages) as _;
+            Ok(Content::Mapped(memory))
+        })?;
+        if is_private {
+            if frame.ready()?.is_some() {
+                view.wake(index)?;
+                return Ok(found);
+            }
+        } else if is_write {
+            let change = core.begin()?;
+            if let Some(mut state) = frame.changeable()? {
+                let is_first = state.is_new && !state.is_promised;
+                change.page(&frame, &mut state)?;
+                view.show(index, true)?;
+                state.is_writable = true;
+                drop(state);
+                change.update_inode(ino, |inode| {
+                    inode.pages += u64::from(is_first);
+                    inode.written_at = Time::now();
+                    inode.changed_at = inode.written_at;
+                })?;
+                return Ok(found);
+            }
+        } else if let Some(state) = frame.ready()? {
+            if found == Found::Ram {
+                view.show(index, false)?;
+            }
+            drop(state);
+            return Ok(found);
+        }
+    }
+}

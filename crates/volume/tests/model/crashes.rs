@@ -1,0 +1,180 @@
+//! A device that forgets, at a crash, any of the writes since the last sync, each sector for itself.
+
+use std::sync::{Arc, Mutex};
+
+use aquifer_device::{Device, DeviceError, Operation};
+use aquifer_volume::Volume;
+use aquifer_volume::medium::DeviceMedium;
+
+use crate::model::{Dice, Model, Step, read_all};
+use crate::{check, open, seeds};
+
+const SECTOR_BYTES: usize = 512;
+
+/// What is on the device, and what may be lost.
+struct Forgetful {
+    state: Mutex<State>,
+}
+
+struct State {
+    durable: Vec<u8>,
+    now: Vec<u8>,
+    /// Sectors that differ, perhaps.
+    unsynced: Vec<usize>,
+    /// Operations until the power goes.
+    left: u64,
+}
+
+impl Forgetful {
+    fn new(len_bytes: usize) -> Self {
+        let (durable, now) = (vec![0; len_bytes], vec![0; len_bytes]);
+        Forgetful { state: Mutex::new(State { durable, now, unsynced: Vec::new(), left: u64::MAX }) }
+    }
+
+    fn cut_after(&self, operations: u64) {
+        self.state.lock().expect("state").left = operations;
+    }
+
+    /// The power comes back: each sector that was not synced is old or new.
+    fn restore(&self, dice: &mut Dice) {
+        let mut state = self.state.lock().expect("state");
+        let state = &mut *state;
+        let share = dice.below(5);
+        for &sector in &state.unsynced {
+            if dice.below(4) < share {
+                let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+                state.durable[range.clone()].copy_from_slice(&state.now[range]);
+            }
+        }
+        state.now.copy_from_slice(&state.durable);
+        state.unsynced.clear();
+        state.left = u64::MAX;
+    }
+
+    fn spend(
+        state: &mut State,
+        operation: Operation,
+        offset: u64,
+        len_bytes: usize,
+    ) -> Result<(), DeviceError> {
+        if state.left == 0 {
+            return Err(DeviceError::Io { operation, offset, len_bytes, errno: libc::EIO });
+        }
+        state.left -= 1;
+        Ok(())
+    }
+}
+
+impl Device for Forgetful {
+    fn len_bytes(&self) -> u64 {
+        self.state.lock().expect("state").now.len() as u64
+    }
+
+    fn block_bytes(&self) -> usize {
+        SECTOR_BYTES
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        let state = self.state.lock().expect("state");
+        buf.copy_from_slice(&state.now[offset as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
+        let mut state = self.state.lock().expect("state");
+        // A write that fails may have come to flash all the same.
+        let outcome = Self::spend(&mut state, Operation::Write, offset, buf.len());
+        state.now[offset as usize..][..buf.len()].copy_from_slice(buf);
+        let sectors = offset as usize / SECTOR_BYTES..(offset as usize + buf.len()) / SECTOR_BYTES;
+        state.unsynced.extend(sectors);
+        outcome
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        let mut state = self.state.lock().expect("state");
+        Self::spend(&mut state, Operation::Sync, 0, 0)?;
+        let state = &mut *state;
+        for sector in state.unsynced.drain(..) {
+            let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+            state.durable[range.clone()].copy_from_slice(&state.now[range]);
+        }
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        let zeros = vec![0xDD; len_bytes as usize];
+        self.write_at(offset, &zeros)
+    }
+}
+
+fn crash(seed: u64, after_operations: u64, steps: u32, crashes: u32) -> bool {
+    let device = Arc::new(Forgetful::new(5 << 20));
+    let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 16).expect("medium"));
+    Volume::create(medium(), (0, 0)).expect("create");
+    let mut dice = Dice::new(seed);
+    let mut forgetting = Dice::new(seed ^ after_operations << 20 ^ 0xABCD);
+    let mut model = Model::default();
+    let (mut was_cut, mut after_operations) = (false, after_operations);
+    for crash in 0..crashes {
+        let volume = open(medium());
+        let mut states = vec![model];
+        let mut synced = 0;
+        device.cut_after(after_operations);
+        was_cut = false;
+        for _ in 0..steps {
+            let model = states.last().expect("one at least");
+            let step = Step::random(&mut dice, model);
+            let expected = step.expected(model);
+            if expected.is_none() {
+                let mut next = model.clone();
+                next.apply(&step);
+                states.push(next);
+            }
+            match step.apply(&volume) {
+                Ok(()) if matches!(step, Step::Sync) => synced = states.len() - 1,
+                Ok(()) => {}
+                Err(error) if expected.as_ref() == Some(&error) => {}
+                Err(_) => {
+                    was_cut = true;
+                    break;
+                }
+            }
+        }
+        drop(volume);
+        device.restore(&mut forgetting);
+        let volume = open(medium());
+        check(&volume);
+        let objects = read_all(&volume);
+        let is_allowed = states[synced..].iter().any(|state| state.objects == objects);
+        assert!(
+            is_allowed,
+            "seed {seed}, crash {crash}: none of the {} states it may be in",
+            states.len() - synced
+        );
+        drop(volume);
+        model = Model { objects };
+        after_operations = forgetting.below(200);
+    }
+    was_cut
+}
+
+#[test]
+fn at_every_operation_of_a_short_program() {
+    let mut all = 0;
+    for seed in 0..12 {
+        let mut operations = 0;
+        while crash(seed, operations, 220, 1) {
+            operations += 1;
+            assert!(operations < 10_000, "a short program does not end");
+        }
+        all += operations;
+    }
+    assert!(all > 150, "the programs are too short to show anything: {all} operations");
+}
+
+#[test]
+fn again_and_again_in_long_programs() {
+    for seed in seeds(40) {
+        crash(seed, 60 + seed % 140, 250, 6);
+    }
+}
