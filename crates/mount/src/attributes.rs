@@ -90,6 +90,15 @@ mod tests {
     }
 
     #[test]
+    fn moments_before_1970_are_what_the_kernel_said() {
+        // The kernel says -5 s and 200 ns; fuser makes this of it.
+        let said = SystemTime::UNIX_EPOCH - std::time::Duration::new(5, 200);
+        assert_eq!(time_of(TimeOrNow::SpecificTime(said)), Time(-5_000_000_000 + 200));
+        let later = SystemTime::UNIX_EPOCH + std::time::Duration::new(5, 200);
+        assert_eq!(time_of(TimeOrNow::SpecificTime(later)), Time(5_000_000_200));
+    }
+
+    #[test]
     fn blocks_are_of_512_bytes() {
         let mut inode = Inode::new(Kind::File, 0o640, 1, 2);
         (inode.size_bytes, inode.pages) = (1 << 20, 3);

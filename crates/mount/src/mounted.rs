@@ -140,7 +140,8 @@ fn config(options: &Options) -> Config {
 /// The folder's own path. A mount whose process is gone is taken away from it.
 fn usable(folder: &Path) -> Result<PathBuf> {
     let no_folder = |source| MountError::NoFolder { path: folder.to_owned(), source };
-    if folder.metadata().is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN)) {
+    // What the kernel remembers of the folder does not tell; opening it asks whoever serves it.
+    if folder.read_dir().is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN)) {
         detach(folder).map_err(no_folder)?;
     }
     let is_folder = folder.metadata().map_err(no_folder)?.is_dir();
