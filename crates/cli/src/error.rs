@@ -228,6 +228,40 @@ pub enum Error {
         /// The file or block device.
         path: PathBuf,
     },
+    /// Neither side of a copy is a volume.
+    #[error(
+        "neither source nor target is in a volume; write VOLUME:/path for one of them, as in data.vol:/a"
+    )]
+    NoVolumeToCopy,
+    /// Two places that must be in one volume are not.
+    #[error(
+        "{} and {} are two volumes, a file has its names in one; copy it with aquifer volume cp -p", first.display(), second.display()
+    )]
+    OtherVolume {
+        /// One of them.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// Several files cannot have one name.
+    #[error(
+        "{target} is no folder, so only one file can go there; make it with aquifer volume mkdir, or mkdir"
+    )]
+    SeveralIntoNoFolder {
+        /// Where they were to go.
+        target: String,
+    },
+    /// It is a socket, a device or the like.
+    #[error(
+        "{path} is neither a file, a folder nor a symbolic link, and is left out; aquifer volume cat writes to pipes and devices"
+    )]
+    NotCopied {
+        /// What it is.
+        path: String,
+    },
+    /// Ctrl-C.
+    #[error("interrupted; what was done until then is whole and stays, do the same again for the rest")]
+    Interrupted,
     /// A file of the host cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
@@ -258,7 +292,8 @@ impl Error {
         use aquifer_volume::VolumeError as V;
 
         match self {
-            Self::File { .. } => true,
+            Self::File { error, .. } => error.kind() != io::ErrorKind::StorageFull,
+            Self::NotCopied { .. } => true,
             Self::Volume { error, .. } => !matches!(
                 error,
                 V::NoSpace

@@ -17,7 +17,7 @@
 //! | `serve` | one process owns a volume, others map its files |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
-//! | `files`, `names`, `volume` | what users of a volume call |
+//! | `files`, `data`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
 //!
@@ -33,6 +33,7 @@ mod checkpoint;
 mod cleaner;
 mod commit;
 mod core;
+mod data;
 mod error;
 mod files;
 mod flash;
