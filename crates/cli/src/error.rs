@@ -159,6 +159,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The volume cannot be mounted.
+    #[error(transparent)]
+    Mount(#[from] aquifer_mount::MountError),
+    /// The process that would serve a mount does not run.
+    #[error("the process that serves the folder could not be started: {0}")]
+    Background(io::Error),
     /// There is no report to advise from.
     #[error("no advice from {}: {problem}", path.display())]
     NoAdvice {

@@ -14,15 +14,19 @@
 //! | `names` | makes, moves and removes names |
 //! | `attributes`, `mode`, `owner` | what is known of a file besides its bytes |
 //! | `space` | how much there is of everything |
+//! | `mount` | a volume as a folder of the system |
+//! | `background` | the process that serves that folder |
 //! | `verify` | whether all of it is in order |
 
 pub mod arguments;
 mod attributes;
+mod background;
 mod cat;
 mod copy;
 mod create;
 mod list;
 pub mod mode;
+mod mount;
 mod names;
 mod opened;
 mod outcome;
@@ -58,6 +62,7 @@ pub fn volume(action: &VolumeAction) -> Result<ExitCode, Error> {
         VolumeAction::Chown(arguments) => attributes::change_owner(arguments),
         VolumeAction::Stat(arguments) => attributes::stat(arguments),
         VolumeAction::Df(arguments) => space::space(arguments),
+        VolumeAction::Mount(arguments) => mount::mount(arguments),
         VolumeAction::Check(arguments) => verify::check(arguments),
         VolumeAction::Scrub(arguments) => verify::scrub(arguments),
     };

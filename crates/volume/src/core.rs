@@ -73,6 +73,12 @@ impl Limits {
             free_segments: 6.max(geometry.segments / 64),
         }
     }
+
+    /// What only folders and tables may take, so that files can be removed from a full volume.
+    #[must_use]
+    pub fn kept_units(&self) -> u64 {
+        self.capacity_units / 50
+    }
 }
 
 /// The right to change pages: the gate is open while this lives.
@@ -238,8 +244,7 @@ impl Core {
 
     fn promise(&self, units: u64, ino: Ino) -> Result<()> {
         let before = self.promised_units.fetch_add(units, Ordering::Relaxed);
-        // Tables and folders may use what is kept of the room, so that files can be removed from a full volume.
-        let reserve = if is_metadata(ino) { 0 } else { self.limits.capacity_units / 50 };
+        let reserve = if is_metadata(ino) { 0 } else { self.limits.kept_units() };
         if before + units + self.live_units() + reserve > self.limits.capacity_units {
             self.promised_units.fetch_sub(units, Ordering::Relaxed);
             return Err(VolumeError::NoSpace);

@@ -76,6 +76,9 @@ pub enum VolumeAction {
     /// Shows how much room there is
     #[command(after_help = EXAMPLES)]
     Df(SpaceArguments),
+    /// Makes a volume a folder of the system, which any program can use
+    #[command(after_help = super::mount::EXAMPLES)]
+    Mount(super::mount::MountArguments),
     /// Proves that tables, names and counts agree; changes nothing
     #[command(after_help = EXAMPLES)]
     Check(VerifyArguments),
