@@ -78,7 +78,8 @@ fn resolve_one(
             if let Some(mut state) = frame.changeable()? {
                 let is_first = state.is_new && !state.is_promised;
                 change.page(&frame, &mut state)?;
-                view.show(index, true)?;
+                // Whoever asked may be gone by now; the page is dirty all the same.
+                let shown = view.show(index, true);
                 state.is_writable = true;
                 drop(state);
                 change.update_inode(ino, |inode| {
@@ -86,6 +87,7 @@ fn resolve_one(
                     inode.written_at = Time::now();
                     inode.changed_at = inode.written_at;
                 })?;
+                shown?;
                 return Ok(found);
             }
         } else if let Some(state) = frame.ready()? {
