@@ -16,6 +16,7 @@
 //! | `space` | how much there is of everything |
 //! | `mount` | a volume as a folder of the system |
 //! | `background` | the process that serves that folder |
+//! | `serve` | one process owns a volume, others map its files |
 //! | `verify` | whether all of it is in order |
 
 pub mod arguments;
@@ -32,6 +33,7 @@ mod opened;
 mod outcome;
 pub mod owner;
 pub mod place;
+mod serve;
 mod show;
 mod space;
 mod tree;
@@ -62,6 +64,7 @@ pub fn volume(action: &VolumeAction) -> Result<ExitCode, Error> {
         VolumeAction::Chown(arguments) => attributes::change_owner(arguments),
         VolumeAction::Stat(arguments) => attributes::stat(arguments),
         VolumeAction::Df(arguments) => space::space(arguments),
+        VolumeAction::Serve(arguments) => serve::serve(arguments),
         VolumeAction::Mount(arguments) => mount::mount(arguments),
         VolumeAction::Check(arguments) => verify::check(arguments),
         VolumeAction::Scrub(arguments) => verify::scrub(arguments),

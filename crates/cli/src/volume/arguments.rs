@@ -79,6 +79,9 @@ pub enum VolumeAction {
     /// Makes a volume a folder of the system, which any program can use
     #[command(after_help = super::mount::EXAMPLES)]
     Mount(super::mount::MountArguments),
+    /// Own a volume for several programs, which map its files
+    #[command(after_help = super::serve::EXAMPLES)]
+    Serve(super::serve::ServeArguments),
     /// Proves that tables, names and counts agree; changes nothing
     #[command(after_help = EXAMPLES)]
     Check(VerifyArguments),

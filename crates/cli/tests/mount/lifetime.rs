@@ -157,7 +157,13 @@ fn what_cannot_be_mounted_is_said() {
     mount.stop();
     let complaint = |image: &std::path::Path, at: &std::path::Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer"));
-        let mut child = command.args(["volume", "mount"]).arg(image).arg(at).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut child = command
+            .args(["volume", "mount"])
+            .arg(image)
+            .arg(at)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
         let mut said = String::new();
         child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("it says something");
         assert_eq!(child.wait().expect("it ends").code(), Some(2), "{said}");

@@ -37,13 +37,17 @@ pub fn resolve(
     if ahead > 0 {
         let is_private = is_private(view);
         core.read_ahead(ino, index + 1, ahead, |first, bytes| {
-            if is_private { pages.fill_run(first, bytes) } else { view.fill(first, bytes) }?;
+            let shown = if is_private { Err(NOT_SHOWN) } else { view.fill(first, bytes) };
+            shown.or_else(|_| pages.fill_run(first, bytes))?;
             let memory: Arc<dyn PageMemory> = Arc::clone(pages) as _;
             Ok(Some(memory))
         })?;
     }
     Ok(found)
 }
+
+/// A private view sees what is present without being shown it.
+const NOT_SHOWN: VolumeError = VolumeError::Invalid("the view is private");
 
 fn is_private(view: &View) -> bool {
     matches!(view.access(), Protection::CopyOnWrite | Protection::ReadPrivately)
@@ -64,7 +68,9 @@ fn resolve_one(
         let frame = core.page_placed(key, |bytes| {
             found = Found::Flash;
             // A private view is filled by the kernel from what is present, so that its stores make a copy.
-            if is_private { pages.fill(index, bytes) } else { view.fill(index, bytes) }?;
+            // Others may wait for the page, also if whoever asked is gone.
+            let shown = if is_private { Err(NOT_SHOWN) } else { view.fill(index, bytes) };
+            shown.or_else(|_| pages.fill(index, bytes))?;
             let memory: Arc<dyn PageMemory> = Arc::clone(pages) as _;
             Ok(Content::Mapped(memory))
         })?;

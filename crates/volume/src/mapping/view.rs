@@ -105,8 +105,8 @@ impl View {
         match self.address_of(index).filter(|_| self.access == Protection::Write) {
             // SAFETY: as in `fill`.
             Some(address) => match unsafe { self.faults.write_protect(address, PAGE_BYTES, true) } {
-                // The process is gone, and its stores with it.
-                Err(Errno(libc::ESRCH)) => Ok(()),
+                // The process is gone, or has unmapped the range, and its stores ended with it.
+                Err(Errno(libc::ESRCH | libc::ENOENT)) => Ok(()),
                 outcome => outcome.map_err(failed("protecting a page")),
             },
             None => Ok(()),
