@@ -23,8 +23,8 @@
 //! layer below it. `docs/format.md` has the bytes.
 
 pub mod access;
-mod anchor;
-mod block;
+pub mod anchor;
+pub mod block;
 mod cache;
 mod check;
 mod checkpoint;
@@ -35,7 +35,7 @@ mod data;
 mod error;
 mod files;
 mod flash;
-mod folder;
+pub mod folder;
 mod frame;
 pub mod image;
 mod index;
@@ -45,7 +45,7 @@ mod key;
 pub mod medium;
 mod names;
 mod node;
-mod patch;
+pub mod patch;
 pub mod path;
 mod recovery;
 mod segments;
@@ -53,7 +53,7 @@ mod session;
 mod table;
 mod trims;
 mod volume;
-mod word;
+pub mod word;
 mod writer;
 
 pub use check::{Depth, Findings};
