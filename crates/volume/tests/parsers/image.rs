@@ -34,12 +34,14 @@ fn medium(device: &Arc<MemoryDevice>) -> Box<dyn Medium> {
 }
 
 /// Whatever bytes a volume has, it is opened or refused, checked and used, and nothing panics. Each five bytes of the input change one byte:
-/// 0 whether checksums are made to agree, 1 page, 2 and 3 place in it, 4 what is added.
+/// 0 (bit 0) whether checksums are made to agree, (bit 1) whether the place is in the page's first 128 bytes, 1 page, 2 and 3 place in it, 4 what
+/// is added.
 pub fn property(input: &[u8]) {
     let mut image = EXAMPLE.clone();
     for edit in input.chunks_exact(5).take(64) {
         let page = edit[1] as usize % PAGES;
-        let at = usize::from(u16::from_le_bytes([edit[2], edit[3]])) % PAGE_BYTES;
+        let range = if edit[0] & 2 != 0 { 128 } else { PAGE_BYTES };
+        let at = usize::from(u16::from_le_bytes([edit[2], edit[3]])) % range;
         let byte = &mut image[page * PAGE_BYTES + at];
         *byte = byte.wrapping_add(edit[4]);
         if edit[0] % 2 == 1 {

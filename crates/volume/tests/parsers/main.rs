@@ -96,7 +96,9 @@ fn images() {
     let samples: Vec<Vec<u8>> = (0..64u8)
         .map(|nth| {
             (0..4)
-                .flat_map(|at| [nth % 2, nth.wrapping_mul(2), at, nth * 3 + at * 16, 1 << (nth % 8)])
+                .flat_map(|at| {
+                    [nth % 4, nth.wrapping_mul(5).wrapping_add(at), nth * 3 + at * 16, at, 1 << (nth % 8)]
+                })
                 .collect()
         })
         .collect();
