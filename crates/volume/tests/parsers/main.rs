@@ -102,5 +102,5 @@ fn images() {
                 .collect()
         })
         .collect();
-    mutations::drive(&samples, 3_000, image::property);
+    mutations::drive(&samples, 1_000, image::property);
 }
