@@ -34,7 +34,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-vm", For("pages that others change, fault handlers")),
     rule("aquifer-heap", Forbidden),
     rule("aquifer-durable", For("objects behind raw pointers")),
-    rule("aquifer-volume", Forbidden),
+    rule("aquifer-volume", For("mapped files, which other processes change")),
     rule("aquifer-mount", Forbidden),
     rule("aquifer-remote", Forbidden),
     rule("aquifer-block", Forbidden),

@@ -69,7 +69,7 @@ impl Limits {
             capacity_units: usable * u64::from(PAGE_UNITS) / 100 * 92,
             dirty_pages: (frames / 3).max(4).min((usable / 8).max(4) as usize),
             dirty_nodes: (nodes / 2).max(8),
-            log_pages: (geometry.pages() / 8).max(64).min(64 << 10),
+            log_pages: (geometry.pages() / 8).clamp(64, 64 << 10),
             free_segments: 6.max(geometry.segments / 64),
         }
     }
