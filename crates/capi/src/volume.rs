@@ -134,9 +134,10 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
     // SAFETY: passed on to the caller.
     let path = unsafe { image_path(path) }?;
     // SAFETY: NULL, or the caller's options.
-    let options = unsafe { options.as_ref() }.map_or(Ok(AqVolumeOptions::defaults().to_options()), |options| {
-        options.ensure_initialised().map(|()| options.to_options())
-    })?;
+    let options = unsafe { options.as_ref() }
+        .map_or(Ok(AqVolumeOptions::defaults().to_options()), |options| {
+            options.ensure_initialised().map(|()| options.to_options())
+        })?;
     let forks = forks::count();
     let volume = image::open_medium(&path)
         .and_then(|medium| Volume::open(medium, options))

@@ -57,10 +57,7 @@ impl AqFile {
 ///
 /// # Safety
 /// `file` is NULL, or was made by `aq_file_open` and is not closed.
-pub(super) unsafe fn with_file(
-    file: *mut AqFile,
-    run: impl FnOnce(&AqFile) -> Result<(), c_int>,
-) -> c_int {
+pub(super) unsafe fn with_file(file: *mut AqFile, run: impl FnOnce(&AqFile) -> Result<(), c_int>) -> c_int {
     // SAFETY: the caller says so.
     let Some(file) = (unsafe { file.as_ref() }) else { return fail_null("file") };
     number(ensure_not_forked(file.forks).and_then(|()| run(file)))

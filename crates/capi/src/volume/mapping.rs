@@ -47,8 +47,7 @@ fn to_access(file: &AqFile, flags: c_int) -> Result<Access, c_int> {
 fn map(file: &AqFile, offset: u64, len: usize, flags: c_int) -> Result<*mut u8, c_int> {
     let access = to_access(file, flags)?;
     let forks = forks::count();
-    let mapping =
-        file.volume.map(file.ino(), offset, len, access).map_err(|error| failure::fail(&error))?;
+    let mapping = file.volume.map(file.ino(), offset, len, access).map_err(|error| failure::fail(&error))?;
     let address = mapping.as_ptr();
     mapped().insert(address.addr(), Mapped { mapping, forks });
     Ok(address)
