@@ -89,6 +89,36 @@ static void calloc_is_zero_in_recycled_memory(void)
         CHECK_CODE(AQ_OK, aq_free(objects[i]));
 }
 
+/* A program's mistake, which may cost it those bytes and nothing else. */
+static void writes_to_freed_objects_do_not_harm_later_ones(void)
+{
+    enum { FREED = 4 * 512, LATER = 6 * 512, BYTES = 600, LATER_BYTES = 1024 };
+    static char *freed[FREED], *later[LATER];
+    for (int i = 0; i < FREED; i++) {
+        freed[i] = aq_malloc(BYTES);
+        CHECK(freed[i]);
+        fill(freed[i], BYTES, (uint64_t)i);
+    }
+    /* As long as objects beside it are in use, the memory of a freed one can be reached. */
+    for (int i = 1; i < FREED; i += 2)
+        CHECK_CODE(AQ_OK, aq_free(freed[i]));
+    for (int i = 1; i < FREED; i += 2)
+        memset(freed[i], 7, BYTES);
+    CHECK(push_out());
+    for (int i = 0; i < FREED; i += 2)
+        CHECK_CODE(AQ_OK, aq_free(freed[i]));
+    for (int i = 0; i < LATER; i++) {
+        later[i] = aq_calloc(1, LATER_BYTES);
+        CHECK(later[i] && is_zero(later[i], LATER_BYTES));
+        fill(later[i], LATER_BYTES, (uint64_t)i);
+    }
+    for (int i = 0; i < LATER; i++) {
+        CHECK(is_filled(later[i], LATER_BYTES, (uint64_t)i));
+        CHECK_CODE(AQ_OK, aq_free(later[i]));
+    }
+    CHECK_CODE(AQ_OK, aq_check());
+}
+
 static void calloc_costs_nothing_until_written(void)
 {
     aq_stats before = {.struct_bytes = sizeof before}, after = {.struct_bytes = sizeof after};
@@ -234,6 +264,7 @@ int main(void)
     RUN(absurd_sizes_give_null);
     RUN(calloc_is_zero_and_checks_overflow);
     RUN(calloc_is_zero_in_recycled_memory);
+    RUN(writes_to_freed_objects_do_not_harm_later_ones);
     RUN(calloc_costs_nothing_until_written);
     RUN(realloc_keeps_the_content);
     RUN(failed_realloc_leaves_the_object);

@@ -35,6 +35,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-heap", Forbidden),
     rule("aquifer-durable", For("objects behind raw pointers")),
     rule("aquifer-volume", Forbidden),
+    rule("aquifer-mount", Forbidden),
     rule("aquifer-remote", Forbidden),
     rule("aquifer-block", Forbidden),
     rule("aquifer-probe", Forbidden),

@@ -182,9 +182,11 @@ impl Allocator {
     fn give_leaves(&self, state: &mut State, first: LeafId, count: u32) {
         for leaf in first.0..first.0 + count {
             state.uses[leaf as usize] = Use::Free;
-            self.engine.take_back_leaf(LeafId(leaf));
+            // A leaf that cannot be emptied is never used again.
+            if self.engine.take_back_leaf(LeafId(leaf)).is_ok() {
+                state.spans.free(LeafId(leaf), 1);
+            }
         }
-        state.spans.free(first, count);
     }
 
     fn allocate_pooled(&self, kind: Kind) -> Result<*mut u8, HeapError> {

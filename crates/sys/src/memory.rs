@@ -12,7 +12,7 @@ pub use discarder::Discarder;
 pub use page_pipe::PagePipe;
 pub use page_tables::{drops_page_tables, remap_fresh};
 pub use reservation::Reservation;
-pub use shared::{Access, SharedMapping, SharedMemory};
+pub use shared::{Protection, SharedMapping, SharedMemory};
 
 use crate::errno::{Errno, Result};
 

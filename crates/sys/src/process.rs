@@ -11,6 +11,24 @@ pub fn thread_id() -> u32 {
     id as u32
 }
 
+/// Groups of who is at the other end of a connected Unix socket, besides the first; gives how many there are. Those that do not fit into `groups` are
+/// left out.
+///
+/// # Errors
+/// The kernel's: `ENOTSOCK`, for example.
+pub fn peer_groups(socket: core::ffi::c_int, groups: &mut [u32]) -> crate::Result<usize> {
+    let mut len = size_of_val(groups) as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERGROUPS);
+    // SAFETY: the kernel writes at most as many bytes as the length says.
+    let returned = unsafe { libc::getsockopt(socket, level, option, groups.as_mut_ptr().cast(), &mut len) };
+    match Errno::check(i64::from(returned)) {
+        Ok(_) => Ok(len as usize / size_of::<u32>()),
+        // The length says how many there are.
+        Err(Errno(libc::ERANGE)) => Ok(len as usize / size_of::<u32>()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The processor the calling thread runs on now; 0 where the kernel does not say.
 pub fn cpu() -> usize {
     // SAFETY: the call takes no argument.

@@ -14,10 +14,12 @@ use std::sync::atomic::Ordering;
 
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::{LeafId, PageId};
-use aquifer_map::{Locked, State};
+use aquifer_map::{Entry, Locked, State};
 use aquifer_sys::Backoff;
 
 use crate::engine::Engine;
+use crate::pool::PoolGuard;
+use crate::save::Saver;
 
 /// Share of the page buffer for pages that are on their way out: one in this many.
 const LEAVING: usize = 8;
@@ -29,9 +31,18 @@ const WAITS_MAX: usize = 10_000;
 /// Pages that leave together.
 pub(crate) const BATCH: usize = 64;
 
-/// The pages that leave, with their entries.
+/// A page that leaves.
+pub(crate) struct Leaving<'a> {
+    pub(crate) page: PageId,
+    /// Bytes of the page when it was taken. From then on only these count: its leaf may be taken back before the page has
+    /// left, and its pages have no bytes then ([`Engine::take_back_leaf`]).
+    pub(crate) page_bytes: usize,
+    pub(crate) locked: Locked<'a>,
+}
+
+/// The pages that leave together.
 pub(crate) struct Batch<'a> {
-    pages: [Option<(PageId, Locked<'a>)>; BATCH],
+    pages: [Option<Leaving<'a>>; BATCH],
     len: usize,
     /// Bit n is set if page n was found written.
     written: u64,
@@ -42,20 +53,25 @@ impl<'a> Batch<'a> {
         Self { pages: [const { None }; BATCH], len: 0, written: 0 }
     }
 
-    pub(crate) fn take(&mut self, page: PageId, locked: Locked<'a>) {
-        self.pages[self.len] = Some((page, locked));
+    fn take(&mut self, leaving: Leaving<'a>) {
+        self.pages[self.len] = Some(leaving);
         self.len += 1;
     }
 
     /// The pages taken so far.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = &(PageId, Locked<'a>)> {
+    pub(crate) fn taken(&self) -> impl Iterator<Item = &Leaving<'a>> {
         self.pages.iter().map_while(Option::as_ref)
     }
 
+    /// Those of them that are writable.
+    pub(crate) fn writable(&self) -> impl Iterator<Item = &Leaving<'a>> {
+        self.taken().filter(|leaving| leaving.locked.entry().is_writable())
+    }
+
     /// Calls `save`, which tells whether the page was written, for each page that is writable.
-    pub(crate) fn save_each(&mut self, mut save: impl FnMut(PageId, &Locked<'a>) -> bool) {
-        for (n, (page, locked)) in self.pages.iter().map_while(Option::as_ref).enumerate() {
-            if locked.entry().is_writable() && save(*page, locked) {
+    pub(crate) fn save_each(&mut self, mut save: impl FnMut(&Leaving<'a>) -> bool) {
+        for (n, leaving) in self.pages.iter().map_while(Option::as_ref).enumerate() {
+            if leaving.locked.entry().is_writable() && save(leaving) {
                 self.written |= 1 << n;
             }
         }
@@ -113,32 +129,44 @@ impl Engine {
     }
 
     fn take_for_eviction_in_fault<'a>(&'a self, page: PageId, batch: &mut Batch<'a>) {
-        match self.entries.try_lock_if(page, |e| e.state() == State::Mapped && !e.is_pinned()) {
-            Some(locked) => batch.take(page, locked),
-            // Somebody is looking at it now: it keeps its place in the queue, at the end.
-            None => match self.entries.find(page) {
-                Some(entry)
-                    if entry.state() != State::Cached && !entry.is_pinned() && !self.is_whole(page) =>
-                {
-                    self.page_buffer.push_in_fault(page);
-                }
-                // It left already, or comes back to the queue when it is unpinned.
-                _ => {}
-            },
+        if self.take_mapped_in_fault(page, batch) {
+            return;
         }
+        match self.entries.find(page) {
+            // Somebody is looking at it now: it keeps its place in the queue, at the end.
+            Some(entry) if entry.state() != State::Cached && !entry.is_pinned() && !self.is_whole(page) => {
+                self.page_buffer.push_in_fault(page);
+            }
+            // It left already, or comes back to the queue when it is unpinned.
+            _ => {}
+        }
+    }
+
+    /// Adds a page to the batch if it is mapped and may leave now; returns whether it was added.
+    pub(crate) fn take_mapped_in_fault<'a>(&'a self, page: PageId, batch: &mut Batch<'a>) -> bool {
+        let may_leave = |entry: Entry| entry.state() == State::Mapped && !entry.is_pinned();
+        let Some(locked) = self.entries.try_lock_if(page, may_leave) else { return false };
+        let page_bytes = self.leaves.page_bytes(page.leaf());
+        batch.take(Leaving { page, page_bytes, locked });
+        true
     }
 
     pub(crate) fn unmap_in_fault(&self, mut batch: Batch<'_>) {
         if batch.len == 0 {
             return;
         }
+        let saver = self.hold_written_in_fault(&mut batch);
+        self.unmap_held_in_fault(batch, saver);
+    }
+
+    /// Unmaps the pages of a batch, whose written ones are held by the saver or saved, and gives their entries back.
+    pub(crate) fn unmap_held_in_fault(&self, mut batch: Batch<'_>, saver: Option<PoolGuard<'_, Saver>>) {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut ranges = [none; 2 * BATCH];
         let mut ranges_len = 0;
         let mut dropped = [None; BATCH];
-        let saver = self.hold_written_in_fault(&mut batch);
         self.save_read_only_in_fault(&batch);
-        for (n, (page, locked)) in batch.taken().enumerate() {
+        for (n, Leaving { page, locked, .. }) in batch.taken().enumerate() {
             if !locked.entry().is_writable() {
                 self.first_writes.note_read_only_in_fault(page.leaf());
             }
@@ -170,7 +198,7 @@ impl Engine {
             self.save_held_in_fault(&mut batch, &mut saver);
         }
         let Batch { mut pages, len, written } = batch;
-        for (n, (_, locked)) in pages.iter_mut().map_while(Option::take).enumerate() {
+        for (n, Leaving { locked, .. }) in pages.iter_mut().map_while(Option::take).enumerate() {
             let entry = locked.entry();
             let slot = entry.slot().expect("a mapped page has a slot");
             let written = written >> n & 1 == 1;

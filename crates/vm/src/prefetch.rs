@@ -1,6 +1,6 @@
 //! Batches into the cache: one thread, all reads under way at once.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LogAddress, PageId};
@@ -69,11 +69,11 @@ impl Engine {
 
     /// Takes a page that is not in RAM, with a slot for it.
     fn begin_fill(&self, page: PageId, scratch: &mut [u8]) -> Result<Option<Fill<'_>>, FaultError> {
-        let page_bytes = self.leaves.page_bytes(page.leaf());
-        let Some(class) = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0) else {
+        let Some(locked) = self.insert_for_fill(page)? else { return Ok(None) };
+        let Some((page_bytes, class)) = self.size_of_held(page) else {
+            locked.remove();
             return Err(FaultError::NotAllocated(page));
         };
-        let Some(locked) = self.insert_for_fill(page)? else { return Ok(None) };
         let Some(slot) = self.cache.allocate(class, page, &self.entries) else {
             locked.remove();
             return Ok(None);
@@ -86,6 +86,14 @@ impl Engine {
                 Err(FaultError::from_read(page, error))
             }
         }
+    }
+
+    /// Bytes and class of a page whose new entry the caller holds; `None` if its leaf is not given out. Looked at before
+    /// there is an entry, the leaf could be taken back and given out for pages of another size before there is one.
+    fn size_of_held(&self, page: PageId) -> Option<(usize, Class)> {
+        fence(Ordering::SeqCst);
+        let page_bytes = self.leaves.page_bytes(page.leaf());
+        Class::for_bytes(page_bytes).filter(|_| page_bytes > 0).map(|class| (page_bytes, class))
     }
 
     /// An entry for a page that is not in RAM. If the table has no room, one of its rivals leaves first.
@@ -171,9 +179,11 @@ impl Engine {
     }
 
     fn fill_singly(&self, page: PageId) -> Result<(), FaultError> {
-        let page_bytes = self.leaves.page_bytes(page.leaf());
-        let Some(class) = Class::for_bytes(page_bytes) else { return Ok(()) };
         let Some(locked) = self.entries.try_insert(page) else { return Ok(()) };
+        let Some((page_bytes, class)) = self.size_of_held(page) else {
+            locked.remove();
+            return Ok(());
+        };
         let mut context = self.contexts.take_in_fault();
         match self.fill_in_fault(page, page_bytes, class, &mut context) {
             Ok((slot, _)) => {

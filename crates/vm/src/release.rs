@@ -38,13 +38,24 @@ impl Engine {
     }
 
     /// Takes a leaf back of which no page is in use. Walks map pages along that belong to no object; they
-    /// go too, before the leaf is given out for pages of another size.
-    pub fn take_back_leaf(&self, leaf: LeafId) {
+    /// go too, before the leaf is given out for pages of another size. So do records of what a program wrote to
+    /// objects after it had freed them: later pages of another size would be looked for there.
+    ///
+    /// # Errors
+    /// There are such records and the leaf cannot be read or changed; then it must not be given out again.
+    ///
+    /// # Context
+    /// Blocks.
+    pub fn take_back_leaf(&self, leaf: LeafId) -> Result<(), FaultError> {
         let _signals = SignalsBlocked::new();
+        if !self.leaves.is_empty(leaf) {
+            self.release_in_leaf(leaf, 0..LEAF_PAGES)?;
+        }
         self.leaves.set_page_bytes(leaf, 0);
         // Who has inserted an entry looks at the size again: either it sees the new one or we see the entry.
         std::sync::atomic::fence(Ordering::SeqCst);
         self.forget_pages(leaf, 0..LEAF_PAGES);
+        Ok(())
     }
 
     fn forget_pages(&self, leaf: LeafId, indices: std::ops::Range<usize>) {

@@ -12,7 +12,7 @@ use aquifer_map::Locked;
 use aquifer_sys::PagePipe;
 
 use crate::engine::Engine;
-use crate::evict::{BATCH, Batch};
+use crate::evict::{BATCH, Batch, Leaving};
 use crate::fault::abort_in_fault;
 use crate::pool::{Pool, PoolGuard};
 
@@ -39,9 +39,7 @@ impl Engine {
     /// Takes hold of the pages of `batch` that may have been written. If the kernel cannot, the pages are
     /// protected and saved here, and there is no saver.
     pub(crate) fn hold_written_in_fault(&self, batch: &mut Batch<'_>) -> Option<PoolGuard<'_, Saver>> {
-        if !batch.taken().any(|(_, locked)| locked.entry().is_writable()) {
-            return None;
-        }
+        batch.writable().next()?;
         // A write to a page that is shared with a child would go to another page than the one in the pipe.
         let savers = self.savers.as_ref().filter(|_| !self.snapshot.has_children());
         let saver = savers.map(Pool::take_in_fault);
@@ -51,11 +49,9 @@ impl Engine {
             return Some(saver);
         }
         self.protect_in_fault(batch);
-        batch.save_each(|page, locked| {
+        batch.save_each(|&Leaving { page, page_bytes, ref locked }| {
             // SAFETY: the page is present and write-protected, so it cannot change.
-            let newer = unsafe {
-                std::slice::from_raw_parts(self.address_of(page), self.leaves.page_bytes(page.leaf()))
-            };
+            let newer = unsafe { std::slice::from_raw_parts(self.address_of(page), page_bytes) };
             self.keep_in_fault(locked, newer)
         });
         None
@@ -64,9 +60,8 @@ impl Engine {
     fn try_hold_in_fault(&self, batch: &Batch<'_>, pipe: &PagePipe) -> bool {
         let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         let mut count = 0;
-        for (page, _) in batch.taken().filter(|(_, locked)| locked.entry().is_writable()) {
-            let len = self.leaves.page_bytes(page.leaf());
-            parts[count] = libc::iovec { iov_base: self.address_of(*page).cast(), iov_len: len };
+        for &Leaving { page, page_bytes, .. } in batch.writable() {
+            parts[count] = libc::iovec { iov_base: self.address_of(page).cast(), iov_len: page_bytes };
             count += 1;
         }
         // SAFETY: the pages are mapped and their entries are held.
@@ -75,15 +70,10 @@ impl Engine {
 
     /// Saves what the saver holds. The pages of the batch are unmapped.
     pub(crate) fn save_held_in_fault(&self, batch: &mut Batch<'_>, saver: &mut Saver) {
-        let mut ahead = batch
-            .taken()
-            .filter(|(_, locked)| locked.entry().is_writable())
-            .map(|(page, _)| self.leaves.page_bytes(page.leaf()))
-            .sum::<usize>();
+        let mut ahead = batch.writable().map(|leaving| leaving.page_bytes).sum::<usize>();
         let Saver { pipe, buffer } = saver;
         let (mut start, mut end) = (0, 0);
-        batch.save_each(|page, locked| {
-            let len = self.leaves.page_bytes(page.leaf());
+        batch.save_each(|&Leaving { page_bytes: len, ref locked, .. }| {
             if end - start < len {
                 buffer.copy_within(start..end, 0);
                 (start, end) = (0, end - start);
@@ -101,11 +91,7 @@ impl Engine {
 
     /// Excludes writes to the writable pages of the batch, neighbours in one call.
     fn protect_in_fault(&self, batch: &Batch<'_>) {
-        let mut writable = batch
-            .taken()
-            .filter(|(_, locked)| locked.entry().is_writable())
-            .map(|(page, _)| page.0)
-            .peekable();
+        let mut writable = batch.writable().map(|leaving| leaving.page.0).peekable();
         while let Some(first) = writable.next() {
             let mut count = 1;
             while writable.next_if_eq(&(first + count as u64)).is_some() {
@@ -124,13 +110,13 @@ impl Engine {
     /// Puts the bytes of the whole pages that were only read in their slots, which are to have memory from now on. Nobody
     /// can write to the pages: that would fault, and wait for their entries.
     pub(crate) fn save_read_only_in_fault(&self, batch: &Batch<'_>) {
-        for (page, locked) in batch.taken() {
-            if self.is_whole(*page) && !locked.entry().is_writable() {
+        for &Leaving { page, page_bytes, ref locked } in batch.taken() {
+            if page_bytes == OS_PAGE_BYTES && !locked.entry().is_writable() {
                 let slot = SlotId(locked.entry().slot().expect("a mapped page has a slot"));
                 // SAFETY: the page is present and write-protected; the slot is its own and has room for it.
                 unsafe {
                     std::ptr::copy_nonoverlapping(
-                        self.address_of(*page),
+                        self.address_of(page),
                         self.cache.pointer(slot),
                         OS_PAGE_BYTES,
                     );
@@ -157,3 +143,6 @@ impl Engine {
         written
     }
 }
+
+#[cfg(test)]
+mod tests;

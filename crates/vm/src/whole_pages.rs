@@ -163,10 +163,7 @@ impl Engine {
     fn unmap_pages_in_fault(&self, pages: &[PageId]) {
         let mut batch = Batch::new();
         for &page in pages {
-            let may_leave = |e: aquifer_map::Entry| e.state() == State::Mapped && !e.is_pinned();
-            if let Some(locked) = self.entries.try_lock_if(page, may_leave) {
-                batch.take(page, locked);
-            }
+            self.take_mapped_in_fault(page, &mut batch);
         }
         self.unmap_in_fault(batch);
     }

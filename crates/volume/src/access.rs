@@ -131,12 +131,7 @@ pub fn changed_mode(who: &Credentials, inode: &Inode, mode: u16) -> Result<u16> 
 ///
 /// # Errors
 /// [`VolumeError::NotOwner`]: only root gives files away; owners may give them to groups that they are in.
-pub fn mode_for_owner(
-    who: &Credentials,
-    inode: &Inode,
-    uid: Option<u32>,
-    gid: Option<u32>,
-) -> Result<u16> {
+pub fn mode_for_owner(who: &Credentials, inode: &Inode, uid: Option<u32>, gid: Option<u32>) -> Result<u16> {
     let is_own_user = uid.is_none_or(|uid| uid == inode.uid);
     let is_own_group = gid.is_none_or(|gid| gid == inode.gid || who.is_in(gid));
     let is_allowed = who.is_privileged || (who.uid == inode.uid && is_own_user && is_own_group);
@@ -207,7 +202,13 @@ mod tests {
 
     /// Owner, member by first and by further group, stranger, root.
     fn everybody() -> [Credentials; 5] {
-        [user(OWNER, 1, &[]), user(11, GROUP, &[]), user(11, 1, &[2, GROUP]), user(11, 1, &[2]), user(0, 0, &[])]
+        [
+            user(OWNER, 1, &[]),
+            user(11, GROUP, &[]),
+            user(11, 1, &[2, GROUP]),
+            user(11, 1, &[2]),
+            user(0, 0, &[]),
+        ]
     }
 
     #[test]
@@ -336,7 +337,11 @@ mod tests {
             (&who, 0o2755, Kind::Folder, 0o755, (0o2755, GROUP)),
             (&who, 0o2755, Kind::Symlink, 0o777, (0o777, GROUP)),
         ] {
-            assert_eq!(for_new(who, &folder(of_folder), kind, mode), expected, "{of_folder:o} {kind:?} {mode:o}");
+            assert_eq!(
+                for_new(who, &folder(of_folder), kind, mode),
+                expected,
+                "{of_folder:o} {kind:?} {mode:o}"
+            );
         }
     }
 }

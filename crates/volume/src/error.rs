@@ -27,8 +27,8 @@ pub enum VolumeError {
     /// The folder has entries.
     #[error("the folder is not empty")]
     NotEmpty,
-    /// The name is longer than 255 bytes.
-    #[error("the name is longer than 255 bytes")]
+    /// The name is longer than 255 bytes, or the path longer than 4095.
+    #[error("the name is longer than 255 bytes, or the path longer than 4095")]
     NameTooLong,
     /// Empty, or with a byte that no name can have.
     #[error(
@@ -93,6 +93,14 @@ pub enum VolumeError {
     /// The emulated flash failed.
     #[error("flash: {0}")]
     Nand(#[from] aquifer_device::nand::NandError),
+    /// The process that owns the volume refused.
+    #[error("{text}")]
+    Remote {
+        /// The system's error number.
+        errno: i32,
+        /// What it said.
+        text: String,
+    },
     /// The system refused memory, descriptors or the like.
     #[error("{step}: {}", std::io::Error::from_raw_os_error(*errno))]
     System {
@@ -146,7 +154,7 @@ impl VolumeError {
                 OpenError::PermissionDenied { .. } => libc::EACCES,
                 _ => libc::EIO,
             },
-            Self::System { errno, .. } => *errno,
+            Self::System { errno, .. } | Self::Remote { errno, .. } => *errno,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A page in RAM.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Result, VolumeError};
@@ -34,11 +34,11 @@ pub trait PageMemory: Send + Sync {
     /// The system's.
     fn protect(&self, index: u32) -> Result<()>;
 
-    /// Takes a present page away from all programs.
+    /// Takes present pages away from all programs.
     ///
     /// # Errors
     /// The system's.
-    fn drop_page(&self, index: u32) -> Result<()>;
+    fn drop_pages(&self, first: u32, count: u32) -> Result<()>;
 }
 
 /// Where the bytes of a page in RAM are.
@@ -56,6 +56,8 @@ pub enum Phase {
     Loading,
     /// Its bytes are there.
     Ready,
+    /// It is being dropped.
+    Leaving,
     /// They could not be read.
     Failed(VolumeError),
     /// It has left, or its file was cut.
@@ -132,6 +134,8 @@ pub struct Frame {
     key: PageKey,
     state: Mutex<FrameState>,
     changed: Condvar,
+    /// Who waits for a change of the state: mostly nobody, and then nobody need be woken.
+    waiting: AtomicU32,
     /// Whether it was used since somebody looked for a page to drop.
     is_used: AtomicBool,
 }
@@ -152,7 +156,13 @@ impl Frame {
             is_writable: false,
             twin: None,
         };
-        Frame { key, state: Mutex::new(state), changed: Condvar::new(), is_used: AtomicBool::new(true) }
+        Frame {
+            key,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            waiting: AtomicU32::new(0),
+            is_used: AtomicBool::new(false),
+        }
     }
 
     /// Which page it is.
@@ -171,15 +181,12 @@ impl Frame {
     /// # Errors
     /// Why its bytes could not be read.
     pub fn ready(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
-        let state = self.lock();
-        let state = self
-            .changed
-            .wait_while(state, |state| state.phase == Phase::Loading)
-            .unwrap_or_else(PoisonError::into_inner);
+        let state =
+            self.wait_while(self.lock(), |state| matches!(state.phase, Phase::Loading | Phase::Leaving));
         match &state.phase {
             Phase::Ready => Ok(Some(state)),
             Phase::Failed(error) => Err(error.clone()),
-            Phase::Gone | Phase::Loading => Ok(None),
+            Phase::Gone | Phase::Loading | Phase::Leaving => Ok(None),
         }
     }
 
@@ -189,16 +196,29 @@ impl Frame {
     /// As [`Frame::ready`].
     pub fn changeable(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
         let Some(state) = self.ready()? else { return Ok(None) };
-        let state = self
-            .changed
-            .wait_while(state, |state| state.is_committing)
-            .unwrap_or_else(PoisonError::into_inner);
+        let state = self.wait_while(state, |state| state.is_committing);
         Ok((state.phase == Phase::Ready).then_some(state))
     }
 
-    /// Wakes who waits for a change of the state.
+    fn wait_while<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, FrameState>,
+        condition: impl Fn(&FrameState) -> bool,
+    ) -> MutexGuard<'a, FrameState> {
+        while condition(&state) {
+            // Under the lock: whoever changes the state after this finds it.
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        state
+    }
+
+    /// Wakes who waits for a change of the state, after it was made under the lock.
     pub fn notify(&self) {
-        self.changed.notify_all();
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Notes a use.

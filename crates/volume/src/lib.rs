@@ -11,12 +11,15 @@
 //! | `segments`, `writer` | what is needed of each segment; the ends of the log |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
 //! | `core` | these together |
+//! | `background` | a thread that works ahead |
+//! | `ahead` | pages that are read before they are asked for |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
+//! | `serve` | one process owns a volume, others map its files |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
-//! | `files`, `names`, `volume` | what users of a volume call |
+//! | `files`, `data`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
 //!
@@ -24,7 +27,9 @@
 //! layer below it. `docs/format.md` has the bytes.
 
 pub mod access;
+mod ahead;
 mod anchor;
+mod background;
 mod block;
 mod cache;
 mod check;
@@ -32,6 +37,7 @@ mod checkpoint;
 mod cleaner;
 mod commit;
 mod core;
+mod data;
 mod error;
 mod files;
 mod flash;
@@ -50,6 +56,7 @@ mod patch;
 pub mod path;
 mod recovery;
 mod segments;
+pub mod serve;
 mod session;
 mod table;
 mod trims;
@@ -57,7 +64,8 @@ mod volume;
 mod word;
 mod writer;
 
-pub use aquifer_sys::memory::Access;
+pub use aquifer_sys::memory::Protection;
+pub use background::Background;
 pub use check::{Depth, Findings};
 pub use error::{Result, VolumeError};
 pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};

@@ -8,6 +8,7 @@ mod fault;
 mod pages;
 mod view;
 
+pub(crate) use fault::resolve;
 pub use pages::MappedPages;
 pub use view::View;
 
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use aquifer_base::Found;
-use aquifer_sys::memory::{Access, SharedMapping};
+use aquifer_sys::memory::{Protection, SharedMapping};
 use aquifer_sys::uffd::Features;
 use aquifer_sys::{Userfaultfd, process};
 use aquifer_vm::fault::signal::{self, FaultTarget, Registration};
@@ -110,14 +111,15 @@ impl Volume {
     ///
     /// # Errors
     /// [`VolumeError::Invalid`] for ranges that cannot be; the system's, for example on a kernel older than 6.8.
-    pub fn map(self: &Arc<Self>, ino: Ino, offset: u64, len: usize, access: Access) -> Result<Mapping> {
+    pub fn map(self: &Arc<Self>, ino: Ino, offset: u64, len: usize, access: Protection) -> Result<Mapping> {
         if len == 0 || !offset.is_multiple_of(PAGE_BYTES as u64) {
             return Err(VolumeError::Invalid("a mapping begins at a multiple of 4096 and has a length"));
         }
         if offset.checked_add(len as u64).is_none_or(|end| end > SIZE_BYTES_MAX) {
             return Err(VolumeError::TooLarge);
         }
-        if access == Access::Write {
+        let is_private = matches!(access, Protection::CopyOnWrite | Protection::ReadPrivately);
+        if access == Protection::Write {
             self.core().allow_changes()?;
         }
         self.file(ino)?;
@@ -125,10 +127,8 @@ impl Volume {
         let mapped = self.mapped()?;
         let addresses = pages.memory().map(offset, len, access).map_err(failed("mapping a file"))?;
         // SAFETY: the mapping is new, and its faults are resolved from the moment that it is known below.
-        unsafe {
-            mapped.faults.register_shared(addresses.base(), addresses.len(), access != Access::CopyOnWrite)
-        }
-        .map_err(failed("registering a mapping for page faults"))?;
+        unsafe { mapped.faults.register_shared(addresses.base(), addresses.len(), !is_private) }
+            .map_err(failed("registering a mapping for page faults"))?;
         let (first, count) = ((offset / PAGE_BYTES as u64) as u32, (addresses.len() / PAGE_BYTES) as u32);
         // SAFETY: the region owns the addresses, and is forgotten by all before it drops them.
         let view =

@@ -51,6 +51,17 @@ impl Volume {
         self.slot(folder, name)?.map(|slot| slot.ino).ok_or(VolumeError::NotFound)
     }
 
+    /// As [`Volume::lookup`], and holds what the name stands for before anybody can take the name away.
+    ///
+    /// # Errors
+    /// As [`Volume::lookup`]; then nothing is held.
+    pub fn lookup_and_hold(&self, folder: Ino, name: &[u8]) -> Result<Ino> {
+        let _names = self.read_names();
+        let slot = self.slot(folder, name)?.ok_or(VolumeError::NotFound)?;
+        self.hold(slot.ino);
+        Ok(slot.ino)
+    }
+
     /// Makes a file or an empty folder.
     ///
     /// # Errors

@@ -254,7 +254,12 @@ mod tests {
         ] {
             let found = resolve(&tree(), Ino::ROOT_FOLDER, path, Last::Follow);
             let place = Some((Ino(folder), name.to_vec()));
-            assert_eq!(found, Ok(Found { place, ino: None, is_folder_meant }), "{}", String::from_utf8_lossy(path));
+            assert_eq!(
+                found,
+                Ok(Found { place, ino: None, is_folder_meant }),
+                "{}",
+                String::from_utf8_lossy(path)
+            );
         }
     }
 

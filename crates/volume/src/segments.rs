@@ -92,12 +92,6 @@ impl Segments {
         self.free
     }
 
-    /// What may be done with one.
-    #[must_use]
-    pub fn state(&self, segment: u32) -> State {
-        self.states[segment as usize]
-    }
-
     /// Counts what a word needs.
     pub fn add(&mut self, word: Word) {
         word.for_each_share(|at, units| {
@@ -154,12 +148,6 @@ impl Segments {
             self.free -= 1;
         }
         self.states[segment as usize] = State::Bad;
-    }
-
-    /// Sequence of the last block of a segment.
-    #[must_use]
-    pub fn newest(&self, segment: u32) -> u64 {
-        self.newest[segment as usize]
     }
 
     /// Sealed segments that can be cleaned: those that hold nothing newer than the last anchor.

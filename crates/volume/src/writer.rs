@@ -87,18 +87,6 @@ impl Writer {
         }
     }
 
-    /// Number of the volume.
-    #[must_use]
-    pub fn volume(&self) -> u64 {
-        self.volume
-    }
-
-    /// When the volume was made, in seconds since 1970.
-    #[must_use]
-    pub fn made_at(&self) -> u64 {
-        self.made_at
-    }
-
     /// Pages written since the last anchor.
     #[must_use]
     pub fn pages_since_anchor(&self) -> u64 {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aquifer_device::MemoryDevice;
 use aquifer_volume::medium::DeviceMedium;
-use aquifer_volume::{Access, Depth, Ino, Kind, Mapping, OpenOptions, PAGE_BYTES, Volume};
+use aquifer_volume::{Depth, Ino, Kind, Mapping, OpenOptions, PAGE_BYTES, Protection, Volume};
 
 const RAM_BYTES: u64 = 4 << 20;
 
@@ -60,8 +61,9 @@ fn ten_times_the_ram_from_many_threads_and_after_an_opening() {
     const STEPS: u64 = 30_000;
     let rig = Rig::new();
     let volume = rig.open();
+    let _background = volume.start_background(Duration::from_millis(20)).expect("background");
     let ino = make(&volume, "file", WORDS * 8);
-    let mapping = volume.map(ino, 0, WORDS as usize * 8, Access::Write).expect("map");
+    let mapping = volume.map(ino, 0, WORDS as usize * 8, Protection::Write).expect("map");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (volume, words) = (&volume, words(&mapping));
@@ -97,7 +99,7 @@ fn ten_times_the_ram_from_many_threads_and_after_an_opening() {
     check(&volume);
     drop(volume);
     let volume = rig.open();
-    let mapping = volume.map(ino, 0, WORDS as usize * 8, Access::Read).expect("map");
+    let mapping = volume.map(ino, 0, WORDS as usize * 8, Protection::Read).expect("map");
     verify(words(&mapping));
 }
 
@@ -107,8 +109,8 @@ fn mappings_reads_and_writes_see_one_file() {
     let volume = rig.open();
     let ino = make(&volume, "file", 10 * PAGE_BYTES as u64);
     volume.write(ino, 100, b"before").expect("write");
-    let whole = volume.map(ino, 0, 10 * PAGE_BYTES, Access::Write).expect("map");
-    let part = volume.map(ino, PAGE_BYTES as u64, 2 * PAGE_BYTES, Access::Read).expect("map");
+    let whole = volume.map(ino, 0, 10 * PAGE_BYTES, Protection::Write).expect("map");
+    let part = volume.map(ino, PAGE_BYTES as u64, 2 * PAGE_BYTES, Protection::Read).expect("map");
     // SAFETY: the ranges are mapped until the mappings are dropped below.
     let at = |mapping: &Mapping, offset: usize| unsafe { mapping.as_ptr().add(offset) };
     // SAFETY: as above; nobody else uses them meanwhile.
@@ -137,7 +139,7 @@ fn a_private_mapping_keeps_its_stores_to_itself() {
     let ino = make(&volume, "file", 2000 * PAGE_BYTES as u64);
     volume.write(ino, 0, b"shared").expect("write");
     volume.sync().expect("sync");
-    let private = volume.map(ino, 0, 2000 * PAGE_BYTES, Access::CopyOnWrite).expect("map");
+    let private = volume.map(ino, 0, 2000 * PAGE_BYTES, Protection::CopyOnWrite).expect("map");
     for page in 0..2000 {
         // SAFETY: the range is mapped, and nobody else uses it.
         unsafe {
@@ -161,7 +163,7 @@ fn what_was_synced_survives_and_holes_cost_nothing() {
     let rig = Rig::new();
     let volume = rig.open();
     let ino = make(&volume, "sparse", 1 << 40);
-    let mapping = volume.map(ino, (1 << 40) - (1 << 21), 1 << 21, Access::Write).expect("map");
+    let mapping = volume.map(ino, (1 << 40) - (1 << 21), 1 << 21, Protection::Write).expect("map");
     words(&mapping)[1000].store(77, Ordering::Relaxed);
     volume.sync().expect("sync");
     words(&mapping)[1001].store(78, Ordering::Relaxed);
@@ -170,7 +172,7 @@ fn what_was_synced_survives_and_holes_cost_nothing() {
     // Not closed: as after a crash.
     drop(volume);
     let volume = rig.open();
-    let mapping = volume.map(ino, (1 << 40) - (1 << 21), 1 << 21, Access::Read).expect("map");
+    let mapping = volume.map(ino, (1 << 40) - (1 << 21), 1 << 21, Protection::Read).expect("map");
     assert_eq!(words(&mapping)[1000].load(Ordering::Relaxed), 77);
     assert_eq!(words(&mapping)[1001].load(Ordering::Relaxed), 0, "was never synced");
     check(&volume);
@@ -181,7 +183,7 @@ fn a_file_that_is_cut_and_grows_again_is_zeros_there() {
     let rig = Rig::new();
     let volume = rig.open();
     let ino = make(&volume, "file", 3 * PAGE_BYTES as u64);
-    let mapping = volume.map(ino, 0, 3 * PAGE_BYTES, Access::Write).expect("map");
+    let mapping = volume.map(ino, 0, 3 * PAGE_BYTES, Protection::Write).expect("map");
     for word in words(&mapping) {
         word.store(u64::MAX, Ordering::Relaxed);
     }

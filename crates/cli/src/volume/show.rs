@@ -70,12 +70,7 @@ pub fn moment(time: Time) -> String {
     let seconds = time.0.div_euclid(1_000_000_000);
     let (year, month, day) = civil(seconds.div_euclid(86_400));
     let in_day = seconds.rem_euclid(86_400);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
-        in_day / 3600,
-        in_day / 60 % 60,
-        in_day % 60
-    )
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", in_day / 3600, in_day / 60 % 60, in_day % 60)
 }
 
 /// Year, month and day of a day since 1970 (Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
@@ -86,7 +81,8 @@ fn civil(day: i64) -> (i64, i64, i64) {
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month = (5 * day_of_year + 2) / 153;
-    let (day, month) = (day_of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let (day, month) =
+        (day_of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 

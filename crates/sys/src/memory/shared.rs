@@ -15,13 +15,15 @@ pub struct SharedMemory {
 
 /// What a mapping may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum Protection {
     /// Loads.
     Read,
     /// Loads and stores, which others see.
     Write,
     /// Loads and stores, which nobody else sees.
     CopyOnWrite,
+    /// Loads, from memory that is open for reading alone. A userfaultfd takes a mapping of such memory only if it is private.
+    ReadPrivately,
 }
 
 impl SharedMemory {
@@ -54,6 +56,16 @@ impl SharedMemory {
     /// The descriptor, for sending it; it stays owned by this value.
     pub fn raw_fd(&self) -> c_int {
         self.fd
+    }
+
+    /// Another descriptor of the same memory, for the same use.
+    ///
+    /// # Errors
+    /// `EMFILE` when there are too many descriptors.
+    pub fn duplicate(&self) -> Result<SharedMemory> {
+        // SAFETY: plain numbers.
+        let fd = unsafe { libc::fcntl(self.fd, libc::F_DUPFD_CLOEXEC, 0) };
+        Errno::check(i64::from(fd)).map(|fd| SharedMemory::own(fd as c_int))
     }
 
     /// Another descriptor of the same memory, through which nobody can write.
@@ -158,11 +170,12 @@ impl SharedMemory {
     ///
     /// # Errors
     /// `ENOMEM` when there is no address space; `EACCES` for stores into memory that is open for reading alone.
-    pub fn map(&self, offset: u64, len: usize, access: Access) -> Result<SharedMapping> {
+    pub fn map(&self, offset: u64, len: usize, access: Protection) -> Result<SharedMapping> {
         let (protection, sharing) = match access {
-            Access::Read => (libc::PROT_READ, libc::MAP_SHARED),
-            Access::Write => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
-            Access::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE),
+            Protection::Read => (libc::PROT_READ, libc::MAP_SHARED),
+            Protection::Write => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
+            Protection::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE),
+            Protection::ReadPrivately => (libc::PROT_READ, libc::MAP_PRIVATE),
         };
         let (anywhere, flags) = (ptr::null_mut::<u8>(), sharing | libc::MAP_NORESERVE);
         // SAFETY: the kernel chooses a free place, so no mapping in use is touched.
@@ -239,8 +252,8 @@ mod tests {
     fn what_is_written_is_seen_by_all_mappings() {
         let memory = SharedMemory::new(1 << 40).expect("memory");
         let page = page_size();
-        let shared = memory.map(0, 2 * page, Access::Write).expect("map");
-        let private = memory.map(0, 2 * page, Access::CopyOnWrite).expect("map");
+        let shared = memory.map(0, 2 * page, Protection::Write).expect("map");
+        let private = memory.map(0, 2 * page, Protection::CopyOnWrite).expect("map");
         memory.write_at(5, b"abc").expect("write");
         // SAFETY: both ranges are mapped for as long as this takes.
         unsafe {
@@ -262,8 +275,8 @@ mod tests {
     #[test]
     fn what_is_read_only_cannot_be_mapped_for_stores() {
         let memory = SharedMemory::new(4096).expect("memory").read_only().expect("read only");
-        assert_eq!(memory.map(0, 4096, Access::Write).unwrap_err(), Errno(libc::EACCES));
+        assert_eq!(memory.map(0, 4096, Protection::Write).unwrap_err(), Errno(libc::EACCES));
         assert_eq!(memory.write_at(0, b"a"), Err(Errno(libc::EBADF)));
-        memory.map(0, 4096, Access::Read).expect("map");
+        memory.map(0, 4096, Protection::Read).expect("map");
     }
 }

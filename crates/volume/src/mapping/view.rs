@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use aquifer_sys::memory::Access;
+use aquifer_sys::memory::Protection;
 use aquifer_sys::{Errno, Userfaultfd};
 
 use super::pages::failed;
+use crate::ahead::Walk;
 use crate::error::Result;
-use crate::word::{PAGE_BYTES, PageBytes};
+use crate::word::PAGE_BYTES;
 
 /// Addresses, what they show, and the descriptor by which their faults are resolved.
 pub struct View {
@@ -15,7 +16,9 @@ pub struct View {
     base: usize,
     first_page: u32,
     pages: u32,
-    access: Access,
+    access: Protection,
+    /// Notices programs that go through the file in order.
+    walk: Walk,
 }
 
 impl View {
@@ -28,9 +31,9 @@ impl View {
         base: usize,
         first_page: u32,
         pages: u32,
-        access: Access,
+        access: Protection,
     ) -> Self {
-        View { faults, base, first_page, pages, access }
+        View { faults, base, first_page, pages, access, walk: Walk::default() }
     }
 
     /// The page of the file at an address, if the view has it.
@@ -40,7 +43,7 @@ impl View {
     }
 
     /// What may be done through it.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> Protection {
         self.access
     }
 
@@ -54,15 +57,26 @@ impl View {
         Some(std::ptr::with_exposed_provenance_mut(self.base + page as usize * PAGE_BYTES))
     }
 
-    /// Makes an absent page present with these bytes, and shows it here; stores fault.
+    /// Makes absent pages present with these bytes, and shows them here; stores fault.
     ///
     /// # Errors
     /// The system's.
-    pub fn fill(&self, index: u32, bytes: &PageBytes) -> Result<()> {
+    pub fn fill(&self, index: u32, bytes: &[u8]) -> Result<()> {
         let Some(address) = self.address_of(index) else { return Ok(()) };
+        debug_assert!(self.pages_from(index) as usize * PAGE_BYTES >= bytes.len());
         // SAFETY: the range is the view's and registered (see `new`).
-        unsafe { self.faults.copy(address, bytes.as_ptr(), PAGE_BYTES, true) }
-            .map_err(failed("mapping a page"))
+        unsafe { self.faults.copy(address, bytes.as_ptr(), bytes.len(), true) }
+            .map_err(failed("mapping pages"))
+    }
+
+    /// Pages of the view from page `index` of the file on.
+    pub fn pages_from(&self, index: u32) -> u32 {
+        (self.first_page + self.pages).saturating_sub(index)
+    }
+
+    /// Notes a fault; says how many of the pages behind it will be needed soon.
+    pub fn note_fault(&self, index: u32) -> u32 {
+        self.walk.note(index).min(self.pages_from(index + 1))
     }
 
     /// Shows a present page here. Stores fault unless `is_writable`.
@@ -88,7 +102,7 @@ impl View {
     /// # Errors
     /// The system's.
     pub fn protect(&self, index: u32) -> Result<()> {
-        match self.address_of(index).filter(|_| self.access == Access::Write) {
+        match self.address_of(index).filter(|_| self.access == Protection::Write) {
             // SAFETY: as in `fill`.
             Some(address) => match unsafe { self.faults.write_protect(address, PAGE_BYTES, true) } {
                 // The process is gone, and its stores with it.
@@ -97,6 +111,16 @@ impl View {
             },
             None => Ok(()),
         }
+    }
+
+    /// Makes accesses to a page that cannot be had raise SIGBUS.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn poison(&self, index: u32) -> Result<()> {
+        let Some(address) = self.address_of(index) else { return Ok(()) };
+        // SAFETY: as in `fill`.
+        unsafe { self.faults.poison(address, PAGE_BYTES) }.map_err(failed("poisoning a page"))
     }
 
     /// Lets who waits for a page try again.

@@ -79,7 +79,8 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// Those of [`Volume::rename`]; [`VolumeError::NotOwner`] in a sticky folder; [`VolumeError::Invalid`] for paths that end with `/`, `.`
     /// or `..` alone.
     pub fn rename(&self, path: &[u8], new: &[u8], if_taken: IfTaken) -> Result<()> {
-        const NAMELESS: VolumeError = VolumeError::Invalid("a path that ends with '/', '.' or '..' alone has no name to change");
+        const NAMELESS: VolumeError =
+            VolumeError::Invalid("a path that ends with '/', '.' or '..' alone has no name to change");
         let (source, target) = (self.resolve(path, Last::Name)?, self.resolve(new, Last::Name)?);
         let (Some(from), Some(to)) = (&source.place, &target.place) else { return Err(NAMELESS) };
         let moved = self.removable(from.0, &source)?;

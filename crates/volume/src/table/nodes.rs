@@ -52,10 +52,6 @@ impl Nodes {
         self.dirty.load(Ordering::Relaxed)
     }
 
-    pub fn capacity(&self) -> usize {
-        self.shard_max * SHARDS
-    }
-
     pub fn counter(&self) -> &Arc<AtomicUsize> {
         &self.dirty
     }
