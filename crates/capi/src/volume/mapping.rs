@@ -47,7 +47,8 @@ fn to_protection(file: &AqFile, flags: c_int) -> Result<Protection, c_int> {
 fn map(file: &AqFile, offset: u64, len: usize, flags: c_int) -> Result<*mut u8, c_int> {
     let protection = to_protection(file, flags)?;
     let forks = forks::count();
-    let mapping = file.volume.map(file.ino(), offset, len, protection).map_err(|error| failure::fail(&error))?;
+    let mapping =
+        file.volume.map(file.ino(), offset, len, protection).map_err(|error| failure::fail(&error))?;
     let address = mapping.as_ptr();
     mapped().insert(address.addr(), Mapped { mapping, forks });
     Ok(address)
