@@ -564,6 +564,8 @@ typedef struct aq_space {
     size_t struct_bytes;     /* set by the caller to sizeof(aq_space) */
     uint64_t capacity_bytes; /* that files can take */
     uint64_t used_bytes;     /* that they take, with the table */
+    uint64_t kept_bytes;     /* of the others, what only folders and the table may take, so that
+                                a full volume can be emptied */
     uint64_t files;          /* files, folders and symbolic links */
     uint64_t files_max;      /* how many there can be */
 } aq_space;

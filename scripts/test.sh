@@ -92,7 +92,7 @@ c_tests() {
 examples() {
     scripts/build-lib.sh || return 1
     result=0
-    for example in btree packetcache hashcache durable-kv; do
+    for example in btree packetcache hashcache durable-kv kv; do
         make --quiet -C "examples/$example" test || result=1
     done
     examples/memcached/build.sh && build=0 || build=$?

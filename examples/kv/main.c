@@ -241,7 +241,7 @@ static uint64_t count_numbers(const struct store *store)
 
 static int fill(struct store *store, char **arguments)
 {
-    uint64_t first = count_numbers(store), steps = parse_number(arguments[0]);
+    uint64_t steps = parse_number(arguments[0]), first = count_numbers(store);
     char key[17], value[24];
     store->tells = true;
     store->changes = store->synced = first;

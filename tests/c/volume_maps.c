@@ -1,6 +1,7 @@
 /* volume_maps.c - files of volumes as memory: what is stored is there, also after kill -9; who may map what; forks. */
 #include "volume.h"
 
+#include <errno.h>
 #include <signal.h>
 
 enum { FILE_BYTES = 40 << 20, PAGES = FILE_BYTES / 4096 };
@@ -135,6 +136,51 @@ static void buffers_may_be_mapped_memory(void)
     CHECK_CODE(AQ_OK, aq_file_close(file_c));
     CHECK_CODE(AQ_OK, aq_file_unmap(a));
     CHECK_CODE(AQ_OK, aq_file_unmap(b));
+    close_and_remove(volume);
+}
+
+/* The kernel does not fault on the program's behalf. It says so, and moves no wrong bytes. */
+static void a_system_call_is_refused_what_is_not_in_ram(void)
+{
+    aq_volume *volume = open_new("calls");
+    char *bytes = map_new(volume, "/file", 8192), copy[100];
+    fill(bytes, 8192, 1);
+    CHECK_CODE(AQ_OK, aq_file_unmap(bytes));
+    CHECK_CODE(AQ_OK, aq_volume_close(volume));
+    volume = reopen();
+    aq_file *file = open_file(volume, "/file", AQ_OPEN_READ);
+    CHECK_CODE(AQ_OK, aq_file_map(file, 0, 8192, AQ_MAP_READ, (void **)&bytes));
+    CHECK_CODE(AQ_OK, aq_file_close(file));
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    errno = 0;
+    CHECK(write(ends[1], bytes, sizeof copy) == -1 && errno == EFAULT);
+    CHECK(is_filled(bytes, 8192, 1));
+    CHECK(write(ends[1], bytes, sizeof copy) == sizeof copy && read(ends[0], copy, sizeof copy) == sizeof copy);
+    CHECK(memcmp(copy, bytes, sizeof copy) == 0);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK_CODE(AQ_OK, aq_file_unmap(bytes));
+    close_and_remove(volume);
+}
+
+static void a_read_only_volume_is_mapped_to_read(void)
+{
+    aq_volume *volume = open_new("reading");
+    char *bytes = map_new(volume, "/file", 1 << 20);
+    fill(bytes, 1 << 20, 1);
+    CHECK_CODE(AQ_OK, aq_file_unmap(bytes));
+    CHECK_CODE(AQ_OK, aq_volume_close(volume));
+    aq_volume_options options;
+    aq_volume_options_init(&options);
+    options.read_only = 1;
+    CHECK_CODE(AQ_OK, aq_volume_open(path, &options, &volume));
+    aq_file *file = open_file(volume, "/file", READ_WRITE);
+    CHECK_CODE(AQ_EREADONLY, map_with(file, 0, 1 << 20, AQ_MAP_WRITE));
+    CHECK_CODE(AQ_OK, aq_file_map(file, 0, 1 << 20, AQ_MAP_READ, (void **)&bytes));
+    CHECK(is_filled(bytes, 1 << 20, 1));
+    CHECK_CODE(AQ_OK, aq_file_unmap(bytes));
+    CHECK_CODE(AQ_OK, aq_file_close(file));
     close_and_remove(volume);
 }
 
@@ -342,6 +388,8 @@ int main(void)
     RUN(ten_times_the_ram);
     RUN(private_stores_are_nobody_elses);
     RUN(buffers_may_be_mapped_memory);
+    RUN(a_system_call_is_refused_what_is_not_in_ram);
+    RUN(a_read_only_volume_is_mapped_to_read);
     RUN(a_volume_is_not_closed_under_a_mapping);
     RUN(behind_the_end_is_nothing);
     RUN(what_is_mapped_to_read_cannot_be_stored_to);

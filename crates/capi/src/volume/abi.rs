@@ -41,14 +41,15 @@ pub struct AqSpace {
     struct_bytes: usize,
     capacity_bytes: u64,
     used_bytes: u64,
+    kept_bytes: u64,
     files: u64,
     files_max: u64,
 }
 
 impl AqSpace {
     pub(super) fn new(struct_bytes: usize, space: &Space) -> Self {
-        let Space { capacity_bytes, used_bytes, files, files_max } = *space;
-        Self { struct_bytes, capacity_bytes, used_bytes, files, files_max }
+        let Space { capacity_bytes, used_bytes, kept_bytes, files, files_max } = *space;
+        Self { struct_bytes, capacity_bytes, used_bytes, kept_bytes, files, files_max }
     }
 }
 

@@ -39,7 +39,7 @@ fn code(error: &VolumeError) -> ErrorCode {
         VolumeError::Damaged { .. } | VolumeError::Corrupt(_) => ErrorCode::Corrupt,
         VolumeError::Stopped(_) | VolumeError::Device(_) | VolumeError::Nand(_) => ErrorCode::Io,
         VolumeError::Open(error) => (&**error).into(),
-        VolumeError::System { errno, .. } => system_code(*errno),
+        VolumeError::System { errno, .. } | VolumeError::Remote { errno, .. } => system_code(*errno),
     }
 }
 

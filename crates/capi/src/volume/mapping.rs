@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use aquifer::ErrorCode;
-use aquifer_volume::{Access, Mapping};
+use aquifer_volume::{Mapping, Protection};
 
 use super::file::{AqFile, with_file};
 use super::{ensure_not_forked, fail_null, failure, number};
@@ -31,23 +31,24 @@ fn mapped() -> MutexGuard<'static, HashMap<usize, Mapped>> {
 }
 
 /// What a file is mapped for, if it was opened for that.
-fn to_access(file: &AqFile, flags: c_int) -> Result<Access, c_int> {
+fn to_protection(file: &AqFile, flags: c_int) -> Result<Protection, c_int> {
     if flags & !(READ | WRITE | PRIVATE) != 0 || flags & (READ | WRITE) == 0 {
         let sentence = "a file is mapped with AQ_MAP_READ, AQ_MAP_WRITE or both, and perhaps AQ_MAP_PRIVATE";
         return Err(fail_with(ErrorCode::Invalid, sentence));
     }
     file.ensure_readable()?;
     match (flags & WRITE != 0, flags & PRIVATE != 0) {
-        (false, _) => Ok(Access::Read),
-        (true, true) => Ok(Access::CopyOnWrite),
-        (true, false) => file.ensure_writable().map(|()| Access::Write),
+        (false, _) => Ok(Protection::Read),
+        (true, true) => Ok(Protection::CopyOnWrite),
+        (true, false) => file.ensure_writable().map(|()| Protection::Write),
     }
 }
 
 fn map(file: &AqFile, offset: u64, len: usize, flags: c_int) -> Result<*mut u8, c_int> {
-    let access = to_access(file, flags)?;
+    let protection = to_protection(file, flags)?;
     let forks = forks::count();
-    let mapping = file.volume.map(file.ino(), offset, len, access).map_err(|error| failure::fail(&error))?;
+    let mapping =
+        file.volume.map(file.ino(), offset, len, protection).map_err(|error| failure::fail(&error))?;
     let address = mapping.as_ptr();
     mapped().insert(address.addr(), Mapped { mapping, forks });
     Ok(address)
