@@ -17,8 +17,11 @@ if {![info exists ::env(AQUIFER_VOLUME)]} {
 }
 load $library Files
 
-# Names that databases were opened by or copied to: what a pattern may mean in the volume.
-proc note_name {name} { set ::names($name) 1 }
+# Names that databases were opened by or copied to: what a pattern may mean in the volume. The suite attaches databases with a number behind the name.
+proc note_name {name} {
+    regsub {^\./} $name {} name
+    set ::names($name) 1
+}
 trace add execution sqlite3 enter {apply {{words verb} {
     if {[llength $words] > 2} { note_name [lindex $words 2] }
 }}}
@@ -28,7 +31,7 @@ proc glob {args} {
     set found [uplevel 1 [list native_glob -nocomplain {*}$args]]
     foreach pattern $args {
         foreach name [array names ::names] {
-            foreach suffix {{} -journal -wal} {
+            foreach suffix {{} -journal -wal 2 2-journal 2-wal 3 3-journal 3-wal 4} {
                 set file $name$suffix
                 if {[string match $pattern $file] && $file ni $found && [vfile exists $file]} { lappend found $file }
             }
@@ -64,9 +67,11 @@ proc copy_out {name} {
 proc copy_in {name} {
     set in [native_open $name]
     fconfigure $in -translation binary
-    catch {vfile delete $name}
-    vfile write $name 0 [read $in]
+    set data [read $in]
     native_close $in
+    # In place: connections may have it open.
+    vfile write $name 0 $data
+    vfile truncate $name [string length $data]
 }
 
 # A database that a test opens by itself is copied out, and back when it is closed.
