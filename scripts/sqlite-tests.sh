@@ -76,13 +76,13 @@ fetch_source() {
 }
 
 # configured FLAG...: the test program, with the VFS's hook linked in.
+# shellcheck disable=SC2086 # flags are a list
 configured() (
     flags="-O1 -g0 -DSQLITE_EXTRA_INIT=aquifer_extra_init $*"
     tcl=$(dirname "$(find /usr/lib -name tclConfig.sh | sort | tail -n 1)")
     ../source/configure --disable-shared --disable-amalgamation --with-tcl="$tcl" CFLAGS="$flags" && make sqlite3.h &&
         ${CC:-cc} -O1 -Wall -I. -c "$ROOT/tests/sqlite/shim.c" -o shim.o &&
         make testfixture LIBS="$PWD/shim.o -Wl,-export-dynamic" && make sqlite3.c &&
-        # shellcheck disable=SC2086 # flags are a list
         ${CC:-cc} $flags -O2 -I. -o speedtest1 ../source/test/speedtest1.c sqlite3.c shim.o -rdynamic -lpthread -ldl -lm
 )
 
