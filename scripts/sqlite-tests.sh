@@ -1,5 +1,5 @@
 #!/bin/sh
-# SQLite's own test suite and speedtest1 on a volume, with the source of Debian's or Ubuntu's package.
+# SQLite's own test suite and speedtest1 on a volume, with the source of Debian's or Ubuntu's package; and a writer with atomic batches that is killed.
 #
 #   scripts/sqlite-tests.sh [TEST_FILE]...      names without .test; default: all but those in tests/sqlite/exceptions.txt
 #
@@ -167,6 +167,40 @@ speed() (
     fi
 )
 
+# killed BUILD: a writer without a journal is killed in the middle of transactions; each is there as a whole or not at all.
+killed() (
+    folder=$out/run/$1-killed
+    rm -rf "$folder"
+    mkdir -p "$folder" && cd "$folder" && mkfifo said || exit 1
+    "$volume" new disk.vol 64M || exit 1
+    export AQUIFER_SQLITE_LIBRARY="$library" AQUIFER_VOLUME="$folder/disk.vol"
+    committed=0
+    for round in 1 2 3 4 5 6 7 8 9 10; do
+        "$out/$1/testfixture" "$ROOT/tests/sqlite/writer.tcl" >said 2>&1 &
+        writer=$!
+        exec 3<said
+        for _ in 1 2 3 4 5 6 7; do
+            read -r committed <&3
+        done
+        kill -KILL $writer
+        # It says that it was killed.
+        wait $writer 2>/dev/null
+        exec 3<&-
+        found=$(timeout 60 "$out/$1/testfixture" "$ROOT/tests/sqlite/writer.tcl" check 2>&1)
+        last=$(echo "$found" | sed -n 's/^ok \([0-9]*\) 0 1$/\1/p')
+        if [ "${last:-0}" -lt "$committed" ]; then
+            echo "FAIL sqlite $1: killed in round $round: $found, and $committed was committed"
+            exit 1
+        fi
+    done
+    if "$volume" check disk.vol >checked; then
+        echo "ok sqlite $1: killed 10 times ($last rows)"
+        cd / && rm -rf "$folder"
+    else
+        echo "FAIL sqlite $1: killed: $(tail -n 1 checked)"
+    fi
+)
+
 volume=$TARGET/release/examples/volume
 library=$TARGET/release/libaquifer_sqlite.so
 if [ "${1:-}" = --one ]; then
@@ -210,6 +244,7 @@ for build in ${SQLITE_TESTS_BUILDS:-plain batch}; do
     say "== $build: $(grep -c . "$out/list.txt") files"
     xargs -P "${SQLITE_TESTS_JOBS:-2}" -n 1 "$ROOT/scripts/sqlite-tests.sh" --one "$build" <"$out/list.txt" >>"$results" 2>&1
     [ $# -gt 0 ] || speed "$build" >>"$results"
+    [ $# -gt 0 ] || [ "$build" != batch ] || killed batch >>"$results"
 done
 grep -v '^ok ' "$results"
 tests=$(sed -n 's/^ok .*(\([0-9]*\) tests)$/\1/p' "$results" | awk '{ n += $1 } END { print n + 0 }')
