@@ -1,6 +1,7 @@
-/* A Tcl command for SQLite's test suite: files of the default VFS, for what tests otherwise do to files of the file system.
+/* A Tcl command for SQLite's test suite: files of the volume, for what tests otherwise do to files of the file system.
 **
 **   vfile exists|size|delete NAME      vfile copy FROM TO      vfile read NAME OFFSET BYTES      vfile write NAME OFFSET DATA
+**   vfile truncate NAME BYTES
 */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static int copied(sqlite3_vfs *vfs, const char *from, const char *to) {
 }
 
 static int command(ClientData unused, Tcl_Interp *interp, int count, Tcl_Obj *const words[]) {
-    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sqlite3_vfs *vfs = sqlite3_vfs_find("aquifer");
     char path[2048], other[2048];
     sqlite3_int64 size = 0;
     int is_there = 0, offset = 0, bytes = 0;
@@ -77,6 +78,8 @@ static int command(ClientData unused, Tcl_Interp *interp, int count, Tcl_Obj *co
     int code = file->pMethods->xFileSize(file, &size);
     if (strcmp(verb, "size") == 0) {
         Tcl_SetObjResult(interp, Tcl_NewWideIntObj(size));
+    } else if (strcmp(verb, "truncate") == 0 && count == 4) {
+        code = file->pMethods->xTruncate(file, offset);
     } else if (is_write && count == 5) {
         unsigned char *data = Tcl_GetByteArrayFromObj(words[4], &bytes);
         code = file->pMethods->xWrite(file, data, bytes, offset);
@@ -94,6 +97,8 @@ static int command(ClientData unused, Tcl_Interp *interp, int count, Tcl_Obj *co
 }
 
 int Files_Init(Tcl_Interp *interp) {
+    /* Stays open, and the volume with it: it would be closed and opened again whenever a test has no connection. */
+    opened(sqlite3_vfs_find("aquifer"), "/keeper", FLAGS | SQLITE_OPEN_CREATE);
     Tcl_CreateObjCommand(interp, "vfile", command, NULL, NULL);
     return TCL_OK;
 }

@@ -4,7 +4,7 @@
 #
 # A file that is not in the volume is one of the file system: tests write scripts and read expected output there.
 
-set library [lindex $argv 0]
+set vfile_library [lindex $argv 0]
 set argv0 [lindex $argv 1]
 set argv [lrange $argv 2 end]
 
@@ -15,10 +15,13 @@ if {![info exists ::env(AQUIFER_VOLUME)]} {
     source $argv0
     return
 }
-load $library Files
+load $vfile_library Files
 
-# Names that databases were opened by or copied to: what a pattern may mean in the volume.
-proc note_name {name} { set ::names($name) 1 }
+# Names that databases were opened by or copied to: what a pattern may mean in the volume. The suite attaches databases with a number behind the name.
+proc note_name {name} {
+    regsub {^\./} $name {} name
+    set ::vfile_names($name) 1
+}
 trace add execution sqlite3 enter {apply {{words verb} {
     if {[llength $words] > 2} { note_name [lindex $words 2] }
 }}}
@@ -27,8 +30,8 @@ rename glob native_glob
 proc glob {args} {
     set found [uplevel 1 [list native_glob -nocomplain {*}$args]]
     foreach pattern $args {
-        foreach name [array names ::names] {
-            foreach suffix {{} -journal -wal} {
+        foreach name [array names ::vfile_names] {
+            foreach suffix {{} -journal -wal 2 2-journal 2-wal 3 3-journal 3-wal 4} {
                 set file $name$suffix
                 if {[string match $pattern $file] && $file ni $found && [vfile exists $file]} { lappend found $file }
             }
@@ -64,9 +67,11 @@ proc copy_out {name} {
 proc copy_in {name} {
     set in [native_open $name]
     fconfigure $in -translation binary
-    catch {vfile delete $name}
-    vfile write $name 0 [read $in]
+    set data [read $in]
     native_close $in
+    # In place: connections may have it open.
+    vfile write $name 0 $data
+    vfile truncate $name [string length $data]
 }
 
 # A database that a test opens by itself is copied out, and back when it is closed.
@@ -78,14 +83,14 @@ proc open {name {mode r} args} {
     }
     if {[vfile exists $name]} { copy_out $name }
     set channel [uplevel 1 [list native_open $name $mode {*}$args]]
-    set ::outside($channel) [list $name [expr {$mode ni {r rb RDONLY}}]]
+    set ::vfile_outside($channel) [list $name [expr {$mode ni {r rb RDONLY}}]]
     return $channel
 }
 proc close {channel args} {
     native_close $channel {*}$args
-    if {[info exists ::outside($channel)]} {
-        foreach {name is_changed} $::outside($channel) {}
-        unset ::outside($channel)
+    if {[info exists ::vfile_outside($channel)]} {
+        foreach {name is_changed} $::vfile_outside($channel) {}
+        unset ::vfile_outside($channel)
         if {$is_changed} { copy_in $name }
         native_file delete $name
     }

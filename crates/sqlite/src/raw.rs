@@ -1,4 +1,5 @@
-//! SQLite's structures, as `sqlite3.h` has them.
+//! SQLite's structures, as `sqlite3.h` has them. They are written out here because they are three, and SQLite promises never to change them; crates with
+//! bindings look for a library to link with when they are built, and this one must not be linked with any.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -75,7 +75,7 @@ fn a_volume_and_a_file_system_agree() {
     if !have_sqlite3() {
         return;
     }
-    for seed in 0..24 {
+    for seed in 0..10 {
         let disk = Disk::new(48 << 20);
         let script_path = disk.folder().join("script.sql");
         std::fs::write(&script_path, script(seed)).expect("script");

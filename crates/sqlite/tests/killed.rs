@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 
 use common::{Disk, have_python};
 
-const ROUNDS: u32 = 20;
+const ROUNDS_PER_MODE: u32 = 6;
 
-/// Commits transactions for ever, and says the last number of each after it was committed.
+/// Commits transactions for ever, and says the last number of each after it was committed. After `pause` of them it waits, so that it is killed with nothing
+/// under way.
 const WRITER: &str = r#"
 import sqlite3, sys
-mode = sys.argv[1]
+mode, pause = sys.argv[1], int(sys.argv[2])
 connection = sqlite3.connect("x.db", isolation_level=None)
 connection.execute("PRAGMA journal_mode=" + mode)
 connection.execute("PRAGMA cache_size=20")
@@ -27,6 +28,9 @@ while True:
     connection.execute("DELETE FROM t WHERE n < ?", (n - 200,))
     connection.execute("COMMIT")
     print(n, flush=True)
+    pause -= 1
+    if pause == 0:
+        sys.stdin.readline()
 "#;
 
 const CHECKER: &str = r#"
@@ -44,13 +48,17 @@ fn committed_transactions_survive() {
     for mode in ["delete", "truncate", "persist", "wal"] {
         let disk = Disk::new(32 << 20);
         let mut committed = 0;
-        for round in 0..ROUNDS / 4 {
+        for round in 0..ROUNDS_PER_MODE {
+            let transactions = 3 + round as usize * 5;
+            // In every other round the kill comes in the middle of whatever the writer does then.
+            let pause = if round % 2 == 0 { transactions } else { 0 };
             // Without a program in front that would be killed in its place.
             let mut writer = Command::new("python3");
-            writer.args(["-c", WRITER, mode]).current_dir(disk.folder()).stdout(Stdio::piped());
+            writer.args(["-c", WRITER, mode, &pause.to_string()]).current_dir(disk.folder());
+            writer.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = disk.with_library(&mut writer).spawn().expect("python3");
             let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-            let last = lines.take(3 + round as usize * 7).last().expect("a line").expect("text");
+            let last = lines.take(transactions).last().expect("a line").expect("text");
             child.kill().expect("kill");
             child.wait().expect("wait");
             committed = last.parse::<u64>().expect("a number").max(committed);
