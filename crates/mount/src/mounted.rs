@@ -50,10 +50,11 @@ impl Mounted {
         let folder = usable(folder)?;
         let volume = Arc::new(volume);
         let server = Server { volume: Arc::clone(&volume), lookups: Lookups::default() };
-        let session = Session::new(server, &folder, &config(&options)).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound if !has_helper() => MountError::NoHelper,
-            _ => MountError::Refused { path: folder.clone(), source },
-        })?;
+        let session =
+            Session::new(server, &folder, &config(&options)).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound if !has_helper() => MountError::NoHelper,
+                _ => MountError::Refused { path: folder.clone(), source },
+            })?;
         Ok(Mounted { session, volume, folder, options })
     }
 

@@ -57,8 +57,7 @@ impl Server {
     ) -> Result<(Ino, Inode)> {
         let folder = ino_of(folder)?;
         let (gid, _) = self.group_for(request, folder)?;
-        let ino =
-            self.volume.make_symlink(folder, name.as_bytes(), target.as_bytes(), request.uid(), gid)?;
+        let ino = self.volume.make_symlink(folder, name.as_bytes(), target.as_bytes(), request.uid(), gid)?;
         self.volume.hold(ino);
         self.tell(ino)
     }
@@ -96,7 +95,12 @@ impl Server {
     }
 
     /// Changes size and attributes.
-    pub fn change(&self, ino: INodeNo, size_bytes: Option<u64>, attributes: &Attributes) -> Result<(Ino, Inode)> {
+    pub fn change(
+        &self,
+        ino: INodeNo,
+        size_bytes: Option<u64>,
+        attributes: &Attributes,
+    ) -> Result<(Ino, Inode)> {
         let ino = ino_of(ino)?;
         if let Some(size_bytes) = size_bytes {
             self.volume.truncate(ino, size_bytes)?;

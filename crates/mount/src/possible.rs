@@ -23,5 +23,6 @@ pub fn possible() -> Result<()> {
 /// Whether the helper is in the path.
 pub fn has_helper() -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(HELPER).exists()) || Path::new("/bin").join(HELPER).exists()
+    env::split_paths(&path).any(|folder| folder.join(HELPER).exists())
+        || Path::new("/bin").join(HELPER).exists()
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use aquifer_volume::{Attributes, Ino, Inode, Kind, Result, Volume, VolumeError};
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::attributes::{attributes_of, ino_of, time_of};
@@ -80,7 +80,8 @@ impl Filesystem for Server {
         ] {
             let _ = config.add_capabilities(wish);
         }
-        let refused = |nearest| io::Error::other(format!("the kernel's requests have at most {nearest} bytes"));
+        let refused =
+            |nearest| io::Error::other(format!("the kernel's requests have at most {nearest} bytes"));
         config.set_max_write(REQUEST_BYTES_MAX).map_err(refused)?;
         config.set_max_background(AHEAD_MAX).map_err(|_| io::Error::other("no requests ahead"))?;
         Ok(())
@@ -274,7 +275,14 @@ impl Filesystem for Server {
         }
     }
 
-    fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+    fn readdirplus(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
         match self.list_inodes(ino, offset, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(number(&error)),
@@ -295,6 +303,12 @@ impl Filesystem for Server {
             ),
             Err(error) => reply.error(number(&error)),
         }
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        // The volume knows where files have holes, but not what programs wrote through mappings a moment ago: the kernel does not bring that
+        // before it asks. After this answer it calls all of a file data, so that nothing is passed over.
+        reply.error(Errno::ENOSYS);
     }
 
     fn fallocate(

@@ -105,7 +105,8 @@ impl Cells {
             return Arc::clone(cell);
         }
         if state.cells.len() >= state.full.max(CELLS_MIN) {
-            let is_used = |cell: &Arc<Cell>| Arc::strong_count(cell) > 1 || cell.is_held() || cell.memory().is_some();
+            let is_used =
+                |cell: &Arc<Cell>| Arc::strong_count(cell) > 1 || cell.is_held() || cell.memory().is_some();
             state.cells.retain(|_, cell| is_used(cell));
             state.full = state.cells.len() * 2;
         }

@@ -112,7 +112,9 @@ fn end_by_signals(mut unmounter: Unmounter) -> Result<(), Error> {
         match unmounter.unmount() {
             Ok(Unmounted::Now) => {}
             Ok(Unmounted::WhenClosed) => {
-                complain("programs have files open on it: it ends when they close them, or by another signal");
+                complain(
+                    "programs have files open on it: it ends when they close them, or by another signal",
+                );
             }
             Err(error) => complain(&error.to_string()),
         }

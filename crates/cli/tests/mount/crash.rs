@@ -101,10 +101,15 @@ fn what_was_synced_is_there() {
         mount.start(&[]);
         for (number, &durable) in durable.iter().enumerate() {
             let Some(durable) = durable else { continue };
-            let text = fs::read_to_string(mount.folder.join(format!("writer-{number}"))).expect("it is there");
+            let text =
+                fs::read_to_string(mount.folder.join(format!("writer-{number}"))).expect("it is there");
             let lines: Vec<u64> = text.lines().map(|line| line.parse().expect("a whole line")).collect();
             assert!(lines.iter().copied().eq(0..lines.len() as u64), "round {round}: lines are missing");
-            assert!(lines.len() as u64 > durable, "round {round}: {} lines, {durable} was durable", lines.len());
+            assert!(
+                lines.len() as u64 > durable,
+                "round {round}: {} lines, {durable} was durable",
+                lines.len()
+            );
         }
         mount.stop();
         mount.check();

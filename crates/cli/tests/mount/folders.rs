@@ -15,7 +15,8 @@ pub fn ten_thousand_files(at: &Path) {
     for n in 0..10_000 {
         File::create_new(name(n)).expect("it is made");
     }
-    let listed: HashSet<_> = fs::read_dir(at).expect("it lists").map(|entry| entry.expect("an entry").file_name()).collect();
+    let listed: HashSet<_> =
+        fs::read_dir(at).expect("it lists").map(|entry| entry.expect("an entry").file_name()).collect();
     assert_eq!(listed.len(), 10_000);
     assert_eq!(fs::read_dir(at).expect("it lists").count(), 10_000);
     for n in (0..10_000).step_by(2) {
@@ -105,7 +106,8 @@ pub fn links_are_counted(at: &Path) {
 
 pub fn a_removed_folder_that_is_stood_in(at: &Path) {
     fs::create_dir(at.join("folder")).expect("a folder");
-    let folder = open(at.join("folder"), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("it opens");
+    let folder =
+        open(at.join("folder"), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("it opens");
     fs::remove_dir(at.join("folder")).expect("it goes");
     // A number that becomes free is given again; the old folder must not turn into the new file.
     fs::write(at.join("new"), "new").expect("a file");
@@ -113,7 +115,11 @@ pub fn a_removed_folder_that_is_stood_in(at: &Path) {
     assert_eq!(rustix::fs::fstat(&folder).expect("it is known").st_nlink, 0);
     fails(openat(&folder, "file", OFlags::CREATE | OFlags::RDWR, Mode::RUSR), Errno::NOENT);
     let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
-    assert!(RawDir::new(&folder, &mut buffer).next().is_none_or(|entry| entry.is_err() || entry.is_ok_and(|entry| entry.file_name().to_bytes() == b".")));
+    assert!(
+        RawDir::new(&folder, &mut buffer).next().is_none_or(
+            |entry| entry.is_err() || entry.is_ok_and(|entry| entry.file_name().to_bytes() == b".")
+        )
+    );
     assert_eq!(fs::read(at.join("new")).expect("it is there"), b"new");
 }
 

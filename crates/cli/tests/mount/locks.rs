@@ -10,7 +10,13 @@ use rustix::io::Errno;
 use crate::expect::fails;
 
 fn open(at: &Path) -> File {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(at.join("file")).expect("it opens")
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(at.join("file"))
+        .expect("it opens")
 }
 
 pub fn of_files(at: &Path) {

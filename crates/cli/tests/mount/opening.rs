@@ -20,7 +20,8 @@ pub fn exclusive(at: &Path) {
     fails(OpenOptions::new().write(true).create_new(true).open(at.join("link")), Errno::EXIST);
     // Of many who try, one makes it.
     let made = thread::scope(|scope| {
-        let tries: Vec<_> = (0..8).map(|_| scope.spawn(|| File::create_new(at.join("raced")).is_ok())).collect();
+        let tries: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| File::create_new(at.join("raced")).is_ok())).collect();
         tries.into_iter().map(|one| usize::from(one.join().expect("it ends"))).sum::<usize>()
     });
     assert_eq!(made, 1);
@@ -68,7 +69,8 @@ pub fn truncated(at: &Path) {
 
 pub fn without_a_name(at: &Path) {
     let path = at.join("file");
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).expect("it is made");
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(&path).expect("it is made");
     file.write_all(&[3; 20_000]).expect("it writes");
     fs::remove_file(&path).expect("it goes");
     assert_eq!(file.metadata().expect("it is there").nlink(), 0);
@@ -78,7 +80,9 @@ pub fn without_a_name(at: &Path) {
     file.write_all(&[5; 20_000]).expect("it writes");
     let mut all = Vec::new();
     file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut all)).expect("it reads");
-    assert!(all.len() == 40_000 && all[..20_000].iter().all(|&b| b == 3) && all[20_000..].iter().all(|&b| b == 5));
+    assert!(
+        all.len() == 40_000 && all[..20_000].iter().all(|&b| b == 3) && all[20_000..].iter().all(|&b| b == 5)
+    );
     file.set_len(100).expect("it changes");
     assert_eq!(file.metadata().expect("it is there").len(), 100);
     assert!(!path.exists());

@@ -12,7 +12,13 @@ use crate::expect::fails;
 use crate::ground::bytes;
 
 fn file(at: &Path) -> File {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(at.join("file")).expect("it opens")
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(at.join("file"))
+        .expect("it opens")
 }
 
 pub fn up_and_down(at: &Path) {
@@ -64,7 +70,8 @@ pub fn punched(at: &Path) {
     file.sync_all().expect("it syncs");
     let blocks = file.metadata().expect("it is there").blocks();
     for (from, len) in [(5000, 20_000), (0, 1), (39_000, 5_000), (8192, 4096)] {
-        fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, len).expect("it is punched");
+        fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, len)
+            .expect("it is punched");
         let end = (from + len).min(40_000) as usize;
         model[from as usize..end].fill(0);
         assert!(bytes(&at.join("file")) == model, "{from} {len}");

@@ -39,7 +39,11 @@ fn filled(at: &Path) {
         assert_eq!(fs::metadata(at.join("filling")).expect("it is there").len(), written);
         assert!(fs::read(at.join("filling")).expect("it reads").iter().all(|&byte| byte == round));
         let space = statvfs(at).expect("it is told");
-        assert!(space.f_bavail * space.f_frsize < 1 << 20, "{} bytes are free", space.f_bavail * space.f_frsize);
+        assert!(
+            space.f_bavail * space.f_frsize < 1 << 20,
+            "{} bytes are free",
+            space.f_bavail * space.f_frsize
+        );
         fs::remove_file(at.join("filling")).expect("it goes");
         fitted.push(written);
         drop(file);

@@ -14,7 +14,9 @@ fn long_ago() -> SystemTime {
 }
 
 fn age(path: &Path) {
-    File::open(path).and_then(|file| file.set_times(FileTimes::new().set_modified(long_ago()).set_accessed(long_ago()))).expect("it is set");
+    File::open(path)
+        .and_then(|file| file.set_times(FileTimes::new().set_modified(long_ago()).set_accessed(long_ago())))
+        .expect("it is set");
     assert_eq!(written(path), long_ago());
 }
 
@@ -26,7 +28,10 @@ pub fn set_to_what_was_asked(at: &Path) {
     let path = at.join("file");
     fs::write(&path, "").expect("a file");
     age(&path);
-    assert_eq!(fs::metadata(&path).and_then(|metadata| metadata.accessed()).expect("it is there"), long_ago());
+    assert_eq!(
+        fs::metadata(&path).and_then(|metadata| metadata.accessed()).expect("it is there"),
+        long_ago()
+    );
     let set = |read: Timespec, write: Timespec| {
         let times = Timestamps { last_access: read, last_modification: write };
         utimensat(CWD, &path, &times, AtFlags::empty()).expect("it is set");

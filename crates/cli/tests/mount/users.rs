@@ -53,7 +53,9 @@ pub fn modes_are_kept(at: &Path) {
     let file = at.join("file");
     fs::write(&file, "bytes").expect("a file");
     chown(&file, Some(ALICE), Some(ALICE)).expect("root may");
-    for (mode, owner, other) in [(0o400, true, false), (0o004, false, true), (0o440, true, false), (0, false, false)] {
+    for (mode, owner, other) in
+        [(0o400, true, false), (0o004, false, true), (0o440, true, false), (0, false, false)]
+    {
         set_mode(&file, mode);
         assert_eq!(as_user(ALICE, ALICE, &[], || fs::read(&file)).is_ok(), owner, "{mode:o}");
         assert_eq!(as_user(BOB, BOB, &[], || fs::read(&file)).is_ok(), other, "{mode:o}");
@@ -122,7 +124,9 @@ pub fn sticky_folders(at: &Path) {
     });
     as_user(ALICE, ALICE, &[], || fs::remove_file(folder.join("hers")).expect("it is hers"));
     set_mode(&folder, 0o777);
-    as_user(ALICE, ALICE, &[], || fs::remove_file(folder.join("still-his")).expect("the folder is everybody's"));
+    as_user(ALICE, ALICE, &[], || {
+        fs::remove_file(folder.join("still-his")).expect("the folder is everybody's")
+    });
 }
 
 pub fn who_owns_new_files(at: &Path) {
@@ -160,10 +164,24 @@ pub fn set_user_id_is_cleared(at: &Path) {
     let file = at.join("file");
     fs::write(&file, "bytes").expect("a file");
     let changes: [(&str, fn(&Path)); 4] = [
-        ("write", |file| OpenOptions::new().write(true).open(file).and_then(|mut file| file.write_all(b"x")).expect("all may")),
-        ("truncate", |file| OpenOptions::new().write(true).open(file).and_then(|file| file.set_len(3)).expect("all may")),
+        ("write", |file| {
+            OpenOptions::new()
+                .write(true)
+                .open(file)
+                .and_then(|mut file| file.write_all(b"x"))
+                .expect("all may")
+        }),
+        ("truncate", |file| {
+            OpenOptions::new().write(true).open(file).and_then(|file| file.set_len(3)).expect("all may")
+        }),
         ("open and truncate", |file| drop(fs::File::create(file).expect("all may"))),
-        ("append", |file| OpenOptions::new().append(true).open(file).and_then(|mut file| file.write_all(b"x")).expect("all may")),
+        ("append", |file| {
+            OpenOptions::new()
+                .append(true)
+                .open(file)
+                .and_then(|mut file| file.write_all(b"x"))
+                .expect("all may")
+        }),
     ];
     for (what, change) in changes {
         set_mode(&file, 0o6777);
