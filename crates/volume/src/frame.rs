@@ -154,13 +154,7 @@ impl Frame {
             is_writable: false,
             twin: None,
         };
-        Frame {
-            key,
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            waiting: AtomicU32::new(0),
-            is_used: AtomicBool::new(true),
-        }
+        Frame { key, state: Mutex::new(state), changed: Condvar::new(), waiting: AtomicU32::new(0), is_used: AtomicBool::new(true) }
     }
 
     /// Which page it is.
