@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::thread;
 
 use aquifer_volume::Volume;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
@@ -84,12 +85,12 @@ impl Mounted {
         };
         let ended = session.run();
         drop(interval);
-        match Arc::into_inner(volume) {
-            Some(volume) => volume.close()?,
-            // An unmounter looks at it just now: it syncs.
-            None => {}
+        if let Err(error) = ended {
+            // Threads may be left that answer requests, so the volume stays open.
+            volume.sync()?;
+            return Err(MountError::Ended(error));
         }
-        ended.map_err(MountError::Ended)
+        Ok(alone(volume).close()?)
     }
 }
 
@@ -120,6 +121,17 @@ impl Unmounter {
 
     fn refused(&self, source: io::Error) -> MountError {
         MountError::Refused { path: self.folder.clone(), source }
+    }
+}
+
+/// The volume, when nobody else looks at it any more: an unmounter may, for as long as a sync takes.
+fn alone(mut volume: Arc<Volume>) -> Volume {
+    loop {
+        match Arc::try_unwrap(volume) {
+            Ok(volume) => return volume,
+            Err(shared) => volume = shared,
+        }
+        thread::yield_now();
     }
 }
 
