@@ -54,6 +54,11 @@ impl Mounted {
         let session =
             Session::new(server, &folder, &config(&options)).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound if !has_helper() => MountError::NoHelper,
+                // The helper's complaint is a line.
+                _ if source.raw_os_error().is_none() => {
+                    let said = io::Error::new(source.kind(), source.to_string().trim_end());
+                    MountError::Refused { path: folder.clone(), source: said }
+                }
                 _ => MountError::Refused { path: folder.clone(), source },
             })?;
         Ok(Mounted { session, volume, folder, options })
