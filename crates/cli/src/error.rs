@@ -204,7 +204,7 @@ pub enum Error {
     #[error("cannot catch Ctrl-C: {0}")]
     Signal(String),
     /// A volume, or a file in it, does not do what it is asked.
-    #[error("{}: {error}{}", what.display(), volume_advice(error))]
+    #[error("{}: {error}{}", shortened(what), volume_advice(error))]
     Volume {
         /// The volume, or the file in it.
         what: PathBuf,
@@ -315,6 +315,16 @@ impl Error {
             Self::Reply { error, .. } => matches!(error, ReplyError::Reported(_)),
             _ => false,
         }
+    }
+}
+
+/// The end of a path that is so long that nothing else would be seen.
+fn shortened(path: &std::path::Path) -> String {
+    const SHOWN_CHARS: usize = 1000;
+    let shown = path.display().to_string();
+    match shown.char_indices().rev().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("...{}", &shown[at..]),
+        None => shown,
     }
 }
 

@@ -11,6 +11,8 @@
 //! | `segments`, `writer` | what is needed of each segment; the ends of the log |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
 //! | `core` | these together |
+//! | `background` | a thread that works ahead |
+//! | `ahead` | pages that are read before they are asked for |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
@@ -25,7 +27,9 @@
 //! layer below it. `docs/format.md` has the bytes.
 
 pub mod access;
+mod ahead;
 mod anchor;
+mod background;
 mod block;
 mod cache;
 mod check;
@@ -61,6 +65,7 @@ mod word;
 mod writer;
 
 pub use aquifer_sys::memory::Protection;
+pub use background::Background;
 pub use check::{Depth, Findings};
 pub use error::{Result, VolumeError};
 pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
