@@ -28,9 +28,9 @@
 
 pub mod access;
 mod ahead;
-mod anchor;
+pub mod anchor;
 mod background;
-mod block;
+pub mod block;
 mod cache;
 mod check;
 mod checkpoint;
@@ -41,7 +41,7 @@ mod data;
 mod error;
 mod files;
 mod flash;
-mod folder;
+pub mod folder;
 mod frame;
 pub mod image;
 mod index;
@@ -52,7 +52,7 @@ mod mapping;
 pub mod medium;
 mod names;
 mod node;
-mod patch;
+pub mod patch;
 pub mod path;
 mod recovery;
 mod segments;
@@ -61,7 +61,7 @@ mod session;
 mod table;
 mod trims;
 mod volume;
-mod word;
+pub mod word;
 mod writer;
 
 pub use aquifer_sys::memory::Protection;

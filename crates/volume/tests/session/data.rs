@@ -48,15 +48,15 @@ fn holes_are_passed_over() {
         volume.sync().expect("synced");
     }
     let from = |from| volume.data_ranges(file.ino(), from, 1).expect("ranges");
-    assert_eq!(from(4 * PAGE + 1), [4 * PAGE + 1..5 * PAGE]);
-    assert_eq!(from(5 * PAGE), [511 * PAGE..513 * PAGE]);
-    assert_eq!(from(SIZE_BYTES_MAX - 1), [SIZE_BYTES_MAX - 1..SIZE_BYTES_MAX]);
+    assert_eq!(from(4 * PAGE + 1), Vec::from_iter(Some(4 * PAGE + 1..5 * PAGE)));
+    assert_eq!(from(5 * PAGE), Vec::from_iter(Some(511 * PAGE..513 * PAGE)));
+    assert_eq!(from(SIZE_BYTES_MAX - 1), Vec::from_iter(Some(SIZE_BYTES_MAX - 1..SIZE_BYTES_MAX)));
     assert_eq!(from(u64::MAX), []);
     file.punch(3 * PAGE, (1 << 40) - 3 * PAGE).expect("punched");
     let left = [0..PAGE, 1 << 40..(1 << 40) + PAGE, SIZE_BYTES_MAX - PAGE..SIZE_BYTES_MAX];
     assert_eq!(ranges(&volume, file.ino(), 100), left);
     file.truncate(2).expect("cut");
-    assert_eq!(ranges(&volume, file.ino(), 1), [0..2]);
+    assert_eq!(ranges(&volume, file.ino(), 1), Vec::from_iter(Some(0..2)));
     file.truncate(0).expect("cut");
     assert_eq!(ranges(&volume, file.ino(), 1), []);
     check(&volume);

@@ -159,10 +159,10 @@ impl Source for HostSource {
             Ok(start) => start,
             Err(Errno::NXIO) => return Ok(Vec::new()),
             // A file system that knows nothing of holes.
-            Err(_) => return Ok(vec![from..size_bytes]),
+            Err(_) => return Ok(Vec::from_iter(Some(from..size_bytes))),
         };
         let end = seek(&self.file, SeekFrom::Hole(start)).unwrap_or(size_bytes);
-        Ok(if start < end { vec![start..end] } else { Vec::new() })
+        Ok((start < end).then_some(start..end).into_iter().collect())
     }
 
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
