@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::error::{MountError, Result};
-use crate::interval::Interval;
 use crate::lookups::Lookups;
 use crate::options::Options;
 use crate::possible::{has_helper, possible};
@@ -82,14 +81,10 @@ impl Mounted {
     /// Everything is durable when this returns without an error.
     pub fn serve(self) -> Result<()> {
         let Mounted { session, volume, options, .. } = self;
-        let interval = match options.sync_interval {
-            Some(interval) if !options.is_read_only => {
-                Some(Interval::start(Arc::clone(&volume), interval).map_err(MountError::Ended)?)
-            }
-            _ => None,
-        };
+        let background =
+            options.sync_interval.map(|interval| volume.start_background(interval)).transpose()?;
         let ended = session.run();
-        drop(interval);
+        drop(background);
         if let Err(error) = ended {
             // Threads may be left that answer requests, so the volume stays open.
             volume.sync()?;
