@@ -52,15 +52,20 @@ chmod 755 "$work"
 data=$work/mounted/data
 server='' processes=''
 
+# With "lazily" also while it is in use.
 unmount() {
-    if [ "$(id -u)" = 0 ]; then umount "$@" "$work/mounted"; else fusermount3 -u "$work/mounted"; fi
+    if [ "$(id -u)" = 0 ]; then
+        umount ${1:+-l} "$work/mounted"
+    else
+        fusermount3 -u ${1:+-z} "$work/mounted"
+    fi
 }
 
 clean() {
     # shellcheck disable=SC2086 # a list
     [ -z "$processes" ] || kill -9 $processes 2>/dev/null
     [ -z "$server" ] || kill -9 "$server" 2>/dev/null
-    unmount -l 2>/dev/null
+    unmount lazily 2>/dev/null
     rm -rf "$work"
 }
 trap clean EXIT

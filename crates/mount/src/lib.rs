@@ -9,7 +9,6 @@
 //! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
 //! | `attributes` | inodes in the kernel's words |
 //! | `lookups` | files that the kernel knows |
-//! | `interval` | syncs that nobody asked for |
 //!
 //! The process that mounts is the only one that changes the volume, so the kernel may keep what it learned. Permissions are checked by the kernel
 //! (`default_permissions`), locks are the kernel's own, and a file's bytes stay as long as the kernel knows the file, so that programs go on with
@@ -19,7 +18,6 @@
 mod attributes;
 mod content;
 mod error;
-mod interval;
 mod listing;
 mod lookups;
 mod mounted;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::thread;
 
 use aquifer_volume::Volume;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
@@ -10,7 +11,6 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::error::{MountError, Result};
-use crate::interval::Interval;
 use crate::lookups::Lookups;
 use crate::options::Options;
 use crate::possible::{has_helper, possible};
@@ -53,6 +53,11 @@ impl Mounted {
         let session =
             Session::new(server, &folder, &config(&options)).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound if !has_helper() => MountError::NoHelper,
+                // The helper's complaint is a line.
+                _ if source.raw_os_error().is_none() => {
+                    let said = io::Error::new(source.kind(), source.to_string().trim_end());
+                    MountError::Refused { path: folder.clone(), source: said }
+                }
                 _ => MountError::Refused { path: folder.clone(), source },
             })?;
         Ok(Mounted { session, volume, folder, options })
@@ -76,20 +81,16 @@ impl Mounted {
     /// Everything is durable when this returns without an error.
     pub fn serve(self) -> Result<()> {
         let Mounted { session, volume, options, .. } = self;
-        let interval = match options.sync_interval {
-            Some(interval) if !options.is_read_only => {
-                Some(Interval::start(Arc::clone(&volume), interval).map_err(MountError::Ended)?)
-            }
-            _ => None,
-        };
+        let background =
+            options.sync_interval.map(|interval| volume.start_background(interval)).transpose()?;
         let ended = session.run();
-        drop(interval);
-        match Arc::into_inner(volume) {
-            Some(volume) => volume.close()?,
-            // An unmounter looks at it just now: it syncs.
-            None => {}
+        drop(background);
+        if let Err(error) = ended {
+            // Threads may be left that answer requests, so the volume stays open.
+            volume.sync()?;
+            return Err(MountError::Ended(error));
         }
-        ended.map_err(MountError::Ended)
+        Ok(alone(volume).close()?)
     }
 }
 
@@ -120,6 +121,17 @@ impl Unmounter {
 
     fn refused(&self, source: io::Error) -> MountError {
         MountError::Refused { path: self.folder.clone(), source }
+    }
+}
+
+/// The volume, when nobody else looks at it any more: an unmounter may, for as long as a sync takes.
+fn alone(mut volume: Arc<Volume>) -> Volume {
+    loop {
+        match Arc::try_unwrap(volume) {
+            Ok(volume) => return volume,
+            Err(shared) => volume = shared,
+        }
+        thread::yield_now();
     }
 }
 

@@ -10,7 +10,7 @@ use aquifer_volume::{Attributes, Ino, Inode, Kind, Result, Volume, VolumeError};
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::attributes::{attributes_of, ino_of, time_of};
@@ -303,6 +303,12 @@ impl Filesystem for Server {
             ),
             Err(error) => reply.error(number(&error)),
         }
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        // The volume knows where files have holes, but not what programs wrote through mappings a moment ago: the kernel does not bring that
+        // before it asks. After this answer it calls all of a file data, so that nothing is passed over.
+        reply.error(Errno::ENOSYS);
     }
 
     fn fallocate(

@@ -93,7 +93,22 @@ impl Mount {
     /// Mounts it.
     pub fn start(&mut self, options: &[&str]) {
         let mut command = self.command(options);
-        let mut server = command.arg("--foreground").stdout(Stdio::piped()).spawn().expect("it starts");
+        command.arg("--foreground");
+        self.start_by(command);
+    }
+
+    /// Mounts it by a process that may not write files behind their first bytes.
+    pub fn start_limited(&mut self, file_bytes_max: u64) {
+        let mut command = Command::new("sh");
+        let script = r#"trap '' XFSZ; ulimit -f "$1"; shift; exec "$@""#;
+        command.args(["-c", script, "sh"]).arg((file_bytes_max / 512).to_string());
+        let whole = self.command(&["--foreground"]);
+        command.arg(whole.get_program()).args(whole.get_args());
+        self.start_by(command);
+    }
+
+    fn start_by(&mut self, mut command: Command) {
+        let mut server = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut said = String::new();
         let output = server.stdout.take().expect("it is piped");
         BufReader::new(output).read_line(&mut said).expect("it says something");

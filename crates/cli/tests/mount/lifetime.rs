@@ -97,6 +97,40 @@ fn a_second_signal_waits_for_nobody() {
     mount.end();
 }
 
+/// After the volume's device refused a write, what is there can be read and nothing can be changed.
+#[test]
+fn a_failed_write_ends_all_changes() {
+    if let Some(reason) = cannot_mount() {
+        return skipped("a_failed_write_ends_all_changes", &reason);
+    }
+    let mut mount = Mount::unmounted(VOLUME_BYTES);
+    // Of the volume's file only the first 64 MiB can be written.
+    mount.start_limited(64 << 20);
+    let (first, file) = (mount.folder.join("first"), mount.folder.join("file"));
+    fs::write(&first, vec![1; 100_000]).and_then(|()| File::open(&first)?.sync_all()).expect("there is room");
+    let mut writing = File::create_new(&file).expect("it is made");
+    let error = loop {
+        if let Err(error) = writing.write_all(&[2; 1 << 20]).and_then(|()| writing.sync_all()) {
+            break error;
+        }
+    };
+    assert!(
+        [Errno::IO, Errno::ROFS].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())),
+        "{error}"
+    );
+    fails(writing.write_all(b"more"), Errno::ROFS);
+    fails(fs::write(mount.folder.join("other"), ""), Errno::ROFS);
+    fails(fs::remove_file(&first), Errno::ROFS);
+    fails(writing.sync_all(), Errno::ROFS);
+    assert_eq!(fs::read(&first).expect("it is there"), vec![1; 100_000]);
+    drop(writing);
+    kill_process(mount.server(), Signal::TERM).expect("it runs");
+    assert_eq!(mount.wait().code(), Some(2));
+    mount.start(&[]);
+    assert_eq!(fs::read(&first).expect("it is there"), vec![1; 100_000]);
+    mount.end();
+}
+
 /// What was written long ago is durable also without a sync of the program's.
 #[test]
 fn time_makes_durable() {

@@ -26,7 +26,7 @@ pub fn of_files(at: &Path) {
     fails(flock(&other, FlockOperation::NonBlockingLockShared), Errno::WOULDBLOCK);
     drop(one);
     flock(&other, FlockOperation::NonBlockingLockShared).expect("nobody has it");
-    flock(&open(at), FlockOperation::NonBlockingLockShared).expect("it is shared");
+    flock(open(at), FlockOperation::NonBlockingLockShared).expect("it is shared");
 }
 
 /// Locks of records are a process's, so another one looks.

@@ -74,6 +74,21 @@ pub fn private_mappings_stay_private(at: &Path) {
     assert_eq!(bytes(&at.join("file"))[0], 7);
 }
 
+/// What was written through a mapping is no hole.
+pub fn mapped_bytes_are_data(at: &Path) {
+    let file = File::create_new(at.join("file")).expect("a file");
+    file.set_len(LEN as u64).expect("it grows");
+    drop(file);
+    let file = OpenOptions::new().read(true).write(true).open(at.join("file")).expect("it opens");
+    let mapping = Mapping::new(&file, MapFlags::SHARED);
+    mapping.put(LEN / 2, 9);
+    let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0)).expect("there is some");
+    assert!(data <= LEN as u64 / 2, "{data}");
+    let hole =
+        rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(LEN as u64 / 2)).expect("there is one at the end");
+    assert!(hole > LEN as u64 / 2, "{hole}");
+}
+
 /// A mapping outlives the file's name and its descriptor, and sees what is written otherwise.
 pub fn mapping_and_writing_agree(at: &Path) {
     let file = file(at);

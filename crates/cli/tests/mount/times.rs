@@ -40,9 +40,9 @@ pub fn set_to_what_was_asked(at: &Path) {
     };
     let exact = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
     let long_ago = (1_000_000_000, 123_456_789);
-    assert_eq!(set(exact(0, UTIME_OMIT.into()), exact(2, 4)), (long_ago, (2, 4)));
-    assert_eq!(set(exact(3, 5), exact(0, UTIME_OMIT.into())), ((3, 5), (2, 4)));
-    let (read, write) = set(exact(0, UTIME_NOW.into()), exact(0, UTIME_NOW.into()));
+    assert_eq!(set(exact(0, UTIME_OMIT), exact(2, 4)), (long_ago, (2, 4)));
+    assert_eq!(set(exact(3, 5), exact(0, UTIME_OMIT)), ((3, 5), (2, 4)));
+    let (read, write) = set(exact(0, UTIME_NOW), exact(0, UTIME_NOW));
     assert!(read.0 > 1_500_000_000 && write.0 > 1_500_000_000);
     std::os::unix::fs::symlink("nowhere", at.join("link")).expect("a link");
     let times = Timestamps { last_access: exact(7, 0), last_modification: exact(8, 0) };

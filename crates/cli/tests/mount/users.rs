@@ -157,13 +157,16 @@ pub fn who_owns_new_files(at: &Path) {
     assert_eq!(mode(&groups.join("folder")) & 0o2000, 0o2000);
 }
 
+/// A way to change a file, with its name.
+type Change = (&'static str, fn(&Path));
+
 pub fn set_user_id_is_cleared(at: &Path) {
     if !can_be_others("set_user_id_is_cleared") {
         return;
     }
     let file = at.join("file");
     fs::write(&file, "bytes").expect("a file");
-    let changes: [(&str, fn(&Path)); 4] = [
+    let changes: [Change; 4] = [
         ("write", |file| {
             OpenOptions::new()
                 .write(true)
