@@ -116,8 +116,9 @@ pub fn behind(name: &CStr) -> Option<*mut c_void> {
 }
 
 /// Takes the functions from the program or its library; fails with an explanation if SQLite is too old or not there.
+#[allow(clippy::missing_transmute_annotations)]
 pub fn of_program() -> Result<(), CString> {
-    /// The function of that name, with the type that its place in [`Api`] has.
+    /// The function of that name, with the type that its place in [`Api`] has: written once more here, it could differ.
     macro_rules! function {
         ($name:literal) => {{
             let missing = concat!("this program has no function ", $name);
