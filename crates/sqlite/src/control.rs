@@ -40,8 +40,15 @@ pub unsafe fn control(file: &mut File, control: c_int, argument: *mut c_void) ->
             codes::OK
         }
         codes::FCNTL_MMAP_SIZE => {
-            // SAFETY: the argument is a limit in bytes. None are mapped: `io::fetch`.
-            unsafe { argument.cast::<Int64>().write(0) };
+            let argument = argument.cast::<Int64>();
+            // SAFETY: the argument is a limit in bytes, negative to ask for the one that holds; it is answered with what held before.
+            unsafe {
+                let wanted = argument.read();
+                argument.write(file.mapped().limit_bytes() as Int64);
+                if let Ok(wanted) = u64::try_from(wanted) {
+                    file.mapped().set_limit(wanted);
+                }
+            }
             codes::OK
         }
         codes::FCNTL_HAS_MOVED => match file.has_moved() {

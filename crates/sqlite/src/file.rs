@@ -6,6 +6,7 @@ use aquifer_volume::{Ino, Kind, Result, VolumeError};
 
 use crate::batch::Batch;
 use crate::locks::{Level, Locks};
+use crate::mapped::{self, Mapped};
 use crate::names;
 use crate::volumes::{Lease, Naming};
 use crate::wal_index::{Holding, WalIndex};
@@ -44,7 +45,9 @@ pub struct Mode {
 
 /// A file that is open.
 pub struct File {
-    /// Of a main database. Stands before the lease, which it needs.
+    /// Stands before the lease, which it needs, as does the naming.
+    mapped: Mapped,
+    /// Of a main database.
     naming: Option<Naming>,
     lease: Lease,
     ino: Ino,
@@ -82,6 +85,7 @@ impl File {
         };
         let shared = lease.shared(ino);
         Ok(File {
+            mapped: Mapped::default(),
             naming: None,
             lease,
             ino,
@@ -129,6 +133,13 @@ impl File {
             batch.add(offset, bytes);
             return Ok(());
         }
+        let copy;
+        let bytes = if mapped::may_be_mapped() {
+            copy = bytes.to_vec();
+            &copy
+        } else {
+            bytes
+        };
         let volume = self.lease.volume()?;
         let written = match volume.write(self.ino, offset, bytes) {
             Err(VolumeError::NoSpace) => 0,
@@ -160,6 +171,24 @@ impl File {
             }
             outcome => outcome,
         }
+    }
+
+    /// What SQLite has as memory.
+    pub fn mapped(&mut self) -> &mut Mapped {
+        &mut self.mapped
+    }
+
+    /// Where bytes of the file are mapped; `None` where SQLite is to read them.
+    ///
+    /// # Errors
+    /// As [`Mapped::page`].
+    pub fn page(&mut self, offset: u64, len: usize) -> Result<Option<*mut u8>> {
+        // What waits in a batch is not in the file yet.
+        if self.mapped.limit_bytes() == 0 || self.batch.is_some() {
+            return Ok(None);
+        }
+        let size_bytes = self.size_bytes()?;
+        self.mapped.page(self.lease.volume()?, self.ino, size_bytes, offset, len)
     }
 
     /// Changes the size.

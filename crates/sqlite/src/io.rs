@@ -210,14 +210,24 @@ unsafe extern "C" fn shm_unmap(raw: *mut RawFile, _is_deleted: c_int) -> c_int {
     codes::OK
 }
 
-/// Gives SQLite a page where it is mapped. Files of a volume are read, not mapped, so that there is none: SQLite reads the page then.
-unsafe extern "C" fn fetch(_raw: *mut RawFile, _offset: Int64, _len: c_int, page: *mut *mut c_void) -> c_int {
-    // SAFETY: SQLite gives a place for the address.
-    unsafe { page.write(std::ptr::null_mut()) };
-    codes::OK
+/// Gives SQLite a page where it is mapped, or none: SQLite reads the page then.
+unsafe extern "C" fn fetch(raw: *mut RawFile, offset: Int64, len: c_int, page: *mut *mut c_void) -> c_int {
+    // SAFETY: SQLite gives an open file.
+    let found = unsafe { file(raw) }.page(offset as u64, len as usize).map(|found| {
+        // SAFETY: SQLite gives a place for the address.
+        unsafe { page.write(found.unwrap_or(std::ptr::null_mut()).cast()) };
+    });
+    code(found, codes::IOERR_READ)
 }
 
-/// SQLite does not need a mapped page any more; without one, it says that the file changed behind its back.
-unsafe extern "C" fn unfetch(_raw: *mut RawFile, _offset: Int64, _page: *mut c_void) -> c_int {
+/// SQLite does not need a mapped page any more; without one, it wants the file not to be mapped.
+unsafe extern "C" fn unfetch(raw: *mut RawFile, _offset: Int64, page: *mut c_void) -> c_int {
+    // SAFETY: SQLite gives an open file.
+    let mapped = unsafe { file(raw) }.mapped();
+    if page.is_null() {
+        mapped.unmap();
+    } else {
+        mapped.give_back();
+    }
     codes::OK
 }

@@ -8,6 +8,7 @@
 //! | `raw`, `codes` | SQLite's structures and numbers |
 //! | `vfs` | the methods of the VFS; `host` has those that the program's own VFS carries out |
 //! | `volumes` | volumes that are open in this process, and whose file a name means |
+//! | `mapped` | databases as memory |
 //! | `names` | files by path |
 //! | `file`, `io` | an open file, and its methods |
 //! | `control` | what SQLite says about a file besides reading and writing it |
@@ -27,6 +28,7 @@ mod file;
 mod host;
 mod io;
 mod locks;
+mod mapped;
 mod names;
 mod raw;
 mod vfs;

@@ -20,7 +20,7 @@ use crate::file::Shared;
 /// A volume that is open in this process.
 pub struct OpenVolume {
     path: PathBuf,
-    volume: Volume,
+    volume: Arc<Volume>,
     files: Mutex<HashMap<Ino, Weak<Shared>>>,
     /// Held while a name is looked up and its file held, or while the name goes.
     naming: Mutex<()>,
@@ -61,7 +61,7 @@ impl OpenVolume {
     ///
     /// # Errors
     /// [`VolumeError::Stopped`] in a process that was forked after the volume was opened: what it has is a copy of its parent's memory, not the volume.
-    pub fn volume(&self) -> Result<&Volume> {
+    pub fn volume(&self) -> Result<&Arc<Volume>> {
         if self.is_ours() {
             Ok(&self.volume)
         } else {
@@ -138,7 +138,8 @@ impl Drop for Lease {
         drop(volumes.swap_remove(at));
         // The registry stays locked until it is closed, so that nobody opens it meanwhile.
         if let Ok(open) = Arc::try_unwrap(volume)
-            && let Err(error) = open.volume.close()
+            && let Ok(volume) = Arc::try_unwrap(open.volume)
+            && let Err(error) = volume.close()
         {
             api().say(codes::IOERR, &format!("closing {}: {error}", open.path.display()));
         }
@@ -231,7 +232,7 @@ pub fn lease(path: &Path, ram: Option<&[u8]>) -> Result<Lease> {
     }
     watch_process();
     let options = OpenOptions { ram_bytes: ram_bytes(ram)?, is_read_only: false };
-    let volume = Volume::open(image::open_medium(&path)?, options)?;
+    let volume = Arc::new(Volume::open(image::open_medium(&path)?, options)?);
     let open = OpenVolume {
         path,
         volume,

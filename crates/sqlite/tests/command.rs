@@ -41,7 +41,31 @@ fn pages_of_all_sizes_are_kept() {
         let database = format!("{page_bytes}.db");
         disk.sqlite3(&database, &format!("PRAGMA page_size={page_bytes}; {FILL}"));
         let checks = "PRAGMA page_size; PRAGMA mmap_size=1000000; PRAGMA integrity_check; SELECT sum(length(b)) FROM t;";
-        assert_eq!(disk.sqlite3(&database, checks), format!("{page_bytes}\n0\nok\n600000\n"));
+        assert_eq!(disk.sqlite3(&database, checks), format!("{page_bytes}\n1000000\nok\n600000\n"));
+    }
+    disk.check();
+}
+
+/// A database larger than the volume's RAM, as memory: read, changed with journals of pages that are mapped, grown, cut, rolled back.
+#[test]
+fn databases_are_used_as_memory() {
+    if !have_sqlite3() {
+        return;
+    }
+    let disk = Disk::new(SIZE_BYTES);
+    for mode in ["delete", "wal"] {
+        let database = format!("{mode}.db");
+        let mapped = format!("PRAGMA mmap_size=100000000; PRAGMA cache_size=20; PRAGMA journal_mode={mode};");
+        disk.sqlite3(&database, &format!("{mapped} {FILL}"));
+        let script = format!(
+            "{mapped}
+             SELECT sum(length(b)) FROM t; UPDATE t SET b=randomblob(301) WHERE a%2; SELECT sum(length(b)) FROM t;
+             BEGIN; DELETE FROM t WHERE a>100; SELECT count(*) FROM t; ROLLBACK; SELECT count(*) FROM t;
+             INSERT INTO t SELECT a+10000, b FROM t; SELECT count(*) FROM t; DELETE FROM t WHERE a>10000; VACUUM;
+             SELECT count(*) FROM t; PRAGMA integrity_check;"
+        );
+        let expected = format!("100000000\n{mode}\n600000\n601000\n100\n2000\n4000\n2000\nok\n");
+        assert_eq!(disk.sqlite3(&database, &script), expected, "{mode}");
     }
     disk.check();
 }
