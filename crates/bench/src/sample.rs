@@ -69,6 +69,8 @@ pub enum Record {
     VolumePagerank(Box<volume::pagerank::sample::Pagerank>),
     /// A run of YCSB on a mapped file.
     VolumeKv(Box<volume::kv::sample::Kv>),
+    /// A run of transactions on a database on a volume, or on the host's file system.
+    VolumeOltp(Box<volume::oltp::sample::Oltp>),
     /// Bytes of a volume's table.
     VolumeMetadata(Box<volume::metadata::sample::Metadata>),
 }

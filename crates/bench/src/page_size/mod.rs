@@ -16,10 +16,10 @@
 //! | `sample` | what is written for a cell |
 //! | `plot` | the picture |
 
-mod connection;
+pub(crate) mod connection;
 mod database;
 mod files;
-mod load;
+pub(crate) mod load;
 mod options;
 mod plot;
 mod run;

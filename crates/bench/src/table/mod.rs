@@ -105,6 +105,7 @@ fn context(record: &Record) -> &Context {
         Record::VolumeUpdates(sample) => &sample.run.context,
         Record::VolumePagerank(sample) => &sample.run.context,
         Record::VolumeKv(sample) => &sample.run.context,
+        Record::VolumeOltp(sample) => &sample.context,
         Record::VolumeMetadata(sample) => &sample.context,
     }
 }

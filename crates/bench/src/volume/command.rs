@@ -4,10 +4,11 @@ use clap::Subcommand;
 
 use super::kv::KvOptions;
 use super::metadata::MetadataOptions;
+use super::oltp::OltpOptions;
 use super::pagerank::PagerankOptions;
 use super::reads::ReadsOptions;
 use super::updates::UpdatesOptions;
-use super::{kv, metadata, pagerank, reads, updates};
+use super::{kv, metadata, oltp, pagerank, reads, updates};
 use crate::error::Result;
 
 /// The benchmarks of the volume.
@@ -21,6 +22,8 @@ pub enum VolumeCommand {
     Pagerank(PagerankOptions),
     /// A key-value store in a mapped file under YCSB A to F
     Kv(KvOptions),
+    /// SQLite with its database on the host's file system and on a volume: TPC-B, TATP, TPC-C
+    Oltp(OltpOptions),
     /// Bytes of tables for each page, beside page tables, extents and a flash translation layer
     Metadata(MetadataOptions),
 }
@@ -35,6 +38,7 @@ pub fn run(command: &VolumeCommand) -> Result<()> {
         VolumeCommand::Updates(options) => updates::run(options),
         VolumeCommand::Pagerank(options) => pagerank::run(options),
         VolumeCommand::Kv(options) => kv::run(options),
+        VolumeCommand::Oltp(options) => oltp::run(options),
         VolumeCommand::Metadata(options) => metadata::run(options),
     }
 }

@@ -14,6 +14,7 @@
 //! | `updates` | small updates with a sync every so often |
 //! | `pagerank` | a graph with its rank vectors |
 //! | `kv` | a key-value store under the loads of YCSB |
+//! | `oltp` | SQLite's databases |
 //! | `metadata` | bytes of tables for each page |
 
 mod command;
@@ -21,6 +22,7 @@ mod file;
 pub mod kv;
 pub mod metadata;
 mod meter;
+pub mod oltp;
 mod options;
 pub mod pagerank;
 pub mod peer;
@@ -43,6 +45,7 @@ fn summary(record: &Record) -> Option<String> {
         Record::VolumeUpdates(sample) => Some(sample.summary()),
         Record::VolumePagerank(sample) => Some(sample.summary()),
         Record::VolumeKv(sample) => Some(sample.summary()),
+        Record::VolumeOltp(sample) => Some(sample.summary()),
         Record::VolumeMetadata(sample) => Some(sample.summary()),
         _ => None,
     }

@@ -77,19 +77,37 @@ impl Study {
         })
     }
 
-    /// Runs a child in a control group of the setup's limit, when the disk is quiet and the kernel has nothing of the host's file. A run that
-    /// fails is left out and recorded as such; the others go on.
+    /// As [`Study::limited`], when the disk is quiet and the kernel has nothing of the host's file.
     ///
     /// # Errors
-    /// [`Error::Io`] of the disk or the output, [`Error::Unavailable`] without control groups.
+    /// As [`Study::limited`].
     pub fn child(&mut self, name: &str, source: &Source, setup: &Setup, task: VolumeTask) -> Result<()> {
         self.prepare(name, source)?;
-        let group = Cgroup::create("volume", setup.limit_bytes, false)?;
+        self.limited(name, setup.limit_bytes, task)
+    }
+
+    /// Runs a child in a control group of its own. A run that fails is left out and recorded as such; the others go on.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of the output, [`Error::Unavailable`] without control groups.
+    pub fn limited(&mut self, name: &str, limit_bytes: u64, task: VolumeTask) -> Result<()> {
+        let group = Cgroup::create("volume", limit_bytes, false)?;
         let mut child = Runner::start(name, Task::Volume(Box::new(task)), Some(group), &self.context)?;
         match child.records(&self.progress) {
             Ok(records) => records.into_iter().try_for_each(|record| self.keep(record))?,
             Err(error) => self.leave_out(name, error)?,
         }
+        self.progress.step();
+        Ok(())
+    }
+
+    /// Runs a child without a limit, which must not fail.
+    ///
+    /// # Errors
+    /// The child's.
+    pub fn unlimited(&mut self, task: VolumeTask) -> Result<()> {
+        let mut child = Runner::start("volume", Task::Volume(Box::new(task)), None, &self.context)?;
+        child.records(&self.progress)?;
         self.progress.step();
         Ok(())
     }
@@ -102,6 +120,14 @@ impl Study {
         cleanup::stop_if_interrupted();
         self.progress.doing(name.to_owned());
         source.forget_cached()?;
+        self.settle()
+    }
+
+    /// Waits until hardly anything is written to the disk any more, but not for long.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn settle(&self) -> Result<()> {
         self.device.settle(SETTLE_LIMIT).map(drop)
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kv::task::{self as kv, KvTask};
+use super::oltp::task::{self as oltp, FillTask, OltpTask};
 use super::pagerank::task::{self as pagerank, PagerankTask};
 use super::reads::task::{self as reads, ReadsTask};
 use super::updates::task::{self as updates, UpdatesTask};
@@ -22,6 +23,10 @@ pub enum VolumeTask {
     Pagerank(PagerankTask),
     /// One load of YCSB for a while.
     Kv(KvTask),
+    /// Fill a database.
+    OltpFill(FillTask),
+    /// Transactions on it for a while.
+    Oltp(OltpTask),
 }
 
 /// The child.
@@ -35,6 +40,8 @@ pub fn work(task: &VolumeTask, context: &Context, parent: &mut Parent) -> Result
         VolumeTask::Pagerank(task) => {
             Record::VolumePagerank(Box::new(pagerank::work(task, context, parent)?))
         }
+        VolumeTask::OltpFill(task) => return oltp::fill(task, parent),
+        VolumeTask::Oltp(task) => Record::VolumeOltp(Box::new(oltp::work(task, context)?)),
         VolumeTask::Kv(task) => Record::VolumeKv(Box::new(kv::work(task, context)?)),
     };
     parent.tell(&Event::Record(Box::new(record)));

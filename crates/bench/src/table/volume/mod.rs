@@ -2,6 +2,7 @@
 
 mod kv;
 mod metadata;
+mod oltp;
 mod pagerank;
 mod reads;
 mod updates;
@@ -25,6 +26,7 @@ pub fn render(records: &[Record]) -> String {
         updates::render(records),
         pagerank::render(records),
         kv::render(records),
+        oltp::render(records),
         metadata::render(records),
     ];
     let tables: Vec<_> = tables.into_iter().filter(|table| !table.is_empty()).collect();
