@@ -22,6 +22,7 @@ use crate::references::batches::{self, BatchesTask};
 use crate::references::handles::{self, HandlesTask};
 use crate::rumble::task::{self as rumble, RumbleTask};
 use crate::sample::Record;
+use crate::volume::task::{self as volume, VolumeTask};
 use crate::write_amp::{self, WriteAmpTask};
 
 /// First line of the child's input.
@@ -66,6 +67,8 @@ pub enum Task {
     PageSizeFill(FillTask),
     /// Transactions on a database with pages of one size.
     PageSizeCell(CellTask),
+    /// A mapped file of a volume, or of the host's file system.
+    Volume(Box<VolumeTask>),
 }
 
 /// What the child says.
@@ -156,5 +159,6 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::Recovery(task) => recovery::work(&task, &context, parent),
         Task::PageSizeFill(task) => page_size::fill(&task, parent),
         Task::PageSizeCell(task) => page_size::measure(&task, &context, parent),
+        Task::Volume(task) => volume::work(&task, &context, parent),
     }
 }

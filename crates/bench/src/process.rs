@@ -58,6 +58,53 @@ impl Memory {
     }
 }
 
+/// What the kernel counts for a process; subtract two of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time in programs, all threads.
+    pub user_ns: u64,
+    /// Processor time in the kernel on behalf of them.
+    pub system_ns: u64,
+    /// Page faults of the kernel that needed no device.
+    pub minor_faults: u64,
+    /// Page faults of the kernel that did.
+    pub major_faults: u64,
+}
+
+impl Usage {
+    /// The calling process now, by `getrusage`.
+    pub fn now() -> Self {
+        // SAFETY: a zeroed rusage is valid and is filled in; asking about oneself cannot fail.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+            usage
+        };
+        let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        Self {
+            user_ns: ns(usage.ru_utime),
+            system_ns: ns(usage.ru_stime),
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+        }
+    }
+
+    /// What happened since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            user_ns: self.user_ns - before.user_ns,
+            system_ns: self.system_ns - before.system_ns,
+            minor_faults: self.minor_faults - before.minor_faults,
+            major_faults: self.major_faults - before.major_faults,
+        }
+    }
+
+    /// Processor time of both kinds.
+    pub fn cpu_ns(self) -> u64 {
+        self.user_ns + self.system_ns
+    }
+}
+
 /// Processor time of all threads of this process so far. Unlike the wall clock it does not run while
 /// other processes have the processors.
 pub fn cpu_ns() -> u64 {

@@ -22,6 +22,7 @@ use crate::probe_fio::sample::ProbeFio;
 use crate::process::Memory;
 use crate::references::sample as references;
 use crate::rumble::sample as rumble;
+use crate::volume;
 use crate::workload::Point;
 
 /// One line.
@@ -60,6 +61,18 @@ pub enum Record {
     Recovery(Box<Recovery>),
     /// A run of transactions on a database with pages of one size.
     PageSize(Box<page_size::Sample>),
+    /// A run of reads of a mapped file.
+    VolumeReads(Box<volume::reads::sample::Reads>),
+    /// A run of small updates of a mapped file.
+    VolumeUpdates(Box<volume::updates::sample::Updates>),
+    /// A run of PageRank on a mapped file.
+    VolumePagerank(Box<volume::pagerank::sample::Pagerank>),
+    /// A run of YCSB on a mapped file.
+    VolumeKv(Box<volume::kv::sample::Kv>),
+    /// A run of transactions on a database on a volume, or on the host's file system.
+    VolumeOltp(Box<volume::oltp::sample::Oltp>),
+    /// Bytes of a volume's table.
+    VolumeMetadata(Box<volume::metadata::sample::Metadata>),
 }
 
 /// Configuration and result of one run of one peer.

@@ -19,6 +19,7 @@
 //! | `serve` | one process owns a volume, others map its files |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
+//! | `usage` | what the table takes for the pages of a file |
 //! | `files`, `data`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
@@ -60,6 +61,7 @@ pub mod serve;
 mod session;
 mod table;
 mod trims;
+mod usage;
 mod volume;
 pub mod word;
 mod writer;
@@ -74,5 +76,6 @@ pub use mapping::Mapping;
 pub use names::{IfTaken, Listed, check_name};
 pub use recovery::Recovered;
 pub use session::{OpenFile, OpenHow, Session, SetTime};
+pub use usage::TableUse;
 pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, Space, Volume};
 pub use word::PAGE_BYTES;

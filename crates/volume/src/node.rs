@@ -24,6 +24,14 @@ pub struct Node {
 }
 
 impl Node {
+    /// Bytes of RAM that a node takes: words, counts, and its entries in the map that finds nodes, which is at least half full, and in the order
+    /// in which they go.
+    pub const RAM_BYTES: usize = NODE_WORDS * size_of::<u64>()
+        + size_of::<Node>()
+        + 2 * size_of::<usize>()
+        + 2 * (size_of::<PageKey>() + size_of::<usize>() + 1)
+        + size_of::<PageKey>();
+
     /// A node of zeros, of a table that counts its dirty nodes.
     #[must_use]
     pub fn new(key: PageKey, dirty_nodes: &Arc<AtomicUsize>) -> Self {

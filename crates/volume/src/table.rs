@@ -80,6 +80,11 @@ impl Table {
         (self.nodes.len(), self.nodes.dirty())
     }
 
+    /// Nodes of a file's tree in RAM.
+    pub fn nodes_of(&self, ino: Ino) -> Vec<Arc<Node>> {
+        self.nodes.of(ino)
+    }
+
     /// Where page `index` of a file is. The caller holds [`Flash::reading`] if it is going to read it.
     ///
     /// # Errors

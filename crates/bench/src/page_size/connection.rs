@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use super::sqlite_abi::{Api, DONE, Handle, OK, OPEN_OR_CREATE, ROW, StatementPointer, TRANSIENT};
+use super::sqlite_abi::{Api, DONE, Handle, OK, OPEN_OR_CREATE, OPEN_URI, ROW, StatementPointer, TRANSIENT};
 use crate::error::{Error, Result};
 use crate::workdir::c_path;
 
@@ -22,13 +22,42 @@ impl Connection {
     /// # Errors
     /// [`Error::Unavailable`] without the library, [`Error::Io`] with its words.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_with(path, OPEN_OR_CREATE)
+    }
+
+    /// Opens the database that a URI names, with its VFS and what that is told.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
+    pub fn open_uri(uri: &str) -> Result<Self> {
+        Self::open_with(Path::new(uri), OPEN_OR_CREATE | OPEN_URI)
+    }
+
+    fn open_with(path: &Path, flags: c_int) -> Result<Self> {
         let mut connection = Self { api: Api::load()?, handle: ptr::null_mut(), path: path.to_owned() };
         let name = c_path(path);
         let (open, handle) = (connection.api.open, &mut connection.handle);
         // SAFETY: a terminated path, and a place for the handle, which is closed even if this fails.
-        let code = unsafe { open(name.as_ptr(), handle, OPEN_OR_CREATE, ptr::null()) };
+        let code = unsafe { open(name.as_ptr(), handle, flags, ptr::null()) };
         connection.check("opening", code)?;
         Ok(connection)
+    }
+
+    /// Loads an extension, for all connections of this process if it says so.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if SQLite was built without extensions, [`Error::Io`] with SQLite's words.
+    pub fn load_extension(&self, library: &Path) -> Result<()> {
+        let (Some(enable), Some(load)) = (self.api.enable_extensions, self.api.load_extension) else {
+            return Err(Error::Unavailable("this SQLite loads no extensions".to_owned()));
+        };
+        let name = c_path(library);
+        // SAFETY: an open connection, a terminated path; no entry point and no message are wanted.
+        let code = unsafe {
+            enable(self.handle, 1);
+            load(self.handle, name.as_ptr(), ptr::null(), ptr::null_mut())
+        };
+        self.check("loading an extension for", code)
     }
 
     /// Runs statements whose rows nobody wants.

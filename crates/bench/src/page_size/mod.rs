@@ -13,15 +13,13 @@
 //! | `database` | a connection with the settings of a cell |
 //! | `connection`, `sqlite_abi` | the part of SQLite's interface that is needed |
 //! | `load` | TPC-B-like and TPC-C-like transactions |
-//! | `io` | bytes that the process asked for, and bytes that the device had to move |
 //! | `sample` | what is written for a cell |
 //! | `plot` | the picture |
 
-mod connection;
+pub(crate) mod connection;
 mod database;
 mod files;
-mod io;
-mod load;
+pub(crate) mod load;
 mod options;
 mod plot;
 mod run;

@@ -134,12 +134,10 @@ fn group(options: &PageSizeOptions, cell: Cell) -> Result<Option<Cgroup>> {
     options.limit_bytes(cell).map(|limit_bytes| Cgroup::create("sqlite", limit_bytes, false)).transpose()
 }
 
-/// The cells in an order that the run decides (Fisher and Yates).
+/// The cells in an order that the run decides.
 fn shuffled(cells: &[Cell], run: u32) -> Vec<Cell> {
-    let (mut cells, mut rng) = (cells.to_vec(), Rng::new(run.into()));
-    for last in (1..cells.len()).rev() {
-        cells.swap(last, rng.below(last as u64 + 1) as usize);
-    }
+    let mut cells = cells.to_vec();
+    Rng::new(run.into()).shuffle(&mut cells);
     cells
 }
 

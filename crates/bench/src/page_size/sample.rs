@@ -7,9 +7,10 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::database::{Buffer, Settings};
-use super::io::Io;
+
 use super::load::Kind;
 use crate::device::Counters;
+use crate::io::Io;
 use crate::machine::Context;
 
 /// What is compared: a load on pages of one size with a buffer of one size.

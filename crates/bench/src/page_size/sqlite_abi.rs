@@ -17,6 +17,8 @@ pub const ROW: c_int = 100;
 pub const DONE: c_int = 101;
 /// `SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE`.
 pub const OPEN_OR_CREATE: c_int = 0x2 | 0x4;
+/// `SQLITE_OPEN_URI`: the name is a URI with parameters.
+pub const OPEN_URI: c_int = 0x40;
 /// `SQLITE_TRANSIENT`: the library copies the bytes before it returns.
 pub const TRANSIENT: isize = -1;
 /// `SQLITE_DBSTATUS_CACHE_USED`.
@@ -37,6 +39,7 @@ type Exec =
 type Prepare =
     unsafe extern "C" fn(Handle, *const c_char, c_int, *mut StatementPointer, *mut *const c_char) -> c_int;
 type BindText = unsafe extern "C" fn(StatementPointer, c_int, *const c_char, c_int, isize) -> c_int;
+type LoadExtension = unsafe extern "C" fn(Handle, *const c_char, *const c_char, *mut *mut c_char) -> c_int;
 type Status = unsafe extern "C" fn(Handle, c_int, *mut c_int, *mut c_int, c_int) -> c_int;
 
 /// The functions of the library.
@@ -65,6 +68,10 @@ pub struct Api {
     pub reset: unsafe extern "C" fn(StatementPointer) -> c_int,
     /// `sqlite3_finalize`.
     pub finalize: unsafe extern "C" fn(StatementPointer) -> c_int,
+    /// `sqlite3_enable_load_extension`; not in every build.
+    pub enable_extensions: Option<unsafe extern "C" fn(Handle, c_int) -> c_int>,
+    /// `sqlite3_load_extension`; not in every build.
+    pub load_extension: Option<LoadExtension>,
     /// `sqlite3_db_status`.
     pub status: Status,
     errmsg: unsafe extern "C" fn(Handle) -> *const c_char,
@@ -101,6 +108,8 @@ impl Api {
                 column_bytes: *library.get(b"sqlite3_column_bytes\0").map_err(missing)?,
                 reset: *library.get(b"sqlite3_reset\0").map_err(missing)?,
                 finalize: *library.get(b"sqlite3_finalize\0").map_err(missing)?,
+                enable_extensions: library.get(b"sqlite3_enable_load_extension\0").map(|found| *found).ok(),
+                load_extension: library.get(b"sqlite3_load_extension\0").map(|found| *found).ok(),
                 status: *library.get(b"sqlite3_db_status\0").map_err(missing)?,
                 errmsg: *library.get(b"sqlite3_errmsg\0").map_err(missing)?,
                 libversion: *library.get(b"sqlite3_libversion\0").map_err(missing)?,

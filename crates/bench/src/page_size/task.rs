@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::Connection;
 use super::database::{self, Buffer, Settings};
-use super::io::Io;
+
 use super::load::{Kind, Load};
 use super::sample::{Cell, Latency, Sample};
 use crate::child::{Event, Parent};
 use crate::device::{Counters, Device};
 use crate::error::{Error, Result};
+use crate::io::Io;
 use crate::machine::Context;
 use crate::process::cpu_ns;
 use crate::sample::Record;

@@ -35,19 +35,26 @@ pub struct Reads {
 pub struct Target {
     path: PathBuf,
     bytes: u64,
-    _deleted_on_drop: Guard,
+    _deleted_on_drop: Option<Guard>,
 }
 
 impl Target {
+    /// A file of somebody's that is full already, and stays.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if fio is not installed.
+    pub fn existing(path: &Path, bytes: u64) -> Result<Self> {
+        look_for_fio()?;
+        Ok(Self { path: path.to_owned(), bytes, _deleted_on_drop: None })
+    }
+
     /// Writes the file: blocks that were only reserved would read as zeros without reaching the
     /// device. `progress` gets the bytes written so far.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if fio is not installed, [`Error::Io`] if the file cannot be written.
     pub fn create(dir: &Path, bytes: u64, mut progress: impl FnMut(u64)) -> Result<Self> {
-        if Command::new("fio").arg("--version").output().is_err() {
-            return Err(Error::Unavailable("fio is not installed; install the package fio".to_owned()));
-        }
+        look_for_fio()?;
         let path = dir.join("aquifer-bench.fio");
         let owned = path.clone();
         // A leftover that cannot be deleted is reported by the next run's File::create.
@@ -63,7 +70,7 @@ impl Target {
             progress(written);
         }
         file.sync_all().map_err(Error::io("writing", &path))?;
-        Ok(Self { path, bytes, _deleted_on_drop: guard })
+        Ok(Self { path, bytes, _deleted_on_drop: Some(guard) })
     }
 
     /// Random direct reads of `block_bytes` by `threads` threads that each wait for one at a time.
@@ -71,7 +78,9 @@ impl Target {
     /// # Errors
     /// [`Error::Unavailable`] with fio's words if it fails.
     pub fn measure(&self, block_bytes: u64, threads: usize, time: Duration) -> Result<Reads> {
-        self.run(&["--ioengine=psync".to_owned(), format!("--numjobs={threads}")], block_bytes, time)
+        let engine =
+            ["--rw=randread".to_owned(), "--ioengine=psync".to_owned(), format!("--numjobs={threads}")];
+        self.run(&engine, block_bytes, time)
     }
 
     /// Random direct reads of `block_bytes` by one thread that keeps `depth` of them under way.
@@ -79,15 +88,21 @@ impl Target {
     /// # Errors
     /// [`Error::Unavailable`] with fio's words if it fails.
     pub fn measure_deep(&self, block_bytes: u64, depth: usize, time: Duration) -> Result<Reads> {
-        let engine =
-            ["--ioengine=io_uring".to_owned(), format!("--iodepth={depth}"), "--numjobs=1".to_owned()];
-        self.run(&engine, block_bytes, time)
+        self.run(&deep("--rw=randread", depth), block_bytes, time)
+    }
+
+    /// Direct reads of `block_bytes` one after the other, by one thread that keeps `depth` of them under way.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with fio's words if it fails.
+    pub fn measure_scan(&self, block_bytes: u64, depth: usize, time: Duration) -> Result<Reads> {
+        self.run(&deep("--rw=read", depth), block_bytes, time)
     }
 
     fn run(&self, engine: &[String], block_bytes: u64, time: Duration) -> Result<Reads> {
         let mut command = Command::new("fio");
         command
-            .args(["--name=aquifer-bench", "--rw=randread", "--direct=1"])
+            .args(["--name=aquifer-bench", "--direct=1"])
             .args(engine)
             .args(["--thread", "--time_based", "--norandommap", "--randrepeat=0", "--group_reporting"])
             .arg("--output-format=json")
@@ -104,6 +119,18 @@ impl Target {
             Error::Unavailable(format!("fio failed: {}", words.unwrap_or("it printed nothing")))
         })
     }
+}
+
+fn look_for_fio() -> Result<()> {
+    match Command::new("fio").arg("--version").output() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::Unavailable("fio is not installed; install the package fio".to_owned())),
+    }
+}
+
+fn deep(pattern: &str, depth: usize) -> [String; 4] {
+    let engine = "--ioengine=io_uring".to_owned();
+    [pattern.to_owned(), engine, format!("--iodepth={depth}"), "--numjobs=1".to_owned()]
 }
 
 /// fio's report; warnings may stand before it.

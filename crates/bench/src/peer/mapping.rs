@@ -69,6 +69,31 @@ impl Mapping {
         }
     }
 
+    /// The same about a part of it, which begins at a multiple of a page.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn advise_range(&self, range: std::ops::Range<usize>, advice: libc::c_int) -> Result<()> {
+        assert!(range.start <= range.end && range.end <= self.bytes, "inside the mapping");
+        // SAFETY: the range is ours, as above.
+        match unsafe { libc::madvise(self.base.as_ptr().add(range.start).cast(), range.len(), advice) } {
+            0 => Ok(()),
+            _ => Err(Error::last_os("advising", "memory")),
+        }
+    }
+
+    /// Waits until changed pages of a shared mapping are in its file and on the device.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn sync_all(&self) -> Result<()> {
+        // SAFETY: the range is ours.
+        match unsafe { libc::msync(self.base.as_ptr().cast(), self.bytes, libc::MS_SYNC) } {
+            0 => Ok(()),
+            _ => Err(Error::last_os("syncing", "a mapping")),
+        }
+    }
+
     /// Writes changed pages of a shared mapping to its file.
     pub fn sync(&self) {
         // SAFETY: the range is ours. A failure only delays the writes.

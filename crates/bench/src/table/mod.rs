@@ -13,6 +13,7 @@ mod references;
 mod rumble;
 mod targets;
 mod transactions;
+mod volume;
 mod workloads;
 
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ pub fn render(records: &[Record]) -> String {
         cleaning::render(records),
         recovery::render(records),
         page_size::render(records),
+        volume::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -99,6 +101,12 @@ fn context(record: &Record) -> &Context {
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,
+        Record::VolumeReads(sample) => &sample.run.context,
+        Record::VolumeUpdates(sample) => &sample.run.context,
+        Record::VolumePagerank(sample) => &sample.run.context,
+        Record::VolumeKv(sample) => &sample.run.context,
+        Record::VolumeOltp(sample) => &sample.context,
+        Record::VolumeMetadata(sample) => &sample.context,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::Result;
-use crate::key::PageKey;
+use crate::key::{Ino, PageKey};
 use crate::node::Node;
 
 const SHARDS: usize = 16;
@@ -112,6 +112,15 @@ impl Nodes {
     /// Whether one of the nodes below a node is in RAM.
     pub fn has_child_of(&self, key: PageKey) -> bool {
         (0..crate::node::NODE_WORDS).any(|slot| self.get(key.child(slot)).is_some())
+    }
+
+    pub fn of(&self, ino: Ino) -> Vec<Arc<Node>> {
+        let mut nodes = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            nodes.extend(shard.nodes.values().filter(|node| node.key().ino() == ino).cloned());
+        }
+        nodes
     }
 
     pub fn dirty_nodes(&self) -> Vec<Arc<Node>> {

@@ -1,7 +1,7 @@
 //! What the transactions do, and what is in the tables at first.
 
 mod nurand;
-mod text;
+pub(crate) mod text;
 mod tpcb;
 mod tpcc;
 
@@ -88,7 +88,10 @@ impl Kind {
 }
 
 /// Inserts rows `0..count`, in transactions of many; `insert` makes one of them.
-fn insert_all(
+///
+/// # Errors
+/// Those of [`Connection`].
+pub fn insert_all(
     connection: &Connection,
     count: u64,
     mut insert: impl FnMut(u64) -> Result<()>,

@@ -1,0 +1,95 @@
+//! Who has the mapped file, and what it is given.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Least RAM of a volume that is measured.
+const VOLUME_RAM_BYTES_MIN: u64 = 2 << 20;
+/// Of the RAM of a volume that is written, so much goes to copies of pages from before a change, which come on top of its option.
+const COPIES_SHARE: f64 = 0.2;
+/// Page tables and the kernel's index of shared memory are two words for each page that was ever touched; none of it is in the volume's option.
+const DATA_PER_TABLES: u64 = 256;
+
+/// The systems.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Peer {
+    /// A mapped file of the host's file system, without advice.
+    Mmap,
+    /// The same, with the advice that all accesses are random.
+    MmapRandom,
+    /// The same, with the advice that a part of it is read in order.
+    MmapSequential,
+    /// A mapped file of a volume.
+    Volume,
+    /// The host's file, read by fio past the page cache.
+    Device,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mmap => "mmap",
+            Self::MmapRandom => "mmap-random",
+            Self::MmapSequential => "mmap-sequential",
+            Self::Volume => "volume",
+            Self::Device => "device (fio)",
+        })
+    }
+}
+
+impl Peer {
+    /// Whether it maps a file through the kernel.
+    pub fn is_mmap(self) -> bool {
+        matches!(self, Self::Mmap | Self::MmapRandom | Self::MmapSequential)
+    }
+}
+
+/// A mapped file, and the memory for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// The system.
+    pub peer: Peer,
+    /// The host's file, or the volume's.
+    pub path: PathBuf,
+    /// Bytes of the mapped file.
+    pub data_bytes: u64,
+    /// Bytes of the volume's file, where there is one.
+    pub image_bytes: Option<u64>,
+    /// Limit of the control group: the process, its page cache, its page tables. The same for everybody.
+    pub limit_bytes: u64,
+    /// What the volume is told to use of that.
+    pub volume_ram_bytes: Option<u64>,
+}
+
+/// What a volume is given of a limit: less `reserve_bytes` for the process, less what the kernel needs for the mapping, and less copies of
+/// pages, if it is written. None if too little is left.
+pub fn volume_ram_bytes(
+    limit_bytes: u64,
+    reserve_bytes: u64,
+    data_bytes: u64,
+    is_written: bool,
+) -> Option<u64> {
+    let left = limit_bytes.checked_sub(reserve_bytes)?.checked_sub(data_bytes / DATA_PER_TABLES)?;
+    let share = if is_written { 1.0 - COPIES_SHARE } else { 1.0 };
+    let ram_bytes = (left as f64 * share) as u64;
+    (ram_bytes >= VOLUME_RAM_BYTES_MIN).then_some(ram_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_volume_gets_what_is_left() {
+        let ram = |limit_mib: u64, data_mib: u64, is_written| {
+            volume_ram_bytes(limit_mib << 20, 24 << 20, data_mib << 20, is_written)
+        };
+        assert_eq!(ram(256, 4096, false), Some(216 << 20));
+        assert_eq!(ram(64, 0, true), Some(32 << 20));
+        assert_eq!(ram(24, 0, false), None);
+        assert_eq!(ram(32, 4096, false), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! The child that updates for a while.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::file::MappedFile;
+use super::super::meter::Meter;
+use super::super::peer::Setup;
+use super::super::study::Run;
+use super::sample::Updates;
+use crate::error::{Error, Result};
+use crate::machine::Context;
+use crate::rng::Rng;
+
+/// Of the last updates so many are looked at in the end.
+const LOOKED_AT: u64 = 10_000;
+/// Updates between two looks at the clock.
+const BATCH: u64 = 8;
+
+/// Update for a while.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UpdatesTask {
+    /// Number of the run; it decides all choices.
+    pub run: u32,
+    /// The mapped file.
+    pub setup: Setup,
+    /// Updates between two syncs.
+    pub every: u64,
+    /// Bytes of each.
+    pub update_bytes: u64,
+    /// Seconds before the measured ones.
+    pub warmup_s: f64,
+    /// Measured seconds.
+    pub seconds: f64,
+}
+
+/// The updates, one after the other.
+struct Client<'a> {
+    file: &'a MappedFile,
+    words: &'a [AtomicU64],
+    /// Words of an update.
+    length: u64,
+    every: u64,
+    rng: Rng,
+    /// First words of the last updates, by their place.
+    last: HashMap<u64, u64>,
+    updates: u64,
+    syncs: u64,
+    sync_s: f64,
+}
+
+/// Updates and measures.
+///
+/// # Errors
+/// [`Error::WrongData`] if one of the last updates is not in the file when it is opened again; those of [`MappedFile`].
+pub fn work(task: &UpdatesTask, context: &Context) -> Result<Updates> {
+    let file = MappedFile::open(&task.setup)?;
+    let mut client = Client {
+        file: &file,
+        words: file.words(),
+        length: task.update_bytes / 8,
+        every: task.every,
+        rng: Rng::new(task.run.into()),
+        last: HashMap::new(),
+        updates: 0,
+        syncs: 0,
+        sync_s: 0.0,
+    };
+    client.update_for(task.warmup_s)?;
+    (client.updates, client.syncs, client.sync_s) = (0, 0, 0.0);
+    let meter = Meter::start(&task.setup.path)?;
+    client.update_for(task.seconds)?;
+    let cost = meter.stop()?;
+    let Client { last, updates, syncs, sync_s, .. } = client;
+    file.close()?;
+    look_for(&last, &task.setup)?;
+    Ok(Updates {
+        every: task.every,
+        update_bytes: task.update_bytes,
+        updates,
+        syncs,
+        sync_s,
+        warmup_s: task.warmup_s,
+        cost,
+        run: Run { run: task.run, setup: task.setup.clone(), context: context.clone() },
+    })
+}
+
+impl Client<'_> {
+    /// Updates for a while, and syncs in the end.
+    fn update_for(&mut self, seconds: f64) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed().as_secs_f64() < seconds {
+            for _ in 0..BATCH {
+                self.update();
+                if self.updates.is_multiple_of(self.every) {
+                    self.sync()?;
+                }
+            }
+        }
+        self.sync()
+    }
+
+    fn update(&mut self) {
+        let place = self.rng.below(self.words.len() as u64 / self.length) * self.length;
+        let words = &self.words[place as usize..(place + self.length) as usize];
+        for word in words {
+            word.store(self.rng.next(), Ordering::Relaxed);
+        }
+        if self.last.len() as u64 >= LOOKED_AT {
+            self.last.clear();
+        }
+        self.last.insert(place, words[0].load(Ordering::Relaxed));
+        self.updates += 1;
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let start = Instant::now();
+        self.file.sync()?;
+        self.sync_s += start.elapsed().as_secs_f64();
+        self.syncs += 1;
+        Ok(())
+    }
+}
+
+/// Opens the file again and compares.
+fn look_for(last: &HashMap<u64, u64>, setup: &Setup) -> Result<()> {
+    let file = MappedFile::open(setup)?;
+    for (&place, &expected) in last {
+        let found = file.words()[place as usize].load(Ordering::Relaxed);
+        if found != expected {
+            let what = format!("word {place} is {found:x}, {expected:x} was stored and synced");
+            return Err(Error::WrongData { peer: setup.peer.to_string(), what });
+        }
+    }
+    Ok(())
+}
