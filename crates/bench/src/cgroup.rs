@@ -74,12 +74,7 @@ impl Cgroup {
     /// # Errors
     /// [`Error::Io`], [`Error::Input`].
     pub fn used_bytes(&self) -> Result<u64> {
-        let path = self.path.join(match self.version {
-            Version::V1 => "memory.usage_in_bytes",
-            Version::V2 => "memory.current",
-        });
-        let text = fs::read_to_string(&path).map_err(Error::io("reading", &path))?;
-        text.trim().parse().map_err(|_| Error::Input(format!("{} holds no number", path.display())))
+        used_bytes_of(&self.path, self.version)
     }
 
     /// Arranges that `command` joins the group before its program starts.
@@ -134,6 +129,25 @@ fn join_in_child(processes: &CStr) -> io::Result<()> {
         (written, error)
     };
     if written == SELF.len() as isize { Ok(()) } else { Err(error) }
+}
+
+/// Bytes that are charged to the calling process's own group now.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Input`]; [`Error::Unavailable`] without the controller.
+pub fn own_used_bytes() -> Result<u64> {
+    let (version, groups) = candidates()?;
+    let own = groups.first().ok_or_else(|| Error::Unavailable("this process has no cgroup".to_owned()))?;
+    used_bytes_of(own, version)
+}
+
+fn used_bytes_of(group: &Path, version: Version) -> Result<u64> {
+    let path = group.join(match version {
+        Version::V1 => "memory.usage_in_bytes",
+        Version::V2 => "memory.current",
+    });
+    let text = fs::read_to_string(&path).map_err(Error::io("reading", &path))?;
+    text.trim().parse().map_err(|_| Error::Input(format!("{} holds no number", path.display())))
 }
 
 fn make(version: Version, path: &Path) -> Result<Cgroup> {

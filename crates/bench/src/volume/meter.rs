@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::own_used_bytes;
 use crate::device::{Counters, Device};
 use crate::error::Result;
 use crate::io::Io;
@@ -23,6 +24,8 @@ pub struct Cost {
     pub device: Counters,
     /// Memory of the process at the end.
     pub memory: Memory,
+    /// What its control group was charged for at the end: page cache and memory of the kernel included.
+    pub charged_bytes: u64,
 }
 
 impl Cost {
@@ -63,6 +66,7 @@ impl Meter {
             io: Io::now()?.since(self.io),
             device: self.device.counters()?.since(self.counters),
             memory: Memory::now()?,
+            charged_bytes: own_used_bytes()?,
         })
     }
 }

@@ -130,7 +130,19 @@ pub fn image_bytes_for(data_bytes: u64, fill_percent: u32) -> u64 {
     bytes.next_multiple_of(4 << 20)
 }
 
+/// Zeros everywhere: the first write to a block that was only reserved costs the host's file system a change of its own books, and the host's
+/// other file has none such.
+pub fn write_once(path: &Path, bytes: u64) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    let zeros = vec![0; CHUNK_BYTES];
+    for offset in (0..bytes).step_by(CHUNK_BYTES) {
+        file.write_all(&zeros[..CHUNK_BYTES.min((bytes - offset) as usize)])?;
+    }
+    file.sync_all()
+}
+
 fn new_volume(path: &Path, image_bytes: u64) -> Result<(Volume, Ino)> {
+    write_once(path, image_bytes).map_err(Error::io("writing", path))?;
     let make = || {
         Volume::create(image::new_medium(path, image_bytes, 0)?, (0, 0))?;
         let options = OpenOptions { ram_bytes: FILL_RAM_BYTES, is_read_only: false };

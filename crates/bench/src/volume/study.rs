@@ -136,11 +136,19 @@ impl Study {
     /// # Errors
     /// [`Error::Io`] of the output.
     pub fn leave_out(&mut self, name: &str, error: Error) -> Result<()> {
-        self.progress.note(&format!("{name} is left out: {error}"));
-        let (peer, reason, context) = (name.to_owned(), error.to_string(), self.context.clone());
-        self.keep(Record::Skipped(Skipped { peer, reason, context }))?;
+        self.skip(name, &error.to_string())?;
         self.failed.get_or_insert(error);
         Ok(())
+    }
+
+    /// Records that something is not measured because the machine lacks what it needs.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of the output.
+    pub fn skip(&mut self, name: &str, reason: &str) -> Result<()> {
+        self.progress.note(&format!("{name} is left out: {reason}"));
+        let (peer, reason, context) = (name.to_owned(), reason.to_owned(), self.context.clone());
+        self.keep(Record::Skipped(Skipped { peer, reason, context }))
     }
 
     /// Records a result.

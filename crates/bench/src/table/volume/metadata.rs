@@ -63,7 +63,7 @@ fn note() -> String {
     format!(
         "\nRows of the volume are measured: nodes on flash, and nodes in RAM with what finds them, for the pages that they translate. A page that a \
          program has mapped has an entry of {PAGE_TABLE_BYTES} bytes in the processor's page table with everybody: the table of the volume does \
-         not replace it. Each page in the log also has its name and checksum there, {LOG_TAG_BYTES} bytes that are read to recover and to clean. The \
+         not replace it; its upper levels are not counted, those of the volume are. Each page in the log also has its name and checksum there, {LOG_TAG_BYTES} bytes that are read to recover and to clean. The \
          other rows are computed: extents of 12 bytes, 340 in a block of 4 KiB, of at most 128 MiB (ext4); a map of 4 or 8 bytes a page in the \
          device, on top of which a volume on an ordinary disk has one too.\n"
     )

@@ -129,5 +129,6 @@ fn cost() -> crate::volume::Cost {
         io: Io { read_bytes: 4096 * 1000, written_bytes: 8192 * 1000, ..Io::default() },
         device: Counters { reads: 1000, read_bytes: 4096 * 1000, writes: 500, written_bytes: 16384 * 1000 },
         memory: Memory { rss_bytes: 100 << 20, vm_pte_bytes: 4 << 20 },
+        charged_bytes: 128 << 20,
     }
 }

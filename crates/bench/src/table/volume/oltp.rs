@@ -25,7 +25,8 @@ const COLUMNS: [&str; 12] = [
     "written KiB each, disk",
 ];
 const NOTE: &str = "\nMedians of the runs. RAM: limit of the control group, with SQLite's own buffer of 2 MB, and the page cache or the volume's RAM. \
-    Written by the disk: in the same seconds, with the file system's journal and whatever others write. SQLite ";
+    Written by the process: the kernel counts a large folio of its page cache as a whole when a part of it is \
+    written. By the disk: in the same seconds, with the file system's journal and whatever others write. SQLite ";
 
 /// Size of the database, limit of the memory.
 type Files = (u64, u64);

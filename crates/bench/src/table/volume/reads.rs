@@ -7,7 +7,7 @@ use crate::volume::Cost;
 use crate::volume::peer::Peer;
 use crate::volume::reads::sample::{Access, Cell, Reads};
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "accesses",
     "threads",
     "peer",
@@ -20,6 +20,7 @@ const COLUMNS: [&str; 12] = [
     "of it system",
     "device bytes read each",
     "RSS + PTE MiB",
+    "group MiB",
 ];
 
 pub fn render(records: &[Record]) -> String {
@@ -56,6 +57,7 @@ fn line(groups: &Groups<'_, Cell, Reads>, cell: Cell, peer: Peer) -> Vec<String>
         microseconds(|cost| cost.usage.system_ns),
         number(each(|cost| cost.io.read_bytes), 0),
         mebibytes(groups.median(cell, peer, |sample| Some(sample.cost?.memory.total_bytes() as f64))),
+        mebibytes(groups.median(cell, peer, |sample| Some(sample.cost?.charged_bytes as f64))),
     ]
 }
 
@@ -89,8 +91,8 @@ mod tests {
         let text = render(&records);
         for line in [
             "### Reads of a mapped file: 2 GiB in 256 MiB of RAM",
-            "| uniform | 8 | volume | 3 | 30000 | 18000, 36000 | 1.50 | 0.75 | 1500.00 | 500.00 | 4096 | 104 |",
-            "| uniform | 8 | device (fio) | 1 | 40000 | 40000, 40000 | 2.00 | 1.00 | - | - | - | - |",
+            "| uniform | 8 | volume | 3 | 30000 | 18000, 36000 | 1.50 | 0.75 | 1500.00 | 500.00 | 4096 | 104 | 128 |",
+            "| uniform | 8 | device (fio) | 1 | 40000 | 40000, 40000 | 2.00 | 1.00 | - | - | - | - | - |",
             "| scan | 8 | volume | 1 | 1 | 1, 1 | - | - |",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");

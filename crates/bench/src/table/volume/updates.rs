@@ -22,7 +22,7 @@ const COLUMNS: [&str; 12] = [
     "bytes written each, disk",
 ];
 const WRITTEN: &str = "Bytes written: of the process by /proc/self/io, where a page of the page cache counts once each time that it becomes \
-    dirty; of the disk by its counters in /sys in the same seconds, with the file system's journal and whatever others write. Of mmap's least: \
+    dirty, and a large folio as a whole; of the disk by its counters in /sys in the same seconds, with the file system's journal and whatever others write. Of mmap's least: \
     the process's bytes against the least of the mmap peers.\n";
 
 /// Bytes of an update, updates between syncs.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::file::failed;
 use super::super::options::CommonOptions;
-use super::super::source::{check_room, image_bytes_for};
+use super::super::source::{check_room, image_bytes_for, write_once};
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
 
@@ -74,6 +74,7 @@ impl Places {
         let places = Self { dir, library, _removed: removed };
         if places.library.is_some() {
             let path = places.filled(Place::Volume).path;
+            write_once(&path, image_bytes).map_err(Error::io("writing", &path))?;
             image::new_medium(&path, image_bytes, 0)
                 .and_then(|medium| Volume::create(medium, (0, 0)))
                 .map_err(failed("making a volume in", &path))?;
