@@ -12,10 +12,11 @@ use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::probe_fio::ProbeFioOptions;
 use aquifer_bench::references::ReferencesOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
+use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
     all, budget, child, cleanup, memcached, micro, overhead, page_size, plot, probe_fio, references, table,
-    write_amp,
+    volume, write_amp,
 };
 use clap::{Parser, Subcommand};
 
@@ -34,6 +35,8 @@ Examples:
       Handle hits and faults; batches of 1,024 objects beside raw reads; medians of 5
   aquifer-bench page-size --out results.jsonl
       SQLite with pages of 4 to 32 KiB and buffers of 4 to 64 MiB
+  aquifer-bench volume layered --out results.jsonl
+      One table against three: the volume beside a file system over a flash translation layer
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -68,7 +71,10 @@ enum Command {
     Memcached(MemcachedOptions),
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
     PageSize(PageSizeOptions),
-    /// All of these but memcached and page-size, with tables and plots
+    /// Files of a volume as memory, beside a conventional stack
+    #[command(subcommand)]
+    Volume(VolumeCommand),
+    /// All of these but memcached, page-size and volume, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {
@@ -106,6 +112,7 @@ fn main() -> ExitCode {
         Command::Budget(options) => budget::run(&options),
         Command::Memcached(options) => memcached::run(&options),
         Command::PageSize(options) => page_size::run(&options),
+        Command::Volume(command) => volume::run(&command),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),
         Command::Plot { files, out_dir } => plot::run(&files, &out_dir),

@@ -22,6 +22,7 @@ use crate::probe_fio::sample::ProbeFio;
 use crate::process::Memory;
 use crate::references::sample as references;
 use crate::rumble::sample as rumble;
+use crate::volume::layered::sample::Layered;
 use crate::workload::Point;
 
 /// One line.
@@ -60,6 +61,8 @@ pub enum Record {
     Recovery(Box<Recovery>),
     /// A run of transactions on a database with pages of one size.
     PageSize(Box<page_size::Sample>),
+    /// A run of a volume, or of the layers that it replaces, on emulated flash.
+    Layered(Box<Layered>),
 }
 
 /// Configuration and result of one run of one peer.

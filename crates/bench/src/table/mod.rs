@@ -2,6 +2,7 @@
 //! command lines and machines that made them.
 
 mod cleaning;
+mod layered;
 mod memcached;
 mod micro;
 mod optimisations;
@@ -60,6 +61,7 @@ pub fn render(records: &[Record]) -> String {
         cleaning::render(records),
         recovery::render(records),
         page_size::render(records),
+        layered::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -99,6 +101,7 @@ fn context(record: &Record) -> &Context {
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,
+        Record::Layered(run) => &run.context,
     }
 }
 
