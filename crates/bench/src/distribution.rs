@@ -99,7 +99,7 @@ fn hot_object(group: u64) -> u64 {
 /// The density x^-s is inverted over [1/2, count + 1/2]; a draw is rejected where that area exceeds
 /// the probability of the rank it rounds to.
 #[derive(Clone, Copy, Debug)]
-struct Zipf {
+pub struct Zipf {
     exponent: f64,
     count: f64,
     area_first: f64,
@@ -108,7 +108,8 @@ struct Zipf {
 }
 
 impl Zipf {
-    fn new(exponent: f64, count: u64) -> Self {
+    /// Ranks of `count` objects; the exponent is positive and not 1.
+    pub fn new(exponent: f64, count: u64) -> Self {
         assert!(exponent > 0.0 && exponent != 1.0, "the integral below is not the one of 1/x");
         let mut zipf =
             Self { exponent, count: count as f64, area_first: 0.0, area_last: 0.0, accept_within: 0.0 };
@@ -129,7 +130,7 @@ impl Zipf {
 
     /// A rank from 0, the most frequent one.
     #[inline]
-    fn rank(&self, rng: &mut Rng) -> u64 {
+    pub fn rank(&self, rng: &mut Rng) -> u64 {
         loop {
             let area = self.area_first + rng.unit() * (self.area_last - self.area_first);
             let x = self.area_inverse(area);

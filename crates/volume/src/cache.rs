@@ -23,6 +23,15 @@ pub struct Loaded {
     pub is_blank: bool,
 }
 
+/// What else takes RAM of the same budget.
+pub trait Neighbour: Send + Sync {
+    /// Pages of RAM that it takes.
+    fn pages(&self) -> usize;
+
+    /// Looks at one of them, and drops it if it was not used since the last look.
+    fn look_at_one(&self);
+}
+
 /// Pages in RAM, with those that changed.
 pub struct Cache {
     shards: [Mutex<HashMap<PageKey, Arc<Frame>>>; SHARDS],
@@ -30,6 +39,9 @@ pub struct Cache {
     clock: Mutex<VecDeque<Arc<Frame>>>,
     frames_max: usize,
     frames: AtomicUsize,
+    neighbour: Option<Arc<dyn Neighbour>>,
+    /// Where the one hand is that goes around our pages and the neighbour's.
+    hand: AtomicUsize,
     /// Pages that the next commit takes, each once.
     dirty: Mutex<Vec<Arc<Frame>>>,
     dirty_count: AtomicUsize,
@@ -37,14 +49,16 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// At most about `frames_max` pages.
+    /// At most about `frames_max` pages, with those of a neighbour.
     #[must_use]
-    pub fn new(frames_max: usize) -> Self {
+    pub fn new(frames_max: usize, neighbour: Option<Arc<dyn Neighbour>>) -> Self {
         Cache {
             shards: std::array::from_fn(|_| Mutex::default()),
             clock: Mutex::default(),
             frames_max,
             frames: AtomicUsize::new(0),
+            neighbour,
+            hand: AtomicUsize::new(0),
             dirty: Mutex::default(),
             dirty_count: AtomicUsize::new(0),
             twins: AtomicUsize::new(0),
@@ -134,14 +148,28 @@ impl Cache {
         /// Looks at pages that all turn out to be in use or dirty: the limit gives way then.
         const LOOKS_PER_FRAME: usize = 3;
         let mut looks = 0;
-        while self.frames() > self.frames_max && looks < self.frames_max * LOOKS_PER_FRAME {
+        while looks < self.frames_max * LOOKS_PER_FRAME {
+            let beside = self.neighbour.as_ref().map_or(0, |neighbour| neighbour.pages());
+            if self.frames() + beside <= self.frames_max {
+                return Ok(());
+            }
             looks += 1;
+            if let Some(neighbour) = self.neighbour.as_ref().filter(|_| self.is_turn_of(beside)) {
+                neighbour.look_at_one();
+                continue;
+            }
             let Some(frame) = lock(&self.clock).pop_front() else { return Ok(()) };
             if let Some(frame) = self.drop_frame(frame)? {
                 lock(&self.clock).push_back(frame);
             }
         }
         Ok(())
+    }
+
+    /// Whether the next page that is looked at is one of these, if the hand goes around all evenly.
+    fn is_turn_of(&self, pages: usize) -> bool {
+        let before = self.hand.fetch_add(pages, Ordering::Relaxed);
+        before / self.frames_max != before.wrapping_add(pages) / self.frames_max
     }
 
     /// Drops a page if nobody needs it; gives it back otherwise.
@@ -180,7 +208,7 @@ impl Cache {
         if state.is_dirty {
             return Ok(());
         }
-        if !state.is_new && !state.is_blank && self.twins.load(Ordering::Relaxed) < self.frames_max / 4 {
+        if !state.is_new && !state.is_blank && self.twins.load(Ordering::Relaxed) < self.frames_max * 2 / 9 {
             state.twin = Some(state.copy(frame.key())?);
             self.twins.fetch_add(1, Ordering::Relaxed);
         }

@@ -11,7 +11,7 @@
 //! | `below` | block to page of flash | the device's bounds, the table's bounds, owner and checksum |
 //!
 //! `extent` is the nodes' format. What the real thing pays besides and this does not (a journal, the kernel's block layer, rights of the inode on each
-//! fault) is in `docs/adr/0026-equal-terms.md`.
+//! fault) is in `docs/adr/0029-equal-terms.md`.
 
 mod below;
 mod extent;

@@ -56,12 +56,10 @@ pub struct Space {
 pub struct RamUse {
     /// Pages of files in RAM.
     pub pages: u64,
-    /// How many there are at most.
-    pub pages_max: u64,
     /// Nodes of the table in RAM.
     pub nodes: u64,
-    /// How many there are at most, but for those that changed.
-    pub nodes_max: u64,
+    /// How many of both there are at most, but for those that changed.
+    pub all_max: u64,
     /// Bytes of RAM that a page or a node takes.
     pub each_bytes: u64,
     /// Pages of files that were read since the volume was opened.
@@ -192,9 +190,10 @@ impl Volume {
     }
 
     fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Core {
-        let (frames, nodes) = (frames_for(options.ram_bytes), nodes_for(options.ram_bytes));
-        let limits = Limits::new(flash.medium().geometry(), frames, nodes);
-        Core::new(flash, table, Cache::new(frames), writer, limits, options.is_read_only)
+        let frames = frames_for(options.ram_bytes);
+        let limits = Limits::new(flash.medium().geometry(), frames / 8 * 7, frames / 8);
+        let cache = Cache::new(frames, Some(table.nodes_in_ram()));
+        Core::new(flash, table, cache, writer, limits, options.is_read_only)
     }
 
     /// Makes everything durable that was changed before this call.
@@ -275,9 +274,8 @@ impl Volume {
         let (pages_read, nodes_read) = self.core.flash.reads();
         RamUse {
             pages: self.core.cache.frames() as u64,
-            pages_max: frames_for(self.ram_bytes) as u64,
             nodes: self.core.table.counts().0 as u64,
-            nodes_max: nodes_for(self.ram_bytes) as u64,
+            all_max: frames_for(self.ram_bytes) as u64,
             each_bytes: FRAME_BYTES,
             pages_read,
             nodes_read,
@@ -313,14 +311,14 @@ impl Volume {
 /// RAM of a page or a node, with what is known of it.
 pub(crate) const FRAME_BYTES: u64 = PAGE_BYTES as u64 + 256;
 
-/// Pages that fit in RAM.
+/// Pages and nodes that fit in RAM.
 fn frames_for(ram_bytes: u64) -> usize {
-    (ram_bytes / 8 * 7 / FRAME_BYTES) as usize
+    (ram_bytes / FRAME_BYTES) as usize
 }
 
-/// Nodes that fit in RAM.
+/// How many of them may be nodes.
 fn nodes_for(ram_bytes: u64) -> usize {
-    (ram_bytes / 8 / FRAME_BYTES) as usize
+    frames_for(ram_bytes) / 2
 }
 
 fn random() -> Result<u64> {

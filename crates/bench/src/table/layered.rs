@@ -67,6 +67,6 @@ fn line((speed, load, threads, ratio): Key, stack: Contestant, runs: &Runs<'_>) 
         number(here(|sample| 100.0 * sample.hits()), 1),
         number(here(Layered::reads), 2),
         number(here(Layered::node_reads), 2),
-        number(here(|sample| (sample.division.frames + sample.division.node_frames) as f64), 0),
+        number(here(|sample| sample.division.frames as f64), 0),
     ]
 }

@@ -5,7 +5,7 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `options`, `point` | what is measured |
+//! | `options`, `point`, `pattern` | what is measured |
 //! | `contestant` | the stacks |
 //! | `filled` | a stack's flash with the data on it |
 //! | `mounted` | a stack in use |
@@ -17,6 +17,7 @@ mod filled;
 mod measure;
 mod mounted;
 mod options;
+mod pattern;
 mod point;
 pub mod sample;
 

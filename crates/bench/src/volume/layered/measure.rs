@@ -10,10 +10,10 @@ use hdrhistogram::Histogram;
 
 use super::filled::stamp;
 use super::mounted::Mounted;
+use super::pattern::Pages;
 use super::point::Point;
 use super::sample::{Measured, Reads};
 use super::{Contestant, LayeredOptions};
-use crate::distribution::Picker;
 use crate::error::{Error, Result};
 use crate::process::{Memory, thread_cpu_ns};
 use crate::rng::Rng;
@@ -99,17 +99,17 @@ impl Cell<'_> {
 
     fn fill_ram(&self, run: u32) -> Result<()> {
         let frames = self.point.ram_bytes(self.options.data) / PAGE_BYTES as u64;
-        let mut picker = self.picker();
+        let mut pages = self.pages();
         let mut rng = Rng::new(u64::from(run) << 32);
         let words = self.mounted.words();
         for _ in 0..frames * FILLING {
-            self.look(words, picker.pick(&mut rng))?;
+            self.look(words, pages.pick(&mut rng))?;
         }
         Ok(())
     }
 
-    fn picker(&self) -> Picker {
-        Picker::new(self.point.load.distribution, self.options.pages().into())
+    fn pages(&self) -> Pages {
+        Pages::new(self.point.load.pattern, self.options.pages().into())
     }
 
     fn look(&self, words: &[AtomicU64], page: u64) -> Result<()> {
@@ -123,7 +123,7 @@ impl Cell<'_> {
 
     fn work(&self, phase: &Phase, mut rng: Rng) -> Result<Tally> {
         let words = self.mounted.words();
-        let (mut picker, reads) = (self.picker(), u64::from(self.point.load.read_percent));
+        let (mut pages, reads) = (self.pages(), u64::from(self.point.load.read_percent));
         let mut tally = Tally::new();
         let (mut is_measured, mut began_cpu_ns, mut steps) = (false, 0, 0);
         phase.started.wait();
@@ -131,7 +131,7 @@ impl Cell<'_> {
             if !is_measured && phase.is_measured.load(Ordering::Acquire) {
                 (tally, is_measured, began_cpu_ns) = (Tally::new(), true, thread_cpu_ns());
             }
-            let (page, is_read) = (picker.pick(&mut rng), rng.below(100) < reads);
+            let (page, is_read) = (pages.pick(&mut rng), rng.below(100) < reads);
             let began = Instant::now();
             if is_read {
                 self.look(words, page)?;

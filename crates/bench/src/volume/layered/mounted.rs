@@ -110,9 +110,8 @@ impl Mounted {
                 let ram = volume.ram_use();
                 Division {
                     ram_bytes,
-                    frames: ram.pages_max,
+                    frames: ram.all_max,
                     frame_bytes: ram.each_bytes,
-                    node_frames: ram.nodes_max,
                     table_bytes: 0,
                     extents: 0,
                     nodes: u64::from(self.pages).div_ceil(512),
@@ -125,7 +124,6 @@ impl Mounted {
                     ram_bytes,
                     frames: division.frames,
                     frame_bytes: division.frame_bytes,
-                    node_frames: 0,
                     table_bytes: division.table_bytes,
                     extents,
                     nodes,

@@ -34,7 +34,7 @@ pub struct LayeredOptions {
     #[arg(long, value_delimiter = ',', default_values = ["8", "16", "32", "64", "128", "256"])]
     pub ratios: Vec<u64>,
     /// Accesses, and how many percent of them read
-    #[arg(long, value_delimiter = ',', default_values = ["uniform:100", "zipf:100", "uniform:90"])]
+    #[arg(long, value_delimiter = ',', default_values = ["uniform:100", "zipf:100", "zipf-near:100", "uniform:90"])]
     pub loads: Vec<Load>,
     /// How fast the flash is
     #[arg(long, value_delimiter = ',', default_values = ["fast", "common", "none"])]
@@ -119,7 +119,7 @@ mod tests {
     fn the_defaults_are_the_whole_study() {
         let options = parse(&[]);
         options.check().expect("sensible");
-        assert_eq!(options.points().len(), 6 * 3 * 3 * 2);
+        assert_eq!(options.points().len(), 6 * 4 * 3 * 2);
         assert_eq!(options.pages(), 1 << 18);
     }
 

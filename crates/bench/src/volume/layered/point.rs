@@ -7,7 +7,7 @@ use aquifer_device::nand::Timing;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::distribution::Distribution;
+use super::pattern::Pattern;
 
 /// How fast the flash is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, ValueEnum)]
@@ -51,14 +51,14 @@ impl fmt::Display for Speed {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Load {
     /// Which.
-    pub distribution: Distribution,
+    pub pattern: Pattern,
     /// The others store 8 bytes, and sync every so often.
     pub read_percent: u32,
 }
 
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.distribution, self.read_percent)
+        write!(f, "{}:{}", self.pattern, self.read_percent)
     }
 }
 
@@ -67,10 +67,10 @@ impl FromStr for Load {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let malformed = || format!("'{text}' is no load; write one as uniform:100 or zipf:90");
-        let (distribution, percent) = text.split_once(':').ok_or_else(malformed)?;
+        let (pattern, percent) = text.split_once(':').ok_or_else(malformed)?;
         let read_percent = percent.parse().ok().filter(|percent| *percent <= 100).ok_or_else(malformed)?;
-        let distribution = Distribution::from_str(distribution, false).map_err(|_| malformed())?;
-        Ok(Load { distribution, read_percent })
+        let pattern = Pattern::from_str(pattern, false).map_err(|_| malformed())?;
+        Ok(Load { pattern, read_percent })
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn loads_are_written_as_they_are_read() {
-        for text in ["uniform:100", "zipf:90", "scattered-hot:0"] {
+        for text in ["uniform:100", "zipf:90", "zipf-near:0"] {
             assert_eq!(text.parse::<Load>().expect("a load").to_string(), text);
         }
         for text in ["uniform", "uniform:101", "unicorn:100", "zipf:-1"] {

@@ -14,27 +14,25 @@ use crate::machine::Context;
 pub struct Division {
     /// All of it.
     pub ram_bytes: u64,
-    /// Pages, and where the stack has no RAM of its own for nodes, nodes too.
+    /// Pages and nodes that translate them.
     pub frames: u64,
     /// Bytes of each.
     pub frame_bytes: u64,
-    /// Nodes of the volume's table, which have RAM of their own.
-    pub node_frames: u64,
     /// The table of the translation layer.
     pub table_bytes: u64,
     /// Extents of the file; 0 for the volume, which has none.
     pub extents: u64,
-    /// Nodes that translate the file, but for their upper levels in the volume.
+    /// Nodes that translate the file; of the volume's, the leaves.
     pub nodes: u64,
 }
 
 impl fmt::Display for Division {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ram_bytes, frames, frame_bytes, node_frames, table_bytes, extents, nodes } = self;
-        let rest = ram_bytes - (frames + node_frames) * frame_bytes - table_bytes;
+        let Self { ram_bytes, frames, frame_bytes, table_bytes, extents, nodes } = self;
+        let rest = ram_bytes - frames * frame_bytes - table_bytes;
         write!(
             f,
-            "{ram_bytes} bytes = {frames} frames x {frame_bytes} + {node_frames} nodes x {frame_bytes} + table {table_bytes} + rest {rest}; \
+            "{ram_bytes} bytes = {frames} frames x {frame_bytes} + table {table_bytes} + rest {rest}; \
              {extents} extents, {nodes} nodes of {}",
             format_size(4096)
         )
