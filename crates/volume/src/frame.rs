@@ -134,7 +134,7 @@ pub struct Frame {
     changed: Condvar,
     /// Who waits for a change of the state: mostly nobody, and then nobody need be woken.
     waiting: AtomicU32,
-    /// Whether it was used since somebody looked for a page to drop.
+    /// Whether it was used again since it came, or since somebody looked for a page to drop.
     is_used: AtomicBool,
 }
 
@@ -154,7 +154,13 @@ impl Frame {
             is_writable: false,
             twin: None,
         };
-        Frame { key, state: Mutex::new(state), changed: Condvar::new(), waiting: AtomicU32::new(0), is_used: AtomicBool::new(true) }
+        Frame {
+            key,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            waiting: AtomicU32::new(0),
+            is_used: AtomicBool::new(false),
+        }
     }
 
     /// Which page it is.

@@ -61,19 +61,16 @@ fn words<'a>(base: *mut u8) -> &'a [AtomicU64] {
 }
 
 /// Steps of one run: whole pages written by calls, words stored into mapped memory, and syncs.
-fn operate(
-    seed: u64,
-    words: &[AtomicU64],
-    write: impl Fn(u32, &[u8; PAGE_BYTES]),
-    sync: impl Fn(),
-) -> u64 {
+fn operate(seed: u64, words: &[AtomicU64], write: impl Fn(u32, &[u8; PAGE_BYTES]), sync: impl Fn()) -> u64 {
     let mut sum = 0u64;
     for step in 0..30_000 {
         let random = mix(seed << 32 | step);
         let page = (random >> 8) % u64::from(PAGES);
         match random % 16 {
             0..4 => write(page as u32, &page_of(random)),
-            4..8 => words[page as usize * 512 + (random >> 40) as usize % 512].store(random, Ordering::Relaxed),
+            4..8 => {
+                words[page as usize * 512 + (random >> 40) as usize % 512].store(random, Ordering::Relaxed)
+            }
             _ => {
                 let word = words[page as usize * 512 + (random >> 40) as usize % 512].load(Ordering::Relaxed);
                 sum = sum.rotate_left(1) ^ word;
@@ -118,7 +115,8 @@ fn the_same_operations_leave_the_same_bytes_as_on_the_volume() {
                 || stack.sync().expect("sync"),
             );
             assert_eq!(found, sum, "{kind:?}: read meanwhile");
-            let differ = words.iter().zip(&bytes).filter(|(word, byte)| word.load(Ordering::Relaxed) != **byte);
+            let differ =
+                words.iter().zip(&bytes).filter(|(word, byte)| word.load(Ordering::Relaxed) != **byte);
             assert_eq!(differ.count(), 0, "{kind:?}: words that differ");
             drop(mapping);
             let image = Arc::into_inner(stack).expect("nobody else has it").unmount().expect("unmount");
@@ -146,7 +144,8 @@ fn flash_is_cleaned_while_threads_read_and_store() {
                 let stack = &stack;
                 scope.spawn(move || {
                     for step in 0..STEPS {
-                        let slot = mix(step << 8 | thread) % (words.len() as u64 / THREADS) * THREADS + thread;
+                        let slot =
+                            mix(step << 8 | thread) % (words.len() as u64 / THREADS) * THREADS + thread;
                         words[slot as usize].fetch_add(slot + 1, Ordering::Relaxed);
                         if step % 2000 == 0 {
                             stack.sync().expect("sync");

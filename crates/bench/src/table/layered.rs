@@ -7,7 +7,7 @@ use crate::sample::{Record, median};
 use crate::volume::layered::sample::Layered;
 use crate::volume::layered::{Contestant, Load, Speed};
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "flash",
     "accesses",
     "threads",
@@ -17,13 +17,14 @@ const COLUMNS: [&str; 13] = [
     "volume x",
     "mean us",
     "volume's mean",
+    "CPU us",
     "hits %",
     "flash reads/access",
     "of them nodes",
     "frames for data and nodes",
 ];
 const NOTE: &str = "\nvolume x: accesses/s of the volume by those of this stack. volume's mean: time of an access by this stack's. flash: time of a \
-    read; with none, times are software alone. hits: accesses for which no page of the file was read. Medians over the runs.\n";
+    read; with none, times are software alone. CPU: of an access, waits for fast flash among it. hits: accesses for which no page of the file was read. Medians over the runs.\n";
 
 type Key = (Speed, Load, u32, u64);
 type Runs<'a> = BTreeMap<Contestant, Vec<&'a Layered>>;
@@ -64,6 +65,7 @@ fn line((speed, load, threads, ratio): Key, stack: Contestant, runs: &Runs<'_>) 
         number(volume(Layered::per_s), 2),
         number(here(|sample| sample.measured.mean_ns / 1e3), 2),
         number(volume(|sample| sample.measured.mean_ns), 2),
+        number(here(Layered::cpu_us), 2),
         number(here(|sample| 100.0 * sample.hits()), 1),
         number(here(Layered::reads), 2),
         number(here(Layered::node_reads), 2),

@@ -66,7 +66,9 @@ pub fn run(options: &LayeredOptions) -> Result<()> {
             let ram_bytes = options.data / ratio;
             match mount(stack, ram_bytes) {
                 Ok(mounted) => progress.note(&format!("{stack}: {}", mounted.division()?)),
-                Err(error) => progress.note(&format!("{stack} cannot run with {}: {error}", format_size(ram_bytes))),
+                Err(error) => {
+                    progress.note(&format!("{stack} cannot run with {}: {error}", format_size(ram_bytes)))
+                }
             }
         }
     }

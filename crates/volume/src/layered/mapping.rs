@@ -39,7 +39,12 @@ impl StackMapping {
 
 impl Drop for StackMapping {
     fn drop(&mut self) {
-        self.stack.mapped.regions.write().unwrap_or_else(PoisonError::into_inner).remove(&self.region.view.base());
+        self.stack
+            .mapped
+            .regions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.region.view.base());
         self.stack.memory.remove(&self.region.view);
     }
 }

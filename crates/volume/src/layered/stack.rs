@@ -93,8 +93,8 @@ impl Image {
 }
 
 enum AnyBelow {
-    Ftl(FtlFlash),
-    Combined(CombinedFlash),
+    Ftl(Box<FtlFlash>),
+    Combined(Box<CombinedFlash>),
 }
 
 /// A file, mapped memory over an extent tree over flash or what a translation layer makes of it. For benchmarks: nothing of it survives a crash.
@@ -135,11 +135,12 @@ impl Stack {
         let Image { nand, pages, tree, next_node, below } = image;
         let below = match (below, kind) {
             (Remembered::Ftl { used }, Kind::Ftl { entry_bytes, is_scattered }) => {
-                AnyBelow::Ftl(FtlFlash::new(nand, pacing, pages, used, (entry_bytes, is_scattered))?)
+                let layout = (entry_bytes, is_scattered);
+                AnyBelow::Ftl(Box::new(FtlFlash::new(nand, pacing, pages, used, layout)?))
             }
             (Remembered::Combined(known), Kind::Combined) => {
                 let known = known.map(|known| *known);
-                AnyBelow::Combined(CombinedFlash::new(nand, pacing, pages, known)?)
+                AnyBelow::Combined(Box::new(CombinedFlash::new(nand, pacing, pages, known)?))
             }
             _ => return Err(VolumeError::Invalid("the file was written by the other kind of stack")),
         };
@@ -468,8 +469,8 @@ impl Nodes for Stack {
 impl AnyBelow {
     fn get(&self) -> &dyn Below {
         match self {
-            AnyBelow::Ftl(below) => below,
-            AnyBelow::Combined(below) => below,
+            AnyBelow::Ftl(below) => &**below,
+            AnyBelow::Combined(below) => &**below,
         }
     }
 }

@@ -103,7 +103,8 @@ impl Tree {
         }
         let mut parent = None;
         for _ in 0..extent::level(&self.root) {
-            let child = self.look(nodes, parent, |node| step(node, new.first))?.expect("a node has entries").at;
+            let child =
+                self.look(nodes, parent, |node| step(node, new.first))?.expect("a node has entries").at;
             if nodes.look(child, |node| extent::count(node) == extent::capacity(node))? {
                 let (first, sibling) = split(nodes, child, new.first)?;
                 self.change(nodes, parent, |node| {
@@ -130,7 +131,12 @@ impl Tree {
         Ok(())
     }
 
-    fn look<T>(&self, nodes: &impl Nodes, number: Option<u32>, mut look: impl FnMut(&[u8]) -> T) -> Result<T> {
+    fn look<T>(
+        &self,
+        nodes: &impl Nodes,
+        number: Option<u32>,
+        mut look: impl FnMut(&[u8]) -> T,
+    ) -> Result<T> {
         match number {
             Some(number) => nodes.look(number, look),
             None => Ok(look(&self.root)),

@@ -85,7 +85,8 @@ fn flash(pages: u32, fill: u32) -> Result<Nand> {
     let all = u64::from(pages) * 100 / u64::from(fill);
     let (channels, dies_per_channel) = (8, 2);
     let mut pages_per_block = 64;
-    let blocks = |pages_per_block: u32| all.div_ceil(u64::from(channels * dies_per_channel * pages_per_block)) as u32;
+    let blocks =
+        |pages_per_block: u32| all.div_ceil(u64::from(channels * dies_per_channel * pages_per_block)) as u32;
     while blocks(pages_per_block) < BLOCKS_MIN && pages_per_block > 4 {
         pages_per_block /= 2;
     }

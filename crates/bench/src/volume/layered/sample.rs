@@ -117,6 +117,11 @@ impl Layered {
         self.per_access(self.measured.reads.nodes)
     }
 
+    /// Processor time of an access in microseconds.
+    pub fn cpu_us(&self) -> f64 {
+        self.per_access(self.measured.cpu_ns) / 1e3
+    }
+
     fn per_access(&self, count: u64) -> f64 {
         count as f64 / self.measured.accesses.max(1) as f64
     }

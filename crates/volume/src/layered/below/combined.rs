@@ -31,7 +31,8 @@ impl Owner {
     }
 
     fn key(self) -> PageKey {
-        let (ino, index) = if self.0 & NODE == 0 { (Ino::FIRST_FREE, self.0) } else { (Ino::INODES, self.0 & !NODE) };
+        let (ino, index) =
+            if self.0 & NODE == 0 { (Ino::FIRST_FREE, self.0) } else { (Ino::INODES, self.0 & !NODE) };
         PageKey::data(ino, index)
     }
 }

@@ -80,7 +80,9 @@ fn refused(error: FtlOpenError) -> VolumeError {
 impl Below for FtlFlash {
     fn read(&self, _index: u32, at: u32, bytes: &mut PageBytes) -> Result<()> {
         if at < self.first {
-            return Err(VolumeError::Corrupt(format!("a page of the file is in block {at}, which is a node's")));
+            return Err(VolumeError::Corrupt(format!(
+                "a page of the file is in block {at}, which is a node's"
+            )));
         }
         Ok(self.device.read_at(Physical(at).offset_bytes(), &mut bytes[..])?)
     }
@@ -93,7 +95,8 @@ impl Below for FtlFlash {
     }
 
     fn write(&self, pages: &[Outgoing<'_>]) -> Result<Vec<u32>> {
-        let places: Vec<_> = pages.iter().map(|page| page.old.unwrap_or_else(|| self.allocate(page.index))).collect();
+        let places: Vec<_> =
+            pages.iter().map(|page| page.old.unwrap_or_else(|| self.allocate(page.index))).collect();
         let batch: Vec<_> = places.iter().copied().zip(pages.iter().map(|page| page.bytes)).collect();
         self.write_batch(&batch)?;
         Ok(places)
