@@ -19,8 +19,9 @@
  * All functions may be called from any thread. None may be called from a
  * signal handler, but a signal handler may touch objects.
  *
- * Those objects are gone when the process ends. A heap whose objects stay is at
- * the end of this file: aq_durable_open().
+ * Those objects are gone when the process ends. What stays is at the end of this
+ * file: a heap whose objects stay, aq_durable_open(), and files on flash that can
+ * be mapped as memory, aq_volume_open().
  */
 #ifndef AQUIFER_H
 #define AQUIFER_H
@@ -64,9 +65,21 @@ enum aq_error {
     AQ_EINVARIANT = 20,  /* aq_check found a broken invariant */
     AQ_ECONFLICT = 21,   /* the transaction met another one: abort it, run it again */
     AQ_ENOTALLOCATED = 22, /* no object is there: the reference is wrong, or it was freed */
-    AQ_EFORMAT = 23,     /* the file is no durable heap, or of a version not known */
+    AQ_EFORMAT = 23,     /* the file is no durable heap or volume, or of a version not known */
     AQ_EABORTED = 24,    /* a nested transaction was aborted, and the whole with it */
-    AQ_EBUSY = 25        /* a transaction is under way; end it first */
+    AQ_EBUSY = 25,       /* a transaction is under way, or a file is open or mapped; end it first */
+    /* of files in volumes */
+    AQ_ENOTFOUND = 26,   /* no such file or folder */
+    AQ_EEXISTS = 27,     /* the name exists already */
+    AQ_ENOTFOLDER = 28,  /* a part of the path is no folder */
+    AQ_EISFOLDER = 29,   /* it is a folder */
+    AQ_ENOTEMPTY = 30,   /* the folder has entries */
+    AQ_ENAME = 31,       /* not possible as a name or path: empty, '.' or '..', too long */
+    AQ_EPERMISSION = 32, /* mode and owner forbid it, or the way in which the file was opened */
+    AQ_ETOOLARGE = 33,   /* a file has at most AQ_FILE_BYTES_MAX */
+    AQ_ELINKS = 34,      /* too many names of a file, or symbolic links in a path */
+    AQ_ENOSPACE = 35,    /* the volume is full */
+    AQ_EREADONLY = 36    /* the volume was opened to read only */
 };
 
 /* The sentence for an error; never NULL. The most specific message of the
@@ -468,6 +481,247 @@ int aq_tx_store_u64(aq_tx *tx, aq_durable_ref object, uint64_t offset, uint64_t 
  * in a new heap. */
 int aq_tx_root(aq_tx *tx, aq_durable_ref *root);
 int aq_tx_set_root(aq_tx *tx, aq_durable_ref root);
+
+/* ---- Volumes: files on flash, also as memory ------------------------------ */
+
+/* A file system of its own on a file or block device, in this process. A file is
+ * read and written by calls, or mapped: then its bytes are ordinary memory, of
+ * which a part is in RAM, and a fault goes from the address straight to flash.
+ *
+ *     aq_volume *volume;
+ *     aq_file *file;
+ *     void *address;
+ *     if (aq_volume_open("/var/lib/program/volume", NULL, &volume) == AQ_OK &&
+ *         aq_file_open(volume, "/table", AQ_OPEN_READ | AQ_OPEN_WRITE, 0, &file) == AQ_OK &&
+ *         aq_file_map(file, 0, bytes, AQ_MAP_READ | AQ_MAP_WRITE, &address) == AQ_OK) {
+ *         ((struct row *)address)[7].visits++;
+ *         aq_volume_sync(volume);            // durable now, whatever happens next
+ *     }
+ *
+ * Durability: what was changed before aq_volume_sync(), by calls or by stores to
+ * mapped memory, is durable when it returns AQ_OK. After a crash the volume is as
+ * it was at one moment, all files and folders together: that of the last sync, or
+ * a later one. A later one, because changes also go to flash unasked when RAM is
+ * full of them; of the stores of each thread it has all up to some point, in their
+ * order, and none behind it.
+ *
+ * Names: paths begin in the volume's first folder, with or without a slash in
+ * front; "." and ".." and symbolic links are followed, and none leads out of the
+ * volume. A path has at most 4095 bytes, a name 255, of any value but '/' and 0.
+ *
+ * Rights: modes, owners and groups count as in Linux, for the user and groups
+ * that this process had when it opened the volume (the effective ones; user 0 may
+ * do all). They do not protect the volume's own file, so give that a mode.
+ *
+ * Besides what is said below, all functions return AQ_EINVAL for NULL, AQ_EFORKED
+ * in a child of the process that opened the volume, AQ_EREADONLY for changes of a
+ * volume that was opened so, AQ_ENOSPACE when it is full, AQ_ECORRUPT for bytes on
+ * flash that are not what was written, and AQ_EIO when the device failed: nothing
+ * more is written then, and what was synced can still be read. Those with a path
+ * return AQ_ENOTFOUND, AQ_ENOTFOLDER, AQ_ENAME, AQ_ELINKS, AQ_EPERMISSION. */
+typedef struct aq_volume aq_volume;
+typedef struct aq_file aq_file;
+
+#define AQ_VOLUME_RAM_MIN (1u << 20)     /* bytes */
+#define AQ_FILE_BYTES_MAX (1ull << 44)   /* 16 TiB */
+#define AQ_FILE_PAGE_BYTES 4096
+
+/* Makes an empty volume in the file or on the block device at path, which is all
+ * its own. WHAT IT HELD IS LOST. A file is made if it is missing; size_bytes is
+ * its size, and for a block device the part that is used, 0 for all of it.
+ * segment_bytes is what is written and cleaned at once: a power of two from 32 KiB
+ * to 64 MiB, at most a sixteenth of the size; 0 chooses. The first folder belongs
+ * to this process's user. Durable when this returns.
+ * AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION, AQ_EFLASH_SMALL, AQ_EFLASH_BUSY,
+ * AQ_EFLASH_FULL: the path. AQ_EINVAL: the sizes. */
+int aq_volume_create(const char *path, uint64_t size_bytes, uint64_t segment_bytes);
+
+/* Fill with aq_volume_options_init() first. A zero field means the default. */
+typedef struct aq_volume_options {
+    size_t struct_bytes; /* set by aq_volume_options_init */
+    uint64_t ram_bytes;  /* for pages, mapped ones included, and for the table; default
+                            64 MiB, at least AQ_VOLUME_RAM_MIN */
+    int read_only;       /* not 0: nothing can be changed, and nothing is written */
+} aq_volume_options;
+
+void aq_volume_options_init(aq_volume_options *options);
+
+/* Opens the volume at path. options may be NULL. *volume is set on success only.
+ * Nobody else can open it meanwhile. AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION,
+ * AQ_EFLASH_BUSY: the path does not exist, may not be used, is in use. AQ_EFORMAT:
+ * it is something else. AQ_ECORRUPT: it is damaged. */
+int aq_volume_open(const char *path, const aq_volume_options *options, aq_volume **volume);
+
+/* Makes all durable, and closes. No other thread may use the volume meanwhile.
+ * AQ_EBUSY, and it is open as before, while a file is open or mapped. After
+ * AQ_EIO and its like it is closed too, and what was not synced is lost. */
+int aq_volume_close(aq_volume *volume);
+
+/* Makes durable what was changed before this call, in all files and folders. */
+int aq_volume_sync(aq_volume *volume);
+
+typedef struct aq_space {
+    size_t struct_bytes;     /* set by the caller to sizeof(aq_space) */
+    uint64_t capacity_bytes; /* that files can take */
+    uint64_t used_bytes;     /* that they take, with the table */
+    uint64_t kept_bytes;     /* of the others, what only folders and the table may take, so that
+                                a full volume can be emptied */
+    uint64_t files;          /* files, folders and symbolic links */
+    uint64_t files_max;      /* how many there can be */
+} aq_space;
+
+int aq_volume_space(aq_volume *volume, aq_space *space);
+
+/* Reads everything, and proves that tables, names and bytes fit together. Waits
+ * for changes, and they for it. AQ_ECORRUPT: files are damaged. AQ_EINVARIANT:
+ * the volume's own books are wrong. The message names the first of it. */
+int aq_volume_check(aq_volume *volume);
+
+/* ---- Files */
+
+enum aq_open {
+    AQ_OPEN_READ = 1,
+    AQ_OPEN_WRITE = 2,
+    AQ_OPEN_CREATE = 4,     /* make the file if it is missing */
+    AQ_OPEN_EXCLUSIVE = 8,  /* with CREATE: AQ_EEXISTS if it is there */
+    AQ_OPEN_TRUNCATE = 16,  /* with WRITE: take its bytes away */
+    AQ_OPEN_APPEND = 32     /* with WRITE: aq_file_write ignores its offset, and writes
+                               behind the last byte */
+};
+
+/* Opens a file; flags are AQ_OPEN_READ, AQ_OPEN_WRITE or both, and others of enum
+ * aq_open. mode: the permissions of a file that is made, as they are given (0644;
+ * the process's umask is not applied). *file is set on success only. It may be
+ * used by many threads. Its bytes stay until it is closed, also if its name is
+ * removed. AQ_EISFOLDER. */
+int aq_file_open(aq_volume *volume, const char *path, int flags, unsigned mode, aq_file **file);
+
+/* Nothing becomes durable by this. What is mapped stays mapped. */
+int aq_file_close(aq_file *file);
+
+/* Copies bytes between a file and the program's memory, which may be mapped memory
+ * of the same volume. *done is how many: in reads fewer than len at the end of the
+ * file, in writes when the volume became full, else all. If that is at least one,
+ * the call succeeds. 256 KiB at a time are one step for others that read and write.
+ * A file grows as it is written; what was never written in it reads as zeros, and
+ * takes no room. AQ_EPERMISSION: it was not opened for that. AQ_ETOOLARGE. */
+int aq_file_read(aq_file *file, uint64_t offset, void *buffer, size_t len, size_t *done);
+int aq_file_write(aq_file *file, uint64_t offset, const void *buffer, size_t len, size_t *done);
+
+/* Writes behind the last byte, in one step, however long. *offset, unless offset is
+ * NULL, is where. AQ_ENOMEM: there is no memory for a copy. */
+int aq_file_append(aq_file *file, const void *buffer, size_t len, uint64_t *offset, size_t *done);
+
+/* Cuts the file, or lets it grow by zeros that take no room. */
+int aq_file_truncate(aq_file *file, uint64_t size_bytes);
+
+/* Makes a range zeros that take no room. The size stays. */
+int aq_file_punch(aq_file *file, uint64_t offset, uint64_t len_bytes);
+
+/* As aq_volume_sync: a sync is a moment of the whole volume, never of one file. */
+int aq_file_sync(aq_file *file);
+
+enum aq_kind {
+    AQ_KIND_FILE = 1,
+    AQ_KIND_FOLDER = 2,
+    AQ_KIND_SYMLINK = 3
+};
+
+/* What is known of a file. Times are nanoseconds since 1970. */
+typedef struct aq_inode {
+    size_t struct_bytes;    /* set by the caller to sizeof(aq_inode) */
+    uint64_t ino;           /* its number */
+    uint64_t generation;    /* how many files had this number before */
+    uint64_t size_bytes;
+    uint64_t flash_bytes;   /* of its pages on flash, or when they are written back */
+    int64_t read_at_ns, written_at_ns, changed_at_ns, made_at_ns;
+    uint32_t kind;          /* enum aq_kind */
+    uint32_t mode;          /* permissions: the lower 12 bits */
+    uint32_t links;         /* names; of a folder 2, and one for each folder in it */
+    uint32_t uid, gid;
+    uint32_t zero;
+} aq_inode;
+
+int aq_file_stat(aq_file *file, aq_inode *inode);
+
+/* ---- Files as memory */
+
+enum aq_map {
+    AQ_MAP_READ = 1,
+    AQ_MAP_WRITE = 2,   /* loads as well */
+    AQ_MAP_PRIVATE = 4  /* what is stored is seen by nobody else, and never on flash: it
+                           stays in RAM, outside of ram_bytes */
+};
+
+/* Maps len bytes of a file from offset, a multiple of AQ_FILE_PAGE_BYTES, at
+ * *address, which is set on success only. The file must be open to read, and for
+ * AQ_MAP_WRITE without AQ_MAP_PRIVATE also to write: AQ_EPERMISSION. All mappings
+ * and calls see the same bytes. Stores do not make a file longer: truncate it to
+ * its size first. A file can be much larger than ram_bytes, and so can a mapping.
+ * Needs Linux 6.8 (AQ_EKERNEL) and userfaultfd (AQ_EUFFD_FORBIDDEN).
+ *
+ * SIGBUS, which ends the process unless it has a handler, is raised by accesses to
+ * pages behind the end of the file, to pages that cannot be read, and by stores
+ * for which the volume has no room; standard error has a line that says which.
+ *
+ * System calls: the kernel does not fault on the program's behalf. A system call
+ * that is given a page which is not in RAM, or is given a page to write to that
+ * was only read, fails with EFAULT or does less. Give it a copy; aq_file_read and
+ * aq_file_write may be given mapped memory. SIGBUS must not be blocked.
+ *
+ * Forks: a child does not have the memory (SIGSEGV); the parent goes on. */
+int aq_file_map(aq_file *file, uint64_t offset, size_t len, int flags, void **address);
+
+/* Ends a mapping by its first address. What was stored is in the file.
+ * AQ_EFOREIGN: nothing is mapped there. */
+int aq_file_unmap(void *address);
+
+/* ---- Names */
+
+/* mode as of aq_file_open. AQ_EEXISTS. */
+int aq_volume_make_folder(aq_volume *volume, const char *path, unsigned mode);
+
+/* Takes a file, a symbolic link or an empty folder away. The bytes of a file go with its
+ * last name, once it is neither open nor mapped. AQ_ENOTEMPTY. */
+int aq_volume_remove(aq_volume *volume, const char *path);
+
+enum aq_if_taken {
+    AQ_TAKEN_REPLACE = 0, /* what has the new name loses it, in the same moment */
+    AQ_TAKEN_FAIL = 1,    /* AQ_EEXISTS */
+    AQ_TAKEN_EXCHANGE = 2 /* the two change names */
+};
+
+/* AQ_ENOTEMPTY, AQ_EISFOLDER, AQ_ENOTFOLDER: what has the new name cannot be
+ * replaced. AQ_EINVAL: a folder would come into itself. */
+int aq_volume_rename(aq_volume *volume, const char *path, const char *new_path, int if_taken);
+
+/* Another name for a file. AQ_EEXISTS; AQ_EPERMISSION for folders. */
+int aq_volume_link(aq_volume *volume, const char *path, const char *new_path);
+
+/* A symbolic link at path that says target, which need not be there. AQ_EEXISTS. */
+int aq_volume_symlink(aq_volume *volume, const char *target, const char *path);
+
+/* What a symbolic link says, with a zero byte behind it. AQ_EINVAL if it is none,
+ * or if len is too small; 4096 is enough. */
+int aq_volume_read_link(aq_volume *volume, const char *path, char *buffer, size_t len);
+
+/* follow, if not 0: of what a symbolic link at the end of the path leads to. */
+int aq_volume_stat(aq_volume *volume, const char *path, int follow, aq_inode *inode);
+
+/* Valid until the function that is given it returns. */
+typedef struct aq_entry {
+    const char *name;  /* ends with a zero byte */
+    size_t name_bytes; /* without it */
+    uint64_t ino;
+    uint32_t kind;     /* enum aq_kind */
+    uint32_t zero;
+} aq_entry;
+
+/* Calls visit for each name in a folder, in no particular order, without "." and
+ * "..", until it returns something else than 0. It may use the volume. Names that
+ * others make or remove meanwhile may be missing; those that stay come once. */
+int aq_volume_list(aq_volume *volume, const char *path,
+                   int (*visit)(const aq_entry *entry, void *context), void *context);
 
 #ifdef __cplusplus
 }

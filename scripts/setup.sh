@@ -40,6 +40,8 @@ missing_programs() {
     have dpkg-source || printf 'dpkg-dev '
     [ -e /usr/include/event.h ] || printf 'libevent-dev '
     have python3 || printf 'python3 '
+    have fusermount3 || printf 'fuse3 '
+    [ -n "$(find /usr/lib/postgresql -name pgbench 2>/dev/null)" ] || printf 'postgresql '
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || printf 'python3-numpy '
 }
 

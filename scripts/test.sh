@@ -9,7 +9,7 @@
 # tests. Tests that only make sense with optimisation are in files named
 # tests/soak*.rs, compile to nothing with debug assertions, and run in release.
 #
-#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs probe install; default: all
+#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount probe install; default: all
 set -u
 "$(dirname "$0")/setup.sh" --programs || exit 1
 . "$(dirname "$0")/env.sh"
@@ -92,7 +92,7 @@ c_tests() {
 examples() {
     scripts/build-lib.sh || return 1
     result=0
-    for example in btree packetcache hashcache durable-kv; do
+    for example in btree packetcache hashcache durable-kv kv; do
         make --quiet -C "examples/$example" test || result=1
     done
     examples/memcached/build.sh && build=0 || build=$?
@@ -110,11 +110,16 @@ programs() {
     scripts/build-lib.sh && tests/programs/run.sh
 }
 
+# Any program on a volume; the checks of the mount itself are Rust tests of the command.
+mounted() {
+    scripts/build-lib.sh && tests/mount/postgres.sh -T 10
+}
+
 installed() {
     scripts/build-lib.sh && tests/install.sh
 }
 
-steps=${*:-rust soak loom tidy c examples preload programs probe install}
+steps=${*:-rust soak loom tidy c examples preload programs mount probe install}
 step rust "$CARGO" test --workspace --no-fail-fast -- --show-output
 step soak soak
 step loom loom
@@ -123,6 +128,7 @@ step c c_tests
 step examples examples
 step preload preloaded
 step programs programs
+step mount mounted
 step probe tests/probe/browser.sh
 step install installed
 

@@ -73,7 +73,7 @@ static_library() {
 
 header_alone
 ./symbols.sh "$lib/libaquifer.so" "$root/include/aquifer.h" || failed=1
-[ $# -gt 0 ] || set -- api objects blocks references batches hints pins classes limits pressure threads signals fork syscalls durable durable_files
+[ $# -gt 0 ] || set -- api objects blocks references batches hints pins classes limits pressure threads signals fork syscalls durable durable_files volume volume_maps
 for name in "$@"; do
     if compile "$name.c" "$out/$name" -L"$lib" -Wl,-rpath,"$lib" -laquifer; then
         run "$name.c" "$out/$name"

@@ -136,6 +136,28 @@ pub enum ErrorCode {
     Aborted = 24,
     /// `AQ_EBUSY`
     Busy = 25,
+    /// `AQ_ENOTFOUND`
+    NotFound = 26,
+    /// `AQ_EEXISTS`
+    Exists = 27,
+    /// `AQ_ENOTFOLDER`
+    NotAFolder = 28,
+    /// `AQ_EISFOLDER`
+    IsAFolder = 29,
+    /// `AQ_ENOTEMPTY`
+    NotEmpty = 30,
+    /// `AQ_ENAME`
+    Name = 31,
+    /// `AQ_EPERMISSION`
+    Permission = 32,
+    /// `AQ_ETOOLARGE`
+    TooLarge = 33,
+    /// `AQ_ELINKS`
+    Links = 34,
+    /// `AQ_ENOSPACE`
+    NoSpace = 35,
+    /// `AQ_EREADONLY`
+    ReadOnly = 36,
 }
 
 impl Error {
@@ -145,7 +167,7 @@ impl Error {
             Self::Invalid(_) => ErrorCode::Invalid,
             Self::BudgetSmall { .. } => ErrorCode::BudgetSmall,
             Self::BudgetLarge { .. } => ErrorCode::BudgetLarge,
-            Self::Flash(error) => open_code(error),
+            Self::Flash(error) => error.into(),
             Self::FlashSmall { .. } => ErrorCode::FlashSmall,
             Self::KernelOld(..) | Self::Kernel { .. } => ErrorCode::Kernel,
             Self::UffdForbidden(_) => ErrorCode::UffdForbidden,
@@ -157,15 +179,17 @@ impl Error {
     }
 }
 
-fn open_code(error: &OpenError) -> ErrorCode {
-    match error {
-        OpenError::Missing { .. } => ErrorCode::FlashMissing,
-        OpenError::PermissionDenied { .. } | OpenError::ReadOnly { .. } => ErrorCode::FlashPermission,
-        OpenError::TooSmall { .. } => ErrorCode::FlashSmall,
-        OpenError::Busy { .. } => ErrorCode::FlashBusy,
-        OpenError::NoSpace { .. } => ErrorCode::FlashFull,
-        OpenError::BadLength { .. } | OpenError::NotAFileOrBlockDevice { .. } => ErrorCode::Invalid,
-        OpenError::Io { .. } => ErrorCode::Io,
+impl From<&OpenError> for ErrorCode {
+    fn from(error: &OpenError) -> Self {
+        match error {
+            OpenError::Missing { .. } => ErrorCode::FlashMissing,
+            OpenError::PermissionDenied { .. } | OpenError::ReadOnly { .. } => ErrorCode::FlashPermission,
+            OpenError::TooSmall { .. } => ErrorCode::FlashSmall,
+            OpenError::Busy { .. } => ErrorCode::FlashBusy,
+            OpenError::NoSpace { .. } => ErrorCode::FlashFull,
+            OpenError::BadLength { .. } | OpenError::NotAFileOrBlockDevice { .. } => ErrorCode::Invalid,
+            OpenError::Io { .. } => ErrorCode::Io,
+        }
     }
 }
 

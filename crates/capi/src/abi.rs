@@ -120,7 +120,7 @@ pub(crate) unsafe fn write_sized<T>(
     // SAFETY: the caller says so.
     let room = unsafe { out.cast::<usize>().read() };
     if room < size_of::<usize>() + 8 || room % 8 != 0 {
-        return Err(Error::Invalid(format!("set stats.struct_bytes to sizeof({name}) first")));
+        return Err(Error::Invalid(format!("set struct_bytes to sizeof({name}) first")));
     }
     let full = full(room);
     let len = room.min(size_of::<T>());

@@ -4,13 +4,11 @@
 //! |---|---|
 //! | `abi` | the structures of the header |
 //! | `failure` | numbers of a durable heap's errors |
-//! | `forks` | forks of this process |
 //! | `transaction` | begin, commit and abort, also nested |
 //! | `object` | what is done in a transaction |
 
 mod abi;
 mod failure;
-mod forks;
 mod object;
 mod transaction;
 
@@ -23,6 +21,7 @@ use aquifer_durable::{DurableHeap, Options};
 use aquifer_sys::stripe::{STRIPES, stripe};
 
 use crate::abi::{path, write_sized};
+use crate::forks;
 use crate::heap::null;
 use crate::message::{self, fail_with};
 use abi::{AqDurableOptions, AqDurableStats};

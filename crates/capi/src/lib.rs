@@ -12,6 +12,8 @@
 //! | `batch` | many objects at once, now or in the background |
 //! | `process` | functions of the default heap |
 //! | `durable` | durable heaps and their transactions |
+//! | `volume` | volumes: their files, also as memory |
+//! | `forks` | forks of this process |
 //!
 //! Functions return numbered codes, set outputs only on success, check for NULL and never unwind (the
 //! library is built with `panic = "abort"`).
@@ -22,7 +24,9 @@ mod block;
 mod class;
 mod default_heap;
 mod durable;
+mod forks;
 mod heap;
 mod message;
 mod process;
 mod reference;
+mod volume;

@@ -81,9 +81,24 @@ fn sentence(error: c_int) -> &'static CStr {
         20 => c"a broken invariant; this is a defect of the library",
         21 => c"the transaction met another one; abort it and run it again",
         22 => c"nothing is allocated there; the reference is wrong, or its object was freed",
-        23 => c"the file is no durable heap that this library can open; choose another, or a newer library",
+        23 => {
+            c"the file is no durable heap or volume that this library can open; choose another, or a newer library"
+        }
         24 => c"a nested transaction was aborted, and the whole with it; run it again from the start",
-        25 => c"a transaction is under way; commit or abort it first",
+        25 => {
+            c"a transaction is under way, or a file is open or mapped; commit or abort it, close or unmap it first"
+        }
+        26 => c"there is no such file or folder in the volume; look at the path",
+        27 => c"the name exists already; choose another, or remove it",
+        28 => c"a part of the path is no folder; look at the path",
+        29 => c"it is a folder; name a file in it",
+        30 => c"the folder has entries; remove them first",
+        31 => c"this cannot be a name; names have 1 to 255 bytes, paths at most 4095",
+        32 => c"permission denied; see the mode and the owner of the file, and how it was opened",
+        33 => c"a file has at most 16 TiB; write less",
+        34 => c"too many names of one file, or too many symbolic links on the way; look for a loop",
+        35 => c"the volume is full; remove files, or make a larger one",
+        36 => c"the volume was opened to read only; open it without read_only",
         _ => c"unknown error number",
     }
 }

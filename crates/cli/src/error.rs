@@ -159,6 +159,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The volume cannot be mounted.
+    #[error(transparent)]
+    Mount(#[from] aquifer_mount::MountError),
+    /// The process that would serve a mount does not run.
+    #[error("the process that serves the folder could not be started: {0}")]
+    Background(io::Error),
     /// There is no report to advise from.
     #[error("no advice from {}: {problem}", path.display())]
     NoAdvice {
@@ -198,7 +204,7 @@ pub enum Error {
     #[error("cannot catch Ctrl-C: {0}")]
     Signal(String),
     /// A volume, or a file in it, does not do what it is asked.
-    #[error("{}: {error}{}", what.display(), volume_advice(error))]
+    #[error("{}: {error}{}", shortened(what), volume_advice(error))]
     Volume {
         /// The volume, or the file in it.
         what: PathBuf,
@@ -222,6 +228,40 @@ pub enum Error {
         /// The file or block device.
         path: PathBuf,
     },
+    /// Neither side of a copy is a volume.
+    #[error(
+        "neither source nor target is in a volume; write VOLUME:/path for one of them, as in data.vol:/a"
+    )]
+    NoVolumeToCopy,
+    /// Two places that must be in one volume are not.
+    #[error(
+        "{} and {} are two volumes, a file has its names in one; copy it with aquifer volume cp -p", first.display(), second.display()
+    )]
+    OtherVolume {
+        /// One of them.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// Several files cannot have one name.
+    #[error(
+        "{target} is no folder, so only one file can go there; make it with aquifer volume mkdir, or mkdir"
+    )]
+    SeveralIntoNoFolder {
+        /// Where they were to go.
+        target: String,
+    },
+    /// It is a socket, a device or the like.
+    #[error(
+        "{path} is neither a file, a folder nor a symbolic link, and is left out; aquifer volume cat writes to pipes and devices"
+    )]
+    NotCopied {
+        /// What it is.
+        path: String,
+    },
+    /// Ctrl-C.
+    #[error("interrupted; what was done until then is whole and stays, do the same again for the rest")]
+    Interrupted,
     /// A file of the host cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
@@ -252,7 +292,8 @@ impl Error {
         use aquifer_volume::VolumeError as V;
 
         match self {
-            Self::File { .. } => true,
+            Self::File { error, .. } => error.kind() != io::ErrorKind::StorageFull,
+            Self::NotCopied { .. } => true,
             Self::Volume { error, .. } => !matches!(
                 error,
                 V::NoSpace
@@ -274,6 +315,16 @@ impl Error {
             Self::Reply { error, .. } => matches!(error, ReplyError::Reported(_)),
             _ => false,
         }
+    }
+}
+
+/// The end of a path that is so long that nothing else would be seen.
+fn shortened(path: &std::path::Path) -> String {
+    const SHOWN_CHARS: usize = 1000;
+    let shown = path.display().to_string();
+    match shown.char_indices().rev().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("...{}", &shown[at..]),
+        None => shown,
     }
 }
 

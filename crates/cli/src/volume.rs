@@ -7,18 +7,38 @@
 //! | `opened` | a volume that this command has open |
 //! | `outcome` | what was left undone, while the rest was done |
 //! | `show` | names, permissions and times as people read them |
+//! | `work` | work that may take a while |
 //! | `create` | a new volume |
-//! | `list` | names in folders |
+//! | `list`, `cat` | names in folders; files on standard output |
+//! | `copy`, `tree` | copies between host and volumes; files wherever they are |
+//! | `names` | makes, moves and removes names |
+//! | `attributes`, `mode`, `owner` | what is known of a file besides its bytes |
 //! | `space` | how much there is of everything |
+//! | `mount` | a volume as a folder of the system |
+//! | `background` | the process that serves that folder |
+//! | `serve` | one process owns a volume, others map its files |
+//! | `verify` | whether all of it is in order |
 
 pub mod arguments;
+mod attributes;
+mod background;
+mod cat;
+mod copy;
 mod create;
 mod list;
+pub mod mode;
+mod mount;
+mod names;
 mod opened;
 mod outcome;
-mod place;
+pub mod owner;
+pub mod place;
+mod serve;
 mod show;
 mod space;
+mod tree;
+mod verify;
+mod work;
 
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
@@ -34,11 +54,28 @@ pub fn volume(action: &VolumeAction) -> Result<ExitCode, Error> {
     let outcome = match action {
         VolumeAction::Create(arguments) => create::create(arguments),
         VolumeAction::Ls(arguments) => list::list(arguments),
+        VolumeAction::Cat(arguments) => cat::cat(arguments),
+        VolumeAction::Cp(arguments) => copy::copy(arguments),
+        VolumeAction::Rm(arguments) => names::remove(arguments),
+        VolumeAction::Mv(arguments) => names::move_all(arguments),
+        VolumeAction::Mkdir(arguments) => names::make_folders(arguments),
+        VolumeAction::Ln(arguments) => names::link(arguments),
+        VolumeAction::Chmod(arguments) => attributes::change_mode(arguments),
+        VolumeAction::Chown(arguments) => attributes::change_owner(arguments),
+        VolumeAction::Stat(arguments) => attributes::stat(arguments),
         VolumeAction::Df(arguments) => space::space(arguments),
+        VolumeAction::Serve(arguments) => serve::serve(arguments),
+        VolumeAction::Mount(arguments) => mount::mount(arguments),
+        VolumeAction::Check(arguments) => verify::check(arguments),
+        VolumeAction::Scrub(arguments) => verify::scrub(arguments),
     };
     match outcome {
         // Whoever reads has seen enough.
         Err(Error::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error @ Error::Interrupted) => {
+            eprintln!("aquifer: {error}");
+            Ok(ExitCode::FAILURE)
+        }
         other => other,
     }
 }

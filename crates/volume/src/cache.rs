@@ -4,6 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use aquifer_device::AlignedBuffer;
+
 use crate::error::Result;
 use crate::frame::{Content, Frame, FrameState, Phase};
 use crate::key::{Ino, PageKey};
@@ -11,6 +13,8 @@ use crate::patch::Ranges;
 use crate::word::{PAGE_BYTES, PageBytes};
 
 const SHARDS: usize = 64;
+/// Pages that are dropped together: neighbours take one call of the system.
+const DROPPED_AT_ONCE: usize = 32;
 
 /// What was found where a page should be.
 #[derive(Default)]
@@ -49,7 +53,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// At most about `frames_max` pages, with those of a neighbour.
+    /// At most about `frames_max` pages, with the older versions of those that change and with a neighbour's.
     #[must_use]
     pub fn new(frames_max: usize, neighbour: Option<Arc<dyn Neighbour>>) -> Self {
         Cache {
@@ -96,74 +100,160 @@ impl Cache {
         load: impl FnOnce(&mut PageBytes) -> Result<Loaded>,
         place: impl FnOnce(&PageBytes) -> Result<Content>,
     ) -> Result<Arc<Frame>> {
-        let frame = {
-            let mut shard = self.shard(key);
-            if let Some(frame) = shard.get(&key) {
+        let frame = match self.begin_load(key) {
+            Ok(frame) => frame,
+            Err(frame) => {
                 frame.touch();
-                return Ok(Arc::clone(frame));
+                return Ok(frame);
             }
-            let frame = Arc::new(Frame::loading(key));
-            shard.insert(key, Arc::clone(&frame));
-            frame
         };
+        let outcome = self.make_room().and_then(|()| {
+            // Nobody else touches a page that is loading, so its state need not be locked during the read.
+            let mut buffer = AlignedBuffer::new(PAGE_BYTES);
+            let bytes: &mut PageBytes = (&mut buffer[..]).try_into().expect("a page");
+            let loaded = load(bytes)?;
+            Ok((loaded, place(bytes)?))
+        });
+        self.end_load(&frame, outcome)?;
+        Ok(frame)
+    }
+
+    /// A page whose bytes the caller will bring, or that is in RAM already.
+    ///
+    /// # Errors
+    /// The page that is in RAM already.
+    pub fn begin_load(&self, key: PageKey) -> std::result::Result<Arc<Frame>, Arc<Frame>> {
+        let mut shard = self.shard(key);
+        if let Some(frame) = shard.get(&key) {
+            return Err(Arc::clone(frame));
+        }
+        let frame = Arc::new(Frame::loading(key));
+        shard.insert(key, Arc::clone(&frame));
         self.frames.fetch_add(1, Ordering::Relaxed);
-        let outcome = self.make_room().and_then(|()| self.load_into(&frame, load, place));
-        match outcome {
-            Ok(()) => {
-                lock(&self.clock).push_back(Arc::clone(&frame));
-                Ok(frame)
+        Ok(frame)
+    }
+
+    /// Says where a page's bytes are that the caller has brought, or that they could not be brought.
+    ///
+    /// # Errors
+    /// That they could not; others who wait for the page get it too.
+    pub fn end_load(&self, frame: &Arc<Frame>, outcome: Result<(Loaded, Content)>) -> Result<()> {
+        let outcome = match outcome {
+            Ok((loaded, content)) => {
+                let mut state = frame.lock();
+                (state.content, state.patched) = (content, loaded.patched);
+                (state.is_new, state.is_blank) = (loaded.is_new, loaded.is_blank);
+                state.phase = Phase::Ready;
+                drop(state);
+                lock(&self.clock).push_back(Arc::clone(frame));
+                Ok(())
             }
             Err(error) => {
                 frame.lock().phase = Phase::Failed(error.clone());
-                self.shard(key).remove(&key);
-                self.frames.fetch_sub(1, Ordering::Relaxed);
-                frame.notify();
+                self.forget(frame.key());
                 Err(error)
             }
-        }
+        };
+        frame.notify();
+        outcome
     }
 
-    fn load_into(
-        &self,
-        frame: &Frame,
-        load: impl FnOnce(&mut PageBytes) -> Result<Loaded>,
-        place: impl FnOnce(&PageBytes) -> Result<Content>,
-    ) -> Result<()> {
-        // Nobody else touches a page that is loading, so its state need not be locked during the read.
-        let mut buffer = aquifer_device::AlignedBuffer::new(PAGE_BYTES);
-        let bytes: &mut PageBytes = (&mut buffer[..]).try_into().expect("a page");
-        let loaded = load(bytes)?;
-        let content = place(bytes)?;
-        let mut state = frame.lock();
-        (state.content, state.patched) = (content, loaded.patched);
-        (state.is_new, state.is_blank) = (loaded.is_new, loaded.is_blank);
-        state.phase = Phase::Ready;
-        drop(state);
+    /// Says that the caller does not bring a page's bytes after all: whoever waits for them tries again.
+    pub fn give_up(&self, frame: &Frame) {
+        frame.lock().phase = Phase::Gone;
+        self.forget(frame.key());
         frame.notify();
+    }
+
+    fn forget(&self, key: PageKey) {
+        self.shard(key).remove(&key);
+        self.frames.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether pages will soon have to be dropped.
+    pub fn is_nearly_full(&self) -> bool {
+        self.taken() + self.ahead() / 2 > self.frames_max
+    }
+
+    /// Pages' worth of RAM that is taken: by pages, by what they were before they changed, and by the neighbour.
+    fn taken(&self) -> usize {
+        self.frames() + self.twins.load(Ordering::Relaxed) + self.beside()
+    }
+
+    fn beside(&self) -> usize {
+        self.neighbour.as_ref().map_or(0, |neighbour| neighbour.pages())
+    }
+
+    /// Room that is made before it is needed.
+    fn ahead(&self) -> usize {
+        (self.frames_max / 32).min(8 * DROPPED_AT_ONCE)
+    }
+
+    /// Makes room before it is needed.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn drop_ahead(&self) -> Result<()> {
+        self.make_room_until(self.frames_max - self.ahead())
+    }
+
+    /// Drops pages, many at once, until there is room. If all are in use or dirty, the limit gives way.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn make_room(&self) -> Result<()> {
+        self.make_room_until(self.frames_max)
+    }
+
+    fn make_room_until(&self, frames: usize) -> Result<()> {
+        let batch = DROPPED_AT_ONCE.min(self.frames_max / 8).max(1);
+        loop {
+            let before = self.taken();
+            if before <= frames {
+                break;
+            }
+            let victims = self.take_victims(batch);
+            if victims.is_empty() && self.taken() >= before {
+                break;
+            }
+            self.drop_frames(victims)?;
+        }
         Ok(())
     }
 
-    /// Drops pages until there is room for one more.
-    fn make_room(&self) -> Result<()> {
-        /// Looks at pages that all turn out to be in use or dirty: the limit gives way then.
-        const LOOKS_PER_FRAME: usize = 3;
-        let mut looks = 0;
-        while looks < self.frames_max * LOOKS_PER_FRAME {
-            let beside = self.neighbour.as_ref().map_or(0, |neighbour| neighbour.pages());
-            if self.frames() + beside <= self.frames_max {
-                return Ok(());
-            }
-            looks += 1;
+    /// Pages that nobody needs; whoever asks for them waits until they are gone.
+    fn take_victims(&self, count: usize) -> Vec<Arc<Frame>> {
+        let mut victims = Vec::with_capacity(count);
+        let mut clock = lock(&self.clock);
+        let beside = self.beside();
+        let mut looks = (clock.len() + beside) * 2;
+        while victims.len() < count && looks > 0 {
+            looks -= 1;
             if let Some(neighbour) = self.neighbour.as_ref().filter(|_| self.is_turn_of(beside)) {
                 neighbour.look_at_one();
                 continue;
             }
-            let Some(frame) = lock(&self.clock).pop_front() else { return Ok(()) };
-            if let Some(frame) = self.drop_frame(frame)? {
-                lock(&self.clock).push_back(frame);
+            let Some(frame) = clock.pop_front() else { break };
+            let was_used = frame.take_used();
+            let shard = self.shard(frame.key());
+            let mut state = frame.lock();
+            // One is the map's, one is ours.
+            let is_needed =
+                was_used || state.is_dirty || state.is_committing || Arc::strong_count(&frame) > 2;
+            match state.phase {
+                Phase::Ready if is_needed => {
+                    drop((state, shard));
+                    clock.push_back(frame);
+                }
+                Phase::Ready => {
+                    state.phase = Phase::Leaving;
+                    drop((state, shard));
+                    victims.push(frame);
+                }
+                _ => {}
             }
         }
-        Ok(())
+        victims
     }
 
     /// Whether the next page that is looked at is one of these, if the hand goes around all evenly.
@@ -172,32 +262,30 @@ impl Cache {
         before / self.frames_max != before.wrapping_add(pages) / self.frames_max
     }
 
-    /// Drops a page if nobody needs it; gives it back otherwise.
-    fn drop_frame(&self, frame: Arc<Frame>) -> Result<Option<Arc<Frame>>> {
-        if frame.lock().phase != Phase::Ready {
-            return Ok(None);
+    fn drop_frames(&self, mut victims: Vec<Arc<Frame>>) -> Result<()> {
+        victims.sort_unstable_by_key(|frame| frame.key());
+        let mut outcome = Ok(());
+        for run in victims.chunk_by(|a, b| a.key().word() + 1 == b.key().word()) {
+            let content = &run[0].lock().content;
+            if let Content::Mapped(memory) = content {
+                outcome = outcome.and(memory.drop_pages(run[0].key().index(), run.len() as u32));
+            }
         }
-        if frame.take_used() {
-            return Ok(Some(frame));
+        for frame in victims {
+            let mut state = frame.lock();
+            if outcome.is_err() {
+                state.phase = Phase::Ready;
+                drop(state);
+                lock(&self.clock).push_back(Arc::clone(&frame));
+            } else {
+                state.phase = Phase::Gone;
+                self.forget_twin(&mut state);
+                drop(state);
+                self.forget(frame.key());
+            }
+            frame.notify();
         }
-        let mut shard = self.shard(frame.key());
-        let mut state = frame.lock();
-        // One is the map's, one is ours.
-        let is_needed = state.is_dirty || state.is_committing || Arc::strong_count(&frame) > 2;
-        if state.phase != Phase::Ready || is_needed {
-            let back = (state.phase == Phase::Ready).then(|| Arc::clone(&frame));
-            return Ok(back);
-        }
-        if let Content::Mapped(memory) = &state.content {
-            memory.drop_page(frame.key().index())?;
-        }
-        state.phase = Phase::Gone;
-        self.forget_twin(&mut state);
-        shard.remove(&frame.key());
-        self.frames.fetch_sub(1, Ordering::Relaxed);
-        drop(state);
-        frame.notify();
-        Ok(None)
+        outcome
     }
 
     /// Notes that a page is about to change: it is dirty when this returns. The caller holds the gate open.
@@ -208,7 +296,7 @@ impl Cache {
         if state.is_dirty {
             return Ok(());
         }
-        if !state.is_new && !state.is_blank && self.twins.load(Ordering::Relaxed) < self.frames_max * 2 / 9 {
+        if !state.is_new && !state.is_blank && self.twins.load(Ordering::Relaxed) < self.frames_max / 4 {
             state.twin = Some(state.copy(frame.key())?);
             self.twins.fetch_add(1, Ordering::Relaxed);
         }
@@ -246,14 +334,13 @@ impl Cache {
         let Some(frame) = self.peek(key) else { return Ok(()) };
         let Some(mut state) = frame.changeable().unwrap_or(None) else { return Ok(()) };
         if let Content::Mapped(memory) = &state.content {
-            memory.drop_page(key.index())?;
+            memory.drop_pages(key.index(), 1)?;
         }
         forget(&mut state);
         state.phase = Phase::Gone;
         self.forget_twin(&mut state);
         drop(state);
-        self.shard(key).remove(&key);
-        self.frames.fetch_sub(1, Ordering::Relaxed);
+        self.forget(key);
         frame.notify();
         Ok(())
     }

@@ -21,6 +21,9 @@ use crate::segments::Segments;
 use crate::word::{PageBytes, Place, Word, check_of, crc_of};
 use crate::writer::{Head, Writer};
 
+/// Pages that may become dirty between the look whether there is room and the moment of the commit.
+const PAGES_MEANWHILE: u64 = 32;
+
 /// A page that a commit took.
 struct Taken {
     frame: Arc<Frame>,
@@ -52,6 +55,12 @@ impl Core {
 
     /// As [`Core::commit`], by who has the writer.
     pub(crate) fn commit_with(&self, writer: &mut Writer) -> Result<()> {
+        if self.cache.dirty() == 0 && self.trims.is_empty() {
+            return Ok(());
+        }
+        // While nothing is taken yet, a lack of room is an error like any other.
+        let pages = self.cache.dirty() as u64 + self.trims.len() as u64 / 200;
+        self.ensure_room(writer, pages + PAGES_MEANWHILE)?;
         let (taken, trims) = {
             let _closed = self.close_gate();
             (self.take_dirty()?, self.trims.begin_commit())
@@ -62,8 +71,10 @@ impl Core {
         let outcome =
             self.write(writer, &taken, &trims).and_then(|written| self.apply(writer, written, &trims));
         if let Err(error) = &outcome {
+            // What was trimmed still reads as zeros.
             self.stop(error);
             self.give_back(&taken);
+            return outcome;
         }
         self.trims.end_commit();
         outcome
@@ -104,7 +115,6 @@ impl Core {
 
     fn write(&self, writer: &mut Writer, taken: &[Taken], trims: &[Trim]) -> Result<Vec<Written>> {
         let medium = self.flash.medium();
-        self.ensure_room(writer, taken.len() as u64 + trims.len() as u64 / 200)?;
         writer.begin(Kind::Commit, Head::Changes);
         for &trim in trims {
             writer.add_trim(medium, trim)?;

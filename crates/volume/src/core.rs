@@ -1,8 +1,10 @@
 //! What a volume is made of.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::background::Bell;
 use crate::cache::{Cache, Loaded};
 use crate::error::{Result, VolumeError};
 use crate::flash::Flash;
@@ -23,6 +25,8 @@ pub struct Core {
     pub table: Table,
     pub cache: Cache,
     pub trims: Trims,
+    /// Wakes the thread that works ahead, if there is one.
+    pub bell: Bell,
     writer: Mutex<Writer>,
     gate: RwLock<()>,
     limits: Limits,
@@ -65,9 +69,15 @@ impl Limits {
             capacity_units: usable * u64::from(PAGE_UNITS) / 100 * 92,
             dirty_pages: (frames / 3).max(4).min((usable / 8).max(4) as usize),
             dirty_nodes: (nodes / 2).max(8),
-            log_pages: (geometry.pages() / 8).max(64).min(64 << 10),
+            log_pages: (geometry.pages() / 8).clamp(64, 64 << 10),
             free_segments: 6.max(geometry.segments / 64),
         }
+    }
+
+    /// What only folders and tables may take, so that files can be removed from a full volume.
+    #[must_use]
+    pub fn kept_units(&self) -> u64 {
+        self.capacity_units / 50
     }
 }
 
@@ -75,6 +85,8 @@ impl Limits {
 pub struct Change<'a> {
     core: &'a Core,
     _gate: RwLockReadGuard<'a, ()>,
+    /// What is promised to this change, and to none of its pages yet.
+    reserved_units: Cell<u64>,
 }
 
 impl Core {
@@ -94,6 +106,7 @@ impl Core {
             table,
             cache,
             trims: Trims::default(),
+            bell: Bell::default(),
             writer: Mutex::new(writer),
             gate: RwLock::new(()),
             limits,
@@ -154,7 +167,11 @@ impl Core {
         if self.cache.dirty() >= self.limits.dirty_pages || self.waits_for_trims() {
             self.commit()?;
         }
-        Ok(Change { core: self, _gate: self.gate.read().unwrap_or_else(PoisonError::into_inner) })
+        if self.cache.dirty() >= self.limits.dirty_pages / 2 {
+            self.bell.ring();
+        }
+        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(Change { core: self, _gate: gate, reserved_units: Cell::new(0) })
     }
 
     /// Whether the volume is full but for what was trimmed and not committed.
@@ -189,6 +206,9 @@ impl Core {
             let found = self.flash.read(key, word, bytes)?;
             Ok(Loaded { patched: found.patched, is_new: word == Word::ZERO, is_blank: false })
         };
+        if self.cache.is_nearly_full() {
+            self.bell.ring();
+        }
         self.cache.get(key, load, place)
     }
 
@@ -222,6 +242,16 @@ impl Core {
         self.live_units.store(writer.segments.live_units(), Ordering::Relaxed);
     }
 
+    fn promise(&self, units: u64, ino: Ino) -> Result<()> {
+        let before = self.promised_units.fetch_add(units, Ordering::Relaxed);
+        let reserve = if is_metadata(ino) { 0 } else { self.limits.kept_units() };
+        if before + units + self.live_units() + reserve > self.limits.capacity_units {
+            self.promised_units.fetch_sub(units, Ordering::Relaxed);
+            return Err(VolumeError::NoSpace);
+        }
+        Ok(())
+    }
+
     /// Gives up what was promised to a page.
     pub fn forget_promise(&self, state: &mut FrameState) {
         if std::mem::take(&mut state.is_promised) {
@@ -247,18 +277,31 @@ impl Change<'_> {
     /// [`VolumeError::NoSpace`]; the page is as it was.
     pub fn page(&self, frame: &Arc<Frame>, state: &mut FrameState) -> Result<()> {
         if state.is_new && !state.is_promised {
-            let promised = u64::from(PAGE_UNITS);
-            let before = self.core.promised_units.fetch_add(promised, Ordering::Relaxed);
-            // Tables and folders may use what is kept of the room, so that files can be removed from a full volume.
-            let reserve =
-                if is_metadata(frame.key().ino()) { 0 } else { self.core.limits.capacity_units / 50 };
-            if before + promised + self.core.live_units() + reserve > self.core.limits.capacity_units {
-                self.core.promised_units.fetch_sub(promised, Ordering::Relaxed);
-                return Err(VolumeError::NoSpace);
+            let units = u64::from(PAGE_UNITS);
+            match self.reserved_units.get().checked_sub(units) {
+                Some(left) => self.reserved_units.set(left),
+                None => self.core.promise(units, frame.key().ino())?,
             }
             state.is_promised = true;
         }
         self.core.cache.begin_change(frame, state)
+    }
+
+    /// Promises room to so many pages that flash has nothing of, before any of them changes.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoSpace`] if there is not enough for all.
+    pub fn reserve(&self, ino: Ino, pages: u64) -> Result<()> {
+        let units = pages * u64::from(PAGE_UNITS);
+        self.core.promise(units, ino)?;
+        self.reserved_units.set(self.reserved_units.get() + units);
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.core.promised_units.fetch_sub(self.reserved_units.get(), Ordering::Relaxed);
     }
 }
 

@@ -27,8 +27,8 @@ pub enum VolumeError {
     /// The folder has entries.
     #[error("the folder is not empty")]
     NotEmpty,
-    /// The name is longer than 255 bytes.
-    #[error("the name is longer than 255 bytes")]
+    /// The name is longer than 255 bytes, or the path longer than 4095.
+    #[error("the name is longer than 255 bytes, or the path longer than 4095")]
     NameTooLong,
     /// Empty, or with a byte that no name can have.
     #[error(

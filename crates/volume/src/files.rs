@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::ahead::PAGES_AT_ONCE;
 use crate::block::Trim;
 use crate::core::Change;
 use crate::error::{Result, VolumeError};
@@ -52,6 +53,9 @@ impl Volume {
         let left = inode.size_bytes.saturating_sub(offset);
         let len = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let memory = cell.memory();
+        if len > PAGE_BYTES {
+            self.read_pages(ino, memory.as_ref(), offset, len)?;
+        }
         for piece in pieces(offset, len) {
             let key = PageKey::data(ino, piece.page);
             let target = &mut bytes[piece.bytes];
@@ -60,7 +64,30 @@ impl Volume {
         Ok(len)
     }
 
-    /// Writes to a file, which grows if need be; returns how many bytes were written, which is all of them but when the volume is full.
+    /// Brings the pages of a range to RAM, many at a time. What does not fit goes again before it is used, and is read once more then.
+    fn read_pages(
+        &self,
+        ino: Ino,
+        memory: Option<&Arc<dyn PageMemory>>,
+        offset: u64,
+        len: usize,
+    ) -> Result<()> {
+        let first = (offset / PAGE_BYTES as u64) as u32;
+        let end = pages_of(offset + len as u64) as u32;
+        for at in (first..end).step_by(PAGES_AT_ONCE as usize) {
+            self.core().read_ahead(ino, at, end - at, |first, bytes| {
+                let Some(memory) = memory else { return Ok(None) };
+                for (index, page) in (first..).zip(bytes.chunks_exact(PAGE_BYTES)) {
+                    memory.fill(index, page.try_into().expect("a page"))?;
+                }
+                Ok(Some(Arc::clone(memory)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes to a file, which grows if need be; returns how many bytes were written, which is all of them but when the volume is full. What lies within
+    /// 64 pages from the first one on is written in one moment.
     ///
     /// # Errors
     /// [`VolumeError::NoSpace`] if there was no room for the first page, [`VolumeError::TooLarge`].
@@ -82,6 +109,62 @@ impl Volume {
         let _alone = cell.write();
         let offset = self.file(ino)?.size_bytes;
         Ok((offset, self.write_alone(ino, cell.memory().as_ref(), offset, bytes)?))
+    }
+
+    /// Writes to several places of a file, offset and bytes each, in one moment: a crash finds all of it or nothing. What is written twice has the
+    /// later bytes.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoSpace`], [`VolumeError::TooLarge`], and [`VolumeError::Invalid`] for more pages than may wait in RAM for a commit: nothing was
+    /// written. If a page could not be read while others were written already, the volume takes no more changes.
+    ///
+    /// # Durability
+    /// None before [`Volume::sync`].
+    pub fn write_together(&self, ino: Ino, writes: &[(u64, &[u8])]) -> Result<()> {
+        let mut size_bytes = 0;
+        let mut pages = HashSet::new();
+        for &(offset, bytes) in writes {
+            let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= SIZE_BYTES_MAX);
+            size_bytes = end.ok_or(VolumeError::TooLarge)?.max(size_bytes);
+            pages.extend(pieces(offset, bytes.len()).map(|piece| piece.page));
+        }
+        if pages.len() > self.core().limits().dirty_pages {
+            return Err(VolumeError::Invalid("these are more pages than can be written in one moment"));
+        }
+        let cell = self.cell(ino);
+        let _alone = cell.write();
+        let change = self.core().begin()?;
+        let mut inode = self.file(ino)?;
+        let mut new = 0;
+        for page in pages {
+            new += u64::from(self.needs_room(PageKey::data(ino, page))?);
+        }
+        change.reserve(ino, new)?;
+        inode.size_bytes = inode.size_bytes.max(size_bytes);
+        self.write_reserved(&change, ino, cell.memory().as_ref(), &mut inode, writes).inspect_err(|error| {
+            // Half of it must never be committed.
+            self.core().stop(error);
+        })
+    }
+
+    fn write_reserved(
+        &self,
+        change: &Change<'_>,
+        ino: Ino,
+        memory: Option<&Arc<dyn PageMemory>>,
+        inode: &mut Inode,
+        writes: &[(u64, &[u8])],
+    ) -> Result<()> {
+        for &(offset, bytes) in writes {
+            for piece in pieces(offset, bytes.len()) {
+                let key = PageKey::data(ino, piece.page);
+                inode.pages +=
+                    u64::from(change.write_page(key, piece.offset, &bytes[piece.bytes], memory)?);
+            }
+        }
+        inode.written_at = Time::now();
+        inode.changed_at = inode.written_at;
+        change.put_inode(ino, inode)
     }
 
     fn write_alone(
@@ -250,6 +333,17 @@ impl Volume {
         }
         Ok(!core.trims.covers(key)
             && core.table.get(&core.flash, key.ino(), key.index())? != crate::word::Word::ZERO)
+    }
+
+    /// Whether flash has nothing of a page and was promised to nobody for it.
+    fn needs_room(&self, key: PageKey) -> Result<bool> {
+        let core = self.core();
+        if let Some(frame) = core.cache.peek(key)
+            && let Some(state) = frame.ready()?
+        {
+            return Ok(state.is_new && !state.is_promised);
+        }
+        Ok(!self.is_stored(key)?)
     }
 
     /// Frees pages of a file.

@@ -95,12 +95,13 @@ impl Flash {
     ) -> Result<Found> {
         self.check_range(key, base)?;
         self.check_range(key, block)?;
-        let mut block_bytes = AlignedBuffer::new(PAGE_BYTES);
-        let block_page: &mut PageBytes = (&mut block_bytes[..]).try_into().expect("a page");
-        self.medium.read_many(&mut [(base, bytes), (block, block_page)])?;
-        let patch = Block::decode(block_page)
-            .filter(|found| found.header().at == block)
-            .and_then(|found| found.patch_of(key));
+        let mut both = AlignedBuffer::new(2 * PAGE_BYTES);
+        let (base_bytes, block_bytes) = both.split_at_mut(PAGE_BYTES);
+        self.medium.read_many(&mut [(base, base_bytes), (block, block_bytes)])?;
+        bytes.copy_from_slice(base_bytes);
+        let block_page: &PageBytes = (&*block_bytes).try_into().expect("a page");
+        let decoded = Block::decode(block_page).filter(|found| found.header().at == block);
+        let patch = decoded.and_then(|found| found.patch_of(key));
         let Some(patch) = patch.filter(|patch| patch.base == base) else {
             return Err(damaged(key, format!("block {} has no patch for it", block.0)));
         };
@@ -116,6 +117,43 @@ impl Flash {
                 ),
             )),
         }
+    }
+
+    /// The bytes of several pages that are whole on flash: `words[n]` says where those of `bytes[n * 4096..]` are. Neighbours on flash are read at
+    /// once. Says of each whether it is what was written.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read_whole(&self, words: &[Word], bytes: &mut [u8]) -> Result<Vec<bool>> {
+        let place = |word: &Word| match word.place() {
+            Some(Place::Page { at, check }) if u64::from(at.0) < self.medium.geometry().pages() => {
+                Some((at, check))
+            }
+            _ => None,
+        };
+        let places: Vec<_> = words.iter().map(place).collect();
+        let mut runs: Vec<(Physical, &mut [u8])> = Vec::new();
+        let (mut rest, mut nth) = (&mut *bytes, 0);
+        while nth < places.len() {
+            let Some((at, _)) = places[nth] else {
+                rest = &mut rest[PAGE_BYTES..];
+                nth += 1;
+                continue;
+            };
+            let follows =
+                |next: usize| places[next].is_some_and(|(page, _)| page.0 == at.0 + (next - nth) as u32);
+            let count = 1 + (nth + 1..places.len()).take_while(|&next| follows(next)).count();
+            let (run, behind) = rest.split_at_mut(count * PAGE_BYTES);
+            runs.push((at, run));
+            (rest, nth) = (behind, nth + count);
+        }
+        self.medium.read_many(&mut runs)?;
+        let pages = bytes.chunks_exact(PAGE_BYTES);
+        Ok(places
+            .iter()
+            .zip(pages)
+            .map(|(place, page)| place.is_some_and(|(_, check)| check_of(crc_of(page)) == check))
+            .collect())
     }
 
     fn check_range(&self, key: PageKey, at: Physical) -> Result<()> {

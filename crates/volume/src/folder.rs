@@ -154,9 +154,8 @@ mod tests {
                 let place = entries(&page).flatten().find(|entry| entry.name == name).map(|entry| entry.at);
                 match place {
                     None if is_insert => {
-                        if insert(&mut page, &name, Ino(number + 3), Kind::File).is_some() {
-                            model.insert(name, Ino(number + 3));
-                        }
+                        let has_room = insert(&mut page, &name, Ino(number + 3), Kind::File).is_some();
+                        has_room.then(|| model.insert(name, Ino(number + 3)));
                     }
                     Some(at) if is_insert => {
                         retarget(&mut page, at, Ino(number + 50), Kind::Symlink);

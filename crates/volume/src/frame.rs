@@ -34,11 +34,11 @@ pub trait PageMemory: Send + Sync {
     /// The system's.
     fn protect(&self, index: u32) -> Result<()>;
 
-    /// Takes a present page away from all programs.
+    /// Takes present pages away from all programs.
     ///
     /// # Errors
     /// The system's.
-    fn drop_page(&self, index: u32) -> Result<()>;
+    fn drop_pages(&self, first: u32, count: u32) -> Result<()>;
 }
 
 /// Where the bytes of a page in RAM are.
@@ -56,6 +56,8 @@ pub enum Phase {
     Loading,
     /// Its bytes are there.
     Ready,
+    /// It is being dropped.
+    Leaving,
     /// They could not be read.
     Failed(VolumeError),
     /// It has left, or its file was cut.
@@ -179,11 +181,12 @@ impl Frame {
     /// # Errors
     /// Why its bytes could not be read.
     pub fn ready(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
-        let state = self.wait_while(self.lock(), |state| state.phase == Phase::Loading);
+        let state =
+            self.wait_while(self.lock(), |state| matches!(state.phase, Phase::Loading | Phase::Leaving));
         match &state.phase {
             Phase::Ready => Ok(Some(state)),
             Phase::Failed(error) => Err(error.clone()),
-            Phase::Gone | Phase::Loading => Ok(None),
+            Phase::Gone | Phase::Loading | Phase::Leaving => Ok(None),
         }
     }
 

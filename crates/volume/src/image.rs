@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
-use aquifer_device::{AlignedBuffer, Device, FileDevice};
+use aquifer_device::{AlignedBuffer, Device, FileDevice, OpenError};
 
 use crate::anchor::{PAGES_PER_SEGMENT_MAX, PAGES_PER_SEGMENT_MIN, SEGMENTS_MIN, geometry_of};
 use crate::error::{Result, VolumeError};
@@ -39,7 +41,7 @@ pub fn open_medium(path: &Path) -> Result<Box<dyn Medium>> {
     if metadata.is_dir() || (metadata.is_file() && len_bytes < PAGE_BYTES as u64) {
         return Err(VolumeError::NotAVolume(format!("{} holds none", path.display())));
     }
-    let device = FileDevice::open(path, len_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64)?;
+    let device = open_device(path, len_bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64)?;
     let mut aligned = AlignedBuffer::new(PAGE_BYTES);
     let geometry = geometry_of(|page, bytes| {
         device.read_at(u64::from(page) * PAGE_BYTES as u64, &mut aligned)?;
@@ -55,6 +57,20 @@ pub fn open_medium(path: &Path) -> Result<Box<dyn Medium>> {
         )));
     }
     Ok(Box::new(DeviceMedium::with_geometry(device, geometry)?))
+}
+
+/// Opens a device. One that is in use is asked for again for a second: what a killed process had open stays its until the kernel has ended its
+/// transfers, which may be after its parent has learned of its end.
+fn open_device(path: &Path, len_bytes: u64) -> Result<FileDevice> {
+    const TRIES: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(10);
+    for _ in 1..TRIES {
+        match FileDevice::open(path, len_bytes) {
+            Err(OpenError::Busy { .. }) => sleep(PAUSE),
+            outcome => return Ok(outcome?),
+        }
+    }
+    Ok(FileDevice::open(path, len_bytes)?)
 }
 
 /// Segments of 4 MiB, or as many as are needed at least.

@@ -83,28 +83,43 @@ impl Cell {
 /// Cells of the files that are used.
 #[derive(Default)]
 pub struct Cells {
-    cells: Mutex<HashMap<Ino, Arc<Cell>>>,
+    state: Mutex<CellsState>,
 }
 
-/// Cells of files that nobody uses are dropped when there are more.
-const CELLS_MAX: usize = 16 << 10;
+#[derive(Default)]
+struct CellsState {
+    cells: HashMap<Ino, Arc<Cell>>,
+    /// Cells of files that nobody uses are dropped when there are so many: twice as many as were used the last time, so that looking through all of
+    /// them stays rare when many files are held.
+    full: usize,
+}
+
+/// Fewest cells at which some are dropped.
+const CELLS_MIN: usize = 16 << 10;
 
 impl Cells {
     /// The cell of a file.
     pub fn get(&self, ino: Ino) -> Arc<Cell> {
-        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cell) = cells.get(&ino) {
+        let mut state = self.lock();
+        if let Some(cell) = state.cells.get(&ino) {
             return Arc::clone(cell);
         }
-        if cells.len() >= CELLS_MAX {
-            cells.retain(|_, cell| Arc::strong_count(cell) > 1 || cell.is_held() || cell.memory().is_some());
+        if state.cells.len() >= state.full.max(CELLS_MIN) {
+            let is_used =
+                |cell: &Arc<Cell>| Arc::strong_count(cell) > 1 || cell.is_held() || cell.memory().is_some();
+            state.cells.retain(|_, cell| is_used(cell));
+            state.full = state.cells.len() * 2;
         }
-        Arc::clone(cells.entry(ino).or_insert_with(|| Arc::new(Cell::new())))
+        Arc::clone(state.cells.entry(ino).or_insert_with(|| Arc::new(Cell::new())))
     }
 
     /// Forgets a file that is gone.
     pub fn forget(&self, ino: Ino) {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner).remove(&ino);
+        self.lock().cells.remove(&ino);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CellsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,13 +11,15 @@
 //! | `segments`, `writer` | what is needed of each segment; the ends of the log |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
 //! | `core` | these together |
+//! | `background` | a thread that works ahead |
+//! | `ahead` | pages that are read before they are asked for |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
 //! | `serve` | one process owns a volume, others map its files |
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
-//! | `files`, `names`, `volume` | what users of a volume call |
+//! | `files`, `data`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
 //! | `layered` | with the feature of that name: the conventional stack on the same parts, for benchmarks |
@@ -26,18 +28,21 @@
 //! layer below it. `docs/format.md` has the bytes.
 
 pub mod access;
-mod anchor;
-mod block;
+mod ahead;
+pub mod anchor;
+mod background;
+pub mod block;
 mod cache;
 mod check;
 mod checkpoint;
 mod cleaner;
 mod commit;
 mod core;
+mod data;
 mod error;
 mod files;
 mod flash;
-mod folder;
+pub mod folder;
 mod frame;
 pub mod image;
 mod index;
@@ -50,7 +55,7 @@ mod mapping;
 pub mod medium;
 mod names;
 mod node;
-mod patch;
+pub mod patch;
 pub mod path;
 mod recovery;
 mod segments;
@@ -59,10 +64,11 @@ mod session;
 mod table;
 mod trims;
 mod volume;
-mod word;
+pub mod word;
 mod writer;
 
 pub use aquifer_sys::memory::Protection;
+pub use background::Background;
 pub use check::{Depth, Findings};
 pub use error::{Result, VolumeError};
 pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};

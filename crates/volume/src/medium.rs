@@ -78,12 +78,12 @@ pub trait Medium: Send + Sync {
     /// The medium's.
     fn read_run(&self, at: Physical, bytes: &mut [u8]) -> Result<()>;
 
-    /// Reads pages from anywhere, as many at a time as the medium likes.
+    /// Reads runs of consecutive pages from anywhere, as many at a time as the medium likes.
     ///
     /// # Errors
     /// The first that failed.
-    fn read_many(&self, pages: &mut [(Physical, &mut PageBytes)]) -> Result<()> {
-        pages.iter_mut().try_for_each(|(at, bytes)| self.read(*at, bytes))
+    fn read_many(&self, runs: &mut [(Physical, &mut [u8])]) -> Result<()> {
+        runs.iter_mut().try_for_each(|(at, bytes)| self.read_run(*at, bytes))
     }
 
     /// Writes the next pages of a segment; each segment is written from its first page to its last, and each page once.
@@ -136,8 +136,8 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
         (**self).read_run(at, bytes)
     }
 
-    fn read_many(&self, pages: &mut [(Physical, &mut PageBytes)]) -> Result<()> {
-        (**self).read_many(pages)
+    fn read_many(&self, runs: &mut [(Physical, &mut [u8])]) -> Result<()> {
+        (**self).read_many(runs)
     }
 
     fn append(&self, at: Physical, bytes: &[u8], beside: &[Beside]) -> Result<()> {

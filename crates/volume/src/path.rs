@@ -127,9 +127,11 @@ mod tests {
 
     use super::*;
 
+    type NamesIn = HashMap<&'static [u8], (u32, Kind)>;
+
     /// A tree: for each folder its parent and names; for each link its target.
     struct Tree {
-        folders: HashMap<u32, (u32, HashMap<&'static [u8], (u32, Kind)>)>,
+        folders: HashMap<u32, (u32, NamesIn)>,
         links: HashMap<u32, Vec<u8>>,
     }
 
@@ -160,7 +162,7 @@ mod tests {
 
     /// `/a/b/f`, `/a/closed/f` and links.
     fn tree() -> Tree {
-        let mut names: HashMap<&'static [u8], (u32, Kind)> = HashMap::new();
+        let mut names = NamesIn::new();
         names.insert(b"a", (3, Kind::Folder));
         let mut links = HashMap::new();
         let listed: [(&'static [u8], &[u8]); 12] = [

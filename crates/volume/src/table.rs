@@ -9,6 +9,7 @@
 //! Anybody may look a word up; only the writer, of whom there is one at a time, changes words.
 
 mod nodes;
+mod pages;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +17,7 @@ use crate::cache::Neighbour;
 use crate::error::{Result, VolumeError};
 use crate::flash::Flash;
 use crate::key::{Ino, PageKey};
-use crate::node::{NODE_WORDS, Node};
+use crate::node::Node;
 use crate::word::{PAGE_BYTES, PageBytes, Word};
 
 use nodes::Nodes;
@@ -329,36 +330,6 @@ impl Table {
             }
         }
         Ok(node.is_empty() && (key.level() == 1 || !self.nodes.has_child_of(key)))
-    }
-
-    /// How many of the pages `first..=last` of a file are on flash, of those that `counts`.
-    ///
-    /// # Errors
-    /// A node could not be read.
-    pub fn count(
-        &self,
-        flash: &Flash,
-        ino: Ino,
-        first: u32,
-        last: u32,
-        counts: impl Fn(u32) -> bool,
-    ) -> Result<u64> {
-        let root = self.root(flash, ino)?;
-        if root.height == 0 {
-            return Ok(u64::from(first == 0 && root.word != Word::ZERO && counts(0)));
-        }
-        let end = (u64::from(last) + 1).min(root.pages());
-        let (mut count, mut at) = (0, u64::from(first));
-        while at < end {
-            let (leaf, slot) = PageKey::data(ino, at as u32).parent();
-            let slots = (end - at).min((NODE_WORDS - slot) as u64);
-            if let Some(node) = self.node(flash, leaf, root)? {
-                let words = node.words().skip(slot).take(slots as usize).zip(at as u32..);
-                count += words.filter(|(word, index)| *word != Word::ZERO && counts(*index)).count() as u64;
-            }
-            at += slots;
-        }
-        Ok(count)
     }
 
     /// Nodes that flash has an older version of, those below before those above.

@@ -38,6 +38,11 @@ impl Trims {
         self.lock().committing.iter().any(|trim| trim.covers(key))
     }
 
+    /// How many there are to commit.
+    pub fn len(&self) -> usize {
+        self.lock().pending.len()
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.lock().pending.is_empty()

@@ -45,6 +45,8 @@ pub struct Space {
     pub capacity_bytes: u64,
     /// Bytes that they take, with the table.
     pub used_bytes: u64,
+    /// Of the others, bytes that only folders and tables may take, so that files can be removed from a full volume.
+    pub kept_bytes: u64,
     /// Files, folders and symbolic links.
     pub files: u64,
     /// How many there can be.
@@ -263,6 +265,7 @@ impl Volume {
         Ok(Space {
             capacity_bytes: capacity * unit,
             used_bytes: self.core.used_units().min(capacity) * unit,
+            kept_bytes: self.core.limits().kept_units() * unit,
             files: header.files.into(),
             files_max,
         })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aquifer_device::MemoryDevice;
 use aquifer_volume::medium::DeviceMedium;
@@ -60,6 +61,7 @@ fn ten_times_the_ram_from_many_threads_and_after_an_opening() {
     const STEPS: u64 = 30_000;
     let rig = Rig::new();
     let volume = rig.open();
+    let _background = volume.start_background(Duration::from_millis(20)).expect("background");
     let ino = make(&volume, "file", WORDS * 8);
     let mapping = volume.map(ino, 0, WORDS as usize * 8, Protection::Write).expect("map");
     std::thread::scope(|scope| {

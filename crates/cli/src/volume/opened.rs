@@ -15,6 +15,13 @@ pub fn user() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
+/// The permissions that nobody gets on what this process makes. No other thread makes anything meanwhile.
+pub fn umask() -> u16 {
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(umask);
+    (umask.bits() & 0o777) as u16
+}
+
 /// What the command does at a volume.
 pub fn access(volume: &Volume) -> Access<'_> {
     let (uid, gid) = user();

@@ -1,7 +1,7 @@
 //! Where a file is: on the host, or in a volume.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// A path in a volume, as in `data.vol:/a/b`.
@@ -48,6 +48,12 @@ pub fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
     [path, slash, name].concat()
 }
 
+/// The last name of a path, if it ends with one.
+pub fn last_name(path: &[u8]) -> Option<&[u8]> {
+    let name = path.split(|byte| *byte == b'/').rfind(|name| !name.is_empty())?;
+    (name != b"." && name != b"..").then_some(name)
+}
+
 /// A path of the host, or a place in a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HostOrVolume {
@@ -61,7 +67,7 @@ impl From<OsString> for HostOrVolume {
     fn from(argument: OsString) -> Self {
         match Place::parse(&argument) {
             Some(place) => Self::Volume(place),
-            None => Self::Host(OsString::from_vec(argument.into_vec()).into()),
+            None => Self::Host(argument.into()),
         }
     }
 }
@@ -69,6 +75,21 @@ impl From<OsString> for HostOrVolume {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_end_with_names() {
+        for (path, name) in [
+            (&b"/a/b"[..], Some(&b"b"[..])),
+            (b"a//", Some(b"a")),
+            (b"/", None),
+            (b"", None),
+            (b"/a/..", None),
+            (b"./", None),
+        ] {
+            assert_eq!(last_name(path), name);
+        }
+        assert_eq!((joined(b"/", b"a"), joined(b"/a", b"b")), (b"/a".to_vec(), b"/a/b".to_vec()));
+    }
 
     #[test]
     fn a_colon_parts_volume_and_path() {

@@ -31,7 +31,7 @@ pub fn space(arguments: &SpaceArguments) -> Result<ExitCode, Error> {
     let found = opened::to_read(path)?.space().map_err(opened::failed(path))?;
     let name = path.display().to_string();
     if arguments.json {
-        let Space { capacity_bytes, used_bytes, files, files_max } = found;
+        let Space { capacity_bytes, used_bytes, kept_bytes: _, files, files_max } = found;
         let free_bytes = capacity_bytes - used_bytes;
         print_json(&Line { volume: &name, capacity_bytes, used_bytes, free_bytes, files, files_max })?;
     } else {

@@ -13,6 +13,7 @@ mod running;
 mod terminal;
 mod top;
 mod usage;
+mod volume;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -13,6 +13,10 @@ fn every_help_has_examples() {
         &["advise", "--help"],
         &["durable", "--help"],
         &["durable", "stats", "--help"],
+        &["volume", "--help"],
+        &["volume", "create", "--help"],
+        &["volume", "cp", "--help"],
+        &["volume", "scrub", "--help"],
         &["help", "stats"],
     ] {
         let output = run(arguments);

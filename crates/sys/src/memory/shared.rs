@@ -120,7 +120,7 @@ impl SharedMemory {
             };
             match Errno::check(got as i64) {
                 Ok(0) => return Err(Errno(libc::EIO)),
-                Ok(got) => done += got as usize,
+                Ok(got) => done += got,
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
             }
@@ -141,7 +141,7 @@ impl SharedMemory {
                 libc::pwrite(self.fd, rest.as_ptr().cast(), rest.len(), (offset + done as u64) as libc::off_t)
             };
             match Errno::check(put as i64) {
-                Ok(put) => done += put as usize,
+                Ok(put) => done += put,
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
             }

@@ -34,6 +34,14 @@ impl MappedPages {
         &self.memory
     }
 
+    /// Makes absent pages present with these bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn fill_run(&self, first: u32, bytes: &[u8]) -> Result<()> {
+        self.memory.write_at(offset_of(first), bytes).map_err(failed("filling mapped pages"))
+    }
+
     /// From now on somebody sees it.
     pub fn add(&self, view: Arc<View>) {
         self.views.write().unwrap_or_else(PoisonError::into_inner).push(view);
@@ -72,7 +80,8 @@ impl PageMemory for MappedPages {
         views.iter().try_for_each(|view| view.protect(index))
     }
 
-    fn drop_page(&self, index: u32) -> Result<()> {
-        self.memory.punch(offset_of(index), PAGE_BYTES as u64).map_err(failed("dropping a mapped page"))
+    fn drop_pages(&self, first: u32, count: u32) -> Result<()> {
+        let len = u64::from(count) * PAGE_BYTES as u64;
+        self.memory.punch(offset_of(first), len).map_err(failed("dropping mapped pages"))
     }
 }

@@ -6,8 +6,9 @@ use aquifer_sys::memory::Protection;
 use aquifer_sys::{Errno, Userfaultfd};
 
 use super::pages::failed;
+use crate::ahead::Walk;
 use crate::error::Result;
-use crate::word::{PAGE_BYTES, PageBytes};
+use crate::word::PAGE_BYTES;
 
 /// Addresses, what they show, and the descriptor by which their faults are resolved.
 pub struct View {
@@ -16,6 +17,8 @@ pub struct View {
     first_page: u32,
     pages: u32,
     access: Protection,
+    /// Notices programs that go through the file in order.
+    walk: Walk,
 }
 
 impl View {
@@ -30,7 +33,7 @@ impl View {
         pages: u32,
         access: Protection,
     ) -> Self {
-        View { faults, base, first_page, pages, access }
+        View { faults, base, first_page, pages, access, walk: Walk::default() }
     }
 
     /// The page of the file at an address, if the view has it.
@@ -54,15 +57,26 @@ impl View {
         Some(std::ptr::with_exposed_provenance_mut(self.base + page as usize * PAGE_BYTES))
     }
 
-    /// Makes an absent page present with these bytes, and shows it here; stores fault.
+    /// Makes absent pages present with these bytes, and shows them here; stores fault.
     ///
     /// # Errors
     /// The system's.
-    pub fn fill(&self, index: u32, bytes: &PageBytes) -> Result<()> {
+    pub fn fill(&self, index: u32, bytes: &[u8]) -> Result<()> {
         let Some(address) = self.address_of(index) else { return Ok(()) };
+        debug_assert!(self.pages_from(index) as usize * PAGE_BYTES >= bytes.len());
         // SAFETY: the range is the view's and registered (see `new`).
-        unsafe { self.faults.copy(address, bytes.as_ptr(), PAGE_BYTES, true) }
-            .map_err(failed("mapping a page"))
+        unsafe { self.faults.copy(address, bytes.as_ptr(), bytes.len(), true) }
+            .map_err(failed("mapping pages"))
+    }
+
+    /// Pages of the view from page `index` of the file on.
+    pub fn pages_from(&self, index: u32) -> u32 {
+        (self.first_page + self.pages).saturating_sub(index)
+    }
+
+    /// Notes a fault; says how many of the pages behind it will be needed soon.
+    pub fn note_fault(&self, index: u32) -> u32 {
+        self.walk.note(index).min(self.pages_from(index + 1))
     }
 
     /// Shows a present page here. Stores fault unless `is_writable`.
@@ -91,8 +105,8 @@ impl View {
         match self.address_of(index).filter(|_| self.access == Protection::Write) {
             // SAFETY: as in `fill`.
             Some(address) => match unsafe { self.faults.write_protect(address, PAGE_BYTES, true) } {
-                // The process is gone, and its stores with it.
-                Err(Errno(libc::ESRCH)) => Ok(()),
+                // The process is gone, or has unmapped the range, and its stores ended with it.
+                Err(Errno(libc::ESRCH | libc::ENOENT)) => Ok(()),
                 outcome => outcome.map_err(failed("protecting a page")),
             },
             None => Ok(()),

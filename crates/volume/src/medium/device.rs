@@ -75,19 +75,12 @@ impl<D: Device> Medium for DeviceMedium<D> {
         Ok(())
     }
 
-    fn read_many(&self, pages: &mut [(Physical, &mut PageBytes)]) -> Result<()> {
-        let mut aligned = AlignedBuffer::new(pages.len() * PAGE_BYTES);
-        let mut requests: Vec<_> = pages
-            .iter()
-            .zip(aligned.chunks_exact_mut(PAGE_BYTES))
-            .map(|((at, _), bytes)| ReadRequest::new(at.offset_bytes(), bytes))
-            .collect();
+    /// The buffers must be aligned to pages; [`AlignedBuffer`] is.
+    fn read_many(&self, runs: &mut [(Physical, &mut [u8])]) -> Result<()> {
+        let mut requests: Vec<_> =
+            runs.iter_mut().map(|(at, bytes)| ReadRequest::new(at.offset_bytes(), bytes)).collect();
         self.device.read_batch(&mut requests);
-        requests.into_iter().try_for_each(|request| request.result)?;
-        for ((_, bytes), aligned) in pages.iter_mut().zip(aligned.chunks_exact(PAGE_BYTES)) {
-            bytes.copy_from_slice(aligned);
-        }
-        Ok(())
+        Ok(requests.into_iter().try_for_each(|request| request.result)?)
     }
 
     fn append(&self, at: Physical, bytes: &[u8], _beside: &[Beside]) -> Result<()> {

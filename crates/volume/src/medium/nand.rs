@@ -127,10 +127,12 @@ impl Medium for NandMedium {
         })
     }
 
-    fn read_many(&self, pages: &mut [(Physical, &mut PageBytes)]) -> Result<()> {
+    fn read_many(&self, runs: &mut [(Physical, &mut [u8])]) -> Result<()> {
         self.together(|nand, now_ns| {
-            pages.iter_mut().try_fold(now_ns, |done_ns, (at, page)| {
-                Ok(done_ns.max(self.read_one(nand, *at, &mut page[..], now_ns)?))
+            let pages =
+                runs.iter_mut().flat_map(|(at, bytes)| (at.0..).zip(bytes.chunks_exact_mut(PAGE_BYTES)));
+            pages.into_iter().try_fold(now_ns, |done_ns, (number, page)| {
+                Ok(done_ns.max(self.read_one(nand, Physical(number), page, now_ns)?))
             })
         })
     }

@@ -308,7 +308,7 @@ impl RemoteFile {
         let pages = u32::try_from(addresses.len() / PAGE_BYTES).map_err(|_| VolumeError::TooLarge)?;
         let request = Request {
             a: addresses.base().addr() as u64,
-            b: offset / PAGE_BYTES as u64 * (1 << 32) | u64::from(pages),
+            b: (offset / PAGE_BYTES as u64) << 32 | u64::from(pages),
             c: match protection {
                 Protection::Read => 0,
                 Protection::Write => 1,

@@ -41,7 +41,7 @@ const FAULT_THREADS: usize = 4;
 pub fn serve(volume: &Arc<Volume>, listening: &OwnedFd) -> Result<()> {
     let clients = AtomicUsize::new(0);
     let connected: Mutex<HashMap<usize, Arc<Channel>>> = Mutex::default();
-    let outcome = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let outcome = loop {
             let channel = match Channel::accept(listening) {
                 Ok(Some(channel)) => Arc::new(channel),
@@ -73,8 +73,7 @@ pub fn serve(volume: &Arc<Volume>, listening: &OwnedFd) -> Result<()> {
         };
         lock(&connected).values().for_each(|channel| channel.end());
         outcome
-    });
-    outcome
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

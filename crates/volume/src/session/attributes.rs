@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use super::Session;
 use crate::access::{self, Access};
-use crate::error::{Result, VolumeError};
+use crate::error::Result;
 use crate::inode::{Inode, Time};
 use crate::key::Ino;
 use crate::path::Last;
@@ -35,7 +35,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// Changes permissions; symbolic links are followed, and have none that count.
     ///
     /// # Errors
-    /// [`VolumeError::NotOwner`].
+    /// [`VolumeError::NotOwner`](crate::VolumeError::NotOwner).
     pub fn chmod(&self, path: &[u8], mode: u16) -> Result<Inode> {
         self.chmod_ino(self.find(path, Last::Follow)?, mode)
     }
@@ -43,7 +43,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// As [`Session::chmod`], of a file that is known.
     ///
     /// # Errors
-    /// [`VolumeError::NotOwner`].
+    /// [`VolumeError::NotOwner`](crate::VolumeError::NotOwner).
     pub fn chmod_ino(&self, ino: Ino, mode: u16) -> Result<Inode> {
         let mode = access::changed_mode(&self.who, &self.volume.inode(ino)?, mode)?;
         self.volume.set_attributes(ino, &Attributes { mode: Some(mode), ..Attributes::default() })
@@ -52,7 +52,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// Gives a file another owner or group; rights of the owner that it lends are lost.
     ///
     /// # Errors
-    /// [`VolumeError::NotOwner`].
+    /// [`VolumeError::NotOwner`](crate::VolumeError::NotOwner).
     pub fn chown(&self, path: &[u8], last: Last, uid: Option<u32>, gid: Option<u32>) -> Result<Inode> {
         self.chown_ino(self.find(path, last)?, uid, gid)
     }
@@ -60,7 +60,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// As [`Session::chown`], of a file that is known.
     ///
     /// # Errors
-    /// [`VolumeError::NotOwner`].
+    /// [`VolumeError::NotOwner`](crate::VolumeError::NotOwner).
     pub fn chown_ino(&self, ino: Ino, uid: Option<u32>, gid: Option<u32>) -> Result<Inode> {
         let mode = access::mode_for_owner(&self.who, &self.volume.inode(ino)?, uid, gid)?;
         self.volume.set_attributes(ino, &Attributes { mode: Some(mode), uid, gid, ..Attributes::default() })
@@ -69,7 +69,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// Sets when a file was last read and written.
     ///
     /// # Errors
-    /// [`VolumeError::NotOwner`].
+    /// [`VolumeError::NotOwner`](crate::VolumeError::NotOwner).
     pub fn set_times(&self, path: &[u8], last: Last, read_at: SetTime, written_at: SetTime) -> Result<Inode> {
         self.set_times_ino(self.find(path, last)?, read_at, written_at)
     }
@@ -77,7 +77,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// As [`Session::set_times`], of a file that is known.
     ///
     /// # Errors
-    /// [`VolumeError::NotOwner`].
+    /// [`VolumeError::NotOwner`](crate::VolumeError::NotOwner).
     pub fn set_times_ino(&self, ino: Ino, read_at: SetTime, written_at: SetTime) -> Result<Inode> {
         let inode = self.volume.inode(ino)?;
         let times = [read_at, written_at];
@@ -93,7 +93,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// Changes the size of a file, as [`Volume::truncate`] does.
     ///
     /// # Errors
-    /// [`VolumeError::IsAFolder`], [`VolumeError::TooLarge`].
+    /// [`VolumeError::IsAFolder`](crate::VolumeError::IsAFolder), [`VolumeError::TooLarge`](crate::VolumeError::TooLarge).
     pub fn truncate(&self, path: &[u8], size_bytes: u64) -> Result<()> {
         let (ino, inode) = self.stat(path, Last::Follow)?;
         access::check(&self.who, &inode, Access::WRITE)?;

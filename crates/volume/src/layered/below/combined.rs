@@ -208,7 +208,8 @@ impl CombinedFlash {
             .filter(|&at| self.owner(at) != Owner::NOBODY)
             .collect();
         let mut pages = vec![[0; PAGE_BYTES]; needed.len()];
-        let mut requests: Vec<_> = needed.iter().map(|&at| Physical(at)).zip(pages.iter_mut()).collect();
+        let mut requests: Vec<_> =
+            needed.iter().map(|&at| Physical(at)).zip(pages.iter_mut().map(|page| &mut page[..])).collect();
         self.medium.read_many(&mut requests)?;
         let owned: Vec<_> = needed.iter().map(|&at| self.owner(at)).zip(&pages).collect();
         let places = self.append(&mut self.lock(), Head::Moved, &owned)?;

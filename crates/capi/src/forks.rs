@@ -1,4 +1,4 @@
-//! Forks of this process: a child has the mapping of its parent's file, and must not write to it.
+//! Forks of this process: a child has what its parent had open, and must not write to it.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ extern "C" fn in_child() {
 }
 
 /// A number that is another one in a child than in its parent.
-pub(super) fn count() -> usize {
+pub(crate) fn count() -> usize {
     HANDLER.call_once(|| {
         // SAFETY: the handler adds to a number, which is async-signal-safe. Without memory for it, forks are not noticed.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

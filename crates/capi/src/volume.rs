@@ -1,0 +1,219 @@
+//! Volumes: make, open, close, sync.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `abi` | the structures of the header |
+//! | `failure` | numbers of a volume's errors |
+//! | `user` | who this process is |
+//! | `names` | what is done by path |
+//! | `file` | open files |
+//! | `bounce` | bytes on their way between files and the caller's memory |
+//! | `mapping` | files as memory |
+
+mod abi;
+mod bounce;
+mod failure;
+mod file;
+mod mapping;
+mod names;
+mod user;
+
+use std::ffi::{c_char, c_int};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aquifer::ErrorCode;
+use aquifer_volume::access::Credentials;
+use aquifer_volume::{Depth, Session, Volume, VolumeError, image};
+
+use crate::abi::{path, write_sized};
+use crate::forks;
+use crate::heap::null;
+use crate::message::{self, fail_with};
+use abi::{AqSpace, AqVolumeOptions};
+
+/// `aq_volume`
+pub struct AqVolume {
+    /// Shared with the files that are open or mapped, and with calls that are under way.
+    volume: Arc<Volume>,
+    who: Credentials,
+    /// Forks before it was opened.
+    forks: usize,
+}
+
+impl AqVolume {
+    fn session(&self) -> Session<Arc<Volume>> {
+        Session::new(Arc::clone(&self.volume), self.who.clone())
+    }
+}
+
+/// The number of an outcome whose message was kept.
+fn number(outcome: Result<(), c_int>) -> c_int {
+    outcome.err().unwrap_or(0)
+}
+
+fn fail_null(what: &str) -> c_int {
+    message::fail(&null(what))
+}
+
+/// The number of an error in a child of the process that opened it: two processes must not append to the same log.
+fn ensure_not_forked(forks: usize) -> Result<(), c_int> {
+    if forks::count() == forks {
+        return Ok(());
+    }
+    let sentence = "the volume is open in the parent of this process; use it there, or exec";
+    Err(fail_with(ErrorCode::Forked, sentence))
+}
+
+/// What `run` makes of a volume.
+///
+/// # Safety
+/// `volume` is NULL, or was made by `aq_volume_open` and is not closed.
+unsafe fn with(volume: *mut AqVolume, run: impl FnOnce(&AqVolume) -> Result<(), c_int>) -> c_int {
+    // SAFETY: the caller says so.
+    let Some(volume) = (unsafe { volume.as_ref() }) else { return fail_null("volume") };
+    number(ensure_not_forked(volume.forks).and_then(|()| run(volume)))
+}
+
+/// # Safety
+/// As the header says.
+unsafe fn image_path(text: *const c_char) -> Result<PathBuf, c_int> {
+    // SAFETY: NULL, or the caller's string.
+    let path = unsafe { path(text) };
+    path.ok_or_else(|| fail_with(ErrorCode::Invalid, "path is NULL or empty"))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_options_init(options: *mut AqVolumeOptions) {
+    if !options.is_null() {
+        // SAFETY: the caller's structure is of this size.
+        unsafe { options.write(AqVolumeOptions::defaults()) };
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_create(path: *const c_char, size_bytes: u64, segment_bytes: u64) -> c_int {
+    // SAFETY: passed on to the caller.
+    let outcome = unsafe { image_path(path) }.and_then(|path| {
+        let made = image::new_medium(&path, size_bytes, segment_bytes)
+            .and_then(|medium| Volume::create(medium, user::owner()));
+        made.map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))
+    });
+    number(outcome)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_open(
+    path: *const c_char,
+    options: *const AqVolumeOptions,
+    volume: *mut *mut AqVolume,
+) -> c_int {
+    if volume.is_null() {
+        return fail_null("volume");
+    }
+    // SAFETY: passed on to the caller.
+    match unsafe { open(path, options) } {
+        Ok(opened) => {
+            // SAFETY: checked above.
+            unsafe { *volume = Box::into_raw(Box::new(opened)) };
+            0
+        }
+        Err(code) => code,
+    }
+}
+
+/// # Safety
+/// As the header says.
+unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<AqVolume, c_int> {
+    // SAFETY: passed on to the caller.
+    let path = unsafe { image_path(path) }?;
+    // SAFETY: NULL, or the caller's options.
+    let options = unsafe { options.as_ref() }
+        .map_or(Ok(AqVolumeOptions::defaults().to_options()), |options| {
+            options.ensure_initialised().map(|()| options.to_options())
+        })?;
+    let forks = forks::count();
+    let volume = image::open_medium(&path)
+        .and_then(|medium| Volume::open(medium, options))
+        .map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))?;
+    Ok(AqVolume { volume: Arc::new(volume), who: user::credentials()?, forks })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_close(volume: *mut AqVolume) -> c_int {
+    let is_free = |opened: &AqVolume| {
+        if Arc::strong_count(&opened.volume) == 1 {
+            return Ok(());
+        }
+        let sentence = "files of the volume are open or mapped; close and unmap them, then close the volume";
+        Err(fail_with(ErrorCode::Busy, sentence))
+    };
+    // SAFETY: passed on to the caller.
+    let code = unsafe { with(volume, is_free) };
+    if code != 0 {
+        return code;
+    }
+    // SAFETY: made by aq_volume_open, and the caller does not use it again.
+    let opened = unsafe { Box::from_raw(volume) };
+    // Nobody else has it, as was just seen.
+    let closed = Arc::into_inner(opened.volume).map_or(Ok(()), Volume::close);
+    closed.map_or_else(|error| failure::fail(&error), |()| 0)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_sync(volume: *mut AqVolume) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { with(volume, |volume| sync(&volume.volume)) }
+}
+
+fn sync(volume: &Volume) -> Result<(), c_int> {
+    volume.sync().map_err(|error| failure::fail(&error))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_space(volume: *mut AqVolume, space: *mut AqSpace) -> c_int {
+    let look = |volume: &AqVolume| {
+        if space.is_null() {
+            return Err(fail_null("space"));
+        }
+        let found = volume.volume.space().map_err(|error| failure::fail(&error))?;
+        // SAFETY: the caller's structure, whose first field is its size.
+        unsafe { write_sized(space, "aq_space", |room| AqSpace::new(room, &found)) }
+            .map_err(|error| message::fail(&error))
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { with(volume, look) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_check(volume: *mut AqVolume) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { with(volume, |volume| check(&volume.volume)) }
+}
+
+fn check(volume: &Volume) -> Result<(), c_int> {
+    let found = volume.check(Depth::Contents, |_, _| ()).map_err(|error| failure::fail(&error))?;
+    let Some(first) = found.problems.first() else { return Ok(()) };
+    let code = if found.damaged.is_empty() { ErrorCode::Invariant } else { ErrorCode::Corrupt };
+    let sentence = format!("{} things are wrong with the volume; the first: {first}", found.problems.len());
+    Err(fail_with(code, &sentence))
+}
+
+/// The number of an error of the volume, of a file at `path` in it.
+fn failed_at(path: &[u8]) -> impl Fn(VolumeError) -> c_int {
+    move |error| failure::fail_at(path, &error)
+}

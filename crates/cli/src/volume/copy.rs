@@ -1,0 +1,267 @@
+//! Copies between host and volumes.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use aquifer_volume::path::Last;
+use aquifer_volume::{Ino, Kind, VolumeError};
+
+use super::arguments::CopyArguments;
+use super::opened::{self, Access, access, change, to_read, umask};
+use super::outcome::Outcome;
+use super::place::{HostOrVolume, Place, joined, last_name};
+use super::tree::{HostTree, Meta, Tree, VolumeTree};
+use super::work::Work;
+use crate::error::Error;
+
+/// What is read and written at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Copies files; each that is copied is whole, or not there.
+///
+/// # Errors
+/// [`Error`] if nothing more could be copied. What was copied until then stays.
+pub fn copy(arguments: &CopyArguments) -> Result<ExitCode, Error> {
+    let is_on_host = |place: &HostOrVolume| matches!(place, HostOrVolume::Host(_));
+    if is_on_host(&arguments.target) && arguments.sources.iter().any(is_on_host) {
+        return Err(Error::NoVolumeToCopy);
+    }
+    let mut copier = Copier {
+        is_recursive: arguments.recursive,
+        keeps: arguments.preserve,
+        umask: umask(),
+        outcome: Outcome::default(),
+        work: Work::on_bytes()?,
+        chunk: vec![0; CHUNK_BYTES],
+    };
+    let is_alone = arguments.sources.len() == 1;
+    match &arguments.target {
+        HostOrVolume::Host(path) => {
+            let target = Target::new(&HostTree, path.as_os_str().as_encoded_bytes(), is_alone)?;
+            for source in &arguments.sources {
+                if let HostOrVolume::Volume(place) = source {
+                    let volume = to_read(&place.volume)?;
+                    copier.copy_from(
+                        &VolumeTree::new(&access(&volume), &place.volume),
+                        &place.path,
+                        &target,
+                    )?;
+                }
+            }
+        }
+        HostOrVolume::Volume(place) => {
+            change(&place.volume, |access| copier.copy_into(access, place, &arguments.sources, is_alone))?;
+        }
+    }
+    Ok(copier.outcome.exit_code())
+}
+
+/// Where copies go.
+struct Target<'a> {
+    tree: &'a dyn Tree,
+    path: &'a [u8],
+    /// Whether copies keep their names in it.
+    is_folder: bool,
+}
+
+impl<'a> Target<'a> {
+    fn new(tree: &'a dyn Tree, path: &'a [u8], is_alone: bool) -> Result<Self, Error> {
+        let is_folder = tree.look(path, Last::Follow)?.is_some_and(|meta| meta.kind == Some(Kind::Folder));
+        if !is_folder && !is_alone {
+            return Err(Error::SeveralIntoNoFolder { target: tree.shown(path) });
+        }
+        Ok(Target { tree, path, is_folder })
+    }
+
+    fn path_for(&self, source: &[u8]) -> Vec<u8> {
+        match last_name(source) {
+            Some(name) if self.is_folder => joined(self.path, name),
+            _ => self.path.to_vec(),
+        }
+    }
+}
+
+/// Whether two paths are one file.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+struct Copier {
+    is_recursive: bool,
+    /// Permissions, owner and times.
+    keeps: bool,
+    umask: u16,
+    outcome: Outcome,
+    work: Work,
+    chunk: Vec<u8>,
+}
+
+impl Copier {
+    fn copy_into(
+        &mut self,
+        inside: &Access<'_>,
+        place: &Place,
+        sources: &[HostOrVolume],
+        is_alone: bool,
+    ) -> Result<(), Error> {
+        let tree = VolumeTree::new(inside, &place.volume);
+        let target = Target::new(&tree, &place.path, is_alone)?;
+        for source in sources {
+            match source {
+                HostOrVolume::Host(path) => {
+                    self.copy_from(&HostTree, path.as_os_str().as_encoded_bytes(), &target)?;
+                }
+                HostOrVolume::Volume(source) if is_same_file(&source.volume, &place.volume) => {
+                    let checked = check_not_below(inside, source, &target.path_for(&source.path));
+                    if self.outcome.go_on(checked)?.is_some() {
+                        self.copy_from(&tree, &source.path, &target)?;
+                    }
+                }
+                HostOrVolume::Volume(source) => {
+                    let volume = to_read(&source.volume)?;
+                    let outside = access(&volume);
+                    self.copy_from(&VolumeTree::new(&outside, &source.volume), &source.path, &target)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_from(&mut self, tree: &dyn Tree, path: &[u8], target: &Target<'_>) -> Result<(), Error> {
+        let last = if self.is_recursive { Last::Keep } else { Last::Follow };
+        self.work.expect(bytes_below(tree, path, last));
+        self.copy_one(tree, path, last, target.tree, &target.path_for(path))
+    }
+
+    /// Copies a file, folder or link, and tells if that went wrong.
+    fn copy_one(
+        &mut self,
+        tree: &dyn Tree,
+        path: &[u8],
+        last: Last,
+        to: &dyn Tree,
+        target: &[u8],
+    ) -> Result<(), Error> {
+        let copied = self.try_copy(tree, path, last, to, target);
+        self.outcome.go_on(copied).map(drop)
+    }
+
+    fn try_copy(
+        &mut self,
+        tree: &dyn Tree,
+        path: &[u8],
+        last: Last,
+        to: &dyn Tree,
+        target: &[u8],
+    ) -> Result<(), Error> {
+        let failed = |error| opened::failed(tree.shown(path))(error);
+        let meta = tree.look(path, last)?.ok_or_else(|| failed(VolumeError::NotFound))?;
+        self.work.advance(0)?;
+        let taken = to.look(target, Last::Follow)?.map(|meta| meta.kind);
+        let is_folder_taken = taken == Some(Some(Kind::Folder));
+        match meta.kind {
+            Some(Kind::Folder) if !self.is_recursive => {
+                Err(failed(VolumeError::Invalid("is a folder; -r copies it with all that is in it")))
+            }
+            Some(Kind::Folder) if taken.is_some() && !is_folder_taken => {
+                Err(opened::failed(to.shown(target))(VolumeError::NotAFolder))
+            }
+            Some(Kind::Folder) => self.copy_folder(tree, path, &meta, to, target, is_folder_taken),
+            Some(_) if is_folder_taken => Err(opened::failed(to.shown(target))(VolumeError::IsAFolder)),
+            Some(Kind::File) if taken == Some(None) => Err(Error::NotCopied { path: to.shown(target) }),
+            Some(Kind::File) => self.copy_file(tree, path, &meta, to, target),
+            Some(Kind::Symlink) => {
+                to.make_symlink(&tree.target(path)?, target)?;
+                if self.keeps { to.set_meta(target, &meta) } else { Ok(()) }
+            }
+            None => Err(Error::NotCopied { path: tree.shown(path) }),
+        }
+    }
+
+    fn copy_folder(
+        &mut self,
+        tree: &dyn Tree,
+        path: &[u8],
+        meta: &Meta,
+        to: &dyn Tree,
+        target: &[u8],
+        is_there: bool,
+    ) -> Result<(), Error> {
+        let names = tree.names(path)?;
+        if !is_there {
+            to.make_folder(target, meta.mode & 0o777 & !self.umask)?;
+        }
+        for name in names {
+            self.copy_one(tree, &joined(path, &name), Last::Keep, to, &joined(target, &name))?;
+        }
+        // Last, because what is made in it changes its times.
+        if self.keeps { to.set_meta(target, meta) } else { Ok(()) }
+    }
+
+    fn copy_file(
+        &mut self,
+        tree: &dyn Tree,
+        path: &[u8],
+        meta: &Meta,
+        to: &dyn Tree,
+        target: &[u8],
+    ) -> Result<(), Error> {
+        self.work.begin(&tree.shown(path));
+        let mut source = tree.source(path)?;
+        let mut sink = to.sink(target, meta.mode & 0o777 & !self.umask)?;
+        let mut from = 0;
+        loop {
+            let ranges = source.ranges(from)?;
+            let Some(last) = ranges.last() else { break };
+            from = last.end;
+            for mut range in ranges {
+                while range.start < range.end {
+                    let len = (range.end - range.start).min(CHUNK_BYTES as u64) as usize;
+                    let read = source.read(range.start, &mut self.chunk[..len])?;
+                    // It was cut meanwhile.
+                    if read == 0 {
+                        break;
+                    }
+                    sink.write(range.start, &self.chunk[..read])?;
+                    self.work.advance(read as u64)?;
+                    range.start += read as u64;
+                }
+            }
+        }
+        let size_bytes = source.size_bytes()?;
+        sink.finish(size_bytes, self.keeps.then_some(meta))
+    }
+}
+
+/// Bytes to copy, as far as they can be known.
+fn bytes_below(tree: &dyn Tree, path: &[u8], last: Last) -> u64 {
+    match tree.look(path, last) {
+        Ok(Some(Meta { kind: Some(Kind::File), stored_bytes, .. })) => stored_bytes,
+        Ok(Some(Meta { kind: Some(Kind::Folder), .. })) => {
+            let names = tree.names(path).unwrap_or_default();
+            names.iter().map(|name| bytes_below(tree, &joined(path, name), Last::Keep)).sum()
+        }
+        _ => 0,
+    }
+}
+
+/// A folder cannot be copied into itself.
+fn check_not_below(access: &Access<'_>, source: &Place, target: &[u8]) -> Result<(), Error> {
+    let failed = || opened::failed(source.shown());
+    let ino = access.find(&source.path, Last::Keep).map_err(failed())?;
+    let found = access.resolve(target, Last::Follow).map_err(failed())?;
+    let folder = found.place.map(|(folder, _)| folder);
+    let mut at = found.ino.or(folder).unwrap_or(Ino::ROOT_FOLDER);
+    loop {
+        let inode = access.volume().inode(at).map_err(failed())?;
+        match inode.kind {
+            Kind::Folder if at == ino => {
+                return Err(failed()(VolumeError::Invalid("a folder cannot be copied into itself")));
+            }
+            Kind::Folder if at == Ino::ROOT_FOLDER => return Ok(()),
+            Kind::Folder => at = inode.parent,
+            Kind::File | Kind::Symlink => at = folder.unwrap_or(Ino::ROOT_FOLDER),
+        }
+    }
+}

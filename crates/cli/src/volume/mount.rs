@@ -1,0 +1,129 @@
+//! `aquifer volume mount`: a volume as a folder of the system.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{self, ExitCode};
+use std::time::Duration;
+
+use aquifer_base::units::parse_size;
+use aquifer_mount::{Mounted, Options, Unmounted, Unmounter};
+use aquifer_volume::{OpenOptions, Volume, image};
+use clap::Args;
+
+use crate::error::{Error, printable};
+use crate::volume::background;
+use crate::volume::opened::failed;
+
+/// What the help shows at its end.
+pub const EXAMPLES: &str = "\
+Examples:
+  aquifer volume mount files.aqv /mnt/files      any program can use /mnt/files now
+  aquifer volume mount /dev/nvme0n1p3 /mnt/files --ram 2G --allow-other
+  fusermount3 -u /mnt/files                      ends it (as root also: umount /mnt/files)
+
+A process in the background serves the folder; what it is told to end by (SIGTERM,
+SIGINT, unmounting) closes the volume. What was written is durable after fsync, and
+every --sync seconds without it. If the process is killed, the next mount comes back to
+the last moment that was made durable.
+
+It needs /dev/fuse, and root or the package fuse3. --allow-other needs root, or
+user_allow_other in /etc/fuse.conf.
+
+Exit status: 0 mounted (with --foreground: ended), 2 not mounted.";
+
+/// Arguments of `aquifer volume mount`.
+#[derive(Args, Debug)]
+pub struct MountArguments {
+    /// The volume: a file or block device
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// The folder at which it appears
+    #[arg(value_name = "MOUNTPOINT")]
+    pub folder: PathBuf,
+    /// RAM for its pages and table
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    pub ram: u64,
+    /// Nothing can be changed, and nothing is written to the device
+    #[arg(long)]
+    pub read_only: bool,
+    /// Stays in the foreground until it is unmounted
+    #[arg(long)]
+    pub foreground: bool,
+    /// Other users may use it, as far as owners and modes let them
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Seconds after which changes are made durable without fsync, 0 for never
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub sync: u64,
+    /// In the background: given by this command to itself.
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    pub in_background: bool,
+}
+
+/// Mounts a volume; returns when it is mounted, or with `--foreground` when it ended.
+///
+/// # Errors
+/// The volume cannot be opened, or not mounted.
+pub fn mount(arguments: &MountArguments) -> Result<ExitCode, Error> {
+    if !arguments.foreground && !arguments.in_background {
+        return background::start(arguments);
+    }
+    let options = OpenOptions { ram_bytes: arguments.ram, is_read_only: arguments.read_only };
+    // Before the volume is opened: an opening that recovers is long, and may be in vain.
+    aquifer_mount::possible()?;
+    let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
+    let volume = opened.map_err(failed(&arguments.path))?;
+    let mut mounted = Mounted::new(volume, &arguments.folder, options_of(arguments))?;
+    end_by_signals(mounted.unmounter())?;
+    writeln!(
+        io::stdout(),
+        "{} is mounted at {}",
+        printable(&arguments.path.display().to_string()),
+        printable(&arguments.folder.display().to_string())
+    )?;
+    if arguments.in_background {
+        background::let_go_of_caller().map_err(Error::Background)?;
+    }
+    mounted.serve()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options_of(arguments: &MountArguments) -> Options {
+    Options {
+        source: arguments.path.display().to_string(),
+        is_read_only: arguments.read_only,
+        is_for_all_users: arguments.allow_other,
+        sync_interval: (arguments.sync > 0).then(|| Duration::from_secs(arguments.sync)),
+        ..Options::default()
+    }
+}
+
+/// The first signal unmounts. If files are open then, the second does not wait for them.
+fn end_by_signals(mut unmounter: Unmounter) -> Result<(), Error> {
+    let mut is_first = true;
+    let on_signal = move || {
+        if !is_first {
+            let outcome = unmounter.sync();
+            if let Err(error) = &outcome {
+                complain(&error.to_string());
+            }
+            process::exit(i32::from(outcome.is_err()) * 2);
+        }
+        match unmounter.unmount() {
+            Ok(Unmounted::Now) => {}
+            Ok(Unmounted::WhenClosed) => {
+                complain(
+                    "programs have files open on it: it ends when they close them, or by another signal",
+                );
+            }
+            Err(error) => complain(&error.to_string()),
+        }
+        is_first = false;
+    };
+    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))
+}
+
+fn complain(what: &str) {
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "aquifer: {}", printable(what));
+}

@@ -1,0 +1,83 @@
+//! Work that may take a while: a bar once it has taken two seconds, and Ctrl-C.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::error::{Error, printable};
+
+/// Until then nobody needs a bar.
+const SHOWN_AFTER: Duration = Duration::from_secs(2);
+
+/// A bar; a terminal shows it, nothing else does.
+#[derive(Debug)]
+pub struct Work {
+    bar: ProgressBar,
+    begun: Instant,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Work {
+    /// Work on bytes, which Ctrl-C ends between two of them: what is open is closed then.
+    ///
+    /// # Errors
+    /// The signal cannot be caught.
+    pub fn on_bytes() -> Result<Self, Error> {
+        let work = Self::new("{elapsed_precise} [{bar:30}] {bytes} of {total_bytes}, {eta} left: {msg}");
+        let of_handler = Arc::clone(&work.stopped);
+        ctrlc::set_handler(move || of_handler.store(true, Relaxed))
+            .map_err(|error| Error::Signal(error.to_string()))?;
+        Ok(work)
+    }
+
+    /// Work on files that changes nothing, so that Ctrl-C may end the process.
+    pub fn on_files() -> Self {
+        Self::new("{elapsed_precise} [{bar:30}] {pos} of {len} files, {eta} left")
+    }
+
+    fn new(template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));
+        Work { bar, begun: Instant::now(), stopped: Arc::default() }
+    }
+
+    /// More is to be done than was known.
+    pub fn expect(&self, more: u64) {
+        self.bar.inc_length(more);
+    }
+
+    /// Says what it is about now.
+    pub fn begin(&self, name: &str) {
+        self.bar.set_message(printable(name));
+    }
+
+    /// So much more is done.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn advance(&self, done: u64) -> Result<(), Error> {
+        self.show(self.bar.position() + done);
+        if self.stopped.load(Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// So much is done, of so much.
+    pub fn is_at(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.show(done);
+    }
+
+    fn show(&self, done: u64) {
+        if self.bar.is_hidden() && self.begun.elapsed() >= SHOWN_AFTER {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

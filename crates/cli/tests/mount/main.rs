@@ -1,0 +1,46 @@
+//! Volumes at a folder of the system. Each check runs on a native folder first, which proves the check, and then on a mount.
+
+mod crash;
+mod expect;
+mod folders;
+mod ground;
+mod lifetime;
+mod links;
+mod locks;
+mod memory;
+mod modes;
+mod names;
+mod opening;
+mod refused;
+mod sizes;
+mod space;
+mod times;
+mod users;
+
+/// Tests of checks: `native::NAME` and `mounted::NAME` for each.
+macro_rules! checks {
+    ($($module:ident: $($check:ident)*;)*) => {
+        mod native {
+            $(mod $module { $(#[test] fn $check() { crate::ground::native(crate::$module::$check); })* })*
+        }
+        mod mounted {
+            $(mod $module { $(#[test] fn $check() { crate::ground::mounted(stringify!($check), crate::$module::$check); })* })*
+        }
+    };
+}
+
+checks! {
+    folders: ten_thousand_files empty_is_removed_and_full_is_not removing_while_listing dots_are_listed links_are_counted
+        a_removed_folder_that_is_stood_in sync_of_a_folder set_group_id_is_inherited;
+    links: another_name symbolic loops_end long_targets names_of_links_go_away;
+    locks: of_records of_files;
+    memory: is_written_through_a_mapping private_mappings_stay_private mapping_and_writing_agree mapped_bytes_are_data;
+    modes: of_new_files umask_takes_bits_away are_changed special_bits;
+    names: too_long taken_names onto_a_file onto_folders into_itself without_replacing exchanged across_folders same_file_twice not_there;
+    opening: exclusive appended truncated without_a_name for_all_flags replaced_while_open many_at_once;
+    refused: extended_attributes;
+    sizes: up_and_down sparse punched allocated far_away short_writes_at_the_end;
+    space: is_told;
+    times: set_to_what_was_asked change_with_bytes change_of_folders before_1970;
+    users: modes_are_kept owners_may_and_others_may_not sticky_folders who_owns_new_files set_user_id_is_cleared groups_of_owners;
+}

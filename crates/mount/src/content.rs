@@ -1,0 +1,89 @@
+//! Bytes.
+
+use aquifer_volume::{PAGE_BYTES, Result, Space, VolumeError};
+use fuser::INodeNo;
+use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
+
+use crate::attributes::ino_of;
+use crate::server::Server;
+
+impl Server {
+    /// Bytes of a file, fewer than asked for only at its end.
+    pub fn read_bytes(&self, ino: INodeNo, offset: u64, len: u32) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len as usize];
+        let read = self.volume.read(ino_of(ino)?, offset, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Reserves, zeros or frees a range. Reserving only grows the file: room is given to pages when they are written.
+    pub fn allocate(&self, ino: INodeNo, offset: u64, len: u64, mode: i32) -> Result<()> {
+        let ino = ino_of(ino)?;
+        let keeps_size = mode & FALLOC_FL_KEEP_SIZE != 0;
+        match mode & !FALLOC_FL_KEEP_SIZE {
+            0 => {}
+            FALLOC_FL_PUNCH_HOLE if keeps_size => self.volume.punch(ino, offset, len)?,
+            FALLOC_FL_ZERO_RANGE => self.volume.punch(ino, offset, len)?,
+            _ => {
+                return Err(VolumeError::System {
+                    step: "a way to allocate that is not known",
+                    errno: libc::EOPNOTSUPP,
+                });
+            }
+        }
+        let end = offset.checked_add(len).ok_or(VolumeError::TooLarge)?;
+        if !keeps_size && end > self.volume.inode(ino)?.size_bytes {
+            self.volume.truncate(ino, end)?;
+        }
+        Ok(())
+    }
+}
+
+/// What `statfs` says.
+pub struct Blocks {
+    /// Of the volume.
+    pub all: u64,
+    /// That nothing is in.
+    pub free: u64,
+    /// That files can take; folders can take the others.
+    pub available: u64,
+    /// Files there can be.
+    pub files: u64,
+    /// Files there can be besides those that are.
+    pub files_free: u64,
+}
+
+impl From<Space> for Blocks {
+    fn from(space: Space) -> Self {
+        let blocks = |bytes: u64| bytes / PAGE_BYTES as u64;
+        let free = space.capacity_bytes.saturating_sub(space.used_bytes);
+        Blocks {
+            all: blocks(space.capacity_bytes),
+            free: blocks(free),
+            available: blocks(free.saturating_sub(space.kept_bytes)),
+            files: space.files_max,
+            files_free: space.files_max.saturating_sub(space.files),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_free_but_not_available() {
+        let page = PAGE_BYTES as u64;
+        let space = Space {
+            capacity_bytes: 100 * page,
+            used_bytes: 97 * page,
+            kept_bytes: 2 * page,
+            files: 1,
+            files_max: 9,
+        };
+        let blocks = Blocks::from(space);
+        assert_eq!((blocks.all, blocks.free, blocks.available, blocks.files_free), (100, 3, 1, 8));
+        let full = Blocks::from(Space { used_bytes: 99 * page, ..space });
+        assert_eq!((full.free, full.available), (1, 0));
+    }
+}

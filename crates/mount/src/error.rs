@@ -1,0 +1,44 @@
+//! Why a volume is not mounted.
+
+use std::io;
+use std::path::PathBuf;
+
+use aquifer_volume::VolumeError;
+
+/// A result of mounting.
+pub type Result<T> = std::result::Result<T, MountError>;
+
+/// Why a volume is not mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The kernel has no FUSE, or does not show it here.
+    #[error(
+        "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or give the container the device with `--device /dev/fuse`"
+    )]
+    NoDevice(io::Error),
+    /// Only root can mount without a helper.
+    #[error("this user may not mount: install the helper with `apt install fuse3`, or run this as root")]
+    NoHelper,
+    /// The folder is not there, or is none.
+    #[error("{path} cannot be mounted on: {source}", path = path.display())]
+    NoFolder {
+        /// Where to mount.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The kernel or the helper refused.
+    #[error("{path} could not be mounted: {source}", path = path.display())]
+    Refused {
+        /// Where to mount.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The end of the mount was no ordinary one.
+    #[error("the mount ended: {0}")]
+    Ended(io::Error),
+    /// The volume failed.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}

@@ -1,0 +1,32 @@
+//! A volume as a folder of the system: any program reads and writes it through the kernel's FUSE.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `options`, `error` | how a volume is mounted, and why not |
+//! | `possible` | whether this machine and this user can mount |
+//! | `mounted` | a volume that is mounted, and its end |
+//! | `server` | the kernel's requests |
+//! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
+//! | `attributes` | inodes in the kernel's words |
+//! | `lookups` | files that the kernel knows |
+//!
+//! The process that mounts is the only one that changes the volume, so the kernel may keep what it learned. Permissions are checked by the kernel
+//! (`default_permissions`), locks are the kernel's own, and a file's bytes stay as long as the kernel knows the file, so that programs go on with
+//! what they have open after its name is gone.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod content;
+mod error;
+mod listing;
+mod lookups;
+mod mounted;
+mod naming;
+mod options;
+mod possible;
+mod server;
+
+pub use error::{MountError, Result};
+pub use mounted::{Mounted, Unmounted, Unmounter};
+pub use options::Options;
+pub use possible::possible;

@@ -1,0 +1,113 @@
+//! Names.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use aquifer_volume::{Attributes, IfTaken, Ino, Inode, Kind, Result, VolumeError};
+use fuser::{INodeNo, RenameFlags, Request};
+
+use crate::attributes::ino_of;
+use crate::server::Server;
+
+/// Permissions in a mode; the rest of it says what kind of file.
+const MODE_MASK: u32 = 0o7777;
+const SET_GROUP_ID: u32 = 0o2000;
+
+impl Server {
+    /// The file of a name, of which the kernel is told.
+    pub fn look_up(&self, folder: INodeNo, name: &OsStr) -> Result<(Ino, Inode)> {
+        let ino = self.volume.lookup_and_hold(ino_of(folder)?, name.as_bytes())?;
+        self.tell(ino)
+    }
+
+    /// The inode of a file that the caller holds, of which the kernel is told.
+    pub fn tell(&self, ino: Ino) -> Result<(Ino, Inode)> {
+        let inode = self.volume.inode(ino);
+        match &inode {
+            Ok(_) => self.lookups.add(&self.volume, ino)?,
+            Err(_) => self.volume.let_go(ino)?,
+        }
+        Ok((ino, inode?))
+    }
+
+    /// A new file or folder, of which the kernel is told.
+    pub fn make(
+        &self,
+        request: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        kind: Kind,
+        mode: u32,
+    ) -> Result<(Ino, Inode)> {
+        let folder = ino_of(folder)?;
+        let (gid, inherited) = self.group_for(request, folder)?;
+        let mode = if kind == Kind::Folder { mode | inherited } else { mode } & MODE_MASK;
+        let ino = self.volume.make(folder, name.as_bytes(), kind, mode as u16, request.uid(), gid)?;
+        self.volume.hold(ino);
+        self.tell(ino)
+    }
+
+    /// A new symbolic link, of which the kernel is told.
+    pub fn make_symlink(
+        &self,
+        request: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<(Ino, Inode)> {
+        let folder = ino_of(folder)?;
+        let (gid, _) = self.group_for(request, folder)?;
+        let ino = self.volume.make_symlink(folder, name.as_bytes(), target.as_bytes(), request.uid(), gid)?;
+        self.volume.hold(ino);
+        self.tell(ino)
+    }
+
+    /// The group of what is made in a folder, and the mode that folders in it get: a folder with the set-group-id bit gives its own.
+    fn group_for(&self, request: &Request, folder: Ino) -> Result<(u32, u32)> {
+        let parent = self.volume.inode(folder)?;
+        if u32::from(parent.mode) & SET_GROUP_ID == 0 {
+            return Ok((request.gid(), 0));
+        }
+        Ok((parent.gid, SET_GROUP_ID))
+    }
+
+    /// Another name for a file, of which the kernel is told.
+    pub fn link(&self, ino: INodeNo, folder: INodeNo, name: &OsStr) -> Result<(Ino, Inode)> {
+        let ino = ino_of(ino)?;
+        self.volume.link(ino, ino_of(folder)?, name.as_bytes())?;
+        self.volume.hold(ino);
+        self.tell(ino)
+    }
+
+    /// Changes a name.
+    pub fn rename(&self, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr), flags: RenameFlags) -> Result<()> {
+        let if_taken = if flags.is_empty() {
+            IfTaken::Replace
+        } else if flags == RenameFlags::RENAME_NOREPLACE {
+            IfTaken::Fail
+        } else if flags == RenameFlags::RENAME_EXCHANGE {
+            IfTaken::Exchange
+        } else {
+            return Err(VolumeError::Invalid("this way to rename is not known"));
+        };
+        let (from, to) = ((ino_of(from.0)?, from.1.as_bytes()), (ino_of(to.0)?, to.1.as_bytes()));
+        self.volume.rename(from, to, if_taken)
+    }
+
+    /// Changes size and attributes.
+    pub fn change(
+        &self,
+        ino: INodeNo,
+        size_bytes: Option<u64>,
+        attributes: &Attributes,
+    ) -> Result<(Ino, Inode)> {
+        let ino = ino_of(ino)?;
+        if let Some(size_bytes) = size_bytes {
+            self.volume.truncate(ino, size_bytes)?;
+        }
+        if *attributes == Attributes::default() {
+            return Ok((ino, self.volume.inode(ino)?));
+        }
+        Ok((ino, self.volume.set_attributes(ino, attributes)?))
+    }
+}

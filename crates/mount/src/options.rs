@@ -1,0 +1,30 @@
+//! How a volume is mounted.
+
+use std::time::Duration;
+
+/// How a volume is mounted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the table of mounts names as the source, such as the volume's path.
+    pub source: String,
+    /// Whether nothing may be changed.
+    pub is_read_only: bool,
+    /// Whether other users may use the folder, as far as modes and owners let them. Without this only the user who mounts may, not even root.
+    pub is_for_all_users: bool,
+    /// How long a change may wait for flash when nobody calls `fsync`; `None` for as long as it takes.
+    pub sync_interval: Option<Duration>,
+    /// Requests that are answered at once: so many slow ones, such as `fsync`, can be waited for while others go on.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            source: "aquifer".into(),
+            is_read_only: false,
+            is_for_all_users: false,
+            sync_interval: Some(Duration::from_secs(5)),
+            threads: 16,
+        }
+    }
+}

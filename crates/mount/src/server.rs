@@ -1,0 +1,326 @@
+//! The kernel's requests.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aquifer_volume::{Attributes, Ino, Inode, Kind, Result, Volume, VolumeError};
+use fuser::{
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+
+use crate::attributes::{attributes_of, ino_of, time_of};
+use crate::content::Blocks;
+use crate::lookups::Lookups;
+
+/// How long the kernel may keep what it was told. Nobody else changes the volume; the kernel itself forgets what it changes.
+pub const VALID: Duration = Duration::from_secs(60);
+/// Most bytes in a request.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// Requests that the kernel sends ahead, such as reads that it expects to need.
+const AHEAD_MAX: u16 = 64;
+/// Longest name.
+const NAME_BYTES_MAX: u32 = 255;
+/// No file has a handle: what is open is held by [`Lookups`].
+const NO_HANDLE: FileHandle = FileHandle(0);
+
+/// A volume that answers the kernel.
+///
+/// The kernel's write-back cache stays off: what a program wrote is in the volume when `write` returns, so sizes and times are the volume's own, a full
+/// volume is an error of the `write` that met it, and appending needs no second look.
+pub struct Server {
+    pub volume: Arc<Volume>,
+    pub lookups: Lookups,
+}
+
+fn number(error: &VolumeError) -> Errno {
+    Errno::from_i32(error.errno())
+}
+
+fn answer(reply: ReplyEmpty, outcome: Result<()>) {
+    match outcome {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(number(&error)),
+    }
+}
+
+fn answer_entry(reply: ReplyEntry, outcome: Result<(Ino, Inode)>) {
+    match outcome {
+        Ok((ino, inode)) => {
+            reply.entry(&VALID, &attributes_of(ino, &inode), Generation(inode.generation.into()));
+        }
+        Err(error) => reply.error(number(&error)),
+    }
+}
+
+fn answer_attributes(reply: ReplyAttr, outcome: Result<(Ino, Inode)>) {
+    match outcome {
+        Ok((ino, inode)) => reply.attr(&VALID, &attributes_of(ino, &inode)),
+        Err(error) => reply.error(number(&error)),
+    }
+}
+
+// The signatures are fuser's.
+#[allow(clippy::too_many_arguments)]
+impl Filesystem for Server {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // What a kernel does not know it does without. Bits of set-user-id are cleared by the kernel, locks are its own, and a file is emptied
+        // by a request of its own, so that its bits are cleared then too.
+        for wish in [
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_NO_OPEN_SUPPORT,
+        ] {
+            let _ = config.add_capabilities(wish);
+        }
+        let refused =
+            |nearest| io::Error::other(format!("the kernel's requests have at most {nearest} bytes"));
+        config.set_max_write(REQUEST_BYTES_MAX).map_err(refused)?;
+        config.set_max_background(AHEAD_MAX).map_err(|_| io::Error::other("no requests ahead"))?;
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        // What cannot be freed now is when the volume is opened next.
+        let _ = self.lookups.forget_all(&self.volume);
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        answer_entry(reply, self.look_up(parent, name));
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        // Nobody waits for an answer. What cannot be freed now is when the volume is opened next.
+        let _ = ino_of(ino).and_then(|ino| self.lookups.forget(&self.volume, ino, nlookup));
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        answer_attributes(reply, ino_of(ino).and_then(|ino| Ok((ino, self.volume.inode(ino)?))));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let attributes = Attributes {
+            mode: mode.map(|mode| mode as u16),
+            uid,
+            gid,
+            read_at: atime.map(time_of),
+            written_at: mtime.map(time_of),
+        };
+        answer_attributes(reply, self.change(ino, size, &attributes));
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        match ino_of(ino).and_then(|ino| self.volume.read_link(ino)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(number(&error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        if mode & libc::S_IFMT != libc::S_IFREG {
+            return reply.error(Errno::EPERM);
+        }
+        answer_entry(reply, self.make(request, parent, name, Kind::File, mode));
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        answer_entry(reply, self.make(request, parent, name, Kind::Folder, mode));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(reply, ino_of(parent).and_then(|parent| self.volume.unlink(parent, name.as_encoded_bytes())));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let parent = ino_of(parent);
+        answer(reply, parent.and_then(|parent| self.volume.remove_folder(parent, name.as_encoded_bytes())));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        answer_entry(reply, self.make_symlink(request, parent, name, target.as_os_str()));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        answer(reply, Server::rename(self, (parent, name), (newparent, newname), flags));
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
+        answer_entry(reply, Server::link(self, ino, newparent, newname));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        // Opening and closing do nothing here; after this answer the kernel asks no more, and keeps the pages of files that were closed.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let made = match self.make(request, parent, name, Kind::File, mode) {
+            Err(VolumeError::Exists) if flags & libc::O_EXCL == 0 => self.look_up(parent, name),
+            made => made,
+        };
+        match made {
+            Ok((ino, inode)) => reply.created(
+                &VALID,
+                &attributes_of(ino, &inode),
+                Generation(inode.generation.into()),
+                NO_HANDLE,
+                FopenFlags::FOPEN_KEEP_CACHE,
+            ),
+            Err(error) => reply.error(number(&error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.read_bytes(ino, offset, size) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(number(&error)),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match ino_of(ino).and_then(|ino| self.volume.write(ino, offset, data)) {
+            Ok(written) => reply.written(written as u32),
+            Err(error) => reply.error(number(&error)),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        answer(reply, self.volume.sync());
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        answer(reply, self.volume.sync());
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        match self.list_names(ino, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(number(&error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        match self.list_inodes(ino, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(number(&error)),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.volume.space().map(Blocks::from) {
+            Ok(blocks) => reply.statfs(
+                blocks.all,
+                blocks.free,
+                blocks.available,
+                blocks.files,
+                blocks.files_free,
+                aquifer_volume::PAGE_BYTES as u32,
+                NAME_BYTES_MAX,
+                aquifer_volume::PAGE_BYTES as u32,
+            ),
+            Err(error) => reply.error(number(&error)),
+        }
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        // The volume knows where files have holes, but not what programs wrote through mappings a moment ago: the kernel does not bring that
+        // before it asks. After this answer it calls all of a file data, so that nothing is passed over.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        answer(reply, self.allocate(ino, offset, length, mode));
+    }
+}

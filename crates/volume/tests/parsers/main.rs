@@ -1,0 +1,106 @@
+//! Parsers against random and damaged input.
+
+mod anchor;
+mod block;
+mod folder;
+mod image;
+#[path = "../../../../fuzz/mutations.rs"]
+mod mutations;
+
+use aquifer_volume::anchor::{Anchor, HeadPosition};
+use aquifer_volume::block::{BlockBuilder, Header, Kind as Why, Patch, Tag, Trim};
+use aquifer_volume::medium::{Geometry, Physical};
+use aquifer_volume::word::{PAGE_BYTES, Place, Word};
+use aquifer_volume::{Ino, Kind, PageKey, folder as pages};
+
+#[test]
+fn anchors() {
+    let sample = |segments: u32, pages_per_segment: u32| {
+        let head = HeadPosition { segment: 2, index: 1, next: 3 };
+        let anchor = Anchor {
+            volume: 7,
+            number: 8,
+            sequence: 9,
+            epoch: 10,
+            geometry: Geometry { segments, pages_per_segment },
+            root: Word::of(Place::Page { at: Physical(11), check: 12 }),
+            root_height: 1,
+            is_clean: false,
+            made_at: 13,
+            heads: [head; 2],
+            units: vec![14; segments as usize],
+        };
+        anchor.encode().to_vec()
+    };
+    mutations::drive(&[sample(16, 8), sample(1000, 16384), sample(2000, 64)], 20_000, anchor::property);
+}
+
+#[test]
+fn blocks() {
+    let header = Header {
+        volume: 7,
+        sequence: 8,
+        epoch: 9,
+        at: Physical(10),
+        next_segment: 11,
+        kind: Why::Commit,
+        is_last: true,
+        first_sequence: 8,
+    };
+    let sample = |tags: u32, trims: u32, patches: &[&[u8]]| {
+        let mut builder = BlockBuilder::default();
+        for nth in 0..tags {
+            assert!(builder.add_page(Tag { key: PageKey::data(Ino(nth), nth), crc: nth }));
+        }
+        for nth in 0..trims {
+            assert!(builder.add_trim(Trim { ino: Ino(nth), first: nth, last: u32::MAX }));
+        }
+        for ranges in patches {
+            let key = PageKey::new(Ino(3), 1, 4);
+            assert!(builder.add_patch(&Patch { key, base: Physical(5), crc: 6, ranges }));
+        }
+        let mut bytes = [0; PAGE_BYTES];
+        builder.encode(&header, &mut bytes);
+        bytes.to_vec()
+    };
+    let patch = [8, 0, 10, 0, 1, 2, 0, 8, 1, 8, 3];
+    let samples = [sample(252, 0, &[]), sample(3, 2, &[&patch]), sample(0, 9, &[&patch, &patch[..6], &[]])];
+    mutations::drive(&samples, 20_000, block::property);
+}
+
+#[test]
+fn folders() {
+    let sample = |names: &[&[u8]], removed: &[&[u8]]| {
+        let mut page = pages::empty_page();
+        let mut places = Vec::new();
+        for (name, ino) in names.iter().zip(3..) {
+            places.push(pages::insert(&mut page, name, Ino(ino), Kind::Folder).expect("room"));
+        }
+        for name in removed {
+            pages::remove(&mut page, places[names.iter().position(|found| found == name).expect("there")]);
+        }
+        page.to_vec()
+    };
+    let samples = [
+        sample(&[], &[]),
+        sample(&[b"a", b"bb", &[b'c'; 255]], &[]),
+        sample(&[b"first", b"second", b"third"], &[b"first", b"third"]),
+        sample(&[&[b'x'; 255][..]; 15], &[]),
+    ];
+    mutations::drive(&samples, 20_000, folder::property);
+}
+
+#[test]
+fn images() {
+    // Edits of one byte each in pages of all kinds, with and without checksums that agree.
+    let samples: Vec<Vec<u8>> = (0..64u8)
+        .map(|nth| {
+            (0..4)
+                .flat_map(|at| {
+                    [nth % 4, nth.wrapping_mul(5).wrapping_add(at), nth * 3 + at * 16, at, 1 << (nth % 8)]
+                })
+                .collect()
+        })
+        .collect();
+    mutations::drive(&samples, 1_000, image::property);
+}

@@ -1,0 +1,125 @@
+//! Writes to several places in one moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aquifer_device::MemoryDevice;
+use aquifer_volume::medium::DeviceMedium;
+use aquifer_volume::{Depth, Ino, Kind, OpenOptions, PAGE_BYTES, Volume, VolumeError};
+
+fn open(device: &Arc<MemoryDevice>) -> Volume {
+    let medium = Box::new(DeviceMedium::new(Arc::clone(device), 32).expect("medium"));
+    Volume::open(medium, OpenOptions { ram_bytes: 1 << 20, is_read_only: false }).expect("open")
+}
+
+fn new_volume(len_bytes: u64) -> Arc<MemoryDevice> {
+    let device = Arc::new(MemoryDevice::new(len_bytes, 4096));
+    let medium = DeviceMedium::new(Arc::clone(&device), 32).expect("medium");
+    Volume::create(Box::new(medium), (0, 0)).expect("create");
+    device
+}
+
+fn make(volume: &Volume, name: &[u8]) -> Ino {
+    volume.make(Ino::ROOT_FOLDER, name, Kind::File, 0o644, 0, 0).expect("make")
+}
+
+fn check(volume: &Volume) {
+    let findings = volume.check(Depth::Contents, |_, _| ()).expect("check");
+    assert!(findings.problems.is_empty(), "{:#?}", findings.problems);
+}
+
+/// Places of a file, some of them across two pages.
+const PLACES: u64 = 24;
+const STEP_BYTES: u64 = 3 * PAGE_BYTES as u64 - 700;
+
+fn write_round(volume: &Volume, ino: Ino, round: u8) {
+    let bytes = [round; 1500];
+    let writes: Vec<(u64, &[u8])> = (0..PLACES).map(|place| (place * STEP_BYTES, &bytes[..])).collect();
+    volume.write_together(ino, &writes).expect("write");
+}
+
+fn round_of(volume: &Volume, ino: Ino) -> u8 {
+    let mut rounds = (0..PLACES).map(|place| {
+        let mut bytes = [0; 1500];
+        assert_eq!(volume.read(ino, place * STEP_BYTES, &mut bytes).expect("read"), bytes.len());
+        assert!(bytes.iter().all(|&byte| byte == bytes[0]), "place {place} is torn");
+        bytes[0]
+    });
+    let first = rounds.next().expect("a place");
+    rounds.for_each(|round| assert_eq!(round, first, "written in one moment"));
+    first
+}
+
+#[test]
+fn a_crash_finds_all_or_nothing() {
+    let device = new_volume(16 << 20);
+    let volume = open(&device);
+    let ino = make(&volume, b"file");
+    write_round(&volume, ino, 0);
+    volume.close().expect("close");
+    for _ in 0..20 {
+        let volume = open(&device);
+        let before = round_of(&volume, ino);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut round = before;
+                while !stop.load(Ordering::Relaxed) {
+                    round = round.wrapping_add(1);
+                    write_round(&volume, ino, round);
+                }
+            });
+            for _ in 0..5 {
+                volume.sync().expect("sync");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        // What was not synced is lost here, as by a crash.
+        drop(volume);
+        let volume = open(&device);
+        round_of(&volume, ino);
+        check(&volume);
+    }
+}
+
+#[test]
+fn without_room_for_all_nothing_is_written() {
+    let device = new_volume(4 << 20);
+    let volume = open(&device);
+    let (ino, filler) = (make(&volume, b"file"), make(&volume, b"filler"));
+    volume.write(ino, 0, &[1; PAGE_BYTES]).expect("write");
+    let mut offset = 0;
+    while volume.write(filler, offset, &[2; PAGE_BYTES]).is_ok() {
+        offset += PAGE_BYTES as u64;
+    }
+    volume.truncate(filler, offset - 4 * PAGE_BYTES as u64).expect("truncate");
+    volume.sync().expect("sync");
+    let before = volume.space().expect("space");
+
+    let page = [3; PAGE_BYTES];
+    let writes: Vec<(u64, &[u8])> = (0..40).map(|at| (at * PAGE_BYTES as u64, &page[..])).collect();
+    assert_eq!(volume.write_together(ino, &writes), Err(VolumeError::NoSpace));
+    assert_eq!(volume.inode(ino).expect("inode").size_bytes, PAGE_BYTES as u64);
+    let mut bytes = [0; PAGE_BYTES];
+    volume.read(ino, 0, &mut bytes).expect("read");
+    assert_eq!(bytes, [1; PAGE_BYTES]);
+    assert_eq!(volume.space().expect("space"), before);
+
+    volume.write_together(ino, &writes[..3]).expect("there is room for these");
+    volume.sync().expect("sync");
+    assert_eq!(volume.inode(ino).expect("inode").pages, 3);
+    check(&volume);
+}
+
+#[test]
+fn more_than_ram_holds_is_refused() {
+    let device = new_volume(16 << 20);
+    let volume = open(&device);
+    let ino = make(&volume, b"file");
+    let page = [3; PAGE_BYTES];
+    let writes: Vec<(u64, &[u8])> = (0..300).map(|at| (at * PAGE_BYTES as u64, &page[..])).collect();
+    assert!(matches!(volume.write_together(ino, &writes), Err(VolumeError::Invalid(_))));
+    assert_eq!(volume.inode(ino).expect("inode").size_bytes, 0);
+    volume.write_together(ino, &writes[..50]).expect("write");
+    check(&volume);
+}
