@@ -37,6 +37,8 @@ Examples:
       SQLite with pages of 4 to 32 KiB and buffers of 4 to 64 MiB
   aquifer-bench volume reads --out results.jsonl
       Reads of a mapped file of a volume, beside mmap and the disk; also updates, pagerank, kv and metadata
+  aquifer-bench volume layered --out results.jsonl
+      One table against three: the volume beside a file system over a flash translation layer
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl

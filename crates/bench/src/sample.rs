@@ -23,6 +23,7 @@ use crate::process::Memory;
 use crate::references::sample as references;
 use crate::rumble::sample as rumble;
 use crate::volume;
+use crate::volume::layered::sample::Layered;
 use crate::workload::Point;
 
 /// One line.
@@ -73,6 +74,8 @@ pub enum Record {
     VolumeOltp(Box<volume::oltp::sample::Oltp>),
     /// Bytes of a volume's table.
     VolumeMetadata(Box<volume::metadata::sample::Metadata>),
+    /// A run of a volume, or of the layers that it replaces, on emulated flash.
+    Layered(Box<Layered>),
 }
 
 /// Configuration and result of one run of one peer.

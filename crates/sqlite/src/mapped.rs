@@ -40,7 +40,14 @@ impl Mapped {
     ///
     /// # Errors
     /// The bytes cannot be read, which as memory would raise SIGBUS; the volume's.
-    pub fn page(&mut self, volume: &Arc<Volume>, ino: Ino, size_bytes: u64, offset: u64, len: usize) -> Result<Option<*mut u8>> {
+    pub fn page(
+        &mut self,
+        volume: &Arc<Volume>,
+        ino: Ino,
+        size_bytes: u64,
+        offset: u64,
+        len: usize,
+    ) -> Result<Option<*mut u8>> {
         let end = offset + len as u64;
         if end > size_bytes.min(self.limit_bytes) {
             return Ok(None);

@@ -27,6 +27,15 @@ pub struct Loaded {
     pub is_blank: bool,
 }
 
+/// What else takes RAM of the same budget.
+pub trait Neighbour: Send + Sync {
+    /// Pages of RAM that it takes.
+    fn pages(&self) -> usize;
+
+    /// Looks at one of them, and drops it if it was not used since the last look.
+    fn look_at_one(&self);
+}
+
 /// Pages in RAM, with those that changed.
 pub struct Cache {
     shards: [Mutex<HashMap<PageKey, Arc<Frame>>>; SHARDS],
@@ -34,6 +43,9 @@ pub struct Cache {
     clock: Mutex<VecDeque<Arc<Frame>>>,
     frames_max: usize,
     frames: AtomicUsize,
+    neighbour: Option<Arc<dyn Neighbour>>,
+    /// Where the one hand is that goes around our pages and the neighbour's.
+    hand: AtomicUsize,
     /// Pages that the next commit takes, each once.
     dirty: Mutex<Vec<Arc<Frame>>>,
     dirty_count: AtomicUsize,
@@ -41,14 +53,16 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// At most about `frames_max` pages, with the older versions of those that change.
+    /// At most about `frames_max` pages, with the older versions of those that change and with a neighbour's.
     #[must_use]
-    pub fn new(frames_max: usize) -> Self {
+    pub fn new(frames_max: usize, neighbour: Option<Arc<dyn Neighbour>>) -> Self {
         Cache {
             shards: std::array::from_fn(|_| Mutex::default()),
             clock: Mutex::default(),
             frames_max,
             frames: AtomicUsize::new(0),
+            neighbour,
+            hand: AtomicUsize::new(0),
             dirty: Mutex::default(),
             dirty_count: AtomicUsize::new(0),
             twins: AtomicUsize::new(0),
@@ -161,9 +175,13 @@ impl Cache {
         self.taken() + self.ahead() / 2 > self.frames_max
     }
 
-    /// Pages' worth of RAM that is taken: by pages, and by what they were before they changed.
+    /// Pages' worth of RAM that is taken: by pages, by what they were before they changed, and by the neighbour.
     fn taken(&self) -> usize {
-        self.frames() + self.twins.load(Ordering::Relaxed)
+        self.frames() + self.twins.load(Ordering::Relaxed) + self.beside()
+    }
+
+    fn beside(&self) -> usize {
+        self.neighbour.as_ref().map_or(0, |neighbour| neighbour.pages())
     }
 
     /// Room that is made before it is needed.
@@ -189,9 +207,13 @@ impl Cache {
 
     fn make_room_until(&self, frames: usize) -> Result<()> {
         let batch = DROPPED_AT_ONCE.min(self.frames_max / 8).max(1);
-        while self.taken() > frames {
+        loop {
+            let before = self.taken();
+            if before <= frames {
+                break;
+            }
             let victims = self.take_victims(batch);
-            if victims.is_empty() {
+            if victims.is_empty() && self.taken() >= before {
                 break;
             }
             self.drop_frames(victims)?;
@@ -203,9 +225,14 @@ impl Cache {
     fn take_victims(&self, count: usize) -> Vec<Arc<Frame>> {
         let mut victims = Vec::with_capacity(count);
         let mut clock = lock(&self.clock);
-        let mut looks = clock.len() * 2;
+        let beside = self.beside();
+        let mut looks = (clock.len() + beside) * 2;
         while victims.len() < count && looks > 0 {
             looks -= 1;
+            if let Some(neighbour) = self.neighbour.as_ref().filter(|_| self.is_turn_of(beside)) {
+                neighbour.look_at_one();
+                continue;
+            }
             let Some(frame) = clock.pop_front() else { break };
             let was_used = frame.take_used();
             let shard = self.shard(frame.key());
@@ -227,6 +254,12 @@ impl Cache {
             }
         }
         victims
+    }
+
+    /// Whether the next page that is looked at is one of these, if the hand goes around all evenly.
+    fn is_turn_of(&self, pages: usize) -> bool {
+        let before = self.hand.fetch_add(pages, Ordering::Relaxed);
+        before / self.frames_max != before.wrapping_add(pages) / self.frames_max
     }
 
     fn drop_frames(&self, mut victims: Vec<Arc<Frame>>) -> Result<()> {

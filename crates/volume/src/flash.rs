@@ -1,5 +1,6 @@
 //! Reading pages and believing them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{RwLock, RwLockReadGuard};
 
 use aquifer_device::AlignedBuffer;
@@ -17,6 +18,8 @@ pub struct Flash {
     /// Held by readers from the look at a word to the end of the read; taken alone before segments are erased, so that no page is
     /// erased under a reader.
     readers: RwLock<()>,
+    pages_read: AtomicU64,
+    nodes_read: AtomicU64,
 }
 
 /// What a page was found to be.
@@ -30,7 +33,13 @@ impl Flash {
     /// A medium that nobody reads yet.
     #[must_use]
     pub fn new(medium: Box<dyn Medium>) -> Self {
-        Flash { medium, readers: RwLock::new(()) }
+        let (pages_read, nodes_read) = Default::default();
+        Flash { medium, readers: RwLock::new(()), pages_read, nodes_read }
+    }
+
+    /// How many pages of files, and how many nodes of the table, were read.
+    pub fn reads(&self) -> (u64, u64) {
+        (self.pages_read.load(Ordering::Relaxed), self.nodes_read.load(Ordering::Relaxed))
     }
 
     /// The medium.
@@ -54,6 +63,10 @@ impl Flash {
     /// # Errors
     /// [`VolumeError::Damaged`] if they are not what was written; the medium's.
     pub fn read(&self, key: PageKey, word: Word, bytes: &mut PageBytes) -> Result<Found> {
+        if word != Word::ZERO {
+            let reads = if key.is_node() { &self.nodes_read } else { &self.pages_read };
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
         match word.place() {
             Some(Place::Zero) => {
                 bytes.fill(0);

@@ -136,7 +136,7 @@ pub struct Frame {
     changed: Condvar,
     /// Who waits for a change of the state: mostly nobody, and then nobody need be woken.
     waiting: AtomicU32,
-    /// Whether it was used since somebody looked for a page to drop.
+    /// Whether it was used again since it came, or since somebody looked for a page to drop.
     is_used: AtomicBool,
 }
 

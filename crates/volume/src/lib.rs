@@ -23,6 +23,7 @@
 //! | `files`, `data`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
+//! | `layered` | with the feature of that name: the conventional stack on the same parts, for benchmarks |
 //!
 //! Each commit is a moment of the whole volume. The table is the only map from files to flash: there is no extent tree beside it and no translation
 //! layer below it. `docs/format.md` has the bytes.
@@ -49,6 +50,8 @@ mod index;
 mod inode;
 mod inodes;
 mod key;
+#[cfg(feature = "layered")]
+pub mod layered;
 mod mapping;
 pub mod medium;
 mod names;
@@ -77,5 +80,5 @@ pub use names::{IfTaken, Listed, check_name};
 pub use recovery::Recovered;
 pub use session::{OpenFile, OpenHow, Session, SetTime};
 pub use usage::TableUse;
-pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, Space, Volume};
+pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, RamUse, Space, Volume};
 pub use word::PAGE_BYTES;

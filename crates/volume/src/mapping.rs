@@ -10,6 +10,7 @@ mod view;
 
 pub(crate) use fault::resolve;
 pub use pages::MappedPages;
+pub(crate) use pages::failed;
 pub use view::View;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,6 @@ use crate::inode::SIZE_BYTES_MAX;
 use crate::key::Ino;
 use crate::volume::Volume;
 use crate::word::PAGE_BYTES;
-use pages::failed;
 
 /// A part of a file that is memory of this process. Unmapped on drop.
 ///

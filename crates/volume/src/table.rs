@@ -13,6 +13,7 @@ mod pages;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::cache::Neighbour;
 use crate::error::{Result, VolumeError};
 use crate::flash::Flash;
 use crate::key::{Ino, PageKey};
@@ -54,7 +55,7 @@ impl<F: FnMut(Word)> Books for F {
 
 /// The table of a volume.
 pub struct Table {
-    nodes: Nodes,
+    nodes: Arc<Nodes>,
     /// Of the table of roots.
     top: Mutex<Root>,
 }
@@ -63,7 +64,12 @@ impl Table {
     /// The table below `top`, which keeps about `nodes_max` nodes in RAM.
     #[must_use]
     pub fn new(top: Root, nodes_max: usize) -> Self {
-        Table { nodes: Nodes::new(nodes_max), top: Mutex::new(top) }
+        Table { nodes: Arc::new(Nodes::new(nodes_max)), top: Mutex::new(top) }
+    }
+
+    /// The nodes in RAM, to be dropped where pages are needed more.
+    pub fn nodes_in_ram(&self) -> Arc<dyn Neighbour> {
+        Arc::clone(&self.nodes) as _
     }
 
     /// Where the table of roots begins.

@@ -53,6 +53,23 @@ pub struct Space {
     pub files_max: u64,
 }
 
+/// What the RAM of a volume holds, and what was read because it did not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RamUse {
+    /// Pages of files in RAM.
+    pub pages: u64,
+    /// Nodes of the table in RAM.
+    pub nodes: u64,
+    /// How many of both there are at most, but for those that changed.
+    pub all_max: u64,
+    /// Bytes of RAM that a page or a node takes.
+    pub each_bytes: u64,
+    /// Pages of files that were read since the volume was opened.
+    pub pages_read: u64,
+    /// Nodes that were read since then.
+    pub nodes_read: u64,
+}
+
 /// What to change of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Attributes {
@@ -78,6 +95,7 @@ pub struct Volume {
     cells: Cells,
     names: RwLock<()>,
     recovered: Recovered,
+    ram_bytes: u64,
 }
 
 impl Volume {
@@ -148,7 +166,7 @@ impl Volume {
             core.checkpoint(&mut core.lock_writer(), false)?;
             core
         };
-        let volume = Self::around(core, recovered);
+        let volume = Self::around(core, recovered, options);
         if !options.is_read_only {
             volume.free_nameless()?;
         }
@@ -164,18 +182,20 @@ impl Volume {
     ) -> Self {
         let table = Table::new(top, nodes_for(options.ram_bytes));
         let core = Self::core_of(Flash::new(medium), table, writer, options);
-        Self::around(core, recovered)
+        Self::around(core, recovered, options)
     }
 
-    fn around(core: Core, recovered: Recovered) -> Self {
+    fn around(core: Core, recovered: Recovered, options: OpenOptions) -> Self {
         let (core, mapped) = (Arc::new(core), MappedSlot::new());
-        Volume { core, mapped, cells: Cells::default(), names: RwLock::new(()), recovered }
+        let (cells, names) = (Cells::default(), RwLock::new(()));
+        Volume { core, mapped, cells, names, recovered, ram_bytes: options.ram_bytes }
     }
 
     fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Core {
-        let (frames, nodes) = (frames_for(options.ram_bytes), nodes_for(options.ram_bytes));
-        let limits = Limits::new(flash.medium().geometry(), frames, nodes);
-        Core::new(flash, table, Cache::new(frames), writer, limits, options.is_read_only)
+        let frames = frames_for(options.ram_bytes);
+        let limits = Limits::new(flash.medium().geometry(), frames / 8 * 7, frames / 8);
+        let cache = Cache::new(frames, Some(table.nodes_in_ram()));
+        Core::new(flash, table, cache, writer, limits, options.is_read_only)
     }
 
     /// Makes everything durable that was changed before this call.
@@ -251,6 +271,20 @@ impl Volume {
         })
     }
 
+    /// What the RAM holds, and what was read because it did not.
+    #[must_use]
+    pub fn ram_use(&self) -> RamUse {
+        let (pages_read, nodes_read) = self.core.flash.reads();
+        RamUse {
+            pages: self.core.cache.frames() as u64,
+            nodes: self.core.table.counts().0 as u64,
+            all_max: frames_for(self.ram_bytes) as u64,
+            each_bytes: FRAME_BYTES,
+            pages_read,
+            nodes_read,
+        }
+    }
+
     /// What the volume is made of.
     pub(crate) fn core(&self) -> &Core {
         &self.core
@@ -277,14 +311,17 @@ impl Volume {
     }
 }
 
-/// Pages that fit in RAM, with what is known of each.
+/// RAM of a page or a node, with what is known of it.
+pub(crate) const FRAME_BYTES: u64 = PAGE_BYTES as u64 + 256;
+
+/// Pages and nodes that fit in RAM.
 fn frames_for(ram_bytes: u64) -> usize {
-    (ram_bytes / 8 * 7 / (PAGE_BYTES as u64 + 256)) as usize
+    (ram_bytes / FRAME_BYTES) as usize
 }
 
-/// Nodes that fit in RAM.
+/// How many of them may be nodes.
 fn nodes_for(ram_bytes: u64) -> usize {
-    (ram_bytes / 8 / (PAGE_BYTES as u64 + 256)) as usize
+    frames_for(ram_bytes) / 2
 }
 
 fn random() -> Result<u64> {

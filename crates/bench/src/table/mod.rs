@@ -2,6 +2,7 @@
 //! command lines and machines that made them.
 
 mod cleaning;
+mod layered;
 mod memcached;
 mod micro;
 mod optimisations;
@@ -62,6 +63,7 @@ pub fn render(records: &[Record]) -> String {
         recovery::render(records),
         page_size::render(records),
         volume::render(records),
+        layered::render(records),
         others::write_amp(records),
         others::budget(records),
         targets::render(records),
@@ -107,6 +109,7 @@ fn context(record: &Record) -> &Context {
         Record::VolumeKv(sample) => &sample.run.context,
         Record::VolumeOltp(sample) => &sample.context,
         Record::VolumeMetadata(sample) => &sample.context,
+        Record::Layered(run) => &run.context,
     }
 }
 

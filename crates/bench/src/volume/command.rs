@@ -3,6 +3,7 @@
 use clap::Subcommand;
 
 use super::kv::KvOptions;
+use super::layered::{self, LayeredOptions};
 use super::metadata::MetadataOptions;
 use super::oltp::OltpOptions;
 use super::pagerank::PagerankOptions;
@@ -26,6 +27,8 @@ pub enum VolumeCommand {
     Oltp(OltpOptions),
     /// Bytes of tables for each page, beside page tables, extents and a flash translation layer
     Metadata(MetadataOptions),
+    /// One table against three: the volume beside a file system over a flash translation layer, on the same emulated flash
+    Layered(LayeredOptions),
 }
 
 /// Runs one of them.
@@ -40,5 +43,6 @@ pub fn run(command: &VolumeCommand) -> Result<()> {
         VolumeCommand::Kv(options) => kv::run(options),
         VolumeCommand::Oltp(options) => oltp::run(options),
         VolumeCommand::Metadata(options) => metadata::run(options),
+        VolumeCommand::Layered(options) => layered::run(options),
     }
 }

@@ -15,11 +15,13 @@
 //! | `pagerank` | a graph with its rank vectors |
 //! | `kv` | a key-value store under the loads of YCSB |
 //! | `oltp` | SQLite's databases |
+//! | `layered` | the volume beside a conventional stack on the same parts |
 //! | `metadata` | bytes of tables for each page |
 
 mod command;
 mod file;
 pub mod kv;
+pub mod layered;
 pub mod metadata;
 mod meter;
 pub mod oltp;

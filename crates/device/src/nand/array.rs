@@ -122,6 +122,11 @@ impl Nand {
         self.clockwork.timing()
     }
 
+    /// From now on things take so long. What was under way is done, and simulated time is zero.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.clockwork = Clockwork::new(self.geometry, timing);
+    }
+
     /// What was done so far.
     #[must_use]
     pub fn counters(&self) -> NandCounters {

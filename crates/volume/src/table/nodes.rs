@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::cache::Neighbour;
 use crate::error::Result;
 use crate::key::{Ino, PageKey};
 use crate::node::Node;
@@ -15,6 +16,9 @@ pub struct Nodes {
     shards: [RwLock<Shard>; SHARDS],
     shard_max: usize,
     dirty: Arc<AtomicUsize>,
+    count: AtomicUsize,
+    /// The shard that is looked at next for a node to drop.
+    next_shard: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -28,7 +32,13 @@ struct Shard {
 
 impl Nodes {
     pub fn new(nodes_max: usize) -> Self {
-        Nodes { shards: Default::default(), shard_max: (nodes_max / SHARDS).max(4), dirty: Arc::default() }
+        Nodes {
+            shards: Default::default(),
+            shard_max: (nodes_max / SHARDS).max(4),
+            dirty: Arc::default(),
+            count: AtomicUsize::new(0),
+            next_shard: AtomicUsize::new(0),
+        }
     }
 
     fn shard(&self, key: PageKey) -> &RwLock<Shard> {
@@ -45,7 +55,7 @@ impl Nodes {
     }
 
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner).nodes.len()).sum()
+        self.count.load(Ordering::Relaxed)
     }
 
     pub fn dirty(&self) -> usize {
@@ -82,7 +92,7 @@ impl Nodes {
                 return Ok(Some(Arc::clone(present)));
             }
             if shard.removals == removals {
-                shard.insert(key, Arc::clone(&node), self.shard_max);
+                shard.insert(key, Arc::clone(&node), self.shard_max, &self.count);
                 return Ok(Some(node));
             }
         }
@@ -96,7 +106,7 @@ impl Nodes {
         }
         let node = Arc::new(Node::new(key, &self.dirty));
         node.note_changed_whole();
-        shard.insert(key, Arc::clone(&node), self.shard_max);
+        shard.insert(key, Arc::clone(&node), self.shard_max, &self.count);
         node
     }
 
@@ -106,6 +116,7 @@ impl Nodes {
         if let Some(node) = shard.nodes.remove(&key) {
             node.note_written(true);
             shard.removals += 1;
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -135,31 +146,55 @@ impl Nodes {
     /// Drops what is too much.
     pub fn shrink(&self) {
         for shard in &self.shards {
-            shard.write().unwrap_or_else(PoisonError::into_inner).shrink(self.shard_max);
+            shard.write().unwrap_or_else(PoisonError::into_inner).shrink(self.shard_max, &self.count);
+        }
+    }
+}
+
+/// Nodes share their RAM with pages of files.
+impl Neighbour for Nodes {
+    fn pages(&self) -> usize {
+        self.len()
+    }
+
+    fn look_at_one(&self) {
+        for _ in 0..SHARDS {
+            let next = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            let mut shard = self.shards[next].write().unwrap_or_else(PoisonError::into_inner);
+            if shard.look_at_one(&self.count) {
+                return;
+            }
         }
     }
 }
 
 impl Shard {
-    fn insert(&mut self, key: PageKey, node: Arc<Node>, shard_max: usize) {
-        self.shrink(shard_max.saturating_sub(1));
+    fn insert(&mut self, key: PageKey, node: Arc<Node>, shard_max: usize, count: &AtomicUsize) {
+        self.shrink(shard_max.saturating_sub(1), count);
         self.nodes.insert(key, node);
         self.clock.push_back(key);
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn shrink(&mut self, shard_max: usize) {
+    fn shrink(&mut self, shard_max: usize, count: &AtomicUsize) {
         let mut looks = self.clock.len().min(64) + self.nodes.len().saturating_sub(shard_max);
-        while self.nodes.len() > shard_max && looks > 0 {
+        while self.nodes.len() > shard_max && looks > 0 && self.look_at_one(count) {
             looks -= 1;
-            let Some(key) = self.clock.pop_front() else { return };
-            let Some(node) = self.nodes.get(&key) else { continue };
-            let was_used = node.is_used.swap(false, Ordering::Relaxed);
-            if was_used || node.is_dirty() || Arc::strong_count(node) > 1 {
-                self.clock.push_back(key);
-                continue;
-            }
-            self.nodes.remove(&key);
-            self.removals += 1;
         }
+    }
+
+    /// Drops the next node if it was not used since the last look; says whether there was one.
+    fn look_at_one(&mut self, count: &AtomicUsize) -> bool {
+        let Some(key) = self.clock.pop_front() else { return false };
+        let Some(node) = self.nodes.get(&key) else { return true };
+        let was_used = node.is_used.swap(false, Ordering::Relaxed);
+        if was_used || node.is_dirty() || Arc::strong_count(node) > 1 {
+            self.clock.push_back(key);
+            return true;
+        }
+        self.nodes.remove(&key);
+        self.removals += 1;
+        count.fetch_sub(1, Ordering::Relaxed);
+        true
     }
 }
