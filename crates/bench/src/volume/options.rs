@@ -15,7 +15,7 @@ pub struct CommonOptions {
     pub ram: u64,
     /// What of --ram the volume is not given: the program and its buffers. A 256th of the data comes on top for page tables, and a
     /// fifth of the rest for copies of pages where files are written
-    #[arg(long, value_parser = parse_size, default_value = "24M")]
+    #[arg(long, value_parser = parse_size, default_value = "12M")]
     pub reserve: u64,
     /// Percent of a volume that its file takes
     #[arg(long, default_value_t = 67, value_parser = clap::value_parser!(u32).range(5..=90))]
