@@ -321,7 +321,7 @@ fn frames_for(ram_bytes: u64) -> usize {
 
 /// How many of them may be nodes.
 fn nodes_for(ram_bytes: u64) -> usize {
-    frames_for(ram_bytes) / 2
+    frames_for(ram_bytes) / 4 * 3
 }
 
 fn random() -> Result<u64> {
