@@ -88,7 +88,9 @@ impl Mounted {
         if let Err(error) = ended {
             // Threads may be left that answer requests, so the volume stays open.
             volume.sync()?;
-            return Err(MountError::Ended(error));
+            // Some thread was between two requests when it was unmounted.
+            let is_unmounted = error.raw_os_error() == Some(libc::ECONNABORTED);
+            return if is_unmounted { Ok(()) } else { Err(MountError::Ended(error)) };
         }
         Ok(alone(volume).close()?)
     }
