@@ -27,7 +27,7 @@ use task::PagerankTask;
 const EXAMPLES: &str = "\
 Examples:
   aquifer-bench volume pagerank --out results.jsonl
-      A graph of 8 times the RAM, 3 iterations by 8 threads; mmap with three kinds of advice and the volume; medians of 5; about 20 minutes
+      A graph of 8 times the RAM, 3 iterations by 8 threads; mmap with three kinds of advice and the volume; medians of 5; up to 50 minutes
   aquifer-bench volume pagerank --ram 64M --times 4 --iterations 1 --runs 1
       A first look in a minute
 
@@ -50,6 +50,9 @@ pub struct PagerankOptions {
     /// Threads
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
+    /// Seconds after which a run is stopped in the middle of an iteration, and counts with what it did
+    #[arg(long, default_value_t = 120.0)]
+    limit: f64,
     /// Decides the graph
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -61,6 +64,9 @@ pub struct PagerankOptions {
 /// [`Error::Input`], [`Error::Io`]; [`Error::Unavailable`] without room or control groups; [`Error::WrongData`] if two peers differ; the first
 /// error of a run.
 pub fn run(options: &PagerankOptions) -> Result<()> {
+    if !(0.1..86_400.0).contains(&options.limit) {
+        return Err(Error::Input("--limit is from 0.1 to a day".to_owned()));
+    }
     let layout = Layout::of_bytes(bytes_of(options.common.ram, options.times)?)?;
     let mut study = Study::open(&options.common, 2 + u64::from(options.common.runs) * PEERS.len() as u64)?;
     let graph = Graph::new(layout, options.seed, &mut |percent| {
@@ -82,8 +88,15 @@ pub fn run(options: &PagerankOptions) -> Result<()> {
     for run in 1..=options.common.runs {
         for peer in shuffled(&PEERS, run) {
             let setup = source.setup(peer, &options.common, true)?;
-            let (iterations, threads, seed) = (options.iterations, options.threads, options.seed);
-            let task = PagerankTask { run, setup: setup.clone(), layout, iterations, threads, seed };
+            let task = PagerankTask {
+                run,
+                setup: setup.clone(),
+                layout,
+                iterations: options.iterations,
+                threads: options.threads,
+                seed: options.seed,
+                limit_s: options.limit,
+            };
             study.child(&format!("{peer}, run {run}"), &source, &setup, VolumeTask::Pagerank(task))?;
             check_equal(study.records())?;
         }
@@ -94,7 +107,7 @@ pub fn run(options: &PagerankOptions) -> Result<()> {
 /// All vectors are one.
 fn check_equal(records: &[Record]) -> Result<()> {
     let digests = records.iter().filter_map(|record| match record {
-        Record::VolumePagerank(sample) => Some((sample.digest, sample.run.setup.peer)),
+        Record::VolumePagerank(sample) => Some((sample.digest?, sample.run.setup.peer)),
         _ => None,
     });
     let digests: BTreeSet<_> = digests.collect();

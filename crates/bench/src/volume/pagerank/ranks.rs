@@ -3,8 +3,10 @@
 //! A vector holds, for each vertex, its rank divided among its edges, which is what its neighbours read; after the last iteration it holds the
 //! ranks themselves. What vertices without edges have is divided among all (Page et al. 1999).
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use super::layout::Layout;
 use crate::rng::mix;
@@ -22,6 +24,10 @@ pub struct Ranks<'a> {
     pub layout: Layout,
     /// How many work on it.
     pub threads: u32,
+    /// When to stop, in the middle of an iteration.
+    pub end: Instant,
+    /// Edges that iterations went along.
+    pub edges: &'a AtomicU64,
 }
 
 impl Ranks<'_> {
@@ -45,7 +51,7 @@ impl Ranks<'_> {
     /// Gives every vertex the same rank; what those without edges have together.
     pub fn begin(&self) -> f64 {
         let rank = 1.0 / self.layout.vertices() as f64;
-        self.blocks(&|vertex| self.put(0, vertex, rank, false))
+        self.blocks(&|vertex| self.put(0, vertex, rank, false), &|_| ())
     }
 
     /// One iteration, into the vector that was not written last. `leftover` is what the one before gave, and this gives it again.
@@ -53,12 +59,16 @@ impl Ranks<'_> {
         let (from, to) = (iteration as usize % 2, (iteration as usize + 1) % 2);
         let count = self.layout.vertices() as f64;
         let base = (1.0 - DAMPING) / count + DAMPING * leftover / count;
-        self.blocks(&|vertex| {
+        let update = |vertex: usize| {
             let begin = self.words[vertex].load(Ordering::Relaxed) as usize;
             let end = self.words[vertex + 1].load(Ordering::Relaxed) as usize;
             let sources = (begin..end).map(|edge| self.half(self.layout.sources(), edge) as usize);
             let sum: f64 = sources.map(|source| self.load(from, source)).sum();
             self.put(to, vertex, base + DAMPING * sum, is_last)
+        };
+        self.blocks(&update, &|vertices| {
+            let begin = |vertex: usize| self.words[vertex].load(Ordering::Relaxed);
+            self.edges.fetch_add(begin(vertices.end) - begin(vertices.start), Ordering::Relaxed);
         })
     }
 
@@ -75,8 +85,9 @@ impl Ranks<'_> {
         0.0
     }
 
-    /// Calls `update` for all vertices, from several threads, and adds up what it gives in an order that does not depend on them.
-    fn blocks(&self, update: &(dyn Fn(usize) -> f64 + Sync)) -> f64 {
+    /// Calls `update` for all vertices, from several threads, and adds up what it gives in an order that does not depend on them. `done` is told
+    /// of each block.
+    fn blocks(&self, update: &(dyn Fn(usize) -> f64 + Sync), done: &(dyn Fn(Range<usize>) + Sync)) -> f64 {
         let sums: Vec<AtomicU64> =
             (0..self.layout.vertices().div_ceil(BLOCK)).map(|_| AtomicU64::default()).collect();
         let next = AtomicUsize::new(0);
@@ -85,15 +96,21 @@ impl Ranks<'_> {
                 scope.spawn(|| {
                     loop {
                         let block = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(sum) = sums.get(block) else { break };
+                        let Some(sum) = sums.get(block).filter(|_| !self.is_over()) else { break };
                         let end = self.layout.vertices().min((block + 1) * BLOCK);
                         let of_block: f64 = (block * BLOCK..end).map(update).sum();
                         sum.store(of_block.to_bits(), Ordering::Relaxed);
+                        done(block * BLOCK..end);
                     }
                 });
             }
         });
         sums.iter().map(|sum| f64::from_bits(sum.load(Ordering::Relaxed))).sum()
+    }
+
+    /// Whether it is time to stop; what was computed last is not whole then.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.end
     }
 
     /// Sum of the ranks, which is one, and a digest of all of them, after so many iterations.
@@ -106,6 +123,8 @@ impl Ranks<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::graph::Graph;
     use super::*;
 
@@ -139,11 +158,13 @@ mod tests {
             let mut digests = Vec::new();
             for threads in [1, 3] {
                 let words: Vec<AtomicU64> = image.iter().map(|&word| AtomicU64::new(word)).collect();
-                let ranks = Ranks { words: &words, layout, threads };
+                let (end, edges) = (Instant::now() + Duration::from_secs(600), AtomicU64::new(0));
+                let ranks = Ranks { words: &words, layout, threads, end, edges: &edges };
                 let mut leftover = ranks.begin();
                 for iteration in 0..iterations {
                     leftover = ranks.iterate(iteration, leftover, iteration + 1 == iterations);
                 }
+                assert_eq!(edges.load(Ordering::Relaxed), layout.edges * u64::from(iterations));
                 let (sum, digest) = ranks.total(iterations);
                 assert!((sum - 1.0).abs() < 1e-9, "{sum}");
                 for (vertex, &rank) in expected.iter().enumerate() {
@@ -154,5 +175,16 @@ mod tests {
             }
             assert_eq!(digests[0], digests[1]);
         }
+    }
+
+    #[test]
+    fn when_the_time_is_over_no_edges_are_looked_at() {
+        let layout = Layout::of_bytes(1 << 20).expect("room");
+        let words: Vec<AtomicU64> = (0..layout.vector(2)).map(|_| AtomicU64::new(0)).collect();
+        let (end, edges) = (Instant::now(), AtomicU64::new(0));
+        let ranks = Ranks { words: &words, layout, threads: 2, end, edges: &edges };
+        ranks.iterate(0, 0.0, false);
+        assert!(ranks.is_over());
+        assert_eq!(words[layout.vector(1)].load(Ordering::Relaxed), 0, "a rank was stored");
     }
 }

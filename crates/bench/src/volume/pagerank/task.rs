@@ -1,6 +1,7 @@
 //! The child that iterates.
 
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,8 @@ pub struct PagerankTask {
     pub threads: u32,
     /// What the graph was made from; for the record.
     pub seed: u64,
+    /// Seconds after which the iterations are stopped.
+    pub limit_s: f64,
 }
 
 /// Iterates and measures. The first vector is filled before.
@@ -45,23 +48,32 @@ pub fn work(task: &PagerankTask, context: &Context, parent: &mut Parent) -> Resu
     if task.setup.peer == Peer::MmapSequential {
         file.advise_sequential(layout.sources() * 8..layout.degrees() * 8)?;
     }
-    let ranks = Ranks { words: file.words(), layout, threads: task.threads };
+    let limit = Duration::from_secs_f64(task.limit_s);
+    let edges = AtomicU64::new(0);
+    let (words, threads) = (file.words(), task.threads);
+    let mut ranks = Ranks { words, layout, threads, end: Instant::now() + limit, edges: &edges };
     let mut leftover = ranks.begin();
+    if ranks.is_over() {
+        let peer = task.setup.peer.to_string();
+        return Err(Error::Unavailable(format!("{peer} did not even fill the first vector in --limit")));
+    }
     file.sync()?;
     let meter = Meter::start(&task.setup.path)?;
+    ranks.end = Instant::now() + limit;
     for iteration in 0..task.iterations {
+        if ranks.is_over() {
+            break;
+        }
         leftover = ranks.iterate(iteration, leftover, iteration + 1 == task.iterations);
         parent.progress("iterations", u64::from(iteration) + 1, task.iterations.into());
     }
-    let start = Instant::now();
+    let (is_over, start) = (ranks.is_over(), Instant::now());
     file.sync()?;
     let sync_s = start.elapsed().as_secs_f64();
     let cost = meter.stop()?;
-    let (sum, digest) = ranks.total(task.iterations);
-    if (sum - 1.0).abs() > SUM_ERROR_MAX {
-        let what = format!("the ranks sum to {sum}");
-        return Err(Error::WrongData { peer: task.setup.peer.to_string(), what });
-    }
+    let edges_done = edges.load(Ordering::Relaxed);
+    let is_whole = edges_done == layout.edges * u64::from(task.iterations) && !is_over;
+    let digest = if is_whole { Some(digest_of(&ranks, task)?) } else { None };
     file.close()?;
     Ok(Pagerank {
         layout,
@@ -69,8 +81,18 @@ pub fn work(task: &PagerankTask, context: &Context, parent: &mut Parent) -> Resu
         iterations: task.iterations,
         threads: task.threads,
         sync_s,
+        edges_done,
         digest,
         cost,
         run: Run { run: task.run, setup: task.setup.clone(), context: context.clone() },
     })
+}
+
+/// Of ranks that sum to one.
+fn digest_of(ranks: &Ranks<'_>, task: &PagerankTask) -> Result<u64> {
+    let (sum, digest) = ranks.total(task.iterations);
+    if (sum - 1.0).abs() <= SUM_ERROR_MAX {
+        return Ok(digest);
+    }
+    Err(Error::WrongData { peer: task.setup.peer.to_string(), what: format!("the ranks sum to {sum}") })
 }
