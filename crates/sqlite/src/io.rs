@@ -72,9 +72,10 @@ unsafe extern "C" fn close(raw: *mut RawFile) -> c_int {
 }
 
 unsafe extern "C" fn read(raw: *mut RawFile, bytes: *mut c_void, len: c_int, offset: Int64) -> c_int {
-    // SAFETY: SQLite gives an open file and a buffer of that length.
-    let (file, bytes) =
-        unsafe { (file(raw), std::slice::from_raw_parts_mut(bytes.cast::<u8>(), len as usize)) };
+    // SAFETY: SQLite gives an open file.
+    let file = unsafe { file(raw) };
+    // SAFETY: SQLite gives a buffer of that length.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(bytes.cast::<u8>(), len as usize) };
     match file.read(offset as u64, bytes) {
         Ok(read) if read == bytes.len() => codes::OK,
         Ok(read) => {

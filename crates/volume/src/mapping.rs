@@ -130,9 +130,9 @@ impl Volume {
         unsafe { mapped.faults.register_shared(addresses.base(), addresses.len(), !is_private) }
             .map_err(failed("registering a mapping for page faults"))?;
         let (first, count) = ((offset / PAGE_BYTES as u64) as u32, (addresses.len() / PAGE_BYTES) as u32);
+        let (faults, base) = (Arc::clone(&mapped.faults), addresses.base() as usize);
         // SAFETY: the region owns the addresses, and is forgotten by all before it drops them.
-        let view =
-            unsafe { View::new(Arc::clone(&mapped.faults), addresses.base() as usize, first, count, access) };
+        let view = unsafe { View::new(faults, base, first, count, access) };
         let region = Arc::new(Region { ino, pages, view: Arc::new(view), addresses });
         region.pages.add(Arc::clone(&region.view));
         let mut regions = mapped.files.regions.write().unwrap_or_else(PoisonError::into_inner);

@@ -156,9 +156,9 @@ impl SharedMemory {
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         loop {
+            let (offset, len) = (offset as libc::off_t, len as libc::off_t);
             // SAFETY: plain numbers.
-            let returned =
-                unsafe { libc::fallocate(self.fd, mode, offset as libc::off_t, len as libc::off_t) };
+            let returned = unsafe { libc::fallocate(self.fd, mode, offset, len) };
             match Errno::check(i64::from(returned)) {
                 Err(Errno::EINTR) => {}
                 outcome => return outcome.map(drop),
@@ -229,10 +229,10 @@ impl SharedMapping {
     /// `ENOMEM` if the process has too many mappings, `EMFILE` with too many descriptors.
     pub unsafe fn revoke(&self) -> Result<()> {
         let nothing = SharedMemory::new(0)?;
+        let (base, len, fd) = (self.base, self.len, nothing.fd);
         let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_FIXED);
         // SAFETY: the range is ours; pages behind the end of a file raise SIGBUS.
-        let mapped =
-            unsafe { libc::syscall(libc::SYS_mmap, self.base, self.len, protection, flags, nothing.fd, 0) };
+        let mapped = unsafe { libc::syscall(libc::SYS_mmap, base, len, protection, flags, fd, 0) };
         Errno::check(mapped).map(drop)
     }
 }
