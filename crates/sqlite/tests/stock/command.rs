@@ -1,8 +1,6 @@
 //! The stock `sqlite3` command on a volume.
 
-mod common;
-
-use common::{Disk, complaint, have_sqlite3, library, printed};
+use crate::common::{Disk, complaint, have_sqlite3, library, printed};
 
 const SIZE_BYTES: u64 = 48 << 20;
 

@@ -1,8 +1,6 @@
 //! Python's `sqlite3` on a volume: connections that share it, and processes that do not.
 
-mod common;
-
-use common::{Disk, have_python};
+use crate::common::{Disk, have_python};
 
 const SIZE_BYTES: u64 = 48 << 20;
 

@@ -1,8 +1,5 @@
 //! A volume in a temporary file, and the stock programs with the library in front.
 
-// Each test uses a part of this.
-#![allow(dead_code)]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 

@@ -1,11 +1,9 @@
 //! Programs that are killed in the middle of transactions: what was committed is there, and the database is whole.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use common::{Disk, have_python};
+use crate::common::{Disk, have_python};
 
 const ROUNDS_PER_MODE: u32 = 6;
 

@@ -1,10 +1,8 @@
 //! The same statements on a file system and on a volume must print the same.
 
-mod common;
-
 use std::fmt::Write;
 
-use common::{Disk, all, have_sqlite3};
+use crate::common::{Disk, all, have_sqlite3, printed};
 
 /// Numbers that look random and are the same each time.
 struct Dice(u64);
@@ -92,7 +90,7 @@ fn a_volume_and_a_file_system_agree() {
             panic!("seed {seed}: {differs:?}");
         }
         let checks = "SELECT (SELECT count(*) FROM t0), (SELECT sum(b) FROM t1), (SELECT sum(length(c)) FROM t2); PRAGMA integrity_check;";
-        let native = common::printed(disk.plain("sqlite3").args(["same.db", checks]));
+        let native = printed(disk.plain("sqlite3").args(["same.db", checks]));
         assert_eq!(disk.sqlite3("same.db", checks), native, "seed {seed}, opened again");
         disk.check();
     }
