@@ -74,6 +74,7 @@ impl Core {
                             Some(memory) => Content::Mapped(Arc::clone(memory)),
                             None => Content::Own(Box::new((*page).try_into().expect("a page"))),
                         };
+                        frame.note_ahead();
                         self.cache.end_load(frame, Ok((Loaded::default(), content)))?;
                     }
                     None => self.cache.give_up(frame),

@@ -1,6 +1,6 @@
 //! Pages in RAM.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +9,7 @@ use aquifer_device::AlignedBuffer;
 use crate::error::Result;
 use crate::frame::{Content, Frame, FrameState, Phase};
 use crate::key::{Ino, PageKey};
+use crate::order::{Order, Standing};
 use crate::patch::Ranges;
 use crate::word::{PAGE_BYTES, PageBytes};
 
@@ -39,8 +40,7 @@ pub trait Neighbour: Send + Sync {
 /// Pages in RAM, with those that changed.
 pub struct Cache {
     shards: [Mutex<HashMap<PageKey, Arc<Frame>>>; SHARDS],
-    /// In the order in which they are looked at when one must go (CLOCK).
-    clock: Mutex<VecDeque<Arc<Frame>>>,
+    order: Mutex<Order>,
     frames_max: usize,
     frames: AtomicUsize,
     neighbour: Option<Arc<dyn Neighbour>>,
@@ -58,7 +58,7 @@ impl Cache {
     pub fn new(frames_max: usize, neighbour: Option<Arc<dyn Neighbour>>) -> Self {
         Cache {
             shards: std::array::from_fn(|_| Mutex::default()),
-            clock: Mutex::default(),
+            order: Mutex::new(Order::new(frames_max)),
             frames_max,
             frames: AtomicUsize::new(0),
             neighbour,
@@ -145,7 +145,7 @@ impl Cache {
                 (state.is_new, state.is_blank) = (loaded.is_new, loaded.is_blank);
                 state.phase = Phase::Ready;
                 drop(state);
-                lock(&self.clock).push_back(Arc::clone(frame));
+                lock(&self.order).add(Arc::clone(frame));
                 Ok(())
             }
             Err(error) => {
@@ -212,48 +212,53 @@ impl Cache {
             if before <= frames {
                 break;
             }
-            let victims = self.take_victims(batch);
+            let (victims, tried) = self.take_victims(batch);
             if victims.is_empty() && self.taken() >= before {
                 break;
             }
+            hide(tried)?;
             self.drop_frames(victims)?;
         }
         Ok(())
     }
 
-    /// Pages that nobody needs; whoever asks for them waits until they are gone.
-    fn take_victims(&self, count: usize) -> Vec<Arc<Frame>> {
+    /// Pages that nobody needs, for which whoever asks waits until they are gone; and pages that are on trial from now on.
+    fn take_victims(&self, count: usize) -> (Vec<Arc<Frame>>, Vec<Arc<Frame>>) {
         let mut victims = Vec::with_capacity(count);
-        let mut clock = lock(&self.clock);
+        let mut order = lock(&self.order);
         let beside = self.beside();
-        let mut looks = (clock.len() + beside) * 2;
+        let mut looks = (order.len() + beside) * 2;
+        let mut search = order.search();
         while victims.len() < count && looks > 0 {
             looks -= 1;
             if let Some(neighbour) = self.neighbour.as_ref().filter(|_| self.is_turn_of(beside)) {
                 neighbour.look_at_one();
                 continue;
             }
-            let Some(frame) = clock.pop_front() else { break };
-            let was_used = frame.take_used();
+            let Some((frame, standing)) = order.next(&mut search) else { break };
+            if frame.take_used() {
+                order.prove(frame);
+                continue;
+            }
             let shard = self.shard(frame.key());
             let mut state = frame.lock();
             // One is the map's, one is ours.
-            let is_needed =
-                was_used || state.is_dirty || state.is_committing || Arc::strong_count(&frame) > 2;
+            let is_needed = state.is_dirty || state.is_committing || Arc::strong_count(&frame) > 2;
             match state.phase {
                 Phase::Ready if is_needed => {
                     drop((state, shard));
-                    clock.push_back(frame);
+                    order.keep(standing, frame);
                 }
                 Phase::Ready => {
                     state.phase = Phase::Leaving;
                     drop((state, shard));
+                    order.note_gone(standing, frame.key());
                     victims.push(frame);
                 }
                 _ => {}
             }
         }
-        victims
+        (victims, order.try_more())
     }
 
     /// Whether the next page that is looked at is one of these, if the hand goes around all evenly.
@@ -276,9 +281,9 @@ impl Cache {
             if outcome.is_err() {
                 state.phase = Phase::Ready;
                 drop(state);
-                lock(&self.clock).push_back(Arc::clone(&frame));
+                lock(&self.order).keep(Standing::Recent, Arc::clone(&frame));
             } else {
-                state.phase = Phase::Gone;
+                (state.phase, state.content) = (Phase::Gone, Content::Absent);
                 self.forget_twin(&mut state);
                 drop(state);
                 self.forget(frame.key());
@@ -337,7 +342,7 @@ impl Cache {
             memory.drop_pages(key.index(), 1)?;
         }
         forget(&mut state);
-        state.phase = Phase::Gone;
+        (state.phase, state.content) = (Phase::Gone, Content::Absent);
         self.forget_twin(&mut state);
         drop(state);
         self.forget(key);
@@ -353,6 +358,30 @@ impl Cache {
         }
         keys
     }
+}
+
+/// Makes programs ask again for pages that they have mapped, so that a use shows.
+fn hide(mut frames: Vec<Arc<Frame>>) -> Result<()> {
+    frames.sort_unstable_by_key(|frame| frame.key());
+    for of_file in frames.chunk_by(|a, b| a.key().ino() == b.key().ino()) {
+        let mut memory = None;
+        let mut pages = Vec::with_capacity(of_file.len());
+        for frame in of_file {
+            let state = frame.lock();
+            if let (Content::Mapped(of_page), Phase::Ready, false) =
+                (&state.content, &state.phase, state.is_dirty)
+            {
+                memory.get_or_insert_with(|| Arc::clone(of_page));
+                pages.push(frame.key().index());
+                // What was noted are the faults that brought it.
+                frame.take_used();
+            }
+        }
+        if let Some(memory) = memory {
+            memory.hide(&pages)?;
+        }
+    }
+    Ok(())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,6 +1,6 @@
 //! A page in RAM.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Result, VolumeError};
@@ -34,6 +34,12 @@ pub trait PageMemory: Send + Sync {
     /// The system's.
     fn protect(&self, index: u32) -> Result<()>;
 
+    /// Makes programs ask again for present pages, if they can be made to. Ascending.
+    ///
+    /// # Errors
+    /// The system's.
+    fn hide(&self, pages: &[u32]) -> Result<()>;
+
     /// Takes present pages away from all programs.
     ///
     /// # Errors
@@ -43,6 +49,8 @@ pub trait PageMemory: Send + Sync {
 
 /// Where the bytes of a page in RAM are.
 pub enum Content {
+    /// Not there: it is loading, or has left.
+    Absent,
     /// Here.
     Own(Box<PageBytes>),
     /// Where programs see them.
@@ -88,6 +96,9 @@ pub struct FrameState {
     pub twin: Option<Box<PageBytes>>,
 }
 
+/// Nobody sees this: who reads and writes pages waits until they are ready.
+const ABSENT: VolumeError = VolumeError::Invalid("the page is not in RAM");
+
 impl FrameState {
     /// Copies bytes out of the page.
     ///
@@ -95,6 +106,7 @@ impl FrameState {
     /// The system's.
     pub fn read(&self, key: PageKey, offset: usize, bytes: &mut [u8]) -> Result<()> {
         match &self.content {
+            Content::Absent => Err(ABSENT),
             Content::Own(page) => {
                 bytes.copy_from_slice(&page[offset..offset + bytes.len()]);
                 Ok(())
@@ -110,6 +122,7 @@ impl FrameState {
     pub fn write(&mut self, key: PageKey, offset: usize, bytes: &[u8]) -> Result<()> {
         debug_assert!(self.is_dirty && !self.is_committing);
         match &mut self.content {
+            Content::Absent => Err(ABSENT),
             Content::Own(page) => {
                 page[offset..offset + bytes.len()].copy_from_slice(bytes);
                 Ok(())
@@ -136,8 +149,7 @@ pub struct Frame {
     changed: Condvar,
     /// Who waits for a change of the state: mostly nobody, and then nobody need be woken.
     waiting: AtomicU32,
-    /// Whether it was used again since it came, or since somebody looked for a page to drop.
-    is_used: AtomicBool,
+    uses: AtomicU8,
 }
 
 impl Frame {
@@ -146,7 +158,7 @@ impl Frame {
     pub fn loading(key: PageKey) -> Self {
         let state = FrameState {
             phase: Phase::Loading,
-            content: Content::Own(Box::new([0; PAGE_BYTES])),
+            content: Content::Absent,
             patched: None,
             is_new: false,
             is_blank: false,
@@ -161,7 +173,7 @@ impl Frame {
             state: Mutex::new(state),
             changed: Condvar::new(),
             waiting: AtomicU32::new(0),
-            is_used: AtomicBool::new(false),
+            uses: AtomicU8::new(UNUSED),
         }
     }
 
@@ -221,15 +233,30 @@ impl Frame {
         }
     }
 
+    /// Notes that it was read before anybody asked for it.
+    pub fn note_ahead(&self) {
+        self.uses.store(AHEAD, Ordering::Relaxed);
+    }
+
     /// Notes a use.
     pub fn touch(&self) {
-        if !self.is_used.load(Ordering::Relaxed) {
-            self.is_used.store(true, Ordering::Relaxed);
+        match self.uses.load(Ordering::Relaxed) {
+            USED_AGAIN => {}
+            AHEAD => self.uses.store(UNUSED, Ordering::Relaxed),
+            _ => self.uses.store(USED_AGAIN, Ordering::Relaxed),
         }
     }
 
-    /// Whether it was used since this was asked last.
+    /// Whether it was used again since it came, or since this was asked last.
     pub fn take_used(&self) -> bool {
-        self.is_used.swap(false, Ordering::Relaxed)
+        let (before, after) = (USED_AGAIN, UNUSED);
+        self.uses.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
+
+/// Nobody used it but who brought it.
+const UNUSED: u8 = 0;
+/// Somebody did.
+const USED_AGAIN: u8 = 1;
+/// Nobody has used it at all.
+const AHEAD: u8 = 2;

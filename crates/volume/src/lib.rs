@@ -56,6 +56,7 @@ mod mapping;
 pub mod medium;
 mod names;
 mod node;
+mod order;
 pub mod patch;
 pub mod path;
 mod recovery;

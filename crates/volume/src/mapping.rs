@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use aquifer_base::Found;
-use aquifer_sys::memory::{Protection, SharedMapping};
+use aquifer_sys::memory::{Discarder, Protection, SharedMapping};
 use aquifer_sys::uffd::Features;
 use aquifer_sys::{Userfaultfd, process};
 use aquifer_vm::fault::signal::{self, FaultTarget, Registration};
@@ -79,6 +79,7 @@ struct Region {
 pub(crate) struct Mapped {
     files: Arc<MappedFiles>,
     faults: Arc<Userfaultfd>,
+    hider: Arc<Discarder>,
     _registration: Registration,
 }
 
@@ -132,7 +133,7 @@ impl Volume {
         let (first, count) = ((offset / PAGE_BYTES as u64) as u32, (addresses.len() / PAGE_BYTES) as u32);
         let (faults, base) = (Arc::clone(&mapped.faults), addresses.base() as usize);
         // SAFETY: the region owns the addresses, and is forgotten by all before it drops them.
-        let view = unsafe { View::new(faults, base, first, count, access) };
+        let view = unsafe { View::new(faults, base, first, count, access) }.with_hider(&mapped.hider);
         let region = Arc::new(Region { ino, pages, view: Arc::new(view), addresses });
         region.pages.add(Arc::clone(&region.view));
         let mut regions = mapped.files.regions.write().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +153,8 @@ impl Volume {
         let files = Arc::new(MappedFiles { core: self.core_arc(), regions: RwLock::default() });
         let target: Arc<dyn FaultTarget> = Arc::clone(&files) as _;
         let registration = signal::register(target).map_err(failed("handling page faults"))?;
-        let mapped = Mapped { files, faults: Arc::new(faults), _registration: registration };
+        let (faults, hider) = (Arc::new(faults), Arc::new(Discarder::new()));
+        let mapped = Mapped { files, faults, hider, _registration: registration };
         Ok(self.mapped.get_or_init(|| mapped))
     }
 

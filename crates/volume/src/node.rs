@@ -1,7 +1,7 @@
 //! 512 words of the table, in RAM.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use crate::key::PageKey;
 use crate::patch::Ranges;
@@ -19,11 +19,29 @@ pub struct Node {
     is_dirty: AtomicBool,
     /// Dirty nodes of the table.
     dirty_nodes: Arc<AtomicUsize>,
-    /// Whether it was used since somebody looked for a node to drop.
-    pub(crate) is_used: AtomicBool,
+    /// Looks for a node to drop that it outlives.
+    lives: AtomicU8,
 }
 
+/// Looks that a node outlives unused. A look comes to each node about as often as to each page, but a node finds as many pages as it has words; with
+/// one life, half of them go between two uses where pages are used once in a while and evenly.
+const LIVES: u8 = 4;
+
 impl Node {
+    /// Notes a use.
+    pub(crate) fn touch(&self) {
+        if self.lives.load(Ordering::Relaxed) != LIVES {
+            self.lives.store(LIVES, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that somebody looks for a node to drop; says whether it is not to be this one.
+    pub(crate) fn outlives_a_look(&self) -> bool {
+        let lives = self.lives.load(Ordering::Relaxed);
+        self.lives.store(lives.saturating_sub(1), Ordering::Relaxed);
+        lives > 0
+    }
+
     /// Bytes of RAM that a node takes: words, counts, and its entries in the map that finds nodes, which is at least half full, and in the order
     /// in which they go.
     pub const RAM_BYTES: usize = NODE_WORDS * size_of::<u64>()
@@ -42,7 +60,7 @@ impl Node {
             changed: Default::default(),
             is_dirty: AtomicBool::new(false),
             dirty_nodes: Arc::clone(dirty_nodes),
-            is_used: AtomicBool::new(true),
+            lives: AtomicU8::new(LIVES),
         }
     }
 

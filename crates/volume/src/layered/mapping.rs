@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aquifer_base::Found;
-use aquifer_sys::memory::{Protection, SharedMapping};
+use aquifer_sys::memory::{Discarder, Protection, SharedMapping};
 use aquifer_sys::uffd::Features;
 use aquifer_sys::{Userfaultfd, process};
 use aquifer_vm::fault::signal::{self, FaultTarget, Registration};
@@ -60,6 +60,7 @@ type Regions = RwLock<BTreeMap<usize, Arc<Region>>>;
 pub(super) struct Mapped {
     regions: Arc<Regions>,
     faults: Arc<Userfaultfd>,
+    hider: Arc<Discarder>,
 }
 
 impl Mapped {
@@ -71,7 +72,7 @@ impl Mapped {
         let wanted = Features::SIGBUS | Features::MISSING_SHMEM | Features::MINOR_SHMEM | Features::WP_SHMEM;
         let faults =
             Userfaultfd::open(wanted).map_err(failed("opening a userfaultfd, which mapped files need"))?;
-        Ok(Mapped { regions: Arc::default(), faults: Arc::new(faults) })
+        Ok(Mapped { regions: Arc::default(), faults: Arc::new(faults), hider: Arc::new(Discarder::new()) })
     }
 }
 
@@ -114,7 +115,8 @@ impl Stack {
             .map_err(failed("registering a mapping for page faults"))?;
         let faults = Arc::clone(&self.mapped.faults);
         // SAFETY: the region owns the addresses, and is forgotten by all before it drops them.
-        let view = unsafe { View::new(faults, addresses.base() as usize, 0, self.pages(), access) };
+        let view = unsafe { View::new(faults, addresses.base() as usize, 0, self.pages(), access) }
+            .with_hider(&self.mapped.hider);
         let region = Arc::new(Region { view: Arc::new(view), addresses });
         self.memory.add(Arc::clone(&region.view));
         let mut regions = self.mapped.regions.write().unwrap_or_else(PoisonError::into_inner);

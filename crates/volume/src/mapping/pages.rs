@@ -80,6 +80,11 @@ impl PageMemory for MappedPages {
         views.iter().try_for_each(|view| view.protect(index))
     }
 
+    fn hide(&self, pages: &[u32]) -> Result<()> {
+        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        views.iter().try_for_each(|view| view.hide(pages))
+    }
+
     fn drop_pages(&self, first: u32, count: u32) -> Result<()> {
         let len = u64::from(count) * PAGE_BYTES as u64;
         self.memory.punch(offset_of(first), len).map_err(failed("dropping mapped pages"))

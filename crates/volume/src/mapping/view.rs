@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aquifer_sys::memory::Protection;
+use aquifer_sys::memory::{Discarder, Protection};
 use aquifer_sys::{Errno, Userfaultfd};
 
 use super::pages::failed;
@@ -17,6 +17,8 @@ pub struct View {
     first_page: u32,
     pages: u32,
     access: Protection,
+    /// Hides pages, where that can be done.
+    hider: Option<Arc<Discarder>>,
     /// Notices programs that go through the file in order.
     walk: Walk,
 }
@@ -33,7 +35,13 @@ impl View {
         pages: u32,
         access: Protection,
     ) -> Self {
-        View { faults, base, first_page, pages, access, walk: Walk::default() }
+        View { faults, base, first_page, pages, access, hider: None, walk: Walk::default() }
+    }
+
+    /// The same, in this process: its pages can be hidden, unless it is private, so that what is stored there is nowhere else.
+    pub fn with_hider(self, hider: &Arc<Discarder>) -> Self {
+        let is_shared = matches!(self.access, Protection::Read | Protection::Write);
+        View { hider: is_shared.then(|| Arc::clone(hider)), ..self }
     }
 
     /// The page of the file at an address, if the view has it.
@@ -95,6 +103,23 @@ impl View {
             Err(Errno::EEXIST) => self.wake(index),
             outcome => outcome.map_err(failed("mapping a page")),
         }
+    }
+
+    /// Makes the next access to each of these pages fault, if the view can; ascending.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn hide(&self, pages: &[u32]) -> Result<()> {
+        let Some(hider) = &self.hider else { return Ok(()) };
+        let range = |run: &[u32]| {
+            let base = self.address_of(run[0])?;
+            let count = (run.len() as u32).min(self.pages_from(run[0]));
+            Some(libc::iovec { iov_base: base.cast(), iov_len: count as usize * PAGE_BYTES })
+        };
+        let seen = &pages[pages.partition_point(|&page| page < self.first_page)..];
+        let ranges: Vec<_> = seen.chunk_by(|a, b| a + 1 == *b).filter_map(range).collect();
+        // SAFETY: the ranges are the view's (see `new`), and what they show is shared memory, which keeps its bytes.
+        unsafe { hider.discard(&ranges) }.map_err(failed("hiding mapped pages"))
     }
 
     /// Makes stores to a page fault, where they might not.

@@ -69,9 +69,7 @@ impl Nodes {
     pub fn get(&self, key: PageKey) -> Option<Arc<Node>> {
         let shard = self.read(key);
         let node = shard.nodes.get(&key)?;
-        if !node.is_used.load(Ordering::Relaxed) {
-            node.is_used.store(true, Ordering::Relaxed);
-        }
+        node.touch();
         Some(Arc::clone(node))
     }
 
@@ -183,12 +181,11 @@ impl Shard {
         }
     }
 
-    /// Drops the next node if it was not used since the last look; says whether there was one.
+    /// Drops the next node if it was not used for some looks; says whether there was one.
     fn look_at_one(&mut self, count: &AtomicUsize) -> bool {
         let Some(key) = self.clock.pop_front() else { return false };
         let Some(node) = self.nodes.get(&key) else { return true };
-        let was_used = node.is_used.swap(false, Ordering::Relaxed);
-        if was_used || node.is_dirty() || Arc::strong_count(node) > 1 {
+        if node.outlives_a_look() || node.is_dirty() || Arc::strong_count(node) > 1 {
             self.clock.push_back(key);
             return true;
         }
