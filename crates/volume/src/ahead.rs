@@ -1,7 +1,6 @@
 //! Pages that are read before they are asked for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_device::AlignedBuffer;
 
@@ -14,25 +13,6 @@ use crate::word::{PAGE_BYTES, Word};
 
 /// Most pages that are read at once.
 pub const PAGES_AT_ONCE: u32 = 128;
-/// What a walk begins with.
-const FIRST_PAGES: u32 = 4;
-
-/// Notices when somebody goes through a file in order: what comes next, and how much of it, in one word.
-#[derive(Debug, Default)]
-pub struct Walk(AtomicU64);
-
-impl Walk {
-    /// Notes that a page was asked for. Says how many of the pages behind it to read as well: more each time that the walk goes on.
-    pub fn note(&self, index: u32) -> u32 {
-        let before = self.0.load(Ordering::Relaxed);
-        let (expected, pages) = ((before >> 32) as u32, before as u32);
-        let goes_on = expected == index && index > 0;
-        let pages = if goes_on { (pages * 2).clamp(FIRST_PAGES, PAGES_AT_ONCE - 1) } else { 0 };
-        let next = index.saturating_add(pages).saturating_add(1);
-        self.0.store(u64::from(next) << 32 | u64::from(pages), Ordering::Relaxed);
-        pages
-    }
-}
 
 impl Core {
     /// Reads pages of a file that are not in RAM, all at once. `place` puts neighbours where programs have mapped them, if they have: it is given the
@@ -97,19 +77,5 @@ impl Core {
         };
         let words = frames.iter().map(word).collect::<Result<Vec<_>>>()?;
         self.flash.read_whole(&words, bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn walks_are_followed_further_and_further() {
-        let walk = Walk::default();
-        assert_eq!((walk.note(7), walk.note(8)), (0, 4));
-        assert_eq!(walk.note(13), 8);
-        assert_eq!(walk.note(22), 16);
-        assert_eq!((walk.note(22), walk.note(23)), (0, 4), "a step aside ends it");
     }
 }

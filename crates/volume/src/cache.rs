@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aquifer_device::AlignedBuffer;
+use foldhash::fast::RandomState;
 
 use crate::error::Result;
 use crate::frame::{Content, Frame, FrameState, Phase};
@@ -16,6 +17,8 @@ use crate::word::{PAGE_BYTES, PageBytes};
 const SHARDS: usize = 64;
 /// Pages that are dropped together: neighbours take one call of the system.
 const DROPPED_AT_ONCE: usize = 32;
+
+type Shard = HashMap<PageKey, Arc<Frame>, RandomState>;
 
 /// What was found where a page should be.
 #[derive(Default)]
@@ -39,7 +42,7 @@ pub trait Neighbour: Send + Sync {
 
 /// Pages in RAM, with those that changed.
 pub struct Cache {
-    shards: [Mutex<HashMap<PageKey, Arc<Frame>>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     order: Mutex<Order>,
     frames_max: usize,
     frames: AtomicUsize,
@@ -69,7 +72,7 @@ impl Cache {
         }
     }
 
-    fn shard(&self, key: PageKey) -> MutexGuard<'_, HashMap<PageKey, Arc<Frame>>> {
+    fn shard(&self, key: PageKey) -> MutexGuard<'_, Shard> {
         let hash = key.word().wrapping_mul(0x9E37_79B9_7F4A_7C15);
         lock(&self.shards[(hash >> 58) as usize])
     }

@@ -67,6 +67,7 @@ mod table;
 mod trims;
 mod usage;
 mod volume;
+mod walks;
 pub mod word;
 mod writer;
 

@@ -15,8 +15,8 @@ use ghosts::Ghosts;
 use crate::frame::Frame;
 use crate::key::PageKey;
 
-/// Part of RAM that pages have which nobody used again. More than the tenth of S3-FIFO, because pages are read ahead into it.
-const RECENT_PART: usize = 4;
+/// Part of RAM that pages have which nobody used again.
+const RECENT_PART: usize = 8;
 /// Part of a queue that is on trial.
 const TRIAL_PART: usize = 3;
 /// Most pages that go on trial at once.

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use aquifer_volume::{Ino, Protection, Volume, VolumeError, image};
 
@@ -14,6 +15,9 @@ use crate::peer::mapping::Mapping;
 /// Name of the mapped file in a volume.
 pub const NAME: &[u8] = b"data";
 
+/// As `aquifer volume serve` and `mount` do by default.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+
 /// A file as memory that is written through to it. Unmapped when dropped.
 pub struct MappedFile {
     base: NonNull<u8>,
@@ -23,7 +27,12 @@ pub struct MappedFile {
 
 enum Owner {
     Kernel(Mapping),
-    Volume { mapping: aquifer_volume::Mapping, volume: Arc<Volume>, path: std::path::PathBuf },
+    Volume {
+        mapping: aquifer_volume::Mapping,
+        background: aquifer_volume::Background,
+        volume: Arc<Volume>,
+        path: std::path::PathBuf,
+    },
 }
 
 impl MappedFile {
@@ -87,8 +96,8 @@ impl MappedFile {
         self.sync()?;
         match self.owner {
             Owner::Kernel(_) => Ok(()),
-            Owner::Volume { mapping, volume, path } => {
-                drop(mapping);
+            Owner::Volume { mapping, background, volume, path } => {
+                drop((mapping, background));
                 // Whoever still holds the volume closes it by ending; what was synced is durable either way.
                 Arc::into_inner(volume)
                     .map_or(Ok(()), |volume| volume.close().map_err(failed("closing", path)))
@@ -115,10 +124,11 @@ fn volume(setup: &Setup, ram_bytes: u64) -> Result<Owner> {
         let volume = Arc::new(Volume::open(medium, options)?);
         let ino = volume.lookup(Ino::ROOT_FOLDER, NAME)?;
         let mapping = volume.map(ino, 0, setup.data_bytes as usize, Protection::Write)?;
-        Ok((volume, mapping))
+        let background = volume.start_background(COMMIT_INTERVAL)?;
+        Ok((volume, background, mapping))
     };
     match open() {
-        Ok((volume, mapping)) => Ok(Owner::Volume { mapping, volume, path }),
+        Ok((volume, background, mapping)) => Ok(Owner::Volume { mapping, background, volume, path }),
         Err(error @ VolumeError::System { .. }) => Err(Error::Unavailable(error.to_string())),
         Err(error) => Err(failed("opening", &path)(error)),
     }

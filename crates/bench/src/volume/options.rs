@@ -13,8 +13,7 @@ pub struct CommonOptions {
     /// Limit of everybody's control group: the process with its page cache, page tables and buffers
     #[arg(long, value_parser = parse_size, default_value = "256M")]
     pub ram: u64,
-    /// What of --ram the volume is not given: the program and its buffers. A 256th of the data comes on top for page tables, and a
-    /// fifth of the rest for copies of pages where files are written
+    /// What of --ram the volume is not given: the program and its buffers. A 256th of the data comes on top for page tables
     #[arg(long, value_parser = parse_size, default_value = "12M")]
     pub reserve: u64,
     /// Percent of a volume that its file takes

@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// Least RAM of a volume that is measured.
 const VOLUME_RAM_BYTES_MIN: u64 = 2 << 20;
-/// Of the RAM of a volume that is written, so much goes to copies of pages from before a change, which come on top of its option.
-const COPIES_SHARE: f64 = 0.2;
 /// Page tables and the kernel's index of shared memory are two words for each page that was ever touched; none of it is in the volume's option.
 const DATA_PER_TABLES: u64 = 256;
 
@@ -64,17 +62,10 @@ pub struct Setup {
     pub volume_ram_bytes: Option<u64>,
 }
 
-/// What a volume is given of a limit: less `reserve_bytes` for the process, less what the kernel needs for the mapping, and less copies of
-/// pages, if it is written. None if too little is left.
-pub fn volume_ram_bytes(
-    limit_bytes: u64,
-    reserve_bytes: u64,
-    data_bytes: u64,
-    is_written: bool,
-) -> Option<u64> {
-    let left = limit_bytes.checked_sub(reserve_bytes)?.checked_sub(data_bytes / DATA_PER_TABLES)?;
-    let share = if is_written { 1.0 - COPIES_SHARE } else { 1.0 };
-    let ram_bytes = (left as f64 * share) as u64;
+/// What a volume is given of a limit: less `reserve_bytes` for the process, less what the kernel needs for the mapping. None if too
+/// little is left.
+pub fn volume_ram_bytes(limit_bytes: u64, reserve_bytes: u64, data_bytes: u64) -> Option<u64> {
+    let ram_bytes = limit_bytes.checked_sub(reserve_bytes)?.checked_sub(data_bytes / DATA_PER_TABLES)?;
     (ram_bytes >= VOLUME_RAM_BYTES_MIN).then_some(ram_bytes)
 }
 
@@ -84,12 +75,10 @@ mod tests {
 
     #[test]
     fn the_volume_gets_what_is_left() {
-        let ram = |limit_mib: u64, data_mib: u64, is_written| {
-            volume_ram_bytes(limit_mib << 20, 24 << 20, data_mib << 20, is_written)
-        };
-        assert_eq!(ram(256, 4096, false), Some(216 << 20));
-        assert_eq!(ram(64, 0, true), Some(32 << 20));
-        assert_eq!(ram(24, 0, false), None);
-        assert_eq!(ram(32, 4096, false), None);
+        let ram = |limit_mib: u64, data_mib: u64| volume_ram_bytes(limit_mib << 20, 24 << 20, data_mib << 20);
+        assert_eq!(ram(256, 4096), Some(216 << 20));
+        assert_eq!(ram(64, 0), Some(40 << 20));
+        assert_eq!(ram(24, 0), None);
+        assert_eq!(ram(32, 4096), None);
     }
 }

@@ -78,10 +78,10 @@ impl Source {
     ///
     /// # Errors
     /// [`Error::Input`] if nothing is left for a volume.
-    pub fn setup(&self, peer: Peer, options: &CommonOptions, is_written: bool) -> Result<Setup> {
+    pub fn setup(&self, peer: Peer, options: &CommonOptions) -> Result<Setup> {
         let of_volume = peer == Peer::Volume;
         let ram_bytes = || {
-            volume_ram_bytes(options.ram, options.reserve, self.data_bytes, is_written).ok_or_else(|| {
+            volume_ram_bytes(options.ram, options.reserve, self.data_bytes).ok_or_else(|| {
                 Error::Input(format!(
                     "--ram {} leaves nothing for a volume of {} beside --reserve {}",
                     format_size(options.ram),

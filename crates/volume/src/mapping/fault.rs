@@ -33,7 +33,7 @@ pub fn resolve(
     let found = resolve_one(core, ino, pages, view, index, is_write)?;
     let pages_of_file = size_bytes.div_ceil(PAGE_BYTES as u64);
     let left = u32::try_from(pages_of_file - u64::from(index) - 1).unwrap_or(u32::MAX);
-    let ahead = view.note_fault(index).min(left);
+    let ahead = if found == Found::Flash { view.note_fault(index).min(left) } else { 0 };
     if ahead > 0 {
         let is_private = is_private(view);
         core.read_ahead(ino, index + 1, ahead, |first, bytes| {

@@ -6,8 +6,8 @@ use aquifer_sys::memory::{Discarder, Protection};
 use aquifer_sys::{Errno, Userfaultfd};
 
 use super::pages::failed;
-use crate::ahead::Walk;
 use crate::error::Result;
+use crate::walks::Walks;
 use crate::word::PAGE_BYTES;
 
 /// Addresses, what they show, and the descriptor by which their faults are resolved.
@@ -20,7 +20,7 @@ pub struct View {
     /// Hides pages, where that can be done.
     hider: Option<Arc<Discarder>>,
     /// Notices programs that go through the file in order.
-    walk: Walk,
+    walks: Walks,
 }
 
 impl View {
@@ -35,7 +35,7 @@ impl View {
         pages: u32,
         access: Protection,
     ) -> Self {
-        View { faults, base, first_page, pages, access, hider: None, walk: Walk::default() }
+        View { faults, base, first_page, pages, access, hider: None, walks: Walks::default() }
     }
 
     /// The same, in this process: its pages can be hidden, unless it is private, so that what is stored there is nowhere else.
@@ -82,9 +82,9 @@ impl View {
         (self.first_page + self.pages).saturating_sub(index)
     }
 
-    /// Notes a fault; says how many of the pages behind it will be needed soon.
+    /// Notes a fault on a page that was not in RAM; says how many of the pages behind it will be needed soon.
     pub fn note_fault(&self, index: u32) -> u32 {
-        self.walk.note(index).min(self.pages_from(index + 1))
+        self.walks.note(index).min(self.pages_from(index + 1))
     }
 
     /// Shows a present page here. Stores fault unless `is_writable`.

@@ -4,6 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use foldhash::fast::RandomState;
+
 use crate::cache::Neighbour;
 use crate::error::Result;
 use crate::key::{Ino, PageKey};
@@ -23,7 +25,7 @@ pub struct Nodes {
 
 #[derive(Default)]
 struct Shard {
-    nodes: HashMap<PageKey, Arc<Node>>,
+    nodes: HashMap<PageKey, Arc<Node>, RandomState>,
     /// In the order in which they are looked at when one must go (CLOCK).
     clock: VecDeque<PageKey>,
     /// Nodes that went: whoever read one meanwhile looks again whether it is still right.

@@ -76,7 +76,7 @@ pub fn run(options: &KvOptions) -> Result<()> {
     study.progress.step();
     for run in 1..=options.common.runs {
         for (workload, peer) in shuffled(&cells, run) {
-            let setup = source.setup(peer, &options.common, true)?;
+            let setup = source.setup(peer, &options.common)?;
             let task = KvTask {
                 run,
                 setup: setup.clone(),

@@ -107,7 +107,7 @@ fn measure(
     let database = databases.restore(place)?;
     let limit_bytes = options.common.ram;
     let ram_bytes = || {
-        volume_ram_bytes(limit_bytes, options.common.reserve, 0, true)
+        volume_ram_bytes(limit_bytes, options.common.reserve, 0)
             .ok_or_else(|| Error::Input("--ram leaves nothing for a volume beside --reserve".to_owned()))
     };
     let task = OltpTask {

@@ -87,7 +87,7 @@ pub fn run(options: &PagerankOptions) -> Result<()> {
     study.progress.step();
     for run in 1..=options.common.runs {
         for peer in shuffled(&PEERS, run) {
-            let setup = source.setup(peer, &options.common, true)?;
+            let setup = source.setup(peer, &options.common)?;
             let task = PagerankTask {
                 run,
                 setup: setup.clone(),

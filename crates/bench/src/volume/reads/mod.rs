@@ -120,7 +120,7 @@ fn measure(
     peer: Peer,
     run: u32,
 ) -> Result<()> {
-    let setup = source.setup(peer, &options.common, false)?;
+    let setup = source.setup(peer, &options.common)?;
     let name = format!("{peer}, {cell}, run {run}");
     let run = Run { run, setup: setup.clone(), context: study.context.clone() };
     if peer != Peer::Device {
