@@ -102,9 +102,9 @@ impl Core {
             }
             index += 1 + block.pages() as u32;
         }
-        writer.end(medium)?;
+        let displaced = writer.end(medium)?;
         for (key, word) in moved.places {
-            self.point(&mut writer.segments, key, word)?;
+            self.point(&mut writer.segments, key, displaced.word(word))?;
         }
         if writer.segments.units()[segment as usize] > 0 {
             // A block that cannot be read hides whose the pages behind it are; they are still read by who knows them.

@@ -8,7 +8,7 @@
 //! | `medium` | segments of pages: a device, or raw flash |
 //! | `flash` | reading pages and verifying them |
 //! | `block`, `patch`, `anchor` | what stands on the medium besides pages |
-//! | `segments`, `writer` | what is needed of each segment; the ends of the log |
+//! | `segments`, `writer`, `displaced` | what is needed of each segment; the ends of the log; what was written elsewhere, because a segment failed |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
 //! | `core` | these together |
 //! | `background` | a thread that works ahead |
@@ -40,6 +40,7 @@ mod cleaner;
 mod commit;
 mod core;
 mod data;
+mod displaced;
 mod error;
 mod files;
 mod flash;
