@@ -84,14 +84,15 @@ impl Core {
         }
     }
 
-    /// After something was written: keeps the log short and segments free.
+    /// After something was written: keeps the log short, segments free, and flash evenly worn.
     pub(crate) fn maintain(&self, writer: &mut Writer) -> Result<()> {
         let limits = *self.limits();
         let (_, dirty_nodes) = self.table.counts();
         if dirty_nodes >= limits.dirty_nodes || writer.pages_since_anchor() >= limits.log_pages {
             self.checkpoint(writer, false)?;
         }
-        self.clean_until(writer, limits.free_segments)
+        self.clean_until(writer, limits.free_segments)?;
+        self.care_for_flash(writer)
     }
 
     /// Makes sure that so many pages can be written, besides the table.

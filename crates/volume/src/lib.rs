@@ -14,6 +14,7 @@
 //! | `background` | a thread that works ahead |
 //! | `ahead` | pages that are read before they are asked for |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
+//! | `wear` | segments that failed, and segments that are erased too seldom |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
 //! | `serve` | one process owns a volume, others map its files |
@@ -67,6 +68,7 @@ mod table;
 mod trims;
 mod usage;
 mod volume;
+mod wear;
 pub mod word;
 mod writer;
 

@@ -36,6 +36,8 @@ pub struct Segments {
     stuck: HashSet<u32>,
     /// Segments for the log that are not written any more. Some hold something that is needed.
     bad: HashSet<u32>,
+    /// Segments taken to be written since somebody looked.
+    taken: u32,
 }
 
 impl Segments {
@@ -62,6 +64,7 @@ impl Segments {
             free,
             stuck: HashSet::new(),
             bad,
+            taken: 0,
         }
     }
 
@@ -131,7 +134,19 @@ impl Segments {
         let segment =
             (0..self.geometry.segments).filter(is_free).min_by_key(|&segment| medium.erases(segment))?;
         self.open(segment);
+        self.taken = self.taken.saturating_add(1);
         Some(segment)
+    }
+
+    /// Segments taken to be written since [`Segments::forget_taken`].
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Counts from zero again.
+    pub fn forget_taken(&mut self) {
+        self.taken = 0;
     }
 
     /// A free segment that is written now.
@@ -162,17 +177,31 @@ impl Segments {
         self.bad.insert(segment);
     }
 
-    /// Segments that can hold the log, now or later.
+    /// How many segments can be written for the log, now or later.
     #[must_use]
     pub fn usable(&self) -> u32 {
         self.geometry.segments - self.anchors - self.bad.len() as u32
     }
 
+    /// Those segments.
+    pub fn all_usable(&self) -> impl Iterator<Item = u32> + '_ {
+        (self.anchors..self.geometry.segments).filter(|segment| !self.bad.contains(segment))
+    }
+
+    /// A segment that has failed and can be cleaned.
+    #[must_use]
+    pub fn failed(&self, anchored: u64) -> Option<u32> {
+        let mut sealed = self.bad.iter().copied().filter(|&segment| self.is_sealed(segment, anchored));
+        sealed.find(|segment| self.units[*segment as usize] > 0 && !self.is_stuck(*segment))
+    }
+
     /// Sealed segments that can be cleaned: those that hold nothing newer than the last anchor.
     pub fn sealed(&self, anchored: u64) -> impl Iterator<Item = u32> + '_ {
-        (0..self.geometry.segments).filter(move |&segment| {
-            self.states[segment as usize] == State::Sealed && self.newest[segment as usize] < anchored
-        })
+        (0..self.geometry.segments).filter(move |&segment| self.is_sealed(segment, anchored))
+    }
+
+    fn is_sealed(&self, segment: u32, anchored: u64) -> bool {
+        self.states[segment as usize] == State::Sealed && self.newest[segment as usize] < anchored
     }
 
     /// Says that the cleaner has left something in a segment.

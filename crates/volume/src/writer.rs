@@ -231,6 +231,17 @@ impl Writer {
         medium.append(header.at, &self.bytes[..self.beside.len() * PAGE_BYTES], &self.beside)
     }
 
+    /// Makes a head go on with the first page of a segment. Nothing may be written by it before an anchor says so: the log does not.
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn leave_segment(&mut self, medium: &dyn Medium, head: Head) -> Result<()> {
+        match self.heads[head as usize].index {
+            0 => Ok(()),
+            _ => self.next_segment(medium, head),
+        }
+    }
+
     fn next_segment(&mut self, medium: &dyn Medium, head: Head) -> Result<()> {
         let next = self.reserve(medium)?;
         let position = &mut self.heads[head as usize];

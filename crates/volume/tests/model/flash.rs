@@ -20,6 +20,8 @@ const SMALL: Geometry = Geometry {
     page_bytes: 4096,
 };
 
+const LITTLE_RAM: OpenOptions = OpenOptions { ram_bytes: 1 << 20, is_read_only: false };
+
 fn medium(geometry: Geometry, wear: Wear, seed: u64) -> Arc<NandMedium> {
     let nand = Nand::new(NandOptions { seed, wear, ..NandOptions::new(geometry) }).expect("nand");
     Arc::new(NandMedium::new(nand, Pacing::Simulated).expect("medium"))
@@ -35,7 +37,7 @@ fn has_lost_its_anchors(medium: &NandMedium) -> bool {
 }
 
 fn open_to_read(medium: &Arc<NandMedium>) -> Volume {
-    let options = OpenOptions { ram_bytes: 1 << 20, is_read_only: true };
+    let options = OpenOptions { is_read_only: true, ..LITTLE_RAM };
     Volume::open(Box::new(Arc::clone(medium)), options)
         .unwrap_or_else(|error| panic!("open to read: {error}"))
 }
@@ -62,8 +64,7 @@ fn short(seed: u64, failures: &[u64], cut: Option<PowerCut>) -> u64 {
     let what = format!("seed {seed}, failures {failures:?}, {cut:?}");
     let mut history = History::new(Model::default());
     // The power may go before anything was done.
-    let options = OpenOptions { ram_bytes: 1 << 20, is_read_only: false };
-    let outcome = Volume::open(Box::new(Arc::clone(&medium)), options)
+    let outcome = Volume::open(Box::new(Arc::clone(&medium)), LITTLE_RAM)
         .and_then(|volume| history.run(&volume, &mut Dice::new(seed), 120));
     let done = operations(&medium) - before;
     medium.with(Nand::restore_power);
@@ -126,9 +127,9 @@ fn again_and_again_with_bad_blocks_from_the_factory() {
         let medium = medium(geometry, wear, seed);
         Volume::create(Box::new(Arc::clone(&medium)), (0, 0)).expect("create");
         let mut dice = Dice::new(seed);
+        let mut volume = open(Box::new(Arc::clone(&medium)));
         let mut model = Model::default();
         for crash in 0..6 {
-            let volume = open(Box::new(Arc::clone(&medium)));
             let mut history = History::new(model);
             let cut =
                 PowerCut { after_operations: dice.below(600), tear: Tear::Part(dice.below(1000) as u16) };
@@ -137,12 +138,14 @@ fn again_and_again_with_bad_blocks_from_the_factory() {
             drop(volume);
             medium.with(Nand::restore_power);
             let what = format!("seed {seed}, crash {crash}, {cut:?}");
+            let opened = Volume::open(Box::new(Arc::clone(&medium)), LITTLE_RAM);
             if has_lost_its_anchors(&medium) {
                 history.find(&open_to_read(&medium), &what);
                 break;
             }
             assert!(is_fine_or_off(&outcome), "{what}: {outcome:?}");
-            model = verify(&medium, &history, &what);
+            volume = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+            model = history.find(&volume, &what);
         }
         bad += bad_segments(&medium);
     }
