@@ -14,6 +14,7 @@ mod array;
 mod block;
 mod contents;
 mod error;
+mod failures;
 mod file;
 mod geometry;
 mod header;

@@ -1,6 +1,7 @@
 //! Where everything begins: the superblock, written anew by each checkpoint.
 //!
-//! Two segments hold anchors, one after the other; when one is full, the other is erased and taken. The newest whole anchor counts.
+//! The first segments hold anchors, one after the other; when one is full, the next is erased and taken. There are two, on raw flash four, so that some
+//! may fail. The newest whole anchor counts, and its segment is never erased.
 //!
 //! ```text
 //! 0 magic "AQUIFERV" | 8 crc u32 of the rest | 12 version u32 | 16 volume u64 | 24 number u64 | 32 sequence u64
@@ -10,8 +11,7 @@
 //! ```
 
 use crate::error::{Result, VolumeError};
-use crate::medium::{Beside, Geometry, Medium};
-use crate::segments::ANCHOR_SEGMENTS;
+use crate::medium::{ANCHOR_SEGMENTS_MIN, Beside, Geometry, Medium};
 use crate::word::{PAGE_BYTES, PageBytes, Word, crc_of};
 use aquifer_device::AlignedBuffer;
 
@@ -131,7 +131,7 @@ impl Anchor {
             units: (0..geometry.segments as usize).map(|segment| u32_at(UNITS_AT + 4 * segment)).collect(),
         };
         let heads_fit = anchor.heads.iter().all(|head| {
-            let range = ANCHOR_SEGMENTS..geometry.segments;
+            let range = ANCHOR_SEGMENTS_MIN..geometry.segments;
             range.contains(&head.segment)
                 && range.contains(&head.next)
                 && head.index <= geometry.pages_per_segment
@@ -175,28 +175,38 @@ pub const PAGES_PER_SEGMENT_MIN: u32 = 8;
 /// Largest segment: 64 MiB.
 pub const PAGES_PER_SEGMENT_MAX: u32 = 16384;
 
-/// The two segments that hold anchors, and where the next goes.
+/// The segments that hold anchors, and where the next goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Anchors {
     segment: u32,
     index: u32,
+    /// Where the newest is.
+    newest: Option<u32>,
 }
 
 impl Anchors {
-    /// Those of a medium on which nothing is yet.
+    /// Those of a medium that holds no volume any more, and the highest number of an anchor that cannot be taken away.
     ///
     /// # Errors
     /// The medium's.
-    pub fn new(medium: &dyn Medium) -> Result<Self> {
-        for segment in 0..ANCHOR_SEGMENTS {
-            if medium.is_bad(segment) {
-                return Err(VolumeError::Invalid(
-                    "the first segments of the flash are bad; a volume needs them",
-                ));
+    pub fn new(medium: &dyn Medium) -> Result<(Self, u64)> {
+        let mut good = Vec::new();
+        for segment in 0..medium.anchor_segments() {
+            if is_prepared(medium, segment)? {
+                good.push(segment);
             }
-            medium.prepare(segment)?;
         }
-        Ok(Anchors { segment: 0, index: 0 })
+        if good.len() < ANCHOR_SEGMENTS_MIN as usize {
+            return Err(VolumeError::Invalid(
+                "the first segments of the flash are bad; a volume needs two of them",
+            ));
+        }
+        let number = if good.len() == medium.anchor_segments() as usize {
+            0
+        } else {
+            Self::find(medium).map_or(0, |(_, anchor)| anchor.number)
+        };
+        Ok((Anchors { segment: good[0], index: 0, newest: None }, number))
     }
 
     /// The newest anchor of a medium, and where the next goes.
@@ -209,7 +219,7 @@ impl Anchors {
         let mut newest: Option<(Self, Anchor)> = None;
         let mut problem = VolumeError::NotAVolume("it has no anchor".into());
         let mut segment_bytes = AlignedBuffer::new(pages as usize * PAGE_BYTES);
-        for segment in 0..ANCHOR_SEGMENTS {
+        for segment in 0..medium.anchor_segments() {
             if let Err(error) = medium.read_run(geometry.page(segment, 0), &mut segment_bytes) {
                 problem = error;
                 continue;
@@ -226,7 +236,7 @@ impl Anchors {
                         ));
                     }
                     Ok(anchor) if newest.as_ref().is_none_or(|(_, best)| best.number < anchor.number) => {
-                        newest = Some((Anchors { segment, index: pages }, anchor));
+                        newest = Some((Anchors { segment, index: pages, newest: Some(segment) }, anchor));
                     }
                     Ok(_) | Err(VolumeError::NotAVolume(_)) => {}
                     Err(error) => problem = error,
@@ -239,24 +249,54 @@ impl Anchors {
     /// Writes an anchor and makes it durable.
     ///
     /// # Errors
-    /// The medium's; the anchor before still counts then.
+    /// The medium's, and [`VolumeError::NoSpace`] if only the segment of the newest anchor is left. The anchor before still counts then.
     pub fn write(&mut self, medium: &dyn Medium, anchor: &Anchor) -> Result<()> {
         let geometry = medium.geometry();
         let pages = Anchor::pages(geometry);
-        if self.index + pages > geometry.pages_per_segment {
-            let other = (self.segment + 1) % ANCHOR_SEGMENTS;
-            medium.discard(other)?;
-            medium.prepare(other)?;
-            (self.segment, self.index) = (other, 0);
-        }
         let bytes = anchor.encode();
         let beside: Vec<Beside> = bytes
             .chunks_exact(PAGE_BYTES)
             .map(|page| Beside { key: None, crc: crc_of(page), sequence: anchor.sequence })
             .collect();
-        medium.append(geometry.page(self.segment, self.index), &bytes, &beside)?;
+        loop {
+            if self.index + pages > geometry.pages_per_segment {
+                self.turn(medium)?;
+            }
+            match medium.append(geometry.page(self.segment, self.index), &bytes, &beside) {
+                Ok(()) => break,
+                Err(_) if medium.is_bad(self.segment) => self.index = geometry.pages_per_segment,
+                Err(error) => return Err(error),
+            }
+        }
         self.index += pages;
-        medium.sync()
+        medium.sync()?;
+        self.newest = Some(self.segment);
+        Ok(())
+    }
+
+    /// Goes on in the next segment that can be written.
+    fn turn(&mut self, medium: &dyn Medium) -> Result<()> {
+        let count = medium.anchor_segments();
+        for segment in (1..count).map(|step| (self.segment + step) % count) {
+            if self.newest != Some(segment) && is_prepared(medium, segment)? {
+                (self.segment, self.index) = (segment, 0);
+                return Ok(());
+            }
+        }
+        Err(VolumeError::NoSpace)
+    }
+}
+
+/// Makes a segment writable; says whether that was possible.
+fn is_prepared(medium: &dyn Medium, segment: u32) -> Result<bool> {
+    if medium.is_bad(segment) {
+        return Ok(false);
+    }
+    medium.discard(segment)?;
+    match medium.prepare(segment) {
+        Ok(()) => Ok(true),
+        Err(_) if medium.is_bad(segment) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -3,13 +3,16 @@
 //! Nodes are written from the leaves upwards, since each changes the one above. Nothing that the last anchor can reach is erased before the next is
 //! durable: so recovery can read everything as it was, and a checkpoint that was not finished costs nothing.
 
+use std::sync::Arc;
+
 use crate::block::Kind;
 use crate::cleaner::SEGMENTS_FOR_RECOVERY;
 use crate::commit::append;
 use crate::core::Core;
 use crate::error::{Result, VolumeError};
 use crate::key::Ino;
-use crate::word::PAGE_BYTES;
+use crate::node::Node;
+use crate::word::{PAGE_BYTES, Word};
 use crate::writer::{Head, Writer};
 
 impl Core {
@@ -26,14 +29,45 @@ impl Core {
     }
 
     fn write_checkpoint(&self, writer: &mut Writer, is_clean: bool) -> Result<()> {
+        self.write_table(writer)?;
         let medium = self.flash.medium();
-        writer.begin(Kind::Checkpoint, Head::Changes);
+        medium.sync()?;
+        let free = writer.write_anchor(medium, self.table.top(), is_clean)?;
+        self.flash.wait_for_readers();
+        free.into_iter().try_for_each(|segment| writer.make_ready(medium, segment))?;
+        self.note_room(writer);
+        self.table.shrink();
+        Ok(())
+    }
+
+    /// Writes all nodes that changed. Where blocks were displaced, those above name places where nothing is, and are written once more.
+    fn write_table(&self, writer: &mut Writer) -> Result<()> {
+        loop {
+            writer.begin(Kind::Checkpoint, Head::Changes);
+            // As long as somebody has them, they stay in RAM: flash cannot be asked for them before the end.
+            let written = self.append_dirty_nodes(writer)?;
+            let displaced = writer.end(self.flash.medium())?;
+            if displaced.is_empty() {
+                return Ok(());
+            }
+            for (node, word) in &written {
+                let now = displaced.word(*word);
+                if now != *word {
+                    self.point(&mut writer.segments, node.key(), now)?;
+                }
+            }
+        }
+    }
+
+    fn append_dirty_nodes(&self, writer: &mut Writer) -> Result<Vec<(Arc<Node>, Word)>> {
+        let medium = self.flash.medium();
         let mut bytes = [0; PAGE_BYTES];
+        let mut written = Vec::new();
         loop {
             let dirty = self.table.dirty_nodes();
             let Some(lowest) = dirty.first().map(|node| (node.key().ino() == Ino::ROOTS, node.key().level()))
             else {
-                break;
+                return Ok(written);
             };
             for node in dirty {
                 let key = node.key();
@@ -45,26 +79,20 @@ impl Core {
                 let (word, patched) = append(writer, medium, key, &bytes, word, Some(ranges))?;
                 node.note_written(patched.is_none());
                 self.point(&mut writer.segments, key, word)?;
+                written.push((node, word));
             }
         }
-        writer.end(medium)?;
-        medium.sync()?;
-        let free = writer.write_anchor(medium, self.table.top(), is_clean)?;
-        self.note_live_units(writer);
-        self.flash.wait_for_readers();
-        free.into_iter().try_for_each(|segment| medium.discard(segment))?;
-        self.table.shrink();
-        Ok(())
     }
 
-    /// After something was written: keeps the log short and segments free.
+    /// After something was written: keeps the log short, segments free, and flash evenly worn.
     pub(crate) fn maintain(&self, writer: &mut Writer) -> Result<()> {
         let limits = *self.limits();
         let (_, dirty_nodes) = self.table.counts();
         if dirty_nodes >= limits.dirty_nodes || writer.pages_since_anchor() >= limits.log_pages {
             self.checkpoint(writer, false)?;
         }
-        self.clean_until(writer, limits.free_segments)
+        self.clean_until(writer, limits.free_segments)?;
+        self.care_for_flash(writer)
     }
 
     /// Makes sure that so many pages can be written, besides the table.

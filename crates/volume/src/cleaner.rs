@@ -43,11 +43,7 @@ impl Core {
                 let mut cleaned = 0;
                 while cleaned < SEGMENTS_PER_CHECKPOINT && writer.segments.free() > SEGMENTS_FOR_RECOVERY {
                     let Some(victim) = self.victim(writer) else { break };
-                    let outcome = self.clean(writer, victim);
-                    if let Err(error) = outcome {
-                        self.stop(&error);
-                        return Err(error);
-                    }
+                    self.clean(writer, victim)?;
                     cleaned += 1;
                 }
                 if cleaned == 0 && writer.pages_since_anchor() == 0 {
@@ -76,7 +72,18 @@ impl Core {
     }
 
     /// Moves what is needed out of a segment.
-    fn clean(&self, writer: &mut Writer, segment: u32) -> Result<()> {
+    ///
+    /// # Errors
+    /// What stops a volume.
+    pub(crate) fn clean(&self, writer: &mut Writer, segment: u32) -> Result<()> {
+        let outcome = self.move_out_of(writer, segment);
+        if let Err(error) = &outcome {
+            self.stop(error);
+        }
+        outcome
+    }
+
+    fn move_out_of(&self, writer: &mut Writer, segment: u32) -> Result<()> {
         let medium = self.flash.medium();
         let pages = medium.geometry().pages_per_segment;
         let mut bytes = aquifer_device::AlignedBuffer::new(pages as usize * PAGE_BYTES);
@@ -102,9 +109,9 @@ impl Core {
             }
             index += 1 + block.pages() as u32;
         }
-        writer.end(medium)?;
+        let displaced = writer.end(medium)?;
         for (key, word) in moved.places {
-            self.point(&mut writer.segments, key, word)?;
+            self.point(&mut writer.segments, key, displaced.word(word))?;
         }
         if writer.segments.units()[segment as usize] > 0 {
             // A block that cannot be read hides whose the pages behind it are; they are still read by who knows them.

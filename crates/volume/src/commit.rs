@@ -149,8 +149,9 @@ impl Core {
             let (word, patched) = append(writer, medium, key, &bytes, word, ranges)?;
             written.push(Written { frame: Arc::clone(frame), word, patched, was_promised: *was_promised });
         }
-        writer.end(medium)?;
+        let displaced = writer.end(medium)?;
         medium.sync()?;
+        written.iter_mut().for_each(|written| written.word = displaced.word(written.word));
         Ok(written)
     }
 
@@ -167,7 +168,7 @@ impl Core {
             state.patched = patched;
             kept += u64::from(was_promised);
         }
-        self.note_live_units(writer);
+        self.note_room(writer);
         self.keep_promises(kept);
         Ok(())
     }

@@ -32,6 +32,8 @@ pub struct Core {
     limits: Limits,
     is_read_only: bool,
     stopped: OnceLock<String>,
+    /// What files can take, in units of 256 bytes. Less when segments fail.
+    capacity_units: AtomicU64,
     /// What the log holds that is needed.
     live_units: AtomicU64,
     /// What pages will need that flash has nothing of yet.
@@ -41,8 +43,6 @@ pub struct Core {
 /// Limits of a volume that is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// What files can take, in units of 256 bytes.
-    pub capacity_units: u64,
     /// Dirty pages at which a commit comes unasked.
     pub dirty_pages: usize,
     /// Dirty nodes at which a checkpoint comes.
@@ -53,32 +53,28 @@ pub struct Limits {
     pub free_segments: u32,
 }
 
-/// Segments that are never full of files: anchors, those of the heads, and what cleaning needs.
-pub const SEGMENTS_KEPT: u32 = 12;
+/// Segments of the log that are never full of files: those of the heads, and what cleaning needs.
+const SEGMENTS_KEPT: u32 = 10;
 
 /// Room that one change may need.
 const MARGIN_UNITS_MIN: u64 = 80 * PAGE_UNITS as u64;
 
 impl Limits {
-    /// Limits of a medium, with so many pages of RAM.
+    /// Limits of a medium that can hold so many segments of the log, with so many pages of RAM.
     #[must_use]
-    pub fn new(geometry: Geometry, frames: usize, nodes: usize) -> Self {
-        let usable = u64::from(geometry.segments.saturating_sub(SEGMENTS_KEPT))
-            * u64::from(geometry.pages_per_segment);
+    pub fn new(geometry: Geometry, usable_segments: u32, frames: usize, nodes: usize) -> Self {
+        let pages = pages_for_files(geometry, usable_segments);
         Limits {
-            capacity_units: usable * u64::from(PAGE_UNITS) / 100 * 92,
-            dirty_pages: (frames / 3).max(4).min((usable / 8).max(4) as usize),
+            dirty_pages: (frames / 3).max(4).min((pages / 8).max(4) as usize),
             dirty_nodes: (nodes / 2).max(8),
             log_pages: (geometry.pages() / 8).clamp(64, 64 << 10),
             free_segments: 6.max(geometry.segments / 64),
         }
     }
+}
 
-    /// What only folders and tables may take, so that files can be removed from a full volume.
-    #[must_use]
-    pub fn kept_units(&self) -> u64 {
-        self.capacity_units / 50
-    }
+fn pages_for_files(geometry: Geometry, usable_segments: u32) -> u64 {
+    u64::from(usable_segments.saturating_sub(SEGMENTS_KEPT)) * u64::from(geometry.pages_per_segment)
 }
 
 /// The right to change pages: the gate is open while this lives.
@@ -100,8 +96,7 @@ impl Core {
         limits: Limits,
         is_read_only: bool,
     ) -> Self {
-        let live_units = AtomicU64::new(writer.segments.live_units());
-        Core {
+        let core = Core {
             flash,
             table,
             cache,
@@ -112,9 +107,12 @@ impl Core {
             limits,
             is_read_only,
             stopped: OnceLock::new(),
-            live_units,
+            capacity_units: AtomicU64::new(0),
+            live_units: AtomicU64::new(0),
             promised_units: AtomicU64::new(0),
-        }
+        };
+        core.note_room(&core.lock_writer());
+        core
     }
 
     /// The writer, when nobody else writes.
@@ -176,8 +174,8 @@ impl Core {
 
     /// Whether the volume is full but for what was trimmed and not committed.
     fn waits_for_trims(&self) -> bool {
-        let margin = (self.limits.capacity_units / 20).max(MARGIN_UNITS_MIN);
-        self.used_units() + margin > self.limits.capacity_units && !self.trims.is_empty()
+        let margin = (self.capacity_units() / 20).max(MARGIN_UNITS_MIN);
+        self.used_units() + margin > self.capacity_units() && !self.trims.is_empty()
     }
 
     /// A page in RAM; what is not there is read. `memory` is where programs have mapped its file.
@@ -237,15 +235,27 @@ impl Core {
         self.live_units() + self.promised_units.load(Ordering::Relaxed)
     }
 
-    /// Says how much of the log is needed now.
-    pub fn note_live_units(&self, writer: &Writer) {
+    /// What files can take, in units of 256 bytes.
+    pub fn capacity_units(&self) -> u64 {
+        self.capacity_units.load(Ordering::Relaxed)
+    }
+
+    /// What only folders and tables may take, so that files can be removed from a full volume.
+    pub fn kept_units(&self) -> u64 {
+        self.capacity_units() / 50
+    }
+
+    /// Says how much of the log is needed now, and how much of it there can be.
+    pub fn note_room(&self, writer: &Writer) {
+        let pages = pages_for_files(self.flash.medium().geometry(), writer.segments.usable());
+        self.capacity_units.store(pages * u64::from(PAGE_UNITS) / 100 * 92, Ordering::Relaxed);
         self.live_units.store(writer.segments.live_units(), Ordering::Relaxed);
     }
 
     fn promise(&self, units: u64, ino: Ino) -> Result<()> {
         let before = self.promised_units.fetch_add(units, Ordering::Relaxed);
-        let reserve = if is_metadata(ino) { 0 } else { self.limits.kept_units() };
-        if before + units + self.live_units() + reserve > self.limits.capacity_units {
+        let reserve = if is_metadata(ino) { 0 } else { self.kept_units() };
+        if before + units + self.live_units() + reserve > self.capacity_units() {
             self.promised_units.fetch_sub(units, Ordering::Relaxed);
             return Err(VolumeError::NoSpace);
         }

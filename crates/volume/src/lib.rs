@@ -8,12 +8,13 @@
 //! | `medium` | segments of pages: a device, or raw flash |
 //! | `flash` | reading pages and verifying them |
 //! | `block`, `patch`, `anchor` | what stands on the medium besides pages |
-//! | `segments`, `writer` | what is needed of each segment; the ends of the log |
+//! | `segments`, `writer`, `displaced` | what is needed of each segment; the ends of the log; what was written elsewhere, because a segment failed |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
 //! | `core` | these together |
 //! | `background` | a thread that works ahead |
 //! | `ahead` | pages that are read before they are asked for |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
+//! | `wear` | segments that failed, and segments that are erased too seldom |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
 //! | `serve` | one process owns a volume, others map its files |
@@ -40,6 +41,7 @@ mod cleaner;
 mod commit;
 mod core;
 mod data;
+mod displaced;
 mod error;
 mod files;
 mod flash;
@@ -68,6 +70,7 @@ mod trims;
 mod usage;
 mod volume;
 mod walks;
+mod wear;
 pub mod word;
 mod writer;
 

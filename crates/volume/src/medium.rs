@@ -53,6 +53,9 @@ pub struct Beside {
     pub sequence: u64,
 }
 
+/// Segments that hold anchors at least: one is erased only when the other holds the newest.
+pub const ANCHOR_SEGMENTS_MIN: u32 = 2;
+
 /// Segments of pages.
 ///
 /// All methods may be called from many threads at once; a page is only read once its append has returned.
@@ -60,8 +63,13 @@ pub trait Medium: Send + Sync {
     /// How it is divided.
     fn geometry(&self) -> Geometry;
 
-    /// Whether a segment can never be used.
+    /// Whether a segment can not be written or erased any more. What it holds can still be read.
     fn is_bad(&self, segment: u32) -> bool;
+
+    /// How many segments hold anchors, the first of the medium. Where segments fail there are more than the two that take turns.
+    fn anchor_segments(&self) -> u32 {
+        ANCHOR_SEGMENTS_MIN
+    }
 
     /// How often a segment was erased; 0 where nobody counts.
     fn erases(&self, segment: u32) -> u32;
@@ -89,7 +97,7 @@ pub trait Medium: Send + Sync {
     /// Writes the next pages of a segment; each segment is written from its first page to its last, and each page once.
     ///
     /// # Errors
-    /// The medium's; which of the pages were written is unknown then.
+    /// The medium's; which of the pages were written is unknown then. A segment that failed is bad from now on.
     ///
     /// # Durability
     /// None before [`Medium::sync`].
@@ -122,6 +130,10 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
 
     fn is_bad(&self, segment: u32) -> bool {
         (**self).is_bad(segment)
+    }
+
+    fn anchor_segments(&self) -> u32 {
+        (**self).anchor_segments()
     }
 
     fn erases(&self, segment: u32) -> u32 {

@@ -1,21 +1,22 @@
 //! Recovery: what was committed after the last anchor is found in the log and told to the table.
 //!
-//! Each head of the log is read from where the anchor says, block by block, until something is not a block that continues it. What both heads
-//! hold is put in the order of their sequence, and counts up to the first gap or unfinished transaction: a transaction was only begun when all
+//! Each head of the log is read from where the anchor says, block by block, until something is not a block that continues it (`recovery/head.rs`). What
+//! both heads hold is put in the order of their sequence, and counts up to the first gap or unfinished transaction: a transaction was only begun when all
 //! before it was written, so what lies behind a gap was never acknowledged.
 
-use aquifer_device::AlignedBuffer;
+mod head;
 
 use crate::anchor::{Anchor, HeadPosition};
 use crate::block::{Block, Kind};
 use crate::error::Result;
 use crate::flash::Flash;
 use crate::key::PageKey;
-use crate::medium::Medium;
 use crate::segments::Segments;
 use crate::table::Table;
-use crate::word::{PAGE_BYTES, PageBytes, Place, Word, check_of, crc_of};
-use crate::writer::is_full;
+use crate::word::{Place, Word, check_of};
+use crate::writer::Head;
+
+use head::FoundBlock;
 
 /// What recovery found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,8 +42,8 @@ pub fn recover(
     let medium = flash.medium();
     let mut blocks = Vec::new();
     let mut heads = anchor.heads;
-    for head in &mut heads {
-        read_head(medium, anchor, head, segments, &mut blocks)?;
+    for (head, position) in [Head::Changes, Head::Moves].into_iter().zip(&mut heads) {
+        *position = head::read(medium, anchor, head, segments, &mut blocks);
     }
     blocks.sort_unstable_by_key(|found| found.sequence);
     let found = blocks.len() as u64;
@@ -55,17 +56,6 @@ pub fn recover(
     }
     let newest = blocks.last().map_or(anchor.sequence, |found| found.sequence + 1);
     Ok((Recovered { sequence: newest, blocks: whole as u64, lost: found - whole as u64 }, heads))
-}
-
-struct FoundBlock {
-    sequence: u64,
-    bytes: AlignedBuffer,
-}
-
-impl FoundBlock {
-    fn page(&self) -> &PageBytes {
-        (&self.bytes[..]).try_into().expect("a page")
-    }
 }
 
 /// Blocks of the transactions that are whole, from the first.
@@ -82,57 +72,6 @@ fn whole_transactions(first_sequence: u64, blocks: &[FoundBlock]) -> usize {
         }
     }
     whole
-}
-
-/// Reads the blocks of one head.
-fn read_head(
-    medium: &dyn Medium,
-    anchor: &Anchor,
-    head: &mut HeadPosition,
-    segments: &mut Segments,
-    blocks: &mut Vec<FoundBlock>,
-) -> Result<()> {
-    let geometry = medium.geometry();
-    let mut sequence = anchor.sequence;
-    let mut pages = AlignedBuffer::new(256 * PAGE_BYTES);
-    segments.open(head.segment);
-    segments.open(head.next);
-    loop {
-        if is_full(*head, geometry.pages_per_segment) {
-            segments.seal(head.segment, sequence);
-            *head = HeadPosition { segment: head.next, index: 0, next: head.next };
-        }
-        let at = geometry.page(head.segment, head.index);
-        let mut bytes = AlignedBuffer::new(PAGE_BYTES);
-        // Flash that cannot be read here was not written to its end.
-        if medium.read_run(at, &mut bytes).is_err() {
-            return Ok(());
-        }
-        let found = Block::decode((&bytes[..]).try_into().expect("a page")).filter(|block| {
-            let header = block.header();
-            header.at == at
-                && header.volume == anchor.volume
-                && header.epoch == anchor.epoch
-                && header.sequence >= sequence
-                && header.next_segment < geometry.segments
-                && head.index as usize + 1 + block.pages() <= geometry.pages_per_segment as usize
-        });
-        let Some(block) = found else { return Ok(()) };
-        let run = &mut pages[..block.pages() * PAGE_BYTES];
-        if !run.is_empty() && medium.read_run(geometry.page(head.segment, head.index + 1), run).is_err() {
-            return Ok(());
-        }
-        if block.tags().zip(run.chunks_exact(PAGE_BYTES)).any(|(tag, page)| crc_of(page) != tag.crc) {
-            return Ok(());
-        }
-        sequence = block.header().sequence + 1;
-        head.index += 1 + block.pages() as u32;
-        if head.next != block.header().next_segment {
-            head.next = block.header().next_segment;
-            segments.open(head.next);
-        }
-        blocks.push(FoundBlock { sequence: sequence - 1, bytes });
-    }
 }
 
 fn apply(flash: &Flash, table: &Table, segments: &mut Segments, block: &Block<'_>) -> Result<()> {

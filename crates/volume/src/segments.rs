@@ -1,5 +1,7 @@
 //! What is known of each segment: how much of it is still needed, and what may be done with it.
 
+use std::collections::HashSet;
+
 use crate::medium::{Geometry, Medium};
 use crate::word::{Physical, Word};
 
@@ -10,21 +12,20 @@ pub enum State {
     Free,
     /// Is written, or will be next.
     Open,
-    /// Full. Becomes free when nothing in it is needed, and an anchor says so.
+    /// Full, or failed while it was written. Becomes free, or bad, when nothing in it is needed and an anchor says so.
     Sealed,
     /// Holds anchors.
     Anchors,
-    /// Never used.
+    /// Not used any more, or never.
     Bad,
 }
-
-/// Segments that hold anchors, the first of the medium.
-pub const ANCHOR_SEGMENTS: u32 = 2;
 
 /// All segments of a volume. Only the writer has them.
 #[derive(Debug)]
 pub struct Segments {
     geometry: Geometry,
+    /// How many hold anchors.
+    anchors: u32,
     units: Vec<u32>,
     states: Vec<State>,
     /// Sequence of the last block in it, 0 if that was before the volume was opened.
@@ -32,30 +33,38 @@ pub struct Segments {
     live_units: u64,
     free: u32,
     /// Segments with something that the cleaner cannot move.
-    stuck: std::collections::HashSet<u32>,
+    stuck: HashSet<u32>,
+    /// Segments for the log that are not written any more. Some hold something that is needed.
+    bad: HashSet<u32>,
+    /// Segments taken to be written since somebody looked.
+    taken: u32,
 }
 
 impl Segments {
     /// Those of a medium with nothing on it.
     #[must_use]
     pub fn new(medium: &dyn Medium) -> Self {
-        let geometry = medium.geometry();
+        let (geometry, anchors) = (medium.geometry(), medium.anchor_segments());
         let state = |segment| match segment {
-            0..ANCHOR_SEGMENTS => State::Anchors,
+            _ if segment < anchors => State::Anchors,
             _ if medium.is_bad(segment) => State::Bad,
             _ => State::Free,
         };
         let states: Vec<State> = (0..geometry.segments).map(state).collect();
         let free = states.iter().filter(|state| **state == State::Free).count() as u32;
+        let bad = (0..geometry.segments).filter(|&segment| states[segment as usize] == State::Bad).collect();
         let none = vec![0; geometry.segments as usize];
         Segments {
             geometry,
+            anchors,
             units: none,
             states,
             newest: vec![0; geometry.segments as usize],
             live_units: 0,
             free,
-            stuck: Default::default(),
+            stuck: HashSet::new(),
+            bad,
+            taken: 0,
         }
     }
 
@@ -66,9 +75,9 @@ impl Segments {
         for (segment, &units) in units.iter().enumerate() {
             segments.units[segment] = units;
             segments.live_units += u64::from(units);
-            if units > 0 && segments.states[segment] == State::Free {
-                segments.states[segment] = State::Sealed;
-                segments.free -= 1;
+            if units > 0 && segments.states[segment] != State::Anchors {
+                segments.open(segment as u32);
+                segments.seal(segment as u32, 0);
             }
         }
         segments
@@ -125,7 +134,19 @@ impl Segments {
         let segment =
             (0..self.geometry.segments).filter(is_free).min_by_key(|&segment| medium.erases(segment))?;
         self.open(segment);
+        self.taken = self.taken.saturating_add(1);
         Some(segment)
+    }
+
+    /// Segments taken to be written since [`Segments::forget_taken`].
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Counts from zero again.
+    pub fn forget_taken(&mut self) {
+        self.taken = 0;
     }
 
     /// A free segment that is written now.
@@ -142,19 +163,45 @@ impl Segments {
         self.newest[segment as usize] = sequence;
     }
 
-    /// A segment that failed: nothing is written to it any more.
+    /// A segment that failed, and holds nothing.
     pub fn retire(&mut self, segment: u32) {
         if self.states[segment as usize] == State::Free {
             self.free -= 1;
         }
+        self.note_bad(segment);
         self.states[segment as usize] = State::Bad;
+    }
+
+    /// Says that a segment has failed: nothing is written to it any more.
+    pub fn note_bad(&mut self, segment: u32) {
+        self.bad.insert(segment);
+    }
+
+    /// How many segments can be written for the log, now or later.
+    #[must_use]
+    pub fn usable(&self) -> u32 {
+        self.geometry.segments - self.anchors - self.bad.len() as u32
+    }
+
+    /// Those segments.
+    pub fn all_usable(&self) -> impl Iterator<Item = u32> + '_ {
+        (self.anchors..self.geometry.segments).filter(|segment| !self.bad.contains(segment))
+    }
+
+    /// A segment that has failed and can be cleaned.
+    #[must_use]
+    pub fn failed(&self, anchored: u64) -> Option<u32> {
+        let mut sealed = self.bad.iter().copied().filter(|&segment| self.is_sealed(segment, anchored));
+        sealed.find(|segment| self.units[*segment as usize] > 0 && !self.is_stuck(*segment))
     }
 
     /// Sealed segments that can be cleaned: those that hold nothing newer than the last anchor.
     pub fn sealed(&self, anchored: u64) -> impl Iterator<Item = u32> + '_ {
-        (0..self.geometry.segments).filter(move |&segment| {
-            self.states[segment as usize] == State::Sealed && self.newest[segment as usize] < anchored
-        })
+        (0..self.geometry.segments).filter(move |&segment| self.is_sealed(segment, anchored))
+    }
+
+    fn is_sealed(&self, segment: u32, anchored: u64) -> bool {
+        self.states[segment as usize] == State::Sealed && self.newest[segment as usize] < anchored
     }
 
     /// Says that the cleaner has left something in a segment.
@@ -168,16 +215,20 @@ impl Segments {
         self.stuck.contains(&segment)
     }
 
-    /// Makes free what nothing is needed of; the caller has just written an anchor that says so.
+    /// Makes free what nothing is needed of, or bad if it has failed; the caller has just written an anchor that says so. Returns what is free.
     pub fn free_empty(&mut self) -> Vec<u32> {
         let is_empty = |segment: &u32| {
             self.states[*segment as usize] == State::Sealed && self.units[*segment as usize] == 0
         };
-        let empty: Vec<u32> = (0..self.geometry.segments).filter(is_empty).collect();
+        let mut empty: Vec<u32> = (0..self.geometry.segments).filter(is_empty).collect();
+        for &segment in &empty {
+            self.stuck.remove(&segment);
+            self.states[segment as usize] = State::Bad;
+        }
+        empty.retain(|segment| !self.bad.contains(segment));
         for &segment in &empty {
             self.states[segment as usize] = State::Free;
             self.free += 1;
-            self.stuck.remove(&segment);
         }
         empty
     }

@@ -112,10 +112,10 @@ impl Volume {
             return Err(VolumeError::Invalid("too small for a volume; give it at least 16 segments"));
         }
         let segments = Segments::new(&*medium);
-        let anchors = Anchors::new(&*medium)?;
+        let (anchors, number) = Anchors::new(&*medium)?;
         let anchor = Anchor {
             volume: random()?,
-            number: 0,
+            number,
             sequence: 1,
             epoch: 0,
             geometry,
@@ -193,7 +193,8 @@ impl Volume {
 
     fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Core {
         let frames = frames_for(options.ram_bytes);
-        let limits = Limits::new(flash.medium().geometry(), frames / 8 * 7, frames / 8);
+        let usable = writer.segments.usable();
+        let limits = Limits::new(flash.medium().geometry(), usable, frames / 8 * 7, frames / 8);
         let cache = Cache::new(frames, Some(table.nodes_in_ram()));
         Core::new(flash, table, cache, writer, limits, options.is_read_only)
     }
@@ -259,13 +260,13 @@ impl Volume {
     pub fn space(&self) -> Result<Space> {
         let header = self.core.inodes_header()?;
         let unit = PAGE_BYTES as u64 / u64::from(PAGE_UNITS);
-        let capacity = self.core.limits().capacity_units;
+        let capacity = self.core.capacity_units();
         let room = capacity.saturating_sub(self.core.used_units()) * unit / (PAGE_BYTES as u64);
         let files_max = (u64::from(header.files) + room * u64::from(INODES_PER_PAGE)).min(1 << Ino::BITS);
         Ok(Space {
             capacity_bytes: capacity * unit,
             used_bytes: self.core.used_units().min(capacity) * unit,
-            kept_bytes: self.core.limits().kept_units() * unit,
+            kept_bytes: self.core.kept_units() * unit,
             files: header.files.into(),
             files_max,
         })

@@ -4,6 +4,7 @@ use aquifer_device::AlignedBuffer;
 
 use crate::anchor::{Anchor, Anchors, HeadPosition};
 use crate::block::{BlockBuilder, Header, Kind, Patch, Tag, Trim};
+use crate::displaced::Displaced;
 use crate::error::{Result, VolumeError};
 use crate::key::PageKey;
 use crate::medium::{Beside, Medium};
@@ -39,6 +40,8 @@ pub struct Writer {
     heads: [HeadPosition; 2],
     pages_since_anchor: u64,
     open: Option<Open>,
+    /// Blocks of the transaction that is open.
+    displaced: Displaced,
     block: BlockBuilder,
     bytes: AlignedBuffer,
     beside: Vec<Beside>,
@@ -81,6 +84,7 @@ impl Writer {
             heads: anchor.heads,
             pages_since_anchor: 0,
             open: None,
+            displaced: Displaced::default(),
             block: BlockBuilder::default(),
             bytes: AlignedBuffer::new((1 + BLOCK_PAGES_MAX) * PAGE_BYTES),
             beside: Vec::with_capacity(1 + BLOCK_PAGES_MAX),
@@ -121,7 +125,7 @@ impl Writer {
         self.heads[self.opened().head as usize]
     }
 
-    /// Adds a page; says where it will be once the block is written.
+    /// Adds a page; says where it will be once the block is written, if that is not displaced.
     ///
     /// # Errors
     /// The medium's, and [`VolumeError::NoSpace`].
@@ -146,7 +150,7 @@ impl Writer {
         Ok(self.segments.page(position.segment, position.index + nth as u32))
     }
 
-    /// Adds a patch; says in which block it will be.
+    /// Adds a patch; says in which block it will be, if that is not displaced.
     ///
     /// # Errors
     /// As [`Writer::add_page`].
@@ -169,20 +173,47 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the transaction. Nothing of it is durable before [`Medium::sync`].
+    /// Ends the transaction, and says what of it is not where it was said to be. Nothing of it is durable before [`Medium::sync`].
     ///
     /// # Errors
     /// As [`Writer::add_page`].
-    pub fn end(&mut self, medium: &dyn Medium) -> Result<()> {
+    pub fn end(&mut self, medium: &dyn Medium) -> Result<Displaced> {
         let is_nothing = self.block.is_empty() && self.opened().first_sequence == self.sequence;
         if !is_nothing {
             self.write_block(medium, true)?;
         }
         self.open = None;
+        Ok(std::mem::take(&mut self.displaced))
+    }
+
+    /// Writes the block. A segment that fails meanwhile is left, and the block is written to the next.
+    fn write_block(&mut self, medium: &dyn Medium, is_last: bool) -> Result<()> {
+        let head = self.opened().head;
+        let pages = 1 + self.block.pages();
+        self.beside.insert(0, Beside { key: None, crc: 0, sequence: self.sequence });
+        while let Err(error) = self.append_block(medium, is_last) {
+            let failed = self.position();
+            if !medium.is_bad(failed.segment) {
+                return Err(error);
+            }
+            self.segments.note_bad(failed.segment);
+            self.next_segment(medium, head)?;
+            let from = self.segments.page(failed.segment, failed.index);
+            let to = self.segments.page(self.position().segment, self.position().index);
+            self.displaced.add(from, pages as u32, to);
+        }
+        self.block.clear();
+        self.beside.clear();
+        self.sequence += 1;
+        self.pages_since_anchor += pages as u64;
+        self.heads[head as usize].index += pages as u32;
+        if is_full(self.position(), medium.geometry().pages_per_segment) {
+            self.next_segment(medium, head)?;
+        }
         Ok(())
     }
 
-    fn write_block(&mut self, medium: &dyn Medium, is_last: bool) -> Result<()> {
+    fn append_block(&mut self, medium: &dyn Medium, is_last: bool) -> Result<()> {
         let (open, position) = (self.opened(), self.position());
         let header = Header {
             volume: self.volume,
@@ -194,22 +225,21 @@ impl Writer {
             is_last,
             first_sequence: open.first_sequence,
         };
-        let pages = 1 + self.block.pages();
         let first: &mut PageBytes = (&mut self.bytes[..PAGE_BYTES]).try_into().expect("a page");
         self.block.encode(&header, first);
-        let own = Beside { key: None, crc: crc_of(first), sequence: self.sequence };
-        self.beside.insert(0, own);
-        medium.append(header.at, &self.bytes[..pages * PAGE_BYTES], &self.beside)?;
-        self.block.clear();
-        self.beside.clear();
-        self.sequence += 1;
-        self.pages_since_anchor += pages as u64;
-        let head = &mut self.heads[open.head as usize];
-        head.index += pages as u32;
-        if is_full(*head, medium.geometry().pages_per_segment) {
-            self.next_segment(medium, open.head)?;
+        self.beside[0].crc = crc_of(first);
+        medium.append(header.at, &self.bytes[..self.beside.len() * PAGE_BYTES], &self.beside)
+    }
+
+    /// Makes a head go on with the first page of a segment. Nothing may be written by it before an anchor says so: the log does not.
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn leave_segment(&mut self, medium: &dyn Medium, head: Head) -> Result<()> {
+        match self.heads[head as usize].index {
+            0 => Ok(()),
+            _ => self.next_segment(medium, head),
         }
-        Ok(())
     }
 
     fn next_segment(&mut self, medium: &dyn Medium, head: Head) -> Result<()> {
@@ -224,12 +254,29 @@ impl Writer {
     fn reserve(&mut self, medium: &dyn Medium) -> Result<u32> {
         loop {
             let segment = self.segments.take_free(medium).ok_or(VolumeError::NoSpace)?;
-            match medium.prepare(segment) {
-                Ok(()) => return Ok(segment),
-                Err(_) if medium.is_bad(segment) => self.segments.retire(segment),
-                Err(error) => return Err(error),
+            if self.prepare(medium, segment)? {
+                return Ok(segment);
             }
         }
+    }
+
+    /// Erases a free segment, so that one that cannot be erased any more counts as room no longer.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn make_ready(&mut self, medium: &dyn Medium, segment: u32) -> Result<()> {
+        medium.discard(segment)?;
+        self.prepare(medium, segment).map(drop)
+    }
+
+    /// Makes a segment writable, or retires it if it has failed; says which.
+    fn prepare(&mut self, medium: &dyn Medium, segment: u32) -> Result<bool> {
+        let outcome = if medium.is_bad(segment) { Ok(()) } else { medium.prepare(segment) };
+        if medium.is_bad(segment) {
+            self.segments.retire(segment);
+            return Ok(false);
+        }
+        outcome.map(|()| true)
     }
 
     /// Gives each head of a new volume its segments.
@@ -251,8 +298,11 @@ impl Writer {
     pub fn renew_heads(&mut self, medium: &dyn Medium, found: [HeadPosition; 2]) -> Result<()> {
         for (head, found) in found.into_iter().enumerate() {
             self.segments.seal(found.segment, 0);
-            medium.prepare(found.next)?;
-            self.heads[head] = HeadPosition { segment: found.next, index: 0, next: self.reserve(medium)? };
+            let segment = match self.prepare(medium, found.next)? {
+                true => found.next,
+                false => self.reserve(medium)?,
+            };
+            self.heads[head] = HeadPosition { segment, index: 0, next: self.reserve(medium)? };
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod copies;
 mod damage;
 mod files;
 mod limits;
+mod served;
 
 use std::fs;
 use std::path::PathBuf;

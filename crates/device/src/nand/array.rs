@@ -6,6 +6,7 @@ use crate::dice::Dice;
 
 use super::block::{BlockState, Health};
 use super::contents::{Backing, Contents};
+use super::failures::Failures;
 use super::file::NandFile;
 use super::power::Power;
 use super::timing::Clockwork;
@@ -70,6 +71,7 @@ pub struct Nand {
     blocks: Vec<BlockState>,
     clockwork: Clockwork,
     power: Power,
+    failures: Failures,
     dice: Dice,
     counters: NandCounters,
 }
@@ -93,9 +95,9 @@ impl Nand {
         let is_new = found.is_none();
         let blocks = found.unwrap_or_else(|| from_the_factory(&geometry, &wear, seed));
         let clockwork = Clockwork::new(geometry, timing);
-        let (power, counters) = (Power::default(), NandCounters::default());
-        let nand =
-            Nand { geometry, wear, contents, blocks, clockwork, power, dice: Dice::new(seed), counters };
+        let (power, failures, counters) = Default::default();
+        let dice = Dice::new(seed);
+        let nand = Nand { geometry, wear, contents, blocks, clockwork, power, failures, dice, counters };
         if is_new {
             nand.write_bad_states()?;
         }
@@ -232,7 +234,7 @@ impl Nand {
                 self.store(page, bytes, oob, tear.of(whole))?;
                 Err(NandError::PowerLost)
             }
-            None if self.dice.below(1_000_000_000) < u64::from(self.wear.program_failures_ppb) => {
+            None if self.program_fails() => {
                 self.store(page, bytes, oob, bytes.len() / 2)?;
                 Err(NandError::ProgramFailed(page))
             }
@@ -257,7 +259,8 @@ impl Nand {
             self.note_erase(block, reached, is_done)?;
             return Err(NandError::PowerLost);
         }
-        if self.wear.erase_limit > 0 && state.erases >= self.wear.erase_limit {
+        let is_worn = self.wear.erase_limit > 0 && state.erases >= self.wear.erase_limit;
+        if self.failures.spend() || is_worn {
             state.health = Health::GrownBad;
             self.write_state(block)?;
             return Err(NandError::EraseFailed(block));
@@ -291,6 +294,11 @@ impl Nand {
         self.power.plan(cut);
     }
 
+    /// Plans that a program or erase fails, after so many that do not.
+    pub fn fail(&mut self, after_operations: u64) {
+        self.failures.plan(after_operations);
+    }
+
     /// Switches the power on again, at simulated time zero.
     pub fn restore_power(&mut self) {
         self.power.restore();
@@ -307,9 +315,14 @@ impl Nand {
             blocks: self.blocks.clone(),
             clockwork: self.clockwork.clone(),
             power: self.power.clone(),
+            failures: self.failures.clone(),
             dice: self.dice.clone(),
             counters: self.counters,
         })
+    }
+
+    fn program_fails(&mut self) -> bool {
+        self.failures.spend() || self.dice.below(1_000_000_000) < u64::from(self.wear.program_failures_ppb)
     }
 
     fn allow(&self, page: PageId) -> Result<BlockId, NandError> {

@@ -2,7 +2,7 @@
 
 use aquifer_device::Pacing;
 use aquifer_device::ftl::{Ftl, FtlDevice, FtlError, FtlOptions, WearLeveling};
-use aquifer_device::nand::{Geometry, Nand, NandOptions, Wear};
+use aquifer_device::nand::{BlockId, Geometry, Nand, NandError, NandOptions, OOB_BYTES, PageId, Wear};
 use aquifer_device::{AlignedBuffer, Device, DeviceError};
 
 use crate::{Random, nand, page};
@@ -144,4 +144,16 @@ fn errors_that_can_be_mended_are_and_others_are_told() {
         ftl.write(logical, &page(1), 0).unwrap();
         assert!((0..9).any(|_| ftl.read(logical, &mut bytes, 0).is_ok()));
     }
+}
+
+#[test]
+fn planned_failures_come_when_they_were_planned() {
+    let mut nand = nand(GEOMETRY);
+    [1, 2].into_iter().for_each(|after| nand.fail(after));
+    let mut program = |index| nand.program(PageId(index), &page(1), &[0; OOB_BYTES], 0);
+    assert_eq!(program(0), Ok(0));
+    assert_eq!(program(1), Err(NandError::ProgramFailed(PageId(1))));
+    assert_eq!(nand.erase(BlockId(0), 0), Err(NandError::EraseFailed(BlockId(0))));
+    assert_eq!((nand.used_pages(BlockId(0)), nand.is_bad(BlockId(0))), (2, true));
+    assert_eq!(nand.erase(BlockId(1), 0), Ok(0));
 }

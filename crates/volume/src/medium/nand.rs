@@ -110,6 +110,11 @@ impl Medium for NandMedium {
         (0..self.dies).any(|die| nand.is_bad(self.block(nand, segment, die)))
     }
 
+    /// Two may fail, and two others still take turns.
+    fn anchor_segments(&self) -> u32 {
+        4
+    }
+
     fn erases(&self, segment: u32) -> u32 {
         let nand = &self.lock().nand;
         (0..self.dies).map(|die| nand.erases(self.block(nand, segment, die))).max().unwrap_or(0)
@@ -142,7 +147,11 @@ impl Medium for NandMedium {
             let pages = bytes.chunks_exact(PAGE_BYTES).zip(beside).zip(at.0..);
             pages.into_iter().try_fold(now_ns, |done_ns, ((page, beside), number)| {
                 let id = self.page(nand, Physical(number));
-                Ok(done_ns.max(nand.program(id, page, &encode(beside), now_ns)?))
+                let outcome = nand.program(id, page, &encode(beside), now_ns);
+                if let Err(NandError::ProgramFailed(_)) = outcome {
+                    nand.retire(id.split(nand.geometry().pages_per_block).0)?;
+                }
+                Ok(done_ns.max(outcome?))
             })
         })
     }

@@ -7,47 +7,9 @@ use aquifer_device::nand::{Geometry, Nand, NandOptions, PowerCut, Tear};
 use aquifer_volume::Volume;
 use aquifer_volume::medium::NandMedium;
 
-use crate::model::{Dice, Model, Step, read_all};
-use crate::{check, open, seeds};
-
-/// The states that a crash may come back to: the last that was synced, and all after it.
-struct History {
-    states: Vec<Model>,
-    synced: usize,
-}
-
-/// Runs random steps until the power goes or they are done; says whether it went.
-fn run(volume: &Volume, dice: &mut Dice, history: &mut History, steps: u32) -> bool {
-    for _ in 0..steps {
-        let model = history.states.last().expect("one at least");
-        let step = Step::random(dice, model);
-        let expected = step.expected(model);
-        let mut next = model.clone();
-        if expected.is_none() {
-            next.apply(&step);
-            // It may come to flash in part: as a later state, which is no more and no less than the step.
-            history.states.push(next);
-        }
-        match step.apply(volume) {
-            Ok(()) if matches!(step, Step::Sync) => history.synced = history.states.len() - 1,
-            Ok(()) => {}
-            Err(error) if expected.as_ref() == Some(&error) => {}
-            Err(_) => return true,
-        }
-    }
-    false
-}
-
-fn verify(medium: &Arc<NandMedium>, history: &History, what: &str) -> Model {
-    let volume = open(Box::new(Arc::clone(medium)));
-    check(&volume);
-    let objects = read_all(&volume);
-    let allowed = &history.states[history.synced..];
-    let found = allowed.iter().rposition(|state| state.objects == objects);
-    assert!(found.is_some(), "{what}: the volume is in none of the {} states it may be in", allowed.len());
-    drop(volume);
-    Model { objects }
-}
+use crate::history::{History, verify};
+use crate::model::{Dice, Model};
+use crate::{open, seeds};
 
 /// One program of random steps; the power goes after `cut`, then again and again at random.
 fn crash(seed: u64, cut: PowerCut, steps: u32, crashes: u32) -> bool {
@@ -61,9 +23,9 @@ fn crash(seed: u64, cut: PowerCut, steps: u32, crashes: u32) -> bool {
     let mut cut = cut;
     for crash in 0..crashes {
         let volume = open(Box::new(Arc::clone(&medium)));
-        let mut history = History { states: vec![model], synced: 0 };
+        let mut history = History::new(model);
         medium.with(|nand| nand.cut_power(cut));
-        was_cut = run(&volume, &mut dice, &mut history, steps);
+        was_cut = history.run(&volume, &mut dice, steps).is_err();
         drop(volume);
         medium.with(Nand::restore_power);
         model = verify(&medium, &history, &format!("seed {seed}, crash {crash}, {cut:?}"));

@@ -2,15 +2,20 @@
 //!
 //! `random`: random operations, then everything is compared; the volume is closed, or only dropped, and opened again.
 //! `cuts`: the power goes at every operation of raw flash.
+//! `flash`: programs and erases of raw flash fail.
+//! `wear`: how evenly raw flash is erased.
 //! `crashes`: a device forgets any of the writes that were not synced.
 //!
 //! `AQUIFER_CRASHES=n` makes the crash tests try n seeds, `AQUIFER_CRASHES_FROM=k` begins with seed k.
 
 mod crashes;
 mod cuts;
+mod flash;
 mod full;
+mod history;
 mod model;
 mod random;
+mod wear;
 
 use aquifer_volume::medium::Medium;
 use aquifer_volume::{Depth, OpenOptions, Volume};

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use aquifer_volume::{IfTaken, Ino, Kind, Result, Volume, VolumeError};
 
 /// Random numbers (Marsaglia, "Xorshift RNGs", 2003).
+#[derive(Clone)]
 pub struct Dice(u64);
 
 impl Dice {
