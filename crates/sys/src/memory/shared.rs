@@ -230,7 +230,7 @@ impl SharedMapping {
     pub unsafe fn revoke(&self) -> Result<()> {
         let nothing = SharedMemory::new(0)?;
         let (base, len, fd) = (self.base, self.len, nothing.fd);
-        let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_FIXED);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
         // SAFETY: the range is ours; pages behind the end of a file raise SIGBUS.
         let mapped = unsafe { libc::syscall(libc::SYS_mmap, base, len, protection, flags, fd, 0) };
         Errno::check(mapped).map(drop)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_sys::memory::SharedMapping;
 use aquifer_sys::uffd::Features;
-use aquifer_sys::{Errno, Userfaultfd};
+use aquifer_sys::{Errno, SignalsBlocked, Userfaultfd};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::channel::{Channel, Packet};
@@ -74,6 +74,8 @@ impl Client {
         }
         let (channel, mapped) = (Arc::clone(&client.channel), Arc::clone(&client.mapped));
         let faults = Arc::downgrade(&client);
+        // The new thread inherits that; handlers of the program run in the program's threads.
+        let _signals = SignalsBlocked::new();
         std::thread::Builder::new()
             .name("aq-volume-watch".into())
             .spawn(move || {
