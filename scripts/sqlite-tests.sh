@@ -131,8 +131,9 @@ verdict() {
 # The end of what runs in the background, also for whoever ends this process.
 tester='' server=''
 end() {
-    [ -z "$tester" ] || kill "$tester" 2>/dev/null
-    unmount
+    [ -z "$tester" ] || { kill "$tester"; wait "$tester"; } 2>/dev/null
+    # Out of what is to be unmounted.
+    cd "$folder" && unmount
     exit 143
 }
 
@@ -314,7 +315,7 @@ done
 
 # Each file in a process of its own group, which ends with this one.
 files=''
-trap '[ -z "$files" ] || { kill -TERM -- "-$files"; wait "$files"; }; exit 130' INT TERM
+trap '[ -z "$files" ] || { kill -s TERM -- "-$files"; wait "$files"; }; exit 130' INT TERM
 all() {
     setsid xargs -P "${SQLITE_TESTS_JOBS:-2}" -n 1 "$ROOT/scripts/sqlite-tests.sh" --one "$1" <"$list" >>"$results" 2>&1 &
     files=$!

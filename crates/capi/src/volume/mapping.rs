@@ -50,8 +50,10 @@ fn map(file: &AqFile, offset: u64, len: usize, flags: c_int) -> Result<*mut u8, 
     let forks = forks::count();
     let memory = file.file.map(offset, len, protection).map_err(failed)?;
     let address = memory.as_ptr();
-    // What the parent of this process has mapped is not in this process: its address is free again, and it is not ours to end.
-    mapped().insert(address.addr(), Mapped { memory, forks }).map(std::mem::forget);
+    if let Some(stale) = mapped().insert(address.addr(), Mapped { memory, forks }) {
+        // The parent of this process has it. It is not in this process, or its address would not be free; so it is not ours to end.
+        std::mem::forget(stale);
+    }
     Ok(address)
 }
 
