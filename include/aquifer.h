@@ -79,7 +79,8 @@ enum aq_error {
     AQ_ETOOLARGE = 33,   /* a file has at most AQ_FILE_BYTES_MAX */
     AQ_ELINKS = 34,      /* too many names of a file, or symbolic links in a path */
     AQ_ENOSPACE = 35,    /* the volume is full */
-    AQ_EREADONLY = 36    /* the volume was opened to read only */
+    AQ_EREADONLY = 36,   /* the volume was opened to read only */
+    AQ_EGONE = 37        /* the process that has the volume is gone */
 };
 
 /* The sentence for an error; never NULL. The most specific message of the
@@ -551,6 +552,28 @@ void aq_volume_options_init(aq_volume_options *options);
  * AQ_EFLASH_BUSY: the path does not exist, may not be used, is in use. AQ_EFORMAT:
  * it is something else. AQ_ECORRUPT: it is damaged. */
 int aq_volume_open(const char *path, const aq_volume_options *options, aq_volume **volume);
+
+/* As aq_volume_open(), of a volume that another process has: `aquifer volume serve`,
+ * which listens at the socket at socket_path. All functions with an aq_volume or an
+ * aq_file then work as for a volume that this process has opened, through the
+ * owner: pages that several processes have mapped are in RAM once, what one stores
+ * the others load. The owner takes user and groups from the kernel. Differences:
+ *
+ *   - aq_volume_check() is refused with AQ_EPERMISSION: the owner's matter.
+ *   - aq_file_append(), and writes of a file opened with AQ_OPEN_APPEND, take at
+ *     most 4 MiB, else AQ_EINVAL. Of other reads and writes 64 KiB are one step.
+ *   - Memory of a file that was not opened with AQ_OPEN_WRITE cannot be made
+ *     writable, whatever this process tries.
+ *   - When the owner is gone, calls return AQ_EGONE, accesses to mapped files raise
+ *     SIGBUS without a line on standard error, and what was not synced may be lost.
+ *     Unmap and close what there was, and connect again.
+ *   - aq_volume_close() makes durable and ends the connection; the volume stays open.
+ *
+ * AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION: the socket does not exist, may not be
+ * used. AQ_EGONE: nobody listens at it. AQ_EFORMAT: the owner is of another version,
+ * or something else listens there. AQ_ENAME: the path is too long for a socket.
+ * AQ_ENOMEM: the owner has as many clients, or this one as many files, as can be. */
+int aq_volume_connect(const char *socket_path, aq_volume **volume);
 
 /* Makes all durable, and closes. No other thread may use the volume meanwhile.
  * AQ_EBUSY, and it is open as before, while a file is open or mapped. After

@@ -38,6 +38,7 @@ missing_programs() {
     have sqlite3 || printf 'sqlite3 '
     have xz || printf 'xz-utils '
     have dpkg-source || printf 'dpkg-dev '
+    [ -n "$(find /usr/include -name tcl.h 2>/dev/null | head -n 1)" ] || printf 'tcl-dev '
     [ -e /usr/include/event.h ] || printf 'libevent-dev '
     have python3 || printf 'python3 '
     have fusermount3 || printf 'fuse3 '

@@ -9,7 +9,7 @@
 # tests. Tests that only make sense with optimisation are in files named
 # tests/soak*.rs, compile to nothing with debug assertions, and run in release.
 #
-#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount probe install; default: all
+#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount sqlite probe install; default: all
 set -u
 "$(dirname "$0")/setup.sh" --programs || exit 1
 . "$(dirname "$0")/env.sh"
@@ -115,11 +115,22 @@ mounted() {
     scripts/build-lib.sh && tests/mount/postgres.sh -T 10
 }
 
+# Some files of SQLite's own test suite, by the VFS and on a mount; all of them: scripts/sqlite-tests.sh.
+sqlite() {
+    result=0
+    for on in vfs mount; do
+        SQLITE_TESTS_ON=$on SQLITE_TESTS_BUILDS=plain scripts/sqlite-tests.sh --short && ended=0 || ended=$?
+        # 77: it cannot run here; it said so.
+        [ "$ended" = 0 ] || [ "$ended" = 77 ] || result=1
+    done
+    return $result
+}
+
 installed() {
     scripts/build-lib.sh && tests/install.sh
 }
 
-steps=${*:-rust soak loom tidy c examples preload programs mount probe install}
+steps=${*:-rust soak loom tidy c examples preload programs mount sqlite probe install}
 step rust "$CARGO" test --workspace --no-fail-fast -- --show-output
 step soak soak
 step loom loom
@@ -129,6 +140,7 @@ step examples examples
 step preload preloaded
 step programs programs
 step mount mounted
+step sqlite sqlite
 step probe tests/probe/browser.sh
 step install installed
 

@@ -16,7 +16,9 @@ hang_s=900
 
 mkdir -p "$out"
 AQUIFER_TEST_DIR=$(mktemp -d "${TMPDIR:-/var/tmp}/aquifer-test.XXXXXX") || exit 1
-export AQUIFER_TEST_DIR
+# The command, for tests with a process that serves a volume.
+AQUIFER=${AQUIFER:-$root/build/bin/aquifer}
+export AQUIFER_TEST_DIR AQUIFER
 trap 'rm -rf "$AQUIFER_TEST_DIR"' EXIT
 trap 'exit 130' INT TERM
 
@@ -73,7 +75,7 @@ static_library() {
 
 header_alone
 ./symbols.sh "$lib/libaquifer.so" "$root/include/aquifer.h" || failed=1
-[ $# -gt 0 ] || set -- api objects blocks references batches hints pins classes limits pressure threads signals fork syscalls durable durable_files volume volume_maps
+[ $# -gt 0 ] || set -- api objects blocks references batches hints pins classes limits pressure threads signals fork syscalls durable durable_files volume volume_maps volume_served
 for name in "$@"; do
     if compile "$name.c" "$out/$name" -L"$lib" -Wl,-rpath,"$lib" -laquifer; then
         run "$name.c" "$out/$name"

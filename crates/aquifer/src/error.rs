@@ -158,6 +158,8 @@ pub enum ErrorCode {
     NoSpace = 35,
     /// `AQ_EREADONLY`
     ReadOnly = 36,
+    /// `AQ_EGONE`
+    Gone = 37,
 }
 
 impl Error {

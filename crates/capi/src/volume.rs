@@ -1,10 +1,11 @@
-//! Volumes: make, open, close, sync.
+//! Volumes: make, open, connect, close, sync.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `abi` | the structures of the header |
 //! | `failure` | numbers of a volume's errors |
 //! | `user` | who this process is |
+//! | `reach` | a volume in this process, or one that another process has |
 //! | `names` | what is done by path |
 //! | `file` | open files |
 //! | `bounce` | bytes on their way between files and the caller's memory |
@@ -16,6 +17,7 @@ mod failure;
 mod file;
 mod mapping;
 mod names;
+mod reach;
 mod user;
 
 use std::ffi::{c_char, c_int};
@@ -23,28 +25,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aquifer::ErrorCode;
-use aquifer_volume::access::Credentials;
-use aquifer_volume::{Depth, Session, Volume, VolumeError, image};
+use aquifer_volume::serve::Client;
+use aquifer_volume::{Depth, Volume, VolumeError, image};
 
 use crate::abi::{path, write_sized};
 use crate::forks;
 use crate::heap::null;
 use crate::message::{self, fail_with};
 use abi::{AqSpace, AqVolumeOptions};
+use reach::Reach;
 
 /// `aq_volume`
 pub struct AqVolume {
-    /// Shared with the files that are open or mapped, and with calls that are under way.
-    volume: Arc<Volume>,
-    who: Credentials,
+    reach: Reach,
     /// Forks before it was opened.
     forks: usize,
-}
-
-impl AqVolume {
-    fn session(&self) -> Session<Arc<Volume>> {
-        Session::new(Arc::clone(&self.volume), self.who.clone())
-    }
 }
 
 /// The number of an outcome whose message was kept.
@@ -68,7 +63,7 @@ fn ensure_not_forked(forks: usize) -> Result<(), c_int> {
 /// What `run` makes of a volume.
 ///
 /// # Safety
-/// `volume` is NULL, or was made by `aq_volume_open` and is not closed.
+/// `volume` is NULL, or was made by `aq_volume_open` or `aq_volume_connect` and is not closed.
 unsafe fn with(volume: *mut AqVolume, run: impl FnOnce(&AqVolume) -> Result<(), c_int>) -> c_int {
     // SAFETY: the caller says so.
     let Some(volume) = (unsafe { volume.as_ref() }) else { return fail_null("volume") };
@@ -118,14 +113,9 @@ pub unsafe extern "C" fn aq_volume_open(
         return fail_null("volume");
     }
     // SAFETY: passed on to the caller.
-    match unsafe { open(path, options) } {
-        Ok(opened) => {
-            // SAFETY: checked above.
-            unsafe { *volume = Box::into_raw(Box::new(opened)) };
-            0
-        }
-        Err(code) => code,
-    }
+    let opened = unsafe { open(path, options) };
+    // SAFETY: checked above.
+    number(opened.map(|opened| unsafe { *volume = Box::into_raw(Box::new(opened)) }))
 }
 
 /// # Safety
@@ -142,7 +132,31 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
     let volume = image::open_medium(&path)
         .and_then(|medium| Volume::open(medium, options))
         .map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))?;
-    Ok(AqVolume { volume: Arc::new(volume), who: user::credentials()?, forks })
+    Ok(AqVolume { reach: Reach::Own { volume: Arc::new(volume), who: user::credentials()? }, forks })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_volume_connect(socket_path: *const c_char, volume: *mut *mut AqVolume) -> c_int {
+    if volume.is_null() {
+        return fail_null("volume");
+    }
+    // SAFETY: passed on to the caller.
+    let connected = unsafe { connect(socket_path) };
+    // SAFETY: checked above.
+    number(connected.map(|connected| unsafe { *volume = Box::into_raw(Box::new(connected)) }))
+}
+
+/// # Safety
+/// As the header says.
+unsafe fn connect(socket_path: *const c_char) -> Result<AqVolume, c_int> {
+    // SAFETY: passed on to the caller.
+    let path = unsafe { image_path(socket_path) }?;
+    let forks = forks::count();
+    let client = Client::connect(&path)
+        .map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))?;
+    Ok(AqVolume { reach: Reach::Served(client), forks })
 }
 
 /// # Safety
@@ -150,7 +164,7 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_volume_close(volume: *mut AqVolume) -> c_int {
     let is_free = |opened: &AqVolume| {
-        if Arc::strong_count(&opened.volume) == 1 {
+        if opened.reach.is_free() {
             return Ok(());
         }
         let sentence = "files of the volume are open or mapped; close and unmap them, then close the volume";
@@ -161,11 +175,10 @@ pub unsafe extern "C" fn aq_volume_close(volume: *mut AqVolume) -> c_int {
     if code != 0 {
         return code;
     }
-    // SAFETY: made by aq_volume_open, and the caller does not use it again.
+    // SAFETY: made by aq_volume_open or aq_volume_connect, and the caller does not use it again.
     let opened = unsafe { Box::from_raw(volume) };
     // Nobody else has it, as was just seen.
-    let closed = Arc::into_inner(opened.volume).map_or(Ok(()), Volume::close);
-    closed.map_or_else(|error| failure::fail(&error), |()| 0)
+    number(opened.reach.close().map_err(failed))
 }
 
 /// # Safety
@@ -173,11 +186,7 @@ pub unsafe extern "C" fn aq_volume_close(volume: *mut AqVolume) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_volume_sync(volume: *mut AqVolume) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { with(volume, |volume| sync(&volume.volume)) }
-}
-
-fn sync(volume: &Volume) -> Result<(), c_int> {
-    volume.sync().map_err(|error| failure::fail(&error))
+    unsafe { with(volume, |volume| volume.reach.sync().map_err(failed)) }
 }
 
 /// # Safety
@@ -188,7 +197,7 @@ pub unsafe extern "C" fn aq_volume_space(volume: *mut AqVolume, space: *mut AqSp
         if space.is_null() {
             return Err(fail_null("space"));
         }
-        let found = volume.volume.space().map_err(|error| failure::fail(&error))?;
+        let found = volume.reach.space().map_err(failed)?;
         // SAFETY: the caller's structure, whose first field is its size.
         unsafe { write_sized(space, "aq_space", |room| AqSpace::new(room, &found)) }
             .map_err(|error| message::fail(&error))
@@ -202,15 +211,24 @@ pub unsafe extern "C" fn aq_volume_space(volume: *mut AqVolume, space: *mut AqSp
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_volume_check(volume: *mut AqVolume) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { with(volume, |volume| check(&volume.volume)) }
+    unsafe { with(volume, |volume| check(&volume.reach)) }
 }
 
-fn check(volume: &Volume) -> Result<(), c_int> {
-    let found = volume.check(Depth::Contents, |_, _| ()).map_err(|error| failure::fail(&error))?;
+fn check(reach: &Reach) -> Result<(), c_int> {
+    let Reach::Own { volume, .. } = reach else {
+        let sentence = "the volume is checked by the process that has it; or, when that has ended, by aquifer volume check";
+        return Err(fail_with(ErrorCode::Permission, sentence));
+    };
+    let found = volume.check(Depth::Contents, |_, _| ()).map_err(failed)?;
     let Some(first) = found.problems.first() else { return Ok(()) };
     let code = if found.damaged.is_empty() { ErrorCode::Invariant } else { ErrorCode::Corrupt };
     let sentence = format!("{} things are wrong with the volume; the first: {first}", found.problems.len());
     Err(fail_with(code, &sentence))
+}
+
+/// The number of an error of the volume.
+fn failed(error: VolumeError) -> c_int {
+    failure::fail(&error)
 }
 
 /// The number of an error of the volume, of a file at `path` in it.

@@ -7,9 +7,15 @@
 
 mod channel;
 mod client;
+mod connection;
+mod entries;
 pub mod protocol;
+mod refusal;
+mod remote;
 mod server;
+mod views;
 
 pub use channel::{listen_at, stop_listening};
-pub use client::{Client, RemoteFile, RemoteMapping};
+pub use client::Client;
+pub use remote::{RemoteFile, RemoteMapping};
 pub use server::serve;

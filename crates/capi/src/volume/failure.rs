@@ -39,7 +39,8 @@ fn code(error: &VolumeError) -> ErrorCode {
         VolumeError::Damaged { .. } | VolumeError::Corrupt(_) => ErrorCode::Corrupt,
         VolumeError::Stopped(_) | VolumeError::Device(_) | VolumeError::Nand(_) => ErrorCode::Io,
         VolumeError::Open(error) => (&**error).into(),
-        VolumeError::System { errno, .. } | VolumeError::Remote { errno, .. } => system_code(*errno),
+        VolumeError::System { errno, .. } => system_code(*errno),
+        VolumeError::Remote { errno, .. } => remote_code(*errno),
     }
 }
 
@@ -52,6 +53,20 @@ fn system_code(errno: i32) -> ErrorCode {
         // Of a userfaultfd, which files as memory need.
         libc::EPERM | libc::ENOSYS => ErrorCode::UffdForbidden,
         libc::EINVAL => ErrorCode::Kernel,
+        libc::ENAMETOOLONG => ErrorCode::Name,
+        // Of the process that has the volume.
+        libc::EPIPE | libc::ECONNREFUSED => ErrorCode::Gone,
+        libc::EPROTO | libc::EPROTOTYPE => ErrorCode::Format,
+        _ => ErrorCode::Io,
+    }
+}
+
+/// The number for what the process that has the volume refused, if that is none of the errors that arrive as they are.
+fn remote_code(errno: i32) -> ErrorCode {
+    match errno {
+        libc::EINVAL => ErrorCode::Invalid,
+        libc::EBADMSG => ErrorCode::Corrupt,
+        libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EUSERS => ErrorCode::NoMemory,
         _ => ErrorCode::Io,
     }
 }

@@ -1,15 +1,15 @@
 //! Open files.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::Arc;
 
 use aquifer::ErrorCode;
 use aquifer_volume::access::Access;
-use aquifer_volume::{Kind, OpenFile, OpenHow, Volume, VolumeError};
+use aquifer_volume::{Kind, OpenHow, VolumeError};
 
 use super::abi::AqInode;
 use super::names::path_bytes;
-use super::{AqVolume, bounce, ensure_not_forked, fail_null, failed_at, failure, number, sync, with};
+use super::reach::Opened;
+use super::{AqVolume, bounce, ensure_not_forked, fail_null, failed, failed_at, number, with};
 use crate::abi::write_sized;
 use crate::message::{self, fail_with};
 
@@ -23,18 +23,12 @@ const APPEND: c_int = 32;
 
 /// `aq_file`
 pub struct AqFile {
-    file: OpenFile<Arc<Volume>>,
-    /// What mapping and syncing go to.
-    pub(super) volume: Arc<Volume>,
+    pub(super) file: Opened,
     flags: c_int,
     forks: usize,
 }
 
 impl AqFile {
-    pub(super) fn ino(&self) -> aquifer_volume::Ino {
-        self.file.ino()
-    }
-
     /// Fails unless the file was opened to read.
     pub(super) fn ensure_readable(&self) -> Result<(), c_int> {
         self.ensure_opened(READ, "AQ_OPEN_READ")
@@ -61,10 +55,6 @@ pub(super) unsafe fn with_file(file: *mut AqFile, run: impl FnOnce(&AqFile) -> R
     // SAFETY: the caller says so.
     let Some(file) = (unsafe { file.as_ref() }) else { return fail_null("file") };
     number(ensure_not_forked(file.forks).and_then(|()| run(file)))
-}
-
-fn failed(error: VolumeError) -> c_int {
-    failure::fail(&error)
 }
 
 fn to_how(flags: c_int, mode: c_uint) -> Result<OpenHow, c_int> {
@@ -99,11 +89,11 @@ fn invalid<T>(sentence: &str) -> Result<T, c_int> {
 
 fn open(volume: &AqVolume, path: &[u8], flags: c_int, mode: c_uint) -> Result<AqFile, c_int> {
     let how = to_how(flags, mode)?;
-    let file = volume.session().open(path, &how).map_err(failed_at(path))?;
-    if file.inode().map_err(failed)?.kind == Kind::Folder {
+    let file = volume.reach.open(path, &how).map_err(failed_at(path))?;
+    if file.stat().map_err(failed)?.1.kind == Kind::Folder {
         return Err(failed_at(path)(VolumeError::IsAFolder));
     }
-    Ok(AqFile { file, volume: Arc::clone(&volume.volume), flags, forks: volume.forks })
+    Ok(AqFile { file, flags, forks: volume.forks })
 }
 
 /// # Safety
@@ -264,7 +254,7 @@ pub unsafe extern "C" fn aq_file_punch(file: *mut AqFile, offset: u64, len_bytes
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_file_sync(file: *mut AqFile) -> c_int {
     // SAFETY: passed on to the caller.
-    unsafe { with_file(file, |file| sync(&file.volume)) }
+    unsafe { with_file(file, |file| file.file.sync().map_err(failed)) }
 }
 
 /// # Safety
@@ -275,9 +265,9 @@ pub unsafe extern "C" fn aq_file_stat(file: *mut AqFile, inode: *mut AqInode) ->
         if inode.is_null() {
             return Err(fail_null("inode"));
         }
-        let found = file.file.inode().map_err(failed)?;
+        let (ino, found) = file.file.stat().map_err(failed)?;
         // SAFETY: the caller's structure, whose first field is its size.
-        unsafe { write_sized(inode, "aq_inode", |room| AqInode::new(room, file.ino(), &found)) }
+        unsafe { write_sized(inode, "aq_inode", |room| AqInode::new(room, ino, &found)) }
             .map_err(|error| message::fail(&error))
     };
     // SAFETY: passed on to the caller.

@@ -5,10 +5,11 @@ use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use aquifer::ErrorCode;
-use aquifer_volume::{Mapping, Protection};
+use aquifer_volume::Protection;
 
 use super::file::{AqFile, with_file};
-use super::{ensure_not_forked, fail_null, failure, number};
+use super::reach::Memory;
+use super::{ensure_not_forked, fail_null, failed, number};
 use crate::forks;
 use crate::message::fail_with;
 
@@ -21,7 +22,7 @@ const PRIVATE: c_int = 4;
 static MAPPED: LazyLock<Mutex<HashMap<usize, Mapped>>> = LazyLock::new(Mutex::default);
 
 struct Mapped {
-    mapping: Mapping,
+    memory: Memory,
     /// Forks before it was mapped.
     forks: usize,
 }
@@ -47,10 +48,12 @@ fn to_protection(file: &AqFile, flags: c_int) -> Result<Protection, c_int> {
 fn map(file: &AqFile, offset: u64, len: usize, flags: c_int) -> Result<*mut u8, c_int> {
     let protection = to_protection(file, flags)?;
     let forks = forks::count();
-    let mapping =
-        file.volume.map(file.ino(), offset, len, protection).map_err(|error| failure::fail(&error))?;
-    let address = mapping.as_ptr();
-    mapped().insert(address.addr(), Mapped { mapping, forks });
+    let memory = file.file.map(offset, len, protection).map_err(failed)?;
+    let address = memory.as_ptr();
+    if let Some(stale) = mapped().insert(address.addr(), Mapped { memory, forks }) {
+        // The parent of this process has it. It is not in this process, or its address would not be free; so it is not ours to end.
+        std::mem::forget(stale);
+    }
     Ok(address)
 }
 
@@ -64,7 +67,7 @@ fn unmap(address: usize) -> Result<(), c_int> {
     let removed = mapped.remove(&address);
     // Unmapping may write to the volume; others need not wait for that.
     std::mem::drop(mapped);
-    std::mem::drop(removed.map(|removed| removed.mapping));
+    std::mem::drop(removed.map(|removed| removed.memory));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use aquifer::ErrorCode;
 use aquifer_volume::path::Last;
-use aquifer_volume::{IfTaken, Listed, VolumeError};
+use aquifer_volume::{IfTaken, Listed};
 
 use super::abi::{AqEntry, AqInode, kind_number};
 use super::{AqVolume, fail_null, failed_at, with};
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn aq_volume_make_folder(
     mode: c_uint,
 ) -> c_int {
     let make = |volume: &AqVolume, path: &[u8]| {
-        volume.session().make_folder(path, (mode & 0o7777) as u16).map(drop).map_err(failed_at(path))
+        volume.reach.make_folder(path, (mode & 0o7777) as u16).map_err(failed_at(path))
     };
     // SAFETY: passed on to the caller.
     unsafe { with_path(volume, path, make) }
@@ -56,14 +56,7 @@ pub unsafe extern "C" fn aq_volume_make_folder(
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_volume_remove(volume: *mut AqVolume, path: *const c_char) -> c_int {
-    let remove = |volume: &AqVolume, path: &[u8]| {
-        let session = volume.session();
-        match session.unlink(path) {
-            Err(VolumeError::IsAFolder) => session.remove_folder(path),
-            outcome => outcome,
-        }
-        .map_err(failed_at(path))
-    };
+    let remove = |volume: &AqVolume, path: &[u8]| volume.reach.remove(path).map_err(failed_at(path));
     // SAFETY: passed on to the caller.
     unsafe { with_path(volume, path, remove) }
 }
@@ -92,7 +85,7 @@ pub unsafe extern "C" fn aq_volume_rename(
     let rename = |volume: &AqVolume, path: &[u8]| {
         // SAFETY: NULL, or the caller's string.
         let new_path = unsafe { path_bytes(new_path, "new_path") }?;
-        volume.session().rename(path, &new_path, to_if_taken(if_taken)?).map_err(failed_at(path))
+        volume.reach.rename(path, &new_path, to_if_taken(if_taken)?).map_err(failed_at(path))
     };
     // SAFETY: passed on to the caller.
     unsafe { with_path(volume, path, rename) }
@@ -109,7 +102,7 @@ pub unsafe extern "C" fn aq_volume_link(
     let link = |volume: &AqVolume, path: &[u8]| {
         // SAFETY: NULL, or the caller's string.
         let new_path = unsafe { path_bytes(new_path, "new_path") }?;
-        volume.session().link(path, &new_path).map_err(failed_at(path))
+        volume.reach.link(path, &new_path).map_err(failed_at(path))
     };
     // SAFETY: passed on to the caller.
     unsafe { with_path(volume, path, link) }
@@ -126,7 +119,7 @@ pub unsafe extern "C" fn aq_volume_symlink(
     let make = |volume: &AqVolume, path: &[u8]| {
         // SAFETY: NULL, or the caller's string.
         let target = unsafe { path_bytes(target, "target") }?;
-        volume.session().make_symlink(&target, path).map(drop).map_err(failed_at(path))
+        volume.reach.make_symlink(&target, path).map_err(failed_at(path))
     };
     // SAFETY: passed on to the caller.
     unsafe { with_path(volume, path, make) }
@@ -145,7 +138,7 @@ pub unsafe extern "C" fn aq_volume_read_link(
         if buffer.is_null() {
             return Err(fail_null("buffer"));
         }
-        let target = volume.session().read_link(path).map_err(failed_at(path))?;
+        let target = volume.reach.read_link(path).map_err(failed_at(path))?;
         if target.len() >= len {
             let sentence = format!("the buffer has {len} bytes, {} are needed", target.len() + 1);
             return Err(fail_with(ErrorCode::Invalid, &sentence));
@@ -175,7 +168,7 @@ pub unsafe extern "C" fn aq_volume_stat(
             return Err(fail_null("inode"));
         }
         let last = if follow == 0 { Last::Keep } else { Last::Follow };
-        let (ino, found) = volume.session().stat(path, last).map_err(failed_at(path))?;
+        let (ino, found) = volume.reach.stat(path, last).map_err(failed_at(path))?;
         // SAFETY: the caller's structure, whose first field is its size.
         unsafe { write_sized(inode, "aq_inode", |room| AqInode::new(room, ino, &found)) }
             .map_err(|error| message::fail(&error))
@@ -214,7 +207,7 @@ pub unsafe extern "C" fn aq_volume_list(
                 _ => ControlFlow::Break(()),
             }
         };
-        volume.session().list(path, 0, one).map_err(failed_at(path))
+        volume.reach.list(path, one).map_err(failed_at(path))
     };
     // SAFETY: passed on to the caller.
     unsafe { with_path(volume, path, list) }

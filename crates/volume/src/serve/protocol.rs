@@ -5,14 +5,19 @@
 //! answer:   magic u32 | error number u32 (0: done) | handle u32 | zeros u32 | a u64 | b u64 | bytes
 //! ```
 //!
+//! An answer with an error number has the error's text as its bytes, and in `a` which error of the volume it is, if it is one without values
+//! (`refusal.rs`).
+//!
 //! Descriptors travel beside a packet: of memory with an answer to [`Operation::Pages`], of a userfaultfd with [`Operation::Attach`].
 
 /// The version that client and owner must share.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Longest packet.
 pub const PACKET_BYTES_MAX: usize = 128 << 10;
 /// Most bytes that one packet carries besides its head.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Most bytes that are appended in one step.
+pub const APPEND_BYTES_MAX: usize = 4 << 20;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"AQVS");
 const REQUEST_HEAD_BYTES: usize = 36;
@@ -32,7 +37,7 @@ pub enum Operation {
     Read = 4,
     /// `a`: offset, bytes. The answer's `a` says how many were written.
     Write = 5,
-    /// The answer's `a` is the size, `b` the mode; its bytes are an encoded inode.
+    /// The answer's `a` is the file's number; its bytes are an encoded inode.
     Stat = 6,
     /// `a`: size.
     Truncate = 7,
@@ -49,11 +54,29 @@ pub enum Operation {
     MakeFolder = 12,
     /// Bytes: path, of a file or an empty folder.
     Remove = 13,
-    /// `a`: length of the first path, bytes: both paths.
+    /// `a`: length of the first path, `b`: 0 replaces what has the new name, 1 fails, 2 exchanges the two; bytes: both paths.
     Rename = 14,
+    /// Bytes that go behind the last one; `a`: 1 if more of the same step follow, which are kept until then. The answer's `a` is how many were
+    /// written, `b` where the first of them is.
+    Append = 15,
+    /// `a`: offset, `b`: length of what becomes zeros.
+    Punch = 16,
+    /// Names in an open folder; `a`: 0, or where the last answer ended. The answer's `a` is where it goes on, `b` is 1 if that is the end; its
+    /// bytes are names (`entries.rs`).
+    List = 17,
+    /// `a`: 1 to follow a symbolic link at the end, bytes: path. Answered as [`Operation::Stat`].
+    StatPath = 18,
+    /// `a`: length of the first path, bytes: both paths. The second becomes another name for the first.
+    Link = 19,
+    /// `a`: length of what the link says, bytes: that, and the link's path.
+    Symlink = 20,
+    /// Bytes: path of a symbolic link. The answer's bytes are what it says.
+    ReadLink = 21,
+    /// The answer's bytes are five numbers of 8 bytes: those of [`Space`](crate::Space), in their order.
+    Space = 22,
 }
 
-const OPERATIONS: [Operation; 14] = [
+const OPERATIONS: [Operation; 22] = [
     Operation::Hello,
     Operation::Open,
     Operation::Close,
@@ -68,6 +91,14 @@ const OPERATIONS: [Operation; 14] = [
     Operation::MakeFolder,
     Operation::Remove,
     Operation::Rename,
+    Operation::Append,
+    Operation::Punch,
+    Operation::List,
+    Operation::StatPath,
+    Operation::Link,
+    Operation::Symlink,
+    Operation::ReadLink,
+    Operation::Space,
 ];
 
 /// Flags of [`Operation::Open`].
@@ -146,7 +177,7 @@ impl<'a> Request<'a> {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
-    /// The system's error number, 0 if it was done.
+    /// The number by which the system's calls say the error, 0 if it was done.
     pub errno: u32,
     /// See [`Operation`].
     pub handle: u32,
@@ -187,11 +218,11 @@ impl Answer {
     }
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 

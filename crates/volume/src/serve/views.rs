@@ -1,0 +1,219 @@
+//! What a client has mapped, and its faults.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use aquifer_sys::memory::{Protection, SharedMemory};
+use aquifer_sys::uffd::Event;
+use aquifer_sys::{Errno, Userfaultfd};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::channel::failed;
+use super::connection::{HANDLES_MAX, Opened};
+use super::protocol::Request;
+use super::server::lock;
+use crate::error::{Result, VolumeError};
+use crate::key::Ino;
+use crate::mapping::{MappedPages, View, resolve};
+use crate::volume::Volume;
+use crate::word::PAGE_BYTES;
+
+/// Threads that resolve the faults of one client.
+const FAULT_THREADS: usize = 4;
+
+/// The views of a client.
+pub struct Views {
+    volume: Arc<Volume>,
+    seen: Arc<Mutex<HashMap<u32, Seen>>>,
+    faults: Option<Faults>,
+}
+
+/// A view, as its faults find it.
+#[derive(Clone)]
+struct Seen {
+    file: Arc<Held>,
+    pages: Arc<MappedPages>,
+    view: Arc<View>,
+}
+
+/// A file that keeps its bytes while it is mapped, also when it is closed and has lost its name.
+struct Held {
+    volume: Arc<Volume>,
+    ino: Ino,
+}
+
+/// Threads that resolve a client's faults.
+struct Faults {
+    descriptor: Arc<Userfaultfd>,
+    stop: Arc<OwnedFd>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Views {
+    /// None yet.
+    pub fn new(volume: &Arc<Volume>) -> Self {
+        Views { volume: Arc::clone(volume), seen: Arc::default(), faults: None }
+    }
+
+    /// The memory of a file's pages: for loads alone, if the file is open for reading alone.
+    pub fn memory(&self, opened: &Opened) -> Result<SharedMemory> {
+        if !opened.may_read {
+            return Err(VolumeError::PermissionDenied);
+        }
+        self.volume.file(opened.file.ino())?;
+        let pages = self.volume.shared_pages(opened.file.ino())?;
+        let system = |errno: Errno| VolumeError::System { step: "sharing memory", errno: errno.0 };
+        let memory = if opened.may_write { pages.memory().duplicate() } else { pages.memory().read_only() };
+        memory.map_err(system)
+    }
+
+    /// Knows a view under `handle` from now on, and resolves its faults.
+    pub fn attach(
+        &mut self,
+        handle: u32,
+        opened: &Opened,
+        request: &Request<'_>,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<()> {
+        let (first, count) = ((request.b >> 32) as u32, request.b as u32);
+        let protection = match request.c {
+            0 => Protection::Read,
+            1 => Protection::Write,
+            2 => Protection::CopyOnWrite,
+            _ => return Err(VolumeError::Invalid("a view is for loads, for stores, or private")),
+        };
+        if !opened.may_read || (protection == Protection::Write && !opened.may_write) {
+            return Err(VolumeError::PermissionDenied);
+        }
+        let end = request.a.checked_add(u64::from(count) * PAGE_BYTES as u64);
+        if count == 0
+            || !request.a.is_multiple_of(PAGE_BYTES as u64)
+            || end.is_none()
+            || first.checked_add(count).is_none()
+        {
+            return Err(VolumeError::Invalid("a view is whole pages of memory and of a file"));
+        }
+        let ino = opened.file.ino();
+        if protection == Protection::Write {
+            self.volume.core().allow_changes()?;
+        }
+        self.volume.file(ino)?;
+        let pages = self.volume.shared_pages(ino)?;
+        if lock(&self.seen).len() >= HANDLES_MAX {
+            return Err(VolumeError::System { step: "mapping a file", errno: libc::EMFILE });
+        }
+        if let Some(descriptor) = descriptor {
+            self.resolve_faults_of(descriptor)?;
+        }
+        let faults = self.faults.as_ref().ok_or(VolumeError::Invalid("a view needs a userfaultfd"))?;
+        // SAFETY: the addresses are the client's; calls on what it has not mapped or registered fail.
+        let view = unsafe {
+            View::new(Arc::clone(&faults.descriptor), request.a as usize, first, count, protection)
+        };
+        let view = Arc::new(view);
+        pages.add(Arc::clone(&view));
+        self.volume.hold(ino);
+        let file = Arc::new(Held { volume: Arc::clone(&self.volume), ino });
+        lock(&self.seen).insert(handle, Seen { file, pages, view });
+        Ok(())
+    }
+
+    /// Forgets a view; `None` if there is none of this handle.
+    pub fn detach(&self, handle: u32) -> Option<()> {
+        let seen = lock(&self.seen).remove(&handle)?;
+        seen.pages.remove(&seen.view);
+        Some(())
+    }
+
+    fn resolve_faults_of(&mut self, descriptor: OwnedFd) -> Result<()> {
+        if self.faults.is_some() {
+            return Err(VolumeError::Invalid("a client has one userfaultfd"));
+        }
+        if !is_userfaultfd(&descriptor) {
+            return Err(VolumeError::Invalid("this is no userfaultfd"));
+        }
+        // SAFETY: the descriptor was just received, and is given away here.
+        let descriptor = Arc::new(unsafe { Userfaultfd::from_raw_fd(descriptor.into_raw_fd()) });
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(failed("making an eventfd"))?);
+        let mut faults = Faults { descriptor, stop, threads: Vec::new() };
+        for _ in 0..FAULT_THREADS {
+            let (volume, seen) = (Arc::clone(&self.volume), Arc::clone(&self.seen));
+            let (descriptor, stop) = (Arc::clone(&faults.descriptor), Arc::clone(&faults.stop));
+            let thread = std::thread::Builder::new()
+                .name("aq-volume-fault".into())
+                .spawn(move || resolve_faults(&volume, &seen, &descriptor, &stop))
+                .map_err(|error| VolumeError::System {
+                    step: "starting a thread",
+                    errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
+                })?;
+            faults.threads.push(thread);
+        }
+        self.faults = Some(faults);
+        Ok(())
+    }
+}
+
+/// Whether a descriptor from a stranger is what it should be: calls on others could block, or do anything.
+fn is_userfaultfd(descriptor: &OwnedFd) -> bool {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
+    let is_one = link.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]");
+    let is_nonblocking = rustix::fs::fcntl_setfl(descriptor, rustix::fs::OFlags::NONBLOCK).is_ok();
+    is_one && is_nonblocking
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        if let Some(faults) = self.faults.take() {
+            // It stays readable for all threads.
+            let _ = rustix::io::write(&faults.stop, &1u64.to_ne_bytes());
+            for thread in faults.threads {
+                let _ = thread.join();
+            }
+        }
+        for (_, seen) in lock(&self.seen).drain() {
+            seen.pages.remove(&seen.view);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Bytes that cannot be freed now are freed when the volume is opened next.
+        let _ = self.volume.let_go(self.ino);
+    }
+}
+
+/// Resolves faults until `stop` is readable.
+fn resolve_faults(
+    volume: &Volume,
+    views: &Mutex<HashMap<u32, Seen>>,
+    descriptor: &Userfaultfd,
+    stop: &OwnedFd,
+) {
+    loop {
+        match descriptor.poll(stop.as_raw_fd(), -1) {
+            Ok(ready) if ready.woken => return,
+            Ok(_) => {}
+            Err(_) => return,
+        }
+        let event = match descriptor.read_event() {
+            Ok(Some(event)) => event,
+            Ok(None) => continue,
+            Err(_) => return,
+        };
+        let Event::PageFault { address, write, write_protected, .. } = event else { continue };
+        let found =
+            lock(views).values().find_map(|seen| seen.view.page_at(address).map(|page| (seen.clone(), page)));
+        let Some((seen, index)) = found else { continue };
+        let is_write = write || write_protected;
+        let outcome = resolve(volume.core(), seen.file.ino, &seen.pages, &seen.view, index, is_write);
+        if outcome.is_err() {
+            // The client gets SIGBUS. If it is gone, nobody is left to tell.
+            let _ = seen.view.poison(index);
+        } else {
+            let _ = seen.view.wake(index);
+        }
+    }
+}
