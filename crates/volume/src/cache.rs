@@ -12,6 +12,7 @@ use crate::frame::{Content, Frame, FrameState, Phase};
 use crate::key::{Ino, PageKey};
 use crate::order::{Order, Standing};
 use crate::patch::Ranges;
+use crate::twins::Twins;
 use crate::word::{PAGE_BYTES, PageBytes};
 
 const SHARDS: usize = 64;
@@ -52,14 +53,16 @@ pub struct Cache {
     /// Pages that the next commit takes, each once.
     dirty: Mutex<Vec<Arc<Frame>>>,
     dirty_count: AtomicUsize,
-    twins: AtomicUsize,
+    twins: Arc<Twins>,
 }
 
 impl Cache {
     /// At most about `frames_max` pages, with the older versions of those that change and with a neighbour's.
-    #[must_use]
-    pub fn new(frames_max: usize, neighbour: Option<Arc<dyn Neighbour>>) -> Self {
-        Cache {
+    ///
+    /// # Errors
+    /// There is no address space.
+    pub fn new(frames_max: usize, neighbour: Option<Arc<dyn Neighbour>>) -> Result<Self> {
+        Ok(Cache {
             shards: std::array::from_fn(|_| Mutex::default()),
             order: Mutex::new(Order::new(frames_max)),
             frames_max,
@@ -68,8 +71,8 @@ impl Cache {
             hand: AtomicUsize::new(0),
             dirty: Mutex::default(),
             dirty_count: AtomicUsize::new(0),
-            twins: AtomicUsize::new(0),
-        }
+            twins: Twins::new(frames_max / 4)?,
+        })
     }
 
     fn shard(&self, key: PageKey) -> MutexGuard<'_, Shard> {
@@ -180,7 +183,7 @@ impl Cache {
 
     /// Pages' worth of RAM that is taken: by pages, by what they were before they changed, and by the neighbour.
     fn taken(&self) -> usize {
-        self.frames() + self.twins.load(Ordering::Relaxed) + self.beside()
+        self.frames() + self.twins.used() + self.beside()
     }
 
     fn beside(&self) -> usize {
@@ -287,7 +290,7 @@ impl Cache {
                 lock(&self.order).keep(Standing::Recent, Arc::clone(&frame));
             } else {
                 (state.phase, state.content) = (Phase::Gone, Content::Absent);
-                self.forget_twin(&mut state);
+                state.twin = None;
                 drop(state);
                 self.forget(frame.key());
             }
@@ -304,23 +307,13 @@ impl Cache {
         if state.is_dirty {
             return Ok(());
         }
-        if !state.is_new && !state.is_blank && self.twins.load(Ordering::Relaxed) < self.frames_max / 4 {
-            state.twin = Some(state.copy(frame.key())?);
-            self.twins.fetch_add(1, Ordering::Relaxed);
+        if !state.is_new && !state.is_blank {
+            state.twin = self.twins.make(|bytes| state.read(frame.key(), 0, &mut bytes[..]))?;
         }
         (state.is_dirty, state.is_blank) = (true, false);
         self.dirty_count.fetch_add(1, Ordering::Relaxed);
         lock(&self.dirty).push(Arc::clone(frame));
         Ok(())
-    }
-
-    /// Forgets the bytes from before a change.
-    pub fn forget_twin(&self, state: &mut FrameState) -> Option<Box<PageBytes>> {
-        let twin = state.twin.take();
-        if twin.is_some() {
-            self.twins.fetch_sub(1, Ordering::Relaxed);
-        }
-        twin
     }
 
     /// All dirty pages, which are the caller's now. Nobody may change a page meanwhile.
@@ -346,7 +339,7 @@ impl Cache {
         }
         forget(&mut state);
         (state.phase, state.content) = (Phase::Gone, Content::Absent);
-        self.forget_twin(&mut state);
+        state.twin = None;
         drop(state);
         self.forget(key);
         frame.notify();

@@ -125,7 +125,7 @@ impl Core {
             let (bytes, twin, patched) = {
                 let mut state = frame.lock();
                 let bytes = state.copy(key)?;
-                let twin = self.cache.forget_twin(&mut state);
+                let twin = state.twin.take();
                 let patched = state.patched.clone();
                 state.is_committing = false;
                 drop(state);

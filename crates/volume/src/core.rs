@@ -65,7 +65,7 @@ impl Limits {
     pub fn new(geometry: Geometry, usable_segments: u32, frames: usize, nodes: usize) -> Self {
         let pages = pages_for_files(geometry, usable_segments);
         Limits {
-            dirty_pages: (frames / 3).max(4).min((pages / 8).max(4) as usize),
+            dirty_pages: (frames / 4).max(4).min((pages / 8).max(4) as usize),
             dirty_nodes: (nodes / 2).max(8),
             log_pages: (geometry.pages() / 8).clamp(64, 64 << 10),
             free_segments: 6.max(geometry.segments / 64),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::error::{Result, VolumeError};
 use crate::key::PageKey;
 use crate::patch::Ranges;
+use crate::twins::Twin;
 use crate::word::{PAGE_BYTES, PageBytes};
 
 /// Memory of a file that programs have mapped: a page of it can be in RAM at its place only.
@@ -93,7 +94,7 @@ pub struct FrameState {
     /// Whether some program can change it without asking.
     pub is_writable: bool,
     /// Its bytes before the first change since the last commit.
-    pub twin: Option<Box<PageBytes>>,
+    pub twin: Option<Twin>,
 }
 
 /// Nobody sees this: who reads and writes pages waits until they are ready.

@@ -67,6 +67,7 @@ pub mod serve;
 mod session;
 mod table;
 mod trims;
+mod twins;
 mod usage;
 mod volume;
 mod walks;

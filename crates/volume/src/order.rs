@@ -20,7 +20,7 @@ const RECENT_PART: usize = 8;
 /// Part of a queue that is on trial.
 const TRIAL_PART: usize = 3;
 /// Most pages that go on trial at once.
-const TRIED_AT_ONCE: usize = 1024;
+const TRIED_AT_ONCE: usize = 128;
 
 /// Where a page was when its turn came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -129,7 +129,7 @@ impl Volume {
         let mut writer = Writer::new(Start { anchor, anchors, segments, sequence: 1 });
         writer.make_heads(&*medium)?;
         let options = OpenOptions { ram_bytes: RAM_BYTES_MIN, is_read_only: false };
-        let volume = Self::assemble(medium, writer, Root::default(), options, Recovered::default());
+        let volume = Self::assemble(medium, writer, Root::default(), options, Recovered::default())?;
         let change = volume.core.begin()?;
         let next_new = Ino::FIRST_FREE.0;
         change.put_inodes_header(&InodesHeader { next_new, first_free: 0, first_nameless: 0, files: 1 })?;
@@ -156,13 +156,13 @@ impl Volume {
         let sequence = recovered.sequence;
         let mut writer = Writer::new(Start { anchor, anchors, segments, sequence });
         let core = if options.is_read_only {
-            Self::core_of(flash, table, writer, options)
+            Self::core_of(flash, table, writer, options)?
         } else {
             writer.renew_epoch();
             if !is_clean {
                 writer.renew_heads(flash.medium(), heads)?;
             }
-            let core = Self::core_of(flash, table, writer, options);
+            let core = Self::core_of(flash, table, writer, options)?;
             core.checkpoint(&mut core.lock_writer(), false)?;
             core
         };
@@ -179,10 +179,10 @@ impl Volume {
         top: Root,
         options: OpenOptions,
         recovered: Recovered,
-    ) -> Self {
+    ) -> Result<Self> {
         let table = Table::new(top, nodes_for(options.ram_bytes));
-        let core = Self::core_of(Flash::new(medium), table, writer, options);
-        Self::around(core, recovered, options)
+        let core = Self::core_of(Flash::new(medium), table, writer, options)?;
+        Ok(Self::around(core, recovered, options))
     }
 
     fn around(core: Core, recovered: Recovered, options: OpenOptions) -> Self {
@@ -191,12 +191,12 @@ impl Volume {
         Volume { core, mapped, cells, names, recovered, ram_bytes: options.ram_bytes }
     }
 
-    fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Core {
+    fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Result<Core> {
         let frames = frames_for(options.ram_bytes);
         let usable = writer.segments.usable();
         let limits = Limits::new(flash.medium().geometry(), usable, frames / 8 * 7, frames / 8);
-        let cache = Cache::new(frames, Some(table.nodes_in_ram()));
-        Core::new(flash, table, cache, writer, limits, options.is_read_only)
+        let cache = Cache::new(frames, Some(table.nodes_in_ram()))?;
+        Ok(Core::new(flash, table, cache, writer, limits, options.is_read_only))
     }
 
     /// Makes everything durable that was changed before this call.

@@ -150,7 +150,7 @@ impl Stack {
             return Err(VolumeError::Invalid("the table of the translation layer leaves no RAM for pages"));
         }
         Ok(Stack {
-            cache: Cache::new(frames, None),
+            cache: Cache::new(frames, None)?,
             tree: RwLock::new(tree),
             below,
             pages,

@@ -1,0 +1,135 @@
+//! What pages were before they changed.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aquifer_sys::memory::{Discarder, Reservation};
+
+use crate::error::{Result, VolumeError};
+use crate::word::{PAGE_BYTES, PageBytes};
+
+/// Free places that keep their RAM.
+const WARM_MAX: usize = 256;
+
+/// Room for copies of pages, which goes back to the system when many are forgotten: commits forget them by the thousand, and pages of files need
+/// the RAM next. An allocator would keep it.
+pub struct Twins {
+    memory: Reservation,
+    free: Mutex<Free>,
+    discarder: Discarder,
+}
+
+struct Free {
+    /// Places whose pages are in RAM.
+    warm: Vec<u32>,
+    cold: Vec<u32>,
+    used: usize,
+}
+
+/// A copy of a page.
+pub struct Twin {
+    twins: Arc<Twins>,
+    place: u32,
+}
+
+impl Twins {
+    /// Room for `count` copies, none of which takes RAM yet.
+    ///
+    /// # Errors
+    /// There is no address space.
+    pub fn new(count: usize) -> Result<Arc<Self>> {
+        let memory = Reservation::new(count.max(1) * PAGE_BYTES, PAGE_BYTES)
+            .map_err(|errno| VolumeError::System { step: "reserving room for copies", errno: errno.0 })?;
+        let cold = (0..count as u32).rev().collect();
+        let free = Mutex::new(Free { warm: Vec::with_capacity(WARM_MAX + 1), cold, used: 0 });
+        Ok(Arc::new(Twins { memory, free, discarder: Discarder::new() }))
+    }
+
+    /// Copies.
+    pub fn used(&self) -> usize {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).used
+    }
+
+    /// A copy whose bytes `fill` brings; `None` if there is no room.
+    ///
+    /// # Errors
+    /// Those of `fill`.
+    pub fn make(self: &Arc<Self>, fill: impl FnOnce(&mut PageBytes) -> Result<()>) -> Result<Option<Twin>> {
+        let place = {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(place) = free.warm.pop().or_else(|| free.cold.pop()) else { return Ok(None) };
+            free.used += 1;
+            place
+        };
+        let twin = Twin { twins: Arc::clone(self), place };
+        // SAFETY: the place is in the reservation, and the twin's alone until it is dropped.
+        fill(unsafe { &mut *self.at(place) })?;
+        Ok(Some(twin))
+    }
+
+    fn at(&self, place: u32) -> *mut PageBytes {
+        self.memory.base().wrapping_add(place as usize * PAGE_BYTES).cast()
+    }
+
+    fn give_back(&self, place: u32) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.used -= 1;
+        free.warm.push(place);
+        if free.warm.len() <= WARM_MAX {
+            return;
+        }
+        let range = |&place: &u32| libc::iovec { iov_base: self.at(place).cast(), iov_len: PAGE_BYTES };
+        let ranges: Vec<_> = free.warm.iter().map(range).collect();
+        // SAFETY: the places are in the reservation, and nobody's.
+        // RAM that the system does not take is used by the next copies.
+        let _ = unsafe { self.discarder.discard(&ranges) };
+        let Free { warm, cold, .. } = &mut *free;
+        cold.append(warm);
+    }
+}
+
+impl Deref for Twin {
+    type Target = PageBytes;
+
+    fn deref(&self) -> &PageBytes {
+        // SAFETY: the place is this twin's, and nobody writes to it once it is made.
+        unsafe { &*self.twins.at(self.place) }
+    }
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        self.twins.give_back(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_keep_their_bytes_and_places_are_used_again() {
+        const COUNT: usize = 3 * WARM_MAX;
+        let twins = Twins::new(COUNT).expect("room");
+        for round in 0..3u8 {
+            let made: Vec<Twin> = (0..COUNT)
+                .map(|nth| {
+                    let fill = |bytes: &mut PageBytes| {
+                        bytes.fill(nth as u8 ^ round);
+                        Ok(())
+                    };
+                    twins.make(fill).expect("made").expect("room")
+                })
+                .collect();
+            assert_eq!(twins.used(), COUNT);
+            assert!(twins.make(|_| Ok(())).expect("no error").is_none());
+            for (nth, twin) in made.iter().enumerate() {
+                assert!(twin.iter().all(|&byte| byte == nth as u8 ^ round), "copy {nth}");
+            }
+        }
+        assert_eq!(twins.used(), 0);
+        let failed = twins.make(|_| Err(VolumeError::NoSpace));
+        assert!(failed.is_err());
+        assert_eq!(twins.used(), 0, "the place of one that failed is free");
+    }
+}
