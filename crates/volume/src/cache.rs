@@ -316,6 +316,11 @@ impl Cache {
         Ok(())
     }
 
+    /// What a commit compares changed pages with.
+    pub fn twins(&self) -> &Twins {
+        &self.twins
+    }
+
     /// All dirty pages, which are the caller's now. Nobody may change a page meanwhile.
     pub fn take_dirty(&self) -> Vec<Arc<Frame>> {
         std::mem::take(&mut *lock(&self.dirty))

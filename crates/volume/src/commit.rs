@@ -120,6 +120,7 @@ impl Core {
             writer.add_trim(medium, trim)?;
         }
         let mut written = Vec::with_capacity(taken.len());
+        let (mut compared, mut useful) = (0, 0);
         for Taken { frame, was_promised } in taken {
             let key = frame.key();
             let (bytes, twin, patched) = {
@@ -137,6 +138,7 @@ impl Core {
             } else {
                 self.table.get(&self.flash, key.ino(), key.index())?
             };
+            let has_twin = twin.is_some();
             let changed = twin.map(|twin| Ranges::between(&twin, &bytes));
             if changed.as_ref().is_some_and(Ranges::is_empty) && word != Word::ZERO {
                 continue;
@@ -146,9 +148,12 @@ impl Core {
                 Some(Place::Patched { .. }) => Some(changed.union(patched.as_ref()?)),
                 _ => None,
             });
+            compared += usize::from(has_twin);
             let (word, patched) = append(writer, medium, key, &bytes, word, ranges)?;
+            useful += usize::from(has_twin && patched.is_some());
             written.push(Written { frame: Arc::clone(frame), word, patched, was_promised: *was_promised });
         }
+        self.cache.twins().note_use(compared, useful);
         let displaced = writer.end(medium)?;
         medium.sync()?;
         written.iter_mut().for_each(|written| written.word = displaced.word(written.word));

@@ -10,6 +10,10 @@ use crate::word::{PAGE_BYTES, PageBytes};
 
 /// Free places that keep their RAM.
 const WARM_MAX: usize = 256;
+/// Fewest copies that may be made at once: enough to notice when they are of use again.
+const ALLOWED_MIN: usize = 64;
+/// One copy of so many must be of use.
+const USEFUL_PART: usize = 4;
 
 /// Room for copies of pages, which goes back to the system when many are forgotten: commits forget them by the thousand, and pages of files need
 /// the RAM next. An allocator would keep it.
@@ -24,6 +28,8 @@ struct Free {
     warm: Vec<u32>,
     cold: Vec<u32>,
     used: usize,
+    /// Most that are used at once.
+    allowed: usize,
 }
 
 /// A copy of a page.
@@ -41,7 +47,7 @@ impl Twins {
         let memory = Reservation::new(count.max(1) * PAGE_BYTES, PAGE_BYTES)
             .map_err(|errno| VolumeError::System { step: "reserving room for copies", errno: errno.0 })?;
         let cold = (0..count as u32).rev().collect();
-        let free = Mutex::new(Free { warm: Vec::with_capacity(WARM_MAX + 1), cold, used: 0 });
+        let free = Mutex::new(Free { warm: Vec::with_capacity(WARM_MAX + 1), cold, used: 0, allowed: count });
         Ok(Arc::new(Twins { memory, free, discarder: Discarder::new() }))
     }
 
@@ -57,6 +63,9 @@ impl Twins {
     pub fn make(self: &Arc<Self>, fill: impl FnOnce(&mut PageBytes) -> Result<()>) -> Result<Option<Twin>> {
         let place = {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            if free.used >= free.allowed {
+                return Ok(None);
+            }
             let Some(place) = free.warm.pop().or_else(|| free.cold.pop()) else { return Ok(None) };
             free.used += 1;
             place
@@ -65,6 +74,18 @@ impl Twins {
         // SAFETY: the place is in the reservation, and the twin's alone until it is dropped.
         fill(unsafe { &mut *self.at(place) })?;
         Ok(Some(twin))
+    }
+
+    /// Says how many copies a commit compared with their pages, and how many of these changed so little that the page need not be written whole.
+    /// Where that is rare, as with arrays that are written from end to end, RAM is better spent on pages.
+    pub fn note_use(&self, compared: usize, useful: usize) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = self.memory.len() / PAGE_BYTES;
+        if useful * USEFUL_PART >= compared {
+            free.allowed = free.allowed.saturating_mul(4).min(count);
+        } else if compared >= ALLOWED_MIN / 2 {
+            free.allowed = (free.allowed / 4).max(ALLOWED_MIN).min(count);
+        }
     }
 
     fn at(&self, place: u32) -> *mut PageBytes {
@@ -131,5 +152,25 @@ mod tests {
         let failed = twins.make(|_| Err(VolumeError::NoSpace));
         assert!(failed.is_err());
         assert_eq!(twins.used(), 0, "the place of one that failed is free");
+    }
+
+    #[test]
+    fn copies_that_are_of_no_use_become_few_until_they_are() {
+        let count_now = |twins: &Arc<Twins>| {
+            let made = || twins.make(|_| Ok(())).expect("made");
+            std::iter::from_fn(made).collect::<Vec<_>>().len()
+        };
+        let twins = Twins::new(4000).expect("room");
+        assert_eq!(count_now(&twins), 4000);
+        twins.note_use(1000, 900);
+        assert_eq!(count_now(&twins), 4000);
+        for _ in 0..5 {
+            twins.note_use(1000, 10);
+        }
+        assert_eq!(count_now(&twins), ALLOWED_MIN);
+        for _ in 0..5 {
+            twins.note_use(ALLOWED_MIN, ALLOWED_MIN / 2);
+        }
+        assert_eq!(count_now(&twins), 4000);
     }
 }
