@@ -502,8 +502,8 @@ int aq_tx_set_root(aq_tx *tx, aq_durable_ref root);
  * Durability: what was changed before aq_volume_sync(), by calls or by stores to
  * mapped memory, is durable when it returns AQ_OK. After a crash the volume is as
  * it was at one moment, all files and folders together: that of the last sync, or
- * a later one. A later one, because changes also go to flash unasked when RAM is
- * full of them; of the stores of each thread it has all up to some point, in their
+ * a later one. A later one, because changes also go to flash unasked, every five
+ * seconds and when RAM is full of them, by a thread that takes no signals; of the stores of each thread it has all up to some point, in their
  * order, and none behind it.
  *
  * Names: paths begin in the volume's first folder, with or without a slash in

@@ -23,10 +23,11 @@ mod user;
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aquifer::ErrorCode;
 use aquifer_volume::serve::Client;
-use aquifer_volume::{Depth, Volume, VolumeError, image};
+use aquifer_volume::{Background, Depth, Volume, VolumeError, image};
 
 use crate::abi::{path, write_sized};
 use crate::forks;
@@ -40,7 +41,12 @@ pub struct AqVolume {
     reach: Reach,
     /// Forks before it was opened.
     forks: usize,
+    /// Drops pages and commits where nobody waits for it, if the volume is this process's.
+    background: Option<Background>,
 }
+
+/// As `aquifer volume serve` and `mount` do by default.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The number of an outcome whose message was kept.
 fn number(outcome: Result<(), c_int>) -> c_int {
@@ -129,10 +135,16 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
             options.ensure_initialised().map(|()| options.to_options())
         })?;
     let forks = forks::count();
-    let volume = image::open_medium(&path)
+    let who = user::credentials()?;
+    let start = |volume: Volume| {
+        let background = volume.start_background(COMMIT_INTERVAL)?;
+        Ok((Arc::new(volume), Some(background)))
+    };
+    let (volume, background) = image::open_medium(&path)
         .and_then(|medium| Volume::open(medium, options))
+        .and_then(start)
         .map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))?;
-    Ok(AqVolume { reach: Reach::Own { volume: Arc::new(volume), who: user::credentials()? }, forks })
+    Ok(AqVolume { reach: Reach::Own { volume, who }, forks, background })
 }
 
 /// # Safety
@@ -156,7 +168,7 @@ unsafe fn connect(socket_path: *const c_char) -> Result<AqVolume, c_int> {
     let forks = forks::count();
     let client = Client::connect(&path)
         .map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))?;
-    Ok(AqVolume { reach: Reach::Served(client), forks })
+    Ok(AqVolume { reach: Reach::Served(client), forks, background: None })
 }
 
 /// # Safety
@@ -177,6 +189,7 @@ pub unsafe extern "C" fn aq_volume_close(volume: *mut AqVolume) -> c_int {
     }
     // SAFETY: made by aq_volume_open or aq_volume_connect, and the caller does not use it again.
     let opened = unsafe { Box::from_raw(volume) };
+    drop(opened.background);
     // Nobody else has it, as was just seen.
     number(opened.reach.close().map_err(failed))
 }

@@ -5,6 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use aquifer_sys::signal::SignalsBlocked;
+
 use crate::core::Core;
 use crate::error::{Result, VolumeError};
 use crate::volume::Volume;
@@ -72,6 +74,8 @@ impl Volume {
         let core = self.core_arc();
         let weak = Arc::downgrade(&core);
         core.bell.set_over(false);
+        // The program's signals are for the program's threads.
+        let _blocked = SignalsBlocked::new();
         let thread = std::thread::Builder::new()
             .name("aquifer-volume".into())
             .spawn(move || run(&core, interval))
