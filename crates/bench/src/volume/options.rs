@@ -14,7 +14,7 @@ pub struct CommonOptions {
     #[arg(long, value_parser = parse_size, default_value = "256M")]
     pub ram: u64,
     /// What of --ram the volume is not given: the program and its buffers. A 256th of the data comes on top for page tables
-    #[arg(long, value_parser = parse_size, default_value = "12M")]
+    #[arg(long, value_parser = parse_size, default_value = "28M")]
     pub reserve: u64,
     /// Percent of a volume that its file takes
     #[arg(long, default_value_t = 67, value_parser = clap::value_parser!(u32).range(5..=90))]

@@ -28,8 +28,8 @@ use sparse::SparseFile;
 const EXAMPLES: &str = "\
 Examples:
   aquifer-bench volume metadata --out results.jsonl
-      64 leaves in a row and 64 at random in a file of 2 TiB; half a minute, 0.6 GiB of disk
-  aquifer-bench volume metadata --size 64G --leaves 8
+      512 leaves in a row and 512 at random in a file of 2 TiB; half a minute, 3 GiB of disk and of RAM
+  aquifer-bench volume metadata --size 64G --leaves 8 --volume-ram 64M
 
 The file system of --dir must allow a sparse file of --size. --ram, --reserve, --fill and --runs do not matter here: nothing depends on time.";
 
@@ -52,10 +52,10 @@ pub struct MetadataOptions {
     #[arg(long, value_parser = parse_size, default_value = "2T")]
     size: u64,
     /// Leaves in a row, and leaves at random
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=4096))]
     leaves: u64,
-    /// RAM of the volume; all nodes of the leaves must fit into its eighth
-    #[arg(long, value_parser = parse_size, default_value = "64M")]
+    /// RAM of the volume; so much that no node leaves it while pages are written
+    #[arg(long, value_parser = parse_size, default_value = "3G")]
     volume_ram: u64,
 }
 

@@ -31,7 +31,7 @@ Examples:
   aquifer-bench volume pagerank --ram 64M --times 4 --iterations 1 --runs 1
       A first look in a minute
 
-The graph is made in memory, which takes --times x --ram besides. Needs root or delegated cgroups. A volume has no advice and no read-ahead.";
+The graph is made in memory, which takes --times x --ram besides. Needs root or delegated cgroups. A volume takes no advice.";
 
 const PEERS: [Peer; 4] = [Peer::Mmap, Peer::MmapRandom, Peer::MmapSequential, Peer::Volume];
 
