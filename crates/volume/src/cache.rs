@@ -219,11 +219,12 @@ impl Cache {
                 break;
             }
             let (victims, tried) = self.take_victims(batch);
-            if victims.is_empty() && self.taken() >= before {
+            let is_stuck = victims.is_empty();
+            // Whoever waits for a victim is told, whatever becomes of those on trial.
+            self.drop_frames(victims).and(hide(tried))?;
+            if is_stuck && self.taken() >= before {
                 break;
             }
-            hide(tried)?;
-            self.drop_frames(victims)?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! What pages were before they changed.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aquifer_sys::memory::{Discarder, Reservation};
 
@@ -20,6 +21,8 @@ const USEFUL_PART: usize = 4;
 pub struct Twins {
     memory: Reservation,
     free: Mutex<Free>,
+    /// Places that are not free; looked at without the lock, because every page that comes in is counted.
+    used: AtomicUsize,
     discarder: Discarder,
 }
 
@@ -27,7 +30,6 @@ struct Free {
     /// Places whose pages are in RAM.
     warm: Vec<u32>,
     cold: Vec<u32>,
-    used: usize,
     /// Most that are used at once.
     allowed: usize,
 }
@@ -47,13 +49,17 @@ impl Twins {
         let memory = Reservation::new(count.max(1) * PAGE_BYTES, PAGE_BYTES)
             .map_err(|errno| VolumeError::System { step: "reserving room for copies", errno: errno.0 })?;
         let cold = (0..count as u32).rev().collect();
-        let free = Mutex::new(Free { warm: Vec::with_capacity(WARM_MAX + 1), cold, used: 0, allowed: count });
-        Ok(Arc::new(Twins { memory, free, discarder: Discarder::new() }))
+        let free = Mutex::new(Free { warm: Vec::new(), cold, allowed: count });
+        Ok(Arc::new(Twins { memory, free, used: AtomicUsize::new(0), discarder: Discarder::new() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Copies.
     pub fn used(&self) -> usize {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).used
+        self.used.load(Ordering::Relaxed)
     }
 
     /// A copy whose bytes `fill` brings; `None` if there is no room.
@@ -62,12 +68,12 @@ impl Twins {
     /// Those of `fill`.
     pub fn make(self: &Arc<Self>, fill: impl FnOnce(&mut PageBytes) -> Result<()>) -> Result<Option<Twin>> {
         let place = {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            if free.used >= free.allowed {
+            let mut free = self.lock();
+            if self.used() >= free.allowed {
                 return Ok(None);
             }
             let Some(place) = free.warm.pop().or_else(|| free.cold.pop()) else { return Ok(None) };
-            free.used += 1;
+            self.used.fetch_add(1, Ordering::Relaxed);
             place
         };
         let twin = Twin { twins: Arc::clone(self), place };
@@ -79,7 +85,7 @@ impl Twins {
     /// Says how many copies a commit compared with their pages, and how many of these changed so little that the page need not be written whole.
     /// Where that is rare, as with arrays that are written from end to end, RAM is better spent on pages.
     pub fn note_use(&self, compared: usize, useful: usize) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.lock();
         let count = self.memory.len() / PAGE_BYTES;
         if useful * USEFUL_PART >= compared {
             free.allowed = free.allowed.saturating_mul(4).min(count);
@@ -93,19 +99,21 @@ impl Twins {
     }
 
     fn give_back(&self, place: u32) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.used -= 1;
-        free.warm.push(place);
-        if free.warm.len() <= WARM_MAX {
-            return;
-        }
+        let mut cooling = {
+            let mut free = self.lock();
+            self.used.fetch_sub(1, Ordering::Relaxed);
+            free.warm.push(place);
+            if free.warm.len() <= WARM_MAX {
+                return;
+            }
+            std::mem::take(&mut free.warm)
+        };
         let range = |&place: &u32| libc::iovec { iov_base: self.at(place).cast(), iov_len: PAGE_BYTES };
-        let ranges: Vec<_> = free.warm.iter().map(range).collect();
-        // SAFETY: the places are in the reservation, and nobody's.
+        let ranges: Vec<_> = cooling.iter().map(range).collect();
         // RAM that the system does not take is used by the next copies.
+        // SAFETY: the places are in the reservation, and nobody's: they are in no list.
         let _ = unsafe { self.discarder.discard(&ranges) };
-        let Free { warm, cold, .. } = &mut *free;
-        cold.append(warm);
+        self.lock().cold.append(&mut cooling);
     }
 }
 
