@@ -672,8 +672,10 @@ int aq_file_stat(aq_file *file, aq_inode *inode);
 enum aq_map {
     AQ_MAP_READ = 1,
     AQ_MAP_WRITE = 2,   /* loads as well */
-    AQ_MAP_PRIVATE = 4  /* what is stored is seen by nobody else, and never on flash: it
+    AQ_MAP_PRIVATE = 4, /* what is stored is seen by nobody else, and never on flash: it
                            stays in RAM, outside of ram_bytes */
+    AQ_MAP_SHARE = 8    /* nothing else is to be seen: only the cost is another. For files
+                           that are also written by calls where they are mapped */
 };
 
 /* Maps len bytes of a file from offset, a multiple of AQ_FILE_PAGE_BYTES, at
@@ -691,6 +693,15 @@ enum aq_map {
  * that is given a page which is not in RAM, or is given a page to write to that
  * was only read, fails with EFAULT or does less. Give it a copy; aq_file_read and
  * aq_file_write may be given mapped memory. SIGBUS must not be blocked.
+ *
+ * Cost: what one mapping shows is memory of this process alone, and becomes shared
+ * memory, once and at the same addresses, when another mapping or process shows it
+ * too. AQ_MAP_SHARE begins with that: bringing a page costs more, a call that writes
+ * to a mapped page less.
+ *
+ * Advice: madvise(MADV_DONTNEED), munmap and mmap over a mapping take bytes away that
+ * nobody else has. What was not synced is lost then, and the volume takes no more
+ * changes (AQ_EIO); aq_file_unmap is what ends a mapping.
  *
  * Forks: a child does not have the memory (SIGSEGV); the parent goes on. */
 int aq_file_map(aq_file *file, uint64_t offset, size_t len, int flags, void **address);

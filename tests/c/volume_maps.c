@@ -23,7 +23,7 @@ static int map_with(aq_file *file, uint64_t offset, size_t len, int flags)
 
 static void a_file_is_mapped_for_what_it_was_opened(void)
 {
-    const int read = AQ_MAP_READ, write = AQ_MAP_WRITE, private = AQ_MAP_PRIVATE;
+    const int read = AQ_MAP_READ, write = AQ_MAP_WRITE, private = AQ_MAP_PRIVATE, share = AQ_MAP_SHARE;
     aq_volume *volume = open_new("rights");
     CHECK_CODE(AQ_OK, aq_file_unmap(map_new(volume, "/file", 8192)));
     aq_file *both = open_file(volume, "/file", READ_WRITE), *reader = open_file(volume, "/file", AQ_OPEN_READ);
@@ -40,13 +40,35 @@ static void a_file_is_mapped_for_what_it_was_opened(void)
     CHECK_CODE(AQ_EPERMISSION, map_with(writer, 0, 8192, write | private));
     CHECK_CODE(AQ_EINVAL, map_with(both, 0, 8192, 0));
     CHECK_CODE(AQ_EINVAL, map_with(both, 0, 8192, private));
-    CHECK_CODE(AQ_EINVAL, map_with(both, 0, 8192, read | 8));
+    CHECK_CODE(AQ_OK, map_with(both, 0, 8192, write | share));
+    CHECK_CODE(AQ_EINVAL, map_with(both, 0, 8192, write | private | share));
+    CHECK_CODE(AQ_EINVAL, map_with(both, 0, 8192, read | 16));
     CHECK_CODE(AQ_EINVAL, map_with(both, 100, 8192, read));
     CHECK_CODE(AQ_EINVAL, map_with(both, 0, 0, read));
     CHECK_CODE(AQ_ETOOLARGE, map_with(both, AQ_FILE_BYTES_MAX, 4096, read));
     CHECK_CODE(AQ_OK, aq_file_close(both));
     CHECK_CODE(AQ_OK, aq_file_close(reader));
     CHECK_CODE(AQ_OK, aq_file_close(writer));
+    close_and_remove(volume);
+}
+
+static void a_second_mapping_shows_what_the_first_has(void)
+{
+    aq_volume *volume = open_new("second");
+    char *first = map_new(volume, "/file", FILE_BYTES), *second;
+    for (uint64_t page = 0; page < PAGES; page++)
+        fill(first + page * 4096, 4096, page);
+    aq_file *file = open_file(volume, "/file", READ_WRITE);
+    CHECK_CODE(AQ_OK, aq_file_map(file, 0, FILE_BYTES, AQ_MAP_WRITE, (void **)&second));
+    for (uint64_t page = 0; page < PAGES; page++) {
+        CHECK(is_filled(second + page * 4096, 4096, page));
+        second[page * 4096] = 'x';
+        CHECK(first[page * 4096] == 'x');
+    }
+    CHECK_CODE(AQ_OK, aq_file_unmap(first));
+    CHECK(second[4096] == 'x');
+    CHECK_CODE(AQ_OK, aq_file_unmap(second));
+    CHECK_CODE(AQ_OK, aq_file_close(file));
     close_and_remove(volume);
 }
 
@@ -385,6 +407,7 @@ static void a_child_does_not_have_the_memory(void)
 int main(void)
 {
     RUN(a_file_is_mapped_for_what_it_was_opened);
+    RUN(a_second_mapping_shows_what_the_first_has);
     RUN(ten_times_the_ram);
     RUN(private_stores_are_nobody_elses);
     RUN(buffers_may_be_mapped_memory);

@@ -60,7 +60,7 @@ impl Mapped {
             self.mapping = None;
             WAS_ANY.store(true, Ordering::Relaxed);
             let len = usize::try_from(size_bytes.min(self.limit_bytes)).unwrap_or(usize::MAX);
-            self.mapping = Some(volume.map(ino, 0, len, Protection::Read)?);
+            self.mapping = Some(volume.map_to_share(ino, 0, len, Protection::Read)?);
         }
         let Some(mapping) = &self.mapping else { return Ok(None) };
         // One byte of each page brings the page to RAM, or says why that cannot be.

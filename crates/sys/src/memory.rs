@@ -5,14 +5,16 @@
 mod discarder;
 mod page_pipe;
 mod page_tables;
+mod range;
 mod reservation;
 mod shared;
 
 pub use discarder::Discarder;
 pub use page_pipe::PagePipe;
 pub use page_tables::{drops_page_tables, remap_fresh};
+pub use range::{MappedRange, read_if_present};
 pub use reservation::Reservation;
-pub use shared::{Protection, SharedMapping, SharedMemory};
+pub use shared::{Protection, SharedMemory};
 
 use crate::errno::{Errno, Result};
 

@@ -1,4 +1,5 @@
-//! A thread that does what need not be waited for: drops pages before room is needed, and commits what has been dirty for a while.
+//! Threads that do what need not be waited for: one drops pages before room is needed, and commits what has been dirty for a while; others read what will
+//! be needed (`readers.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -9,6 +10,7 @@ use aquifer_sys::signal::SignalsBlocked;
 
 use crate::core::Core;
 use crate::error::{Result, VolumeError};
+use crate::readers::READERS;
 use crate::volume::Volume;
 
 /// How somebody wakes the thread.
@@ -46,18 +48,19 @@ impl Bell {
     }
 }
 
-/// The thread of a volume. It ends when this is dropped.
+/// The threads of a volume. They end when this is dropped.
 pub struct Background {
     core: Weak<Core>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {
             core.bell.set_over(true);
+            core.readers.set(false);
         }
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             // It has nothing to tell.
             let _ = thread.join();
         }
@@ -65,25 +68,44 @@ impl Drop for Background {
 }
 
 impl Volume {
-    /// Starts a thread that commits what changed at least every `interval`, so that a crash loses little of what nobody synced, and drops pages before
-    /// room is needed. One for each volume.
+    /// Starts threads that commit what changed at least every `interval`, so that a crash loses little of what nobody synced, drop pages before
+    /// room is needed, and read ahead of who goes through a mapped file in order. Once for each volume.
     ///
     /// # Errors
     /// No thread could be started.
     pub fn start_background(&self, interval: Duration) -> Result<Background> {
         let core = self.core_arc();
-        let weak = Arc::downgrade(&core);
         core.bell.set_over(false);
+        core.readers.set(true);
         // The program's signals are for the program's threads.
         let _blocked = SignalsBlocked::new();
-        let thread = std::thread::Builder::new()
-            .name("aquifer-volume".into())
-            .spawn(move || run(&core, interval))
-            .map_err(|error| VolumeError::System {
-                step: "starting a thread",
-                errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
+        // On an error those that were started end.
+        let mut background = Background { core: Arc::downgrade(&core), threads: Vec::new() };
+        background.start("aquifer-volume", &core, move |core| run(core, interval))?;
+        for _ in 0..READERS {
+            background.start("aq-volume-ahead", &core, |core| core.readers.run(core))?;
+        }
+        Ok(background)
+    }
+}
+
+impl Background {
+    fn start(
+        &mut self,
+        name: &str,
+        core: &Arc<Core>,
+        run: impl FnOnce(&Core) + Send + 'static,
+    ) -> Result<()> {
+        let core = Arc::clone(core);
+        let thread =
+            std::thread::Builder::new().name(name.into()).spawn(move || run(&core)).map_err(|error| {
+                VolumeError::System {
+                    step: "starting a thread",
+                    errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
+                }
             })?;
-        Ok(Background { core: weak, thread: Some(thread) })
+        self.threads.push(thread);
+        Ok(())
     }
 }
 

@@ -1,23 +1,32 @@
 //! Pages in RAM.
 
+mod shown;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aquifer_device::AlignedBuffer;
 use foldhash::fast::RandomState;
 
 use crate::error::Result;
-use crate::frame::{Content, Frame, FrameState, Phase};
+use crate::frame::{Content, Frame, FrameState, PageMemory, Phase, is_same};
 use crate::key::{Ino, PageKey};
-use crate::order::{Order, Standing};
+use crate::order::{Order, RECENT_PART, Standing};
 use crate::patch::Ranges;
+use crate::room::{PageRoom, RoomPage};
 use crate::twins::Twins;
-use crate::word::{PAGE_BYTES, PageBytes};
+use crate::word::PageBytes;
+use shown::{by_memory, hide, indices, leaving, take_out};
 
 const SHARDS: usize = 64;
 /// Pages that are dropped together: neighbours take one call of the system.
 const DROPPED_AT_ONCE: usize = 32;
+/// Pages that are taken out of a memory together.
+const TAKEN_AT_ONCE: usize = 128;
+
+/// Places for pages, in multiples of the pages that there are at most: the limit gives way when all are dirty or in use.
+const ROOM_TIMES: usize = 4;
+const ROOM_MIN: usize = 4096;
 
 type Shard = HashMap<PageKey, Arc<Frame>, RandomState>;
 
@@ -53,7 +62,9 @@ pub struct Cache {
     /// Pages that the next commit takes, each once.
     dirty: Mutex<Vec<Arc<Frame>>>,
     dirty_count: AtomicUsize,
-    twins: Arc<Twins>,
+    twins: Twins,
+    /// Pages that are not where programs see them.
+    room: Arc<PageRoom>,
 }
 
 impl Cache {
@@ -72,6 +83,7 @@ impl Cache {
             dirty: Mutex::default(),
             dirty_count: AtomicUsize::new(0),
             twins: Twins::new(frames_max / 4)?,
+            room: PageRoom::new(frames_max.saturating_mul(ROOM_TIMES).max(ROOM_MIN))?,
         })
     }
 
@@ -80,9 +92,19 @@ impl Cache {
         lock(&self.shards[(hash >> 58) as usize])
     }
 
+    /// Where pages are that programs do not see.
+    pub fn room(&self) -> &Arc<PageRoom> {
+        &self.room
+    }
+
     /// Pages in RAM.
     pub fn frames(&self) -> usize {
         self.frames.load(Ordering::Relaxed)
+    }
+
+    /// About how many pages can come before the first of them goes unused.
+    pub fn recent_max(&self) -> u32 {
+        (self.frames_max / RECENT_PART) as u32
     }
 
     /// Pages that changed since a commit took them.
@@ -95,7 +117,7 @@ impl Cache {
         self.shard(key).get(&key).cloned()
     }
 
-    /// The page, after `load` has put its bytes where they are given and `place` has put them where they stay, if need be. The caller looks whether
+    /// The page, after `load` has put all of its bytes where they are given and `place` has put them where they stay, if need be. The caller looks whether
     /// it is [`Frame::ready`].
     ///
     /// # Errors
@@ -104,7 +126,7 @@ impl Cache {
         &self,
         key: PageKey,
         load: impl FnOnce(&mut PageBytes) -> Result<Loaded>,
-        place: impl FnOnce(&PageBytes) -> Result<Content>,
+        place: impl FnOnce(RoomPage) -> Result<Content>,
     ) -> Result<Arc<Frame>> {
         let frame = match self.begin_load(key) {
             Ok(frame) => frame,
@@ -115,9 +137,8 @@ impl Cache {
         };
         let outcome = self.make_room().and_then(|()| {
             // Nobody else touches a page that is loading, so its state need not be locked during the read.
-            let mut buffer = AlignedBuffer::new(PAGE_BYTES);
-            let bytes: &mut PageBytes = (&mut buffer[..]).try_into().expect("a page");
-            let loaded = load(bytes)?;
+            let mut bytes = self.room.take()?;
+            let loaded = load(&mut bytes)?;
             Ok((loaded, place(bytes)?))
         });
         self.end_load(&frame, outcome)?;
@@ -221,7 +242,7 @@ impl Cache {
             let (victims, tried) = self.take_victims(batch);
             let is_stuck = victims.is_empty();
             // Whoever waits for a victim is told, whatever becomes of those on trial.
-            self.drop_frames(victims).and(hide(tried))?;
+            self.drop_frames(victims).and(hide(tried, &self.room))?;
             if is_stuck && self.taken() >= before {
                 break;
             }
@@ -250,9 +271,10 @@ impl Cache {
             let shard = self.shard(frame.key());
             let mut state = frame.lock();
             // One is the map's, one is ours.
-            let is_needed = state.is_dirty || state.is_committing || Arc::strong_count(&frame) > 2;
+            let is_held = Arc::strong_count(&frame) > 2;
+            let is_needed = state.is_dirty || state.is_committing || state.phase == Phase::Moving || is_held;
             match state.phase {
-                Phase::Ready if is_needed => {
+                Phase::Moving | Phase::Ready if is_needed => {
                     drop((state, shard));
                     order.keep(standing, frame);
                 }
@@ -275,13 +297,9 @@ impl Cache {
     }
 
     fn drop_frames(&self, mut victims: Vec<Arc<Frame>>) -> Result<()> {
-        victims.sort_unstable_by_key(|frame| frame.key());
         let mut outcome = Ok(());
-        for run in victims.chunk_by(|a, b| a.key().word() + 1 == b.key().word()) {
-            let content = &run[0].lock().content;
-            if let Content::Mapped(memory) = content {
-                outcome = outcome.and(memory.drop_pages(run[0].key().index(), run.len() as u32));
-            }
+        for (memory, frames) in by_memory(&mut victims, |_| true) {
+            outcome = outcome.and(memory.drop_pages(&indices(&frames)));
         }
         for frame in victims {
             let mut state = frame.lock();
@@ -341,7 +359,7 @@ impl Cache {
         let Some(frame) = self.peek(key) else { return Ok(()) };
         let Some(mut state) = frame.changeable().unwrap_or(None) else { return Ok(()) };
         if let Content::Mapped(memory) = &state.content {
-            memory.drop_pages(key.index(), 1)?;
+            memory.drop_pages(&[key.index()])?;
         }
         forget(&mut state);
         (state.phase, state.content) = (Phase::Gone, Content::Absent);
@@ -352,6 +370,36 @@ impl Cache {
         Ok(())
     }
 
+    /// Takes all pages of a file out of a memory that programs see no more. Beyond the first `pages_max`, those that are as on flash go.
+    ///
+    /// # Errors
+    /// The system's, for example if the program has unmapped the memory itself: what only was there is lost.
+    pub fn take_all_out(&self, ino: Ino, memory: &Arc<dyn PageMemory>, pages_max: usize) -> Result<()> {
+        let frames: Vec<_> = self.keys_of(ino).into_iter().filter_map(|key| self.peek(key)).collect();
+        let (kept, others) = frames.split_at(pages_max.min(frames.len()));
+        let mut outcome = Ok(());
+        for some in kept.chunks(TAKEN_AT_ONCE) {
+            outcome = outcome.and(take_out(memory, some, &self.room));
+        }
+        for some in others.chunks(TAKEN_AT_ONCE) {
+            outcome = outcome.and(self.drop_frames(leaving(memory, some)));
+        }
+        for frame in frames {
+            let Some(mut state) = frame.changeable().unwrap_or(None) else { continue };
+            if matches!(&state.content, Content::Mapped(of_page) if is_same(of_page, memory)) {
+                let taken = state.take_out(frame.key(), &self.room);
+                if taken.is_err() {
+                    (state.phase, state.content, state.twin) = (Phase::Gone, Content::Absent, None);
+                    drop(state);
+                    self.forget(frame.key());
+                    frame.notify();
+                }
+                outcome = outcome.and(taken);
+            }
+        }
+        outcome
+    }
+
     /// Keys of a file's pages in RAM.
     pub fn keys_of(&self, ino: Ino) -> Vec<PageKey> {
         let mut keys = Vec::new();
@@ -360,30 +408,6 @@ impl Cache {
         }
         keys
     }
-}
-
-/// Makes programs ask again for pages that they have mapped, so that a use shows.
-fn hide(mut frames: Vec<Arc<Frame>>) -> Result<()> {
-    frames.sort_unstable_by_key(|frame| frame.key());
-    for of_file in frames.chunk_by(|a, b| a.key().ino() == b.key().ino()) {
-        let mut memory = None;
-        let mut pages = Vec::with_capacity(of_file.len());
-        for frame in of_file {
-            let state = frame.lock();
-            if let (Content::Mapped(of_page), Phase::Ready, false) =
-                (&state.content, &state.phase, state.is_dirty)
-            {
-                memory.get_or_insert_with(|| Arc::clone(of_page));
-                pages.push(frame.key().index());
-                // What was noted are the faults that brought it.
-                frame.take_used();
-            }
-        }
-        if let Some(memory) = memory {
-            memory.hide(&pages)?;
-        }
-    }
-    Ok(())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::ahead::Buffers;
 use crate::background::Bell;
 use crate::cache::{Cache, Loaded};
 use crate::error::{Result, VolumeError};
@@ -11,6 +12,8 @@ use crate::flash::Flash;
 use crate::frame::{Content, Frame, FrameState, PageMemory};
 use crate::key::{Ino, PageKey};
 use crate::medium::Geometry;
+use crate::readers::Readers;
+use crate::room::RoomPage;
 use crate::table::Table;
 use crate::trims::Trims;
 use crate::word::{PAGE_UNITS, PageBytes, Word};
@@ -25,6 +28,10 @@ pub struct Core {
     pub table: Table,
     pub cache: Cache,
     pub trims: Trims,
+    /// For reads of many pages.
+    pub buffers: Buffers,
+    /// Reads that nobody waits for yet.
+    pub readers: Readers,
     /// Wakes the thread that works ahead, if there is one.
     pub bell: Bell,
     writer: Mutex<Writer>,
@@ -101,6 +108,8 @@ impl Core {
             table,
             cache,
             trims: Trims::default(),
+            buffers: Buffers::default(),
+            readers: Readers::default(),
             bell: Bell::default(),
             writer: Mutex::new(writer),
             gate: RwLock::new(()),
@@ -193,10 +202,11 @@ impl Core {
     pub fn page_placed(
         &self,
         key: PageKey,
-        place: impl FnOnce(&PageBytes) -> Result<Content>,
+        place: impl FnOnce(RoomPage) -> Result<Content>,
     ) -> Result<Arc<Frame>> {
         let load = |bytes: &mut PageBytes| {
             if self.trims.covers(key) {
+                bytes.fill(0);
                 return Ok(Loaded { patched: None, is_new: true, is_blank: false });
             }
             let _reading = self.flash.reading();
@@ -215,7 +225,8 @@ impl Core {
     /// # Errors
     /// The table could not be read.
     pub fn blank_page(&self, key: PageKey) -> Result<Arc<Frame>> {
-        let load = |_: &mut PageBytes| {
+        let load = |bytes: &mut PageBytes| {
+            bytes.fill(0);
             let is_new = self.trims.covers(key) || {
                 let _reading = self.flash.reading();
                 self.table.get(&self.flash, key.ino(), key.index())? == Word::ZERO
@@ -320,12 +331,9 @@ fn is_metadata(ino: Ino) -> bool {
 }
 
 /// Puts a page's bytes into memory of its own, or where programs have mapped them.
-fn place_in(key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> impl FnOnce(&PageBytes) -> Result<Content> {
-    move |bytes| match memory {
-        Some(memory) => {
-            memory.fill(key.index(), bytes)?;
-            Ok(Content::Mapped(memory))
-        }
-        None => Ok(Content::Own(Box::new(*bytes))),
+fn place_in(key: PageKey, memory: Option<Arc<dyn PageMemory>>) -> impl FnOnce(RoomPage) -> Result<Content> {
+    move |page| match memory {
+        Some(memory) if memory.fill(key.index(), &page)? => Ok(Content::Mapped(memory)),
+        _ => Ok(Content::Own(page)),
     }
 }

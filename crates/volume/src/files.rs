@@ -75,10 +75,12 @@ impl Volume {
         let first = (offset / PAGE_BYTES as u64) as u32;
         let end = pages_of(offset + len as u64) as u32;
         for at in (first..end).step_by(PAGES_AT_ONCE as usize) {
-            self.core().read_ahead(ino, at, end - at, |first, bytes| {
+            self.core().read_ahead(ino, at, end - at, None, |first, bytes| {
                 let Some(memory) = memory else { return Ok(None) };
                 for (index, page) in (first..).zip(bytes.chunks_exact(PAGE_BYTES)) {
-                    memory.fill(index, page.try_into().expect("a page"))?;
+                    if !memory.fill(index, page.try_into().expect("a page"))? {
+                        return Ok(None);
+                    }
                 }
                 Ok(Some(Arc::clone(memory)))
             })?;

@@ -1,12 +1,12 @@
 //! Reading pages and believing them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{RwLock, RwLockReadGuard};
 
 use aquifer_device::AlignedBuffer;
 
 use crate::block::Block;
 use crate::error::{Result, VolumeError};
+use crate::grace::{Grace, Look};
 use crate::key::PageKey;
 use crate::medium::Medium;
 use crate::patch::Ranges;
@@ -17,7 +17,7 @@ pub struct Flash {
     medium: Box<dyn Medium>,
     /// Held by readers from the look at a word to the end of the read; taken alone before segments are erased, so that no page is
     /// erased under a reader.
-    readers: RwLock<()>,
+    readers: Grace,
     pages_read: AtomicU64,
     nodes_read: AtomicU64,
 }
@@ -34,7 +34,7 @@ impl Flash {
     #[must_use]
     pub fn new(medium: Box<dyn Medium>) -> Self {
         let (pages_read, nodes_read) = Default::default();
-        Flash { medium, readers: RwLock::new(()), pages_read, nodes_read }
+        Flash { medium, readers: Grace::default(), pages_read, nodes_read }
     }
 
     /// How many pages of files, and how many nodes of the table, were read.
@@ -49,13 +49,13 @@ impl Flash {
     }
 
     /// Keeps segments from being erased.
-    pub fn reading(&self) -> RwLockReadGuard<'_, ()> {
-        self.readers.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub fn reading(&self) -> Look<'_> {
+        self.readers.look()
     }
 
     /// Waits for everybody who may still read what was replaced.
     pub fn wait_for_readers(&self) {
-        drop(self.readers.write().unwrap_or_else(std::sync::PoisonError::into_inner));
+        self.readers.wait();
     }
 
     /// The bytes of a page, verified.

@@ -6,16 +6,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::error::{Result, VolumeError};
 use crate::key::PageKey;
 use crate::patch::Ranges;
-use crate::twins::Twin;
+use crate::room::{PageRoom, RoomPage};
 use crate::word::{PAGE_BYTES, PageBytes};
 
 /// Memory of a file that programs have mapped: a page of it can be in RAM at its place only.
 pub trait PageMemory: Send + Sync {
-    /// Makes page `index` present, with these bytes.
+    /// Makes page `index` present, with these bytes. `false` if it becomes present only when a program asks for it, and has to stay elsewhere until
+    /// then.
     ///
     /// # Errors
     /// The system's.
-    fn fill(&self, index: u32, bytes: &PageBytes) -> Result<()>;
+    fn fill(&self, index: u32, bytes: &PageBytes) -> Result<bool>;
 
     /// Copies bytes out of a present page.
     ///
@@ -23,11 +24,11 @@ pub trait PageMemory: Send + Sync {
     /// The system's.
     fn read(&self, index: u32, offset: usize, bytes: &mut [u8]) -> Result<()>;
 
-    /// Copies bytes into a present page.
+    /// Copies bytes into a present page. `false` if only programs can: the page has to be taken out first.
     ///
     /// # Errors
     /// The system's.
-    fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<()>;
+    fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<bool>;
 
     /// Makes sure that no program can change a present page without asking. When this returns, no store to it is under way.
     ///
@@ -35,17 +36,22 @@ pub trait PageMemory: Send + Sync {
     /// The system's.
     fn protect(&self, index: u32) -> Result<()>;
 
-    /// Makes programs ask again for present pages, if they can be made to. Ascending.
+    /// Makes programs ask again for present pages, if they can be made to. Ascending. `false` if these have to be taken out for that.
     ///
     /// # Errors
     /// The system's.
-    fn hide(&self, pages: &[u32]) -> Result<()>;
+    fn hide(&self, pages: &[u32]) -> Result<bool>;
 
-    /// Takes present pages away from all programs.
+    /// Takes present pages away from all programs; their bytes are lost. Ascending.
     ///
     /// # Errors
     /// The system's.
-    fn drop_pages(&self, first: u32, count: u32) -> Result<()>;
+    fn drop_pages(&self, pages: &[u32]) -> Result<()>;
+}
+
+/// Whether both are the same memory.
+pub fn is_same(one: &Arc<dyn PageMemory>, other: &Arc<dyn PageMemory>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
 /// Where the bytes of a page in RAM are.
@@ -53,7 +59,7 @@ pub enum Content {
     /// Not there: it is loading, or has left.
     Absent,
     /// Here.
-    Own(Box<PageBytes>),
+    Own(RoomPage),
     /// Where programs see them.
     Mapped(Arc<dyn PageMemory>),
 }
@@ -65,6 +71,8 @@ pub enum Phase {
     Loading,
     /// Its bytes are there.
     Ready,
+    /// Its bytes are being taken out of where programs see them.
+    Moving,
     /// It is being dropped.
     Leaving,
     /// They could not be read.
@@ -94,7 +102,7 @@ pub struct FrameState {
     /// Whether some program can change it without asking.
     pub is_writable: bool,
     /// Its bytes before the first change since the last commit.
-    pub twin: Option<Twin>,
+    pub twin: Option<RoomPage>,
 }
 
 /// Nobody sees this: who reads and writes pages waits until they are ready.
@@ -116,20 +124,41 @@ impl FrameState {
         }
     }
 
-    /// Copies bytes into the page, which is dirty already.
+    /// Copies bytes into the page, which is dirty already. If programs see it where only they can write, it goes to `room`.
     ///
     /// # Errors
     /// The system's.
-    pub fn write(&mut self, key: PageKey, offset: usize, bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, key: PageKey, offset: usize, bytes: &[u8], room: &Arc<PageRoom>) -> Result<()> {
         debug_assert!(self.is_dirty && !self.is_committing);
+        if let Content::Mapped(memory) = &self.content {
+            if memory.write(key.index(), offset, bytes)? {
+                return Ok(());
+            }
+            self.take_out(key, room)?;
+        }
         match &mut self.content {
-            Content::Absent => Err(ABSENT),
             Content::Own(page) => {
                 page[offset..offset + bytes.len()].copy_from_slice(bytes);
                 Ok(())
             }
-            Content::Mapped(memory) => memory.write(key.index(), offset, bytes),
+            Content::Absent | Content::Mapped(_) => Err(ABSENT),
         }
+    }
+
+    /// Takes the page out of where programs see it, to `room`: they must ask for it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take_out(&mut self, key: PageKey, room: &Arc<PageRoom>) -> Result<()> {
+        let Content::Mapped(memory) = &self.content else { return Ok(()) };
+        if self.is_writable {
+            memory.protect(key.index())?;
+        }
+        let mut bytes = room.take()?;
+        self.read(key, 0, &mut bytes[..])?;
+        memory.drop_pages(&[key.index()])?;
+        (self.content, self.is_writable) = (Content::Own(bytes), false);
+        Ok(())
     }
 
     /// All bytes of the page.
@@ -194,12 +223,13 @@ impl Frame {
     /// # Errors
     /// Why its bytes could not be read.
     pub fn ready(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
-        let state =
-            self.wait_while(self.lock(), |state| matches!(state.phase, Phase::Loading | Phase::Leaving));
+        let is_underway =
+            |state: &FrameState| matches!(state.phase, Phase::Loading | Phase::Moving | Phase::Leaving);
+        let state = self.wait_while(self.lock(), is_underway);
         match &state.phase {
             Phase::Ready => Ok(Some(state)),
             Phase::Failed(error) => Err(error.clone()),
-            Phase::Gone | Phase::Loading | Phase::Leaving => Ok(None),
+            Phase::Gone | Phase::Loading | Phase::Moving | Phase::Leaving => Ok(None),
         }
     }
 
@@ -209,7 +239,7 @@ impl Frame {
     /// As [`Frame::ready`].
     pub fn changeable(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
         let Some(state) = self.ready()? else { return Ok(None) };
-        let state = self.wait_while(state, |state| state.is_committing);
+        let state = self.wait_while(state, |state| state.is_committing || state.phase == Phase::Moving);
         Ok((state.phase == Phase::Ready).then_some(state))
     }
 

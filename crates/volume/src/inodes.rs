@@ -10,7 +10,7 @@ use crate::frame::{Frame, FrameState, PageMemory};
 use crate::index::Index;
 use crate::inode::{INODE_BYTES, INODES_PER_PAGE, Inode, InodesHeader, decode_free, encode_free};
 use crate::key::{Ino, PageKey};
-use crate::mapping::MappedPages;
+use crate::mapping::{Pages, Region, SharedPages};
 
 /// What is known in RAM of a file that is used.
 pub struct Cell {
@@ -20,8 +20,15 @@ pub struct Cell {
     holds: AtomicU32,
     /// Of a folder.
     index: Mutex<Option<Index>>,
-    /// Where programs have mapped it.
-    pages: RwLock<Option<Arc<MappedPages>>>,
+    mapped: RwLock<MappedAs>,
+}
+
+/// How programs have mapped a file.
+enum MappedAs {
+    /// Each range of it by one view at most.
+    Alone(Vec<Arc<Region>>),
+    /// By many, or by other processes.
+    Shared(Arc<SharedPages>),
 }
 
 impl Cell {
@@ -30,7 +37,7 @@ impl Cell {
             content: RwLock::new(()),
             holds: AtomicU32::new(0),
             index: Mutex::new(None),
-            pages: RwLock::new(None),
+            mapped: RwLock::new(MappedAs::Alone(Vec::new())),
         }
     }
 
@@ -51,17 +58,70 @@ impl Cell {
 
     /// Where programs have mapped the file.
     pub fn memory(&self) -> Option<Arc<dyn PageMemory>> {
-        self.mapped_pages().map(|pages| pages as _)
+        match &*self.mapped() {
+            MappedAs::Alone(regions) => regions.first().and_then(|region| match &*region.pages() {
+                Pages::Alone(pages) => Some(Arc::clone(pages) as _),
+                Pages::Shared(pages) => Some(Arc::clone(pages) as _),
+                Pages::Nowhere => None,
+            }),
+            MappedAs::Shared(pages) => Some(Arc::clone(pages) as _),
+        }
     }
 
-    /// As [`Cell::memory`], with who sees it.
-    pub fn mapped_pages(&self) -> Option<Arc<MappedPages>> {
-        self.pages.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Whether programs have mapped the file, or may have it in shared memory still.
+    fn is_mapped(&self) -> bool {
+        !matches!(&*self.mapped(), MappedAs::Alone(regions) if regions.is_empty())
     }
 
-    /// Says where programs have mapped the file from now on.
-    pub fn set_mapped_pages(&self, pages: Arc<MappedPages>) {
-        *self.pages.write().unwrap_or_else(PoisonError::into_inner) = Some(pages);
+    /// Whether nobody has mapped any of so many pages, nor shares the file.
+    pub fn is_free(&self, first: u32, pages: u32) -> bool {
+        match &*self.mapped() {
+            MappedAs::Alone(regions) => !regions.iter().any(|region| region.view.overlaps(first, pages)),
+            MappedAs::Shared(_) => false,
+        }
+    }
+
+    /// Views that have their ranges of the file for themselves.
+    pub fn alone(&self) -> Vec<Arc<Region>> {
+        match &*self.mapped() {
+            MappedAs::Alone(regions) => regions.clone(),
+            MappedAs::Shared(_) => Vec::new(),
+        }
+    }
+
+    /// One more of these.
+    pub fn add_alone(&self, region: &Arc<Region>) {
+        if let MappedAs::Alone(regions) = &mut *self.mapped_mut() {
+            regions.push(Arc::clone(region));
+        }
+    }
+
+    /// One less.
+    pub fn remove_alone(&self, region: &Arc<Region>) {
+        if let MappedAs::Alone(regions) = &mut *self.mapped_mut() {
+            regions.retain(|known| !Arc::ptr_eq(known, region));
+        }
+    }
+
+    /// The file's shared memory, if it has it.
+    pub fn shared_pages(&self) -> Option<Arc<SharedPages>> {
+        match &*self.mapped() {
+            MappedAs::Alone(_) => None,
+            MappedAs::Shared(pages) => Some(Arc::clone(pages)),
+        }
+    }
+
+    /// From now on the file has shared memory.
+    pub fn set_shared(&self, pages: Arc<SharedPages>) {
+        *self.mapped_mut() = MappedAs::Shared(pages);
+    }
+
+    fn mapped(&self) -> RwLockReadGuard<'_, MappedAs> {
+        self.mapped.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mapped_mut(&self) -> RwLockWriteGuard<'_, MappedAs> {
+        self.mapped.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps the file's bytes.
@@ -106,7 +166,7 @@ impl Cells {
         }
         if state.cells.len() >= state.full.max(CELLS_MIN) {
             let is_used =
-                |cell: &Arc<Cell>| Arc::strong_count(cell) > 1 || cell.is_held() || cell.memory().is_some();
+                |cell: &Arc<Cell>| Arc::strong_count(cell) > 1 || cell.is_held() || cell.is_mapped();
             state.cells.retain(|_, cell| is_used(cell));
             state.full = state.cells.len() * 2;
         }
@@ -206,7 +266,7 @@ impl Change<'_> {
             if let Some(mut state) = frame.changeable()? {
                 let is_first = state.is_new && !state.is_promised;
                 self.page(&frame, &mut state)?;
-                state.write(key, offset, bytes)?;
+                state.write(key, offset, bytes, self.core().cache.room())?;
                 return Ok(is_first);
             }
         }
@@ -231,7 +291,7 @@ impl Change<'_> {
             let mut inode = Inode::decode(&bytes).ok_or(VolumeError::NotFound)?;
             self.page(&frame, &mut state)?;
             change(&mut inode);
-            state.write(key, at, &inode.encode())?;
+            state.write(key, at, &inode.encode(), self.core().cache.room())?;
             return Ok(inode);
         }
     }

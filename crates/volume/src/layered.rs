@@ -1,7 +1,7 @@
 //! The conventional stack on the same parts, for benchmarks alone: mapped memory over a file system with an extent tree over a page-mapped flash
 //! translation layer.
 //!
-//! Three tables where the volume has one. Cache, frames, shared memory, views, the fault's way into the process and the emulated flash are the
+//! Three tables where the volume has one. Cache, frames, mapped memory, views, the fault's way into the process and the emulated flash are the
 //! volume's own, so that what differs is the way from an address to a page of flash:
 //!
 //! | step | what is looked up | what is checked |

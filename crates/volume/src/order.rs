@@ -3,7 +3,8 @@
 //! Two queues and a memory of what went, after S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023): pages come to the recent queue, which is
 //! short, so that what is used once soon goes; those that are used again move to the proven one, and so do those that come back soon after they went.
 //!
-//! A load from a mapped page leaves no trace. So each queue ends with pages on trial: they are in RAM, but programs are made to ask for them again.
+//! A load from a mapped page leaves no trace. So the proven queue ends with pages on trial: they are in RAM, but programs are made to ask for them
+//! again. Those of the recent queue are not: what goes from there unjustly comes back once, and is proven then.
 
 mod ghosts;
 
@@ -16,8 +17,8 @@ use crate::frame::Frame;
 use crate::key::PageKey;
 
 /// Part of RAM that pages have which nobody used again.
-const RECENT_PART: usize = 8;
-/// Part of a queue that is on trial.
+pub const RECENT_PART: usize = 8;
+/// Part of the proven queue that is on trial.
 const TRIAL_PART: usize = 3;
 /// Most pages that go on trial at once.
 const TRIED_AT_ONCE: usize = 128;
@@ -33,8 +34,11 @@ pub enum Standing {
 
 /// All pages that may go, in order.
 pub struct Order {
-    recent: Queue,
-    proven: Queue,
+    recent: VecDeque<Arc<Frame>>,
+    /// Proven pages that programs need not ask for.
+    proven: VecDeque<Arc<Frame>>,
+    /// Proven pages that they have to ask for; these go first.
+    on_trial: VecDeque<Arc<Frame>>,
     ghosts: Ghosts,
     recent_max: usize,
 }
@@ -44,38 +48,14 @@ pub struct Search {
     recent_left: usize,
 }
 
-#[derive(Default)]
-struct Queue {
-    fresh: VecDeque<Arc<Frame>>,
-    on_trial: VecDeque<Arc<Frame>>,
-}
-
-impl Queue {
-    fn len(&self) -> usize {
-        self.fresh.len() + self.on_trial.len()
-    }
-
-    fn pop(&mut self) -> Option<Arc<Frame>> {
-        self.on_trial.pop_front().or_else(|| self.fresh.pop_front())
-    }
-
-    fn try_more(&mut self, tried: &mut Vec<Arc<Frame>>) {
-        let wanted = self.len() / TRIAL_PART;
-        while self.on_trial.len() < wanted && tried.len() < TRIED_AT_ONCE {
-            let Some(frame) = self.fresh.pop_front() else { break };
-            tried.push(Arc::clone(&frame));
-            self.on_trial.push_back(frame);
-        }
-    }
-}
-
 impl Order {
     /// For about `frames_max` pages.
     #[must_use]
     pub fn new(frames_max: usize) -> Self {
         Order {
-            recent: Queue::default(),
-            proven: Queue::default(),
+            recent: VecDeque::new(),
+            proven: VecDeque::new(),
+            on_trial: VecDeque::new(),
             ghosts: Ghosts::new(frames_max),
             recent_max: frames_max / RECENT_PART,
         }
@@ -84,25 +64,29 @@ impl Order {
     /// Pages, with those that went in another way and have not had their turn yet.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.recent.len() + self.proven.len()
+        self.recent.len() + self.proven_len()
+    }
+
+    fn proven_len(&self) -> usize {
+        self.proven.len() + self.on_trial.len()
     }
 
     /// Adds a page that came.
     pub fn add(&mut self, frame: Arc<Frame>) {
         let queue = if self.ghosts.take(frame.key()) { &mut self.proven } else { &mut self.recent };
-        queue.fresh.push_back(frame);
+        queue.push_back(frame);
     }
 
     /// Adds a page that somebody used again.
     pub fn prove(&mut self, frame: Arc<Frame>) {
-        self.proven.fresh.push_back(frame);
+        self.proven.push_back(frame);
     }
 
     /// Puts a page back that cannot go now.
     pub fn keep(&mut self, standing: Standing, frame: Arc<Frame>) {
         match standing {
-            Standing::Recent => self.recent.fresh.push_back(frame),
-            Standing::Proven => self.proven.fresh.push_back(frame),
+            Standing::Recent => self.recent.push_back(frame),
+            Standing::Proven => self.proven.push_back(frame),
         }
     }
 
@@ -122,18 +106,20 @@ impl Order {
     /// Takes out the page whose turn it is.
     pub fn next(&mut self, search: &mut Search) -> Option<(Arc<Frame>, Standing)> {
         let is_recent = self.recent.len() > self.recent_max && search.recent_left > 0;
-        if is_recent || self.proven.len() == 0 {
+        if is_recent || self.proven_len() == 0 {
             search.recent_left = search.recent_left.saturating_sub(1);
-            return Some((self.recent.pop()?, Standing::Recent));
+            return Some((self.recent.pop_front()?, Standing::Recent));
         }
-        Some((self.proven.pop()?, Standing::Proven))
+        let frame = self.on_trial.pop_front().or_else(|| self.proven.pop_front())?;
+        Some((frame, Standing::Proven))
     }
 
     /// Puts pages on trial until enough are; whoever uses one of these must ask from now on.
     pub fn try_more(&mut self) -> Vec<Arc<Frame>> {
-        let mut tried = Vec::new();
-        self.recent.try_more(&mut tried);
-        self.proven.try_more(&mut tried);
+        let wanted = self.proven_len() / TRIAL_PART;
+        let count = wanted.saturating_sub(self.on_trial.len()).min(TRIED_AT_ONCE).min(self.proven.len());
+        let tried: Vec<_> = self.proven.drain(..count).collect();
+        self.on_trial.extend(tried.iter().cloned());
         tried
     }
 }

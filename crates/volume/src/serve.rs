@@ -8,7 +8,7 @@
 mod channel;
 mod client;
 mod connection;
-mod entries;
+pub mod entries;
 pub mod protocol;
 mod refusal;
 mod remote;

@@ -17,6 +17,7 @@ use crate::message::fail_with;
 const READ: c_int = 1;
 const WRITE: c_int = 2;
 const PRIVATE: c_int = 4;
+const SHARE: c_int = 8;
 
 /// What is mapped, by first address.
 static MAPPED: LazyLock<Mutex<HashMap<usize, Mapped>>> = LazyLock::new(Mutex::default);
@@ -33,8 +34,9 @@ fn mapped() -> MutexGuard<'static, HashMap<usize, Mapped>> {
 
 /// What a file is mapped for, if it was opened for that.
 fn to_protection(file: &AqFile, flags: c_int) -> Result<Protection, c_int> {
-    if flags & !(READ | WRITE | PRIVATE) != 0 || flags & (READ | WRITE) == 0 {
-        let sentence = "a file is mapped with AQ_MAP_READ, AQ_MAP_WRITE or both, and perhaps AQ_MAP_PRIVATE";
+    let is_both = flags & PRIVATE != 0 && flags & SHARE != 0;
+    if flags & !(READ | WRITE | PRIVATE | SHARE) != 0 || flags & (READ | WRITE) == 0 || is_both {
+        let sentence = "a file is mapped with AQ_MAP_READ, AQ_MAP_WRITE or both, and perhaps AQ_MAP_PRIVATE or AQ_MAP_SHARE";
         return Err(fail_with(ErrorCode::Invalid, sentence));
     }
     file.ensure_readable()?;
@@ -48,7 +50,7 @@ fn to_protection(file: &AqFile, flags: c_int) -> Result<Protection, c_int> {
 fn map(file: &AqFile, offset: u64, len: usize, flags: c_int) -> Result<*mut u8, c_int> {
     let protection = to_protection(file, flags)?;
     let forks = forks::count();
-    let memory = file.file.map(offset, len, protection).map_err(failed)?;
+    let memory = file.file.map(offset, len, protection, flags & SHARE != 0).map_err(failed)?;
     let address = memory.as_ptr();
     if let Some(stale) = mapped().insert(address.addr(), Mapped { memory, forks }) {
         // The parent of this process has it. It is not in this process, or its address would not be free; so it is not ours to end.

@@ -201,8 +201,18 @@ impl Opened {
         }
     }
 
-    pub(super) fn map(&self, offset: u64, len: usize, protection: Protection) -> Result<Memory> {
+    /// What an owner serves is shared anyway.
+    pub(super) fn map(
+        &self,
+        offset: u64,
+        len: usize,
+        protection: Protection,
+        is_to_share: bool,
+    ) -> Result<Memory> {
         match self {
+            Opened::Own { file, volume } if is_to_share => {
+                volume.map_to_share(file.ino(), offset, len, protection).map(Memory::Own)
+            }
             Opened::Own { file, volume } => volume.map(file.ino(), offset, len, protection).map(Memory::Own),
             Opened::Served(file) => file.map(offset, len, protection).map(Memory::Served),
         }

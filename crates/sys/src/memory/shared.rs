@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use super::page_size;
+use super::range::{MappedRange, map_memory};
 use crate::descriptors;
 use crate::errno::{Errno, Result};
 
@@ -26,6 +26,17 @@ pub enum Protection {
     ReadPrivately,
 }
 
+impl Protection {
+    fn for_shared(self) -> (c_int, c_int) {
+        match self {
+            Protection::Read => (libc::PROT_READ, libc::MAP_SHARED),
+            Protection::Write => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
+            Protection::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE),
+            Protection::ReadPrivately => (libc::PROT_READ, libc::MAP_PRIVATE),
+        }
+    }
+}
+
 impl SharedMemory {
     /// New memory of `len` bytes.
     ///
@@ -35,8 +46,7 @@ impl SharedMemory {
         // SAFETY: the name is a NUL-terminated literal.
         let fd = unsafe { libc::syscall(libc::SYS_memfd_create, c"aquifer".as_ptr(), libc::MFD_CLOEXEC) };
         let memory = SharedMemory::own(Errno::check(fd)? as c_int);
-        // SAFETY: plain numbers.
-        Errno::check(i64::from(unsafe { libc::ftruncate(memory.fd, len as libc::off_t) }))?;
+        memory.set_len(len)?;
         Ok(memory)
     }
 
@@ -90,6 +100,15 @@ impl SharedMemory {
         // SAFETY: the path ends with NUL.
         let fd = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
         Errno::check(i64::from(fd)).map(|fd| SharedMemory::own(fd as c_int))
+    }
+
+    /// Makes it longer or shorter. Accesses behind its end raise SIGBUS.
+    ///
+    /// # Errors
+    /// `EFBIG` for a length that cannot be.
+    pub fn set_len(&self, len: u64) -> Result<()> {
+        // SAFETY: plain numbers.
+        Errno::check(i64::from(unsafe { libc::ftruncate(self.fd, len as libc::off_t) })).map(drop)
     }
 
     /// Who may open it anew through `/proc`: a mode as of `chmod`.
@@ -170,23 +189,26 @@ impl SharedMemory {
     ///
     /// # Errors
     /// `ENOMEM` when there is no address space; `EACCES` for stores into memory that is open for reading alone.
-    pub fn map(&self, offset: u64, len: usize, access: Protection) -> Result<SharedMapping> {
-        let (protection, sharing) = match access {
-            Protection::Read => (libc::PROT_READ, libc::MAP_SHARED),
-            Protection::Write => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
-            Protection::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE),
-            Protection::ReadPrivately => (libc::PROT_READ, libc::MAP_PRIVATE),
-        };
-        let (anywhere, flags) = (ptr::null_mut::<u8>(), sharing | libc::MAP_NORESERVE);
+    pub fn map(&self, offset: u64, len: usize, access: Protection) -> Result<MappedRange> {
+        let (protection, sharing) = access.for_shared();
         // SAFETY: the kernel chooses a free place, so no mapping in use is touched.
-        let base = unsafe {
-            libc::syscall(libc::SYS_mmap, anywhere, len, protection, flags, self.fd, offset as libc::off_t)
-        };
-        let base = Errno::check(base).map(ptr::with_exposed_provenance_mut)?;
-        let mapping = SharedMapping { base, len: len.next_multiple_of(page_size()) };
-        // SAFETY: the mapping was just made.
-        unsafe { super::advise(base, mapping.len, super::Advice::DontFork) }?;
-        Ok(mapping)
+        let base = unsafe { map_memory(ptr::null_mut(), len, protection, sharing, self.fd, offset) }?;
+        // SAFETY: the mapping is new.
+        Ok(unsafe { MappedRange::own(base, len) })
+    }
+
+    /// Shows a range of this memory where another range of addresses is, in the same moment for all threads. What that showed before is gone.
+    ///
+    /// # Safety
+    /// Nobody holds a reference into the range.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the process has too many mappings; what was mapped may be gone.
+    pub unsafe fn replace(&self, range: &MappedRange, offset: u64, access: Protection) -> Result<()> {
+        let (protection, sharing) = access.for_shared();
+        let flags = sharing | libc::MAP_FIXED;
+        // SAFETY: the range is mapped, its owner keeps it, and nobody looks into it.
+        unsafe { map_memory(range.base(), range.len(), protection, flags, self.fd, offset) }.map(drop)
     }
 }
 
@@ -196,59 +218,10 @@ impl Drop for SharedMemory {
     }
 }
 
-/// A mapped range of [`SharedMemory`]. Unmapped on drop; whoever uses the addresses must be gone by then.
-#[derive(Debug)]
-pub struct SharedMapping {
-    base: *mut u8,
-    len: usize,
-}
-
-// SAFETY: the value is the ownership of a range of addresses; it gives out raw pointers only.
-unsafe impl Send for SharedMapping {}
-// SAFETY: as above; `&SharedMapping` can only read the two numbers.
-unsafe impl Sync for SharedMapping {}
-
-impl SharedMapping {
-    /// The first byte.
-    pub fn base(&self) -> *mut u8 {
-        self.base
-    }
-
-    /// The length in bytes, a multiple of the OS page.
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Makes every access to the range raise SIGBUS from now on: what was there is gone.
-    ///
-    /// # Safety
-    /// Nobody holds a reference into the range.
-    ///
-    /// # Errors
-    /// `ENOMEM` if the process has too many mappings, `EMFILE` with too many descriptors.
-    pub unsafe fn revoke(&self) -> Result<()> {
-        let nothing = SharedMemory::new(0)?;
-        let (base, len, fd) = (self.base, self.len, nothing.fd);
-        // A store where only loads are allowed would raise SIGSEGV.
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-        // SAFETY: the range is ours; pages behind the end of a file raise SIGBUS.
-        let mapped = unsafe { libc::syscall(libc::SYS_mmap, base, len, protection, flags, fd, 0) };
-        Errno::check(mapped).map(drop)
-    }
-}
-
-impl Drop for SharedMapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping owns the range, and its users are gone (see the type).
-        unsafe { libc::syscall(libc::SYS_munmap, self.base, self.len) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::page_size;
 
     #[test]
     fn what_is_written_is_seen_by_all_mappings() {
@@ -272,6 +245,25 @@ mod tests {
         unsafe {
             assert_eq!((shared.base().add(6).read(), private.base().add(6).read()), (0, b'x'));
         }
+    }
+
+    #[test]
+    fn addresses_show_other_memory_from_one_moment_on() {
+        let page = page_size();
+        let range = MappedRange::of_own_memory(2 * page, true).expect("map");
+        let memory = SharedMemory::new(0).expect("memory");
+        memory.set_len(1 << 40).expect("length");
+        memory.write_at(1 << 30, b"abc").expect("write");
+        // SAFETY: the range is mapped, and looked at through raw pointers only.
+        unsafe {
+            range.base().add(1).write(9);
+            memory.replace(&range, 1 << 30, Protection::Write).expect("replace");
+            assert_eq!(range.base().add(1).read(), b'b');
+            range.base().add(2).write(b'x');
+        }
+        let mut bytes = [0; 3];
+        memory.read_at(1 << 30, &mut bytes).expect("read");
+        assert_eq!(&bytes, b"abx");
     }
 
     #[test]

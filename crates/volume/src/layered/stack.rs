@@ -16,7 +16,7 @@ use crate::error::{Result, VolumeError};
 use crate::frame::{Content, Frame, FrameState, PageMemory};
 use crate::inode::Time;
 use crate::key::{Ino, PageKey};
-use crate::mapping::MappedPages;
+use crate::room::RoomPage;
 use crate::volume::FRAME_BYTES;
 use crate::word::{PAGE_BYTES, PageBytes};
 
@@ -114,7 +114,6 @@ pub struct Stack {
     written_at: AtomicI64,
     is_inode_dirty: AtomicBool,
     page_reads: AtomicU64,
-    pub(super) memory: Arc<MappedPages>,
     pub(super) mapped: Mapped,
 }
 
@@ -165,7 +164,6 @@ impl Stack {
             written_at: AtomicI64::new(0),
             is_inode_dirty: AtomicBool::new(false),
             page_reads: AtomicU64::new(0),
-            memory: Arc::new(MappedPages::new()?),
             mapped: Mapped::new()?,
         })
     }
@@ -244,7 +242,7 @@ impl Stack {
             let frame = self.blank_page(index)?;
             if let Some(mut state) = frame.changeable()? {
                 self.change(&frame, &mut state)?;
-                return state.write(frame.key(), 0, bytes);
+                return state.write(frame.key(), 0, bytes, self.cache.room());
             }
         }
     }
@@ -256,7 +254,7 @@ impl Stack {
     pub fn read(&self, index: u32, bytes: &mut PageBytes) -> Result<()> {
         self.check(index)?;
         loop {
-            let frame = self.page_placed(index, |bytes| self.place(index, bytes))?;
+            let frame = self.page_placed(index, own)?;
             if let Some(state) = frame.ready()? {
                 return state.read(frame.key(), 0, bytes);
             }
@@ -305,7 +303,7 @@ impl Stack {
     pub(super) fn page_placed(
         &self,
         index: u32,
-        place: impl FnOnce(&PageBytes) -> Result<Content>,
+        place: impl FnOnce(RoomPage) -> Result<Content>,
     ) -> Result<Arc<Frame>> {
         let load = |bytes: &mut PageBytes| {
             let below = self.below.get();
@@ -325,12 +323,16 @@ impl Stack {
 
     fn blank_page(&self, index: u32) -> Result<Arc<Frame>> {
         let key = PageKey::data(Ino::FIRST_FREE, index);
-        self.cache.get(key, |_| Ok(LOADED), |bytes| self.place(index, bytes))
+        let zeros = |bytes: &mut PageBytes| {
+            bytes.fill(0);
+            Ok(LOADED)
+        };
+        self.cache.get(key, zeros, own)
     }
 
-    fn place(&self, index: u32, bytes: &PageBytes) -> Result<Content> {
-        self.memory.fill(index, bytes)?;
-        Ok(Content::Mapped(Arc::clone(&self.memory) as _))
+    /// Takes the pages of the file out of a memory that nobody sees any more.
+    pub(super) fn take_back(&self, memory: &Arc<dyn PageMemory>) -> Result<()> {
+        self.cache.take_all_out(Ino::FIRST_FREE, memory, usize::MAX)
     }
 
     fn read_tree(&self) -> RwLockReadGuard<'_, Tree> {
@@ -417,8 +419,7 @@ impl Stack {
             }
             Ok(LOADED)
         };
-        let place = |bytes: &PageBytes| Ok(Content::Own(Box::new(*bytes)));
-        self.cache.get(PageKey::data(Ino::INODES, number), load, place)
+        self.cache.get(PageKey::data(Ino::INODES, number), load, own)
     }
 
     fn with_node<T>(
@@ -436,6 +437,11 @@ impl Stack {
             }
         }
     }
+}
+
+/// A page in memory of its own.
+fn own(page: RoomPage) -> Result<Content> {
+    Ok(Content::Own(page))
 }
 
 /// The bytes from before a change are of no use here, so pages say that flash has nothing of them.

@@ -1,80 +1,83 @@
 //! What a fault on a mapped file does: address, region, entry, flash.
 
-use std::sync::Arc;
-
 use aquifer_base::Found;
-use aquifer_sys::memory::Protection;
 
-use super::pages::MappedPages;
+use super::region::Pages;
 use super::view::View;
 use crate::core::Core;
 use crate::error::{Result, VolumeError};
-use crate::frame::{Content, PageMemory};
+use crate::frame::Content;
 use crate::inode::Time;
 use crate::key::{Ino, PageKey};
 use crate::word::PAGE_BYTES;
 
-/// Makes a page of a file accessible through a view: for stores, if `is_write`.
+/// Makes a page of a file accessible through a view: for stores, if `is_write`. `ask` is told of pages that will be needed soon: the first, and how many.
 ///
 /// # Errors
 /// The page lies behind the end of the file, cannot be read, or there is no room for it.
 pub fn resolve(
     core: &Core,
     ino: Ino,
-    pages: &Arc<MappedPages>,
+    pages: &Pages,
     view: &View,
     index: u32,
     is_write: bool,
+    ask: impl FnOnce(u32, u32),
 ) -> Result<Found> {
     let size_bytes = core.inode(ino)?.size_bytes;
     if u64::from(index) * PAGE_BYTES as u64 >= size_bytes {
         return Err(VolumeError::Invalid("the file ends before this page"));
     }
+    let pages_of_file = u32::try_from(size_bytes.div_ceil(PAGE_BYTES as u64)).unwrap_or(u32::MAX);
+    let end = pages_of_file.min(index.saturating_add(view.pages_from(index)));
+    let read_ahead = |first: u32, count: u32| {
+        let count = count.min(end.saturating_sub(first));
+        core.read_ahead(ino, first, count, None, |first, bytes| pages.put(view, first, bytes).map(Some))
+    };
+    let is_absent = || core.cache.peek(PageKey::data(ino, index)).is_none();
+    if let Some(run) = view.walks().follow(index, core.cache.recent_max(), is_absent) {
+        let next = index.saturating_add(run.pages);
+        if run.next > 0 && next < end {
+            ask(next, run.next.min(end - next));
+        }
+        if run.is_absent {
+            // All in one read; what this cannot bring is told below.
+            read_ahead(index, run.pages)?;
+        }
+        resolve_one(core, ino, pages, view, index, is_write)?;
+        return Ok(if run.is_absent { Found::Flash } else { Found::Ram });
+    }
     let found = resolve_one(core, ino, pages, view, index, is_write)?;
-    let pages_of_file = size_bytes.div_ceil(PAGE_BYTES as u64);
-    let left = u32::try_from(pages_of_file - u64::from(index) - 1).unwrap_or(u32::MAX);
-    let ahead = if found == Found::Flash { view.note_fault(index).min(left) } else { 0 };
-    if ahead > 0 {
-        let is_private = is_private(view);
-        core.read_ahead(ino, index + 1, ahead, |first, bytes| {
-            let shown = if is_private { Err(NOT_SHOWN) } else { view.fill(first, bytes) };
-            shown.or_else(|_| pages.fill_run(first, bytes))?;
-            let memory: Arc<dyn PageMemory> = Arc::clone(pages) as _;
-            Ok(Some(memory))
-        })?;
+    if found == Found::Flash {
+        read_ahead(index + 1, view.walks().begin(index))?;
     }
     Ok(found)
 }
 
-/// A private view sees what is present without being shown it.
-const NOT_SHOWN: VolumeError = VolumeError::Invalid("the view is private");
-
-fn is_private(view: &View) -> bool {
-    matches!(view.access(), Protection::CopyOnWrite | Protection::ReadPrivately)
+/// Reads pages that were asked for. The first access to the first of them faults, so that the next ones are asked for then.
+pub fn read_asked(core: &Core, ino: Ino, pages: &Pages, view: &View, first: u32, count: u32) {
+    // Whoever needs what could not be read finds the error again.
+    let _ = core.read_ahead(ino, first, count, Some(first), |at, bytes| {
+        if at == first { pages.put_unseen(at, bytes) } else { pages.put(view, at, bytes).map(Some) }
+    });
 }
 
 fn resolve_one(
     core: &Core,
     ino: Ino,
-    pages: &Arc<MappedPages>,
+    pages: &Pages,
     view: &View,
     index: u32,
     is_write: bool,
 ) -> Result<Found> {
     let key = PageKey::data(ino, index);
-    let is_private = is_private(view);
     loop {
         let mut found = Found::Ram;
-        let frame = core.page_placed(key, |bytes| {
+        let frame = core.page_placed(key, |page| {
             found = Found::Flash;
-            // A private view is filled by the kernel from what is present, so that its stores make a copy.
-            // Others may wait for the page, also if whoever asked is gone.
-            let shown = if is_private { Err(NOT_SHOWN) } else { view.fill(index, bytes) };
-            shown.or_else(|_| pages.fill(index, bytes))?;
-            let memory: Arc<dyn PageMemory> = Arc::clone(pages) as _;
-            Ok(Content::Mapped(memory))
+            pages.put(view, index, &page[..]).map(Content::Mapped)
         })?;
-        if is_private {
+        if view.is_private() {
             if frame.ready()?.is_some() {
                 view.wake(index)?;
                 return Ok(found);
@@ -85,8 +88,8 @@ fn resolve_one(
                 let is_first = state.is_new && !state.is_promised;
                 change.page(&frame, &mut state)?;
                 // Whoever asked may be gone by now; the page is dirty all the same.
-                let shown = view.show(index, true);
-                state.is_writable = true;
+                let shown = pages.show(view, index, &mut state, true);
+                state.is_writable = matches!(state.content, Content::Mapped(_));
                 drop(state);
                 change.update_inode(ino, |inode| {
                     inode.pages += u64::from(is_first);
@@ -96,11 +99,10 @@ fn resolve_one(
                 shown?;
                 return Ok(found);
             }
-        } else if let Some(state) = frame.ready()? {
+        } else if let Some(mut state) = frame.ready()? {
             if found == Found::Ram {
-                view.show(index, false)?;
+                pages.show(view, index, &mut state, false)?;
             }
-            drop(state);
             return Ok(found);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aquifer_sys::memory::{Discarder, Protection};
 use aquifer_sys::{Errno, Userfaultfd};
 
-use super::pages::failed;
+use super::failed;
 use crate::error::Result;
 use crate::walks::Walks;
 use crate::word::PAGE_BYTES;
@@ -40,8 +40,7 @@ impl View {
 
     /// The same, in this process: its pages can be hidden, unless it is private, so that what is stored there is nowhere else.
     pub fn with_hider(self, hider: &Arc<Discarder>) -> Self {
-        let is_shared = matches!(self.access, Protection::Read | Protection::Write);
-        View { hider: is_shared.then(|| Arc::clone(hider)), ..self }
+        View { hider: (!self.is_private()).then(|| Arc::clone(hider)), ..self }
     }
 
     /// The page of the file at an address, if the view has it.
@@ -50,9 +49,24 @@ impl View {
         (page < self.pages as usize).then(|| self.first_page + page as u32)
     }
 
+    /// Whether what is stored in it is nowhere else.
+    pub fn is_private(&self) -> bool {
+        matches!(self.access, Protection::CopyOnWrite | Protection::ReadPrivately)
+    }
+
     /// What may be done through it.
     pub fn access(&self) -> Protection {
         self.access
+    }
+
+    /// The first page of the file that it has.
+    pub fn first_page(&self) -> u32 {
+        self.first_page
+    }
+
+    /// Whether it has any of so many pages.
+    pub fn overlaps(&self, first: u32, pages: u32) -> bool {
+        first < self.first_page + self.pages && self.first_page < first.saturating_add(pages)
     }
 
     /// First address.
@@ -60,7 +74,8 @@ impl View {
         self.base
     }
 
-    fn address_of(&self, index: u32) -> Option<*mut u8> {
+    /// Where it shows a page of the file.
+    pub fn address_of(&self, index: u32) -> Option<*mut u8> {
         let page = index.checked_sub(self.first_page).filter(|page| *page < self.pages)?;
         Some(std::ptr::with_exposed_provenance_mut(self.base + page as usize * PAGE_BYTES))
     }
@@ -82,9 +97,9 @@ impl View {
         (self.first_page + self.pages).saturating_sub(index)
     }
 
-    /// Notes a fault on a page that was not in RAM; says how many of the pages behind it will be needed soon.
-    pub fn note_fault(&self, index: u32) -> u32 {
-        self.walks.note(index).min(self.pages_from(index + 1))
+    /// Who goes through the file in order.
+    pub fn walks(&self) -> &Walks {
+        &self.walks
     }
 
     /// Shows a present page here. Stores fault unless `is_writable`.
@@ -95,31 +110,65 @@ impl View {
         let Some(address) = self.address_of(index) else { return Ok(()) };
         // SAFETY: as in `fill`.
         match unsafe { self.faults.map_present(address, PAGE_BYTES, !is_writable) } {
-            Err(Errno::EEXIST) if is_writable => {
-                // SAFETY: as in `fill`.
-                unsafe { self.faults.write_protect(address, PAGE_BYTES, false) }
-                    .map_err(failed("unprotecting a page"))
-            }
+            Err(Errno::EEXIST) if is_writable => self.unprotect(index),
             Err(Errno::EEXIST) => self.wake(index),
             outcome => outcome.map_err(failed("mapping a page")),
         }
     }
 
-    /// Makes the next access to each of these pages fault, if the view can; ascending.
+    /// Lets stores to a page pass that is shown.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn unprotect(&self, index: u32) -> Result<()> {
+        let Some(address) = self.address_of(index) else { return Ok(()) };
+        // SAFETY: as in `fill`.
+        unsafe { self.faults.write_protect(address, PAGE_BYTES, false) }
+            .map_err(failed("unprotecting a page"))
+    }
+
+    /// Whether a page is shown. If not, accesses to it raise SIGBUS from now on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_shown(&self, index: u32) -> Result<bool> {
+        let Some(address) = self.address_of(index) else { return Ok(false) };
+        // SAFETY: as in `fill`.
+        match unsafe { self.faults.poison(address, PAGE_BYTES) } {
+            Err(Errno::EEXIST) => Ok(true),
+            outcome => outcome.map(|()| false).map_err(failed("looking for a mapped page")),
+        }
+    }
+
+    /// Makes the next access to each of these pages fault, if the view can; ascending. Shared memory keeps the bytes, anonymous memory loses them.
     ///
     /// # Errors
     /// The system's.
     pub fn hide(&self, pages: &[u32]) -> Result<()> {
-        let Some(hider) = &self.hider else { return Ok(()) };
-        let range = |run: &[u32]| {
-            let base = self.address_of(run[0])?;
-            let count = (run.len() as u32).min(self.pages_from(run[0]));
-            Some(libc::iovec { iov_base: base.cast(), iov_len: count as usize * PAGE_BYTES })
-        };
         let seen = &pages[pages.partition_point(|&page| page < self.first_page)..];
-        let ranges: Vec<_> = seen.chunk_by(|a, b| a + 1 == *b).filter_map(range).collect();
-        // SAFETY: the ranges are the view's (see `new`), and what they show is shared memory, which keeps its bytes.
-        unsafe { hider.discard(&ranges) }.map_err(failed("hiding mapped pages"))
+        let range = |run: &[u32]| self.range(run[0], run.len());
+        self.hide_ranges(&seen.chunk_by(|a, b| a + 1 == *b).filter_map(range).collect::<Vec<_>>())
+    }
+
+    /// As [`View::hide`], for `len_bytes` from page `first` on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn hide_run(&self, first: u32, len_bytes: usize) -> Result<()> {
+        self.range(first, len_bytes / PAGE_BYTES).map_or(Ok(()), |range| self.hide_ranges(&[range]))
+    }
+
+    /// The addresses of those of so many pages that the view has.
+    fn range(&self, first: u32, pages: usize) -> Option<libc::iovec> {
+        let base = self.address_of(first)?;
+        let count = pages.min(self.pages_from(first) as usize);
+        Some(libc::iovec { iov_base: base.cast(), iov_len: count * PAGE_BYTES })
+    }
+
+    fn hide_ranges(&self, ranges: &[libc::iovec]) -> Result<()> {
+        let Some(hider) = &self.hider else { return Ok(()) };
+        // SAFETY: the ranges are the view's (see `new`), and the callers' words say who needs what they show.
+        unsafe { hider.discard(ranges) }.map_err(failed("hiding mapped pages"))
     }
 
     /// Makes stores to a page fault, where they might not.

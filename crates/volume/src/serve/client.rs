@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use aquifer_sys::memory::SharedMapping;
+use aquifer_sys::memory::MappedRange;
 use aquifer_sys::uffd::Features;
 use aquifer_sys::{Errno, SignalsBlocked, Userfaultfd};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -32,7 +32,7 @@ pub struct Client {
     faults: OnceLock<Arc<Userfaultfd>>,
     /// Whether the owner has the userfaultfd; held while a view is attached.
     is_attached: Mutex<bool>,
-    mapped: Arc<Mutex<Vec<Arc<SharedMapping>>>>,
+    mapped: Arc<Mutex<Vec<Arc<MappedRange>>>>,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -262,11 +262,11 @@ impl Client {
     }
 
     /// Knows a mapping, which is revoked if the owner dies.
-    pub(super) fn remember(&self, addresses: &Arc<SharedMapping>) {
+    pub(super) fn remember(&self, addresses: &Arc<MappedRange>) {
         lock(&self.mapped).push(Arc::clone(addresses));
     }
 
-    pub(super) fn forget(&self, addresses: &Arc<SharedMapping>) {
+    pub(super) fn forget(&self, addresses: &Arc<MappedRange>) {
         lock(&self.mapped).retain(|known| !Arc::ptr_eq(known, addresses));
     }
 
@@ -312,7 +312,7 @@ fn wait_for_end(channel: &Channel) {
 }
 
 /// Makes accesses to what is mapped raise SIGBUS, also those that wait for the owner.
-fn revoke(mapped: &Mutex<Vec<Arc<SharedMapping>>>, faults: Option<Arc<Userfaultfd>>) {
+fn revoke(mapped: &Mutex<Vec<Arc<MappedRange>>>, faults: Option<Arc<Userfaultfd>>) {
     for mapping in lock(mapped).iter() {
         // SAFETY: programs use the range through raw pointers; that accesses fail is what they were told.
         let revoked = unsafe { mapping.revoke() };

@@ -3,7 +3,7 @@
 use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
-use aquifer_sys::memory::{Protection, SharedMapping, SharedMemory};
+use aquifer_sys::memory::{MappedRange, Protection, SharedMemory};
 
 use super::client::{Client, SENSELESS, failed, stat_of};
 use super::protocol::{APPEND_BYTES_MAX, Answer, Operation, PAYLOAD_BYTES_MAX, Request};
@@ -22,7 +22,7 @@ pub struct RemoteFile {
 /// A part of a file as memory of this process. Unmapped on drop.
 pub struct RemoteMapping {
     client: Arc<Client>,
-    addresses: Arc<SharedMapping>,
+    addresses: Arc<MappedRange>,
     view: u32,
     len: usize,
 }

@@ -16,7 +16,7 @@ use super::protocol::Request;
 use super::server::lock;
 use crate::error::{Result, VolumeError};
 use crate::key::Ino;
-use crate::mapping::{MappedPages, View, resolve};
+use crate::mapping::{Pages, SharedPages, View, resolve};
 use crate::volume::Volume;
 use crate::word::PAGE_BYTES;
 
@@ -34,7 +34,7 @@ pub struct Views {
 #[derive(Clone)]
 struct Seen {
     file: Arc<Held>,
-    pages: Arc<MappedPages>,
+    pages: Arc<SharedPages>,
     view: Arc<View>,
 }
 
@@ -208,7 +208,10 @@ fn resolve_faults(
             lock(views).values().find_map(|seen| seen.view.page_at(address).map(|page| (seen.clone(), page)));
         let Some((seen, index)) = found else { continue };
         let is_write = write || write_protected;
-        let outcome = resolve(volume.core(), seen.file.ino, &seen.pages, &seen.view, index, is_write);
+        let pages = Pages::Shared(Arc::clone(&seen.pages));
+        // What is asked for now and read later might come to an address that the client uses for another file by then.
+        let nobody = |_, _| ();
+        let outcome = resolve(volume.core(), seen.file.ino, &pages, &seen.view, index, is_write, nobody);
         if outcome.is_err() {
             // The client gets SIGBUS. If it is gone, nobody is left to tell.
             let _ = seen.view.poison(index);

@@ -4,14 +4,17 @@ mod anchor;
 mod block;
 mod folder;
 mod image;
+mod message;
 #[path = "../../../../fuzz/mutations.rs"]
 mod mutations;
 
 use aquifer_volume::anchor::{Anchor, HeadPosition};
 use aquifer_volume::block::{BlockBuilder, Header, Kind as Why, Patch, Tag, Trim};
 use aquifer_volume::medium::{Geometry, Physical};
+use aquifer_volume::serve::entries;
+use aquifer_volume::serve::protocol::{Answer, OPERATIONS, Request};
 use aquifer_volume::word::{PAGE_BYTES, Place, Word};
-use aquifer_volume::{Ino, Kind, PageKey, folder as pages};
+use aquifer_volume::{Ino, Kind, Listed, PageKey, folder as pages};
 
 #[test]
 fn anchors() {
@@ -88,6 +91,23 @@ fn folders() {
         sample(&[&[b'x'; 255][..]; 15], &[]),
     ];
     mutations::drive(&samples, 20_000, folder::property);
+}
+
+#[test]
+fn messages() {
+    let request = |operation| {
+        let request = Request { operation, handle: 1, a: 2, b: 3, c: u64::MAX, bytes: b"path" };
+        request.encode()
+    };
+    let mut samples: Vec<Vec<u8>> = OPERATIONS.into_iter().map(request).collect();
+    samples.push(Answer { errno: 1, handle: 2, a: 3, b: 4, bytes: b"what".to_vec() }.encode());
+    let mut names = Vec::new();
+    for name in [&b"a"[..], b"bb", &[b'c'; 255]] {
+        let listed = Listed { name, ino: Ino(5), kind: Kind::File, next: 0 };
+        assert!(entries::push(&mut names, &listed));
+    }
+    samples.push(names);
+    mutations::drive(&samples, 20_000, message::property);
 }
 
 #[test]

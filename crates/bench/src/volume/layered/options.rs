@@ -39,8 +39,8 @@ pub struct LayeredOptions {
     /// How fast the flash is
     #[arg(long, value_delimiter = ',', default_values = ["fast", "common", "none"])]
     pub speeds: Vec<Speed>,
-    /// Threads that access the file
-    #[arg(long, value_delimiter = ',', default_values = ["1", "4"])]
+    /// Threads that access the file. Whoever waits for flash looks at the clock meanwhile, so more threads than processors measure the scheduler
+    #[arg(long, value_delimiter = ',', default_values = ["1", "2"])]
     pub threads: Vec<u32>,
     /// Who is measured
     #[arg(long, value_delimiter = ',', default_values = ["volume", "ftl", "ftl4", "ftl-scattered", "combined-scattered"])]

@@ -1,5 +1,8 @@
 //! Files as memory: what is stored is there, with less RAM than data, from many threads, through several mappings, after a crash.
 
+mod alone;
+mod eviction;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

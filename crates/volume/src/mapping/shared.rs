@@ -1,4 +1,4 @@
-//! The pages of a mapped file, as processes share them.
+//! The pages of a mapped file, as several views or processes share them.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,21 +12,29 @@ use crate::inode::SIZE_BYTES_MAX;
 use crate::word::{PAGE_BYTES, PageBytes};
 
 /// Memory as long as the longest file, of which only pages exist that are in RAM; and who sees it.
-pub struct MappedPages {
+pub struct SharedPages {
     memory: SharedMemory,
     views: RwLock<Vec<Arc<View>>>,
 }
 
-impl MappedPages {
-    /// Memory without pages, which nobody sees.
+impl SharedPages {
+    /// Memory that nobody sees. Accesses to it raise SIGBUS until it is [`SharedPages::open`].
     ///
     /// # Errors
     /// The system's.
-    pub fn new() -> Result<Self> {
-        let memory = SharedMemory::new(SIZE_BYTES_MAX).map_err(failed("making shared memory"))?;
+    pub fn closed() -> Result<Self> {
+        let memory = SharedMemory::new(0).map_err(failed("making shared memory"))?;
         // Whoever has a descriptor for reading alone must not open it anew for writing.
         memory.set_mode(0o600).map_err(failed("making shared memory"))?;
-        Ok(MappedPages { memory, views: RwLock::default() })
+        Ok(SharedPages { memory, views: RwLock::default() })
+    }
+
+    /// Lets pages come.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(&self) -> Result<()> {
+        self.memory.set_len(SIZE_BYTES_MAX).map_err(failed("making shared memory"))
     }
 
     /// The memory.
@@ -62,17 +70,18 @@ pub fn failed(step: &'static str) -> impl Fn(Errno) -> VolumeError {
     move |errno| VolumeError::System { step, errno: errno.0 }
 }
 
-impl PageMemory for MappedPages {
-    fn fill(&self, index: u32, bytes: &PageBytes) -> Result<()> {
-        self.memory.write_at(offset_of(index), bytes).map_err(failed("filling a mapped page"))
+impl PageMemory for SharedPages {
+    fn fill(&self, index: u32, bytes: &PageBytes) -> Result<bool> {
+        self.fill_run(index, bytes).map(|()| true)
     }
 
     fn read(&self, index: u32, offset: usize, bytes: &mut [u8]) -> Result<()> {
         self.memory.read_at(offset_of(index) + offset as u64, bytes).map_err(failed("reading a mapped page"))
     }
 
-    fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<()> {
-        self.memory.write_at(offset_of(index) + offset as u64, bytes).map_err(failed("writing a mapped page"))
+    fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<bool> {
+        let written = self.memory.write_at(offset_of(index) + offset as u64, bytes);
+        written.map(|()| true).map_err(failed("writing a mapped page"))
     }
 
     fn protect(&self, index: u32) -> Result<()> {
@@ -80,13 +89,15 @@ impl PageMemory for MappedPages {
         views.iter().try_for_each(|view| view.protect(index))
     }
 
-    fn hide(&self, pages: &[u32]) -> Result<()> {
+    fn hide(&self, pages: &[u32]) -> Result<bool> {
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
-        views.iter().try_for_each(|view| view.hide(pages))
+        views.iter().try_for_each(|view| view.hide(pages)).map(|()| true)
     }
 
-    fn drop_pages(&self, first: u32, count: u32) -> Result<()> {
-        let len = u64::from(count) * PAGE_BYTES as u64;
-        self.memory.punch(offset_of(first), len).map_err(failed("dropping mapped pages"))
+    fn drop_pages(&self, pages: &[u32]) -> Result<()> {
+        pages.chunk_by(|a, b| a + 1 == *b).try_for_each(|run| {
+            let len = (run.len() * PAGE_BYTES) as u64;
+            self.memory.punch(offset_of(run[0]), len).map_err(failed("dropping mapped pages"))
+        })
     }
 }
