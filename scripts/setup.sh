@@ -41,6 +41,7 @@ missing_programs() {
     [ -n "$(find /usr/include -name tcl.h 2>/dev/null | head -n 1)" ] || printf 'tcl-dev '
     [ -e /usr/include/event.h ] || printf 'libevent-dev '
     have python3 || printf 'python3 '
+    [ -e /usr/include/rdma/fabric.h ] || printf 'libfabric-dev '
     have fusermount3 || printf 'fuse3 '
     [ -n "$(find /usr/lib/postgresql -name pgbench 2>/dev/null)" ] || printf 'postgresql '
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || printf 'python3-numpy '

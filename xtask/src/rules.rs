@@ -36,7 +36,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-durable", For("objects behind raw pointers")),
     rule("aquifer-volume", For("mapped files, which other processes change")),
     rule("aquifer-mount", Forbidden),
-    rule("aquifer-remote", Forbidden),
+    rule("aquifer-remote", For("libfabric, and memory that others change")),
     rule("aquifer-block", Forbidden),
     rule("aquifer-probe", Forbidden),
     rule("aquifer", Forbidden),

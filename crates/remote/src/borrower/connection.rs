@@ -1,0 +1,258 @@
+//! The connection to one donor: what is asked, what it asks, and transfers.
+
+use std::collections::BTreeMap;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::CallError;
+use super::options::BorrowerOptions;
+use super::returns::{Lease, Returns};
+use crate::control::{
+    Answer, Call, Channel, ChannelError, Ender, Greeting, Notice, Offer, Refusal, Reply, Role, SlabId,
+    Stream, VERSION, Welcome,
+};
+use crate::mirror::Home;
+use crate::transport::{Link, Place, TransportError, fabric};
+use crate::{machine, random};
+
+/// How long a donor may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How long it may take to connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The name means nothing here.
+    #[error("{0} is no address that this machine can resolve; write HOST:PORT")]
+    Name(String),
+    /// Nobody is there.
+    #[error("{address} does not answer ({reason}): is `aquifer donate` running there, and is the port open?")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// The system's words.
+        reason: std::io::Error,
+    },
+    /// It is somebody else, or does not know us.
+    #[error("{address}: {reason}; do both hosts have certificates of one cluster?")]
+    Stranger {
+        /// Where.
+        address: String,
+        /// What went wrong.
+        reason: ChannelError,
+    },
+    /// It does not lend to us.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// No transfers.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// No thread.
+    #[error("the system gives no thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// The connection to one donor.
+pub struct Connection {
+    welcome: Welcome,
+    link: Arc<Link>,
+    calls: Mutex<Channel<Stream>>,
+    calls_ender: Ender,
+    notices_ender: Ender,
+    homes: Mutex<BTreeMap<SlabId, Weak<Home>>>,
+    returns: Arc<Returns>,
+    /// Of itself, for the slabs that it borrows.
+    own: Weak<Connection>,
+}
+
+impl Connection {
+    /// Connects to a donor.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn new(
+        address: &str,
+        options: &BorrowerOptions,
+        returns: &Arc<Returns>,
+    ) -> Result<Arc<Connection>, ConnectError> {
+        let (calls, welcome) = open(address, options, Role::Calls)?;
+        let welcome =
+            welcome.ok_or_else(|| stranger(address, ChannelError::Malformed("no welcome".into())))?;
+        let token = random::from_hex::<32>(&welcome.token)
+            .ok_or_else(|| stranger(address, ChannelError::Malformed("no token".into())))?;
+        let (notices, _) = open(address, options, Role::Notices(welcome.token.clone()))?;
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+        let link = Link::new(&options.link, |staging| {
+            fabric::connect(&welcome.provider, host, welcome.port, &token, CONNECT_LIMIT, staging)
+        })?;
+        let end = |error| ConnectError::Unreachable { address: address.to_string(), reason: error };
+        let calls_ender = calls.stream().ender().map_err(end)?;
+        let notices_ender = notices.stream().ender().map_err(end)?;
+        let connection = Arc::new_cyclic(|own| Connection {
+            welcome,
+            link: Arc::new(link),
+            calls: Mutex::new(calls),
+            calls_ender,
+            notices_ender,
+            homes: Mutex::default(),
+            returns: Arc::clone(returns),
+            own: Weak::clone(own),
+        });
+        let own = Weak::clone(&connection.own);
+        let spawned = thread::Builder::new()
+            .name("aq-borrower-asked".into())
+            .spawn(move || answer_until_gone(&own, notices));
+        spawned.map_err(ConnectError::Thread)?;
+        Ok(connection)
+    }
+
+    /// Bytes of the donor's slabs.
+    pub fn slab_bytes(&self) -> u64 {
+        self.welcome.slab_bytes
+    }
+
+    /// Which donors fail with this one.
+    pub fn domain(&self) -> &str {
+        &self.welcome.domain
+    }
+
+    /// What carries its transfers.
+    pub fn provider(&self) -> &str {
+        self.link.provider()
+    }
+
+    /// Slabs that are borrowed here.
+    pub fn slabs(&self) -> usize {
+        self.homes().values().filter(|home| home.strong_count() > 0).count()
+    }
+
+    /// Whether it is of use.
+    pub fn is_alive(&self) -> bool {
+        self.link.end().is_none()
+    }
+
+    /// Why it is not.
+    pub fn trouble(&self) -> String {
+        self.link.end().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// Has a slab kept for a short time.
+    pub fn reserve(&self) -> Result<(u64, Offer), CallError> {
+        match self.call(&Call::Reserve)? {
+            Answer::Reserved { reservation, offer } => Ok((reservation, offer)),
+            _ => Err(CallError::Nonsense),
+        }
+    }
+
+    /// Lets go what was kept.
+    pub fn cancel(&self, reservation: u64) -> Result<(), CallError> {
+        self.call(&Call::Cancel(reservation)).map(drop)
+    }
+
+    /// Borrows what was kept.
+    pub fn take(&self, reservation: u64) -> Result<Arc<Home>, CallError> {
+        let Answer::Lent { slab, address, key } = self.call(&Call::Take(reservation))? else {
+            return Err(CallError::Nonsense);
+        };
+        let lease = Lease { connection: Weak::clone(&self.own), slab, returns: Arc::clone(&self.returns) };
+        let home = Home::new(Arc::clone(&self.link), Place { address, key }, Box::new(lease));
+        let home = Arc::new(home);
+        self.homes().insert(slab, Arc::downgrade(&home));
+        Ok(home)
+    }
+
+    /// Gives a slab back that nobody uses any more.
+    pub fn give_back(&self, slab: SlabId) -> Result<(), CallError> {
+        self.homes().remove(&slab);
+        self.call(&Call::GiveBack(slab)).map(drop)
+    }
+
+    fn call(&self, call: &Call) -> Result<Answer, CallError> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        match calls.ask(call) {
+            Ok(Answer::Refused(refusal)) => Err(refusal.into()),
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                // A late answer would be taken for one to the next question.
+                self.link.close();
+                Err(error.into())
+            }
+        }
+    }
+
+    fn homes(&self) -> MutexGuard<'_, BTreeMap<SlabId, Weak<Home>>> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn home(&self, slab: SlabId) -> Option<Arc<Home>> {
+        self.homes().get(&slab)?.upgrade()
+    }
+
+    fn reply(&self, notice: &Notice) -> Reply {
+        match notice {
+            Notice::Activity(slabs) => Reply::Uses(
+                slabs.iter().map(|slab| self.home(*slab).map_or(0, |home| home.take_uses())).collect(),
+            ),
+            Notice::Leave { slab, .. } => {
+                if let Some(home) = self.home(*slab) {
+                    home.ask_to_leave();
+                }
+                Reply::Left
+            }
+            Notice::Alive => Reply::Left,
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.link.close();
+        self.calls_ender.end();
+        self.notices_ender.end();
+    }
+}
+
+/// Answers what the donor asks until one of the two is gone; the donor is gone then.
+fn answer_until_gone(connection: &Weak<Connection>, mut notices: Channel<Stream>) {
+    while let Ok(notice) = notices.receive::<Notice>() {
+        let Some(connection) = connection.upgrade() else { return };
+        if notices.send(&connection.reply(&notice)).is_err() {
+            break;
+        }
+    }
+    if let Some(connection) = connection.upgrade() {
+        connection.link.close();
+    }
+}
+
+fn stranger(address: &str, reason: ChannelError) -> ConnectError {
+    ConnectError::Stranger { address: address.to_string(), reason }
+}
+
+/// Opens a channel to a donor.
+fn open(
+    address: &str,
+    options: &BorrowerOptions,
+    role: Role,
+) -> Result<(Channel<Stream>, Option<Welcome>), ConnectError> {
+    let is_notices = matches!(role, Role::Notices(_));
+    let mut resolved =
+        address.to_socket_addrs().map_err(|_| ConnectError::Name(address.to_string()))?.peekable();
+    let socket_address = resolved.next().ok_or_else(|| ConnectError::Name(address.to_string()))?;
+    let unreachable = |reason| ConnectError::Unreachable { address: address.to_string(), reason };
+    let socket = TcpStream::connect_timeout(&socket_address, CONNECT_LIMIT).map_err(unreachable)?;
+    let stream = Stream::connected(socket, &options.security).map_err(unreachable)?;
+    stream.set_limit(Some(ANSWER_LIMIT)).map_err(unreachable)?;
+    let mut channel = Channel::new(stream);
+    let greeting = Greeting { version: VERSION, machine: machine::id(), name: options.name.clone(), role };
+    let welcome: Result<Option<Welcome>, Refusal> =
+        channel.ask(&greeting).map_err(|reason| stranger(address, reason))?;
+    if is_notices {
+        // The donor asks when it has something to ask.
+        channel.stream().set_limit(None).map_err(unreachable)?;
+    }
+    Ok((channel, welcome?))
+}

@@ -1,0 +1,107 @@
+//! Certificates of a cluster: one authority, one certificate and key for each host.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+
+use crate::control::identity::{AUTHORITY_FILE, CERTIFICATE_FILE, HOST_NAME, KEY_FILE};
+
+/// The authority's key: who has it can make hosts of the cluster.
+pub const AUTHORITY_KEY_FILE: &str = "cluster-key.pem";
+
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// What is there is not replaced: every host would lose the others.
+    #[error("{} is there already; remove the folder to begin a new cluster, or name another", .0.display())]
+    Exists(PathBuf),
+    /// Joining needs the authority.
+    #[error("{} cannot be read ({reason}); name the folder that `aquifer cluster init` made", path.display())]
+    NoAuthority {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A file could not be written.
+    #[error("{}: {reason}", path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// The certificates could not be made.
+    #[error("certificates could not be made: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+/// Makes a cluster in a folder that is not there yet.
+///
+/// # Errors
+/// [`ClusterError`].
+pub fn init(folder: &Path) -> Result<(), ClusterError> {
+    let key = KeyPair::generate()?;
+    let certificate = authority()?.self_signed(&key)?;
+    make_folder(folder)?;
+    write_new(&folder.join(AUTHORITY_KEY_FILE), &key.serialize_pem())?;
+    write_new(&folder.join(AUTHORITY_FILE), &certificate.pem())
+}
+
+/// Makes the folder of a host: to be copied to it, and to nobody else.
+///
+/// # Errors
+/// [`ClusterError`].
+pub fn join(cluster: &Path, host: &str, folder: &Path) -> Result<(), ClusterError> {
+    let authority = read(&cluster.join(AUTHORITY_FILE))?;
+    let authority_key = cluster.join(AUTHORITY_KEY_FILE);
+    let no_authority = |error: rcgen::Error| ClusterError::NoAuthority {
+        path: authority_key.clone(),
+        reason: error.to_string(),
+    };
+    let issuer_key = KeyPair::from_pem(&read(&authority_key)?).map_err(no_authority)?;
+    let issuer = Issuer::new(self::authority()?, issuer_key);
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(vec![HOST_NAME.to_string()])?;
+    params.distinguished_name.push(DnType::CommonName, host);
+    let certificate = params.signed_by(&key, &issuer)?;
+    make_folder(folder)?;
+    write_new(&folder.join(KEY_FILE), &key.serialize_pem())?;
+    write_new(&folder.join(CERTIFICATE_FILE), &certificate.pem())?;
+    write_new(&folder.join(AUTHORITY_FILE), &authority)
+}
+
+/// What every cluster's own certificate says, but for its key.
+fn authority() -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name.push(DnType::CommonName, "Aquifer cluster");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
+}
+
+fn read(path: &Path) -> Result<String, ClusterError> {
+    fs::read_to_string(path)
+        .map_err(|error| ClusterError::NoAuthority { path: path.to_path_buf(), reason: error.to_string() })
+}
+
+fn make_folder(folder: &Path) -> Result<(), ClusterError> {
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(ClusterError::Exists(folder.to_path_buf()))
+        }
+        made => made.map_err(|reason| ClusterError::Write { path: folder.to_path_buf(), reason }),
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), ClusterError> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(|reason| ClusterError::Write { path: path.to_path_buf(), reason })
+}

@@ -1,0 +1,14 @@
+//! What borrowers and donors say to each other beside the transfers: who they are, which slabs are lent, which must go back.
+//!
+//! A borrower opens two channels to a donor. On the first it asks and the donor answers ([`Call`], [`Answer`]); on the second the donor asks and the borrower
+//! answers ([`Notice`], [`Reply`]). So nobody ever waits for a question in the middle of an answer.
+
+mod channel;
+pub mod identity;
+mod message;
+mod stream;
+
+pub use channel::{Channel, ChannelError};
+pub use identity::Identity;
+pub use message::{Answer, Call, Greeting, Notice, Offer, Refusal, Reply, Role, SlabId, VERSION, Welcome};
+pub use stream::{Ender, Security, Stream};

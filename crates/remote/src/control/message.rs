@@ -1,0 +1,174 @@
+//! The messages. `docs/remote.md` has them in words.
+
+use serde::{Deserialize, Serialize};
+
+/// Of these messages. Both sides must have the same.
+pub const VERSION: u32 = 1;
+
+/// A slab of a donor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct SlabId(pub u64);
+
+/// Which of its two channels a borrower opens.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Role {
+    /// The first: the borrower asks.
+    Calls,
+    /// The second: the donor asks. It shows the token that it got on the first.
+    Notices(String),
+}
+
+/// First message of a borrower.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Greeting {
+    /// [`VERSION`] of the borrower.
+    pub version: u32,
+    /// Its machine, as the kernel knows it: a donor does not lend to its own, unless told.
+    pub machine: String,
+    /// For people: program and process.
+    pub name: String,
+    /// Which channel.
+    pub role: Role,
+}
+
+/// First message of a donor.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Bytes of each of its slabs.
+    pub slab_bytes: u64,
+    /// Provider of the transfers.
+    pub provider: String,
+    /// Port of the transfers, on the host of the channel.
+    pub port: u16,
+    /// Lets one connection for transfers in, and one for notices. In hexadecimal.
+    pub token: String,
+    /// Differs after each start of the donor.
+    pub incarnation: u64,
+    /// Donors of one domain fail together.
+    pub domain: String,
+}
+
+/// How much a donor has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Offer {
+    /// Slabs that it could lend now.
+    pub free_slabs: u64,
+    /// Slabs in all.
+    pub slabs: u64,
+}
+
+impl Offer {
+    /// Whether it is better than another: by its free share, then by what is free.
+    #[must_use]
+    pub fn is_better_than(&self, other: &Offer) -> bool {
+        let share = |offer: &Offer, slabs: u64| u128::from(offer.free_slabs) * u128::from(slabs);
+        let (mine, others) = (share(self, other.slabs), share(other, self.slabs));
+        (mine, self.free_slabs) > (others, other.free_slabs)
+    }
+}
+
+/// What a borrower asks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Call {
+    /// How much is there? Answer: [`Answer::Offer`].
+    Ask,
+    /// Keep a slab for me, for a short time. Answer: [`Answer::Reserved`].
+    Reserve,
+    /// Lend me what you reserved. Answer: [`Answer::Lent`].
+    Take(u64),
+    /// I do not want what you reserved. Answer: [`Answer::Done`].
+    Cancel(u64),
+    /// Take a slab back. Answer: [`Answer::Done`].
+    GiveBack(SlabId),
+}
+
+/// What a donor answers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// How much there is.
+    Offer(Offer),
+    /// A slab is kept for a short time.
+    Reserved {
+        /// To be shown when it is taken.
+        reservation: u64,
+        /// What the donor had before.
+        offer: Offer,
+    },
+    /// A slab of zeros.
+    Lent {
+        /// Its name.
+        slab: SlabId,
+        /// Where transfers find it.
+        address: u64,
+        /// And with which key.
+        key: u64,
+    },
+    /// It is done.
+    Done,
+    /// It is not.
+    Refused(Refusal),
+}
+
+/// Why a donor does not do what it was asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// Of another version.
+    #[error(
+        "the donor speaks version {donor} and this borrower {borrower}: install the same version on both"
+    )]
+    Version {
+        /// Of the donor.
+        donor: u32,
+        /// Of the borrower.
+        borrower: u32,
+    },
+    /// Lending to the own machine gains nothing, and swap there can stop for ever.
+    #[error("the donor runs on this machine: name another, or start it with --lend-to-own-machine")]
+    OwnMachine,
+    /// All is lent.
+    #[error("the donor has no free slab")]
+    NothingFree,
+    /// The borrower has as much as it may have.
+    #[error("the donor lends at most {0} slabs to one borrower")]
+    Quota(u64),
+    /// It was kept too long, or never.
+    #[error("the donor does not know this reservation: it expired")]
+    NoReservation,
+    /// Not the borrower's.
+    #[error("the donor did not lend this slab here")]
+    NotLent,
+    /// A token that is not known, or was used before.
+    #[error("the donor does not know this token")]
+    Token,
+    /// The donor is ending.
+    #[error("the donor is ending")]
+    Ending,
+    /// Its memory cannot be registered.
+    #[error("the donor cannot register the slab: {0}")]
+    Register(String),
+}
+
+/// What a donor asks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Notice {
+    /// How often were these slabs used since the last such question? Answer: [`Reply::Uses`].
+    Activity(Vec<SlabId>),
+    /// I need this slab: move what it holds within so many milliseconds. Answer, when it is done: [`Reply::Left`].
+    Leave {
+        /// Which.
+        slab: SlabId,
+        /// Then it is gone.
+        within_ms: u64,
+    },
+    /// Are you there? Answer: [`Reply::Left`] of nothing.
+    Alive,
+}
+
+/// What a borrower answers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// In the order of the question.
+    Uses(Vec<u64>),
+    /// Done.
+    Left,
+}

@@ -1,0 +1,116 @@
+//! A TCP connection, sealed by TLS 1.3 or within one machine.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::{ClientConnection, ServerConnection, StreamOwned};
+
+use super::identity::Identity;
+
+/// Who may speak.
+#[derive(Clone, Debug)]
+pub enum Security {
+    /// Anybody on this machine, and nobody else.
+    Loopback,
+    /// Hosts of a cluster, which know each other by their certificates.
+    Cluster(Arc<Identity>),
+}
+
+trait Duplex: Read + Write + Send {}
+impl<S: Read + Write + Send> Duplex for S {}
+
+/// A connection for a [`Channel`](super::Channel).
+pub struct Stream {
+    inner: Box<dyn Duplex>,
+    /// The same connection, for what has nothing to do with its bytes.
+    socket: TcpStream,
+}
+
+impl Stream {
+    /// The side that connected.
+    ///
+    /// # Errors
+    /// The socket's. Whether the other side is of the cluster shows when the first message is sent.
+    pub fn connected(socket: TcpStream, security: &Security) -> io::Result<Stream> {
+        let own = prepare(&socket)?;
+        let inner: Box<dyn Duplex> = match security {
+            Security::Loopback => Box::new(socket),
+            Security::Cluster(identity) => {
+                let session = ClientConnection::new(identity.client(), Identity::server_name());
+                Box::new(StreamOwned::new(session.map_err(io::Error::other)?, socket))
+            }
+        };
+        Ok(Stream { inner, socket: own })
+    }
+
+    /// The side that was connected to.
+    ///
+    /// # Errors
+    /// As [`Stream::connected`].
+    pub fn accepted(socket: TcpStream, security: &Security) -> io::Result<Stream> {
+        let own = prepare(&socket)?;
+        let inner: Box<dyn Duplex> = match security {
+            Security::Loopback => Box::new(socket),
+            Security::Cluster(identity) => {
+                let session = ServerConnection::new(identity.server()).map_err(io::Error::other)?;
+                Box::new(StreamOwned::new(session, socket))
+            }
+        };
+        Ok(Stream { inner, socket: own })
+    }
+
+    /// For how long a message may be waited for.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn set_limit(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.socket.set_read_timeout(limit)?;
+        self.socket.set_write_timeout(limit)
+    }
+
+    /// What ends the connection from another thread.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn ender(&self) -> io::Result<Ender> {
+        Ok(Ender { socket: self.socket.try_clone()? })
+    }
+}
+
+/// Messages are short and waited for.
+fn prepare(socket: &TcpStream) -> io::Result<TcpStream> {
+    socket.set_nodelay(true)?;
+    socket.try_clone()
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buf)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.inner.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Ends a connection on which another thread may wait.
+#[derive(Debug)]
+pub struct Ender {
+    socket: TcpStream,
+}
+
+impl Ender {
+    /// Whoever waits on it is told that it is closed.
+    pub fn end(&self) {
+        // It may have ended by itself.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}

@@ -1,0 +1,110 @@
+//! Lends RAM of this machine.
+//!
+//! | thread | loop |
+//! |---|---|
+//! | `aq-donor-accept` | lets borrowers' channels in |
+//! | `aq-donor-calls` (one for each borrower) | answers what it asks; ends with it |
+//! | `aq-donor-links` | lets borrowers' transfers in |
+//! | `aq-donor-link` (one for each borrower) | moves its transfers on |
+//! | `aq-donor-memory` | lends more while there is room, and takes slabs back when programs of this machine need it |
+
+mod calls;
+pub mod headroom;
+pub mod lending;
+mod links;
+mod memory;
+mod options;
+mod session;
+mod state;
+
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use state::State;
+
+use crate::transport::fabric::Listener;
+
+pub use options::{DonorError, DonorOptions};
+pub use state::DonorNow;
+
+/// A donor at work, until it is dropped.
+pub struct Donor {
+    state: Arc<State>,
+    address: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Donor {
+    /// Begins to lend.
+    ///
+    /// # Errors
+    /// [`DonorError`].
+    pub fn start(options: DonorOptions) -> Result<Donor, DonorError> {
+        let address = options.address;
+        if !options.is_sealed() && !address.ip().is_loopback() {
+            return Err(DonorError::Open(address));
+        }
+        let listener = TcpListener::bind(address).map_err(|error| DonorError::listen(address, error))?;
+        let address = listener.local_addr().map_err(|error| DonorError::listen(address, error))?;
+        let mut links = Listener::new(&options.provider, &host(address.ip()), 0)?;
+        let port = links.port()?;
+        let state = Arc::new(State::new(options, port)?);
+        let mut donor = Donor { state: Arc::clone(&state), address, threads: Vec::new() };
+        donor.spawn("aq-donor-accept", {
+            let state = Arc::clone(&state);
+            move || calls::accept_until_ended(&state, &listener)
+        })?;
+        donor.spawn("aq-donor-links", {
+            let state = Arc::clone(&state);
+            move || links::accept_until_ended(&state, &mut links)
+        })?;
+        donor.spawn("aq-donor-memory", move || memory::keep_headroom(&state))?;
+        Ok(donor)
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), DonorError> {
+        let thread = thread::Builder::new().name(name.into()).spawn(body);
+        self.threads.push(thread.map_err(DonorError::Thread)?);
+        Ok(())
+    }
+
+    /// Where borrowers find it.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it lends.
+    #[must_use]
+    pub fn now(&self) -> DonorNow {
+        self.state.now()
+    }
+
+    /// Who borrows, by the names that they gave themselves, and how many slabs.
+    #[must_use]
+    pub fn borrowers(&self) -> Vec<(String, u64)> {
+        self.state.borrowers()
+    }
+
+    /// Asks the least active slabs back, so many, as if memory were short. For tests and for operators.
+    pub fn evict(&self, slabs: usize) {
+        self.state.want_back(slabs);
+    }
+}
+
+impl Drop for Donor {
+    fn drop(&mut self) {
+        self.state.end();
+        // Whoever waits for a connection looks up; the others look at intervals.
+        let _ = std::net::TcpStream::connect(self.address);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.state.end_sessions();
+    }
+}
+
+fn host(address: IpAddr) -> String {
+    address.to_string()
+}

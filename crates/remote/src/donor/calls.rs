@@ -1,0 +1,189 @@
+//! What borrowers ask.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::lending::BorrowerId;
+use super::session::Session;
+use super::state::State;
+use crate::control::{
+    Answer, Call, Channel, ChannelError, Greeting, Refusal, Role, SlabId, Stream, VERSION, Welcome,
+};
+use crate::transport::Place;
+use crate::{machine, random};
+
+/// How long a stranger may take to say who it is.
+const GREETING_LIMIT: Duration = Duration::from_secs(5);
+/// Strangers at once.
+const STRANGERS_MAX: u64 = 64;
+
+static STRANGERS: AtomicU64 = AtomicU64::new(0);
+
+/// Lets channels in until the donor ends.
+pub fn accept_until_ended(state: &Arc<State>, listener: &TcpListener) {
+    for socket in listener.incoming() {
+        if state.is_ending() {
+            return;
+        }
+        let Ok(socket) = socket else {
+            // No descriptor is left, or the other side is gone already.
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        if STRANGERS.fetch_add(1, Ordering::Relaxed) >= STRANGERS_MAX {
+            STRANGERS.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let state = Arc::clone(state);
+        let spawned = thread::Builder::new().name("aq-donor-calls".into()).spawn(move || {
+            let greeted = greet(&state, socket);
+            STRANGERS.fetch_sub(1, Ordering::Relaxed);
+            if let Ok(Some(borrower)) = greeted {
+                serve(&state, &borrower.session, borrower.calls);
+            }
+        });
+        if spawned.is_err() {
+            STRANGERS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Who a stranger is.
+struct Borrower {
+    session: Arc<Session>,
+    calls: Channel<Stream>,
+}
+
+/// What a donor says to a stranger.
+type Answered = Result<Option<Welcome>, Refusal>;
+
+/// Finds out who it is. A channel for notices goes to its session, and nothing is left to do.
+fn greet(state: &State, socket: TcpStream) -> Result<Option<Borrower>, ChannelError> {
+    let stream = Stream::accepted(socket, &state.options.security)?;
+    stream.set_limit(Some(GREETING_LIMIT))?;
+    let ender = stream.ender()?;
+    let mut channel = Channel::new(stream);
+    let greeting: Greeting = channel.receive()?;
+    if let Some(refusal) = refusal(state, &greeting) {
+        channel.send(&Answered::Err(refusal))?;
+        return Ok(None);
+    }
+    match greeting.role {
+        Role::Calls => {
+            let session = Arc::new(Session::new(next_borrower(), greeting.name, random::bytes()?, ender));
+            state.add_session(&session);
+            let welcomed = channel.send(&Answered::Ok(Some(welcome(state, &session))));
+            if let Err(error) = welcomed.and_then(|()| Ok(channel.stream().set_limit(None)?)) {
+                state.remove_session(session.id);
+                return Err(error);
+            }
+            Ok(Some(Borrower { session, calls: channel }))
+        }
+        Role::Notices(token) => {
+            let session = random::from_hex::<32>(&token).and_then(|token| state.session_with(&token));
+            let answer = session.as_ref().map(|_| None).ok_or(Refusal::Token);
+            channel.send(&answer as &Answered)?;
+            if let Some(session) = session {
+                session.notify_on(channel);
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn next_borrower() -> BorrowerId {
+    static BORROWERS: AtomicU64 = AtomicU64::new(1);
+    BorrowerId(BORROWERS.fetch_add(1, Ordering::Relaxed))
+}
+
+fn refusal(state: &State, greeting: &Greeting) -> Option<Refusal> {
+    if greeting.version != VERSION {
+        return Some(Refusal::Version { donor: VERSION, borrower: greeting.version });
+    }
+    if state.is_ending() {
+        return Some(Refusal::Ending);
+    }
+    let is_own = greeting.machine == machine::id();
+    (is_own && !state.options.lends_to_own_machine).then_some(Refusal::OwnMachine)
+}
+
+fn welcome(state: &State, session: &Session) -> Welcome {
+    Welcome {
+        slab_bytes: state.options.slab_bytes,
+        provider: state.options.provider.clone(),
+        port: state.port,
+        token: random::to_hex(&session.token),
+        incarnation: state.incarnation,
+        domain: state.options.domain.clone(),
+    }
+}
+
+/// Answers a borrower until it is gone.
+fn serve(state: &State, session: &Session, mut channel: Channel<Stream>) {
+    let mut places = Vec::new();
+    while let Ok(call) = channel.receive::<Call>() {
+        let answer = answer(state, session, call, &mut places).unwrap_or_else(Answer::Refused);
+        if state.is_ending() || channel.send(&answer).is_err() {
+            break;
+        }
+    }
+    session.end();
+    // The link's thread ends by itself, and then gives the slabs back; without one there is none to wait for.
+    if session.link().is_some() {
+        state.remove_session(session.id);
+    }
+}
+
+fn answer(
+    state: &State,
+    session: &Session,
+    call: Call,
+    places: &mut Vec<(SlabId, Place)>,
+) -> Result<Answer, Refusal> {
+    match call {
+        Call::Ask => Ok(Answer::Offer(state.lending().offer())),
+        Call::Reserve => {
+            let mut lending = state.lending();
+            let offer = lending.offer();
+            let reservation = lending.reserve(session.id, state.moment())?;
+            Ok(Answer::Reserved { reservation, offer })
+        }
+        Call::Take(reservation) => {
+            let slab = state.lending().take(session.id, reservation, state.moment())?;
+            let lent = random::bytes().map_err(|error| error.to_string()).and_then(|key| {
+                let memory = state.memory_of(slab).ok_or("its memory is gone")?;
+                session.lend(memory, u64::from_le_bytes(key))
+            });
+            let place = lent.map_err(|reason| {
+                give_back(state, session, slab);
+                Refusal::Register(reason)
+            })?;
+            places.push((slab, place));
+            Ok(Answer::Lent { slab, address: place.address, key: place.key })
+        }
+        Call::Cancel(reservation) => {
+            state.lending().cancel(session.id, reservation)?;
+            Ok(Answer::Done)
+        }
+        Call::GiveBack(slab) => {
+            let nth = places.iter().position(|(lent, _)| *lent == slab).ok_or(Refusal::NotLent)?;
+            let (_, place) = places.swap_remove(nth);
+            if !session.take_back(place) {
+                // It can still be reached, so nobody else may have it: the end of the session settles it.
+                return Err(Refusal::NotLent);
+            }
+            give_back(state, session, slab);
+            Ok(Answer::Done)
+        }
+    }
+}
+
+fn give_back(state: &State, session: &Session, slab: SlabId) {
+    let outcome = state.lending().give_back(session.id, slab);
+    if let Ok(is_wanted) = outcome {
+        state.settle_returned(slab, is_wanted);
+    }
+}

@@ -1,0 +1,331 @@
+//! Which slabs a donor has, and who has them. No threads, no clock, no memory: what is decided here is the same in a daemon and in a simulation.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::control::{Offer, Refusal, SlabId};
+
+/// A borrower, as long as it is connected.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct BorrowerId(pub u64);
+
+/// A moment, counted from any beginning.
+pub type Moment = Duration;
+
+/// For how long a reservation holds.
+pub const RESERVATION: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    Reserved { borrower: BorrowerId, reservation: u64, until: Moment },
+    Lent { borrower: BorrowerId },
+    Leaving { borrower: BorrowerId, until: Moment },
+}
+
+/// The slabs of a donor.
+#[derive(Debug)]
+pub struct Lending {
+    slabs: BTreeMap<SlabId, State>,
+    /// What one borrower may have.
+    quota_slabs: u64,
+    next_slab: u64,
+    next_reservation: u64,
+}
+
+impl Lending {
+    /// None yet.
+    #[must_use]
+    pub fn new(quota_slabs: u64) -> Lending {
+        Lending { slabs: BTreeMap::new(), quota_slabs, next_slab: 1, next_reservation: 1 }
+    }
+
+    /// A new slab, to be lent.
+    pub fn add(&mut self) -> SlabId {
+        let slab = SlabId(self.next_slab);
+        self.next_slab += 1;
+        self.slabs.insert(slab, State::Free);
+        slab
+    }
+
+    /// Slabs in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slabs.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slabs.is_empty()
+    }
+
+    /// What could be lent now.
+    #[must_use]
+    pub fn offer(&self) -> Offer {
+        Offer { free_slabs: self.count(|state| matches!(state, State::Free)), slabs: self.slabs.len() as u64 }
+    }
+
+    /// Slabs that borrowers have.
+    #[must_use]
+    pub fn lent(&self) -> u64 {
+        self.count(|state| matches!(state, State::Lent { .. } | State::Leaving { .. }))
+    }
+
+    /// Slabs that one borrower has.
+    #[must_use]
+    pub fn lent_to(&self, borrower: BorrowerId) -> u64 {
+        self.count(|state| {
+            matches!(state, State::Lent { borrower: who } | State::Leaving { borrower: who, .. } if *who == borrower)
+        })
+    }
+
+    fn count(&self, is_so: impl Fn(&State) -> bool) -> u64 {
+        self.slabs.values().filter(|state| is_so(state)).count() as u64
+    }
+
+    /// Keeps a slab for a borrower; returns the reservation.
+    ///
+    /// # Errors
+    /// Nothing is free, or the borrower has enough.
+    pub fn reserve(&mut self, borrower: BorrowerId, now: Moment) -> Result<u64, Refusal> {
+        self.expire(now);
+        let has = self.count(|state| {
+            matches!(state, State::Reserved { borrower: who, .. } | State::Lent { borrower: who } if *who == borrower)
+        });
+        if has >= self.quota_slabs {
+            return Err(Refusal::Quota(self.quota_slabs));
+        }
+        let state =
+            self.slabs.values_mut().find(|state| **state == State::Free).ok_or(Refusal::NothingFree)?;
+        let reservation = self.next_reservation;
+        self.next_reservation += 1;
+        *state = State::Reserved { borrower, reservation, until: now + RESERVATION };
+        Ok(reservation)
+    }
+
+    /// Lends what was reserved.
+    ///
+    /// # Errors
+    /// It was kept too long, or never, or for somebody else.
+    pub fn take(&mut self, borrower: BorrowerId, reservation: u64, now: Moment) -> Result<SlabId, Refusal> {
+        self.expire(now);
+        let slab = self.reserved(borrower, reservation)?;
+        self.slabs.insert(slab, State::Lent { borrower });
+        Ok(slab)
+    }
+
+    /// Keeps it no longer.
+    ///
+    /// # Errors
+    /// As [`Lending::take`].
+    pub fn cancel(&mut self, borrower: BorrowerId, reservation: u64) -> Result<(), Refusal> {
+        let slab = self.reserved(borrower, reservation)?;
+        self.slabs.insert(slab, State::Free);
+        Ok(())
+    }
+
+    fn reserved(&self, borrower: BorrowerId, reservation: u64) -> Result<SlabId, Refusal> {
+        let is_it = |state: &State| matches!(state, State::Reserved { borrower: who, reservation: what, .. } if (*who, *what) == (borrower, reservation));
+        let found = self.slabs.iter().find(|(_, state)| is_it(state));
+        found.map(|(slab, _)| *slab).ok_or(Refusal::NoReservation)
+    }
+
+    /// A borrower gives a slab back. Its bytes must be wiped before [`Lending::wiped`] offers it again; until then nobody gets it. `true` if the donor was waiting
+    /// for it, so that it is to be freed.
+    ///
+    /// # Errors
+    /// It is not the borrower's.
+    pub fn give_back(&mut self, borrower: BorrowerId, slab: SlabId) -> Result<bool, Refusal> {
+        let state = self.slabs.get(&slab).copied();
+        match state {
+            Some(State::Lent { borrower: who }) if who == borrower => {
+                self.slabs.remove(&slab);
+                Ok(false)
+            }
+            Some(State::Leaving { borrower: who, .. }) if who == borrower => {
+                self.slabs.remove(&slab);
+                Ok(true)
+            }
+            _ => Err(Refusal::NotLent),
+        }
+    }
+
+    /// A slab that was given back is zeros again.
+    pub fn wiped(&mut self, slab: SlabId) {
+        self.slabs.insert(slab, State::Free);
+    }
+
+    /// A borrower is gone; returns what it had, to be wiped or freed.
+    pub fn leave(&mut self, borrower: BorrowerId) -> Vec<(SlabId, bool)> {
+        let mut had = Vec::new();
+        self.slabs.retain(|slab, state| match *state {
+            State::Lent { borrower: who } if who == borrower => {
+                had.push((*slab, false));
+                false
+            }
+            State::Leaving { borrower: who, .. } if who == borrower => {
+                had.push((*slab, true));
+                false
+            }
+            _ => true,
+        });
+        for state in self.slabs.values_mut() {
+            if matches!(state, State::Reserved { borrower: who, .. } if *who == borrower) {
+                *state = State::Free;
+            }
+        }
+        had
+    }
+
+    /// Takes up to so many slabs out that nobody has; they are to be freed.
+    pub fn remove_free(&mut self, count: usize) -> Vec<SlabId> {
+        let free: Vec<_> = self
+            .slabs
+            .iter()
+            .filter(|(_, state)| **state == State::Free)
+            .map(|(slab, _)| *slab)
+            .take(count)
+            .collect();
+        free.iter().for_each(|slab| {
+            self.slabs.remove(slab);
+        });
+        free
+    }
+
+    /// Slabs that are lent and were not asked back, with their borrowers.
+    #[must_use]
+    pub fn candidates(&self) -> Vec<(SlabId, BorrowerId)> {
+        let borrower = |state: &State| match state {
+            State::Lent { borrower } => Some(*borrower),
+            _ => None,
+        };
+        self.slabs.iter().filter_map(|(slab, state)| Some((*slab, borrower(state)?))).collect()
+    }
+
+    /// Asks a slab back; it is gone at a moment, if the borrower does not give it back before.
+    pub fn ask_back(&mut self, slab: SlabId, until: Moment) {
+        if let Some(state) = self.slabs.get_mut(&slab)
+            && let State::Lent { borrower } = *state
+        {
+            *state = State::Leaving { borrower, until };
+        }
+    }
+
+    /// Slabs that were asked back and did not come by this moment, with their borrowers.
+    #[must_use]
+    pub fn overdue(&self, now: Moment) -> Vec<(SlabId, BorrowerId)> {
+        let borrower = |state: &State| match state {
+            State::Leaving { borrower, until } if *until <= now => Some(*borrower),
+            _ => None,
+        };
+        self.slabs.iter().filter_map(|(slab, state)| Some((*slab, borrower(state)?))).collect()
+    }
+
+    /// Slabs on their way back.
+    #[must_use]
+    pub fn leaving(&self) -> u64 {
+        self.count(|state| matches!(state, State::Leaving { .. }))
+    }
+
+    fn expire(&mut self, now: Moment) {
+        for state in self.slabs.values_mut() {
+            if matches!(state, State::Reserved { until, .. } if *until <= now) {
+                *state = State::Free;
+            }
+        }
+    }
+}
+
+/// The `evicted` least active of the slabs that were asked about: the paper's E of E + E' random ones.
+#[must_use]
+pub fn least_active(mut asked: Vec<(SlabId, u64)>, evicted: usize) -> Vec<SlabId> {
+    asked.sort_by_key(|(slab, uses)| (*uses, *slab));
+    asked.into_iter().take(evicted).map(|(slab, _)| slab).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: BorrowerId = BorrowerId(1);
+    const B: BorrowerId = BorrowerId(2);
+    const NOW: Moment = Moment::from_secs(100);
+
+    fn lending(slabs: usize, quota: u64) -> Lending {
+        let mut lending = Lending::new(quota);
+        (0..slabs).for_each(|_| {
+            lending.add();
+        });
+        lending
+    }
+
+    #[test]
+    fn the_last_slab_goes_to_one_borrower() {
+        let mut lending = lending(1, 10);
+        let reservation = lending.reserve(A, NOW).expect("free");
+        assert_eq!(lending.reserve(B, NOW), Err(Refusal::NothingFree));
+        assert_eq!(lending.take(B, reservation, NOW), Err(Refusal::NoReservation));
+        lending.take(A, reservation, NOW).expect("reserved");
+        assert_eq!(lending.take(A, reservation, NOW), Err(Refusal::NoReservation));
+        assert_eq!(lending.offer(), Offer { free_slabs: 0, slabs: 1 });
+    }
+
+    #[test]
+    fn reservations_expire() {
+        let mut lending = lending(1, 10);
+        let reservation = lending.reserve(A, NOW).expect("free");
+        let other = lending.reserve(B, NOW + RESERVATION).expect("expired");
+        assert_eq!(lending.take(A, reservation, NOW + RESERVATION), Err(Refusal::NoReservation));
+        lending.cancel(B, other).expect("reserved");
+        assert_eq!(lending.offer().free_slabs, 1);
+    }
+
+    #[test]
+    fn nobody_gets_more_than_the_quota() {
+        let mut lending = lending(3, 2);
+        let first = lending.reserve(A, NOW).expect("free");
+        lending.take(A, first, NOW).expect("reserved");
+        lending.reserve(A, NOW).expect("free");
+        assert_eq!(lending.reserve(A, NOW), Err(Refusal::Quota(2)));
+        lending.reserve(B, NOW).expect("for others there is one");
+    }
+
+    #[test]
+    fn what_comes_back_is_wiped_before_it_is_lent_again() {
+        let mut lending = lending(1, 10);
+        let reservation = lending.reserve(A, NOW).expect("free");
+        let slab = lending.take(A, reservation, NOW).expect("reserved");
+        assert_eq!(lending.give_back(B, slab), Err(Refusal::NotLent));
+        assert_eq!(lending.give_back(A, slab), Ok(false));
+        assert_eq!(lending.reserve(B, NOW), Err(Refusal::NothingFree));
+        lending.wiped(slab);
+        lending.reserve(B, NOW).expect("wiped");
+    }
+
+    #[test]
+    fn a_slab_that_is_asked_back_is_freed() {
+        let mut lending = lending(2, 10);
+        let slabs: Vec<_> = (0..2)
+            .map(|_| {
+                let reservation = lending.reserve(A, NOW).expect("free");
+                lending.take(A, reservation, NOW).expect("reserved")
+            })
+            .collect();
+        assert_eq!(lending.candidates(), [(slabs[0], A), (slabs[1], A)]);
+        lending.ask_back(slabs[0], NOW + RESERVATION);
+        assert_eq!(lending.candidates(), [(slabs[1], A)]);
+        assert_eq!(lending.overdue(NOW), []);
+        assert_eq!(lending.overdue(NOW + RESERVATION), [(slabs[0], A)]);
+        assert_eq!(lending.give_back(A, slabs[0]), Ok(true));
+        assert_eq!(lending.leave(A), [(slabs[1], false)]);
+        assert!(lending.is_empty());
+    }
+
+    #[test]
+    fn the_least_active_go() {
+        let asked = [(SlabId(1), 9), (SlabId(2), 0), (SlabId(3), 4), (SlabId(4), 0)];
+        assert_eq!(least_active(asked.to_vec(), 3), [SlabId(2), SlabId(4), SlabId(3)]);
+        assert_eq!(least_active(Vec::new(), 3), []);
+    }
+}

@@ -1,0 +1,68 @@
+//! Borrowers' transfers.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use super::session::{Command, Session};
+use super::state::State;
+use crate::transport::fabric::{Listener, Request, Served};
+
+/// How long a borrower may take to connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// How long the thread of a link sleeps when there are no transfers: so long a command waits.
+const IDLE_LIMIT: Duration = Duration::from_millis(2);
+/// How long it takes to notice that the donor ends.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// Lets links in until the donor ends.
+pub fn accept_until_ended(state: &Arc<State>, listener: &mut Listener) {
+    while !state.is_ending() {
+        match listener.next(LOOK_UP) {
+            Ok(Some(request)) => let_in(state, request),
+            Ok(None) => {}
+            // Nobody new can come; those who are here stay.
+            Err(_) => thread::sleep(LOOK_UP),
+        }
+    }
+}
+
+/// Lets one in that shows a token, which is of no use then any more. Others are refused.
+fn let_in(state: &Arc<State>, request: Request<'_>) {
+    let Some(session) = state.session_with(request.token()) else { return };
+    let Some(commands) = session.link() else { return };
+    let accepted = request.accept(CONNECT_LIMIT);
+    let state = Arc::clone(state);
+    let spawned = thread::Builder::new().name("aq-donor-link".into()).spawn(move || {
+        if let Ok(served) = accepted {
+            serve(&session, served, &commands);
+        }
+        session.end();
+        state.remove_session(session.id);
+    });
+    // Without a thread nothing is served: the borrower's transfers miss their deadline, and it goes.
+    drop(spawned);
+}
+
+/// Moves transfers on until the borrower is gone. Its slabs cannot be reached from then on.
+fn serve(session: &Session, mut served: Served, commands: &Receiver<Command>) {
+    loop {
+        loop {
+            match commands.try_recv() {
+                // Who asked may have given up.
+                Ok(Command::Lend(memory, key, answer)) => {
+                    let _ = answer.send(served.lend(&memory, key).map_err(|error| error.to_string()));
+                }
+                Ok(Command::TakeBack(place, answer)) => {
+                    let _ = answer.send(served.take_back(place).unwrap_or(false));
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return,
+            }
+        }
+        if session.is_ended() || !served.serve(IDLE_LIMIT) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Lends what programs of this machine do not need.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use super::headroom::MemoryNow;
+use super::lending::{BorrowerId, least_active};
+use super::state::State;
+use crate::control::{Notice, Reply, SlabId};
+use crate::random;
+
+/// How often memory is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Slabs added between two looks, so that the donor does not take what a program is just about to.
+const ADDED_MAX: i64 = 4;
+
+/// Looks at memory until the donor ends.
+pub fn keep_headroom(state: &Arc<State>) {
+    while !state.is_ending() {
+        // Where the kernel says nothing, nothing changes.
+        let change = MemoryNow::ask()
+            .map_or(0, |now| now.change(state.options.headroom_bytes, state.options.slab_bytes));
+        let wanted = state.take_wanted_back() as i64;
+        if change > 0 && wanted == 0 {
+            grow(state, change.min(ADDED_MAX));
+        } else {
+            shrink(state, wanted - change.min(0));
+        }
+        force(state);
+        thread::sleep(INTERVAL);
+    }
+}
+
+fn grow(state: &State, slabs: i64) {
+    for _ in 0..slabs {
+        let has_enough = state.lending().len() as u64 >= state.options.slabs_max();
+        // No memory is no reason to end: there will be some, or not.
+        if has_enough || state.add_slab().is_err() {
+            return;
+        }
+    }
+}
+
+/// Frees slabs: first those that nobody has, then the least active of some that were asked about.
+fn shrink(state: &Arc<State>, slabs: i64) {
+    let (mut lending, wanted) = (state.lending(), usize::try_from(slabs).unwrap_or(0));
+    let coming = lending.leaving() as usize;
+    let freed = lending.remove_free(wanted.saturating_sub(coming));
+    drop(lending);
+    freed.iter().for_each(|slab| state.free(*slab));
+    let mut left = wanted.saturating_sub(coming + freed.len());
+    while left > 0 {
+        let evicted = left.min(state.options.evicted.max(1));
+        let chosen = choose(state, evicted);
+        if chosen.is_empty() {
+            return;
+        }
+        left -= chosen.len();
+        chosen.into_iter().for_each(|(slab, borrower)| ask_back(state, slab, borrower));
+    }
+}
+
+/// The `evicted` least active of so many and some more random slabs, as their borrowers say. Who does not answer has no active slab.
+fn choose(state: &State, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
+    let mut candidates = state.lending().candidates();
+    let asked = (evicted + state.options.asked_more).min(candidates.len());
+    for nth in 0..asked {
+        let random = u64::from_le_bytes(random::bytes().unwrap_or_default());
+        let left = candidates.len() - nth;
+        candidates.swap(nth, nth + random as usize % left);
+    }
+    candidates.truncate(asked);
+    let mut of_borrower: BTreeMap<BorrowerId, Vec<SlabId>> = BTreeMap::new();
+    candidates.iter().for_each(|(slab, borrower)| of_borrower.entry(*borrower).or_default().push(*slab));
+    let mut activity = Vec::new();
+    for (borrower, slabs) in of_borrower {
+        let reply = state
+            .session(borrower)
+            .and_then(|session| session.notify(&Notice::Activity(slabs.clone()), None).ok());
+        let uses = match reply {
+            Some(Reply::Uses(uses)) if uses.len() == slabs.len() => uses,
+            _ => vec![0; slabs.len()],
+        };
+        activity.extend(slabs.into_iter().zip(uses));
+    }
+    let chosen = least_active(activity, evicted);
+    candidates.retain(|(slab, _)| chosen.contains(slab));
+    candidates
+}
+
+/// Tells the borrower to leave. It gives the slab back itself when it has moved what is in it.
+fn ask_back(state: &Arc<State>, slab: SlabId, borrower: BorrowerId) {
+    let within = state.options.leave_within;
+    state.lending().ask_back(slab, state.moment() + within);
+    let Some(session) = state.session(borrower) else { return };
+    let notice = Notice::Leave { slab, within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX) };
+    // Who cannot be told finds out when it is forced.
+    let _ = session.notify(&notice, None);
+}
+
+/// Ends the sessions of borrowers that did not leave in time.
+fn force(state: &State) {
+    let overdue = state.lending().overdue(state.moment());
+    for (_, borrower) in overdue {
+        if let Some(session) = state.session(borrower) {
+            state.forced.fetch_add(1, Ordering::Relaxed);
+            session.end();
+        }
+    }
+}

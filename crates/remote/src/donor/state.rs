@@ -1,0 +1,176 @@
+//! What the threads of a donor share.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::lending::{BorrowerId, Lending};
+use super::options::{DonorError, DonorOptions};
+use super::session::Session;
+use crate::control::SlabId;
+use crate::random;
+use crate::transport::Staging;
+
+/// What a donor lends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DonorNow {
+    /// Slabs in RAM.
+    pub slabs: u64,
+    /// Those that borrowers have.
+    pub lent: u64,
+    /// Those that borrowers are leaving.
+    pub leaving: u64,
+    /// Borrowers.
+    pub borrowers: u64,
+    /// Slabs that were taken back since it began.
+    pub evicted: u64,
+    /// Of these, slabs whose borrower did not leave in time.
+    pub forced: u64,
+}
+
+/// What the threads of a donor share.
+pub struct State {
+    pub options: DonorOptions,
+    /// Of transfers.
+    pub port: u16,
+    pub incarnation: u64,
+    pub lending: Mutex<Lending>,
+    /// Memory of every slab.
+    memory: Mutex<BTreeMap<SlabId, Arc<Staging>>>,
+    sessions: Mutex<BTreeMap<BorrowerId, Arc<Session>>>,
+    wanted_back: AtomicUsize,
+    pub evicted: AtomicU64,
+    pub forced: AtomicU64,
+    began: Instant,
+    is_ending: AtomicBool,
+}
+
+impl State {
+    pub fn new(options: DonorOptions, port: u16) -> Result<State, DonorError> {
+        Ok(State {
+            port,
+            incarnation: u64::from_le_bytes(random::bytes().map_err(DonorError::Kernel)?),
+            lending: Mutex::new(Lending::new(options.quota_slabs())),
+            memory: Mutex::default(),
+            sessions: Mutex::default(),
+            wanted_back: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
+            forced: AtomicU64::new(0),
+            began: Instant::now(),
+            is_ending: AtomicBool::new(false),
+            options,
+        })
+    }
+
+    pub fn moment(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub fn now(&self) -> DonorNow {
+        let lending = self.lending();
+        DonorNow {
+            slabs: lending.len() as u64,
+            lent: lending.lent(),
+            leaving: lending.leaving(),
+            borrowers: lock(&self.sessions).len() as u64,
+            evicted: self.evicted.load(Ordering::Relaxed),
+            forced: self.forced.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Borrowers by name, with their slabs.
+    pub fn borrowers(&self) -> Vec<(String, u64)> {
+        let lending = self.lending();
+        lock(&self.sessions)
+            .values()
+            .map(|session| (session.name.clone(), lending.lent_to(session.id)))
+            .collect()
+    }
+
+    pub fn lending(&self) -> MutexGuard<'_, Lending> {
+        lock(&self.lending)
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
+    pub fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends what is left when no new borrower comes any more.
+    pub fn end_sessions(&self) {
+        let sessions = std::mem::take(&mut *lock(&self.sessions));
+        sessions.values().for_each(|session| session.end());
+    }
+
+    pub fn want_back(&self, slabs: usize) {
+        self.wanted_back.fetch_add(slabs, Ordering::Relaxed);
+    }
+
+    pub fn take_wanted_back(&self) -> usize {
+        self.wanted_back.swap(0, Ordering::Relaxed)
+    }
+
+    pub fn add_session(&self, session: &Arc<Session>) {
+        lock(&self.sessions).insert(session.id, Arc::clone(session));
+    }
+
+    pub fn session(&self, borrower: BorrowerId) -> Option<Arc<Session>> {
+        lock(&self.sessions).get(&borrower).cloned()
+    }
+
+    /// The session that gave out this token.
+    pub fn session_with(&self, token: &[u8]) -> Option<Arc<Session>> {
+        lock(&self.sessions).values().find(|session| session.token == token).cloned()
+    }
+
+    /// A borrower is gone: nobody reaches its slabs any more, and others may have them.
+    pub fn remove_session(&self, borrower: BorrowerId) {
+        lock(&self.sessions).remove(&borrower);
+        let had = self.lending().leave(borrower);
+        had.into_iter().for_each(|(slab, is_wanted)| self.settle_returned(slab, is_wanted));
+    }
+
+    /// A slab that nobody can reach: it is freed if its RAM is wanted, or else wiped and lent again.
+    pub fn settle_returned(&self, slab: SlabId, is_wanted: bool) {
+        if is_wanted {
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+            self.free(slab);
+            return;
+        }
+        if let Some(memory) = self.memory_of(slab) {
+            memory.wipe();
+            self.lending().wiped(slab);
+        }
+    }
+
+    /// One slab more.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn add_slab(&self) -> io::Result<()> {
+        let memory = Staging::new(self.options.slab_bytes as usize)
+            .map_err(|error| io::Error::from_raw_os_error(error.0))?;
+        let mut lending = self.lending();
+        let slab = lending.add();
+        lock(&self.memory).insert(slab, memory);
+        Ok(())
+    }
+
+    /// Gives a slab's RAM back to the machine.
+    pub fn free(&self, slab: SlabId) {
+        lock(&self.memory).remove(&slab);
+    }
+
+    pub fn memory_of(&self, slab: SlabId) -> Option<Arc<Staging>> {
+        lock(&self.memory).get(&slab).cloned()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

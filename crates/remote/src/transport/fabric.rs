@@ -1,0 +1,71 @@
+//! Transfers by libfabric: real one-sided ones over RDMA (`verbs`), emulated ones over TCP (`tcp`).
+//!
+//! Every connection has a fabric domain of its own, so that keys of one borrower mean nothing on another's connection.
+
+mod borrowed;
+mod ffi;
+mod lent;
+mod listener;
+
+use std::ffi::{CString, c_int};
+use std::time::Duration;
+
+use super::error::TransportError;
+
+pub use borrowed::connect;
+pub use lent::Served;
+pub use listener::{Listener, Request};
+
+/// The provider that every machine has.
+pub const PROVIDER: &str = "tcp";
+
+/// Bytes that a borrower shows when it connects; the donor gave them to it before.
+pub type Token = [u8; ffi::TOKEN_BYTES];
+
+/// Version of the library: major, minor.
+///
+/// # Errors
+/// It is not there.
+pub fn version() -> Result<(u32, u32), TransportError> {
+    // SAFETY: loads the library, or says that it could not.
+    if unsafe { ffi::aqf_load() } != 0 {
+        return Err(TransportError::NoLibrary);
+    }
+    // SAFETY: the library is loaded.
+    let version = unsafe { ffi::aqf_version() };
+    Ok((version >> 16, version & 0xffff))
+}
+
+/// What an error of the library means.
+fn explain(error: c_int) -> String {
+    let mut text = [0; 256];
+    // SAFETY: the length is that of the array; what is written ends in NUL.
+    unsafe { ffi::aqf_explain(error, text.as_mut_ptr().cast(), text.len()) };
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    String::from_utf8_lossy(&text[..end]).into_owned()
+}
+
+fn failed(doing: &'static str, error: c_int) -> TransportError {
+    TransportError::Failed { doing, reason: explain(error) }
+}
+
+/// Error of a name: of what was to be opened, at an address.
+fn unopened(provider: &str, address: String, error: c_int) -> TransportError {
+    match -error {
+        libc::ENOENT => TransportError::NoLibrary,
+        libc::ENODATA => TransportError::NoProvider { provider: provider.to_string(), address },
+        libc::EADDRINUSE => TransportError::InUse(address),
+        _ => TransportError::Refused { address, reason: explain(error) },
+    }
+}
+
+fn c_string(text: &str, what: &'static str) -> Result<CString, TransportError> {
+    CString::new(text)
+        .map_err(|_| TransportError::Failed { doing: what, reason: format!("{text:?} has a NUL in it") })
+}
+
+fn milliseconds(limit: Duration) -> c_int {
+    // What is not zero must not become zero, which would not wait.
+    let whole = limit.as_nanos().div_ceil(1_000_000);
+    c_int::try_from(whole).unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,90 @@
+//! The donor's end.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{failed, ffi, milliseconds};
+use crate::transport::{Place, Staging, TransportError};
+
+/// Memory that a borrower reads and writes.
+struct Lent {
+    region: *mut ffi::Region,
+    /// Stays until nobody can reach it.
+    _memory: Arc<Staging>,
+}
+
+/// A borrower's connection. One thread serves it: over TCP the provider needs it to move transfers on.
+pub struct Served {
+    link: *mut ffi::Link,
+    lent: Vec<Lent>,
+}
+
+// SAFETY: one thread at a time uses it: every method that does more than look takes `&mut self`.
+unsafe impl Send for Served {}
+
+impl Served {
+    pub(super) fn new(link: *mut ffi::Link) -> Served {
+        Served { link, lent: Vec::new() }
+    }
+
+    /// The provider that carries the bytes.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        // SAFETY: a string that lives as long as the link.
+        unsafe { CStr::from_ptr(ffi::aqf_link_provider(self.link)) }.to_str().unwrap_or("unnamed")
+    }
+
+    /// Lets the borrower read and write this memory. The key should be one that nobody can guess; some providers choose their own.
+    ///
+    /// # Errors
+    /// The provider cannot register so much.
+    pub fn lend(&mut self, memory: &Arc<Staging>, key: u64) -> Result<Place, TransportError> {
+        let mut region = ptr::null_mut();
+        // SAFETY: the memory is kept with the region.
+        let error =
+            unsafe { ffi::aqf_register(self.link, memory.base().cast(), memory.len(), 1, key, &mut region) };
+        if error != 0 {
+            return Err(failed("registering a slab", error));
+        }
+        self.lent.push(Lent { region, _memory: Arc::clone(memory) });
+        // SAFETY: the region was just made.
+        let place = unsafe { ffi::aqf_region_place(region) };
+        Ok(Place { address: place.address, key: place.key })
+    }
+
+    /// Takes memory back: from here on the borrower cannot reach it. `false` if it was not lent here.
+    ///
+    /// # Errors
+    /// The provider does not let go; the connection should be ended then.
+    pub fn take_back(&mut self, place: Place) -> Result<bool, TransportError> {
+        // SAFETY: regions are released where they leave the list.
+        let is_it = |lent: &Lent| unsafe { ffi::aqf_region_place(lent.region) }.key == place.key;
+        let Some(nth) = self.lent.iter().position(is_it) else { return Ok(false) };
+        let lent = self.lent.swap_remove(nth);
+        // SAFETY: it has left the list.
+        match unsafe { ffi::aqf_release(lent.region) } {
+            0 => Ok(true),
+            error => Err(failed("taking a slab back", error)),
+        }
+    }
+
+    /// Moves the borrower's transfers on, sleeping for at most so long when there are none; says whether it is still there.
+    pub fn serve(&mut self, limit: Duration) -> bool {
+        let mut ended = [ffi::Completion::default(); 8];
+        // SAFETY: the array has room for as many as are asked for.
+        let got = unsafe {
+            ffi::aqf_poll(self.link, ended.as_mut_ptr(), ended.len() as c_int, milliseconds(limit))
+        };
+        // SAFETY: the link is this value's.
+        got >= 0 && unsafe { ffi::aqf_link_is_down(self.link) } == 0
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the value; the memory that was lent goes after the link.
+        unsafe { ffi::aqf_link_close(self.link) };
+    }
+}

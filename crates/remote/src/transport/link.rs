@@ -1,0 +1,360 @@
+//! A connection to a donor that keeps its word: bytes, or an error by the deadline.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use super::clock::Pace;
+use super::endpoint::{Completion, Direction, Endpoint, Place, PostError, Transfer};
+use super::error::{LinkError, TransportError};
+use super::flights::{Flight, Flights, Piece, pieces};
+use super::slots::{Progress, Slot, Slots};
+use super::staging::{Part, Staging};
+
+/// For how long one poll may sleep: whoever closes the link waits for it.
+const POLL_LIMIT: Duration = Duration::from_millis(10);
+/// Completions taken at once.
+const COMPLETIONS: usize = 32;
+
+/// How a link works.
+#[derive(Clone, Debug)]
+pub struct LinkOptions {
+    /// Transfers of up to 4 KiB under way at once.
+    pub small_slots: usize,
+    /// Transfers of up to 128 KiB under way at once; longer ones are cut.
+    pub large_slots: usize,
+    /// A transfer that takes longer ends the link.
+    pub deadline: Duration,
+    /// Whether waiting threads look for a while before they sleep.
+    pub spins: bool,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        let has_processors =
+            std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
+        LinkOptions {
+            small_slots: 64,
+            large_slots: 16,
+            deadline: Duration::from_secs(1),
+            spins: has_processors,
+        }
+    }
+}
+
+/// Bytes to read.
+#[derive(Debug)]
+pub struct Read<'a> {
+    /// Where they are.
+    pub from: Place,
+    /// Where they go.
+    pub to: &'a mut [u8],
+}
+
+/// Bytes to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// What.
+    pub from: &'a [u8],
+    /// Where they go.
+    pub to: Place,
+}
+
+/// A connection to a donor. Any number of threads use it at once: one of those that wait moves everybody's transfers on.
+///
+/// The first error ends it; all that was under way fails.
+pub struct Link {
+    /// Gone when the link has ended.
+    endpoint: RwLock<Option<Box<dyn Endpoint>>>,
+    staging: Arc<Staging>,
+    slots: Slots,
+    is_polled: AtomicBool,
+    pace: Pace,
+    deadline: Duration,
+    end: OnceLock<LinkError>,
+    provider: String,
+}
+
+impl Link {
+    /// A link over the endpoint that `connect` makes, which transfers from and to this memory.
+    ///
+    /// # Errors
+    /// Of `connect`, or no memory.
+    pub fn new(
+        options: &LinkOptions,
+        connect: impl FnOnce(&Arc<Staging>) -> Result<Box<dyn Endpoint>, TransportError>,
+    ) -> Result<Link, TransportError> {
+        let slots = Slots::new(options.small_slots, options.large_slots);
+        let staging = Staging::new(slots.staging_bytes()).map_err(|error| TransportError::Failed {
+            doing: "memory for transfers",
+            reason: error.to_string(),
+        })?;
+        let endpoint = connect(&staging)?;
+        Ok(Link {
+            provider: endpoint.provider().to_string(),
+            endpoint: RwLock::new(Some(endpoint)),
+            staging,
+            slots,
+            is_polled: AtomicBool::new(false),
+            pace: Pace::new(options.spins),
+            deadline: options.deadline,
+            end: OnceLock::new(),
+        })
+    }
+
+    /// The provider that carries the bytes.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// Why it ended, if it has.
+    #[must_use]
+    pub fn end(&self) -> Option<&LinkError> {
+        self.end.get()
+    }
+
+    /// Ends it. From its return on no answer of the donor reaches memory of this process.
+    pub fn close(&self) {
+        self.fail(LinkError::Closed);
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// [`LinkError`]; what the buffer holds then means nothing.
+    ///
+    /// # Context
+    /// Blocks, for no longer than the deadline. Allocates nothing itself; its provider may.
+    pub fn read(&self, from: Place, to: &mut [u8]) -> Result<(), LinkError> {
+        self.read_many(&mut [Read { from, to }])
+    }
+
+    /// Writes bytes; they are in the donor's memory then.
+    ///
+    /// # Errors
+    /// [`LinkError`]; the donor's memory then holds any mixture of old and new bytes.
+    ///
+    /// # Context
+    /// As [`Link::read`].
+    pub fn write(&self, from: &[u8], to: Place) -> Result<(), LinkError> {
+        self.write_many(&[Write { from, to }])
+    }
+
+    /// Reads many, as many at once as there is room for.
+    ///
+    /// # Errors
+    /// As [`Link::read`].
+    pub fn read_many(&self, reads: &mut [Read<'_>]) -> Result<(), LinkError> {
+        let mut flights = Flights::default();
+        let take = |flight: &Flight, reads: &mut [Read<'_>]| {
+            let Piece { nth, start, len, .. } = flight.piece;
+            // SAFETY: the transfer has ended, and its slot is not given back yet.
+            unsafe { self.staging.take(self.part(flight), &mut reads[nth].to[start..start + len]) };
+        };
+        let outcome = (0..reads.len())
+            .try_for_each(|nth| {
+                pieces(nth, reads[nth].from, reads[nth].to.len()).try_for_each(|piece| {
+                    let slot = self.slot_for(&piece, &mut flights, |flight| take(flight, reads))?;
+                    self.launch(Direction::Read, slot, piece, &mut flights)
+                })
+            })
+            .and_then(|()| self.land_all(&mut flights, |flight| take(flight, reads)));
+        self.give_back(flights);
+        outcome
+    }
+
+    /// Writes many, as many at once as there is room for, in no order.
+    ///
+    /// # Errors
+    /// As [`Link::write`].
+    pub fn write_many(&self, writes: &[Write<'_>]) -> Result<(), LinkError> {
+        let mut flights = Flights::default();
+        let outcome = writes
+            .iter()
+            .enumerate()
+            .try_for_each(|(nth, write)| {
+                pieces(nth, write.to, write.from.len()).try_for_each(|piece| {
+                    let slot = self.slot_for(&piece, &mut flights, |_| ())?;
+                    let bytes = &write.from[piece.start..piece.start + piece.len];
+                    // SAFETY: the slot was just taken.
+                    unsafe { self.staging.fill(self.slots.part(slot), bytes) };
+                    self.launch(Direction::Write, slot, piece, &mut flights)
+                })
+            })
+            .and_then(|()| self.land_all(&mut flights, |_| ()));
+        self.give_back(flights);
+        outcome
+    }
+
+    /// A slot for a piece. If there is none, the caller's own transfers are waited for, or else other callers'.
+    fn slot_for(
+        &self,
+        piece: &Piece,
+        flights: &mut Flights,
+        mut landed: impl FnMut(&Flight),
+    ) -> Result<Slot, LinkError> {
+        loop {
+            let returned = self.slots.returned();
+            if !flights.is_full()
+                && let Some(slot) = self.slots.take(piece.len)
+            {
+                return Ok(slot);
+            }
+            match flights.pop() {
+                Some(flight) => self.land(flight, &mut landed)?,
+                None => self.slots.wait_for_return(returned, POLL_LIMIT),
+            }
+        }
+    }
+
+    /// Begins the transfer of a piece.
+    fn launch(
+        &self,
+        direction: Direction,
+        slot: Slot,
+        piece: Piece,
+        flights: &mut Flights,
+    ) -> Result<(), LinkError> {
+        let flight = Flight { slot, piece, since: Instant::now() };
+        flights.push(flight);
+        let transfer = Transfer { direction, place: piece.place, part: self.part(&flight), tag: slot.0 };
+        self.slots.launch(slot);
+        loop {
+            match self.post(&transfer)? {
+                Ok(()) => return Ok(()),
+                Err(PostError::Failed(error)) => return Err(self.fail_by(error)),
+                Err(PostError::Busy) if flight.since.elapsed() > self.deadline => {
+                    return Err(self.fail(LinkError::Timeout(self.deadline)));
+                }
+                Err(PostError::Busy) => self.poll_in_turn(Duration::ZERO)?,
+            }
+        }
+    }
+
+    fn post(&self, transfer: &Transfer) -> Result<Result<(), PostError>, LinkError> {
+        let endpoint = self.endpoint.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(endpoint) = &*endpoint else { return Err(self.reason()) };
+        // SAFETY: the slot is the caller's until the transfer lands; after an error it goes back when the endpoint is gone.
+        Ok(unsafe { endpoint.post(transfer) })
+    }
+
+    /// Waits for a transfer, and gives its slot back.
+    fn land(&self, flight: Flight, mut landed: impl FnMut(&Flight)) -> Result<(), LinkError> {
+        let outcome = self.wait(&flight);
+        if outcome.is_ok() {
+            landed(&flight);
+            self.pace.note(flight.since.elapsed());
+        }
+        self.slots.give_back(flight.slot);
+        outcome
+    }
+
+    fn land_all(&self, flights: &mut Flights, mut landed: impl FnMut(&Flight)) -> Result<(), LinkError> {
+        while let Some(flight) = flights.pop() {
+            self.land(flight, &mut landed)?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what an error has left: the link has ended, so nothing touches these slots.
+    fn give_back(&self, mut flights: Flights) {
+        while let Some(flight) = flights.pop() {
+            self.slots.give_back(flight.slot);
+        }
+    }
+
+    /// Waits until a transfer has ended, moving on everybody's if nobody else does.
+    fn wait(&self, flight: &Flight) -> Result<(), LinkError> {
+        let began = Instant::now();
+        let spin = self.pace.spin();
+        let outcome = loop {
+            match self.slots.progress(flight.slot) {
+                Progress::Done => break Ok(()),
+                Progress::Failed => break Err(self.reason()),
+                Progress::Flying => {}
+            }
+            if flight.since.elapsed() > self.deadline {
+                break Err(self.fail(LinkError::Timeout(self.deadline)));
+            }
+            let is_looking = began.elapsed() < spin;
+            if self.begin_polling() {
+                self.poll(if is_looking { Duration::ZERO } else { POLL_LIMIT })?;
+            } else if is_looking {
+                std::thread::yield_now();
+            } else {
+                let is_my_turn = || !self.is_polled.load(Ordering::SeqCst);
+                self.slots.sleep_on(flight.slot, POLL_LIMIT, is_my_turn);
+            }
+        };
+        // Somebody else may sleep who has to poll from now on.
+        self.slots.wake_one();
+        outcome
+    }
+
+    fn begin_polling(&self) -> bool {
+        !self.is_polled.load(Ordering::Relaxed) && !self.is_polled.swap(true, Ordering::SeqCst)
+    }
+
+    fn poll_in_turn(&self, limit: Duration) -> Result<(), LinkError> {
+        if self.begin_polling() { self.poll(limit) } else { Ok(()) }
+    }
+
+    /// Lands what has ended. The caller has begun polling, and has left off when this returns.
+    fn poll(&self, limit: Duration) -> Result<(), LinkError> {
+        let mut completions = [Completion::default(); COMPLETIONS];
+        let polled = {
+            let endpoint = self.endpoint.read().unwrap_or_else(PoisonError::into_inner);
+            endpoint.as_ref().map(|endpoint| endpoint.poll(&mut completions, limit))
+        };
+        let ended = match polled {
+            Some(Ok(ended)) => &completions[..ended],
+            _ => &[],
+        };
+        let is_good = |completion: &&Completion| completion.error == 0;
+        ended.iter().filter(is_good).for_each(|completion| self.slots.land(Slot(completion.tag), true));
+        self.is_polled.store(false, Ordering::SeqCst);
+        // What failed lands when the link has ended.
+        match (polled, ended.iter().find(|completion| !is_good(completion))) {
+            (None, _) => Err(self.reason()),
+            (Some(Err(error)), _) => Err(self.fail_by(error)),
+            (_, Some(failed)) => Err(self.fail_by(failed.error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn fail_by(&self, error: i32) -> LinkError {
+        let endpoint = self.endpoint.read().unwrap_or_else(PoisonError::into_inner);
+        let said = endpoint.as_ref().map(|endpoint| endpoint.explain(error));
+        drop(endpoint);
+        said.map_or_else(|| self.reason(), |said| self.fail(LinkError::Failed(said)))
+    }
+
+    /// Ends the link, if it has not ended; says why it ended.
+    fn fail(&self, error: LinkError) -> LinkError {
+        let reason = self.end.get_or_init(|| error).clone();
+        // Whoever fails at the same time waits here until nothing of this process is touched any more; only then slots may be used again.
+        let mut endpoint = self.endpoint.write().unwrap_or_else(PoisonError::into_inner);
+        drop(endpoint.take());
+        drop(endpoint);
+        self.slots.land_all();
+        reason
+    }
+
+    fn reason(&self) -> LinkError {
+        self.end.get().cloned().unwrap_or(LinkError::Closed)
+    }
+
+    fn part(&self, flight: &Flight) -> Part {
+        Part { len: flight.piece.len, ..self.slots.part(flight.slot) }
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("provider", &self.provider)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! Memory of this process that transfers read into and write from.
+
+use std::sync::Arc;
+
+use aquifer_sys::errno::Result;
+use aquifer_sys::memory::MappedRange;
+
+/// A part of staging memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// First byte.
+    pub offset: usize,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// Memory that outlives every endpoint that knows it. Who may touch which part is settled by [`Slots`](super::slots::Slots) and the promise of
+/// [`Endpoint::post`](super::Endpoint::post).
+#[derive(Debug)]
+pub struct Staging {
+    range: MappedRange,
+}
+
+impl Staging {
+    /// Memory of so many bytes.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn new(len: usize) -> Result<Arc<Staging>> {
+        let range = MappedRange::of_own_memory(len, true)?;
+        let staging = Staging { range };
+        // Touched here, so that no transfer has to wait for a page.
+        staging.wipe();
+        Ok(Arc::new(staging))
+    }
+
+    /// Makes all bytes zero. Nobody may be able to reach them from outside meanwhile; if somebody can, what they are means nothing anyway.
+    pub fn wipe(&self) {
+        // SAFETY: the range is mapped and writable for as long as the value lives, and no reference into it exists.
+        unsafe { self.range.base().write_bytes(0, self.range.len()) };
+    }
+
+    /// The first byte, for a provider that registers the memory.
+    #[must_use]
+    pub fn base(&self) -> *mut u8 {
+        self.range.base()
+    }
+
+    /// Bytes.
+    #[allow(clippy::len_without_is_empty)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// The first byte of a part.
+    ///
+    /// # Panics
+    /// The part is not within.
+    #[must_use]
+    pub fn start(&self, part: Part) -> *mut u8 {
+        assert!(part.offset <= self.len() && part.len <= self.len() - part.offset, "{part:?} is not within");
+        self.base().wrapping_add(part.offset)
+    }
+
+    /// Copies bytes into a part.
+    ///
+    /// # Safety
+    /// The part is the caller's, and no transfer uses it.
+    pub unsafe fn fill(&self, part: Part, bytes: &[u8]) {
+        let to = self.start(Part { len: bytes.len(), ..part });
+        // SAFETY: within the range, by `start`; nobody else's, by the caller's promise.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Copies bytes out of a part.
+    ///
+    /// # Safety
+    /// As [`Staging::fill`].
+    pub unsafe fn take(&self, part: Part, bytes: &mut [u8]) {
+        let from = self.start(Part { len: bytes.len(), ..part });
+        // SAFETY: as in `fill`.
+        unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+    }
+}

@@ -1,0 +1,150 @@
+//! Slabs come and go.
+
+use aquifer_device::Device;
+use aquifer_remote::borrower::{Borrower, BorrowerError};
+use aquifer_remote::donor::{Donor, DonorError, DonorOptions};
+use aquifer_remote::mirror::Slabs;
+
+use crate::fixture::{
+    SLAB_BYTES, SLAB_PAGES, borrower, borrower_options, donor, donor_options, is_there, mirror, read_all,
+    wait_for_donors, wait_until, write_all,
+};
+
+#[test]
+fn a_device_lies_in_the_ram_of_donors() {
+    if !is_there() {
+        return;
+    }
+    let donors = [donor(donor_options(8)), donor(donor_options(8))];
+    let borrower = borrower(&[&donors[0], &donors[1]]);
+    assert_eq!(borrower.slab_bytes(), SLAB_BYTES);
+    let mirror = mirror(&borrower, 8);
+    write_all(&mirror, 1);
+    wait_for_donors(&mirror, 1);
+    write_all(&mirror, 2);
+    wait_for_donors(&mirror, 2);
+    let lent = donors.each_ref().map(|donor| donor.now().lent);
+    assert_eq!(lent.iter().sum::<u64>(), 8);
+    assert!(lent.iter().all(|lent| *lent >= 2), "two choices keep donors even: {lent:?}");
+    let seen = borrower.donors();
+    assert!(
+        seen.iter().all(|donor| donor.provider.as_deref() == Some("tcp") && donor.slabs >= 2),
+        "{seen:?}"
+    );
+    drop(mirror);
+    wait_until("slabs are back", || donors.iter().all(|donor| donor.now().lent == 0));
+    wait_until("and can be lent again", || borrower.find(SLAB_BYTES).is_some());
+}
+
+#[test]
+fn a_donor_that_ends_loses_nothing() {
+    if !is_there() {
+        return;
+    }
+    let (first, second) = (donor(donor_options(8)), donor(donor_options(8)));
+    let borrower = borrower(&[&first, &second]);
+    let mirror = mirror(&borrower, 8);
+    write_all(&mirror, 1);
+    wait_for_donors(&mirror, 1);
+    drop(first);
+    read_all(&mirror, 1);
+    write_all(&mirror, 2);
+    read_all(&mirror, 2);
+    // All of it fits into the other.
+    wait_for_donors(&mirror, 2);
+    assert_eq!(second.now().lent, 8);
+    assert!(mirror.counters().lost_slabs > 0);
+    mirror.sync().expect("sync");
+}
+
+#[test]
+fn a_donor_that_comes_back_is_used_again() {
+    if !is_there() {
+        return;
+    }
+    let first = donor(donor_options(4));
+    let address = first.address();
+    let borrower = borrower(&[&first]);
+    let mirror = mirror(&borrower, 4);
+    write_all(&mirror, 1);
+    wait_for_donors(&mirror, 1);
+    drop(first);
+    read_all(&mirror, 1);
+    let _again = donor(DonorOptions { address, ..donor_options(4) });
+    wait_for_donors(&mirror, 1);
+}
+
+#[test]
+fn what_is_lent_is_zeros() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(donor_options(1));
+    {
+        let mirror = mirror(&borrower(&[&donor]), 1);
+        write_all(&mirror, 7);
+        wait_for_donors(&mirror, 7);
+    }
+    wait_until("the slab is back", || donor.now().lent == 0 && donor.now().borrowers == 0);
+    let borrower = borrower(&[&donor]);
+    let mut home = None;
+    wait_until("it is lent again", || borrower.find(SLAB_BYTES).is_some());
+    wait_until("it is back", || donor.now().lent == 0);
+    wait_until("it is lent again", || donor.now().slabs == 1);
+    while home.is_none() {
+        home = borrower.find(SLAB_BYTES);
+    }
+    let home = home.expect("a slab");
+    for page in 0..SLAB_PAGES {
+        let mut bytes = [1; 4096];
+        home.read(page * 4096, &mut bytes).expect("read");
+        assert_eq!(bytes, [0; 4096]);
+    }
+}
+
+#[test]
+fn one_borrower_cannot_have_all() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(DonorOptions { quota_bytes: 2 * SLAB_BYTES, ..donor_options(4) });
+    let (greedy, modest) = (borrower(&[&donor]), borrower(&[&donor]));
+    let homes: Vec<_> = (0..4).filter_map(|_| greedy.find(SLAB_BYTES)).collect();
+    assert_eq!(homes.len(), 2);
+    let name = format!("process {}", std::process::id());
+    assert_eq!(donor.borrowers(), [(name.clone(), 2), (name, 0)]);
+    assert!(modest.find(SLAB_BYTES).is_some());
+}
+
+#[test]
+fn mistakes_are_told() {
+    if !is_there() {
+        return;
+    }
+    let nobody = |address: &str| {
+        let options = aquifer_remote::borrower::BorrowerOptions {
+            donors: vec![address.to_string()],
+            ..Default::default()
+        };
+        match Borrower::start(options) {
+            Err(BorrowerError::Nobody(said)) => said,
+            other => panic!("{:?}", other.err()),
+        }
+    };
+    assert!(nobody("127.0.0.1:1").contains("aquifer donate"), "{}", nobody("127.0.0.1:1"));
+    assert!(nobody("no.such.host.invalid:7447").contains("resolve"));
+    assert!(nobody("no port").contains("HOST:PORT"));
+    let donor = donor(donor_options(1));
+    let same = Donor::start(DonorOptions { address: donor.address(), ..donor_options(1) });
+    let error = same.err().expect("the port is in use").to_string();
+    assert!(error.contains("--listen"), "{error}");
+    let open =
+        Donor::start(DonorOptions { address: "0.0.0.0:0".parse().expect("address"), ..donor_options(1) });
+    assert!(matches!(open.err(), Some(DonorError::Open(_))));
+    let own = crate::fixture::donor(DonorOptions { lends_to_own_machine: false, ..donor_options(1) });
+    assert!(nobody(&own.address().to_string()).contains("this machine"));
+    let larger =
+        Donor::start(DonorOptions { slab_bytes: 2 * SLAB_BYTES, ..donor_options(2) }).expect("start");
+    let error = Borrower::start(borrower_options(&[&donor, &larger])).err().expect("two sizes").to_string();
+    assert!(error.contains("--slab"), "{error}");
+}

@@ -1,0 +1,65 @@
+//! A donor that needs its RAM itself.
+
+use std::time::Duration;
+
+use aquifer_remote::donor::DonorOptions;
+
+use crate::fixture::{
+    borrower, donor, donor_options, is_there, mirror, read_all, wait_for_donors, wait_until, write_all,
+};
+
+#[test]
+fn a_slab_moves_to_another_donor() {
+    if !is_there() {
+        return;
+    }
+    let (first, second) = (donor(donor_options(4)), donor(donor_options(8)));
+    let borrower = borrower(&[&first, &second]);
+    let mirror = mirror(&borrower, 4);
+    write_all(&mirror, 1);
+    wait_for_donors(&mirror, 1);
+    wait_until("the first donor has lent something", || {
+        write_all(&mirror, 1);
+        first.now().lent > 0 || {
+            second.evict(1);
+            false
+        }
+    });
+    let lent = first.now().lent;
+    first.evict(4);
+    wait_until("it has nothing lent", || first.now().lent == 0);
+    let now = first.now();
+    assert_eq!((now.evicted, now.forced), (lent, 0), "{now:?}");
+    read_all(&mirror, 1);
+    assert_eq!(mirror.counters().lost_slabs, 0);
+}
+
+#[test]
+fn with_no_other_donor_flash_has_it() {
+    if !is_there() {
+        return;
+    }
+    let only = donor(donor_options(2));
+    let mirror = mirror(&borrower(&[&only]), 2);
+    write_all(&mirror, 3);
+    wait_for_donors(&mirror, 3);
+    only.evict(2);
+    wait_until("slabs were freed", || only.now().evicted + only.now().forced >= 2);
+    read_all(&mirror, 3);
+    write_all(&mirror, 4);
+    read_all(&mirror, 4);
+}
+
+#[test]
+fn a_borrower_that_does_not_leave_is_cut_off() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(DonorOptions { leave_within: Duration::from_millis(200), ..donor_options(1) });
+    let borrower = borrower(&[&donor]);
+    // Nobody looks after this slab.
+    let home = aquifer_remote::mirror::Slabs::find(&*borrower, crate::fixture::SLAB_BYTES).expect("a slab");
+    donor.evict(1);
+    wait_until("it was forced", || donor.now().forced == 1 && donor.now().lent == 0);
+    assert!(home.read(0, &mut [0; 4096]).is_err());
+}

@@ -1,0 +1,154 @@
+//! Who gets in, and what they reach.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aquifer_remote::borrower::{Borrower, BorrowerError, BorrowerOptions};
+use aquifer_remote::cluster::{self, ClusterError};
+use aquifer_remote::control::{
+    Channel, Greeting, Identity, Refusal, Role, Security, Stream, VERSION, Welcome,
+};
+use aquifer_remote::donor::{Donor, DonorOptions};
+use aquifer_remote::mirror::Slabs;
+use aquifer_remote::transport::{Link, LinkOptions, Staging, fabric};
+
+use crate::fixture::{
+    SLAB_BYTES, borrower, borrower_options, donor, donor_options, is_there, mirror, wait_for_donors,
+    write_all,
+};
+
+fn host(cluster: &Path, name: &str) -> Security {
+    let folder = cluster.with_file_name(format!("{}-{name}", cluster.file_name().expect("a name").display()));
+    cluster::join(cluster, name, &folder).expect("join");
+    Security::Cluster(Arc::new(Identity::load(&folder).expect("an identity")))
+}
+
+#[test]
+fn a_cluster_lends_to_its_hosts_and_to_nobody_else() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+    cluster::init(&ours).expect("init");
+    cluster::init(&theirs).expect("init");
+    assert!(matches!(cluster::init(&ours), Err(ClusterError::Exists(_))));
+    let donor = donor(DonorOptions { security: host(&ours, "donor"), ..donor_options(2) });
+    let start =
+        |security: Security| Borrower::start(BorrowerOptions { security, ..borrower_options(&[&donor]) });
+
+    let member = Arc::new(start(host(&ours, "borrower")).expect("a host of the cluster"));
+    let mirror = mirror(&member, 2);
+    write_all(&mirror, 1);
+    wait_for_donors(&mirror, 1);
+
+    for stranger in [host(&theirs, "stranger"), Security::Loopback] {
+        let error = start(stranger).err().expect("refused");
+        assert!(matches!(&error, BorrowerError::Nobody(said) if said.contains("certificates")), "{error}");
+    }
+    wait_for_donors(&mirror, 1);
+}
+
+#[test]
+fn a_borrower_does_not_believe_a_donor_of_another_cluster() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+    cluster::init(&ours).expect("init");
+    cluster::init(&theirs).expect("init");
+    let donor = donor(DonorOptions { security: host(&theirs, "donor"), ..donor_options(1) });
+    let options = BorrowerOptions { security: host(&ours, "borrower"), ..borrower_options(&[&donor]) };
+    assert!(Borrower::start(options).is_err());
+}
+
+/// What a donor answers to this greeting.
+fn greet(donor: &Donor, version: u32, role: Role) -> (Channel<Stream>, Result<Option<Welcome>, Refusal>) {
+    let socket = TcpStream::connect(donor.address()).expect("connect");
+    let mut channel = Channel::new(Stream::connected(socket, &Security::Loopback).expect("stream"));
+    let greeting = Greeting { version, machine: String::new(), name: "test".into(), role };
+    let answer = channel.ask(&greeting).expect("an answer");
+    (channel, answer)
+}
+
+#[test]
+fn another_version_is_told_so() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(donor_options(1));
+    let (_, answer) = greet(&donor, VERSION + 1, Role::Calls);
+    assert_eq!(answer, Err(Refusal::Version { donor: VERSION, borrower: VERSION + 1 }));
+}
+
+fn connect(welcome: &Welcome, token: fabric::Token) -> Option<Link> {
+    let options = LinkOptions { deadline: Duration::from_secs(5), ..LinkOptions::default() };
+    let connect = |staging: &Arc<Staging>| {
+        fabric::connect(&welcome.provider, "127.0.0.1", welcome.port, &token, Duration::from_secs(5), staging)
+    };
+    Link::new(&options, connect).ok()
+}
+
+fn token(welcome: &Welcome) -> fabric::Token {
+    let digits = |nth: usize| u8::from_str_radix(&welcome.token[2 * nth..2 * nth + 2], 16).expect("digits");
+    std::array::from_fn(digits)
+}
+
+#[test]
+fn a_token_lets_one_in_once() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(donor_options(1));
+    let (_calls, welcome) = greet(&donor, VERSION, Role::Calls);
+    let welcome = welcome.expect("welcome").expect("welcome");
+    assert!(connect(&welcome, [0; 32]).is_none(), "a token that nobody gave");
+    let link = connect(&welcome, token(&welcome)).expect("the first");
+    assert!(connect(&welcome, token(&welcome)).is_none(), "the same token again");
+    assert!(link.end().is_none());
+    let (_, refused) = greet(&donor, VERSION, Role::Notices("00".repeat(32)));
+    assert_eq!(refused, Err(Refusal::Token));
+}
+
+#[test]
+fn one_borrower_reads_nothing_of_another() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(donor_options(2));
+    let owner = borrower(&[&donor]);
+    let home = owner.find(SLAB_BYTES).expect("a slab");
+    home.write(&[0x5e; 4096], 0).expect("write");
+    let (_calls, welcome) = greet(&donor, VERSION, Role::Calls);
+    let welcome = welcome.expect("welcome").expect("welcome");
+    let thief = connect(&welcome, token(&welcome)).expect("connect");
+    let mut stolen = [0; 4096];
+    // Even with the key, which it cannot know.
+    assert!(thief.read(home.place(), &mut stolen).is_err());
+    assert_eq!(stolen, [0; 4096]);
+    let mut own = [0; 4096];
+    home.read(0, &mut own).expect("the owner reads");
+    assert_eq!(own, [0x5e; 4096]);
+}
+
+#[test]
+fn garbage_harms_nobody() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(donor_options(1));
+    let borrower = borrower(&[&donor]);
+    let home = borrower.find(SLAB_BYTES).expect("a slab");
+    let garbage: [&[u8]; 4] =
+        [b"GET / HTTP/1.1\r\n\r\n", &[255; 100], &[4, 0, 0, 0, b'n', b'u', b'l', b'l'], &[]];
+    for bytes in garbage {
+        let mut socket = TcpStream::connect(donor.address()).expect("connect");
+        socket.write_all(bytes).expect("send");
+    }
+    home.write(&[1; 4096], 0).expect("write");
+    assert_eq!(donor.now().borrowers, 1);
+}

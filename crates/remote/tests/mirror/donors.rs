@@ -1,0 +1,91 @@
+//! Donors for tests.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
+use aquifer_remote::mirror::{Home, Mirror, MirrorOptions, PAGE_BYTES, Slabs};
+use aquifer_remote::transport::fake::FakeDonor;
+use aquifer_remote::transport::{Link, LinkOptions};
+
+pub const SLAB_BYTES: u64 = 32 * PAGE_BYTES as u64;
+pub const SLABS: u64 = 8;
+pub const DEVICE_BYTES: u64 = SLABS * SLAB_BYTES;
+const DONOR_SLABS: u64 = 64;
+
+/// A donor, with a link that is made anew when it has ended.
+pub struct Donors {
+    pub donor: FakeDonor,
+    /// Whether it has slabs to lend.
+    pub lends: AtomicBool,
+    state: Mutex<(Option<Arc<Link>>, u64)>,
+}
+
+impl Donors {
+    pub fn new() -> Arc<Donors> {
+        let donor = FakeDonor::new((DONOR_SLABS * SLAB_BYTES) as usize).expect("memory");
+        Arc::new(Donors { donor, lends: AtomicBool::new(true), state: Mutex::default() })
+    }
+}
+
+impl Slabs for Donors {
+    fn find(&self, slab_bytes: u64) -> Option<Arc<Home>> {
+        assert_eq!(slab_bytes, SLAB_BYTES);
+        if !self.lends.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut state = self.state.lock().expect("no panic");
+        let (link, given) = &mut *state;
+        let link = match link {
+            Some(link) if link.end().is_none() => Arc::clone(link),
+            link => {
+                let options = LinkOptions { deadline: Duration::from_millis(100), ..LinkOptions::default() };
+                let made = Link::new(&options, |staging| Ok(self.donor.connect(staging))).expect("connect");
+                Arc::clone(link.insert(Arc::new(made)))
+            }
+        };
+        *given += 1;
+        let place = self.donor.place().at(*given % DONOR_SLABS * SLAB_BYTES);
+        Some(Arc::new(Home::new(link, place, Box::new(()))))
+    }
+}
+
+/// A mirror of this device.
+pub fn mirror(local: Arc<dyn Device>, donors: &Arc<Donors>) -> Mirror {
+    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES };
+    Mirror::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
+}
+
+/// A device in memory.
+pub fn flash() -> Arc<MemoryDevice> {
+    Arc::new(MemoryDevice::new(DEVICE_BYTES, PAGE_BYTES))
+}
+
+/// Pages of this byte, and where they are.
+pub fn filled(byte: u8, pages: usize) -> AlignedBuffer {
+    let mut buffer = AlignedBuffer::new(pages * PAGE_BYTES);
+    buffer.fill(byte);
+    buffer
+}
+
+pub fn write(mirror: &Mirror, page: u64, byte: u8) {
+    mirror.write_at(page * PAGE_BYTES as u64, &filled(byte, 1)).expect("write");
+}
+
+/// The byte that fills a page.
+pub fn read(mirror: &Mirror, page: u64) -> u8 {
+    let mut buffer = AlignedBuffer::new(PAGE_BYTES);
+    mirror.read_at(page * PAGE_BYTES as u64, &mut buffer).expect("read");
+    assert!(buffer.iter().all(|byte| *byte == buffer[0]), "page {page} is torn");
+    buffer[0]
+}
+
+/// Waits until so many parts have a slab and its pages.
+pub fn wait_until(mirror: &Mirror, what: &str, is_so: impl Fn(&Mirror) -> bool) {
+    let began = Instant::now();
+    while !is_so(mirror) {
+        assert!(began.elapsed() < Duration::from_secs(60), "never {what}: {:?}", mirror.counters());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,5 @@
+//! A mirror never has other bytes than were written, whatever donors and flash do.
+
+mod donors;
+mod losses;
+mod model;

@@ -1,0 +1,127 @@
+//! Many threads, a donor that comes and goes, and what each page should be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aquifer_device::Device;
+use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
+use aquifer_remote::transport::fake::Behaviour;
+
+use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read};
+
+const THREADS: u64 = 4;
+const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64 / THREADS;
+const ROUNDS: u64 = 3000;
+
+/// Numbers that look random, the same ones for each seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Writes and reads runs of a thread's own pages, and all that they should hold.
+fn use_own_pages(mirror: &Mirror, thread: u64) {
+    let (mut dice, mut model) = (Dice(thread), vec![0u8; PAGES as usize]);
+    for round in 0..ROUNDS {
+        let count = 1 + dice.below(8);
+        let first = dice.below(PAGES - count);
+        let offset = (thread * PAGES + first) * PAGE_BYTES as u64;
+        match dice.below(100) {
+            0..40 => {
+                mirror.write_at(offset, &filled(round as u8, count as usize)).expect("write");
+                model[first as usize..(first + count) as usize].fill(round as u8);
+            }
+            99 => mirror.sync().expect("sync"),
+            _ => {
+                let mut got = filled(0, count as usize);
+                mirror.read_at(offset, &mut got).expect("read");
+                for (n, bytes) in got.chunks_exact(PAGE_BYTES).enumerate() {
+                    let wanted = model[first as usize + n];
+                    assert!(
+                        bytes.iter().all(|byte| *byte == wanted),
+                        "round {round}: {} != {wanted}",
+                        bytes[0]
+                    );
+                }
+            }
+        }
+    }
+    for page in 0..PAGES {
+        assert_eq!(read(mirror, thread * PAGES + page), model[page as usize]);
+    }
+}
+
+#[test]
+fn donors_come_and_go() {
+    let donors = Donors::new();
+    let mirror = mirror(flash(), &donors);
+    let is_over = AtomicBool::new(false);
+    let rounds = std::thread::scope(|scope| {
+        let trouble = scope.spawn(|| {
+            let behaviours = [
+                Behaviour::Late(Duration::from_micros(200)),
+                Behaviour::Stopped,
+                Behaviour::Flipping,
+                Behaviour::Silent,
+                Behaviour::Failing(-libc::ENOTCONN),
+            ];
+            let mut rounds = 0;
+            for behaviour in behaviours.into_iter().cycle() {
+                for behaviour in [behaviour, Behaviour::Prompt] {
+                    if is_over.load(Ordering::Relaxed) {
+                        return rounds;
+                    }
+                    donors.donor.resume();
+                    donors.donor.behave(behaviour);
+                    std::thread::sleep(Duration::from_millis(20));
+                    rounds += 1;
+                }
+            }
+            rounds
+        });
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn({
+                    let mirror = &mirror;
+                    move || use_own_pages(mirror, thread)
+                })
+            })
+            .collect();
+        let outcomes: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        outcomes.into_iter().for_each(|outcome| outcome.expect("no panic"));
+        trouble.join().expect("no panic")
+    });
+    let counters = mirror.counters();
+    println!("{rounds} changes of behaviour, {counters:?}");
+    assert!(counters.remote_reads > 0 && counters.remote_writes > 0);
+}
+
+#[test]
+fn one_page_at_once() {
+    // Writers of one page: afterwards it is what one of them wrote, wherever it is read from.
+    let donors = Donors::new();
+    let mirror = Arc::new(mirror(flash(), &donors));
+    for round in 0..50u8 {
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let mirror = &mirror;
+                scope.spawn(move || {
+                    for n in 0..20u8 {
+                        mirror.write_at(0, &filled(thread << 6 | n, 1)).expect("write");
+                    }
+                });
+            }
+        });
+        let first = read(&mirror, 0);
+        donors.donor.behave(Behaviour::Failing(-libc::EIO));
+        assert_eq!(read(&mirror, 0), first, "round {round}: donor and flash differ");
+        donors.donor.behave(Behaviour::Prompt);
+    }
+    assert_eq!(mirror.counters().wrong_pages, 0);
+}
