@@ -80,7 +80,7 @@ enum aq_error {
     AQ_ELINKS = 34,      /* too many names of a file, or symbolic links in a path */
     AQ_ENOSPACE = 35,    /* the volume is full */
     AQ_EREADONLY = 36,   /* the volume was opened to read only */
-    AQ_EGONE = 37        /* the process that has the volume is gone */
+    AQ_EGONE = 37        /* the process that has the volume is gone, or the machines that lend RAM */
 };
 
 /* The sentence for an error; never NULL. The most specific message of the

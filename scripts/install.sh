@@ -20,6 +20,9 @@ for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/manual.md
 done
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" aquifer.pc.in >"$root/lib/pkgconfig/aquifer.pc"
 chmod 644 "$root/lib/pkgconfig/aquifer.pc"
+install -d "$root/lib/systemd/system"
+sed -e "s|@PREFIX@|$prefix|" systemd/aquifer-donate.service.in >"$root/lib/systemd/system/aquifer-donate.service"
+chmod 644 "$root/lib/systemd/system/aquifer-donate.service"
 case $1$prefix in
     /usr | /usr/local) [ "$(id -u)" != 0 ] || ! have ldconfig || ldconfig ;;
 esac

@@ -9,7 +9,7 @@
 # tests. Tests that only make sense with optimisation are in files named
 # tests/soak*.rs, compile to nothing with debug assertions, and run in release.
 #
-#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount sqlite probe install; default: all
+#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount sqlite remote probe install; default: all
 set -u
 "$(dirname "$0")/setup.sh" --programs || exit 1
 . "$(dirname "$0")/env.sh"
@@ -126,11 +126,15 @@ sqlite() {
     return $result
 }
 
+remote() {
+    scripts/build-lib.sh && tests/remote/run.sh
+}
+
 installed() {
     scripts/build-lib.sh && tests/install.sh
 }
 
-steps=${*:-rust soak loom tidy c examples preload programs mount sqlite probe install}
+steps=${*:-rust soak loom tidy c examples preload programs mount sqlite remote probe install}
 step rust "$CARGO" test --workspace --no-fail-fast -- --show-output
 step soak soak
 step loom loom
@@ -141,6 +145,7 @@ step preload preloaded
 step programs programs
 step mount mounted
 step sqlite sqlite
+step remote remote
 step probe tests/probe/browser.sh
 step install installed
 

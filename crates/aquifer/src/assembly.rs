@@ -18,6 +18,7 @@ use aquifer_vm::{Budget, Engine, EngineOptions, NativeRegion};
 use crate::device_profile;
 use crate::error::Error;
 use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, OBJECT_BYTES_DEFAULT, Options, RAM_BYTES_DEFAULT};
+use crate::remote::Remote;
 
 /// Least flash of any heap: the segments that cleaning needs, of the smallest blocks.
 const FLASH_BYTES_MIN: u64 = (SEGMENTS_MIN as u64 + 1) * (64 << 10);
@@ -42,6 +43,7 @@ pub(crate) struct Assembly {
     pub(crate) engine: Arc<Engine>,
     pub(crate) counted: Arc<Counted<Arc<dyn Device>>>,
     pub(crate) budget: Budget,
+    pub(crate) remote: Option<Remote>,
     threads: Vec<JoinHandle<()>>,
     delivery: Option<Delivery>,
     fork_guard: Option<ForkGuard>,
@@ -57,7 +59,14 @@ impl Assembly {
         check_kernel()?;
         let ram = ram_bytes_asked(options)?;
         let profile = options.device_settings()?;
-        let device = open_device(options, ram, &profile)?;
+        let mut device = open_device(options, ram, &profile)?;
+        let mut remote = None;
+        if !options.donors.is_empty() {
+            let found = Remote::before(device, options, ram)?;
+            device = Arc::clone(&found.mirror) as Arc<dyn Device>;
+            remote = Some(found);
+        }
+        let ram = ram.saturating_sub(remote.as_ref().map_or(0, |remote| remote.ram_bytes));
         let flash = device.len_bytes();
         check_budget(options, ram, flash)?;
         let object_bytes = object_bytes(options);
@@ -106,7 +115,7 @@ impl Assembly {
         let fork_guard = fork::guard(&engine, children);
         let allocator = Allocator::new(engine.clone());
         let delivery = Some(delivery);
-        Ok(Self { allocator, engine, counted, budget, threads, delivery, fork_guard })
+        Ok(Self { allocator, engine, counted, budget, remote, threads, delivery, fork_guard })
     }
 
     pub(crate) fn device_counters(&self) -> Counters {
@@ -121,6 +130,7 @@ impl Drop for Assembly {
             std::mem::forget(std::mem::take(&mut self.threads));
             std::mem::forget(self.delivery.take());
             std::mem::forget(self.engine.clone());
+            std::mem::forget(self.remote.take());
             return;
         }
         self.engine.close();
@@ -157,6 +167,9 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     ram_bytes_asked(options)?;
     flash_bytes_asked(options)?;
     options.device_settings()?;
+    if !options.donors.is_empty() {
+        crate::remote::borrower_options(options)?;
+    }
     let forbidden = |errno| Error::UffdForbidden(errno);
     match options.faults {
         Faults::Signal => {

@@ -67,6 +67,9 @@ pub enum Error {
         /// What happened.
         error: std::io::Error,
     },
+    /// Machines that should lend RAM do not.
+    #[error("{0}")]
+    Donors(String),
     /// The allocator refused.
     #[error(transparent)]
     Heap(#[from] HeapError),
@@ -173,6 +176,7 @@ impl Error {
             Self::FlashSmall { .. } => ErrorCode::FlashSmall,
             Self::KernelOld(..) | Self::Kernel { .. } => ErrorCode::Kernel,
             Self::UffdForbidden(_) => ErrorCode::UffdForbidden,
+            Self::Donors(_) => ErrorCode::Gone,
             Self::System { .. } => ErrorCode::Io,
             Self::Heap(error) => heap_code(error),
             Self::Forked => ErrorCode::Forked,

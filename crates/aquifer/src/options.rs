@@ -33,6 +33,16 @@ pub enum Flash {
     Device(Arc<dyn Device>),
 }
 
+/// Where what lies in the RAM of a donor is as well.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Copies {
+    /// On the flash of this machine: nothing is lost with any donor.
+    #[default]
+    Flash,
+    /// In the RAM of a second donor; flash is for what they have no room for. What both lose at once is lost, and forked children cannot read it.
+    Donor,
+}
+
 /// Settings of a heap. Every one has a default.
 #[derive(Clone, Default)]
 pub struct Options {
@@ -43,6 +53,9 @@ pub struct Options {
     pub(crate) faults: Faults,
     pub(crate) policy: PolicyKind,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) donors: Vec<String>,
+    pub(crate) cluster: Option<PathBuf>,
+    pub(crate) copies: Copies,
     pub(crate) profile_path: Option<PathBuf>,
     /// Of a file that was read already.
     pub(crate) profile: Profile,
@@ -64,7 +77,7 @@ impl Options {
     }
 
     /// The settings in `AQUIFER_RAM`, `AQUIFER_FLASH`, `AQUIFER_FLASH_SIZE`, `AQUIFER_OBJECT_BYTES`, `AQUIFER_FAULTS`,
-    /// `AQUIFER_POLICY`, `AQUIFER_SOCKET` and `AQUIFER_DEVICE_PROFILE`; defaults for those that are not set. The profile is read at
+    /// `AQUIFER_POLICY`, `AQUIFER_SOCKET`, `AQUIFER_DONORS` (separated by commas), `AQUIFER_CLUSTER`, `AQUIFER_COPIES` and `AQUIFER_DEVICE_PROFILE`; defaults for those that are not set. The profile is read at
     /// once.
     ///
     /// # Errors
@@ -100,6 +113,20 @@ impl Options {
             })?;
         }
         options.socket = text("AQUIFER_SOCKET").map(Into::into);
+        let donors = text("AQUIFER_DONORS").unwrap_or_default();
+        options.donors = donors.split(',').filter(|donor| !donor.is_empty()).map(Into::into).collect();
+        if let Some(value) = text("AQUIFER_COPIES") {
+            options.copies = match value.as_str() {
+                "flash" => Copies::Flash,
+                "donor" => Copies::Donor,
+                _ => {
+                    return Err(Error::Invalid(format!(
+                        "AQUIFER_COPIES is '{value}'; it may be flash or donor"
+                    )));
+                }
+            };
+        }
+        options.cluster = std::env::var_os("AQUIFER_CLUSTER").filter(|path| !path.is_empty()).map(Into::into);
         if let Some(path) = std::env::var_os("AQUIFER_DEVICE_PROFILE").filter(|path| !path.is_empty()) {
             options.profile = device_profile::read(path.as_ref())?;
         }
@@ -134,6 +161,25 @@ impl Options {
     /// whole pages ([`Heap::allocate_block`](crate::Heap::allocate_block)) gives 4096.
     pub fn object_bytes(mut self, bytes: usize) -> Self {
         self.object_bytes = Some(bytes);
+        self
+    }
+
+    /// One machine more (`host:port`, where `aquifer donate` runs) that lends RAM, which is used before the flash. What lies there is on the flash too, so that
+    /// nothing is lost when the machine is.
+    pub fn donor(mut self, address: impl Into<String>) -> Self {
+        self.donors.push(address.into());
+        self
+    }
+
+    /// This machine's folder of the donors' cluster, as `aquifer cluster join` makes it. Without one, donors are on this machine.
+    pub fn cluster(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cluster = Some(folder.into());
+        self
+    }
+
+    /// Where what lies on donors is as well.
+    pub fn copies(mut self, copies: Copies) -> Self {
+        self.copies = copies;
         self
     }
 

@@ -125,7 +125,15 @@ fn latency(parts: &Assembly) -> serde_json::Value {
 
 fn reply_to(request: &str, parts: &Assembly) -> serde_json::Value {
     match request {
-        "stats" => json!({ "pid": std::process::id(), "version": crate::VERSION, "stats": Stats::of(parts) }),
+        "stats" => {
+            let (pid, stats) = (std::process::id(), Stats::of(parts));
+            match &parts.remote {
+                None => json!({ "pid": pid, "version": crate::VERSION, "stats": stats }),
+                Some(remote) => {
+                    json!({ "pid": pid, "version": crate::VERSION, "stats": stats, "remote": remote.shown() })
+                }
+            }
+        }
         "latency" => json!({ "pid": std::process::id(), "latency": latency(parts) }),
         "check" => match parts.allocator.check() {
             Ok(()) => json!({ "pid": std::process::id(), "check": "ok" }),

@@ -91,9 +91,10 @@ impl Stats {
         let usage = parts.allocator.usage();
         let (engine, device) = (&parts.engine, parts.device_counters());
         let (counters, leaves) = (&engine.counters, &engine.leaves().counters);
-        let bookkeeping = parts.allocator.ram_bytes();
+        let remote_bytes = parts.remote.as_ref().map_or(0, |remote| remote.ram_bytes);
+        let bookkeeping = parts.allocator.ram_bytes() + remote_bytes as usize;
         Self {
-            ram_budget_bytes: parts.budget.total as u64,
+            ram_budget_bytes: parts.budget.total as u64 + remote_bytes,
             ram_used_bytes: (engine.ram_bytes(usage.leaves) + bookkeeping) as u64,
             metadata_bytes: (engine.metadata_bytes(usage.leaves) + bookkeeping) as u64,
             page_buffer_bytes: engine.page_buffer_bytes() as u64,

@@ -35,6 +35,7 @@ pub mod probe_fio;
 pub mod process;
 pub mod progress;
 pub mod references;
+pub mod remote;
 pub mod rng;
 pub mod rumble;
 pub mod runner;

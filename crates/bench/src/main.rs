@@ -11,12 +11,13 @@ use aquifer_bench::overhead::OverheadOptions;
 use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::probe_fio::ProbeFioOptions;
 use aquifer_bench::references::ReferencesOptions;
+use aquifer_bench::remote::RemoteOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
-    all, budget, child, cleanup, memcached, micro, overhead, page_size, plot, probe_fio, references, table,
-    volume, write_amp,
+    all, budget, child, cleanup, memcached, micro, overhead, page_size, plot, probe_fio, references, remote,
+    table, volume, write_amp,
 };
 use clap::{Parser, Subcommand};
 
@@ -39,6 +40,8 @@ Examples:
       Reads of a mapped file of a volume, beside mmap and the disk; also updates, pagerank, kv and metadata
   aquifer-bench volume layered --out results.jsonl
       One table against three: the volume beside a file system over a flash translation layer
+  aquifer-bench remote --out results.jsonl
+      Memory of a donor on this machine, beside bare libfabric
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -73,6 +76,8 @@ enum Command {
     Memcached(MemcachedOptions),
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
     PageSize(PageSizeOptions),
+    /// Memory of other machines, beside the bare transport
+    Remote(RemoteOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]
     Volume(VolumeCommand),
@@ -114,6 +119,7 @@ fn main() -> ExitCode {
         Command::Budget(options) => budget::run(&options),
         Command::Memcached(options) => memcached::run(&options),
         Command::PageSize(options) => page_size::run(&options),
+        Command::Remote(options) => remote::run(&options),
         Command::Volume(command) => volume::run(&command),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),

@@ -58,6 +58,8 @@ pub enum Record {
     Cleaning(Box<Cleaning>),
     /// A load measured by the probe and by fio.
     ProbeFio(Box<ProbeFio>),
+    /// A run of reads and writes of a donor's memory.
+    Remote(Box<crate::remote::sample::Remote>),
     /// A heap opened again.
     Recovery(Box<Recovery>),
     /// A run of transactions on a database with pages of one size.

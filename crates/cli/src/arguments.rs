@@ -17,6 +17,7 @@ Examples:
   aquifer check --socket /tmp/program.sock       whether its heap is in order
   aquifer durable check heap.aq                  whether the file of a durable heap is
   aquifer volume cp -r src data.vol:/src         files into a volume, by the one table
+  aquifer donate --lend 8G                       RAM of this machine for others
   aquifer probe /mnt/nvme --quick --html d.html  what a disk really does
   aquifer advise report.json                     settings for a device that was measured
 
@@ -27,6 +28,7 @@ Examples:
   aquifer run -- ./program ARGS                  256 MiB of RAM, 8 GiB of flash in /var/tmp
   aquifer run --ram 4G --flash /nvme --flash-size 64G -- redis-server
   aquifer run --threshold 4K --report -- sqlite3 :memory:
+  aquifer run --ram 1G --donors alpha:7447,beta:7447 --cluster /etc/aquifer -- ./program
   aquifer run --ram 1G --profile-svg faults.svg -- ./program
 
 Blocks of malloc and anonymous mmap from --threshold on, and what allocators of the
@@ -126,6 +128,15 @@ pub enum Command {
     /// Looks into the file of a durable heap
     #[command(after_help = DURABLE_EXAMPLES)]
     Durable(DurableArguments),
+    /// Lends RAM of this machine to others
+    #[command(after_help = crate::remote::donate::EXAMPLES)]
+    Donate(crate::remote::donate::DonateArguments),
+    /// Shows who lends how much
+    #[command(after_help = crate::remote::donors::EXAMPLES)]
+    Donors(crate::remote::donors::DonorsArguments),
+    /// Says which hosts lend to each other
+    #[command(after_help = crate::remote::cluster::EXAMPLES)]
+    Cluster(crate::remote::cluster::ClusterArguments),
     /// Makes volumes, and works with the files in them
     #[command(after_help = crate::volume::arguments::EXAMPLES)]
     Volume(crate::volume::arguments::VolumeArguments),
@@ -274,6 +285,25 @@ impl From<FaultsArgument> for aquifer::Faults {
     }
 }
 
+/// Where what lies in the RAM of a donor is as well.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopiesArgument {
+    /// On the flash of this machine: nothing is lost with any donor
+    Flash,
+    /// In the RAM of a second donor: the flash is not written; what both lose at once is lost, and a forked child cannot read it
+    Donor,
+}
+
+impl CopiesArgument {
+    /// As the environment says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flash => "flash",
+            Self::Donor => "donor",
+        }
+    }
+}
+
 /// Arguments of `aquifer run`.
 #[derive(Args, Debug)]
 pub struct RunArguments {
@@ -286,6 +316,15 @@ pub struct RunArguments {
     /// Size of the flash file
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = parse_size)]
     pub flash_size: u64,
+    /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
+    #[arg(long, value_name = "DONORS", value_delimiter = ',')]
+    pub donors: Vec<String>,
+    /// This host's folder of their cluster
+    #[arg(long, value_name = "FOLDER", requires = "donors")]
+    pub cluster: Option<PathBuf>,
+    /// Where what lies on donors is as well
+    #[arg(long, value_enum, default_value = "flash", requires = "donors")]
+    pub copies: CopiesArgument,
     /// Settings for the flash, made by `aquifer advise --write-profile`
     #[arg(long, value_name = "FILE")]
     pub device_profile: Option<PathBuf>,

@@ -203,6 +203,9 @@ pub enum Error {
     /// Ctrl-C could not be caught.
     #[error("cannot catch Ctrl-C: {0}")]
     Signal(String),
+    /// RAM of other machines cannot be lent or borrowed.
+    #[error("{0}")]
+    Remote(String),
     /// A volume, or a file in it, does not do what it is asked.
     #[error("{}: {error}{}", shortened(what), volume_advice(error))]
     Volume {

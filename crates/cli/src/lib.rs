@@ -44,6 +44,7 @@ pub mod process;
 pub mod profile;
 pub mod program;
 pub mod prometheus;
+pub mod remote;
 pub mod reply;
 pub mod run;
 pub mod server;

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use aquifer_cli::arguments::{Arguments, Command};
+use aquifer_cli::remote::{cluster, donate, donors};
 use aquifer_cli::{advise, commands, durable, error, export, probe, run, top, volume};
 use clap::Parser;
 
@@ -17,6 +18,9 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::export(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
         Command::Durable(arguments) => durable::durable(&arguments.question),
+        Command::Donate(arguments) => donate::donate(&arguments),
+        Command::Donors(arguments) => donors::donors(&arguments),
+        Command::Cluster(arguments) => cluster::cluster(&arguments),
         Command::Volume(arguments) => volume::volume(&arguments.action),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Advise(arguments) => advise::advise(&arguments),

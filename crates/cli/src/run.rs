@@ -34,6 +34,10 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     command.env("AQUIFER_THRESHOLD", arguments.threshold.to_string());
     command.env("AQUIFER_FAULTS", arguments.faults.name());
     set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
+    let donors = (!arguments.donors.is_empty()).then(|| arguments.donors.join(",").into());
+    set(&mut command, "AQUIFER_DONORS", donors);
+    command.env("AQUIFER_COPIES", arguments.copies.name());
+    set_path(&mut command, "AQUIFER_CLUSTER", arguments.cluster.as_ref())?;
     set_path(&mut command, "AQUIFER_SOCKET", arguments.socket.as_ref())?;
     set_path(&mut command, "AQUIFER_DEVICE_PROFILE", arguments.device_profile.as_ref())?;
     set_path(&mut command, "AQUIFER_REPORT_JSON", arguments.report_json.as_ref())?;
@@ -59,6 +63,12 @@ pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
     }
     if let Some(profile) = &arguments.device_profile {
         options = options.device_profile(profile);
+    }
+    for donor in &arguments.donors {
+        options = options.donor(donor);
+    }
+    if let Some(cluster) = &arguments.cluster {
+        options = options.cluster(cluster);
     }
     options.faults(arguments.faults.into()).check().map_err(Error::Machine)?;
     Ok(path)

@@ -135,6 +135,14 @@ impl<D: Device> Device for Counted<D> {
         Ok(())
     }
 
+    fn before_fork(&self) {
+        self.inner.before_fork();
+    }
+
+    fn in_child(&self) {
+        self.inner.in_child();
+    }
+
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
         self.inner.discard(offset, len_bytes)?;
         self.discards.fetch_add(1, Relaxed);

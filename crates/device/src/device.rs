@@ -67,6 +67,16 @@ pub trait Device: Send + Sync {
     /// write.
     fn sync(&self) -> Result<(), DeviceError>;
 
+    /// The process is about to fork, and no transfer is under way. Afterwards the device reads the same in the child, which writes nothing, until the parent writes
+    /// on.
+    fn before_fork(&self) {}
+
+    /// This is the child of a process that forked.
+    ///
+    /// # Context
+    /// Async-signal-safe.
+    fn in_child(&self) {}
+
     /// Says that the contents of the range are no longer needed. A hint: reads of the range then return old
     /// bytes, zeros or anything else until it is written again.
     ///
@@ -143,6 +153,14 @@ macro_rules! forward_to_pointee {
 
             fn sync(&self) -> Result<(), DeviceError> {
                 (**self).sync()
+            }
+
+            fn before_fork(&self) {
+                (**self).before_fork();
+            }
+
+            fn in_child(&self) {
+                (**self).in_child();
             }
 
             fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {

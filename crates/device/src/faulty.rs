@@ -139,6 +139,14 @@ impl<D: Device> Device for Faulty<D> {
         }
     }
 
+    fn before_fork(&self) {
+        self.inner.before_fork();
+    }
+
+    fn in_child(&self) {
+        self.inner.in_child();
+    }
+
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
         match self.next_fault(Operation::Discard) {
             None => self.inner.discard(offset, len_bytes),

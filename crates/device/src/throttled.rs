@@ -106,6 +106,14 @@ impl<D: Device> Device for Throttled<D> {
         self.inner.sync()
     }
 
+    fn before_fork(&self) {
+        self.inner.before_fork();
+    }
+
+    fn in_child(&self) {
+        self.inner.in_child();
+    }
+
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
         self.inner.discard(offset, len_bytes)
     }

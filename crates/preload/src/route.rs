@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use aquifer::{Error, PageHeap};
 use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_sys::insiders;
 use aquifer_vm::fork::is_forked;
 
 use crate::protect;
@@ -27,9 +28,6 @@ static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HAS_SAID_WHY: AtomicBool = AtomicBool::new(false);
 static HAS_SAID: AtomicBool = AtomicBool::new(false);
 static HAS_FORGOTTEN: AtomicBool = AtomicBool::new(false);
-
-/// Code of the C library, the dynamic linker and this library, whose own blocks stay in the C library: first byte and length.
-static INSIDERS: [[AtomicUsize; 2]; 3] = [const { [const { AtomicUsize::new(0) }; 2] }; 3];
 
 /// Begins to route.
 ///
@@ -189,38 +187,15 @@ pub fn set_errno(errno: i32) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Whether this is code of the C library, of the dynamic linker or of this library, whose threads Rust starts with memory of
-/// `malloc`: it may be the program's malloc that asked for memory and made the heap start them, and holds its locks.
+/// Whether this is code of the C library, of the dynamic linker, of this library, whose threads Rust starts with memory of
+/// `malloc`, or of what this library has loaded: it may be the program's malloc that asked for memory and made the heap start them, and holds its locks.
 pub fn is_insider(caller: usize) -> bool {
-    INSIDERS
-        .iter()
-        .any(|[base, len]| caller.wrapping_sub(base.load(Ordering::Relaxed)) < len.load(Ordering::Relaxed))
+    insiders::is_one(caller)
 }
 
 fn find_insiders() {
-    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, next: *mut c_void) -> i32 {
-        // SAFETY: the linker describes an object that stays loaded; `next` is the counter below.
-        unsafe {
-            let info = &*info;
-            let next = &mut *next.cast::<usize>();
-            let name = std::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
-            let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
-            let is_insider = name.starts_with(b"libc.so") || name.starts_with(b"ld-linux");
-            let own = find_insiders as *const () as usize;
-            let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
-            let code = headers.iter().find(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
-            let Some(code) = code else { return 0 };
-            let (start, bytes) = ((info.dlpi_addr + code.p_vaddr) as usize, code.p_memsz as usize);
-            let is_insider = is_insider || own.wrapping_sub(start) < bytes;
-            if is_insider && *next < INSIDERS.len() {
-                INSIDERS[*next][0].store(start, Ordering::Relaxed);
-                INSIDERS[*next][1].store(bytes, Ordering::Relaxed);
-                *next += 1;
-            }
-        }
-        0
-    }
-    let mut next = 0usize;
-    // SAFETY: the callback is as above, and the counter lives for the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut next).cast()) };
+    let own = find_insiders as *const () as usize;
+    insiders::note_modules(|module| {
+        module.name.starts_with(b"libc.so") || module.name.starts_with(b"ld-linux") || module.has(own)
+    });
 }

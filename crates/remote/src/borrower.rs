@@ -16,15 +16,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use aquifer_sys::SignalsBlocked;
+use serde::Serialize;
+
 use connection::Connection;
 use placement::{Candidate, pick_two};
 use returns::Returns;
 
 use crate::control::{Offer, Refusal};
-use crate::mirror::{Home, Slabs};
+use crate::mirror::{DonorId, Home, Slabs};
 use crate::random;
 
-pub use connection::ConnectError;
+pub use connection::{ConnectError, look};
 pub use options::BorrowerOptions;
 
 /// First pause before a donor that was gone is tried again; doubled up to the last.
@@ -55,7 +58,7 @@ pub enum BorrowerError {
 }
 
 /// A donor as the borrower sees it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DonorSeen {
     /// Host and port.
     pub address: String,
@@ -113,7 +116,10 @@ impl Borrower {
         let slab_bytes = shared.slab_bytes()?;
         let thread = thread::Builder::new().name("aq-borrower".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || shared.keep()
+            move || {
+                let _signals = SignalsBlocked::new();
+                shared.keep();
+            }
         });
         Ok(Borrower { shared, slab_bytes, thread: Some(thread.map_err(BorrowerError::Thread)?) })
     }
@@ -122,6 +128,12 @@ impl Borrower {
     #[must_use]
     pub fn slab_bytes(&self) -> u64 {
         self.slab_bytes
+    }
+
+    /// RAM of this process that connections to all donors take.
+    #[must_use]
+    pub fn ram_bytes(&self) -> u64 {
+        (self.shared.donors.len() * self.shared.options.link.ram_bytes()) as u64
     }
 
     /// All donors.
@@ -144,11 +156,12 @@ impl Drop for Borrower {
 }
 
 impl Slabs for Borrower {
-    fn find(&self, slab_bytes: u64) -> Option<Arc<Home>> {
+    fn find(&self, slab_bytes: u64, avoid: &[DonorId]) -> Option<Arc<Home>> {
         if slab_bytes != self.slab_bytes {
             return None;
         }
         let mut candidates = self.shared.candidates();
+        candidates.retain(|(connection, _)| !avoid.contains(&connection.donor()));
         while !candidates.is_empty() {
             let domains: Vec<_> = candidates.iter().map(|(_, candidate)| candidate.clone()).collect();
             let random = [(); 2].map(|()| u64::from_le_bytes(random::bytes().unwrap_or_default()));
@@ -198,11 +211,13 @@ impl Shared {
 
     fn connect_missing(&self) {
         thread::scope(|scope| {
-            for donor in &self.donors {
+            for (nth, donor) in self.donors.iter().enumerate() {
                 let Some(address) = lock(donor).is_due() else { continue };
                 // Nobody waits for the donor's state while it is connected to.
                 scope.spawn(move || {
-                    let outcome = Connection::new(&address, &self.options, &self.returns);
+                    let _signals = SignalsBlocked::new();
+                    let outcome =
+                        Connection::new(&address, DonorId(nth as u64), &self.options, &self.returns);
                     lock(donor).note(outcome);
                 });
             }

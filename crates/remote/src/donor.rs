@@ -8,6 +8,7 @@
 //! | `aq-donor-link` (one for each borrower) | moves its transfers on |
 //! | `aq-donor-memory` | lends more while there is room, and takes slabs back when programs of this machine need it |
 
+mod attention;
 mod calls;
 pub mod headroom;
 pub mod lending;
@@ -25,7 +26,7 @@ use state::State;
 
 use crate::transport::fabric::Listener;
 
-pub use options::{DonorError, DonorOptions};
+pub use options::{DonorError, DonorOptions, Looks};
 pub use state::DonorNow;
 
 /// A donor at work, until it is dropped.

@@ -2,11 +2,9 @@
 //!
 //! A *donor* lends slabs of its RAM, a *borrower* reads and writes them with one-sided transfers. [`transport`] moves the bytes.
 
-#[cfg(fabric)]
 pub mod borrower;
 pub mod cluster;
 pub mod control;
-#[cfg(fabric)]
 pub mod donor;
 pub mod machine;
 pub mod mirror;

@@ -3,26 +3,31 @@
 //! Every page is written to a slab first and to flash behind, from a bounded buffer that keeps it until flash has it: whatever donor goes, at whatever moment, some
 //! place has the bytes. It is read from the slab if the slab is alive and its checksum agrees, else from the buffer or from flash.
 //!
-//! Durable is what flash has: [`Device::sync`] waits for the buffer and for flash, and no donor.
+//! Durable is what flash has: [`Device::sync`] waits for the buffer and for flash, and no donor. With two slabs and no flash ([`Mode::Mirror`]) that is what both
+//! donors had no room for; the rest lives as long as one of the two.
 
 mod behind;
+mod family;
 mod home;
+mod homes;
 mod keeper;
 mod tags;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use aquifer_device::{Device, DeviceError, ReadRequest, WriteRequest};
+use serde::Serialize;
+
+use aquifer_device::{Device, DeviceError, Operation, ReadRequest, WriteRequest};
 
 use behind::Behind;
-use home::Homes;
+use family::{Family, Holders};
+use homes::Homes;
 use keeper::Keeper;
 use tags::{Tag, Tags};
 
-pub use home::{Home, Slabs};
-
-use crate::transport::{Read, Write};
+pub use family::REPLICAS_MAX;
+pub use home::{DonorId, Home, Slabs};
 
 /// What donors and flash keep apart.
 pub const PAGE_BYTES: usize = 4096;
@@ -34,16 +39,37 @@ pub struct MirrorOptions {
     pub slab_bytes: u64,
     /// Bytes that may wait for flash; who writes more waits too.
     pub behind_bytes: usize,
+    /// Where pages are.
+    pub mode: Mode,
+}
+
+/// Where pages are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// In one slab, and on flash (the paper's way).
+    Disk,
+    /// In slabs of two donors. Flash is for what they have no room for; so what both lose at once is lost, which reads say.
+    Mirror,
+}
+
+impl Mode {
+    /// Slabs that each part of a device should have.
+    fn replicas(self) -> usize {
+        match self {
+            Mode::Disk => 1,
+            Mode::Mirror => REPLICAS_MAX,
+        }
+    }
 }
 
 impl Default for MirrorOptions {
     fn default() -> Self {
-        MirrorOptions { slab_bytes: 64 << 20, behind_bytes: 16 << 20 }
+        MirrorOptions { slab_bytes: 64 << 20, behind_bytes: 16 << 20, mode: Mode::Disk }
     }
 }
 
 /// What a mirror has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MirrorCounters {
     /// Pages read from donors.
     pub remote_reads: u64,
@@ -57,6 +83,8 @@ pub struct MirrorCounters {
     pub wrong_pages: u64,
     /// Slabs that were lost.
     pub lost_slabs: u64,
+    /// Reads that found that nobody has a page any more: both of its donors were lost at once.
+    pub lost_pages: u64,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +95,7 @@ pub(crate) struct Counts {
     remote_writes: AtomicU64,
     wrong_pages: AtomicU64,
     lost_slabs: AtomicU64,
+    lost_pages: AtomicU64,
 }
 
 /// The device.
@@ -82,6 +111,11 @@ pub(crate) struct Parts {
     tags: Tags,
     homes: Homes,
     counts: Counts,
+    mode: Mode,
+    /// Of a forked child: connections and locks are its parent's, so it reads flash alone.
+    is_child: AtomicBool,
+    /// Whether flash had everything when the process forked.
+    is_flash_whole: AtomicBool,
 }
 
 impl Mirror {
@@ -102,8 +136,11 @@ impl Mirror {
         let parts = Arc::new(Parts {
             behind: Behind::new(Arc::clone(&local), options.behind_bytes)?,
             tags: Tags::new(device_bytes),
-            homes: Homes::new(device_bytes, options.slab_bytes),
+            homes: Homes::new(device_bytes, options.slab_bytes, options.mode.replicas()),
             counts: Counts::default(),
+            mode: options.mode,
+            is_child: AtomicBool::new(false),
+            is_flash_whole: AtomicBool::new(true),
             local,
         });
         let keeper = Keeper::start(Arc::clone(&parts), slabs)?;
@@ -121,7 +158,14 @@ impl Mirror {
             remote_writes: counts.remote_writes.load(Relaxed),
             wrong_pages: counts.wrong_pages.load(Relaxed),
             lost_slabs: counts.lost_slabs.load(Relaxed),
+            lost_pages: counts.lost_pages.load(Relaxed),
         }
+    }
+
+    /// RAM of this process that it takes: tags and the buffer.
+    #[must_use]
+    pub fn ram_bytes(&self) -> u64 {
+        (self.parts.tags.ram_bytes() + self.parts.behind.ram_bytes()) as u64
     }
 
     /// Parts of the device that were used, and how many of them have a slab.
@@ -142,6 +186,9 @@ impl Device for Mirror {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check(offset, buf)?;
+        if self.parts.is_child.load(Relaxed) {
+            return self.parts.read_in_child(offset, buf);
+        }
         self.parts.homes.cut(offset, buf.len()).try_for_each(|piece| {
             let part = &mut buf[piece.start..piece.start + piece.len];
             self.parts.read(offset + piece.start as u64, part)
@@ -176,11 +223,21 @@ impl Device for Mirror {
         self.parts.local.sync()
     }
 
+    fn before_fork(&self) {
+        // What flash could not take stays in the buffer, which a child does not have; it is told by errors.
+        let is_whole = self.parts.behind.flush().is_ok();
+        self.parts.is_flash_whole.store(is_whole, Relaxed);
+    }
+
+    fn in_child(&self) {
+        self.parts.is_child.store(true, Relaxed);
+    }
+
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
         self.check_range(offset, len_bytes)?;
         // A page that is on its way to flash would come back.
         self.parts.behind.flush()?;
-        drop(self.parts.tags.lock(pages(offset, len_bytes as usize)));
+        self.parts.tags.lock(pages(offset, len_bytes as usize), Tag::LOCAL).are_local();
         self.parts.local.discard(offset, len_bytes)
     }
 }
@@ -207,51 +264,58 @@ impl Mirror {
 }
 
 impl Parts {
-    /// Reads pages of one slab.
+    /// Reads pages of one slab: runs of those that the same slabs have.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let Some(home) = self.homes.of(offset) else { return self.read_locally(offset, buf) };
-        let first = page_of(offset);
+        let Some(family) = self.homes.of(offset) else { return self.read_locally(offset, buf) };
+        let (first, count) = (page_of(offset), buf.len() / PAGE_BYTES);
+        let holders = |page: usize| family.holders(self.tags.get(page));
         let mut done = 0;
-        while done < buf.len() {
-            let page = first + done / PAGE_BYTES;
-            let tag = self.tags.get(page);
-            let run = (page..first + buf.len() / PAGE_BYTES)
-                .take_while(|page| self.tags.get(*page).is_in(home.epoch()) == tag.is_in(home.epoch()))
-                .count()
-                .max(1);
-            let at = offset + done as u64;
-            let part = &mut buf[done..done + run * PAGE_BYTES];
-            if !tag.is_in(home.epoch()) || !self.read_remotely(&home, at, part) {
+        while done < count {
+            let held_by = holders(first + done);
+            let run = (done..count).take_while(|page| holders(first + page) == held_by).count().max(1);
+            let at = offset + (done * PAGE_BYTES) as u64;
+            let part = &mut buf[done * PAGE_BYTES..(done + run) * PAGE_BYTES];
+            if !self.read_remotely(&family, held_by, at, part) {
                 self.read_locally(at, part)?;
             }
-            done += run * PAGE_BYTES;
+            done += run;
         }
         Ok(())
     }
 
-    /// Whether a run of pages came from the donor as it was written there.
-    fn read_remotely(&self, home: &Home, offset: u64, buf: &mut [u8]) -> bool {
+    /// Whether one of the slabs that have a run of pages gave it as it was written there.
+    fn read_remotely(&self, family: &Family, held_by: Holders, offset: u64, buf: &mut [u8]) -> bool {
+        let homes = match held_by {
+            Holders::All => family.homes(),
+            Holders::First => &family.homes()[..1],
+            Holders::Nobody => return false,
+        };
+        homes.iter().any(|home| home.is_alive() && self.read_from(family, held_by, home, offset, buf))
+    }
+
+    /// Whether a slab gave a run of pages as it was written there.
+    fn read_from(&self, family: &Family, held_by: Holders, home: &Home, offset: u64, buf: &mut [u8]) -> bool {
         /// Each further attempt means that a page was written in the time of one read.
         const ATTEMPTS: usize = 10;
-        let place = home.place_of(self.homes.within(offset));
+        let all = pages(offset, buf.len());
         for _ in 0..ATTEMPTS {
-            let before = self.tags.fingerprint(pages(offset, buf.len()));
-            if !pages(offset, buf.len()).all(|page| self.tags.get(page).is_in(home.epoch())) {
+            let before = self.tags.fingerprint(all.clone());
+            if !all.clone().all(|page| family.holders(self.tags.get(page)) == held_by) {
                 return false;
             }
-            if home.link().read_many(&mut [Read { from: place, to: buf }]).is_err() {
+            if home.read(self.homes.within(offset), buf).is_err() {
                 self.lose(home);
                 return false;
             }
-            let is_right = pages(offset, buf.len())
-                .zip(buf.chunks_exact(PAGE_BYTES))
-                .all(|(page, bytes)| self.tags.get(page) == Tag::of(bytes, home.epoch()));
+            let is_right = all.clone().zip(buf.chunks_exact(PAGE_BYTES)).all(|(page, bytes)| {
+                let tag = self.tags.get(page);
+                family.holders(tag) == held_by && tag.is_of(bytes)
+            });
             if is_right {
-                home.note_use();
                 self.counts.remote_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
                 return true;
             }
-            if self.tags.fingerprint(pages(offset, buf.len())) == before {
+            if self.tags.fingerprint(all.clone()) == before {
                 // Nobody wrote meanwhile: the donor has other bytes than it was given.
                 self.counts.wrong_pages.fetch_add(1, Relaxed);
                 self.lose(home);
@@ -263,6 +327,15 @@ impl Parts {
 
     /// Reads what no donor has: each page from the buffer, or else from flash, which has it if the buffer has not.
     fn read_locally(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        let is_remote_only = |page: usize| !self.tags.get(page).is_local();
+        if pages(offset, buf.len()).any(is_remote_only) {
+            return self.read_again(offset, buf);
+        }
+        self.read_known_locally(offset, buf)
+    }
+
+    /// As [`Parts::read_locally`], of pages that buffer or flash have.
+    fn read_known_locally(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let mut missing = 0..0;
         for at in (0..buf.len()).step_by(PAGE_BYTES) {
             let page = page_of(offset) + at / PAGE_BYTES;
@@ -277,6 +350,52 @@ impl Parts {
         self.read_flash(offset + missing.start as u64, &mut buf[missing])
     }
 
+    /// Reads pages of which some were in slabs alone when they were looked at, one by one.
+    fn read_again(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        /// Each further attempt means that a page was written, or moved to other slabs, in the time of one read.
+        const ATTEMPTS: usize = 1000;
+        for (page, bytes) in pages(offset, buf.len()).zip(buf.chunks_exact_mut(PAGE_BYTES)) {
+            let at = (page * PAGE_BYTES) as u64;
+            let mut is_read = false;
+            for _ in 0..ATTEMPTS {
+                let tag = self.tags.get(page);
+                if tag.is_local() {
+                    self.read_known_locally(at, bytes)?;
+                    is_read = true;
+                    break;
+                }
+                let family = self.homes.of(at);
+                let held_by = family.as_ref().map_or(Holders::Nobody, |family| family.holders(tag));
+                if family.is_some_and(|family| self.read_remotely(&family, held_by, at, bytes)) {
+                    is_read = true;
+                    break;
+                }
+                if held_by == Holders::Nobody && self.tags.get(page) == tag && !tag.is_locked() {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+            if !is_read {
+                self.counts.lost_pages.fetch_add(1, Relaxed);
+                return Err(DeviceError::Io {
+                    operation: Operation::Read,
+                    offset: at,
+                    len_bytes: PAGE_BYTES,
+                    errno: libc::EIO,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn read_in_child(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        let is_on_flash = |page: usize| self.tags.get(page).is_local();
+        if self.is_flash_whole.load(Relaxed) && pages(offset, buf.len()).all(is_on_flash) {
+            return self.local.read_at(offset, buf);
+        }
+        Err(DeviceError::Io { operation: Operation::Read, offset, len_bytes: buf.len(), errno: libc::EIO })
+    }
+
     fn read_flash(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.counts.flash_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
         self.local.read_at(offset, buf)
@@ -284,20 +403,44 @@ impl Parts {
 
     /// Writes pages of one slab.
     fn write(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
-        let held = self.tags.lock(pages(offset, buf.len()));
-        for (page, bytes) in pages(offset, buf.len()).zip(buf.chunks_exact(PAGE_BYTES)) {
-            self.behind.put(page, bytes)?;
+        let unless = if self.mode == Mode::Disk { Tag::LOCAL } else { Tag::LOST };
+        let held = self.tags.lock(pages(offset, buf.len()), unless);
+        if self.mode == Mode::Disk {
+            self.put_behind(offset, buf)?;
         }
-        let Some(home) = self.homes.of(offset) else { return Ok(()) };
-        let to = home.place_of(self.homes.within(offset));
-        if home.link().write_many(&[Write { from: buf, to }]).is_err() {
-            self.lose(&home);
-            return Ok(());
+        let family = self.homes.of(offset);
+        let copies = family.as_ref().map_or(0, |family| self.write_remotely(family, offset, buf));
+        let is_local = self.mode == Mode::Disk || copies < self.homes.replicas();
+        if is_local && self.mode != Mode::Disk {
+            self.put_behind(offset, buf)?;
         }
-        home.note_use();
-        self.counts.remote_writes.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
-        held.are_in(home.epoch(), buf);
+        match family {
+            Some(family) if copies > 0 => held.are_in(family.epoch(), buf, is_local),
+            _ => held.are_local(),
+        }
         Ok(())
+    }
+
+    fn put_behind(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
+        let mut all = pages(offset, buf.len()).zip(buf.chunks_exact(PAGE_BYTES));
+        all.try_for_each(|(page, bytes)| self.behind.put(page, bytes))
+    }
+
+    /// Writes pages to all slabs of a family; says how many have them. Those that have not are lost.
+    fn write_remotely(&self, family: &Family, offset: u64, buf: &[u8]) -> usize {
+        let is_written = |home: &&Arc<Home>| {
+            let outcome = home.write(buf, self.homes.within(offset));
+            outcome.is_err().then(|| self.lose(home)).is_none()
+        };
+        let copies = family.homes().iter().filter(is_written).count();
+        self.counts.remote_writes.fetch_add((copies * buf.len() / PAGE_BYTES) as u64, Relaxed);
+        copies
+    }
+
+    /// Pages of a part of the device.
+    fn pages_of(&self, nth: usize) -> std::ops::Range<usize> {
+        let slab_pages = (self.homes.slab_bytes() / PAGE_BYTES as u64) as usize;
+        nth * slab_pages..((nth + 1) * slab_pages).min(self.tags.len())
     }
 
     /// The slab is of no use any more.

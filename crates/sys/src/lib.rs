@@ -18,6 +18,7 @@ pub mod checksum;
 pub mod descriptors;
 pub mod errno;
 pub mod futex;
+pub mod insiders;
 pub mod lifeline;
 pub mod memory;
 pub mod persist;

@@ -132,6 +132,7 @@ extern "C" fn before() {
             && let Ok((line, watch)) = lifeline()
         {
             engine.pause();
+            engine.log().device().before_fork();
             // Without this the child finds the region unmapped, and does without.
             if engine.show_to_children(true).is_ok() {
                 region.line.take(line);
@@ -159,6 +160,9 @@ extern "C" fn in_child() {
     for region in &REGIONS {
         let Some((base, len)) = region.range() else { continue };
         FORKED.store(true, Ordering::Relaxed);
+        if let Some(engine) = region.engine() {
+            engine.log().device().in_child();
+        }
         let has_snapshot = region.line.keep() && region.engine().is_some_and(Engine::become_snapshot);
         if !has_snapshot {
             // SAFETY: nothing in the range is needed in this process.

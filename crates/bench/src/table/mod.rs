@@ -11,6 +11,7 @@ mod page_size;
 mod probe_fio;
 mod recovery;
 mod references;
+mod remote;
 mod rumble;
 mod targets;
 mod transactions;
@@ -62,6 +63,7 @@ pub fn render(records: &[Record]) -> String {
         cleaning::render(records),
         recovery::render(records),
         page_size::render(records),
+        remote::render(records),
         volume::render(records),
         layered::render(records),
         others::write_amp(records),
@@ -100,6 +102,7 @@ fn context(record: &Record) -> &Context {
         Record::Workloads(run) => &run.context,
         Record::Optimisations(run) => &run.workload.context,
         Record::ProbeFio(run) => &run.context,
+        Record::Remote(run) => &run.context,
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use aquifer_sys::SignalsBlocked;
+
 use super::CallError;
 use super::options::BorrowerOptions;
 use super::returns::{Lease, Returns};
@@ -13,7 +15,7 @@ use crate::control::{
     Answer, Call, Channel, ChannelError, Ender, Greeting, Notice, Offer, Refusal, Reply, Role, SlabId,
     Stream, VERSION, Welcome,
 };
-use crate::mirror::Home;
+use crate::mirror::{DonorId, Home};
 use crate::transport::{Link, Place, TransportError, fabric};
 use crate::{machine, random};
 
@@ -57,6 +59,7 @@ pub enum ConnectError {
 
 /// The connection to one donor.
 pub struct Connection {
+    donor: DonorId,
     welcome: Welcome,
     link: Arc<Link>,
     calls: Mutex<Channel<Stream>>,
@@ -75,6 +78,7 @@ impl Connection {
     /// [`ConnectError`].
     pub fn new(
         address: &str,
+        donor: DonorId,
         options: &BorrowerOptions,
         returns: &Arc<Returns>,
     ) -> Result<Arc<Connection>, ConnectError> {
@@ -92,6 +96,7 @@ impl Connection {
         let calls_ender = calls.stream().ender().map_err(end)?;
         let notices_ender = notices.stream().ender().map_err(end)?;
         let connection = Arc::new_cyclic(|own| Connection {
+            donor,
             welcome,
             link: Arc::new(link),
             calls: Mutex::new(calls),
@@ -102,11 +107,17 @@ impl Connection {
             own: Weak::clone(own),
         });
         let own = Weak::clone(&connection.own);
-        let spawned = thread::Builder::new()
-            .name("aq-borrower-asked".into())
-            .spawn(move || answer_until_gone(&own, notices));
+        let spawned = thread::Builder::new().name("aq-borrower-asked".into()).spawn(move || {
+            let _signals = SignalsBlocked::new();
+            answer_until_gone(&own, notices);
+        });
         spawned.map_err(ConnectError::Thread)?;
         Ok(connection)
+    }
+
+    /// Which donor it is.
+    pub fn donor(&self) -> DonorId {
+        self.donor
     }
 
     /// Bytes of the donor's slabs.
@@ -158,7 +169,7 @@ impl Connection {
             return Err(CallError::Nonsense);
         };
         let lease = Lease { connection: Weak::clone(&self.own), slab, returns: Arc::clone(&self.returns) };
-        let home = Home::new(Arc::clone(&self.link), Place { address, key }, Box::new(lease));
+        let home = Home::new(Arc::clone(&self.link), Place { address, key }, self.donor, Box::new(lease));
         let home = Arc::new(home);
         self.homes().insert(slab, Arc::downgrade(&home));
         Ok(home)
@@ -225,6 +236,19 @@ fn answer_until_gone(connection: &Weak<Connection>, mut notices: Channel<Stream>
     }
     if let Some(connection) = connection.upgrade() {
         connection.link.close();
+    }
+}
+
+/// What a donor has, without borrowing.
+///
+/// # Errors
+/// [`ConnectError`].
+pub fn look(address: &str, options: &BorrowerOptions) -> Result<(Welcome, Offer), ConnectError> {
+    let (mut channel, welcome) = open(address, options, Role::Look)?;
+    let welcome = welcome.ok_or_else(|| stranger(address, ChannelError::Malformed("no welcome".into())))?;
+    match channel.ask(&Call::Ask).map_err(|reason| stranger(address, reason))? {
+        Answer::Offer(offer) => Ok((welcome, offer)),
+        answer => Err(stranger(address, ChannelError::Malformed(format!("{answer:?}")))),
     }
 }
 

@@ -12,6 +12,8 @@ pub struct SlabId(pub u64);
 /// Which of its two channels a borrower opens.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Role {
+    /// None: somebody looks what there is to lend. It may ask ([`Call::Ask`]) once.
+    Look,
     /// The first: the borrower asks.
     Calls,
     /// The second: the donor asks. It shows the token that it got on the first.
@@ -40,7 +42,7 @@ pub struct Welcome {
     pub provider: String,
     /// Port of the transfers, on the host of the channel.
     pub port: u16,
-    /// Lets one connection for transfers in, and one for notices. In hexadecimal.
+    /// Lets one connection for transfers in, and one for notices. In hexadecimal; empty for who only looks.
     pub token: String,
     /// Differs after each start of the donor.
     pub incarnation: u64,

@@ -2,9 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use aquifer_sys::descriptors;
+use rustix::net::sockopt;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
 use super::identity::Identity;
@@ -26,6 +29,8 @@ pub struct Stream {
     inner: Box<dyn Duplex>,
     /// The same connection, for what has nothing to do with its bytes.
     socket: TcpStream,
+    /// Descriptors of both, which a program that knows nothing of them must not close.
+    noted: [RawFd; 2],
 }
 
 impl Stream {
@@ -35,6 +40,7 @@ impl Stream {
     /// The socket's. Whether the other side is of the cluster shows when the first message is sent.
     pub fn connected(socket: TcpStream, security: &Security) -> io::Result<Stream> {
         let own = prepare(&socket)?;
+        let noted = [own.as_raw_fd(), socket.as_raw_fd()];
         let inner: Box<dyn Duplex> = match security {
             Security::Loopback => Box::new(socket),
             Security::Cluster(identity) => {
@@ -42,7 +48,7 @@ impl Stream {
                 Box::new(StreamOwned::new(session.map_err(io::Error::other)?, socket))
             }
         };
-        Ok(Stream { inner, socket: own })
+        Ok(Stream::of(inner, own, noted))
     }
 
     /// The side that was connected to.
@@ -51,6 +57,7 @@ impl Stream {
     /// As [`Stream::connected`].
     pub fn accepted(socket: TcpStream, security: &Security) -> io::Result<Stream> {
         let own = prepare(&socket)?;
+        let noted = [own.as_raw_fd(), socket.as_raw_fd()];
         let inner: Box<dyn Duplex> = match security {
             Security::Loopback => Box::new(socket),
             Security::Cluster(identity) => {
@@ -58,7 +65,12 @@ impl Stream {
                 Box::new(StreamOwned::new(session, socket))
             }
         };
-        Ok(Stream { inner, socket: own })
+        Ok(Stream::of(inner, own, noted))
+    }
+
+    fn of(inner: Box<dyn Duplex>, socket: TcpStream, noted: [RawFd; 2]) -> Stream {
+        noted.into_iter().for_each(descriptors::note);
+        Stream { inner, socket, noted }
     }
 
     /// For how long a message may be waited for.
@@ -75,13 +87,30 @@ impl Stream {
     /// # Errors
     /// No descriptor is left.
     pub fn ender(&self) -> io::Result<Ender> {
-        Ok(Ender { socket: self.socket.try_clone()? })
+        let socket = self.socket.try_clone()?;
+        descriptors::note(socket.as_raw_fd());
+        Ok(Ender { socket })
     }
 }
 
-/// Messages are short and waited for.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.noted.into_iter().for_each(descriptors::forget);
+    }
+}
+
+/// How long nothing may come before the other machine is asked whether it is there, how often it is asked, and how often in vain.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 3;
+
+/// Messages are short and waited for. A machine that is cut off says nothing; a process that is stopped has a kernel that answers.
 fn prepare(socket: &TcpStream) -> io::Result<TcpStream> {
     socket.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT)?;
     socket.try_clone()
 }
 
@@ -112,5 +141,11 @@ impl Ender {
     pub fn end(&self) {
         // It may have ended by itself.
         let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Ender {
+    fn drop(&mut self) {
+        descriptors::forget(self.socket.as_raw_fd());
     }
 }

@@ -72,10 +72,19 @@ fn greet(state: &State, socket: TcpStream) -> Result<Option<Borrower>, ChannelEr
         return Ok(None);
     }
     match greeting.role {
+        Role::Look => {
+            channel.send(&Answered::Ok(Some(welcome(state, String::new()))))?;
+            match channel.receive()? {
+                Call::Ask => channel.send(&Answer::Offer(state.lending().offer()))?,
+                _ => channel.send(&Answer::Refused(Refusal::Token))?,
+            }
+            Ok(None)
+        }
         Role::Calls => {
             let session = Arc::new(Session::new(next_borrower(), greeting.name, random::bytes()?, ender));
             state.add_session(&session);
-            let welcomed = channel.send(&Answered::Ok(Some(welcome(state, &session))));
+            let token = random::to_hex(&session.token);
+            let welcomed = channel.send(&Answered::Ok(Some(welcome(state, token))));
             if let Err(error) = welcomed.and_then(|()| Ok(channel.stream().set_limit(None)?)) {
                 state.remove_session(session.id);
                 return Err(error);
@@ -106,16 +115,16 @@ fn refusal(state: &State, greeting: &Greeting) -> Option<Refusal> {
     if state.is_ending() {
         return Some(Refusal::Ending);
     }
-    let is_own = greeting.machine == machine::id();
+    let is_own = greeting.role != Role::Look && greeting.machine == machine::id();
     (is_own && !state.options.lends_to_own_machine).then_some(Refusal::OwnMachine)
 }
 
-fn welcome(state: &State, session: &Session) -> Welcome {
+fn welcome(state: &State, token: String) -> Welcome {
     Welcome {
         slab_bytes: state.options.slab_bytes,
         provider: state.options.provider.clone(),
         port: state.port,
-        token: random::to_hex(&session.token),
+        token,
         incarnation: state.incarnation,
         domain: state.options.domain.clone(),
     }

@@ -5,14 +5,13 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use super::attention::Attention;
 use super::session::{Command, Session};
 use super::state::State;
 use crate::transport::fabric::{Listener, Request, Served};
 
 /// How long a borrower may take to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// How long the thread of a link sleeps when there are no transfers: so long a command waits.
-const IDLE_LIMIT: Duration = Duration::from_millis(2);
 /// How long it takes to notice that the donor ends.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
@@ -36,7 +35,7 @@ fn let_in(state: &Arc<State>, request: Request<'_>) {
     let state = Arc::clone(state);
     let spawned = thread::Builder::new().name("aq-donor-link".into()).spawn(move || {
         if let Ok(served) = accepted {
-            serve(&session, served, &commands);
+            serve(&session, served, &commands, Attention::new(state.options.looks));
         }
         session.end();
         state.remove_session(session.id);
@@ -46,7 +45,7 @@ fn let_in(state: &Arc<State>, request: Request<'_>) {
 }
 
 /// Moves transfers on until the borrower is gone. Its slabs cannot be reached from then on.
-fn serve(session: &Session, mut served: Served, commands: &Receiver<Command>) {
+fn serve(session: &Session, mut served: Served, commands: &Receiver<Command>, mut attention: Attention) {
     loop {
         loop {
             match commands.try_recv() {
@@ -61,7 +60,7 @@ fn serve(session: &Session, mut served: Served, commands: &Receiver<Command>) {
                 Err(TryRecvError::Disconnected) => return,
             }
         }
-        if session.is_ended() || !served.serve(IDLE_LIMIT) {
+        if session.is_ended() || !attention.serve(&mut served) {
             return;
         }
     }

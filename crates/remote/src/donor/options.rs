@@ -8,6 +8,17 @@ use crate::control::Security;
 use crate::transport::TransportError;
 use crate::transport::fabric::PROVIDER;
 
+/// When a thread looks for transfers instead of sleeping until there are some.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looks {
+    /// Always: a processor for each borrower.
+    Always,
+    /// While there are many.
+    Busy,
+    /// Never: each transfer wakes it.
+    Never,
+}
+
 /// How a donor lends.
 #[derive(Clone, Debug)]
 pub struct DonorOptions {
@@ -35,6 +46,8 @@ pub struct DonorOptions {
     pub domain: String,
     /// Whether borrowers on this machine get anything.
     pub lends_to_own_machine: bool,
+    /// When the thread of each borrower looks for its transfers instead of sleeping.
+    pub looks: Looks,
 }
 
 impl Default for DonorOptions {
@@ -52,6 +65,7 @@ impl Default for DonorOptions {
             leave_within: Duration::from_secs(5),
             domain: String::new(),
             lends_to_own_machine: false,
+            looks: Looks::Busy,
         }
     }
 }

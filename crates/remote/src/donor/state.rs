@@ -28,6 +28,8 @@ pub struct DonorNow {
     pub evicted: u64,
     /// Of these, slabs whose borrower did not leave in time.
     pub forced: u64,
+    /// Some slab may be swapped out: the process may not lock so much memory.
+    pub is_unlocked: bool,
 }
 
 /// What the threads of a donor share.
@@ -45,6 +47,8 @@ pub struct State {
     pub forced: AtomicU64,
     began: Instant,
     is_ending: AtomicBool,
+    /// Some slab may be swapped out.
+    is_unlocked: AtomicBool,
 }
 
 impl State {
@@ -60,6 +64,7 @@ impl State {
             forced: AtomicU64::new(0),
             began: Instant::now(),
             is_ending: AtomicBool::new(false),
+            is_unlocked: AtomicBool::new(false),
             options,
         })
     }
@@ -77,6 +82,7 @@ impl State {
             borrowers: lock(&self.sessions).len() as u64,
             evicted: self.evicted.load(Ordering::Relaxed),
             forced: self.forced.load(Ordering::Relaxed),
+            is_unlocked: self.is_unlocked.load(Ordering::Relaxed),
         }
     }
 
@@ -155,6 +161,9 @@ impl State {
     pub fn add_slab(&self) -> io::Result<()> {
         let memory = Staging::new(self.options.slab_bytes as usize)
             .map_err(|error| io::Error::from_raw_os_error(error.0))?;
+        if memory.lock().is_err() {
+            self.is_unlocked.store(true, Ordering::Relaxed);
+        }
         let mut lending = self.lending();
         let slab = lending.add();
         lock(&self.memory).insert(slab, memory);

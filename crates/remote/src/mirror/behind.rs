@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use aquifer_device::{AlignedBuffer, Device, DeviceError, WriteRequest};
+use aquifer_sys::SignalsBlocked;
 
 use super::PAGE_BYTES;
 
@@ -77,9 +78,22 @@ impl Behind {
         let shared = Arc::new(shared);
         let thread = std::thread::Builder::new().name("aq-mirror-flash".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || shared.write_until_closed()
+            move || {
+                let _signals = SignalsBlocked::new();
+                shared.write_until_closed();
+            }
         })?;
         Ok(Behind { shared, thread: Some(thread) })
+    }
+
+    /// RAM that it takes, its maps included.
+    pub fn ram_bytes(&self) -> usize {
+        let state = self.shared.lock();
+        let entry_bytes = size_of::<(usize, u32)>() + 1;
+        state.memory.len()
+            + (state.waiting.capacity() + state.under_way.capacity()) * 8 / 7 * entry_bytes
+            + state.queue.capacity() * size_of::<usize>()
+            + BATCH_PAGES * PAGE_BYTES
     }
 
     /// Takes a page. Waits while there is no room.

@@ -6,9 +6,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use aquifer_device::AlignedBuffer;
+use aquifer_sys::SignalsBlocked;
 
+use super::family::{Family, Holders};
 use super::home::{Home, Slabs};
-use super::tags::Tag;
+use super::tags::{Locked, Tag};
 use super::{PAGE_BYTES, Parts};
 use crate::transport::Write;
 
@@ -46,7 +48,10 @@ impl Keeper {
         let shared = Arc::new(shared);
         let thread = std::thread::Builder::new().name("aq-mirror-slabs".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || shared.keep()
+            move || {
+                let _signals = SignalsBlocked::new();
+                shared.keep();
+            }
         })?;
         Ok(Keeper { shared, thread: Some(thread) })
     }
@@ -94,61 +99,150 @@ impl Shared {
         }
     }
 
+    /// Gives every part the slabs that it should have, as far as there are any.
     fn place(&self) {
         for (nth, before) in self.parts.homes.unsettled() {
-            let found = self.slabs.find(self.parts.homes.slab_bytes());
-            if found.is_none() && before.is_none() {
-                // Others ask in vain as well.
-                return;
-            }
-            self.parts.homes.settle(nth, found.clone());
-            if let Some(home) = found {
-                self.fill(nth, &home, before.as_deref());
-            }
-            if self.is_closing() {
+            let outcome = self.settle(nth, before);
+            if outcome == Settled::NoSlabs || self.is_closing() {
+                // Others would ask in vain as well.
                 return;
             }
         }
     }
 
-    /// Brings all pages of a part to its slab that are not there yet: from the slab that it had before, or else from flash. What cannot be read or
-    /// written stays where it is.
-    fn fill(&self, nth: usize, home: &Home, before: Option<&Home>) {
+    fn settle(&self, nth: usize, before: Option<Arc<Family>>) -> Settled {
+        let homes = &self.parts.homes;
+        let known = || before.iter().flat_map(|family| family.homes());
+        let survivor = known().find(|home| home.is_good()).cloned();
+        let leaving = known().find(|home| !home.is_good() && home.is_alive()).cloned();
+        let kept = known().filter(|home| home.is_good()).count();
+        let mut avoid: Vec<_> = known().map(|home| home.donor()).collect();
+        let mut found = Vec::new();
+        while kept + found.len() < homes.replicas() {
+            let Some(home) = self.slabs.find(homes.slab_bytes(), &avoid) else { break };
+            avoid.push(home.donor());
+            found.push(home);
+        }
+        let nothing_changes = found.is_empty() && leaving.is_none() && known().all(|home| home.is_alive());
+        if nothing_changes {
+            return Settled::NoSlabs;
+        }
+        let after = match (&before, &survivor) {
+            (Some(before), Some(_)) if found.is_empty() => {
+                let rest = known()
+                    .filter(|home| !home.is_good())
+                    .fold(Family::clone(before), |rest, home| rest.without(home));
+                homes.replace(nth, Some(before), Some(Arc::new(rest)));
+                return Settled::NoSlabs;
+            }
+            (Some(before), Some(survivor)) => Family::heir(before, survivor, found),
+            _ if found.is_empty() => return self.leave(nth, before.as_ref()),
+            _ => Family::new(found),
+        };
+        let after = Arc::new(after);
+        if homes.replace(nth, before.as_ref(), Some(Arc::clone(&after))) {
+            self.fill(nth, &after, before.as_deref());
+        }
+        Settled::Done
+    }
+
+    /// There is no other slab for a part whose only one is to be left: what only slabs have goes to flash first.
+    fn leave(&self, nth: usize, before: Option<&Arc<Family>>) -> Settled {
+        let Some(before) = before else { return Settled::NoSlabs };
         let parts = &self.parts;
-        let slab_pages = (parts.homes.slab_bytes() / PAGE_BYTES as u64) as usize;
-        let first = nth * slab_pages;
-        let last = (first + slab_pages).min(parts.tags.len());
+        let mut buffer = AlignedBuffer::new(PAGE_BYTES);
+        for page in parts.pages_of(nth) {
+            if parts.tags.get(page).is_local() {
+                continue;
+            }
+            // No family has epoch 0.
+            let Some(held) = parts.tags.lock_unless_in(page, 0) else { continue };
+            if before
+                .homes()
+                .iter()
+                .any(|home| Self::copy_of(home, before, held.before(), parts, page, &mut buffer))
+                && parts.behind.put(page, &buffer).is_ok()
+            {
+                held.are_local();
+            }
+        }
+        parts.homes.replace(nth, Some(before), None);
+        Settled::NoSlabs
+    }
+
+    /// Whether a slab of a family gave a page as its tag says.
+    fn copy_of(home: &Home, family: &Family, tag: Tag, parts: &Parts, page: usize, bytes: &mut [u8]) -> bool {
+        let is_first = family.homes().first().is_some_and(|first| std::ptr::eq(&**first, home));
+        let has_it = match family.holders(tag) {
+            Holders::All => true,
+            Holders::First => is_first,
+            Holders::Nobody => false,
+        };
+        has_it
+            && home.is_alive()
+            && home.read(parts.homes.within((page * PAGE_BYTES) as u64), bytes).is_ok()
+            && tag.is_of(bytes)
+    }
+
+    /// Brings all pages of a part to all of its slabs: from the slabs that it had before, or else from flash. What cannot be read or written stays where it
+    /// is; then the part is not settled, and another attempt follows.
+    fn fill(&self, nth: usize, after: &Arc<Family>, before: Option<&Family>) {
+        let parts = &self.parts;
         let mut buffer = AlignedBuffer::new(COPY_PAGES * PAGE_BYTES);
-        for start in (first..last).step_by(COPY_PAGES) {
-            if home.link().end().is_some() || home.is_leaving() || self.is_closing() {
+        let all = parts.pages_of(nth);
+        let first = all.start;
+        for start in all.clone().step_by(COPY_PAGES) {
+            let is_of_use = after.homes().iter().all(|home| home.is_good());
+            if !is_of_use || self.is_closing() {
                 return;
             }
-            let mut held: Vec<_> = (start..last.min(start + COPY_PAGES))
-                .filter_map(|page| Some((page, parts.tags.lock_unknown(page, home.epoch())?)))
+            let mut held: Vec<_> = (start..all.end.min(start + COPY_PAGES))
+                .filter_map(|page| Some((page, parts.tags.lock_unless_in(page, after.epoch())?)))
                 .collect();
             held.retain(|(page, held)| {
                 let bytes = &mut buffer[(*page - start) * PAGE_BYTES..][..PAGE_BYTES];
-                let is_from_before = before.is_some_and(|before| {
-                    let from = before.place_of(((page - first) * PAGE_BYTES) as u64);
-                    held.was_in(before.epoch())
-                        && before.link().read(from, bytes).is_ok()
-                        && held.was(Tag::of(bytes, before.epoch()))
-                });
-                is_from_before || parts.read_locally((*page * PAGE_BYTES) as u64, bytes).is_ok()
+                let tag = held.before();
+                let from = |family: &Family, bytes: &mut [u8]| {
+                    family.homes().iter().any(|home| Self::copy_of(home, family, tag, parts, *page, bytes))
+                };
+                from(after, bytes)
+                    || before.is_some_and(|before| from(before, bytes))
+                    || (tag.is_local()
+                        && parts.read_known_locally((*page * PAGE_BYTES) as u64, bytes).is_ok())
             });
             let bytes_of =
                 |page: usize, pages: usize| &buffer[(page - start) * PAGE_BYTES..][..pages * PAGE_BYTES];
-            let writes: Vec<_> = held
-                .chunk_by(|(before, _), (after, _)| before + 1 == *after)
-                .map(|run| Write {
-                    from: bytes_of(run[0].0, run.len()),
-                    to: home.place_of(((run[0].0 - first) * PAGE_BYTES) as u64),
-                })
-                .collect();
-            if home.link().write_many(&writes).is_err() {
-                return;
+            for (nth, home) in after.homes().iter().enumerate() {
+                // The first one may have it already.
+                let lacks = |held: &Locked<'_>| nth > 0 || after.holders(held.before()) != Holders::First;
+                let lacking: Vec<_> =
+                    held.iter().filter(|(_, held)| lacks(held)).map(|(page, _)| *page).collect();
+                let writes: Vec<_> = lacking
+                    .chunk_by(|before, after| before + 1 == *after)
+                    .map(|run| Write {
+                        from: bytes_of(run[0], run.len()),
+                        to: home.place().at(((run[0] - first) * PAGE_BYTES) as u64),
+                    })
+                    .collect();
+                if home.link().write_many(&writes).is_err() {
+                    return;
+                }
             }
-            held.into_iter().for_each(|(page, held)| held.are_in(home.epoch(), bytes_of(page, 1)));
+            for (page, held) in held {
+                let is_local = held.before().is_local();
+                held.are_in(after.epoch(), bytes_of(page, 1), is_local);
+            }
         }
+        // Every page has been seen since the family began: none is left that the first slab alone has, but for those that nobody has.
+        parts.homes.replace(nth, Some(after), Some(Arc::new(after.settled())));
     }
+}
+
+/// What became of an attempt to find slabs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// The part has other slabs.
+    Done,
+    /// No donor has one.
+    NoSlabs,
 }

@@ -1,4 +1,4 @@
-//! What is known of each page: which slab has it, and the checksum of its bytes there.
+//! What is known of each page: which family of slabs has it, the checksum of its bytes there, and whether flash has them too.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,29 +8,48 @@ use aquifer_base::checksum;
 use super::PAGE_BYTES;
 
 const EPOCH_SHIFT: u32 = 32;
-const EPOCH_MASK: u64 = (1 << 30) - 1;
+const EPOCH_MASK: u64 = (1 << 29) - 1;
 const IS_REMOTE: u64 = 1 << 63;
 const IS_LOCKED: u64 = 1 << 62;
+const IS_NOT_LOCAL: u64 = 1 << 61;
 
-/// A page's checksum (32 bits), the epoch of the slab that has it (30 bits), and whether one has it and whether somebody is writing it.
+/// A page's checksum (32 bits), the epoch of the family that has it (29 bits), whether one has it, whether somebody is writing it, and whether neither buffer nor flash
+/// have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag(u64);
 
 impl Tag {
-    /// No slab has it.
-    pub const NONE: Tag = Tag(0);
+    /// Buffer or flash have it, and no slab.
+    pub const LOCAL: Tag = Tag(0);
+    /// Nobody has it any more.
+    pub const LOST: Tag = Tag(IS_NOT_LOCAL);
 
-    /// A slab of this epoch has these bytes.
-    pub fn of(bytes: &[u8], epoch: u32) -> Tag {
-        Tag(IS_REMOTE
-            | (u64::from(epoch) & EPOCH_MASK) << EPOCH_SHIFT
-            | u64::from(checksum::crc32c_seeded(0, bytes)))
+    /// The slabs of this epoch have these bytes; buffer or flash too, or not.
+    pub fn of(bytes: &[u8], epoch: u32, is_local: bool) -> Tag {
+        let epoch = (u64::from(epoch) & EPOCH_MASK) << EPOCH_SHIFT;
+        let local = if is_local { 0 } else { IS_NOT_LOCAL };
+        Tag(IS_REMOTE | local | epoch | u64::from(checksum::crc32c_seeded(0, bytes)))
     }
 
-    /// Whether the slab of this epoch has it and nobody is writing it.
+    /// Whether the slabs of this epoch have it and nobody is writing it.
     pub fn is_in(self, epoch: u32) -> bool {
         let mask = IS_REMOTE | IS_LOCKED | EPOCH_MASK << EPOCH_SHIFT;
         self.0 & mask == IS_REMOTE | (u64::from(epoch) & EPOCH_MASK) << EPOCH_SHIFT
+    }
+
+    /// Whether buffer or flash have it.
+    pub fn is_local(self) -> bool {
+        self.0 & IS_NOT_LOCAL == 0
+    }
+
+    /// Whether somebody is writing it.
+    pub fn is_locked(self) -> bool {
+        self.0 & IS_LOCKED != 0
+    }
+
+    /// Whether it is of these bytes.
+    pub fn is_of(self, bytes: &[u8]) -> bool {
+        self.0 & IS_REMOTE != 0 && self.0 as u32 == checksum::crc32c_seeded(0, bytes)
     }
 }
 
@@ -41,10 +60,15 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// For so many bytes; no slab has any.
+    /// For so many bytes, all of which flash has.
     pub fn new(device_bytes: u64) -> Tags {
         let pages = (device_bytes / PAGE_BYTES as u64) as usize;
-        Tags { words: (0..pages).map(|_| AtomicU64::new(0)).collect() }
+        Tags { words: (0..pages).map(|_| AtomicU64::new(Tag::LOCAL.0)).collect() }
+    }
+
+    /// RAM that they take.
+    pub fn ram_bytes(&self) -> usize {
+        size_of_val(&*self.words)
     }
 
     /// Pages.
@@ -64,56 +88,67 @@ impl Tags {
         })
     }
 
-    /// Waits until nobody else writes one of the pages. From then on no slab has them, until the holder says so.
-    pub fn lock(&self, pages: Range<usize>) -> Locked<'_> {
+    /// Waits until nobody else writes one of the pages. `unless` is what they are if their writer does not say.
+    pub fn lock(&self, pages: Range<usize>, unless: Tag) -> Locked<'_> {
         for page in pages.clone() {
-            while self.words[page].swap(IS_LOCKED, Ordering::AcqRel) & IS_LOCKED != 0 {
-                std::thread::yield_now();
-            }
+            self.lock_word(page);
         }
-        Locked { tags: self, pages, before: Tag::NONE }
+        Locked { tags: self, pages, unless }
     }
 
-    /// Locks a page that nobody writes and that is not in the slab of this epoch.
-    pub fn lock_unknown(&self, page: usize, epoch: u32) -> Option<Locked<'_>> {
-        let word = &self.words[page];
-        let now = word.load(Ordering::Acquire);
-        let is_free = now & IS_LOCKED == 0 && !Tag(now).is_in(epoch);
-        let is_mine =
-            is_free && word.compare_exchange(now, IS_LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        is_mine.then(|| Locked { tags: self, pages: page..page + 1, before: Tag(now) })
+    /// Waits until nobody else writes a page, unless a slab of this epoch has it by then. If its holder does not say otherwise, it stays what it was.
+    pub fn lock_unless_in(&self, page: usize, epoch: u32) -> Option<Locked<'_>> {
+        loop {
+            let word = &self.words[page];
+            let now = word.load(Ordering::Acquire);
+            if Tag(now).is_in(epoch) {
+                return None;
+            }
+            let locks =
+                |now| word.compare_exchange(now, now | IS_LOCKED, Ordering::AcqRel, Ordering::Relaxed);
+            if now & IS_LOCKED == 0 && locks(now).is_ok() {
+                return Some(Locked { tags: self, pages: page..page + 1, unless: Tag(now) });
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn lock_word(&self, page: usize) {
+        while self.words[page].fetch_or(IS_LOCKED, Ordering::AcqRel) & IS_LOCKED != 0 {
+            std::thread::yield_now();
+        }
     }
 }
 
-/// Pages that one writer has. When they are dropped no slab has them.
+/// Pages that one writer has.
 pub struct Locked<'a> {
     tags: &'a Tags,
     pages: Range<usize>,
-    before: Tag,
+    unless: Tag,
 }
 
 impl Locked<'_> {
-    /// Whether the page was in the slab of this epoch.
-    pub fn was_in(&self, epoch: u32) -> bool {
-        self.before.is_in(epoch)
+    /// What the pages are if nothing else is said.
+    pub fn before(&self) -> Tag {
+        self.unless
     }
 
-    /// Whether the page had this tag.
-    pub fn was(&self, tag: Tag) -> bool {
-        self.before == tag
-    }
-
-    /// Says where the pages are now, and lets them go. `bytes` are those of all pages.
-    pub fn are_in(self, epoch: u32, bytes: &[u8]) {
+    /// Says that the slabs of an epoch have the pages, and lets them go. `bytes` are those of all pages.
+    pub fn are_in(self, epoch: u32, bytes: &[u8], is_local: bool) {
         for (page, bytes) in self.pages.clone().zip(bytes.chunks_exact(PAGE_BYTES)) {
-            self.tags.words[page].store(Tag::of(bytes, epoch).0, Ordering::Release);
+            self.tags.words[page].store(Tag::of(bytes, epoch, is_local).0, Ordering::Release);
         }
         std::mem::forget(self);
+    }
+
+    /// Says that buffer or flash have the pages and no slab, and lets them go.
+    pub fn are_local(mut self) {
+        self.unless = Tag::LOCAL;
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.pages.clone().for_each(|page| self.tags.words[page].store(Tag::NONE.0, Ordering::Release));
+        self.pages.clone().for_each(|page| self.tags.words[page].store(self.unless.0, Ordering::Release));
     }
 }

@@ -3,12 +3,16 @@
 //! Every connection has a fabric domain of its own, so that keys of one borrower mean nothing on another's connection.
 
 mod borrowed;
+mod descriptors;
 mod ffi;
 mod lent;
 mod listener;
 
 use std::ffi::{CString, c_int};
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use aquifer_sys::insiders;
 
 use super::error::TransportError;
 
@@ -27,13 +31,18 @@ pub type Token = [u8; ffi::TOKEN_BYTES];
 /// # Errors
 /// It is not there.
 pub fn version() -> Result<(u32, u32), TransportError> {
-    // SAFETY: loads the library, or says that it could not.
-    if unsafe { ffi::aqf_load() } != 0 {
-        return Err(TransportError::NoLibrary);
-    }
+    load()?;
     // SAFETY: the library is loaded.
     let version = unsafe { ffi::aqf_version() };
     Ok((version >> 16, version & 0xffff))
+}
+
+/// Loads the library, once. Under an unchanged program its memory is not managed memory, which it may be needed for.
+fn load() -> Result<(), TransportError> {
+    static LOADED: OnceLock<c_int> = OnceLock::new();
+    // SAFETY: loads the library, or says that it could not.
+    let load = || insiders::note_loaded(b"libfabric.so", || unsafe { ffi::aqf_load() });
+    if *LOADED.get_or_init(load) == 0 { Ok(()) } else { Err(TransportError::NoLibrary) }
 }
 
 /// What an error of the library means.

@@ -42,6 +42,14 @@ impl Default for LinkOptions {
     }
 }
 
+impl LinkOptions {
+    /// RAM that a link takes.
+    #[must_use]
+    pub fn ram_bytes(&self) -> usize {
+        Slots::new(self.small_slots, self.large_slots).staging_bytes()
+    }
+}
+
 /// Bytes to read.
 #[derive(Debug)]
 pub struct Read<'a> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aquifer_sys::errno::Result;
+use aquifer_sys::errno::{Errno, Result};
 use aquifer_sys::memory::MappedRange;
 
 /// A part of staging memory.
@@ -38,6 +38,20 @@ impl Staging {
     pub fn wipe(&self) {
         // SAFETY: the range is mapped and writable for as long as the value lives, and no reference into it exists.
         unsafe { self.range.base().write_bytes(0, self.range.len()) };
+    }
+
+    /// Keeps it in RAM, so that no transfer waits for swap.
+    ///
+    /// # Errors
+    /// `ENOMEM` or `EPERM` when the process may not lock so much; it is used all the same.
+    pub fn lock(&self) -> Result<()> {
+        // SAFETY: the range is mapped; locking changes nothing that a program sees.
+        let locked = unsafe { libc::mlock(self.range.base().cast(), self.range.len()) };
+        if locked == 0 {
+            Ok(())
+        } else {
+            Err(Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOMEM)))
+        }
     }
 
     /// The first byte, for a provider that registers the memory.

@@ -33,7 +33,7 @@ fn a_device_lies_in_the_ram_of_donors() {
     );
     drop(mirror);
     wait_until("slabs are back", || donors.iter().all(|donor| donor.now().lent == 0));
-    wait_until("and can be lent again", || borrower.find(SLAB_BYTES).is_some());
+    wait_until("and can be lent again", || borrower.find(SLAB_BYTES, &[]).is_some());
 }
 
 #[test]
@@ -88,11 +88,11 @@ fn what_is_lent_is_zeros() {
     wait_until("the slab is back", || donor.now().lent == 0 && donor.now().borrowers == 0);
     let borrower = borrower(&[&donor]);
     let mut home = None;
-    wait_until("it is lent again", || borrower.find(SLAB_BYTES).is_some());
+    wait_until("it is lent again", || borrower.find(SLAB_BYTES, &[]).is_some());
     wait_until("it is back", || donor.now().lent == 0);
     wait_until("it is lent again", || donor.now().slabs == 1);
     while home.is_none() {
-        home = borrower.find(SLAB_BYTES);
+        home = borrower.find(SLAB_BYTES, &[]);
     }
     let home = home.expect("a slab");
     for page in 0..SLAB_PAGES {
@@ -109,11 +109,11 @@ fn one_borrower_cannot_have_all() {
     }
     let donor = donor(DonorOptions { quota_bytes: 2 * SLAB_BYTES, ..donor_options(4) });
     let (greedy, modest) = (borrower(&[&donor]), borrower(&[&donor]));
-    let homes: Vec<_> = (0..4).filter_map(|_| greedy.find(SLAB_BYTES)).collect();
+    let homes: Vec<_> = (0..4).filter_map(|_| greedy.find(SLAB_BYTES, &[])).collect();
     assert_eq!(homes.len(), 2);
     let name = format!("process {}", std::process::id());
     assert_eq!(donor.borrowers(), [(name.clone(), 2), (name, 0)]);
-    assert!(modest.find(SLAB_BYTES).is_some());
+    assert!(modest.find(SLAB_BYTES, &[]).is_some());
 }
 
 #[test]

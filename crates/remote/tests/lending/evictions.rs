@@ -58,7 +58,8 @@ fn a_borrower_that_does_not_leave_is_cut_off() {
     let donor = donor(DonorOptions { leave_within: Duration::from_millis(200), ..donor_options(1) });
     let borrower = borrower(&[&donor]);
     // Nobody looks after this slab.
-    let home = aquifer_remote::mirror::Slabs::find(&*borrower, crate::fixture::SLAB_BYTES).expect("a slab");
+    let home =
+        aquifer_remote::mirror::Slabs::find(&*borrower, crate::fixture::SLAB_BYTES, &[]).expect("a slab");
     donor.evict(1);
     wait_until("it was forced", || donor.now().forced == 1 && donor.now().lent == 0);
     assert!(home.read(0, &mut [0; 4096]).is_err());

@@ -55,7 +55,7 @@ pub fn borrower(donors: &[&Donor]) -> Arc<Borrower> {
 /// A mirror of so many slabs.
 pub fn mirror(borrower: &Arc<Borrower>, slabs: u64) -> Mirror {
     let local = Arc::new(MemoryDevice::new(slabs * SLAB_BYTES, PAGE_BYTES));
-    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 1 << 20 };
+    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 1 << 20, ..MirrorOptions::default() };
     Mirror::new(local, Arc::clone(borrower) as Arc<dyn Slabs>, &options).expect("threads")
 }
 

@@ -1,5 +1,4 @@
 //! Real donors and real borrowers, over TCP on this machine.
-#![cfg(fabric)]
 
 mod borrowing;
 mod evictions;

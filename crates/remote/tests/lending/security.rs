@@ -121,7 +121,7 @@ fn one_borrower_reads_nothing_of_another() {
     }
     let donor = donor(donor_options(2));
     let owner = borrower(&[&donor]);
-    let home = owner.find(SLAB_BYTES).expect("a slab");
+    let home = owner.find(SLAB_BYTES, &[]).expect("a slab");
     home.write(&[0x5e; 4096], 0).expect("write");
     let (_calls, welcome) = greet(&donor, VERSION, Role::Calls);
     let welcome = welcome.expect("welcome").expect("welcome");
@@ -142,7 +142,7 @@ fn garbage_harms_nobody() {
     }
     let donor = donor(donor_options(1));
     let borrower = borrower(&[&donor]);
-    let home = borrower.find(SLAB_BYTES).expect("a slab");
+    let home = borrower.find(SLAB_BYTES, &[]).expect("a slab");
     let garbage: [&[u8]; 4] =
         [b"GET / HTTP/1.1\r\n\r\n", &[255; 100], &[4, 0, 0, 0, b'n', b'u', b'l', b'l'], &[]];
     for bytes in garbage {

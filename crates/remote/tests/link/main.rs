@@ -1,6 +1,5 @@
 //! A link keeps its promises over every transport: bytes or an error by the deadline, and nothing afterwards.
 
 mod contract;
-#[cfg(fabric)]
 mod fabric;
 mod faults;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
-use aquifer_remote::mirror::{Home, Mirror, MirrorOptions, PAGE_BYTES, Slabs};
+use aquifer_remote::mirror::{DonorId, Home, Mirror, MirrorOptions, Mode, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::FakeDonor;
 use aquifer_remote::transport::{Link, LinkOptions};
 
@@ -17,6 +17,7 @@ const DONOR_SLABS: u64 = 64;
 /// A donor, with a link that is made anew when it has ended.
 pub struct Donors {
     pub donor: FakeDonor,
+    id: DonorId,
     /// Whether it has slabs to lend.
     pub lends: AtomicBool,
     state: Mutex<(Option<Arc<Link>>, u64)>,
@@ -24,13 +25,20 @@ pub struct Donors {
 
 impl Donors {
     pub fn new() -> Arc<Donors> {
+        Donors::with_id(0)
+    }
+
+    fn with_id(id: u64) -> Arc<Donors> {
         let donor = FakeDonor::new((DONOR_SLABS * SLAB_BYTES) as usize).expect("memory");
-        Arc::new(Donors { donor, lends: AtomicBool::new(true), state: Mutex::default() })
+        Arc::new(Donors { donor, id: DonorId(id), lends: AtomicBool::new(true), state: Mutex::default() })
     }
 }
 
 impl Slabs for Donors {
-    fn find(&self, slab_bytes: u64) -> Option<Arc<Home>> {
+    fn find(&self, slab_bytes: u64, avoid: &[DonorId]) -> Option<Arc<Home>> {
+        if avoid.contains(&self.id) {
+            return None;
+        }
         assert_eq!(slab_bytes, SLAB_BYTES);
         if !self.lends.load(Ordering::Relaxed) {
             return None;
@@ -47,13 +55,13 @@ impl Slabs for Donors {
         };
         *given += 1;
         let place = self.donor.place().at(*given % DONOR_SLABS * SLAB_BYTES);
-        Some(Arc::new(Home::new(link, place, Box::new(()))))
+        Some(Arc::new(Home::new(link, place, self.id, Box::new(()))))
     }
 }
 
 /// A mirror of this device.
 pub fn mirror(local: Arc<dyn Device>, donors: &Arc<Donors>) -> Mirror {
-    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES };
+    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode: Mode::Disk };
     Mirror::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
 }
 
@@ -88,4 +96,25 @@ pub fn wait_until(mirror: &Mirror, what: &str, is_so: impl Fn(&Mirror) -> bool) 
         assert!(began.elapsed() < Duration::from_secs(60), "never {what}: {:?}", mirror.counters());
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Several donors, any of which may lend.
+pub struct Several(pub Vec<Arc<Donors>>);
+
+impl Several {
+    pub fn new(count: u64) -> Arc<Several> {
+        Arc::new(Several((0..count).map(Donors::with_id).collect()))
+    }
+}
+
+impl Slabs for Several {
+    fn find(&self, slab_bytes: u64, avoid: &[DonorId]) -> Option<Arc<Home>> {
+        self.0.iter().find_map(|donors| donors.find(slab_bytes, avoid))
+    }
+}
+
+/// A mirror in two slabs of different donors, and in flash what they have no room for.
+pub fn mirror_of_two(local: Arc<dyn Device>, donors: &Arc<Several>) -> Mirror {
+    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode: Mode::Mirror };
+    Mirror::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
 }

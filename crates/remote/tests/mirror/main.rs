@@ -3,3 +3,4 @@
 mod donors;
 mod losses;
 mod model;
+mod replicas;

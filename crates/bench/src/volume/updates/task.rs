@@ -23,7 +23,7 @@ const BATCH: u64 = 8;
 /// Update for a while.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UpdatesTask {
-    /// Number of the run; it decides all choices.
+    /// Number of the run; with the updates between syncs it decides all choices.
     pub run: u32,
     /// The mapped file.
     pub setup: Setup,
@@ -63,7 +63,8 @@ pub fn work(task: &UpdatesTask, context: &Context) -> Result<Updates> {
         words: file.words(),
         length: task.update_bytes / 8,
         every: task.every,
-        rng: Rng::new(task.run.into()),
+        // Cells share a file: the same updates again would change nothing, and a volume writes nothing then.
+        rng: Rng::new(u64::from(task.run) << 32 ^ task.every),
         last: HashMap::new(),
         updates: 0,
         syncs: 0,

@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::descriptors::Descriptors;
 use super::{Token, c_string, explain, failed, ffi, milliseconds, unopened};
 use crate::transport::{Completion, Direction, Endpoint, PostError, Staging, Transfer, TransportError};
 
@@ -23,24 +24,27 @@ pub fn connect(
     limit: Duration,
     staging: &Arc<Staging>,
 ) -> Result<Box<dyn Endpoint>, TransportError> {
+    super::load()?;
     let (c_provider, c_host) = (c_string(provider, "provider")?, c_string(host, "host")?);
     let c_port = c_string(&port.to_string(), "port")?;
     let mut link = ptr::null_mut();
-    // SAFETY: all strings live through the call, the token has its length.
-    let error = unsafe {
-        ffi::aqf_connect(
-            c_provider.as_ptr(),
-            c_host.as_ptr(),
-            c_port.as_ptr(),
-            token.as_ptr(),
-            milliseconds(limit),
-            &mut link,
-        )
-    };
+    let (error, descriptors) = Descriptors::of(port, || {
+        // SAFETY: all strings live through the call, the token has its length.
+        unsafe {
+            ffi::aqf_connect(
+                c_provider.as_ptr(),
+                c_host.as_ptr(),
+                c_port.as_ptr(),
+                token.as_ptr(),
+                milliseconds(limit),
+                &mut link,
+            )
+        }
+    });
     if error != 0 {
         return Err(unopened(provider, format!("{host}:{port}"), error));
     }
-    let mut made = Borrowed { link, region: ptr::null_mut(), staging: Arc::clone(staging) };
+    let mut made = Borrowed { link, region: ptr::null_mut(), staging: Arc::clone(staging), descriptors };
     // SAFETY: the memory is kept by the endpoint until after it is closed.
     let error =
         unsafe { ffi::aqf_register(link, staging.base().cast(), staging.len(), 0, 0, &mut made.region) };
@@ -55,6 +59,7 @@ struct Borrowed {
     /// The staging memory.
     region: *mut ffi::Region,
     staging: Arc<Staging>,
+    descriptors: Descriptors,
 }
 
 // SAFETY: posting and polling are for any thread (fabric.h); the drop has the value for itself.
@@ -110,6 +115,7 @@ impl Endpoint for Borrowed {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
+        self.descriptors.forget();
         // SAFETY: nobody else has the value; the memory goes after the link.
         unsafe { ffi::aqf_link_close(self.link) };
     }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{failed, ffi, milliseconds};
 use crate::transport::{Place, Staging, TransportError};
@@ -70,15 +70,39 @@ impl Served {
         }
     }
 
+    /// As [`Served::serve`], looking until then without sleep.
+    pub fn look(&mut self, until: Instant) -> bool {
+        /// Looks between two looks at the clock and at the connection, which are system calls.
+        const LOOKS: u32 = 64;
+        loop {
+            for _ in 0..LOOKS {
+                if self.poll(Duration::ZERO) < 0 {
+                    return false;
+                }
+            }
+            if !self.is_there() {
+                return false;
+            }
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+    }
+
     /// Moves the borrower's transfers on, sleeping for at most so long when there are none; says whether it is still there.
     pub fn serve(&mut self, limit: Duration) -> bool {
+        self.poll(limit) >= 0 && self.is_there()
+    }
+
+    fn poll(&mut self, limit: Duration) -> c_int {
         let mut ended = [ffi::Completion::default(); 8];
         // SAFETY: the array has room for as many as are asked for.
-        let got = unsafe {
-            ffi::aqf_poll(self.link, ended.as_mut_ptr(), ended.len() as c_int, milliseconds(limit))
-        };
+        unsafe { ffi::aqf_poll(self.link, ended.as_mut_ptr(), ended.len() as c_int, milliseconds(limit)) }
+    }
+
+    fn is_there(&mut self) -> bool {
         // SAFETY: the link is this value's.
-        got >= 0 && unsafe { ffi::aqf_link_is_down(self.link) } == 0
+        unsafe { ffi::aqf_link_is_down(self.link) == 0 }
     }
 }
 

@@ -20,6 +20,7 @@ impl Listener {
     /// # Errors
     /// [`TransportError`].
     pub fn new(provider: &str, host: &str, port: u16) -> Result<Listener, TransportError> {
+        super::load()?;
         let (c_provider, c_host) = (c_string(provider, "provider")?, c_string(host, "host")?);
         let c_port = c_string(&port.to_string(), "port")?;
         let mut listener = ptr::null_mut();

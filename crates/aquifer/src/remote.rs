@@ -1,0 +1,76 @@
+//! RAM of other machines before a heap's flash.
+
+use std::sync::Arc;
+
+use aquifer_device::Device;
+use aquifer_remote::borrower::{Borrower, BorrowerOptions};
+use aquifer_remote::control::{Identity, Security};
+use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode, Slabs};
+
+use serde_json::json;
+
+use crate::error::Error;
+use crate::options::{Copies, Options};
+
+/// Part of the budget in which pages wait for flash.
+const BEHIND_PART: u64 = 64;
+/// The most and the least of that.
+const BEHIND_BYTES_MAX: u64 = 16 << 20;
+const BEHIND_BYTES_MIN: u64 = 1 << 20;
+
+/// A device whose pages lie in the RAM of donors as well.
+pub(crate) struct Remote {
+    pub(crate) mirror: Arc<Mirror>,
+    pub(crate) borrower: Arc<Borrower>,
+    /// RAM of this process that it takes.
+    pub(crate) ram_bytes: u64,
+}
+
+impl Remote {
+    /// Puts the donors that the options name before a device.
+    ///
+    /// # Errors
+    /// [`Error::Donors`] with what to do: none can be reached, or this machine has no certificate.
+    pub(crate) fn before(local: Arc<dyn Device>, options: &Options, ram: u64) -> Result<Remote, Error> {
+        let borrower = Arc::new(
+            Borrower::start(borrower_options(options)?).map_err(|error| Error::Donors(error.to_string()))?,
+        );
+        let mirror_options = MirrorOptions {
+            slab_bytes: borrower.slab_bytes(),
+            behind_bytes: (ram / BEHIND_PART).clamp(BEHIND_BYTES_MIN, BEHIND_BYTES_MAX) as usize,
+            mode: match options.copies {
+                Copies::Flash => Mode::Disk,
+                Copies::Donor => Mode::Mirror,
+            },
+        };
+        let slabs = Arc::clone(&borrower) as Arc<dyn Slabs>;
+        let mirror = Mirror::new(local, slabs, &mirror_options).map_err(|error| Error::System {
+            what: "the threads of remote memory could not be started".into(),
+            error,
+        })?;
+        let ram_bytes = mirror.ram_bytes() + borrower.ram_bytes();
+        Ok(Remote { mirror: Arc::new(mirror), borrower, ram_bytes })
+    }
+}
+
+impl Remote {
+    /// Donors, parts of the device with and without slabs, and pages that went where: for those who look into the heap.
+    pub(crate) fn shown(&self) -> serde_json::Value {
+        let (parts, placed) = self.mirror.placed();
+        json!({ "donors": self.borrower.donors(), "parts": parts, "placed": placed, "pages": self.mirror.counters() })
+    }
+}
+
+/// What a borrower needs to know.
+///
+/// # Errors
+/// This machine has no certificate.
+pub(crate) fn borrower_options(options: &Options) -> Result<BorrowerOptions, Error> {
+    let security = match &options.cluster {
+        None => Security::Loopback,
+        Some(folder) => Security::Cluster(Arc::new(
+            Identity::load(folder).map_err(|error| Error::Donors(error.to_string()))?,
+        )),
+    };
+    Ok(BorrowerOptions { donors: options.donors.clone(), security, ..BorrowerOptions::default() })
+}

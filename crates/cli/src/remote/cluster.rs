@@ -1,0 +1,78 @@
+//! `aquifer cluster`: which hosts lend to each other.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use aquifer_remote::cluster;
+use clap::{Args, Subcommand};
+
+use crate::error::{Error, printable};
+
+/// What the help shows at its end.
+pub const EXAMPLES: &str = "\
+Examples:
+  aquifer cluster init ~/cluster                 a new cluster, in a folder that you keep
+  aquifer cluster join ~/cluster alpha           the folder of host alpha: ./alpha
+  scp -r alpha root@alpha:/etc/aquifer           to be used there with --cluster /etc/aquifer
+
+Hosts of a cluster believe each other by their certificates (TLS 1.3, both sides). Who has
+a host's folder is that host; who has cluster-key.pem can make hosts. Both stay with you.
+
+Exit status: 0 made, 2 not made.";
+
+/// Arguments of `aquifer cluster`.
+#[derive(Args, Debug)]
+pub struct ClusterArguments {
+    /// What to make.
+    #[command(subcommand)]
+    pub action: ClusterAction,
+}
+
+/// What can be made.
+#[derive(Subcommand, Debug)]
+pub enum ClusterAction {
+    /// Makes a new cluster
+    #[command(after_help = EXAMPLES)]
+    Init {
+        /// The folder to make
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
+    /// Makes the folder of a host
+    #[command(after_help = EXAMPLES)]
+    Join {
+        /// The folder that `aquifer cluster init` made
+        #[arg(value_name = "FOLDER")]
+        cluster: PathBuf,
+        /// The host's name, for people
+        #[arg(value_name = "HOST")]
+        host: String,
+        /// The folder to make [default: the host's name]
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
+    },
+}
+
+/// Makes certificates.
+///
+/// # Errors
+/// They could not be made.
+pub fn cluster(arguments: &ClusterArguments) -> Result<ExitCode, Error> {
+    let failed = |error: cluster::ClusterError| Error::Remote(error.to_string());
+    let made = match &arguments.action {
+        ClusterAction::Init { folder } => {
+            cluster::init(folder).map_err(failed)?;
+            let shown = printable(&folder.display().to_string());
+            format!("{shown} is a cluster; `aquifer cluster join {shown} HOST` makes the folder of a host")
+        }
+        ClusterAction::Join { cluster, host, into } => {
+            let folder = into.clone().unwrap_or_else(|| PathBuf::from(host));
+            cluster::join(cluster, host, &folder).map_err(failed)?;
+            let shown = printable(&folder.display().to_string());
+            format!("{shown} is host {}; copy it there and name it with --cluster", printable(host))
+        }
+    };
+    writeln!(io::stdout(), "{made}")?;
+    Ok(ExitCode::SUCCESS)
+}

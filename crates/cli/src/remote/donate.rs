@@ -1,0 +1,173 @@
+//! `aquifer donate`: lends RAM of this machine.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use aquifer_base::units::parse_size;
+use aquifer_remote::donor::{Donor, DonorNow, DonorOptions, Looks};
+use aquifer_remote::transport::fabric;
+use clap::Args;
+
+use crate::error::{Error, printable};
+use crate::remote::security;
+
+/// What the help shows at its end.
+pub const EXAMPLES: &str = "\
+Examples:
+  aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer
+  aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer --lend 32G --headroom 8G
+  aquifer donate --lend 1G --lend-to-own-machine          to try it out on one machine
+
+It lends what programs of this machine do not need: slabs are added while more than
+--headroom is available, and asked back when less is. Borrowers have --leave-within
+seconds to move what a slab holds; then it is gone.
+
+Without --cluster it lends to this machine alone. SIGINT or SIGTERM ends it; borrowers go
+on with what their own flash has.
+
+Exit status: 0 ended, 2 not started.";
+
+/// How often it says what has changed.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// When a thread looks for transfers.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LookArgument {
+    /// All the time: a processor for each borrower
+    Always,
+    /// While there are many
+    Busy,
+    /// Never: each transfer wakes it
+    Never,
+}
+
+/// Arguments of `aquifer donate`.
+#[derive(Args, Debug)]
+pub struct DonateArguments {
+    /// Where borrowers find it
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7447")]
+    pub listen: SocketAddr,
+    /// This host's folder of a cluster: needed for every address but those of this machine
+    #[arg(long, value_name = "FOLDER")]
+    pub cluster: Option<PathBuf>,
+    /// The most that is lent [default: all but the headroom]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub lend: Option<u64>,
+    /// What stays available to programs of this machine
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    pub headroom: u64,
+    /// Size of a slab: the same for all donors of a borrower
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_slab)]
+    pub slab: u64,
+    /// The most that one borrower gets [default: all]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub quota: Option<u64>,
+    /// Donors with the same name fail together: a rack, a power supply
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub domain: String,
+    /// Slabs asked back at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub evict: u16,
+    /// Further slabs whose activity is compared, so that the least active ones go
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    pub compare: u16,
+    /// Seconds in which a borrower must have left a slab that is asked back
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    pub leave_within: u64,
+    /// Provider of libfabric that carries the bytes: verbs where there is RDMA
+    #[arg(long, value_name = "NAME", default_value = fabric::PROVIDER)]
+    pub provider: String,
+    /// When it looks for transfers instead of sleeping until there are some
+    #[arg(long, value_enum, default_value = "busy")]
+    pub look: LookArgument,
+    /// Also to programs of this machine, which gains nothing but a trial
+    #[arg(long)]
+    pub lend_to_own_machine: bool,
+}
+
+/// A size of whole pages.
+fn parse_slab(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    if bytes >= 4096 && bytes.is_multiple_of(4096) {
+        Ok(bytes)
+    } else {
+        Err(format!("{text} is no multiple of 4096 bytes"))
+    }
+}
+
+/// Lends until a signal.
+///
+/// # Errors
+/// It could not begin.
+pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
+    let failed = |error: String| Error::Remote(error);
+    let (major, minor) = fabric::version().map_err(|error| failed(error.to_string()))?;
+    let (ending, ended) = channel();
+    // Nobody listens when it has ended already.
+    ctrlc::set_handler(move || ending.send(()).unwrap_or_default())
+        .map_err(|error| Error::Signal(error.to_string()))?;
+    let donor = Donor::start(options(arguments)?).map_err(|error| failed(error.to_string()))?;
+    let mut out = io::stdout();
+    writeln!(
+        out,
+        "lends at {} over libfabric {major}.{minor}, provider {}: slabs of {} MiB, {} MiB stay here",
+        donor.address(),
+        printable(&arguments.provider),
+        arguments.slab >> 20,
+        arguments.headroom >> 20
+    )?;
+    let mut said = DonorNow::default();
+    while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let now = donor.now();
+        if now != said {
+            writeln!(out, "{}", sentence(&now))?;
+            if now.is_unlocked && !said.is_unlocked {
+                writeln!(
+                    out,
+                    "slabs may be swapped out: this user may not lock so much memory (ulimit -l, or LimitMEMLOCK= of systemd)"
+                )?;
+            }
+            said = now;
+        }
+    }
+    writeln!(out, "ends; borrowers go on with their own flash")?;
+    drop(donor);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(arguments: &DonateArguments) -> Result<DonorOptions, Error> {
+    Ok(DonorOptions {
+        address: arguments.listen,
+        security: security(arguments.cluster.as_deref())?,
+        provider: arguments.provider.clone(),
+        slab_bytes: arguments.slab,
+        lend_bytes: arguments.lend.unwrap_or(u64::MAX),
+        headroom_bytes: arguments.headroom,
+        quota_bytes: arguments.quota.unwrap_or(u64::MAX),
+        evicted: arguments.evict.into(),
+        asked_more: arguments.compare.into(),
+        leave_within: Duration::from_secs(arguments.leave_within),
+        domain: arguments.domain.clone(),
+        lends_to_own_machine: arguments.lend_to_own_machine,
+        looks: match arguments.look {
+            LookArgument::Always => Looks::Always,
+            LookArgument::Busy => Looks::Busy,
+            LookArgument::Never => Looks::Never,
+        },
+    })
+}
+
+fn sentence(now: &DonorNow) -> String {
+    let mut text = format!("{} slabs, {} lent to {} borrowers", now.slabs, now.lent, now.borrowers);
+    if now.leaving > 0 {
+        text += &format!(", {} asked back", now.leaving);
+    }
+    if now.evicted + now.forced > 0 {
+        text += &format!("; taken back so far: {}, by force {}", now.evicted, now.forced);
+    }
+    text
+}
