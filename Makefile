@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib test bench lint install clean
+.PHONY: help demo lib test test-cluster bench lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -29,6 +29,10 @@ lib: ## the library for C programs, into build/lib
 
 test: ## every test of the workspace, the C library and the examples
 	@scripts/test.sh $(STEPS)
+
+test-cluster: ## hosts as network namespaces, whose donors are killed, stopped and cut off; RUNS=50 for many
+	@scripts/build-lib.sh
+	@tests/remote/cluster.sh $(RUNS)
 
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)

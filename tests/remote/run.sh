@@ -50,6 +50,7 @@ trap 'exit 130' INT TERM
 donate() {
     name=$1
     shift
+    : >"$work/$name"
     "$AQUIFER" donate --lend 128M --slab 8M --headroom 64M --lend-to-own-machine "$@" >"$work/$name" 2>&1 &
     donor=$!
     donors="$donors $donor"
@@ -80,7 +81,8 @@ python3 tests/remote/work.py $mebibytes $rounds >"$work/native" || fail 'the pro
 managed() {
     what=$1
     shift
-    if timeout 600 "$AQUIFER" run --ram 16M --flash "$work" --flash-size 1G "$@" --report -- python3 tests/remote/work.py $mebibytes $rounds \
+    rm -f "$work/over"
+    if timeout 200 "$AQUIFER" run --ram 16M --flash "$work" --flash-size 1G "$@" --report -- python3 tests/remote/work.py $mebibytes $rounds \
         >"$work/managed" 2>"$work/errors"; then
         if cmp -s "$work/native" "$work/managed"; then
             pass "$what"
@@ -88,8 +90,9 @@ managed() {
             fail "$what: it says $(diff "$work/native" "$work/managed" | head -n 4)"
         fi
     else
-        fail "$what: $(tail -n 3 "$work/errors")"
+        fail "$what: $(head -n 3 "$work/errors")"
     fi
+    : >"$work/over"
 }
 
 managed 'a program in the RAM of two donors' --donors "$first_address,$second_address"
@@ -107,7 +110,7 @@ after() {
     shift
     (
         tries=0
-        until grep -qs "^$round " "$work/managed" || [ $tries -gt 6000 ]; do
+        until grep -qs "^$round " "$work/managed" || [ -e "$work/over" ] || [ $tries -gt 6000 ]; do
             tries=$((tries + 1))
             sleep 0.1
         done
@@ -116,7 +119,7 @@ after() {
     watcher=$!
 }
 
-: >"$work/managed"
+: >"$work/managed" && rm -f "$work/over"
 after 1 kill -KILL "$second"
 managed 'one donor killed' --donors "$first_address,$second_address"
 wait "$watcher"
@@ -126,12 +129,12 @@ stop_for_a_while() {
     sleep 3
     kill -CONT "$first"
 }
-: >"$work/managed"
+: >"$work/managed" && rm -f "$work/over"
 after 1 stop_for_a_while
 managed 'the other one stopped, and going on' --donors "$first_address"
 wait "$watcher"
 
-: >"$work/managed"
+: >"$work/managed" && rm -f "$work/over"
 after 1 kill -KILL "$first"
 managed 'the last one killed' --donors "$first_address"
 wait "$watcher"

@@ -68,7 +68,10 @@ impl Assembly {
         }
         let ram = ram.saturating_sub(remote.as_ref().map_or(0, |remote| remote.ram_bytes));
         let flash = device.len_bytes();
-        check_budget(options, ram, flash)?;
+        check_budget(options, ram, flash).map_err(|error| match &remote {
+            None => error,
+            Some(remote) => Error::Donors(format!("{error}; connections to donors and what is known of their pages take {} bytes of RAM beside it", remote.ram_bytes)),
+        })?;
         let object_bytes = object_bytes(options);
         let fixed = fixed_bytes(flash, object_bytes) as usize;
         let block = device_profile::block_bytes(&profile, ram, flash);
@@ -168,7 +171,7 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     flash_bytes_asked(options)?;
     options.device_settings()?;
     if !options.donors.is_empty() {
-        crate::remote::borrower_options(options)?;
+        crate::remote::check(options)?;
     }
     let forbidden = |errno| Error::UffdForbidden(errno);
     match options.faults {

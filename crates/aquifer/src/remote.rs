@@ -6,17 +6,20 @@ use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::control::{Identity, Security};
 use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode, Slabs};
+use aquifer_remote::transport::LinkOptions;
 
 use serde_json::json;
 
 use crate::error::Error;
-use crate::options::{Copies, Options};
+use crate::options::{Copies, Options, RAM_BYTES_DEFAULT};
 
 /// Part of the budget in which pages wait for flash.
 const BEHIND_PART: u64 = 64;
-/// The most and the least of that.
+/// Part of the budget for what is on the way to and from all donors.
+const LINKS_PART: u64 = 32;
+/// The most and the least for pages that wait.
 const BEHIND_BYTES_MAX: u64 = 16 << 20;
-const BEHIND_BYTES_MIN: u64 = 1 << 20;
+const BEHIND_BYTES_MIN: u64 = 512 << 10;
 
 /// A device whose pages lie in the RAM of donors as well.
 pub(crate) struct Remote {
@@ -33,7 +36,8 @@ impl Remote {
     /// [`Error::Donors`] with what to do: none can be reached, or this machine has no certificate.
     pub(crate) fn before(local: Arc<dyn Device>, options: &Options, ram: u64) -> Result<Remote, Error> {
         let borrower = Arc::new(
-            Borrower::start(borrower_options(options)?).map_err(|error| Error::Donors(error.to_string()))?,
+            Borrower::start(borrower_options(options, ram)?)
+                .map_err(|error| Error::Donors(error.to_string()))?,
         );
         let mirror_options = MirrorOptions {
             slab_bytes: borrower.slab_bytes(),
@@ -61,16 +65,28 @@ impl Remote {
     }
 }
 
+/// Whether one of the donors lends to this machine.
+///
+/// # Errors
+/// [`Error::Donors`] with what each of them says.
+pub(crate) fn check(options: &Options) -> Result<(), Error> {
+    let borrower = Borrower::start(borrower_options(options, RAM_BYTES_DEFAULT)?);
+    borrower.map(drop).map_err(|error| Error::Donors(error.to_string()))
+}
+
 /// What a borrower needs to know.
 ///
 /// # Errors
 /// This machine has no certificate.
-pub(crate) fn borrower_options(options: &Options) -> Result<BorrowerOptions, Error> {
+pub(crate) fn borrower_options(options: &Options, ram: u64) -> Result<BorrowerOptions, Error> {
     let security = match &options.cluster {
         None => Security::Loopback,
         Some(folder) => Security::Cluster(Arc::new(
             Identity::load(folder).map_err(|error| Error::Donors(error.to_string()))?,
         )),
     };
-    Ok(BorrowerOptions { donors: options.donors.clone(), security, ..BorrowerOptions::default() })
+    // A part of the budget for all donors together.
+    let link_bytes = ram / LINKS_PART / options.donors.len().max(1) as u64;
+    let link = LinkOptions::within(link_bytes as usize);
+    Ok(BorrowerOptions { donors: options.donors.clone(), security, link, ..BorrowerOptions::default() })
 }

@@ -10,8 +10,8 @@ use aquifer_sys::SignalsBlocked;
 
 use super::PAGE_BYTES;
 
-/// Pages written to flash at once.
-const BATCH_PAGES: usize = 256;
+/// Pages written to flash at once, at the most.
+const BATCH_PAGES_MAX: usize = 256;
 
 /// A bounded buffer before flash. A page is in it from the moment that its writer is told so until flash has it.
 pub struct Behind {
@@ -21,6 +21,8 @@ pub struct Behind {
 
 struct Shared {
     local: Arc<dyn Device>,
+    /// Pages written to flash at once.
+    batch_pages: usize,
     state: Mutex<State>,
     /// There is something to write, or no more will come.
     work: Condvar,
@@ -62,19 +64,25 @@ impl Behind {
     /// No thread.
     pub fn new(local: Arc<dyn Device>, bytes: usize) -> io::Result<Behind> {
         let slots = (bytes / PAGE_BYTES).max(1);
+        let batch_pages = slots.div_ceil(4).min(BATCH_PAGES_MAX);
         let state = State {
             memory: AlignedBuffer::new(slots * PAGE_BYTES),
             free: (0..slots as u32).rev().collect(),
             queue: VecDeque::with_capacity(slots),
             waiting: HashMap::with_capacity(2 * slots),
-            under_way: HashMap::with_capacity(2 * BATCH_PAGES),
+            under_way: HashMap::with_capacity(2 * batch_pages),
             came: 0,
             went: 0,
             stopped: None,
             is_closing: false,
         };
-        let shared =
-            Shared { local, state: Mutex::new(state), work: Condvar::new(), progress: Condvar::new() };
+        let shared = Shared {
+            local,
+            batch_pages,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+        };
         let shared = Arc::new(shared);
         let thread = std::thread::Builder::new().name("aq-mirror-flash".into()).spawn({
             let shared = Arc::clone(&shared);
@@ -93,7 +101,7 @@ impl Behind {
         state.memory.len()
             + (state.waiting.capacity() + state.under_way.capacity()) * 8 / 7 * entry_bytes
             + state.queue.capacity() * size_of::<usize>()
-            + BATCH_PAGES * PAGE_BYTES
+            + self.shared.batch_pages * PAGE_BYTES
     }
 
     /// Takes a page. Waits while there is no room.
@@ -164,8 +172,8 @@ impl Shared {
     }
 
     fn write_until_closed(&self) {
-        let mut buffer = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES);
-        let mut pages = Vec::with_capacity(BATCH_PAGES);
+        let mut buffer = AlignedBuffer::new(self.batch_pages * PAGE_BYTES);
+        let mut pages = Vec::with_capacity(self.batch_pages);
         while self.take_batch(&mut pages, &mut buffer) {
             let outcome = self.write_batch(&pages, &buffer);
             let mut state = self.lock();
@@ -194,7 +202,7 @@ impl Shared {
             return false;
         }
         pages.clear();
-        let count = state.queue.len().min(BATCH_PAGES);
+        let count = state.queue.len().min(self.batch_pages);
         pages.extend(state.queue.drain(..count));
         pages.sort_unstable();
         for (page, bytes) in pages.iter().zip(buffer.chunks_exact_mut(PAGE_BYTES)) {

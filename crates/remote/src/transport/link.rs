@@ -8,7 +8,7 @@ use super::clock::Pace;
 use super::endpoint::{Completion, Direction, Endpoint, Place, PostError, Transfer};
 use super::error::{LinkError, TransportError};
 use super::flights::{Flight, Flights, Piece, pieces};
-use super::slots::{Progress, Slot, Slots};
+use super::slots::{LARGE_BYTES, Progress, SMALL_BYTES, Slot, Slots};
 use super::staging::{Part, Staging};
 
 /// For how long one poll may sleep: whoever closes the link waits for it.
@@ -43,6 +43,15 @@ impl Default for LinkOptions {
 }
 
 impl LinkOptions {
+    /// As many slots as fit into so many bytes, within what is of use.
+    #[must_use]
+    pub fn within(bytes: usize) -> LinkOptions {
+        let most = LinkOptions::default();
+        let small_slots = (bytes / 8 / SMALL_BYTES).clamp(16, most.small_slots);
+        let large_slots = (bytes / LARGE_BYTES).clamp(2, most.large_slots);
+        LinkOptions { small_slots, large_slots, ..most }
+    }
+
     /// RAM that a link takes.
     #[must_use]
     pub fn ram_bytes(&self) -> usize {
