@@ -18,7 +18,7 @@ export CARGO
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## /  make \1 @/p' Makefile | awk -F@ '{ printf "%-16s%s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1 @/p' Makefile | awk -F@ '{ printf "%-16s%s\n", $$1, $$2 }'
 
 demo: ## a B+tree eight times the size of its RAM; about two minutes, cleans up after itself
 	@scripts/demo.sh $(ARGS)

@@ -127,7 +127,11 @@ sqlite() {
 }
 
 remote() {
-    scripts/build-lib.sh && tests/remote/run.sh
+    scripts/build-lib.sh || return 1
+    result=0
+    tests/remote/run.sh || result=1
+    tests/remote/cluster.sh 2 || result=1
+    return $result
 }
 
 installed() {
