@@ -17,6 +17,7 @@ Examples:
   aquifer check --socket /tmp/program.sock       whether its heap is in order
   aquifer durable check heap.aq                  whether the file of a durable heap is
   aquifer volume cp -r src data.vol:/src         files into a volume, by the one table
+  aquifer block --flash /nvme/b --size 64G       a block device over the network, also for swap
   aquifer probe /mnt/nvme --quick --html d.html  what a disk really does
   aquifer advise report.json                     settings for a device that was measured
 
@@ -129,6 +130,9 @@ pub enum Command {
     /// Makes volumes, and works with the files in them
     #[command(after_help = crate::volume::arguments::EXAMPLES)]
     Volume(crate::volume::arguments::VolumeArguments),
+    /// Serves a block device: over NBD, or as a file for losetup
+    #[command(after_help = crate::block::arguments::EXAMPLES)]
+    Block(crate::block::arguments::BlockArguments),
 }
 
 /// Which heap.

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use aquifer_cli::arguments::{Arguments, Command};
-use aquifer_cli::{advise, commands, durable, error, export, probe, run, top, volume};
+use aquifer_cli::{advise, block, commands, durable, error, export, probe, run, top, volume};
 use clap::Parser;
 
 /// Nothing could be asked, as opposed to a check that found something.
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::export(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
         Command::Durable(arguments) => durable::durable(&arguments.question),
+        Command::Block(arguments) => block::block(&arguments),
         Command::Volume(arguments) => volume::volume(&arguments.action),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Advise(arguments) => advise::advise(&arguments),
