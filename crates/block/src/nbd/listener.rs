@@ -124,14 +124,21 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
+impl Listener {
+    /// Takes the file of a Unix socket away, so that whoever comes now is told that nobody is there.
+    pub(super) fn remove(&self) {
         if let Socket::Unix(_, path, inode) = &self.socket
             && fs::metadata(path).is_ok_and(|found| found.ino() == *inode)
         {
             // Nobody is left to hear that it stays.
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 

@@ -105,6 +105,8 @@ impl Server {
                 }
             }
         }
+        // Whoever can stop the server still knows the listener, so its end does not come by itself.
+        self.shared.listener.remove();
         self.take_leave();
         self.served.device.sync()
     }
