@@ -40,6 +40,7 @@ impl Client {
     pub fn greeted(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
         let mut client = Client { stream, size_bytes: 0, flags: 0, block_sizes: [0; 3] };
         assert_eq!(client.take(18), b"NBDMAGICIHAVEOPT\0\x03");
         client.send(&3u32.to_be_bytes());
