@@ -205,7 +205,7 @@ vmstat_of() {
 cat >"$work/touch.py" <<'EOF'
 import mmap, random, struct, sys
 pages = int(sys.argv[1]) * 256
-memory = mmap.mmap(-1, pages * 4096)
+memory = mmap.mmap(-1, pages * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 pattern = lambda page: struct.pack("<Q", page * 0x9E3779B97F4A7C15 + 0xA5A5 & (1 << 64) - 1) * 512
 for page in range(pages):
     memory[page * 4096:(page + 1) * 4096] = pattern(page)

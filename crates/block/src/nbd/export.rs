@@ -36,8 +36,9 @@ impl Export {
     /// The whole of `device` under `name`; of a name that is too long, its beginning.
     #[must_use]
     pub fn of(device: &dyn Device, name: &str) -> Self {
-        let mut name = name.to_owned();
-        name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
+        let is_end = |&end: &usize| name.is_char_boundary(end);
+        let end = (0..=NAME_BYTES_MAX).rev().find(is_end).unwrap_or(0);
+        let name = name[..end].to_owned();
         let block_bytes = u32::try_from(device.block_bytes()).expect("a block has 512 or 4096 bytes");
         Export { name, size_bytes: device.len_bytes(), block_bytes }
     }
@@ -59,5 +60,25 @@ impl Export {
             preferred: self.block_bytes.max(PREFERRED_BYTES),
             most: TRANSFER_BYTES_MAX,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aquifer_device::MemoryDevice;
+
+    #[test]
+    fn long_names_end_between_characters() {
+        let device = MemoryDevice::new(8192, 4096);
+        let name = |name: &str| Export::of(&device, name).name;
+        assert_eq!(name("a"), "a");
+        assert_eq!(name(""), "");
+        assert_eq!(name(&"\u{e9}".repeat(3000)), "\u{e9}".repeat(2048));
+        assert_eq!(name(&format!("a{}", "\u{e9}".repeat(3000))).len(), 4095);
+        let export = Export::of(&device, "a");
+        assert!(export.is_called(b"") && export.is_called(b"a") && !export.is_called(b"b"));
+        let sizes = BlockSizes { least: 4096, preferred: 4096, most: 32 << 20 };
+        assert_eq!((export.size_bytes, export.block_sizes()), (8192, sizes));
     }
 }
