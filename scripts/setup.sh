@@ -43,6 +43,7 @@ missing_programs() {
     have python3 || printf 'python3 '
     [ -e /usr/include/rdma/fabric.h ] || printf 'libfabric-dev '
     have fusermount3 || printf 'fuse3 '
+    have nbdcopy || printf 'libnbd-bin '
     [ -n "$(find /usr/lib/postgresql -name pgbench 2>/dev/null)" ] || printf 'postgresql '
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || printf 'python3-numpy '
 }

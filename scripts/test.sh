@@ -9,7 +9,7 @@
 # tests. Tests that only make sense with optimisation are in files named
 # tests/soak*.rs, compile to nothing with debug assertions, and run in release.
 #
-#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount sqlite remote probe install; default: all
+#   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount block sqlite remote probe install; default: all
 set -u
 "$(dirname "$0")/setup.sh" --programs || exit 1
 . "$(dirname "$0")/env.sh"
@@ -115,6 +115,11 @@ mounted() {
     scripts/build-lib.sh && tests/mount/postgres.sh -T 10
 }
 
+# The block device under clients of others, and under the kernel's swap.
+blocks() {
+    scripts/build-lib.sh && tests/block/run.sh
+}
+
 # Some files of SQLite's own test suite, by the VFS and on a mount; all of them: scripts/sqlite-tests.sh.
 sqlite() {
     result=0
@@ -138,7 +143,7 @@ installed() {
     scripts/build-lib.sh && tests/install.sh
 }
 
-steps=${*:-rust soak loom tidy c examples preload programs mount sqlite remote probe install}
+steps=${*:-rust soak loom tidy c examples preload programs mount block sqlite remote probe install}
 step rust "$CARGO" test --workspace --no-fail-fast -- --show-output
 step soak soak
 step loom loom
@@ -148,6 +153,7 @@ step examples examples
 step preload preloaded
 step programs programs
 step mount mounted
+step block blocks
 step sqlite sqlite
 step remote remote
 step probe tests/probe/browser.sh

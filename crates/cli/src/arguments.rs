@@ -18,6 +18,7 @@ Examples:
   aquifer durable check heap.aq                  whether the file of a durable heap is
   aquifer volume cp -r src data.vol:/src         files into a volume, by the one table
   aquifer donate --lend 8G                       RAM of this machine for others
+  aquifer block --flash /nvme/b --size 64G       a block device over the network, also for swap
   aquifer probe /mnt/nvme --quick --html d.html  what a disk really does
   aquifer advise report.json                     settings for a device that was measured
 
@@ -140,6 +141,9 @@ pub enum Command {
     /// Makes volumes, and works with the files in them
     #[command(after_help = crate::volume::arguments::EXAMPLES)]
     Volume(crate::volume::arguments::VolumeArguments),
+    /// Serves a block device: over NBD, or as a file for losetup
+    #[command(after_help = crate::block::arguments::EXAMPLES)]
+    Block(crate::block::arguments::BlockArguments),
 }
 
 /// Which heap.

@@ -281,6 +281,18 @@ pub enum Error {
         /// The system's answer.
         error: io::Error,
     },
+    /// The device that is to be served cannot be opened.
+    #[error(transparent)]
+    BlockDevice(#[from] aquifer_device::OpenError),
+    /// Nobody can connect to the device.
+    #[error(transparent)]
+    BlockListen(#[from] aquifer_block::nbd::ListenError),
+    /// No folder shows the device.
+    #[error(transparent)]
+    BlockFolder(#[from] aquifer_block::fuse::FuseError),
+    /// The device failed when it ended.
+    #[error("what was written is not durable: {0}")]
+    BlockSync(aquifer_device::DeviceError),
     /// The terminal cannot be drawn on.
     #[error("cannot use the terminal: {0}; --once prints one snapshot as plain text")]
     Terminal(io::Error),

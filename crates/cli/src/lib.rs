@@ -25,12 +25,14 @@
 //! | `program` | where the program is, and whether it is fit for that |
 //! | `profile` | where its faults come from |
 //! | `volume` | volumes, and the files in them |
+//! | `block` | a device for kernels: NBD, or a file through FUSE |
 //! | `error` | what can go wrong, and what to do then |
 #![forbid(unsafe_code)]
 
 pub mod advise;
 pub mod amounts;
 pub mod arguments;
+pub mod block;
 pub mod client;
 pub mod commands;
 pub mod durable;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use aquifer_cli::arguments::{Arguments, Command};
 use aquifer_cli::remote::{cluster, donate, donors};
-use aquifer_cli::{advise, commands, durable, error, export, probe, run, top, volume};
+use aquifer_cli::{advise, block, commands, durable, error, export, probe, run, top, volume};
 use clap::Parser;
 
 /// Nothing could be asked, as opposed to a check that found something.
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Donate(arguments) => donate::donate(&arguments),
         Command::Donors(arguments) => donors::donors(&arguments),
         Command::Cluster(arguments) => cluster::cluster(&arguments),
+        Command::Block(arguments) => block::block(&arguments),
         Command::Volume(arguments) => volume::volume(&arguments.action),
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Advise(arguments) => advise::advise(&arguments),

@@ -1,6 +1,7 @@
 //! The command against a real program with a heap, and against peers that are none.
 
 mod advise;
+mod block;
 mod durable;
 mod export;
 mod ground;

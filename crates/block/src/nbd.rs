@@ -1,0 +1,39 @@
+//! A server of the NBD protocol: fixed newstyle negotiation, simple replies.
+//!
+//! The protocol is that of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. One server has one export, and shows it to several
+//! connections at once; a flush on one of them covers what was acknowledged on all.
+//!
+//! | file | noun | does I/O |
+//! |---|---|---|
+//! | `wire` | numbers of the protocol | no |
+//! | `export` | what is served: name, size, blocks, flags | no |
+//! | `negotiation` | a client's options, up to the first request | no |
+//! | `option` | one option's data, and replies to options | no |
+//! | `request`, `reply` | a request, checked; its reply | no |
+//! | `ended` | why a connection ended | no |
+//! | `buffer` | memory of one request | no |
+//! | `transmission` | the threads of one connection, each of which takes a request and answers it | yes |
+//! | `transfer` | what a request does to the device | yes |
+//! | `connection` | one client, from its greeting to its end | yes |
+//! | `stream`, `listener` | sockets, TCP or Unix | yes |
+//! | `server` | all clients, and the end of all | yes |
+
+mod buffer;
+mod connection;
+mod ended;
+mod export;
+mod listener;
+mod negotiation;
+mod option;
+mod reply;
+mod request;
+mod server;
+mod stream;
+mod transfer;
+mod transmission;
+mod wire;
+
+pub use export::{Export, NAME_BYTES_MAX};
+pub use listener::{ListenError, Listener};
+pub use request::TRANSFER_BYTES_MAX;
+pub use server::{Server, Settings, Stopper};

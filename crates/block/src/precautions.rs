@@ -1,0 +1,76 @@
+//! What a process does before memory is swapped to it.
+//!
+//! The kernel swaps because it has no memory. A process that serves the swap area must not need any then: its own pages must not be swapped out to itself,
+//! the kernel must not wait for swapping on its behalf, and must not end it to have its memory.
+
+use std::fs;
+use std::io;
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+
+/// The kernel's file for the value that keeps a process from being ended for its memory.
+const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
+/// That value.
+const NEVER: &str = "-1000";
+
+/// One precaution that could not be taken: what may happen, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Omitted {
+    /// Pages of this process can be swapped out.
+    #[error(
+        "memory is not locked ({0}): under memory pressure this process itself may be swapped out. Be root, or raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity), before memory of this machine is swapped to it"
+    )]
+    Lock(io::Error),
+    /// What was there is locked, what comes is not.
+    #[error(
+        "only the memory of now is locked: the limit is {0} bytes. Raise it (ulimit -l unlimited, LimitMEMLOCK=infinity), or be root, before memory of this machine is swapped to it"
+    )]
+    LockLater(u64),
+    /// The kernel may wait for swapping when this process needs memory.
+    #[error(
+        "this process is not marked as one that memory is written to ({0}): it needs CAP_SYS_RESOURCE, which root has outside of most containers. Give it that before memory of this machine is swapped to it"
+    )]
+    IoFlusher(io::Error),
+    /// The kernel may end this process to have its memory.
+    #[error(
+        "this process can be ended when memory runs out ({0}): it needs CAP_SYS_RESOURCE, or OOMScoreAdjust=-1000 of systemd"
+    )]
+    OomScore(io::Error),
+}
+
+/// Marks this process as one that memory is written to, and keeps it from being ended for its memory; gives what could not be done.
+///
+/// # Context
+/// Before any other thread is started: threads inherit the mark from the one that starts them.
+#[must_use]
+pub fn mark_process() -> Vec<Omitted> {
+    let flusher = configure_io_flusher_behavior(true).map_err(|error| Omitted::IoFlusher(error.into()));
+    let score = fs::write(OOM_SCORE_ADJ, NEVER).map_err(Omitted::OomScore);
+    [flusher.err(), score.err()].into_iter().flatten().collect()
+}
+
+/// Locks the memory of this process into RAM, as far as its limit allows; gives what could not be done.
+///
+/// With a limit only what is there now is locked. To lock also what comes would make the first allocation above the limit fail, and with it the process.
+///
+/// # Context
+/// When the large allocations are made, and before anything is served.
+#[must_use]
+pub fn lock_memory() -> Option<Omitted> {
+    // Every process may raise its limit as far as the other one allows; if not, the lower one stays.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
+    let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
+    let limit = getrlimit(Resource::Memlock).current;
+    let may_lock_all = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
+    match limit {
+        Some(bytes) if !may_lock_all => match mlockall(MlockAllFlags::CURRENT) {
+            Ok(()) => Some(Omitted::LockLater(bytes)),
+            Err(error) => Some(Omitted::Lock(error.into())),
+        },
+        _ => mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+            .err()
+            .map(|error| Omitted::Lock(error.into())),
+    }
+}

@@ -1,0 +1,41 @@
+//! `aquifer block`: a device for kernels, over NBD or as a file through FUSE.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `arguments` | what may stand on the command line |
+//! | `device` | the device that is served |
+//! | `network`, `folder` | the ways to serve it |
+//! | `words` | sentences on standard error |
+
+pub mod arguments;
+mod device;
+mod folder;
+mod network;
+mod words;
+
+use std::process::ExitCode;
+
+use aquifer_block::nbd::Listener;
+use aquifer_block::precautions;
+
+use crate::error::Error;
+use arguments::{BlockArguments, Way};
+
+/// Serves a device until a signal.
+///
+/// # Errors
+/// The device cannot be opened, or not be served.
+pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
+    // First: threads inherit it.
+    precautions::mark_process().iter().for_each(words::warn_of);
+    match arguments.way() {
+        Way::Address(address) => {
+            words::warn_of_strangers(address.ip());
+            // Before the device is opened, which may take long: the port may be taken.
+            let listener = Listener::tcp(address)?;
+            network::serve(arguments, listener)
+        }
+        Way::Socket(path) => network::serve(arguments, Listener::unix(path)?),
+        Way::Folder(path) => folder::serve(arguments, path),
+    }
+}

@@ -1,0 +1,161 @@
+//! What may stand after `aquifer block`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use aquifer_base::units::parse_size;
+use clap::Args;
+
+use crate::arguments::CopiesArgument;
+
+/// What the help shows at its end.
+pub const EXAMPLES: &str = "\
+Examples:
+  aquifer block --flash /nvme/blocks --size 64G              at nbd://127.0.0.1:10809
+  aquifer block --flash /nvme/blocks --size 64G --listen 10.0.0.5:10809
+  aquifer block --flash /nvme/blocks --size 64G --socket /run/aquifer-block.sock
+  aquifer block --flash /var/tmp/swap --size 8G --fuse /mnt/swap
+  aquifer block --flash /var/tmp/swap --size 8G --donors alpha:7447,beta:7447 --cluster /etc/aquifer
+
+On the machine that uses it, as root:
+  nbd-client HOST PORT /dev/nbd0 && mkfs.ext4 /dev/nbd0      a file system
+  nbd-client HOST PORT /dev/nbd0 -swap                       swap: the client is kept alive,
+  mkswap /dev/nbd0 && swapon --priority 10 /dev/nbd0         and never waits for memory
+  swapoff /dev/nbd0 && nbd-client -d /dev/nbd0               the end, in this order
+  nbd-client -unix /run/aquifer-block.sock /dev/nbd0         by the socket, on this machine
+
+A kernel without the module nbd (modprobe nbd) takes the file that --fuse shows:
+  losetup --find --show --direct-io=on /mnt/swap/device      prints /dev/loopN
+  mkswap /dev/loopN && swapon --priority 10 /dev/loopN
+
+It serves until SIGINT or SIGTERM: requests that have begun are answered, then all is made
+durable. Who swaps to it must be told first (swapoff). Memory of a machine that is swapped to
+a server of the same machine can hang it; the manual, docs/block.md, says what is done about
+that and what it needs (root). There is no password and no encryption: keep to addresses that
+only friends reach.
+
+Exit status: 0 ended, 2 not served.";
+
+/// The port that NBD has by convention.
+const PORT: u16 = 10809;
+
+/// Arguments of `aquifer block`.
+#[derive(Args, Debug)]
+pub struct BlockArguments {
+    /// The file or block device with the bytes; a folder for a file without a name, which goes at the end
+    #[arg(long, value_name = "PATH")]
+    pub flash: PathBuf,
+    /// Size of the device; of a block device 0 is all of it
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: u64,
+    /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
+    #[arg(long, value_name = "DONORS", value_delimiter = ',')]
+    pub donors: Vec<String>,
+    /// This host's folder of their cluster
+    #[arg(long, value_name = "FOLDER", requires = "donors")]
+    pub cluster: Option<PathBuf>,
+    /// Where what lies on donors is as well
+    #[arg(long, value_enum, default_value = "flash", requires = "donors")]
+    pub copies: CopiesArgument,
+    /// Listens for NBD at a port of this machine, or at an address that others reach [default: 127.0.0.1:10809]
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, group = "way")]
+    pub listen: Option<SocketAddr>,
+    /// Listens for NBD at a Unix socket, for this user only
+    #[arg(long, value_name = "PATH", group = "way")]
+    pub socket: Option<PathBuf>,
+    /// Shows the device as the file `device` in a folder, for losetup
+    #[arg(long, value_name = "FOLDER", group = "way")]
+    pub fuse: Option<PathBuf>,
+    /// The name by which clients of NBD may ask for it
+    #[arg(long, value_name = "NAME", default_value = "aquifer", value_parser = name)]
+    pub name: String,
+    /// Requests that are done at once: of each connection, or of the folder
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: u16,
+    /// Connections at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub connections: u16,
+}
+
+/// How the device is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way<'a> {
+    /// NBD over TCP.
+    Address(SocketAddr),
+    /// NBD over a Unix socket.
+    Socket(&'a Path),
+    /// FUSE.
+    Folder(&'a Path),
+}
+
+impl BlockArguments {
+    /// The one that was chosen.
+    pub fn way(&self) -> Way<'_> {
+        match (&self.socket, &self.fuse) {
+            (Some(path), _) => Way::Socket(path),
+            (None, Some(folder)) => Way::Folder(folder),
+            (None, None) => Way::Address(self.listen.unwrap_or((Ipv4Addr::LOCALHOST, PORT).into())),
+        }
+    }
+}
+
+/// An address and port, or a port of this machine alone.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| {
+        format!(
+            "'{text}' is neither a port nor an address and a port, as in 10809, 10.0.0.5:10809 or [::1]:10809"
+        )
+    })
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let most = aquifer_block::nbd::NAME_BYTES_MAX;
+    if text.len() <= most { Ok(text.into()) } else { Err(format!("a name has at most {most} bytes")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+    use clap::Parser;
+
+    fn parse(line: &str) -> Result<BlockArguments, clap::Error> {
+        let line = format!("aquifer block --flash /f --size 1M {line}");
+        match Arguments::try_parse_from(line.split_whitespace())?.command {
+            Command::Block(arguments) => Ok(arguments),
+            _ => panic!("another command"),
+        }
+    }
+
+    #[test]
+    fn it_stays_at_home_unless_an_address_is_given() {
+        let way = |line: &str| match parse(line).unwrap().way() {
+            Way::Address(address) => address.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(way(""), "127.0.0.1:10809");
+        assert_eq!(way("--listen 7"), "127.0.0.1:7");
+        assert_eq!(way("--listen 10.0.0.5:7"), "10.0.0.5:7");
+        assert_eq!(way("--listen [::1]:0"), "[::1]:0");
+    }
+
+    #[test]
+    fn there_is_one_way_at_a_time() {
+        assert!(parse("--listen 7 --socket /s").is_err());
+        assert!(parse("--fuse /f --socket /s").is_err());
+        assert!(matches!(parse("--fuse /f").unwrap().way(), Way::Folder(path) if path == Path::new("/f")));
+        assert!(matches!(parse("--socket /s").unwrap().way(), Way::Socket(path) if path == Path::new("/s")));
+    }
+
+    #[test]
+    fn odd_amounts_are_refused() {
+        for line in
+            ["--listen localhost:7", "--listen 70000", "--threads 0", "--threads 65", "--connections 0"]
+        {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

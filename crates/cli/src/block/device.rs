@@ -1,0 +1,36 @@
+//! The device that is served.
+
+use std::sync::Arc;
+
+use aquifer_device::{Device, FileDevice};
+use aquifer_remote::borrower::{Borrower, BorrowerOptions};
+use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode};
+
+use super::arguments::BlockArguments;
+use crate::arguments::CopiesArgument;
+use crate::error::Error;
+use crate::remote::security;
+
+/// The device that the arguments name. This is the one place that knows what it is made of; whatever serves it sees a [`Device`] and nothing else.
+///
+/// # Errors
+/// [`Error::BlockDevice`], or [`Error::Remote`] if no donor lends.
+pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
+    let local = Arc::new(FileDevice::open(&arguments.flash, arguments.size)?);
+    if arguments.donors.is_empty() {
+        return Ok(local);
+    }
+    let options = BorrowerOptions {
+        donors: arguments.donors.clone(),
+        security: security(arguments.cluster.as_deref())?,
+        ..BorrowerOptions::default()
+    };
+    let borrower = Borrower::start(options).map_err(|error| Error::Remote(error.to_string()))?;
+    let mode = match arguments.copies {
+        CopiesArgument::Flash => Mode::Disk,
+        CopiesArgument::Donor => Mode::Mirror,
+    };
+    let mirror_options =
+        MirrorOptions { slab_bytes: borrower.slab_bytes(), mode, ..MirrorOptions::default() };
+    Ok(Arc::new(Mirror::new(local, Arc::new(borrower), &mirror_options)?))
+}

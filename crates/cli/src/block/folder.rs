@@ -1,0 +1,49 @@
+//! Serves a device as a file in a folder.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{self, ExitCode};
+
+use aquifer_base::units::format_size;
+use aquifer_block::fuse::{FILE_NAME, Mounted, Options, Unmounter};
+use aquifer_block::precautions;
+
+use super::arguments::BlockArguments;
+use super::device::device;
+use super::words;
+use crate::error::{Error, printable};
+
+/// Serves until a signal, or until somebody unmounts the folder.
+pub fn serve(arguments: &BlockArguments, folder: &Path) -> Result<ExitCode, Error> {
+    let device = device(arguments)?;
+    let size = format_size(device.len_bytes());
+    let source = arguments.flash.display().to_string();
+    let options = Options { source: source.clone(), threads: arguments.threads.into() };
+    let mounted = Mounted::new(device, folder, &options)?;
+    end_by_signals(mounted.unmounter())?;
+    precautions::lock_memory().iter().for_each(words::warn_of);
+    let file = folder.join(FILE_NAME);
+    let file = file.display().to_string();
+    writeln!(io::stdout(), "{} ({size}) is the file {}", printable(&source), printable(&file))?;
+    mounted.serve()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first signal unmounts, unless the file is in use; the second does not ask.
+fn end_by_signals(unmounter: Unmounter) -> Result<(), Error> {
+    let mut was_refused = false;
+    let on_signal = move || {
+        if was_refused {
+            let outcome = unmounter.leave();
+            if let Err(error) = &outcome {
+                words::say(&error.to_string());
+            }
+            process::exit(i32::from(outcome.is_err()) * 2);
+        }
+        if let Err(error) = unmounter.unmount() {
+            words::say(&error.to_string());
+            was_refused = true;
+        }
+    };
+    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))
+}

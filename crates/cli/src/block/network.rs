@@ -1,0 +1,41 @@
+//! Serves a device to clients of NBD.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use aquifer_base::units::format_size;
+use aquifer_block::nbd::{Listener, Server, Settings};
+use aquifer_block::precautions;
+
+use super::arguments::BlockArguments;
+use super::device::device;
+use super::words;
+use crate::error::{Error, printable};
+
+/// Serves until a signal.
+pub fn serve(arguments: &BlockArguments, listener: Listener) -> Result<ExitCode, Error> {
+    let device = device(arguments)?;
+    let size = format_size(device.len_bytes());
+    let place = listener.to_string();
+    let settings =
+        Settings { threads: arguments.threads.into(), connections_max: arguments.connections.into() };
+    let server = Server::new(device, &arguments.name, listener, settings, Arc::new(words::say));
+    let stopper = server.stopper();
+    let on_signal = move || {
+        if stopper.connections() > 0 {
+            words::say("ending: requests that have begun are answered, connections are closed");
+        }
+        stopper.stop();
+    };
+    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))?;
+    precautions::lock_memory().iter().for_each(words::warn_of);
+    writeln!(
+        io::stdout(),
+        "{} ({size}) is served at {}",
+        printable(&arguments.flash.display().to_string()),
+        printable(&place)
+    )?;
+    server.serve().map_err(Error::BlockSync)?;
+    Ok(ExitCode::SUCCESS)
+}

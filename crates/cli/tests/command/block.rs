@@ -1,0 +1,102 @@
+//! `aquifer block`: that it serves, says where, and ends in order. What it serves is tested in its crate.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{command, name, run, text};
+
+/// The running command, and the first line that it said. It ends when this is dropped.
+struct Serving {
+    child: Child,
+    line: String,
+}
+
+impl Serving {
+    fn start(arguments: &[&str]) -> Self {
+        let arguments = [&["block", "--size", "1M"], arguments].concat();
+        let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Serving { child, line }
+    }
+
+    /// Ends it by a signal; what it said on standard error.
+    fn end(mut self, signal: Signal) -> String {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        said
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The last line that it says of arguments with which it cannot serve. Warnings may stand before it.
+fn refusal(arguments: &[&str]) -> String {
+    let output = run(&[&["block", "--size", "1M"], arguments].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "");
+    text(&output.stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+fn is_greeted(stream: &mut impl Read) -> bool {
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).is_ok() && greeting.starts_with(b"NBDMAGIC")
+}
+
+#[test]
+fn it_serves_at_a_port_and_ends_by_signals() {
+    let folder = tempfile::tempdir().unwrap();
+    for signal in [Signal::TERM, Signal::INT] {
+        let path = folder.path().join("device");
+        let serving = Serving::start(&["--flash", name(&path), "--listen", "0"]);
+        let (_, address) = serving.line.trim().split_once(" (1 MiB) is served at nbd://").unwrap();
+        assert!(address.starts_with("127.0.0.1:"), "{address}");
+        let mut stream = TcpStream::connect(address).unwrap();
+        assert!(is_greeted(&mut stream));
+        let taken = folder.path().join("other");
+        let said = refusal(&["--flash", name(&taken), "--listen", address]);
+        assert!(said.contains("name another address or port"), "{said}");
+        let said = refusal(&["--flash", name(&path), "--listen", "0"]);
+        assert!(said.contains("is in use"), "{said}");
+        assert!(serving.end(signal).contains("connections are closed"));
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    }
+}
+
+#[test]
+fn it_serves_at_a_socket_which_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    // A folder: the file has no name.
+    let serving = Serving::start(&["--flash", name(folder.path()), "--socket", name(&socket)]);
+    assert!(serving.line.contains("nbd+unix:///?socket="), "{}", serving.line);
+    assert!(is_greeted(&mut std::os::unix::net::UnixStream::connect(&socket).unwrap()));
+    let said = refusal(&["--flash", name(folder.path()), "--socket", name(&socket)]);
+    assert!(said.contains("somebody serves"), "{said}");
+    serving.end(Signal::TERM);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn what_cannot_be_served_is_said_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("no/device");
+    let said = refusal(&["--flash", name(&missing), "--listen", "0"]);
+    assert!(said.contains("create the folder"), "{said}");
+    let said = refusal(&["--flash", name(folder.path()), "--fuse", name(&folder.path().join("nowhere"))]);
+    let has_fuse = Path::new("/dev/fuse").exists();
+    assert!(said.contains(if has_fuse { "name an empty folder" } else { "/dev/fuse" }), "{said}");
+    let said = refusal(&["--flash", name(folder.path()), "--socket", name(folder.path())]);
+    assert!(said.contains("cannot be made"), "{said}");
+}

@@ -1,0 +1,326 @@
+#!/bin/sh
+# The command aquifer block, used by other programs: NBD by clients that are not ours, and kernel swap. The protocol itself
+# is tested in Rust (crates/block/tests). One result line each; exits with 1 if one failed.
+#
+#   tests/block/run.sh
+#   AQUIFER=PATH              the aquifer command
+#   AQUIFER_BLOCK_DIR=PATH    where the devices are made [$TMPDIR or /var/tmp]
+#   AQUIFER_BLOCK_LIMIT_S=N   seconds after which a part counts as hanging [600]
+#
+# Whatever happens, what was made is undone at the end: the swap area, the loop device, the mount, the cgroup. Other swap
+# areas are not touched, and only processes that were started here are ended.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+limit_s=${AQUIFER_BLOCK_LIMIT_S:-600}
+
+failed=0
+pass() {
+    echo "ok block: $*"
+}
+
+fail() {
+    echo "FAIL block: $*"
+    failed=1
+}
+
+skip() {
+    echo "SKIP block: $*"
+}
+
+if [ -z "${AQUIFER:-}" ]; then
+    for AQUIFER in build/bin/aquifer target/release/aquifer target/debug/aquifer; do
+        [ -x "$AQUIFER" ] && break
+    done
+fi
+AQUIFER=$(realpath "$AQUIFER")
+[ -x "$AQUIFER" ] || { skip "the aquifer command is not built: $AQUIFER"; exit 0; }
+
+work=$(mktemp -d "${AQUIFER_BLOCK_DIR:-${TMPDIR:-/var/tmp}}/aquifer-block.XXXXXX") || exit 1
+server='' loop='' area='' group='' toucher='' guard=''
+
+# Waits until something is so, for at most so many tenths of a second.
+wait_until() {
+    tries=$1
+    shift
+    until "$@"; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
+has_ended() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+group_is_gone() {
+    rmdir "$group" 2>/dev/null || [ ! -d "$group" ]
+}
+
+# In this order: who swaps, the area, the loop device, the folder, its process. The process goes last, or the kernel waits
+# for pages that nobody has.
+undo() {
+    [ -z "$toucher" ] || kill -9 "$toucher" 2>/dev/null
+    [ -z "$guard" ] || kill "$guard" 2>/dev/null
+    toucher='' guard=''
+    if [ -n "$area" ]; then
+        swapoff "$area" && area='' || fail "the swap area $area stays"
+    fi
+    if [ -n "$loop" ] && [ -z "$area" ]; then
+        losetup -d "$loop" && loop='' || fail "the loop device $loop stays"
+    fi
+    if [ -n "$group" ]; then
+        wait_until 100 group_is_gone && group='' || fail "the cgroup $group stays"
+    fi
+    [ -z "$area$loop" ] || return
+    # The first signal unmounts; where it cannot, the second ends the process anyway.
+    if [ -n "$server" ] && ! has_ended "$server"; then
+        kill -TERM "$server"
+        wait_until 100 has_ended "$server" || { kill -TERM "$server"; wait_until 50 has_ended "$server"; } || {
+            fail 'the server does not end'
+            kill -9 "$server"
+        }
+    fi
+    server=''
+    grep -q " $work/folder fuse" /proc/mounts && umount -l "$work/folder"
+    return 0
+}
+
+clean() {
+    [ -z "${donors:-}" ] || end_donors
+    undo
+    # A swap area that could not be given back needs its file.
+    [ -n "$area$loop" ] || rm -rf "$work"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+
+is_told_or_ended() {
+    [ -s "$work/out" ] || has_ended "$server"
+}
+
+# serve ARGUMENTS...: starts the command, and waits until it says that it serves.
+serve() {
+    : >"$work/out"
+    "$AQUIFER" block --flash "$work/device" "$@" >"$work/out" 2>"$work/err" &
+    server=$!
+    wait_until 300 is_told_or_ended && [ -s "$work/out" ] && return
+    fail "it does not serve: $(cat "$work/err")"
+    server=''
+    return 1
+}
+
+# Ends the command and sees that it ends well; "$1" says after what.
+end_well() {
+    kill -TERM "$server"
+    wait "$server" && pass "$1: it ends in order" || fail "$1: exit status $?: $(tail -n 3 "$work/err")"
+    server=''
+}
+
+# ---- NBD, by clients of others --------------------------------------------
+
+limited() {
+    timeout -k 5 "$limit_s" "$@"
+}
+
+# both_ways NAME URI: data in and out again, by the programs that are here.
+both_ways() {
+    if command -v nbdcopy >/dev/null; then
+        limited nbdinfo "$2" >"$work/info" 2>&1 && grep -q 'can_multi_conn: true' "$work/info" &&
+            pass "$1: nbdinfo" || fail "$1: nbdinfo: $(cat "$work/info")"
+        rm -f "$work/back"
+        limited nbdcopy --flush "$work/data" "$2" && limited nbdcopy "$2" "$work/back" &&
+            cmp -s -n "$(stat -c %s "$work/data")" "$work/data" "$work/back" &&
+            pass "$1: nbdcopy in and out" || fail "$1: nbdcopy"
+    else
+        skip "$1: nbdcopy and nbdinfo are not installed (Debian package libnbd-bin)"
+    fi
+    if command -v qemu-img >/dev/null; then
+        rm -f "$work/back"
+        limited qemu-img convert -n -f raw -O raw "$work/data" "$2" &&
+            limited qemu-img convert -f raw -O raw "$2" "$work/back" &&
+            cmp -s -n "$(stat -c %s "$work/data")" "$work/data" "$work/back" &&
+            pass "$1: qemu-img in and out" || fail "$1: qemu-img"
+    else
+        skip "$1: qemu-img is not installed (Debian package qemu-utils)"
+    fi
+}
+
+# Random bytes with holes between them, as long as the device: qemu-img wants no less.
+head -c 8M /dev/urandom >"$work/data"
+head -c 16M /dev/zero >>"$work/data"
+head -c 8M /dev/urandom >>"$work/data"
+if serve --size 32M --listen 127.0.0.1:0; then
+    both_ways 'NBD over TCP' "$(sed -n 's/.* is served at //p' "$work/out")"
+    end_well 'NBD over TCP'
+fi
+if serve --size 32M --socket "$work/socket"; then
+    both_ways 'NBD over a Unix socket' "nbd+unix:///?socket=$work/socket"
+    end_well 'NBD over a Unix socket'
+    [ ! -e "$work/socket" ] && pass 'the socket is gone' || fail 'the socket stays'
+fi
+rm -f "$work/device" "$work/back" "$work/data"
+
+# ---- Swap -----------------------------------------------------------------
+
+# Whether the cgroup's memory is limited: by which file, and where its processes are listed.
+find_groups() {
+    if [ -w /sys/fs/cgroup/memory/memory.limit_in_bytes ] || [ -d /sys/fs/cgroup/memory/ ]; then
+        groups=/sys/fs/cgroup/memory limit_file=memory.limit_in_bytes
+    elif grep -qw memory /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
+        groups=/sys/fs/cgroup limit_file=memory.max
+        echo +memory 2>/dev/null >/sys/fs/cgroup/cgroup.subtree_control
+    else
+        return 1
+    fi
+}
+
+# Why kernel swap cannot be tried here; nothing if it can.
+why_no_swap() {
+    [ "$(id -u)" = 0 ] || { echo 'it needs root'; return; }
+    [ -c /dev/fuse ] || { echo 'there is no /dev/fuse here'; return; }
+    for program in losetup mkswap swapon swapoff python3; do
+        command -v $program >/dev/null || { echo "$program is not installed"; return; }
+    done
+    [ -e /proc/swaps ] || { echo 'the kernel has no swap'; return; }
+    losetup --find >/dev/null 2>&1 || { echo 'there is no free loop device'; return; }
+    find_groups || { echo 'there is no memory cgroup'; return; }
+}
+
+# Higher than every area that is there, so that ours is used first.
+priority() {
+    awk 'NR > 1 && $NF > most { most = $NF } END { most += 10; if (most > 32767) most = 32767; print most }' /proc/swaps
+}
+
+# A field of our area in /proc/swaps: 3 is its size, 4 what is used, in KiB.
+swaps() {
+    awk -v area="$area" -v field="$1" '$1 == area { print $field }' /proc/swaps
+}
+
+vmstat_of() {
+    awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat
+}
+
+# Every page has its number in each of its words, mixed with a seed: a page that comes back as another is noticed, and so
+# is one that is half old. Written in order, then read twice, each time in another random order.
+cat >"$work/touch.py" <<'EOF'
+import mmap, random, struct, sys
+pages = int(sys.argv[1]) * 256
+memory = mmap.mmap(-1, pages * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+pattern = lambda page: struct.pack("<Q", page * 0x9E3779B97F4A7C15 + 0xA5A5 & (1 << 64) - 1) * 512
+for page in range(pages):
+    memory[page * 4096:(page + 1) * 4096] = pattern(page)
+bad = 0
+for seed in (1, 2):
+    order = list(range(pages))
+    random.Random(seed).shuffle(order)
+    for page in order:
+        bad += memory[page * 4096:(page + 1) * 4096] != pattern(page)
+print(pages * 2, "pages read,", bad, "bad")
+sys.exit(bad != 0)
+EOF
+
+donors=''
+end_donors() {
+    for donor in $donors; do
+        kill -KILL "$donor" 2>/dev/null && wait "$donor" 2>/dev/null
+    done
+    donors=''
+}
+
+# donate NAME: lends to this machine. Its number is the last of $donors, its address is in $address.
+donate() {
+    : >"$work/donor.$1"
+    "$AQUIFER" donate --listen 127.0.0.1:0 --lend 512M --slab 16M --headroom 64M --lend-to-own-machine >"$work/donor.$1" 2>&1 &
+    donors="$donors $!"
+    wait_until 200 grep -q '^32 slabs' "$work/donor.$1" && address=$(sed -n 's/^lends at \([^ ]*\) .*/\1/p' "$work/donor.$1")
+}
+
+# swap_run WHAT OPTION...: the device at a folder, a loop device over it, an area on that, a cgroup with little memory. If there are donors, the first one is killed when
+# a part is swapped.
+swap_run() {
+    what=$1
+    shift
+    limit_mib=64 touched_mib=256
+    mkdir -p "$work/folder"
+    serve --size 512M --fuse "$work/folder" "$@" || return
+    # Names and numbers are kept before anything else is done: the end undoes what has one.
+    loop=$(losetup --find --show --direct-io=on "$work/folder/device" 2>"$work/losetup.err") ||
+        { loop='' && skip "swap: no loop device: $(cat "$work/losetup.err")" && return; }
+    mkswap "$loop" >/dev/null 2>"$work/mkswap.err" || { fail "swap: mkswap: $(cat "$work/mkswap.err")"; return; }
+    if swapon --priority "$(priority)" "$loop" 2>"$work/swapon.err"; then
+        area=$loop
+    else
+        skip "swap: swapon: $(cat "$work/swapon.err")"
+        return
+    fi
+    group=$groups/aquifer-block-$$
+    mkdir "$group" && echo ${limit_mib}M >"$group/$limit_file" ||
+        { skip "swap: no cgroup with a limit can be made in $groups"; return; }
+    pages_in=$(vmstat_of pswpin) pages_out=$(vmstat_of pswpout) began=$(date +%s%N) used_kib=0
+    # The shell that becomes the program goes into the cgroup, so that its first page counts already.
+    # shellcheck disable=SC2016 # the inner shell's
+    sh -c 'echo $$ >"$1/cgroup.procs" && exec python3 "$2" "$3"' - "$group" "$work/touch.py" $touched_mib \
+        >"$work/touched" 2>&1 &
+    toucher=$!
+    tries=$((limit_s * 5))
+    until has_ended "$toucher"; do
+        now_kib=$(swaps 4)
+        [ "${now_kib:-0}" -gt "$used_kib" ] && used_kib=$now_kib
+        if [ -n "$donors" ] && [ "$used_kib" -gt 102400 ] && [ ! -e "$work/killed" ]; then
+            kill -KILL "$(echo "$donors" | awk '{ print $1 }')"
+            : >"$work/killed"
+        fi
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || { fail "swap: it hangs: no end after $limit_s s"; return; }
+        sleep 0.2
+    done
+    wait "$toucher"
+    status=$?
+    toucher=''
+    took_ms=$((($(date +%s%N) - began) / 1000000))
+    pages_in=$(($(vmstat_of pswpin) - pages_in)) pages_out=$(($(vmstat_of pswpout) - pages_out))
+    figures="$touched_mib MiB in a cgroup of $limit_mib MiB: $pages_in pages in, $pages_out out, $took_ms ms"
+    if [ $status = 0 ]; then
+        pass "swap ($what): $(cat "$work/touched"); $figures"
+    else
+        fail "swap ($what): status $status: $(tail -n 3 "$work/touched"); $figures"
+    fi
+    # What does not fit in the cgroup was on our area: no other has its priority.
+    if [ "$used_kib" -ge $(((touched_mib - limit_mib) * 1024 / 2)) ]; then
+        pass "swap: our area held up to $((used_kib / 1024)) MiB"
+    else
+        fail "swap: our area held only $used_kib KiB"
+    fi
+    # While it is in use, a signal does not take the folder away.
+    kill -TERM "$server"
+    wait_until 50 grep -q 'is in use' "$work/err" && pass 'swap: it says that the folder is in use, and goes on' ||
+        fail "swap: no word that the folder is in use: $(tail -n 2 "$work/err")"
+    has_ended "$server" && fail 'swap: the server has ended under its area'
+    swapoff "$area" && area='' && losetup -d "$loop" && loop='' || { fail 'swap: it cannot be undone'; return; }
+    umount "$work/folder" && wait "$server" && pass 'swap: it ends when it is unmounted' || fail 'swap: no end'
+    server=''
+    rmdir "$group" && group='' || fail 'swap: the cgroup stays'
+}
+
+why=$(why_no_swap)
+if [ -n "$why" ]; then
+    skip "swap: $why"
+else
+    find_groups
+    before=$(cat /proc/swaps)
+    swap_run flash
+    undo
+    if donate first && first=$address && donate second; then
+        swap_run 'donors, one of them killed' --donors "$first,$address"
+        [ -e "$work/killed" ] && pass 'swap: the donor was killed while it was used' || fail 'swap: no donor was killed'
+        undo
+    else
+        skip "swap: no donor: $(tail -n 1 "$work/donor.first")"
+    fi
+    end_donors
+    # Amounts in use of other areas may change.
+    [ "$(cut -f 1 /proc/swaps)" = "$(echo "$before" | cut -f 1)" ] && pass 'swap: areas are as before' ||
+        fail "swap: the areas are $(cat /proc/swaps)"
+fi
+exit $failed
