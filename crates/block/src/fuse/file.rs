@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use aquifer_device::{Device, DeviceError};
@@ -33,15 +33,22 @@ const STAT_BLOCK_BYTES: u64 = 512;
 pub struct DeviceFile {
     device: Arc<dyn Device>,
     buffers: Buffers,
+    /// Held by who writes a part of a block.
+    parts: Mutex<()>,
     made_at: SystemTime,
 }
 
 impl DeviceFile {
     /// The file, with memory for as many requests at once as there are `threads`.
     pub fn new(device: Arc<dyn Device>, threads: usize) -> Self {
-        // A read that begins and ends inside blocks needs the whole of both.
+        // A request that begins and ends inside blocks needs the whole of both.
         let len_bytes = REQUEST_BYTES_MAX as usize + 2 * device.block_bytes();
-        DeviceFile { device, buffers: Buffers::new(threads, len_bytes), made_at: SystemTime::now() }
+        DeviceFile {
+            device,
+            buffers: Buffers::new(threads, len_bytes),
+            parts: Mutex::new(()),
+            made_at: SystemTime::now(),
+        }
     }
 
     fn attributes(&self, ino: INodeNo) -> Option<FileAttr> {
@@ -88,16 +95,26 @@ impl DeviceFile {
         }
     }
 
-    /// Writes whole blocks; the loop device never asks for less.
-    fn write_blocks(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+    /// Writes a range, which may begin and end anywhere. The loop device asks for whole blocks; of a program's write the kernel makes requests that end
+    /// where its pages do.
+    fn write_range(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let block = self.device.block_bytes() as u64;
+        let (len_bytes, device_bytes) = (data.len() as u64, self.device.len_bytes());
+        let outside = DeviceError::OutOfRange { offset, len_bytes, device_bytes };
+        let end = offset.checked_add(len_bytes).filter(|&end| end <= device_bytes).ok_or(outside)?;
+        let begin = offset - offset % block;
+        let whole = end.next_multiple_of(block) - begin;
         let mut buffer = self.buffers.borrow();
-        // The kernel's bytes come wherever the request that carries them has them.
-        let Some(aligned) = buffer.get_mut(..data.len()) else {
-            let (len_bytes, device_bytes) = (data.len() as u64, self.device.len_bytes());
-            return Err(DeviceError::OutOfRange { offset, len_bytes, device_bytes });
-        };
-        aligned.copy_from_slice(data);
-        self.device.write_at(offset, aligned)
+        let blocks = buffer.get_mut(..whole as usize).ok_or(outside)?;
+        let is_whole = whole == len_bytes;
+        // Two writes that share a block must both be in it.
+        let _alone = (!is_whole).then(|| self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+        if !is_whole {
+            self.device.read_at(begin, blocks)?;
+        }
+        // The kernel's bytes lie wherever the request that carries them has them.
+        blocks[(offset - begin) as usize..][..data.len()].copy_from_slice(data);
+        self.device.write_at(begin, blocks)
     }
 }
 
@@ -215,7 +232,7 @@ impl Filesystem for DeviceFile {
         if ino != FILE {
             return reply.error(Errno::EISDIR);
         }
-        match self.write_blocks(offset, data) {
+        match self.write_range(offset, data) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(number(&error)),
         }

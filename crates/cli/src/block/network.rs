@@ -1,7 +1,7 @@
 //! Serves a device to clients of NBD.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 
 use aquifer_base::units::format_size;
@@ -22,7 +22,14 @@ pub fn serve(arguments: &BlockArguments, listener: Listener) -> Result<ExitCode,
         Settings { threads: arguments.threads.into(), connections_max: arguments.connections.into() };
     let server = Server::new(device, &arguments.name, listener, settings, Arc::new(words::say));
     let stopper = server.stopper();
+    let mut is_ending = false;
     let on_signal = move || {
+        // The device may be one that never answers.
+        if is_ending {
+            words::say("ended at once: what was not flushed may be lost");
+            process::exit(2);
+        }
+        is_ending = true;
         if stopper.connections() > 0 {
             words::say("ending: requests that have begun are answered, connections are closed");
         }
