@@ -4,6 +4,7 @@ use aquifer_remote::control::SlabId;
 use aquifer_remote::donor::lending::{BorrowerId, Moment};
 
 use crate::load::Spec;
+use crate::scenario::Activity;
 
 /// A place: one container after the other.
 #[derive(Debug)]
@@ -73,11 +74,14 @@ impl Container {
 }
 
 impl Held {
-    /// How often it was used since that was last asked.
-    pub fn uses(&mut self, now: Moment) -> u64 {
+    /// What its borrower answers when a donor asks how active it is.
+    pub fn uses(&mut self, now: Moment, activity: Activity) -> u64 {
         let since = now.saturating_sub(self.asked);
         self.asked = now;
-        (self.heat * since.as_secs_f64()) as u64
+        match activity {
+            Activity::Counts => (self.heat * since.as_secs_f64()) as u64,
+            Activity::Rates => self.heat as u64,
+        }
     }
 
     /// Whether it is this slab of this donor.

@@ -10,7 +10,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use aquifer_base::units::parse_size;
+use aquifer_sim::load::Population;
 use aquifer_sim::report::{Report, markdown};
+use aquifer_sim::scenario::Activity;
 use aquifer_sim::{Contender, Eviction, Limits, Placer, Scenario, SimError, plot, run};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -42,6 +44,9 @@ enum Command {
         /// Limits in percent of the working set, with weights
         #[arg(long, default_value = "100:1,75:1,50:1")]
         limits: Limits,
+        /// Containers
+        #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        containers: u32,
         #[command(flatten)]
         options: Options,
     },
@@ -84,6 +89,9 @@ struct Options {
     /// Seconds that a borrower has to move a slab
     #[arg(long, default_value_t = 5)]
     leave_within: u64,
+    /// What borrowers answer when a donor asks how active slabs are: counts of uses since the last question, as the engine's do, or rates
+    #[arg(long, default_value = "counts")]
+    activity: Activity,
     /// Runs at the same time [default: as many as there are processors]
     #[arg(long)]
     threads: Option<usize>,
@@ -103,13 +111,18 @@ impl Options {
         scenario.slab_bytes = self.slab.unwrap_or(scenario.slab_bytes);
         scenario.headroom_bytes = self.headroom.unwrap_or(scenario.headroom_bytes);
         scenario.network_bytes_per_s = self.network.unwrap_or(scenario.network_bytes_per_s);
+        scenario.activity = self.activity;
         scenario.leave_within = Duration::from_secs(self.leave_within);
     }
 }
 
 fn main() -> ExitCode {
     let (mut scenario, options) = match Cli::parse().command {
-        Command::Paper { limits, options } => (Scenario::paper(options.seed, limits), options),
+        Command::Paper { limits, containers, options } => {
+            let mut scenario = Scenario::paper(options.seed, limits);
+            scenario.load.population = Population::Places(containers as usize);
+            (scenario, options)
+        }
         Command::Cluster { machines, known, options } => {
             (Scenario { known, ..Scenario::cluster(options.seed, machines) }, options)
         }

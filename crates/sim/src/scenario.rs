@@ -46,8 +46,31 @@ pub struct Scenario {
     pub warm_up: Duration,
     /// For how long it is measured then.
     pub measured: Duration,
+    /// What borrowers answer when a donor asks how active slabs are.
+    pub activity: Activity,
     /// Which machines fail.
     pub failures: Option<Failures>,
+}
+
+/// How active a slab is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// Uses since the last question, as the engine's borrowers answer: a slab that is new, or was just asked about, had little time to be used.
+    Counts,
+    /// Uses in a second since then.
+    Rates,
+}
+
+impl FromStr for Activity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Activity, String> {
+        match text {
+            "counts" => Ok(Activity::Counts),
+            "rates" => Ok(Activity::Rates),
+            other => Err(format!("'{other}' is no measure of activity; counts and rates are")),
+        }
+    }
 }
 
 /// How machines fail. Their containers start again on others.
@@ -131,6 +154,7 @@ impl Scenario {
             sample_every: MINUTE,
             warm_up: HOUR,
             measured: 8 * HOUR,
+            activity: Activity::Counts,
             failures: None,
         }
     }
@@ -186,6 +210,7 @@ impl Scenario {
             sample_every: 15 * MINUTE,
             warm_up: 2 * HOUR,
             measured: 24 * HOUR,
+            activity: Activity::Counts,
             failures: Some(Failures {
                 machine_s: Distribution::Exponential { mean: 30.0 * DAY_S },
                 rack_s: Distribution::Exponential { mean: 365.0 * DAY_S },

@@ -38,11 +38,12 @@ impl Cluster<'_> {
     fn choose(&mut self, nth: u32, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
         let candidates = self.machines[nth as usize].lending.candidates();
         let asked = any_of(candidates, evicted + self.contender.eviction.asked_more, || self.rng.next());
+        let measure = self.scenario.activity;
         let mut activity = Vec::with_capacity(asked.len());
         for (slab, borrower) in &asked {
             let container = &mut self.containers[Container::place_of(*borrower) as usize];
             let held = container.held.iter_mut().find(|held| held.machine == nth && held.slab == *slab);
-            activity.push((*slab, held.map_or(0, |held| held.uses(self.now))));
+            activity.push((*slab, held.map_or(0, |held| held.uses(self.now, measure))));
         }
         let chosen = least_active(activity, evicted);
         asked.into_iter().filter(|(slab, _)| chosen.contains(slab)).collect()
