@@ -37,10 +37,8 @@ pub struct Counters {
     pub moved_bytes: u64,
     /// Bytes of pages read and written in slabs.
     pub paged_bytes: u64,
-    /// Pages used in a second in slabs that were asked back, summed.
-    pub evicted_heat: f64,
-    /// The same, had each been an average slab of the cluster.
-    pub average_heat: f64,
+    /// Of each slab that was asked back, the share of its donor's lent slabs that were truly less active, summed.
+    pub evicted_rank: f64,
 }
 
 impl Counters {
@@ -62,10 +60,10 @@ impl Counters {
         share(self.short, self.looks)
     }
 
-    /// How active evicted slabs were beside average ones: 1 is chance, 0 is best. `None` without evictions.
+    /// How active evicted slabs were among those of their donor: 0 is the least active one, 0.5 is chance. `None` without evictions.
     #[must_use]
-    pub fn evicted_activity(&self) -> Option<f64> {
-        (self.average_heat > 0.0).then(|| self.evicted_heat / self.average_heat)
+    pub fn evicted_rank_mean(&self) -> Option<f64> {
+        (self.evictions > 0).then(|| self.evicted_rank / self.evictions as f64)
     }
 }
 

@@ -86,12 +86,12 @@ pub fn markdown(reports: &[Report]) -> String {
             outcome.deviation
         );
     }
-    text += "\n| placer | E+E' | requests | refused | evictions | moved | dropped | forced | activity of evicted | failures | lost \
+    text += "\n| placer | E+E' | requests | refused | evictions | moved | dropped | forced | rank of evicted | failures | lost \
              | short | filled | moved bytes | paged |\n";
     text += "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for Report { outcome, .. } in reports.iter().skip(1) {
         let counters = &outcome.counters;
-        let activity = counters.evicted_activity().map_or("-".to_string(), |share| format!("{share:.2}"));
+        let activity = counters.evicted_rank_mean().map_or("-".to_string(), |share| format!("{share:.2}"));
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {activity} | {} | {} | {} | {} | {} | {} |",

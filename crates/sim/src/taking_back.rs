@@ -37,6 +37,8 @@ impl Cluster<'_> {
     /// The least active of some random slabs, as their borrowers say.
     fn choose(&mut self, nth: u32, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
         let candidates = self.machines[nth as usize].lending.candidates();
+        let heats: Vec<f64> =
+            candidates.iter().map(|(slab, borrower)| self.heat_of(nth, *slab, *borrower)).collect();
         let asked = any_of(candidates, evicted + self.contender.eviction.asked_more, || self.rng.next());
         let measure = self.scenario.activity;
         let mut activity = Vec::with_capacity(asked.len());
@@ -46,7 +48,17 @@ impl Cluster<'_> {
             activity.push((*slab, held.map_or(0, |held| held.uses(self.now, measure))));
         }
         let chosen = least_active(activity, evicted);
-        asked.into_iter().filter(|(slab, _)| chosen.contains(slab)).collect()
+        let chosen: Vec<_> = asked.into_iter().filter(|(slab, _)| chosen.contains(slab)).collect();
+        for (slab, borrower) in &chosen {
+            self.counters.evicted_rank += rank(self.heat_of(nth, *slab, *borrower), &heats);
+        }
+        chosen
+    }
+
+    /// How active a slab truly is, which no donor knows.
+    fn heat_of(&self, nth: u32, slab: SlabId, borrower: BorrowerId) -> f64 {
+        let held = &self.containers[Container::place_of(borrower) as usize].held;
+        held.iter().find(|held| held.machine == nth && held.slab == slab).map_or(0.0, |held| held.heat)
     }
 
     /// A donor asks a slab back; its borrower begins to move the bytes to another donor. If there is none, it gives the slab back at once: the bytes are on its
@@ -62,8 +74,6 @@ impl Cluster<'_> {
             return;
         };
         let old = container.held.remove(at);
-        self.counters.evicted_heat += old.heat;
-        self.counters.average_heat += self.heat / self.borrowed as f64;
         self.forget(&old);
         let Some((machine, new)) = self.find(place) else {
             self.counters.dropped += 1;
@@ -146,5 +156,23 @@ impl Cluster<'_> {
         let gone: Vec<_> = gone;
         gone.iter().for_each(|held| self.forget(held));
         gone.len() as u64
+    }
+}
+
+/// The share of others that are less: from 0 to 1, and 0.5 for one that has no others.
+fn rank(one: f64, all: &[f64]) -> f64 {
+    let less = all.iter().filter(|other| **other < one).count();
+    if all.len() < 2 { 0.5 } else { less as f64 / (all.len() - 1) as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_go_from_the_least_to_the_most_active() {
+        let all = [3.0, 1.0, 2.0];
+        assert_eq!([1.0, 2.0, 3.0].map(|one| rank(one, &all)), [0.0, 0.5, 1.0]);
+        assert_eq!(rank(7.0, &[7.0]), 0.5);
     }
 }

@@ -126,7 +126,7 @@ fn asking_about_more_slabs_takes_less_active_ones() {
         let eviction = Eviction { evicted: 1, asked_more };
         let scenario = Scenario { activity, ..scenario.clone() };
         let outcome = run(&scenario, Contender { placer: Placer::TwoChoices, eviction }, &|_| {});
-        outcome.expect("the books agree").counters.evicted_activity().expect("evictions")
+        outcome.expect("the books agree").counters.evicted_rank_mean().expect("evictions")
     };
     let any = evicted_activity(0, Activity::Counts);
     let counts = evicted_activity(8, Activity::Counts);
