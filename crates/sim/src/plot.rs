@@ -88,6 +88,7 @@ fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
         drawn.label(label).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
     let mut labels = chart.configure_series_labels();
+    labels.position(SeriesLabelPosition::UpperRight);
     labels.border_style(BLACK.mix(0.2)).background_style(WHITE).label_font((FONT, 13)).draw().map_err(fail)
 }
 
@@ -101,7 +102,7 @@ fn draw_imbalance(area: &Area<'_>, reports: &[Report]) -> Drawn {
         .margin(14)
         .x_label_area_size(30)
         .y_label_area_size(50)
-        .build_cartesian_2d((0..reports.len()).into_segmented(), 0.0..highest)
+        .build_cartesian_2d((0..reports.len().saturating_sub(1).max(1)).into_segmented(), 0.0..highest)
         .map_err(fail)?;
     let label = |at: &SegmentValue<usize>| match at {
         SegmentValue::CenterOf(nth) => names.get(*nth).cloned().unwrap_or_default(),
