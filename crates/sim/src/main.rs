@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -139,11 +139,13 @@ fn main() -> ExitCode {
 
 fn simulate(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
     scenario.check().map_err(SimError::Scenario)?;
+    // A file that cannot be written is better known before than after minutes of work.
+    let out = options.out.as_deref().map(|path| Ok((path, open(path)?))).transpose()?;
     let contenders = Contender::all(&options.placers, &options.evict);
     let reports = run_all(scenario, &contenders, options.threads)?;
     print!("{}", markdown(&reports));
-    if let Some(path) = &options.out {
-        append(path, &reports)?;
+    if let Some((path, file)) = out {
+        append(path, file, &reports)?;
     }
     if let Some(out_dir) = &options.plots {
         let drawn = plot::draw(&reports, out_dir)?;
@@ -199,13 +201,17 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn append(path: &Path, reports: &[Report]) -> Result<(), SimError> {
-    let failed = |doing| move |reason| SimError::Io { doing, path: path.to_owned(), reason };
-    let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed("opening"))?;
+fn open(path: &Path) -> Result<File, SimError> {
+    let failed = |reason| SimError::Io { doing: "opening", path: path.to_owned(), reason };
+    OpenOptions::new().create(true).append(true).open(path).map_err(failed)
+}
+
+fn append(path: &Path, mut file: File, reports: &[Report]) -> Result<(), SimError> {
+    let failed = |reason| SimError::Io { doing: "writing", path: path.to_owned(), reason };
     for report in reports {
         // Plain numbers and names: nothing that JSON does not have.
         let line = serde_json::to_string(report).expect("serialisable");
-        writeln!(file, "{line}").map_err(failed("writing"))?;
+        writeln!(file, "{line}").map_err(failed)?;
     }
     Ok(())
 }
