@@ -3,6 +3,9 @@
 use std::fs;
 use std::io;
 
+/// Slabs that a donor adds between two looks at its memory, so that it does not take what a program is just about to.
+pub const ADDED_MAX: i64 = 4;
+
 /// What the kernel says of memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MemoryNow {

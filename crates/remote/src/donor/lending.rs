@@ -193,6 +193,15 @@ impl Lending {
         free
     }
 
+    /// Begins to give so many slabs of RAM back to programs of this machine: takes those out that nobody has, which are to be freed, and says how many are to be
+    /// asked back. Slabs that are on their way back already count.
+    pub fn shrink(&mut self, wanted: usize) -> (Vec<SlabId>, usize) {
+        let missing = wanted.saturating_sub(self.leaving() as usize);
+        let freed = self.remove_free(missing);
+        let left = missing - freed.len();
+        (freed, left)
+    }
+
     /// Slabs that are lent and were not asked back, with their borrowers.
     #[must_use]
     pub fn candidates(&self) -> Vec<(SlabId, BorrowerId)> {
@@ -235,6 +244,22 @@ impl Lending {
             }
         }
     }
+}
+
+/// Up to so many of the slabs, chosen at random: those whose activity is asked for.
+#[must_use]
+pub fn any_of(
+    mut candidates: Vec<(SlabId, BorrowerId)>,
+    count: usize,
+    mut random: impl FnMut() -> u64,
+) -> Vec<(SlabId, BorrowerId)> {
+    let count = count.min(candidates.len());
+    for nth in 0..count {
+        let left = (candidates.len() - nth) as u64;
+        candidates.swap(nth, nth + (random() % left) as usize);
+    }
+    candidates.truncate(count);
+    candidates
 }
 
 /// The `evicted` least active of the slabs that were asked about: the paper's E of E + E' random ones.
@@ -320,6 +345,34 @@ mod tests {
         assert_eq!(lending.give_back(A, slabs[0]), Ok(true));
         assert_eq!(lending.leave(A), [(slabs[1], false)]);
         assert!(lending.is_empty());
+    }
+
+    #[test]
+    fn free_slabs_go_first_and_those_on_their_way_count() {
+        let mut lending = lending(5, 10);
+        for _ in 0..3 {
+            let reservation = lending.reserve(A, NOW).expect("free");
+            lending.take(A, reservation, NOW).expect("reserved");
+        }
+        lending.ask_back(SlabId(1), NOW + RESERVATION);
+        assert_eq!(lending.shrink(1), (vec![], 0));
+        assert_eq!(lending.shrink(2), (vec![SlabId(4)], 0));
+        assert_eq!(lending.shrink(4), (vec![SlabId(5)], 2));
+    }
+
+    #[test]
+    fn each_is_asked_at_most_once() {
+        let slabs: Vec<_> = (0..9).map(|slab| (SlabId(slab), A)).collect();
+        let mut random = 0;
+        let mut asked = any_of(slabs.clone(), 5, || {
+            random += 7;
+            random
+        });
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked.len(), 5);
+        assert_eq!(any_of(slabs.clone(), 20, || 0).len(), slabs.len());
+        assert_eq!(any_of(Vec::new(), 5, || 0), []);
     }
 
     #[test]

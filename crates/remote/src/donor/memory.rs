@@ -6,16 +6,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use super::headroom::MemoryNow;
-use super::lending::{BorrowerId, least_active};
+use super::headroom::{ADDED_MAX, MemoryNow};
+use super::lending::{BorrowerId, any_of, least_active};
 use super::state::State;
 use crate::control::{Notice, Reply, SlabId};
 use crate::random;
 
 /// How often memory is looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Slabs added between two looks, so that the donor does not take what a program is just about to.
-const ADDED_MAX: i64 = 4;
 
 /// Looks at memory until the donor ends.
 pub fn keep_headroom(state: &Arc<State>) {
@@ -46,12 +44,8 @@ fn grow(state: &State, slabs: i64) {
 
 /// Frees slabs: first those that nobody has, then the least active of some that were asked about.
 fn shrink(state: &Arc<State>, slabs: i64) {
-    let (mut lending, wanted) = (state.lending(), usize::try_from(slabs).unwrap_or(0));
-    let coming = lending.leaving() as usize;
-    let freed = lending.remove_free(wanted.saturating_sub(coming));
-    drop(lending);
+    let (freed, mut left) = state.lending().shrink(usize::try_from(slabs).unwrap_or(0));
     freed.iter().for_each(|slab| state.free(*slab));
-    let mut left = wanted.saturating_sub(coming + freed.len());
     while left > 0 {
         let evicted = left.min(state.options.evicted.max(1));
         let chosen = choose(state, evicted);
@@ -65,14 +59,10 @@ fn shrink(state: &Arc<State>, slabs: i64) {
 
 /// The `evicted` least active of so many and some more random slabs, as their borrowers say. Who does not answer has no active slab.
 fn choose(state: &State, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
-    let mut candidates = state.lending().candidates();
-    let asked = (evicted + state.options.asked_more).min(candidates.len());
-    for nth in 0..asked {
-        let random = u64::from_le_bytes(random::bytes().unwrap_or_default());
-        let left = candidates.len() - nth;
-        candidates.swap(nth, nth + random as usize % left);
-    }
-    candidates.truncate(asked);
+    let all = state.lending().candidates();
+    let mut candidates = any_of(all, evicted + state.options.asked_more, || {
+        u64::from_le_bytes(random::bytes().unwrap_or_default())
+    });
     let mut of_borrower: BTreeMap<BorrowerId, Vec<SlabId>> = BTreeMap::new();
     candidates.iter().for_each(|(slab, borrower)| of_borrower.entry(*borrower).or_default().push(*slab));
     let mut activity = Vec::new();

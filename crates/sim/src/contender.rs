@@ -1,0 +1,125 @@
+//! What is compared on the same load: who chooses donors, and how slabs to be taken back are chosen.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// Who chooses the donor of a slab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placer {
+    /// Nobody lends: what does not fit goes to disk.
+    Nobody,
+    /// The engine's: the better of two random donors of the list.
+    TwoChoices,
+    /// A random donor of the list.
+    OneChoice,
+    /// A central one that knows everything: of all donors that have a free slab, the one whose memory is in use least.
+    Greedy,
+}
+
+impl fmt::Display for Placer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Placer::Nobody => "no remote memory",
+            Placer::TwoChoices => "two choices",
+            Placer::OneChoice => "one choice",
+            Placer::Greedy => "central greedy",
+        })
+    }
+}
+
+impl FromStr for Placer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Placer, String> {
+        match text {
+            "two" => Ok(Placer::TwoChoices),
+            "one" => Ok(Placer::OneChoice),
+            "greedy" => Ok(Placer::Greedy),
+            other => Err(format!("'{other}' is no placer; two, one and greedy are")),
+        }
+    }
+}
+
+/// E and E' of the paper.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Eviction {
+    /// Slabs taken back at once.
+    pub evicted: usize,
+    /// Further slabs whose activity is asked for.
+    pub asked_more: usize,
+}
+
+impl Default for Eviction {
+    /// As `aquifer donate` has it.
+    fn default() -> Self {
+        Eviction { evicted: 1, asked_more: 4 }
+    }
+}
+
+impl fmt::Display for Eviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}", self.evicted, self.asked_more)
+    }
+}
+
+impl FromStr for Eviction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Eviction, String> {
+        let parsed = text.split_once('+').and_then(|(evicted, more)| {
+            let eviction = Eviction { evicted: evicted.parse().ok()?, asked_more: more.parse().ok()? };
+            (1..=1000).contains(&eviction.evicted).then_some(eviction).filter(|e| e.asked_more <= 1000)
+        });
+        parsed.ok_or_else(|| format!("'{text}' is not E+E', as 1+4 is: E from 1 and both up to 1000"))
+    }
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Contender {
+    /// Who chooses donors.
+    pub placer: Placer,
+    /// How slabs are taken back.
+    pub eviction: Eviction,
+}
+
+impl Contender {
+    /// No remote memory; each placer with the first eviction; two choices with the other evictions.
+    #[must_use]
+    pub fn all(placers: &[Placer], evictions: &[Eviction]) -> Vec<Contender> {
+        let first = evictions.first().copied().unwrap_or_default();
+        let mut all = vec![Contender { placer: Placer::Nobody, eviction: first }];
+        all.extend(placers.iter().map(|placer| Contender { placer: *placer, eviction: first }));
+        let others = evictions.iter().skip(1);
+        all.extend(others.map(|eviction| Contender { placer: Placer::TwoChoices, eviction: *eviction }));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evictions_are_read_as_they_are_shown() {
+        let eviction: Eviction = "4+12".parse().expect("E+E'");
+        assert_eq!(eviction.to_string(), "4+12");
+        for wrong in ["", "4", "0+1", "1+", "1+2+3", "-1+2", "1+1001"] {
+            assert!(wrong.parse::<Eviction>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn everything_is_compared_with_nothing() {
+        let evictions = [Eviction::default(), Eviction { evicted: 1, asked_more: 0 }];
+        let all = Contender::all(&[Placer::TwoChoices, Placer::Greedy], &evictions);
+        let names: Vec<_> = all.iter().map(|c| format!("{} {}", c.placer, c.eviction)).collect();
+        assert_eq!(
+            names,
+            ["no remote memory 1+4", "two choices 1+4", "central greedy 1+4", "two choices 1+0"]
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! What came of a run.
+
+use serde::Serialize;
+
+use crate::contender::Contender;
+use crate::counters::Counters;
+
+/// Means over the measured time, where nothing else is said. Shares are from 0 to 1, of the memory of all machines that are up.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Outcome {
+    /// Who chose.
+    #[serde(flatten)]
+    pub contender: Contender,
+    /// Holds bytes of somebody: of programs of the machine, or of borrowers.
+    pub used_share: f64,
+    /// The same with lent slabs counted as full, as a donor's kernel counts them.
+    pub occupied_share: f64,
+    /// Would be used if everything that is wanted were in somebody's RAM: no placer can do better.
+    pub wanted_share: f64,
+    /// Promised to containers.
+    pub reserved_share: f64,
+    /// Bytes in lent slabs over bytes of lent slabs.
+    pub filled_share: f64,
+    /// Used share of the fullest machine over that of the mean one.
+    pub imbalance: f64,
+    /// The same at the worst moment.
+    pub imbalance_max: f64,
+    /// Standard deviation of the used share over its mean.
+    pub deviation: f64,
+    /// Mean used share of each machine, the highest first; of more than 100 machines, every so many.
+    pub by_rank: Vec<f64>,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counters: Counters,
+}

@@ -1,0 +1,143 @@
+//! Small clusters, in milliseconds.
+
+use std::time::Duration;
+
+use super::*;
+use crate::contender::{Eviction, Placer};
+use crate::distribution::Distribution;
+use crate::scenario::{Activity, Failures, Limits};
+
+const PLACERS: [Placer; 4] = [Placer::Nobody, Placer::TwoChoices, Placer::OneChoice, Placer::Greedy];
+
+fn contender(placer: Placer) -> Contender {
+    Contender { placer, eviction: Eviction::default() }
+}
+
+fn result(scenario: &Scenario, placer: Placer) -> Outcome {
+    run(scenario, contender(placer), &|_| {}).expect("the books agree")
+}
+
+/// Few machines that fail often, so that much happens in a few hours.
+fn small() -> Scenario {
+    Scenario {
+        rack_machines: 4,
+        known: 6,
+        warm_up: Duration::from_secs(1800),
+        measured: Duration::from_secs(4 * 3600),
+        failures: Some(Failures {
+            machine_s: Distribution::Exponential { mean: 20_000.0 },
+            rack_s: Distribution::Exponential { mean: 40_000.0 },
+            repair_s: Distribution::Exponential { mean: 600.0 },
+        }),
+        ..Scenario::cluster(5, 20)
+    }
+}
+
+#[test]
+fn one_seed_gives_one_result() {
+    let scenario = small();
+    for placer in PLACERS {
+        assert_eq!(result(&scenario, placer), result(&scenario, placer));
+    }
+    let other = Scenario { seed: 6, ..scenario.clone() };
+    assert_ne!(result(&scenario, Placer::TwoChoices), result(&other, Placer::TwoChoices));
+}
+
+#[test]
+fn every_placer_sees_the_same_load() {
+    let scenario = small();
+    let outcomes = PLACERS.map(|placer| result(&scenario, placer));
+    for outcome in &outcomes {
+        assert_eq!(outcome.wanted_share, outcomes[0].wanted_share);
+        assert_eq!(outcome.reserved_share, outcomes[0].reserved_share);
+        assert_eq!(outcome.counters.starts, outcomes[0].counters.starts);
+        assert_eq!(outcome.counters.failures, outcomes[0].counters.failures);
+        assert!(outcome.used_share <= outcome.wanted_share);
+        assert!(outcome.used_share >= outcomes[0].used_share);
+    }
+}
+
+#[test]
+fn books_agree_after_every_event() {
+    let scenario = small();
+    for placer in PLACERS {
+        let mut cluster = Cluster::new(&scenario, contender(placer));
+        for _ in 0..3000 {
+            let (at, event) = cluster.queue.take_next().expect("machines are looked at for ever");
+            cluster.now = at;
+            cluster.happen(event.clone()).expect("no donor is surprised");
+            if let Err(what) = cluster.check() {
+                panic!("after {event:?}: {what}");
+            }
+        }
+        assert_eq!(placer == Placer::Nobody, cluster.borrowed == 0);
+    }
+}
+
+#[test]
+fn much_happens_in_the_small_cluster() {
+    // Few slabs are free: donors must take them back.
+    let scenario = Scenario { headroom_bytes: 20 << 30, ..small() };
+    let counters = result(&scenario, Placer::TwoChoices).counters;
+    assert!(counters.failures > 10 && counters.lost > 0 && counters.returned > 0, "{counters:?}");
+    assert!(counters.evictions > 0 && counters.moved > 0, "{counters:?}");
+    assert_eq!(counters.evictions, counters.moved + counters.dropped);
+    assert_eq!(counters.forced, 0);
+}
+
+#[test]
+fn slabs_that_move_too_slowly_are_lost() {
+    let scenario = Scenario { headroom_bytes: 20 << 30, network_bytes_per_s: 1 << 20, ..small() };
+    let counters = result(&scenario, Placer::TwoChoices).counters;
+    assert!(counters.forced > 0, "{counters:?}");
+}
+
+#[test]
+fn without_room_everything_is_refused() {
+    let scenario = Scenario { headroom_bytes: 1 << 40, ..small() };
+    for placer in PLACERS {
+        let outcome = result(&scenario, placer);
+        assert_eq!(outcome.counters.refused, outcome.counters.requests);
+        assert_eq!(outcome.used_share, result(&scenario, Placer::Nobody).used_share);
+    }
+}
+
+#[test]
+fn idle_memory_is_used() {
+    let scenario = Scenario {
+        machines: 8,
+        measured: Duration::from_secs(3600),
+        load: crate::load::Load {
+            population: crate::load::Population::Places(22),
+            ..Scenario::paper(1, Limits::default()).load
+        },
+        ..Scenario::paper(1, Limits::default())
+    };
+    let (without, with) = (result(&scenario, Placer::Nobody), result(&scenario, Placer::TwoChoices));
+    assert!(with.used_share > 1.1 * without.used_share);
+    assert!((with.used_share - with.wanted_share).abs() < 0.01, "there is room for all");
+    assert!(with.occupied_share >= with.used_share);
+}
+
+#[test]
+fn asking_about_more_slabs_takes_less_active_ones() {
+    let scenario = Scenario { headroom_bytes: 12 << 30, ..small() };
+    let evicted_activity = |asked_more, activity| {
+        let eviction = Eviction { evicted: 1, asked_more };
+        let scenario = Scenario { activity, ..scenario.clone() };
+        let outcome = run(&scenario, Contender { placer: Placer::TwoChoices, eviction }, &|_| {});
+        outcome.expect("the books agree").counters.evicted_rank_mean().expect("evictions")
+    };
+    let any = evicted_activity(0, Activity::Counts);
+    let counts = evicted_activity(8, Activity::Counts);
+    let rates = evicted_activity(8, Activity::Rates);
+    // A slab that was borrowed just now has a low count, however active it is.
+    assert!(rates < counts && counts < any, "{rates} {counts} {any}");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let scenario = Scenario::cluster(1, 1);
+    let error = run(&scenario, contender(Placer::TwoChoices), &|_| {}).expect_err("one machine");
+    assert!(error.to_string().contains("--machines"));
+}
