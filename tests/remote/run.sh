@@ -8,7 +8,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 
 # Of the program: enough that most of it is not in --ram.
-mebibytes=64 rounds=6
+mebibytes=64 rounds=4
 
 skip() {
     echo "SKIP remote: $*"
