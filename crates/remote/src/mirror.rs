@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-use aquifer_device::{Device, DeviceError, Operation, ReadRequest, WriteRequest};
+use aquifer_device::{Device, DeviceError, Operation};
 
 use behind::Behind;
 use family::{Family, Holders};
@@ -26,7 +26,6 @@ use homes::Homes;
 use keeper::Keeper;
 use tags::{Tag, Tags};
 
-pub use family::REPLICAS_MAX;
 pub use home::{DonorId, Home, Slabs};
 
 /// What donors and flash keep apart.
@@ -57,7 +56,7 @@ impl Mode {
     fn replicas(self) -> usize {
         match self {
             Mode::Disk => 1,
-            Mode::Mirror => REPLICAS_MAX,
+            Mode::Mirror => 2,
         }
     }
 }
@@ -206,18 +205,6 @@ impl Device for Mirror {
         })
     }
 
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        for request in requests {
-            request.result = self.read_at(request.offset, request.buf);
-        }
-    }
-
-    fn write_batch(&self, requests: &mut [WriteRequest<'_>]) {
-        for request in requests {
-            request.result = self.write_at(request.offset, request.buf);
-        }
-    }
-
     fn sync(&self) -> Result<(), DeviceError> {
         self.parts.behind.flush()?;
         self.parts.local.sync()
@@ -285,12 +272,9 @@ impl Parts {
 
     /// Whether one of the slabs that have a run of pages gave it as it was written there.
     fn read_remotely(&self, family: &Family, held_by: Holders, offset: u64, buf: &mut [u8]) -> bool {
-        let homes = match held_by {
-            Holders::All => family.homes(),
-            Holders::First => &family.homes()[..1],
-            Holders::Nobody => return false,
-        };
-        homes.iter().any(|home| home.is_alive() && self.read_from(family, held_by, home, offset, buf))
+        let mut holders =
+            family.homes().enumerate().filter(|(nth, home)| held_by.has(*nth) && home.is_alive());
+        holders.any(|(_, home)| self.read_from(family, held_by, home, offset, buf))
     }
 
     /// Whether a slab gave a run of pages as it was written there.
@@ -365,12 +349,12 @@ impl Parts {
                     break;
                 }
                 let family = self.homes.of(at);
-                let held_by = family.as_ref().map_or(Holders::Nobody, |family| family.holders(tag));
+                let held_by = family.as_ref().map_or(Holders::NOBODY, |family| family.holders(tag));
                 if family.is_some_and(|family| self.read_remotely(&family, held_by, at, bytes)) {
                     is_read = true;
                     break;
                 }
-                if held_by == Holders::Nobody && self.tags.get(page) == tag && !tag.is_locked() {
+                if held_by == Holders::NOBODY && self.tags.get(page) == tag && !tag.is_locked() {
                     break;
                 }
                 std::thread::yield_now();
@@ -409,16 +393,18 @@ impl Parts {
             self.put_behind(offset, buf)?;
         }
         let family = self.homes.of(offset);
-        let copies = family.as_ref().map_or(0, |family| self.write_remotely(family, offset, buf));
-        let is_local = self.mode == Mode::Disk || copies < self.homes.replicas();
-        if is_local && self.mode != Mode::Disk {
-            self.put_behind(offset, buf)?;
-        }
+        let copies =
+            family.as_ref().map_or(Copies::default(), |family| self.write_remotely(family, offset, buf));
+        let is_short = self.mode != Mode::Disk && copies.staying < self.homes.replicas();
+        let outcome = if is_short { self.put_behind(offset, buf) } else { Ok(()) };
+        let is_local = self.mode == Mode::Disk || (is_short && outcome.is_ok());
         match family {
-            Some(family) if copies > 0 => held.are_in(family.epoch(), buf, is_local),
-            _ => held.are_local(),
+            Some(family) if copies.all > 0 => held.are_in(family.epoch(), buf, is_local),
+            _ if is_local => held.are_local(),
+            // Nobody has it.
+            _ => drop(held),
         }
-        Ok(())
+        outcome
     }
 
     fn put_behind(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
@@ -426,14 +412,19 @@ impl Parts {
         all.try_for_each(|(page, bytes)| self.behind.put(page, bytes))
     }
 
-    /// Writes pages to all slabs of a family; says how many have them. Those that have not are lost.
-    fn write_remotely(&self, family: &Family, offset: u64, buf: &[u8]) -> usize {
-        let is_written = |home: &&Arc<Home>| {
-            let outcome = home.write(buf, self.homes.within(offset));
-            outcome.is_err().then(|| self.lose(home)).is_none()
-        };
-        let copies = family.homes().iter().filter(is_written).count();
-        self.counts.remote_writes.fetch_add((copies * buf.len() / PAGE_BYTES) as u64, Relaxed);
+    /// Writes pages to all slabs of a family. Those that do not take them are lost.
+    fn write_remotely(&self, family: &Family, offset: u64, buf: &[u8]) -> Copies {
+        let mut copies = Copies::default();
+        for home in family.homes() {
+            let is_staying = home.is_good();
+            if home.write(buf, self.homes.within(offset)).is_ok() {
+                copies.all += 1;
+                copies.staying += usize::from(is_staying);
+            } else {
+                self.lose(home);
+            }
+        }
+        self.counts.remote_writes.fetch_add((copies.all * buf.len() / PAGE_BYTES) as u64, Relaxed);
         copies
     }
 
@@ -443,12 +434,25 @@ impl Parts {
         nth * slab_pages..((nth + 1) * slab_pages).min(self.tags.len())
     }
 
+    /// Whether a part of the device has pages that flash has not.
+    fn has_remote_only(&self, nth: usize) -> bool {
+        self.pages_of(nth).any(|page| !self.tags.get(page).is_local())
+    }
+
     /// The slab is of no use any more.
     fn lose(&self, home: &Home) {
         if self.homes.forget(home) {
             self.counts.lost_slabs.fetch_add(1, Relaxed);
         }
     }
+}
+
+/// Slabs that have what was written.
+#[derive(Clone, Copy, Default)]
+struct Copies {
+    all: usize,
+    /// Those that no donor asks back.
+    staying: usize,
 }
 
 fn page_of(offset: u64) -> usize {

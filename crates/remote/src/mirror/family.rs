@@ -6,60 +6,77 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::home::Home;
 use super::tags::Tag;
 
-/// The most slabs that hold the same.
-pub const REPLICAS_MAX: usize = 2;
-
 /// Slabs that hold the same part of a device. It never changes; another one takes its place.
 ///
-/// Every page that was written since the family began has its epoch, and is in all of its slabs. The first slab may come from a family before: it also has the pages
-/// of these epochs, until they are copied to the others.
+/// Every page that was written since the family began has its epoch, and is in all of its slabs. A slab that comes from a family before also has pages of other
+/// epochs, until those are copied to all.
 #[derive(Clone, Debug)]
 pub struct Family {
     epoch: u32,
-    homes: Vec<Arc<Home>>,
-    /// Epochs of pages that the first slab alone has.
+    members: Vec<Member>,
+    is_filled: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    home: Arc<Home>,
+    /// Epochs of the pages that it has beside those of the family's.
     inherited: Vec<u32>,
 }
 
-/// Which slabs of a family have a page.
+/// Which slabs of a family have a page: a bit for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Holders {
-    /// All of them.
-    All,
-    /// The first one.
-    First,
-    /// None.
-    Nobody,
+pub struct Holders(u32);
+
+impl Holders {
+    /// None of them.
+    pub const NOBODY: Holders = Holders(0);
+
+    /// Whether the slab has it that is so many places from the first one.
+    pub fn has(self, nth: usize) -> bool {
+        self.0 >> nth & 1 == 1
+    }
 }
 
 impl Family {
-    /// Slabs that hold nothing yet.
-    pub fn new(homes: Vec<Arc<Home>>) -> Family {
-        Family { epoch: next_epoch(), homes, inherited: Vec::new() }
+    /// The slabs of a family before that are alive, those first that stay, and further ones that hold nothing yet.
+    pub fn heir(before: Option<&Family>, found: Vec<Arc<Home>>) -> Family {
+        let known = || before.into_iter().flat_map(|before| &before.members);
+        let inherit = |member: &Member| Member {
+            home: Arc::clone(&member.home),
+            inherited: before
+                .map(|before| before.epoch)
+                .into_iter()
+                .chain(member.inherited.clone())
+                .collect(),
+        };
+        let staying = known().filter(|member| member.home.is_good()).map(inherit);
+        let leaving = known().filter(|member| member.home.is_alive() && !member.home.is_good()).map(inherit);
+        let found = found.into_iter().map(|home| Member { home, inherited: Vec::new() });
+        Family {
+            epoch: next_epoch(),
+            members: staying.chain(leaving).chain(found).collect(),
+            is_filled: false,
+        }
     }
 
-    /// A slab of a family before, and further ones that hold nothing yet.
-    pub fn heir(before: &Family, survivor: &Arc<Home>, others: Vec<Arc<Home>>) -> Family {
-        let is_first = before.homes.first().is_some_and(|first| Arc::ptr_eq(first, survivor));
-        let mut inherited = if is_first { before.inherited.clone() } else { Vec::new() };
-        inherited.push(before.epoch);
-        let homes = std::iter::once(Arc::clone(survivor)).chain(others).collect();
-        Family { epoch: next_epoch(), homes, inherited }
-    }
-
-    /// The same without a slab that is lost.
+    /// The same without a slab that is lost: what it had is to be copied again.
     pub fn without(&self, lost: &Home) -> Family {
-        let is_lost = |home: &Arc<Home>| std::ptr::eq(&**home, lost);
-        // What only the first one had is lost with it.
-        let inherited =
-            if self.homes.first().is_some_and(is_lost) { Vec::new() } else { self.inherited.clone() };
-        let homes = self.homes.iter().filter(|home| !is_lost(home)).cloned().collect();
-        Family { epoch: self.epoch, homes, inherited }
+        let is_left = |member: &&Member| !std::ptr::eq(&*member.home, lost);
+        let members = self.members.iter().filter(is_left).cloned().collect();
+        Family { epoch: self.epoch, members, is_filled: false }
     }
 
-    /// The same when all pages have been copied to all slabs.
-    pub fn settled(&self) -> Family {
-        Family { epoch: self.epoch, homes: self.homes.clone(), inherited: Vec::new() }
+    /// The same when all pages have been copied to all of these slabs of it, which are those that stay.
+    pub fn filled(&self, staying: &[Arc<Home>]) -> Family {
+        let members =
+            staying.iter().map(|home| Member { home: Arc::clone(home), inherited: Vec::new() }).collect();
+        Family { epoch: self.epoch, members, is_filled: true }
+    }
+
+    /// Whether all pages are where they should be: in all slabs, or, if there are too few of those, on flash.
+    pub fn is_filled(&self) -> bool {
+        self.is_filled
     }
 
     /// What pages that are written now are tagged with.
@@ -68,21 +85,18 @@ impl Family {
     }
 
     /// All slabs.
-    pub fn homes(&self) -> &[Arc<Home>] {
-        &self.homes
+    pub fn homes(&self) -> impl Iterator<Item = &Arc<Home>> {
+        self.members.iter().map(|member| &member.home)
     }
 
     /// Which slabs have a page with this tag.
     pub fn holders(&self, tag: Tag) -> Holders {
-        if self.homes.is_empty() {
-            Holders::Nobody
-        } else if tag.is_in(self.epoch) {
-            Holders::All
-        } else if self.inherited.iter().any(|epoch| tag.is_in(*epoch)) {
-            Holders::First
-        } else {
-            Holders::Nobody
+        if tag.is_in(self.epoch) {
+            return Holders((1 << self.members.len()) - 1);
         }
+        let has_it = |member: &Member| member.inherited.iter().any(|epoch| tag.is_in(*epoch));
+        let bit_of = |(nth, member)| u32::from(has_it(member)) << nth;
+        Holders(self.members.iter().enumerate().map(bit_of).sum())
     }
 }
 

@@ -74,9 +74,8 @@ impl Homes {
     /// Parts that should have other slabs, with those that they have.
     pub fn unsettled(&self) -> Vec<(usize, Option<Arc<Family>>)> {
         let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
-        let is_good = |family: &Arc<Family>| {
-            family.homes().len() >= self.replicas && family.homes().iter().all(|home| home.is_good())
-        };
+        let is_good =
+            |family: &Arc<Family>| self.is_settled(family) && family.homes().all(|home| home.is_good());
         let all = families.iter().enumerate().filter(|(nth, _)| self.wanted[*nth].load(Relaxed));
         all.filter(|(_, family)| !family.as_ref().is_some_and(is_good))
             .map(|(nth, family)| (nth, family.clone()))
@@ -101,7 +100,7 @@ impl Homes {
     /// Takes a slab out of the family that has it; says whether one had.
     pub fn forget(&self, home: &Home) -> bool {
         let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
-        let has_it = |family: &Arc<Family>| family.homes().iter().any(|known| std::ptr::eq(&**known, home));
+        let has_it = |family: &Arc<Family>| family.homes().any(|known| std::ptr::eq(&**known, home));
         let Some(slot) = families.iter_mut().find(|slot| slot.as_ref().is_some_and(has_it)) else {
             return false;
         };
@@ -112,12 +111,16 @@ impl Homes {
         true
     }
 
-    /// Parts that should have slabs, and those that have as many as they should.
+    /// Parts that should have slabs, and those that have as many as they should, and in them all that they should.
     pub fn counts(&self) -> (usize, usize) {
         let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
         let wanted = self.wanted.iter().filter(|wanted| wanted.load(Relaxed)).count();
-        let placed = families.iter().flatten().filter(|family| family.homes().len() >= self.replicas).count();
+        let placed = families.iter().flatten().filter(|family| self.is_settled(family)).count();
         (wanted, placed)
+    }
+
+    fn is_settled(&self, family: &Family) -> bool {
+        family.is_filled() && family.homes().count() >= self.replicas
     }
 
     fn nth(&self, offset: u64) -> usize {

@@ -1,6 +1,7 @@
 //! Sees that every part of the device that is used has a slab.
 
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,10 +9,10 @@ use std::time::Duration;
 use aquifer_device::AlignedBuffer;
 use aquifer_sys::SignalsBlocked;
 
-use super::family::{Family, Holders};
-use super::home::{Home, Slabs};
+use super::family::Family;
+use super::home::{DonorId, Home, Slabs};
 use super::tags::{Locked, Tag};
-use super::{PAGE_BYTES, Parts};
+use super::{Mode, PAGE_BYTES, Parts};
 use crate::transport::Write;
 
 /// How often donors' wishes are looked at, and slabs that there were none of asked for again.
@@ -101,99 +102,73 @@ impl Shared {
 
     /// Gives every part the slabs that it should have, as far as there are any.
     fn place(&self) {
+        let mut refusals = Refusals::default();
         for (nth, before) in self.parts.homes.unsettled() {
-            let outcome = self.settle(nth, before);
-            if outcome == Settled::NoSlabs || self.is_closing() {
-                // Others would ask in vain as well.
+            if self.is_closing() {
                 return;
             }
+            let found = self.find(before.as_deref(), &mut refusals);
+            self.settle(nth, before.as_ref(), found);
         }
     }
 
-    fn settle(&self, nth: usize, before: Option<Arc<Family>>) -> Settled {
+    /// As many slabs as a family lacks.
+    fn find(&self, before: Option<&Family>, refusals: &mut Refusals) -> Vec<Arc<Home>> {
         let homes = &self.parts.homes;
-        let known = || before.iter().flat_map(|family| family.homes());
-        let survivor = known().find(|home| home.is_good()).cloned();
-        let leaving = known().find(|home| !home.is_good() && home.is_alive()).cloned();
+        let known = || before.into_iter().flat_map(Family::homes);
         let kept = known().filter(|home| home.is_good()).count();
         let mut avoid: Vec<_> = known().map(|home| home.donor()).collect();
         let mut found = Vec::new();
-        while kept + found.len() < homes.replicas() {
-            let Some(home) = self.slabs.find(homes.slab_bytes(), &avoid) else { break };
-            avoid.push(home.donor());
-            found.push(home);
-        }
-        let nothing_changes = found.is_empty() && leaving.is_none() && known().all(|home| home.is_alive());
-        if nothing_changes {
-            return Settled::NoSlabs;
-        }
-        let after = match (&before, &survivor) {
-            (Some(before), Some(_)) if found.is_empty() => {
-                let rest = known()
-                    .filter(|home| !home.is_good())
-                    .fold(Family::clone(before), |rest, home| rest.without(home));
-                homes.replace(nth, Some(before), Some(Arc::new(rest)));
-                return Settled::NoSlabs;
-            }
-            (Some(before), Some(survivor)) => Family::heir(before, survivor, found),
-            _ if found.is_empty() => return self.leave(nth, before.as_ref()),
-            _ => Family::new(found),
-        };
-        let after = Arc::new(after);
-        if homes.replace(nth, before.as_ref(), Some(Arc::clone(&after))) {
-            self.fill(nth, &after, before.as_deref());
-        }
-        Settled::Done
-    }
-
-    /// There is no other slab for a part whose only one is to be left: what only slabs have goes to flash first.
-    fn leave(&self, nth: usize, before: Option<&Arc<Family>>) -> Settled {
-        let Some(before) = before else { return Settled::NoSlabs };
-        let parts = &self.parts;
-        let mut buffer = AlignedBuffer::new(PAGE_BYTES);
-        for page in parts.pages_of(nth) {
-            if parts.tags.get(page).is_local() {
-                continue;
-            }
-            // No family has epoch 0.
-            let Some(held) = parts.tags.lock_unless_in(page, 0) else { continue };
-            if before
-                .homes()
-                .iter()
-                .any(|home| Self::copy_of(home, before, held.before(), parts, page, &mut buffer))
-                && parts.behind.put(page, &buffer).is_ok()
-            {
-                held.are_local();
+        while kept + found.len() < homes.replicas() && !refusals.include(&avoid) {
+            match self.slabs.find(homes.slab_bytes(), &avoid) {
+                Some(home) => {
+                    avoid.push(home.donor());
+                    found.push(home);
+                }
+                None => refusals.0.push(avoid.clone()),
             }
         }
-        parts.homes.replace(nth, Some(before), None);
-        Settled::NoSlabs
+        found
     }
 
-    /// Whether a slab of a family gave a page as its tag says.
-    fn copy_of(home: &Home, family: &Family, tag: Tag, parts: &Parts, page: usize, bytes: &mut [u8]) -> bool {
-        let is_first = family.homes().first().is_some_and(|first| std::ptr::eq(&**first, home));
-        let has_it = match family.holders(tag) {
-            Holders::All => true,
-            Holders::First => is_first,
-            Holders::Nobody => false,
-        };
-        has_it
-            && home.is_alive()
-            && home.read(parts.homes.within((page * PAGE_BYTES) as u64), bytes).is_ok()
-            && tag.is_of(bytes)
+    /// Makes a part whole with the slabs that it has and those that were found. One that is to be left stays until others, or flash, have what it has.
+    fn settle(&self, nth: usize, before: Option<&Arc<Family>>, found: Vec<Arc<Home>>) {
+        let homes = &self.parts.homes;
+        let is_whole = |family: &Arc<Family>| family.is_filled() && family.homes().all(|home| home.is_good());
+        if found.is_empty() && before.is_none_or(is_whole) {
+            return;
+        }
+        let after = Arc::new(Family::heir(before.map(|family| &**family), found));
+        let has_all_on_flash = self.parts.mode == Mode::Disk;
+        let is_of_use = after.homes().any(|home| home.is_good() || !has_all_on_flash);
+        if homes.replace(nth, before, is_of_use.then(|| Arc::clone(&after))) {
+            let known = before.into_iter().flat_map(|before| before.homes());
+            let lost = known.filter(|home| !home.is_alive()).count();
+            self.parts.counts.lost_slabs.fetch_add(lost as u64, Relaxed);
+            if is_of_use {
+                self.fill(nth, &after);
+            }
+        }
     }
 
-    /// Brings all pages of a part to all of its slabs: from the slabs that it had before, or else from flash. What cannot be read or written stays where it
-    /// is; then the part is not settled, and another attempt follows.
-    fn fill(&self, nth: usize, after: &Arc<Family>, before: Option<&Family>) {
+    /// Whether a slab gave a page as its tag says.
+    fn copy_of(&self, home: &Home, tag: Tag, page: usize, bytes: &mut [u8]) -> bool {
+        let within = self.parts.homes.within((page * PAGE_BYTES) as u64);
+        home.is_alive() && home.read(within, bytes).is_ok() && tag.is_of(bytes)
+    }
+
+    /// Brings all pages of a part to all of its slabs, from those that have them or from flash; to flash too, if fewer slabs stay than should. Then those that are
+    /// to be left are. If a slab is lost meanwhile, the family stays as it is, and another attempt follows.
+    fn fill(&self, nth: usize, after: &Arc<Family>) {
         let parts = &self.parts;
         let mut buffer = AlignedBuffer::new(COPY_PAGES * PAGE_BYTES);
         let all = parts.pages_of(nth);
         let first = all.start;
+        // A slab that is not among them now never will be: who writes to this family sees no more of them.
+        let staying: Vec<_> = after.homes().filter(|home| home.is_good()).cloned().collect();
+        let is_short = parts.mode == Mode::Mirror && staying.len() < parts.homes.replicas();
         for start in all.clone().step_by(COPY_PAGES) {
-            let is_of_use = after.homes().iter().all(|home| home.is_good());
-            if !is_of_use || self.is_closing() {
+            if self.is_closing() || !after.homes().all(|home| home.is_alive()) {
                 return;
             }
             let mut held: Vec<_> = (start..all.end.min(start + COPY_PAGES))
@@ -202,19 +177,16 @@ impl Shared {
             held.retain(|(page, held)| {
                 let bytes = &mut buffer[(*page - start) * PAGE_BYTES..][..PAGE_BYTES];
                 let tag = held.before();
-                let from = |family: &Family, bytes: &mut [u8]| {
-                    family.homes().iter().any(|home| Self::copy_of(home, family, tag, parts, *page, bytes))
-                };
-                from(after, bytes)
-                    || before.is_some_and(|before| from(before, bytes))
+                let holders = after.holders(tag);
+                let mut having = after.homes().enumerate().filter(|(nth, _)| holders.has(*nth));
+                having.any(|(_, home)| self.copy_of(home, tag, *page, bytes))
                     || (tag.is_local()
                         && parts.read_known_locally((*page * PAGE_BYTES) as u64, bytes).is_ok())
             });
             let bytes_of =
                 |page: usize, pages: usize| &buffer[(page - start) * PAGE_BYTES..][..pages * PAGE_BYTES];
-            for (nth, home) in after.homes().iter().enumerate() {
-                // The first one may have it already.
-                let lacks = |held: &Locked<'_>| nth > 0 || after.holders(held.before()) != Holders::First;
+            for (nth, home) in after.homes().enumerate() {
+                let lacks = |held: &Locked<'_>| !after.holders(held.before()).has(nth);
                 let lacking: Vec<_> =
                     held.iter().filter(|(_, held)| lacks(held)).map(|(page, _)| *page).collect();
                 let writes: Vec<_> = lacking
@@ -229,20 +201,29 @@ impl Shared {
                 }
             }
             for (page, held) in held {
-                let is_local = held.before().is_local();
-                held.are_in(after.epoch(), bytes_of(page, 1), is_local);
+                let bytes = bytes_of(page, 1);
+                let is_local =
+                    held.before().is_local() || (is_short && parts.behind.put(page, bytes).is_ok());
+                held.are_in(after.epoch(), bytes, is_local);
             }
         }
-        // Every page has been seen since the family began: none is left that the first slab alone has, but for those that nobody has.
-        parts.homes.replace(nth, Some(after), Some(Arc::new(after.settled())));
+        // Every page has been seen since the family began: none is left that some slabs lack, but for those that nobody has.
+        let filled = match &staying[..] {
+            [] if parts.has_remote_only(nth) => return,
+            [] => None,
+            staying => Some(Arc::new(after.filled(staying))),
+        };
+        parts.homes.replace(nth, Some(after), filled);
     }
 }
 
-/// What became of an attempt to find slabs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Settled {
-    /// The part has other slabs.
-    Done,
-    /// No donor has one.
-    NoSlabs,
+/// Donors that were to be avoided when there was no slab at any other.
+#[derive(Default)]
+struct Refusals(Vec<Vec<DonorId>>);
+
+impl Refusals {
+    /// Whether it would be asked in vain for a slab of none of these donors: it was, with no more of them.
+    fn include(&self, avoid: &[DonorId]) -> bool {
+        self.0.iter().any(|avoided| avoided.iter().all(|donor| avoid.contains(donor)))
+    }
 }

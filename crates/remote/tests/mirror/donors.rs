@@ -1,7 +1,7 @@
 //! Donors for tests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
@@ -21,6 +21,7 @@ pub struct Donors {
     /// Whether it has slabs to lend.
     pub lends: AtomicBool,
     state: Mutex<(Option<Arc<Link>>, u64)>,
+    lent: Mutex<Vec<Weak<Home>>>,
 }
 
 impl Donors {
@@ -30,7 +31,19 @@ impl Donors {
 
     fn with_id(id: u64) -> Arc<Donors> {
         let donor = FakeDonor::new((DONOR_SLABS * SLAB_BYTES) as usize).expect("memory");
-        Arc::new(Donors { donor, id: DonorId(id), lends: AtomicBool::new(true), state: Mutex::default() })
+        let (lends, state, lent) = (AtomicBool::new(true), Mutex::default(), Mutex::default());
+        Arc::new(Donors { donor, id: DonorId(id), lends, state, lent })
+    }
+
+    /// Lends no more, and asks for all that it has lent.
+    pub fn ask_back(&self) {
+        self.lends.store(false, Ordering::Relaxed);
+        self.lent().iter().for_each(|home| home.ask_to_leave());
+    }
+
+    /// Slabs that it has lent and that were not given back.
+    pub fn lent(&self) -> Vec<Arc<Home>> {
+        self.lent.lock().expect("no panic").iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -55,7 +68,9 @@ impl Slabs for Donors {
         };
         *given += 1;
         let place = self.donor.place().at(*given % DONOR_SLABS * SLAB_BYTES);
-        Some(Arc::new(Home::new(link, place, self.id, Box::new(()))))
+        let home = Arc::new(Home::new(link, place, self.id, Box::new(())));
+        self.lent.lock().expect("no panic").push(Arc::downgrade(&home));
+        Some(home)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Two slabs, and flash for what they have no room for.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_device::{Counted, Device};
 use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
-use crate::donors::{DEVICE_BYTES, Several, filled, flash, mirror_of_two, read, wait_until, write};
+use crate::donors::{DEVICE_BYTES, Donors, Several, filled, flash, mirror_of_two, read, wait_until, write};
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
@@ -57,13 +57,116 @@ fn one_of_two_donors_is_lost_and_the_other_copied() {
             mirror.placed().1 == mirror.placed().0
         });
         // Once more, of the two that are left.
-        std::thread::sleep(std::time::Duration::from_millis(300));
         fail(&donors, 1 - lost);
         is_whole(&mirror);
         (0..PAGES).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
         is_whole(&mirror);
         assert_eq!(mirror.counters().lost_pages, 0);
     }
+}
+
+#[test]
+fn what_one_of_two_donors_has_left_goes_to_flash_if_there_is_no_third() {
+    let (donors, local) = (Several::new(2), Arc::new(Counted::new(flash())));
+    let mirror = written(&donors, Arc::clone(&local) as Arc<dyn Device>);
+    mirror.sync().expect("sync");
+    let before = local.counters();
+    fail(&donors, 0);
+    // A write of each part notices.
+    (0..PAGES).step_by(32).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
+    wait_until(&mirror, "flash has all", |_| local.counters().since(&before).written_bytes >= DEVICE_BYTES);
+    mirror.sync().expect("sync");
+    fail(&donors, 1);
+    is_whole(&mirror);
+    assert_eq!(mirror.counters().lost_pages, 0);
+}
+
+#[test]
+fn a_part_that_lacks_a_second_donor_keeps_no_other_part_from_the_first() {
+    let donors = Several::new(2);
+    let mirror = mirror_of_two(flash(), &donors);
+    write(&mirror, 0, 1);
+    wait_until(&mirror, "the first part has two slabs", |mirror| mirror.placed() == (1, 1));
+    donors.0[0].ask_back();
+    wait_for_slabs(&mirror, &donors.0[0]);
+    write(&mirror, PAGES - 1, 2);
+    wait_until(&mirror, "the last part has a slab", |_| donors.0[1].lent().len() == 2);
+    assert_eq!((read(&mirror, 0), read(&mirror, PAGES - 1)), (1, 2));
+}
+
+/// Runs something while others read and write all pages, and looks whether all is there.
+fn beside_others(mirror: &Mirror, run: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let others = [0, 1].map(|half| {
+            let (pages, is_over) = ((0..PAGES).skip(half).step_by(2), &is_over);
+            scope.spawn(move || {
+                for page in pages.cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                    assert_eq!(read(mirror, page), page as u8 ^ 0x55, "page {page}");
+                    write(mirror, page, page as u8 ^ 0x55);
+                }
+            })
+        });
+        run();
+        is_whole(mirror);
+        is_over.store(true, Ordering::Relaxed);
+        others.into_iter().for_each(|other| other.join().expect("no panic"));
+    });
+    is_whole(mirror);
+    assert_eq!(mirror.counters().lost_pages, 0, "{:?}", mirror.counters());
+}
+
+/// Waits until a donor has back what it lent.
+fn wait_for_slabs(mirror: &Mirror, donors: &Donors) {
+    wait_until(mirror, "the donor has its slabs", |_| donors.lent().is_empty());
+}
+
+#[test]
+fn both_donors_have_their_slabs_back_and_there_is_no_third() {
+    let donors = Several::new(2);
+    let mirror = written(&donors, flash());
+    beside_others(&mirror, || {
+        donors.0.iter().for_each(|donors| donors.ask_back());
+        donors.0.iter().for_each(|donors| wait_for_slabs(&mirror, donors));
+        [0, 1].into_iter().for_each(|which| fail(&donors, which));
+    });
+}
+
+#[test]
+fn one_donor_has_its_slabs_back_and_then_the_other_is_lost() {
+    for leaving in [0, 1] {
+        let donors = Several::new(2);
+        let mirror = written(&donors, flash());
+        beside_others(&mirror, || {
+            donors.0[leaving].ask_back();
+            wait_for_slabs(&mirror, &donors.0[leaving]);
+            fail(&donors, 1 - leaving);
+        });
+    }
+}
+
+#[test]
+fn one_donor_is_lost_while_the_other_waits_for_its_slabs() {
+    for leaving in [0, 1] {
+        let donors = Several::new(3);
+        let mirror = written(&donors, flash());
+        beside_others(&mirror, || {
+            donors.0[leaving].ask_back();
+            fail(&donors, 1 - leaving);
+            wait_for_slabs(&mirror, &donors.0[leaving]);
+        });
+    }
+}
+
+#[test]
+fn donors_are_left_for_others() {
+    let donors = Several::new(4);
+    let mirror = written(&donors, flash());
+    beside_others(&mirror, || {
+        [0, 1].into_iter().for_each(|which| donors.0[which].ask_back());
+        [0, 1].into_iter().for_each(|which| wait_for_slabs(&mirror, &donors.0[which]));
+        wait_until(&mirror, "others have all", |mirror| mirror.placed().1 == mirror.placed().0);
+    });
 }
 
 #[test]
