@@ -17,6 +17,7 @@ mod memory;
 mod options;
 mod session;
 mod state;
+mod strangers;
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;

@@ -213,7 +213,6 @@ impl Connection {
                 }
                 Reply::Left
             }
-            Notice::Alive => Reply::Left,
         }
     }
 }

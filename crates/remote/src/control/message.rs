@@ -44,8 +44,6 @@ pub struct Welcome {
     pub port: u16,
     /// Lets one connection for transfers in, and one for notices. In hexadecimal; empty for who only looks.
     pub token: String,
-    /// Differs after each start of the donor.
-    pub incarnation: u64,
     /// Donors of one domain fail together.
     pub domain: String,
 }
@@ -162,8 +160,6 @@ pub enum Notice {
         /// Then it is gone.
         within_ms: u64,
     },
-    /// Are you there? Answer: [`Reply::Left`] of nothing.
-    Alive,
 }
 
 /// What a borrower answers.

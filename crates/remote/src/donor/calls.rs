@@ -17,11 +17,6 @@ use crate::{machine, random};
 
 /// How long a stranger may take to say who it is.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
-/// Strangers at once.
-const STRANGERS_MAX: u64 = 64;
-
-static STRANGERS: AtomicU64 = AtomicU64::new(0);
-
 /// Lets channels in until the donor ends.
 pub fn accept_until_ended(state: &Arc<State>, listener: &TcpListener) {
     for socket in listener.incoming() {
@@ -33,21 +28,14 @@ pub fn accept_until_ended(state: &Arc<State>, listener: &TcpListener) {
             thread::sleep(Duration::from_millis(10));
             continue;
         };
-        if STRANGERS.fetch_add(1, Ordering::Relaxed) >= STRANGERS_MAX {
-            STRANGERS.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
         let state = Arc::clone(state);
         let spawned = thread::Builder::new().name("aq-donor-calls".into()).spawn(move || {
-            let greeted = greet(&state, socket);
-            STRANGERS.fetch_sub(1, Ordering::Relaxed);
-            if let Ok(Some(borrower)) = greeted {
+            if let Ok(Some(borrower)) = greet(&state, socket) {
                 serve(&state, &borrower.session, borrower.calls);
             }
         });
-        if spawned.is_err() {
-            STRANGERS.fetch_sub(1, Ordering::Relaxed);
-        }
+        // Without a thread the connection is closed, and the borrower tries again.
+        drop(spawned);
     }
 }
 
@@ -65,6 +53,7 @@ fn greet(state: &State, socket: TcpStream) -> Result<Option<Borrower>, ChannelEr
     let stream = Stream::accepted(socket, &state.options.security)?;
     stream.set_limit(Some(GREETING_LIMIT))?;
     let ender = stream.ender()?;
+    let _stranger = state.strangers.come(stream.ender()?);
     let mut channel = Channel::new(stream);
     let greeting: Greeting = channel.receive()?;
     if let Some(refusal) = refusal(state, &greeting) {
@@ -125,7 +114,6 @@ fn welcome(state: &State, token: String) -> Welcome {
         provider: state.options.provider.clone(),
         port: state.port,
         token,
-        incarnation: state.incarnation,
         domain: state.options.domain.clone(),
     }
 }
@@ -162,13 +150,20 @@ fn answer(
         }
         Call::Take(reservation) => {
             let slab = state.lending().take(session.id, reservation, state.moment())?;
-            let lent = random::bytes().map_err(|error| error.to_string()).and_then(|key| {
-                let memory = state.memory_of(slab).ok_or("its memory is gone")?;
+            let lent = random::bytes().map_err(|error| Some(error.to_string())).and_then(|key| {
+                let memory = state.memory_of(slab).ok_or_else(|| Some("its memory is gone".to_owned()))?;
                 session.lend(memory, u64::from_le_bytes(key))
             });
-            let place = lent.map_err(|reason| {
-                give_back(state, session, slab);
-                Refusal::Register(reason)
+            let place = lent.map_err(|reason| match reason {
+                Some(reason) => {
+                    give_back(state, session, slab);
+                    Refusal::Register(reason)
+                }
+                None => {
+                    // It may be reached later, so nobody else may have it before the link has ended.
+                    session.end();
+                    Refusal::Register("the borrower's connection for transfers does not move".into())
+                }
             })?;
             places.push((slab, place));
             Ok(Answer::Lent { slab, address: place.address, key: place.key })

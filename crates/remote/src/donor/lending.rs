@@ -179,7 +179,7 @@ impl Lending {
     }
 
     /// Takes up to so many slabs out that nobody has; they are to be freed.
-    pub fn remove_free(&mut self, count: usize) -> Vec<SlabId> {
+    fn remove_free(&mut self, count: usize) -> Vec<SlabId> {
         let free: Vec<_> = self
             .slabs
             .iter()

@@ -1,7 +1,7 @@
 //! One borrower.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -64,13 +64,17 @@ impl Session {
         }
     }
 
-    /// Lends memory.
-    pub fn lend(&self, memory: Arc<Staging>, key: u64) -> Result<Place, String> {
+    /// Lends memory. An error without a reason means that it may be lent later: the link's thread did not answer.
+    pub fn lend(&self, memory: Arc<Staging>, key: u64) -> Result<Place, Option<String>> {
         let (send, receive) = channel();
         self.tell(Command::Lend(memory, key, send));
-        receive
-            .recv_timeout(COMMAND_LIMIT)
-            .unwrap_or_else(|_| Err("the borrower has no connection for transfers".into()))
+        match receive.recv_timeout(COMMAND_LIMIT) {
+            Ok(outcome) => outcome.map_err(Some),
+            Err(RecvTimeoutError::Timeout) => Err(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Some("the borrower has no connection for transfers".into()))
+            }
+        }
     }
 
     /// Takes memory back; `true` if nobody can reach it any more.

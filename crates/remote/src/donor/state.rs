@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::lending::{BorrowerId, Lending};
 use super::options::{DonorError, DonorOptions};
 use super::session::Session;
+use super::strangers::Strangers;
 use crate::control::SlabId;
-use crate::random;
 use crate::transport::Staging;
 
 /// What a donor lends.
@@ -37,8 +37,8 @@ pub struct State {
     pub options: DonorOptions,
     /// Of transfers.
     pub port: u16,
-    pub incarnation: u64,
     pub lending: Mutex<Lending>,
+    pub strangers: Strangers,
     /// Memory of every slab.
     memory: Mutex<BTreeMap<SlabId, Arc<Staging>>>,
     sessions: Mutex<BTreeMap<BorrowerId, Arc<Session>>>,
@@ -55,8 +55,8 @@ impl State {
     pub fn new(options: DonorOptions, port: u16) -> Result<State, DonorError> {
         Ok(State {
             port,
-            incarnation: u64::from_le_bytes(random::bytes().map_err(DonorError::Kernel)?),
             lending: Mutex::new(Lending::new(options.quota_slabs())),
+            strangers: Strangers::default(),
             memory: Mutex::default(),
             sessions: Mutex::default(),
             wanted_back: AtomicUsize::new(0),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use aquifer_remote::donor::{Donor, DonorOptions};
 use aquifer_remote::mirror::Slabs;
 use aquifer_remote::transport::{Link, LinkOptions, Staging, fabric};
 
+use tempfile::TempDir;
+
 use crate::fixture::{
     SLAB_BYTES, borrower, borrower_options, donor, donor_options, is_there, mirror, wait_for_donors,
     write_all,
@@ -26,15 +28,20 @@ fn host(cluster: &Path, name: &str) -> Security {
     Security::Cluster(Arc::new(Identity::load(&folder).expect("an identity")))
 }
 
+/// Two clusters that know nothing of each other, and the folder in which they are.
+fn two_clusters() -> (TempDir, [PathBuf; 2]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clusters = ["ours", "theirs"].map(|name| folder.path().join(name));
+    clusters.iter().for_each(|cluster| cluster::init(cluster).expect("init"));
+    (folder, clusters)
+}
+
 #[test]
 fn a_cluster_lends_to_its_hosts_and_to_nobody_else() {
     if !is_there() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
-    cluster::init(&ours).expect("init");
-    cluster::init(&theirs).expect("init");
+    let (_folder, [ours, theirs]) = two_clusters();
     assert!(matches!(cluster::init(&ours), Err(ClusterError::Exists(_))));
     let donor = donor(DonorOptions { security: host(&ours, "donor"), ..donor_options(2) });
     let start =
@@ -57,10 +64,7 @@ fn a_borrower_does_not_believe_a_donor_of_another_cluster() {
     if !is_there() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
-    cluster::init(&ours).expect("init");
-    cluster::init(&theirs).expect("init");
+    let (_folder, [ours, theirs]) = two_clusters();
     let donor = donor(DonorOptions { security: host(&theirs, "donor"), ..donor_options(1) });
     let options = BorrowerOptions { security: host(&ours, "borrower"), ..borrower_options(&[&donor]) };
     assert!(Borrower::start(options).is_err());
@@ -151,4 +155,22 @@ fn garbage_harms_nobody() {
     }
     home.write(&[1; 4096], 0).expect("write");
     assert_eq!(donor.now().borrowers, 1);
+}
+
+#[test]
+fn strangers_that_say_nothing_keep_nobody_out() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(donor_options(1));
+    let strangers: Vec<_> = (0..200)
+        .map(|_| {
+            let mut socket = TcpStream::connect(donor.address()).expect("connect");
+            // The first byte of a length, and never the next.
+            socket.write_all(&[1]).expect("send");
+            socket
+        })
+        .collect();
+    borrower(&[&donor]).find(SLAB_BYTES, &[]).expect("a slab");
+    drop(strangers);
 }

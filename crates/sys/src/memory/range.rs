@@ -157,8 +157,8 @@ mod tests {
             read(range.base().wrapping_add(page - 4), &mut bytes).expect("read");
             assert_eq!(bytes, [7; 8]);
             // What other threads map must not come to where memory is to be absent: the range stays.
-            // SAFETY: the page is a part of the range, and the range alone unmaps it.
             let last =
+                // SAFETY: the page is a part of the range, and the range alone unmaps it.
                 ManuallyDrop::new(unsafe { MappedRange::own(range.base().wrapping_add(2 * page), page) });
             // SAFETY: the range is the test's.
             unsafe { last.revoke() }.expect("revoke");

@@ -45,8 +45,8 @@ pub fn connect(
         return Err(unopened(provider, format!("{host}:{port}"), error));
     }
     let mut made = Borrowed { link, region: ptr::null_mut(), staging: Arc::clone(staging), descriptors };
-    // SAFETY: the memory is kept by the endpoint until after it is closed.
     let error =
+        // SAFETY: the memory is kept by the endpoint until after it is closed.
         unsafe { ffi::aqf_register(link, staging.base().cast(), staging.len(), 0, 0, &mut made.region) };
     if error != 0 {
         return Err(failed("registering memory for transfers", error));

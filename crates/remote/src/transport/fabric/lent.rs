@@ -42,8 +42,8 @@ impl Served {
     /// The provider cannot register so much.
     pub fn lend(&mut self, memory: &Arc<Staging>, key: u64) -> Result<Place, TransportError> {
         let mut region = ptr::null_mut();
-        // SAFETY: the memory is kept with the region.
         let error =
+            // SAFETY: the memory is kept with the region.
             unsafe { ffi::aqf_register(self.link, memory.base().cast(), memory.len(), 1, key, &mut region) };
         if error != 0 {
             return Err(failed("registering a slab", error));

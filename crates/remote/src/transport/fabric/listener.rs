@@ -24,8 +24,8 @@ impl Listener {
         let (c_provider, c_host) = (c_string(provider, "provider")?, c_string(host, "host")?);
         let c_port = c_string(&port.to_string(), "port")?;
         let mut listener = ptr::null_mut();
-        // SAFETY: all strings live through the call.
         let error =
+            // SAFETY: all strings live through the call.
             unsafe { ffi::aqf_listen(c_provider.as_ptr(), c_host.as_ptr(), c_port.as_ptr(), &mut listener) };
         if error != 0 {
             return Err(unopened(provider, format!("{host}:{port}"), error));
