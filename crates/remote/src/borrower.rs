@@ -161,22 +161,36 @@ impl Slabs for Borrower {
             return None;
         }
         let mut candidates = self.shared.candidates();
+        let avoided = domains_of(&candidates, avoid);
         candidates.retain(|(connection, _)| !avoid.contains(&connection.donor()));
-        while !candidates.is_empty() {
-            let domains: Vec<_> = candidates.iter().map(|(_, candidate)| candidate.clone()).collect();
-            let random = [(); 2].map(|()| u64::from_le_bytes(random::bytes().unwrap_or_default()));
-            let (first, second) = pick_two(&domains, random);
-            let picked = [Some(first), second];
-            let connections: Vec<_> =
-                picked.into_iter().flatten().map(|nth| Arc::clone(&candidates[nth].0)).collect();
-            if let Some(home) = reserve_best(&connections) {
-                return Some(home);
-            }
-            candidates
-                .retain(|(connection, _)| !connections.iter().any(|asked| Arc::ptr_eq(asked, connection)));
-        }
-        None
+        let (apart, together): (Vec<_>, Vec<_>) =
+            candidates.into_iter().partition(|(_, candidate)| !avoided.contains(&candidate.domain));
+        // What fails with a donor that is to be avoided is better than nothing.
+        find_among(apart).or_else(|| find_among(together))
     }
+}
+
+/// Names of the domains of some donors.
+fn domains_of(candidates: &[(Arc<Connection>, Candidate)], donors: &[DonorId]) -> Vec<String> {
+    let theirs = candidates.iter().filter(|(connection, _)| donors.contains(&connection.donor()));
+    let domains = theirs.map(|(_, candidate)| candidate.domain.clone());
+    domains.filter(|domain| !domain.is_empty()).collect()
+}
+
+fn find_among(mut candidates: Vec<(Arc<Connection>, Candidate)>) -> Option<Arc<Home>> {
+    while !candidates.is_empty() {
+        let domains: Vec<_> = candidates.iter().map(|(_, candidate)| candidate.clone()).collect();
+        let random = [(); 2].map(|()| u64::from_le_bytes(random::bytes().unwrap_or_default()));
+        let (first, second) = pick_two(&domains, random);
+        let picked = [Some(first), second];
+        let connections: Vec<_> =
+            picked.into_iter().flatten().map(|nth| Arc::clone(&candidates[nth].0)).collect();
+        if let Some(home) = reserve_best(&connections) {
+            return Some(home);
+        }
+        candidates.retain(|(connection, _)| !connections.iter().any(|asked| Arc::ptr_eq(asked, connection)));
+    }
+    None
 }
 
 /// A slab of the donor that is better off; the other's reservation goes back.

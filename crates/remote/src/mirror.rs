@@ -12,6 +12,7 @@ mod home;
 mod homes;
 mod keeper;
 mod tags;
+mod usage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -27,6 +28,7 @@ use keeper::Keeper;
 use tags::{Tag, Tags};
 
 pub use home::{DonorId, Home, Slabs};
+pub use usage::Usage;
 
 /// What donors and flash keep apart.
 pub const PAGE_BYTES: usize = 4096;

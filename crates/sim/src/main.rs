@@ -89,8 +89,8 @@ struct Options {
     /// Seconds that a borrower has to move a slab
     #[arg(long, default_value_t = 5)]
     leave_within: u64,
-    /// What borrowers answer when a donor asks how active slabs are: counts of uses since the last question, as the engine's do, or rates
-    #[arg(long, default_value = "counts")]
+    /// What borrowers answer when a donor asks how active slabs are: rates, as the engine's do, or counts of uses since the last question
+    #[arg(long, default_value = "rates")]
     activity: Activity,
     /// Runs at the same time [default: as many as there are processors]
     #[arg(long)]

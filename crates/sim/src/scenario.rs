@@ -55,10 +55,10 @@ pub struct Scenario {
 /// How active a slab is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// Uses since the last question, as the engine's borrowers answer: a slab that is new, or was just asked about, had little time to be used.
-    Counts,
-    /// Uses in a second since then.
+    /// Uses in a second, as the engine's borrowers answer.
     Rates,
+    /// Uses since the last question: a slab that is new, or was just asked about, had little time to be used.
+    Counts,
 }
 
 impl FromStr for Activity {
@@ -154,7 +154,7 @@ impl Scenario {
             sample_every: MINUTE,
             warm_up: HOUR,
             measured: 8 * HOUR,
-            activity: Activity::Counts,
+            activity: Activity::Rates,
             failures: None,
         }
     }
@@ -210,7 +210,7 @@ impl Scenario {
             sample_every: 15 * MINUTE,
             warm_up: 2 * HOUR,
             measured: 24 * HOUR,
-            activity: Activity::Counts,
+            activity: Activity::Rates,
             failures: Some(Failures {
                 machine_s: Distribution::Exponential { mean: 30.0 * DAY_S },
                 rack_s: Distribution::Exponential { mean: 365.0 * DAY_S },

@@ -151,7 +151,7 @@ pub enum Refusal {
 /// What a donor asks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Notice {
-    /// How often were these slabs used since the last such question? Answer: [`Reply::Uses`].
+    /// How often are these slabs used? Answer: [`Reply::Uses`].
     Activity(Vec<SlabId>),
     /// I need this slab: move what it holds within so many milliseconds. Answer, when it is done: [`Reply::Left`].
     Leave {
@@ -165,7 +165,7 @@ pub enum Notice {
 /// What a borrower answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// In the order of the question.
+    /// In the order of the question; in 1,000 seconds.
     Uses(Vec<u64>),
     /// Done.
     Left,

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use super::usage::Usage;
 use crate::transport::{Link, LinkError, Place};
 
 /// Which donor a slab is of; the same for all slabs that are lost with it.
@@ -21,7 +22,7 @@ pub struct Home {
     link: Arc<Link>,
     place: Place,
     donor: DonorId,
-    uses: AtomicU64,
+    usage: Usage,
     is_leaving: AtomicBool,
     /// Dropped when nobody uses the slab any more.
     _lease: Box<dyn Any + Send + Sync>,
@@ -31,8 +32,7 @@ impl Home {
     /// A slab of a donor, which nobody else uses until the lease is dropped. What it holds means nothing.
     #[must_use]
     pub fn new(link: Arc<Link>, place: Place, donor: DonorId, lease: Box<dyn Any + Send + Sync>) -> Home {
-        let (uses, is_leaving) = (AtomicU64::new(0), AtomicBool::new(false));
-        Home { link, place, donor, uses, is_leaving, _lease: lease }
+        Home { link, place, donor, usage: Usage::new(), is_leaving: AtomicBool::new(false), _lease: lease }
     }
 
     /// The donor wants it back: what it holds is moved, and then it is dropped.
@@ -64,7 +64,7 @@ impl Home {
     /// # Errors
     /// [`LinkError`].
     pub fn read(&self, within: u64, to: &mut [u8]) -> Result<(), LinkError> {
-        self.note_use();
+        self.usage.note();
         self.link.read(self.place.at(within), to)
     }
 
@@ -73,7 +73,7 @@ impl Home {
     /// # Errors
     /// [`LinkError`].
     pub fn write(&self, from: &[u8], within: u64) -> Result<(), LinkError> {
-        self.note_use();
+        self.usage.note();
         self.link.write(from, self.place.at(within))
     }
 
@@ -81,14 +81,10 @@ impl Home {
         &self.link
     }
 
-    pub(super) fn note_use(&self) {
-        self.uses.fetch_add(1, Relaxed);
-    }
-
-    /// Transfers from and to it since this was asked last.
+    /// How often it is used.
     #[must_use]
-    pub fn take_uses(&self) -> u64 {
-        self.uses.swap(0, Relaxed)
+    pub fn usage(&self) -> &Usage {
+        &self.usage
     }
 }
 

@@ -3,7 +3,7 @@
 use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerError};
 use aquifer_remote::donor::{Donor, DonorError, DonorOptions};
-use aquifer_remote::mirror::Slabs;
+use aquifer_remote::mirror::{DonorId, Slabs};
 
 use crate::fixture::{
     SLAB_BYTES, SLAB_PAGES, borrower, borrower_options, donor, donor_options, is_there, mirror, read_all,
@@ -147,4 +147,16 @@ fn mistakes_are_told() {
         Donor::start(DonorOptions { slab_bytes: 2 * SLAB_BYTES, ..donor_options(2) }).expect("start");
     let error = Borrower::start(borrower_options(&[&donor, &larger])).err().expect("two sizes").to_string();
     assert!(error.contains("--slab"), "{error}");
+}
+
+#[test]
+fn a_second_copy_is_of_another_domain_while_there_is_one() {
+    if !is_there() {
+        return;
+    }
+    let donors =
+        ["a", "a", "b"].map(|domain| donor(DonorOptions { domain: domain.into(), ..donor_options(2) }));
+    let borrower = borrower(&[&donors[0], &donors[1], &donors[2]]);
+    let homes: Vec<_> = (0..3).map(|_| borrower.find(SLAB_BYTES, &[DonorId(0)]).expect("a slab")).collect();
+    assert_eq!(donors.each_ref().map(|donor| donor.now().lent), [0, 1, 2], "{homes:?}");
 }
