@@ -11,9 +11,11 @@ mod family;
 mod home;
 mod homes;
 mod keeper;
+mod seals;
 mod tags;
 mod usage;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -25,10 +27,13 @@ use behind::Behind;
 use family::{Family, Holders};
 use homes::Homes;
 use keeper::Keeper;
+use seals::{SEALED_PAGES, Seals};
 use tags::{Tag, Tags};
 
 pub use home::{DonorId, Home, Slabs};
-pub use usage::Usage;
+
+/// Of slabs with the same bytes, one is read for so long before it is the next one's turn.
+const READS_BYTES: u64 = 128 << 10;
 
 /// What donors and flash keep apart.
 pub const PAGE_BYTES: usize = 4096;
@@ -42,6 +47,8 @@ pub struct MirrorOptions {
     pub behind_bytes: usize,
     /// Where pages are.
     pub mode: Mode,
+    /// Whether donors get nothing but what they can neither read nor change unnoticed.
+    pub seals: bool,
 }
 
 /// Where pages are.
@@ -65,7 +72,7 @@ impl Mode {
 
 impl Default for MirrorOptions {
     fn default() -> Self {
-        MirrorOptions { slab_bytes: 64 << 20, behind_bytes: 16 << 20, mode: Mode::Disk }
+        MirrorOptions { slab_bytes: 64 << 20, behind_bytes: 16 << 20, mode: Mode::Disk, seals: false }
     }
 }
 
@@ -110,6 +117,8 @@ pub(crate) struct Parts {
     local: Arc<dyn Device>,
     behind: Behind,
     tags: Tags,
+    /// None if pages lie on donors as they are.
+    seals: Option<Seals>,
     homes: Homes,
     counts: Counts,
     mode: Mode,
@@ -123,7 +132,7 @@ impl Mirror {
     /// A mirror of `local`, which nobody else uses from now on. What it holds already is read from it.
     ///
     /// # Errors
-    /// No threads, or no memory.
+    /// No threads, no memory, or no random bytes for a key.
     pub fn new(
         local: Arc<dyn Device>,
         slabs: Arc<dyn Slabs>,
@@ -134,9 +143,11 @@ impl Mirror {
             "slabs are pages"
         );
         let device_bytes = local.len_bytes() / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let tags = Tags::new(device_bytes);
         let parts = Arc::new(Parts {
             behind: Behind::new(Arc::clone(&local), options.behind_bytes)?,
-            tags: Tags::new(device_bytes),
+            seals: options.seals.then(|| Seals::new(tags.len())).transpose()?,
+            tags,
             homes: Homes::new(device_bytes, options.slab_bytes, options.mode.replicas()),
             counts: Counts::default(),
             mode: options.mode,
@@ -163,10 +174,11 @@ impl Mirror {
         }
     }
 
-    /// RAM of this process that it takes: tags and the buffer.
+    /// RAM of this process that it takes: tags, seals and the buffer.
     #[must_use]
     pub fn ram_bytes(&self) -> u64 {
-        (self.parts.tags.ram_bytes() + self.parts.behind.ram_bytes()) as u64
+        let seals = self.parts.seals.as_ref().map_or(0, Seals::ram_bytes);
+        (self.parts.tags.ram_bytes() + seals + self.parts.behind.ram_bytes()) as u64
     }
 
     /// Parts of the device that were used, and how many of them have a slab.
@@ -274,9 +286,13 @@ impl Parts {
 
     /// Whether one of the slabs that have a run of pages gave it as it was written there.
     fn read_remotely(&self, family: &Family, held_by: Holders, offset: u64, buf: &mut [u8]) -> bool {
-        let mut holders =
-            family.homes().enumerate().filter(|(nth, home)| held_by.has(*nth) && home.is_alive());
-        holders.any(|(_, home)| self.read_from(family, held_by, home, offset, buf))
+        let holders =
+            || family.homes().enumerate().filter(|(nth, home)| held_by.has(*nth) && home.is_alive());
+        // Each of them has its share of the reads.
+        let count = holders().count();
+        let first = (offset / READS_BYTES) as usize % count.max(1);
+        let mut in_turn = holders().skip(first).chain(holders().take(first));
+        in_turn.any(|(_, home)| self.read_from(family, held_by, home, offset, buf))
     }
 
     /// Whether a slab gave a run of pages as it was written there.
@@ -285,7 +301,7 @@ impl Parts {
         const ATTEMPTS: usize = 10;
         let all = pages(offset, buf.len());
         for _ in 0..ATTEMPTS {
-            let before = self.tags.fingerprint(all.clone());
+            let before = self.fingerprint(all.clone());
             if !all.clone().all(|page| family.holders(self.tags.get(page)) == held_by) {
                 return false;
             }
@@ -293,15 +309,16 @@ impl Parts {
                 self.lose(home);
                 return false;
             }
-            let is_right = all.clone().zip(buf.chunks_exact(PAGE_BYTES)).all(|(page, bytes)| {
+            let is_right = all.clone().zip(buf.chunks_exact_mut(PAGE_BYTES)).all(|(page, bytes)| {
+                let is_open = self.seals.as_ref().is_none_or(|seals| seals.open(page, bytes));
                 let tag = self.tags.get(page);
-                family.holders(tag) == held_by && tag.is_of(bytes)
+                is_open && family.holders(tag) == held_by && tag.is_of(bytes)
             });
             if is_right {
                 self.counts.remote_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
                 return true;
             }
-            if self.tags.fingerprint(all.clone()) == before {
+            if self.fingerprint(all.clone()) == before {
                 // Nobody wrote meanwhile: the donor has other bytes than it was given.
                 self.counts.wrong_pages.fetch_add(1, Relaxed);
                 self.lose(home);
@@ -309,6 +326,12 @@ impl Parts {
             }
         }
         false
+    }
+
+    /// A number that changes when one of the pages is written.
+    fn fingerprint(&self, pages: Range<usize>) -> u64 {
+        let seals = self.seals.as_ref().map_or(0, |seals| seals.fingerprint(pages.clone()));
+        self.tags.fingerprint(pages).wrapping_add(seals)
     }
 
     /// Reads what no donor has: each page from the buffer, or else from flash, which has it if the buffer has not.
@@ -344,7 +367,7 @@ impl Parts {
             let at = (page * PAGE_BYTES) as u64;
             let mut is_read = false;
             for _ in 0..ATTEMPTS {
-                let tag = self.tags.get(page);
+                let tag = self.tags.get_unlocked(page);
                 if tag.is_local() {
                     self.read_known_locally(at, bytes)?;
                     is_read = true;
@@ -356,7 +379,7 @@ impl Parts {
                     is_read = true;
                     break;
                 }
-                if held_by == Holders::NOBODY && self.tags.get(page) == tag && !tag.is_locked() {
+                if held_by == Holders::NOBODY && self.tags.get(page) == tag {
                     break;
                 }
                 std::thread::yield_now();
@@ -414,24 +437,51 @@ impl Parts {
         all.try_for_each(|(page, bytes)| self.behind.put(page, bytes))
     }
 
-    /// Writes pages to all slabs of a family. Those that do not take them are lost.
+    /// Writes pages to all slabs of a family at once. Those that do not take them are lost.
     fn write_remotely(&self, family: &Family, offset: u64, buf: &[u8]) -> Copies {
-        let mut copies = Copies::default();
-        for home in family.homes() {
-            let is_staying = home.is_good();
-            if home.write(buf, self.homes.within(offset)).is_ok() {
-                copies.all += 1;
-                copies.staying += usize::from(is_staying);
-            } else {
-                self.lose(home);
-            }
-        }
+        let copies = match &self.seals {
+            None => self.write_to(&mut family.homes(), offset, buf),
+            Some(seals) => self.write_sealed(seals, family, offset, buf),
+        };
         self.counts.remote_writes.fetch_add((copies.all * buf.len() / PAGE_BYTES) as u64, Relaxed);
         copies
     }
 
+    fn write_sealed(&self, seals: &Seals, family: &Family, offset: u64, buf: &[u8]) -> Copies {
+        let mut buffer = seals.buffer();
+        let mut copies = Copies::MAX;
+        for (nth, bytes) in buf.chunks(SEALED_PAGES * PAGE_BYTES).enumerate() {
+            let at = offset + (nth * SEALED_PAGES * PAGE_BYTES) as u64;
+            let sealed = &mut buffer[..bytes.len()];
+            sealed.copy_from_slice(bytes);
+            pages(at, bytes.len())
+                .zip(sealed.chunks_exact_mut(PAGE_BYTES))
+                .for_each(|(page, sealed)| seals.seal(page, sealed));
+            // A slab that does not take one run takes no later one.
+            copies = copies.min(self.write_to(&mut family.homes(), at, sealed));
+        }
+        copies
+    }
+
+    fn write_to<'a>(
+        &self,
+        homes: &mut impl Iterator<Item = &'a Arc<Home>>,
+        offset: u64,
+        buf: &[u8],
+    ) -> Copies {
+        let Some(home) = homes.next() else { return Copies::default() };
+        let is_staying = home.is_good();
+        let writing = home.begin_write(buf, self.homes.within(offset));
+        let others = self.write_to(homes, offset, buf);
+        if writing.finish().is_err() {
+            self.lose(home);
+            return others;
+        }
+        Copies { all: others.all + 1, staying: others.staying + usize::from(is_staying) }
+    }
+
     /// Pages of a part of the device.
-    fn pages_of(&self, nth: usize) -> std::ops::Range<usize> {
+    fn pages_of(&self, nth: usize) -> Range<usize> {
         let slab_pages = (self.homes.slab_bytes() / PAGE_BYTES as u64) as usize;
         nth * slab_pages..((nth + 1) * slab_pages).min(self.tags.len())
     }
@@ -457,10 +507,18 @@ struct Copies {
     staying: usize,
 }
 
+impl Copies {
+    const MAX: Copies = Copies { all: usize::MAX, staying: usize::MAX };
+
+    fn min(self, other: Copies) -> Copies {
+        Copies { all: self.all.min(other.all), staying: self.staying.min(other.staying) }
+    }
+}
+
 fn page_of(offset: u64) -> usize {
     (offset / PAGE_BYTES as u64) as usize
 }
 
-fn pages(offset: u64, len: usize) -> std::ops::Range<usize> {
+fn pages(offset: u64, len: usize) -> Range<usize> {
     page_of(offset)..page_of(offset) + len / PAGE_BYTES
 }

@@ -17,5 +17,5 @@ mod staging;
 
 pub use endpoint::{Completion, Direction, Endpoint, Place, PostError, Transfer};
 pub use error::{LinkError, TransportError};
-pub use link::{Link, LinkOptions, Read, Write};
+pub use link::{Link, LinkOptions, Read, Write, Writing};
 pub use staging::{Part, Staging};

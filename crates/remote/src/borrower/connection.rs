@@ -205,10 +205,7 @@ impl Connection {
     fn reply(&self, notice: &Notice) -> Reply {
         match notice {
             Notice::Activity(slabs) => Reply::Uses(
-                slabs
-                    .iter()
-                    .map(|slab| self.home(*slab).map_or(0, |home| home.usage().per_1000_s()))
-                    .collect(),
+                slabs.iter().map(|slab| self.home(*slab).map_or(0, |home| home.uses_per_1000_s())).collect(),
             ),
             Notice::Leave { slab, .. } => {
                 if let Some(home) = self.home(*slab) {

@@ -39,7 +39,7 @@ impl Holders {
 }
 
 impl Family {
-    /// The slabs of a family before that are alive, those first that stay, and further ones that hold nothing yet.
+    /// The slabs of a family before that are alive, and further ones that hold nothing yet.
     pub fn heir(before: Option<&Family>, found: Vec<Arc<Home>>) -> Family {
         let known = || before.into_iter().flat_map(|before| &before.members);
         let inherit = |member: &Member| Member {
@@ -50,14 +50,11 @@ impl Family {
                 .chain(member.inherited.clone())
                 .collect(),
         };
-        let staying = known().filter(|member| member.home.is_good()).map(inherit);
-        let leaving = known().filter(|member| member.home.is_alive() && !member.home.is_good()).map(inherit);
+        let alive = known().filter(|member| member.home.is_alive()).map(inherit);
         let found = found.into_iter().map(|home| Member { home, inherited: Vec::new() });
-        Family {
-            epoch: next_epoch(),
-            members: staying.chain(leaving).chain(found).collect(),
-            is_filled: false,
-        }
+        let mut members: Vec<_> = alive.chain(found).collect();
+        members.sort_by_key(|member| Arc::as_ptr(member.home.link()).addr());
+        Family { epoch: next_epoch(), members, is_filled: false }
     }
 
     /// The same without a slab that is lost: what it had is to be copied again.
@@ -84,7 +81,7 @@ impl Family {
         self.epoch
     }
 
-    /// All slabs.
+    /// All slabs, in the order in which they are written: that of their links, for all families.
     pub fn homes(&self) -> impl Iterator<Item = &Arc<Home>> {
         self.members.iter().map(|member| &member.home)
     }

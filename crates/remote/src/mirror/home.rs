@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::usage::Usage;
-use crate::transport::{Link, LinkError, Place};
+use crate::transport::{Link, LinkError, Place, Write, Writing};
 
 /// Which donor a slab is of; the same for all slabs that are lost with it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -73,18 +73,22 @@ impl Home {
     /// # Errors
     /// [`LinkError`].
     pub fn write(&self, from: &[u8], within: u64) -> Result<(), LinkError> {
-        self.usage.note();
-        self.link.write(from, self.place.at(within))
+        self.begin_write(from, within).finish()
     }
 
-    pub(super) fn link(&self) -> &Link {
+    /// Begins to write bytes of it; see [`Link::begin_write`] for what several need.
+    pub(super) fn begin_write(&self, from: &[u8], within: u64) -> Writing<'_> {
+        self.usage.note();
+        self.link.begin_write(&[Write { from, to: self.place.at(within) }])
+    }
+
+    pub(super) fn link(&self) -> &Arc<Link> {
         &self.link
     }
 
     /// How often it is used.
-    #[must_use]
-    pub fn usage(&self) -> &Usage {
-        &self.usage
+    pub(crate) fn uses_per_1000_s(&self) -> u64 {
+        self.usage.per_1000_s()
     }
 }
 

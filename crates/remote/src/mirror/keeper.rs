@@ -9,7 +9,7 @@ use std::time::Duration;
 use aquifer_device::AlignedBuffer;
 use aquifer_sys::SignalsBlocked;
 
-use super::family::Family;
+use super::family::{Family, Holders};
 use super::home::{DonorId, Home, Slabs};
 use super::tags::{Locked, Tag};
 use super::{Mode, PAGE_BYTES, Parts};
@@ -154,7 +154,10 @@ impl Shared {
     /// Whether a slab gave a page as its tag says.
     fn copy_of(&self, home: &Home, tag: Tag, page: usize, bytes: &mut [u8]) -> bool {
         let within = self.parts.homes.within((page * PAGE_BYTES) as u64);
-        home.is_alive() && home.read(within, bytes).is_ok() && tag.is_of(bytes)
+        home.is_alive()
+            && home.read(within, bytes).is_ok()
+            && self.parts.seals.as_ref().is_none_or(|seals| seals.open(page, bytes))
+            && tag.is_of(bytes)
     }
 
     /// Brings all pages of a part to all of its slabs, from those that have them or from flash; to flash too, if fewer slabs stay than should. Then those that are
@@ -183,8 +186,21 @@ impl Shared {
                     || (tag.is_local()
                         && parts.read_known_locally((*page * PAGE_BYTES) as u64, bytes).is_ok())
             });
-            let bytes_of =
-                |page: usize, pages: usize| &buffer[(page - start) * PAGE_BYTES..][..pages * PAGE_BYTES];
+            let within =
+                |page: usize, pages: usize| (page - start) * PAGE_BYTES..(page - start + pages) * PAGE_BYTES;
+            let sealed = parts.seals.as_ref().map(|seals| {
+                let mut sealed = seals.buffer();
+                for (page, held) in &held {
+                    let bytes = &mut sealed[within(*page, 1)];
+                    bytes.copy_from_slice(&buffer[within(*page, 1)]);
+                    // Slabs that have it keep what they have.
+                    let is_held =
+                        after.holders(held.before()) != Holders::NOBODY && held.before().is_of(bytes);
+                    if is_held { seals.seal_again(*page, bytes) } else { seals.seal(*page, bytes) }
+                }
+                sealed
+            });
+            let sent = sealed.as_deref().unwrap_or(&buffer);
             for (nth, home) in after.homes().enumerate() {
                 let lacks = |held: &Locked<'_>| !after.holders(held.before()).has(nth);
                 let lacking: Vec<_> =
@@ -192,7 +208,7 @@ impl Shared {
                 let writes: Vec<_> = lacking
                     .chunk_by(|before, after| before + 1 == *after)
                     .map(|run| Write {
-                        from: bytes_of(run[0], run.len()),
+                        from: &sent[within(run[0], run.len())],
                         to: home.place().at(((run[0] - first) * PAGE_BYTES) as u64),
                     })
                     .collect();
@@ -201,7 +217,7 @@ impl Shared {
                 }
             }
             for (page, held) in held {
-                let bytes = bytes_of(page, 1);
+                let bytes = &buffer[within(page, 1)];
                 let is_local =
                     held.before().is_local() || (is_short && parts.behind.put(page, bytes).is_ok());
                 held.are_in(after.epoch(), bytes, is_local);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aquifer_base::checksum;
 
@@ -81,6 +82,18 @@ impl Tags {
         Tag(self.words[page].load(Ordering::Acquire))
     }
 
+    /// What is known of a page when nobody writes it.
+    pub fn get_unlocked(&self, page: usize) -> Tag {
+        for round in 0.. {
+            let tag = self.get(page);
+            if !tag.is_locked() {
+                return tag;
+            }
+            pause(round);
+        }
+        unreachable!("the rounds have no end")
+    }
+
     /// A number that changes when one of the pages is written.
     pub fn fingerprint(&self, pages: Range<usize>) -> u64 {
         pages.fold(0, |sum: u64, page| {
@@ -98,26 +111,30 @@ impl Tags {
 
     /// Waits until nobody else writes a page, unless a slab of this epoch has it by then. If its holder does not say otherwise, it stays what it was.
     pub fn lock_unless_in(&self, page: usize, epoch: u32) -> Option<Locked<'_>> {
+        let word = &self.words[page];
         loop {
-            let word = &self.words[page];
-            let now = word.load(Ordering::Acquire);
+            let Tag(now) = self.get_unlocked(page);
             if Tag(now).is_in(epoch) {
                 return None;
             }
-            let locks =
-                |now| word.compare_exchange(now, now | IS_LOCKED, Ordering::AcqRel, Ordering::Relaxed);
-            if now & IS_LOCKED == 0 && locks(now).is_ok() {
+            if word.compare_exchange(now, now | IS_LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return Some(Locked { tags: self, pages: page..page + 1, unless: Tag(now) });
             }
-            std::thread::yield_now();
         }
     }
 
     fn lock_word(&self, page: usize) {
         while self.words[page].fetch_or(IS_LOCKED, Ordering::AcqRel) & IS_LOCKED != 0 {
-            std::thread::yield_now();
+            self.get_unlocked(page);
         }
     }
+}
+
+/// Who writes a page waits for donors: for microseconds, or for a deadline.
+fn pause(round: u32) {
+    const YIELDS: u32 = 100;
+    const SLEEP: Duration = Duration::from_micros(50);
+    if round < YIELDS { std::thread::yield_now() } else { std::thread::sleep(SLEEP) }
 }
 
 /// Pages that one writer has.

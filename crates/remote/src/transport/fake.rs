@@ -90,6 +90,27 @@ impl FakeDonor {
         }
     }
 
+    /// All bytes of its slab, as a donor sees them.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.shared.slab.len()];
+        let _state = self.shared.lock();
+        // SAFETY: the part is all of the memory, and whoever else uses it holds the lock.
+        unsafe { self.shared.slab.take(self.whole(), &mut bytes) };
+        bytes
+    }
+
+    /// Puts other bytes there.
+    pub fn replace_bytes(&self, bytes: &[u8]) {
+        let _state = self.shared.lock();
+        // SAFETY: as above.
+        unsafe { self.shared.slab.fill(self.whole(), bytes) };
+    }
+
+    fn whole(&self) -> Part {
+        Part { offset: 0, len: self.shared.slab.len() }
+    }
+
     /// A connection that transfers from and to this memory.
     #[must_use]
     pub fn connect(&self, staging: &Arc<Staging>) -> Box<dyn Endpoint> {

@@ -56,6 +56,11 @@ impl Flights {
         self.len == FLIGHTS_MAX
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Adds one.
     ///
     /// # Panics

@@ -177,7 +177,7 @@ impl Link {
                 })
             })
             .and_then(|()| self.land_all(&mut flights, |flight| take(flight, reads)));
-        self.give_back(flights);
+        self.give_back(&mut flights);
         outcome
     }
 
@@ -186,22 +186,23 @@ impl Link {
     /// # Errors
     /// As [`Link::write`].
     pub fn write_many(&self, writes: &[Write<'_>]) -> Result<(), LinkError> {
+        self.begin_write(writes).finish()
+    }
+
+    /// Begins to write many. Those for which there is no room wait here for those before them, so what begins on several links must begin in one order of links
+    /// everywhere: else two callers could wait for each other.
+    pub fn begin_write(&self, writes: &[Write<'_>]) -> Writing<'_> {
         let mut flights = Flights::default();
-        let outcome = writes
-            .iter()
-            .enumerate()
-            .try_for_each(|(nth, write)| {
-                pieces(nth, write.to, write.from.len()).try_for_each(|piece| {
-                    let slot = self.slot_for(&piece, &mut flights, |_| ())?;
-                    let bytes = &write.from[piece.start..piece.start + piece.len];
-                    // SAFETY: the slot was just taken.
-                    unsafe { self.staging.fill(self.slots.part(slot), bytes) };
-                    self.launch(Direction::Write, slot, piece, &mut flights)
-                })
+        let outcome = writes.iter().enumerate().try_for_each(|(nth, write)| {
+            pieces(nth, write.to, write.from.len()).try_for_each(|piece| {
+                let slot = self.slot_for(&piece, &mut flights, |_| ())?;
+                let bytes = &write.from[piece.start..piece.start + piece.len];
+                // SAFETY: the slot was just taken.
+                unsafe { self.staging.fill(self.slots.part(slot), bytes) };
+                self.launch(Direction::Write, slot, piece, &mut flights)
             })
-            .and_then(|()| self.land_all(&mut flights, |_| ()));
-        self.give_back(flights);
-        outcome
+        });
+        Writing { link: self, flights, outcome }
     }
 
     /// A slot for a piece. If there is none, the caller's own transfers are waited for, or else other callers'.
@@ -275,7 +276,7 @@ impl Link {
     }
 
     /// Gives back what an error has left: the link has ended, so nothing touches these slots.
-    fn give_back(&self, mut flights: Flights) {
+    fn give_back(&self, flights: &mut Flights) {
         while let Some(flight) = flights.pop() {
             self.slots.give_back(flight.slot);
         }
@@ -364,6 +365,35 @@ impl Link {
 
     fn part(&self, flight: &Flight) -> Part {
         Part { len: flight.piece.len, ..self.slots.part(flight.slot) }
+    }
+}
+
+/// Writes that have begun.
+#[must_use = "nobody knows whether it was written"]
+pub struct Writing<'a> {
+    link: &'a Link,
+    flights: Flights,
+    outcome: Result<(), LinkError>,
+}
+
+impl Writing<'_> {
+    /// Waits until the donor's memory has all of it.
+    ///
+    /// # Errors
+    /// As [`Link::write`].
+    pub fn finish(mut self) -> Result<(), LinkError> {
+        std::mem::replace(&mut self.outcome, Ok(()))?;
+        self.link.land_all(&mut self.flights, |_| ())
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if !self.flights.is_empty() {
+            // Nobody asked, or an error ended the link: what is under way still uses its slots.
+            let _ = self.link.land_all(&mut self.flights, |_| ());
+            self.link.give_back(&mut self.flights);
+        }
     }
 }
 

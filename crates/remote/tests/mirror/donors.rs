@@ -1,6 +1,6 @@
 //! Donors for tests.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ pub struct Donors {
     pub lends: AtomicBool,
     state: Mutex<(Option<Arc<Link>>, u64)>,
     lent: Mutex<Vec<Weak<Home>>>,
+    /// Connections that have ended and were made anew.
+    replaced: AtomicU64,
 }
 
 impl Donors {
@@ -32,13 +34,20 @@ impl Donors {
     fn with_id(id: u64) -> Arc<Donors> {
         let donor = FakeDonor::new((DONOR_SLABS * SLAB_BYTES) as usize).expect("memory");
         let (lends, state, lent) = (AtomicBool::new(true), Mutex::default(), Mutex::default());
-        Arc::new(Donors { donor, id: DonorId(id), lends, state, lent })
+        Arc::new(Donors { donor, id: DonorId(id), lends, state, lent, replaced: AtomicU64::new(0) })
     }
 
     /// Lends no more, and asks for all that it has lent.
     pub fn ask_back(&self) {
         self.lends.store(false, Ordering::Relaxed);
         self.lent().iter().for_each(|home| home.ask_to_leave());
+    }
+
+    /// Connections that have ended.
+    pub fn ended(&self) -> u64 {
+        let state = self.state.lock().expect("no panic");
+        let has_ended = state.0.as_ref().is_some_and(|link| link.end().is_some());
+        self.replaced.load(Ordering::Relaxed) + u64::from(has_ended)
     }
 
     /// Slabs that it has lent and that were not given back.
@@ -61,6 +70,7 @@ impl Slabs for Donors {
         let link = match link {
             Some(link) if link.end().is_none() => Arc::clone(link),
             link => {
+                self.replaced.fetch_add(u64::from(link.is_some()), Ordering::Relaxed);
                 let options = LinkOptions { deadline: Duration::from_millis(100), ..LinkOptions::default() };
                 let made = Link::new(&options, |staging| Ok(self.donor.connect(staging))).expect("connect");
                 Arc::clone(link.insert(Arc::new(made)))
@@ -74,9 +84,14 @@ impl Slabs for Donors {
     }
 }
 
+/// A small mirror.
+pub fn options(mode: Mode, seals: bool) -> MirrorOptions {
+    MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode, seals }
+}
+
 /// A mirror of this device.
 pub fn mirror(local: Arc<dyn Device>, donors: &Arc<Donors>) -> Mirror {
-    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode: Mode::Disk };
+    let options = options(Mode::Disk, false);
     Mirror::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
 }
 
@@ -130,6 +145,6 @@ impl Slabs for Several {
 
 /// A mirror in two slabs of different donors, and in flash what they have no room for.
 pub fn mirror_of_two(local: Arc<dyn Device>, donors: &Arc<Several>) -> Mirror {
-    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode: Mode::Mirror };
+    let options = options(Mode::Mirror, false);
     Mirror::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
 }

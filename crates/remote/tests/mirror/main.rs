@@ -1,6 +1,9 @@
 //! A mirror never has other bytes than were written, whatever donors and flash do.
 
+mod dice;
 mod donors;
 mod losses;
 mod model;
 mod replicas;
+mod sealed;
+mod storms;

@@ -8,21 +8,12 @@ use aquifer_device::Device;
 use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
+use crate::dice::Dice;
 use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read};
 
 const THREADS: u64 = 4;
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64 / THREADS;
 const ROUNDS: u64 = 3000;
-
-/// Numbers that look random, the same ones for each seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
 
 /// Writes and reads runs of a thread's own pages, and all that they should hold.
 fn use_own_pages(mirror: &Mirror, thread: u64) {
