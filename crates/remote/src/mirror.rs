@@ -11,6 +11,7 @@ mod family;
 mod home;
 mod homes;
 mod keeper;
+mod story;
 mod tags;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use keeper::Keeper;
 use tags::{Tag, Tags};
 
 pub use home::{DonorId, Home, Slabs};
+pub use story::{SlabEvent, SlabEvents, What};
 
 /// What donors and flash keep apart.
 pub const PAGE_BYTES: usize = 4096;
@@ -110,6 +112,7 @@ pub(crate) struct Parts {
     tags: Tags,
     homes: Homes,
     counts: Counts,
+    events: Arc<SlabEvents>,
     mode: Mode,
     /// Of a forked child: connections and locks are its parent's, so it reads flash alone.
     is_child: AtomicBool,
@@ -137,6 +140,7 @@ impl Mirror {
             tags: Tags::new(device_bytes),
             homes: Homes::new(device_bytes, options.slab_bytes, options.mode.replicas()),
             counts: Counts::default(),
+            events: slabs.events(),
             mode: options.mode,
             is_child: AtomicBool::new(false),
             is_flash_whole: AtomicBool::new(true),
@@ -161,10 +165,17 @@ impl Mirror {
         }
     }
 
-    /// RAM of this process that it takes: tags and the buffer.
+    /// What became of slabs and donors of late.
+    #[must_use]
+    pub fn events(&self) -> &SlabEvents {
+        &self.parts.events
+    }
+
+    /// RAM of this process that it takes: tags, the buffer and events.
     #[must_use]
     pub fn ram_bytes(&self) -> u64 {
-        (self.parts.tags.ram_bytes() + self.parts.behind.ram_bytes()) as u64
+        let parts = &self.parts;
+        (parts.tags.ram_bytes() + parts.behind.ram_bytes() + parts.events.ram_bytes()) as u64
     }
 
     /// Parts of the device that were used, and how many of them have a slab.
@@ -441,6 +452,7 @@ impl Parts {
 
     /// The slab is of no use any more.
     fn lose(&self, home: &Home) {
+        home.note_lost();
         if self.homes.forget(home) {
             self.counts.lost_slabs.fetch_add(1, Relaxed);
         }

@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use super::story::{SlabEvents, Story, What};
+use crate::events::Words;
 use crate::transport::{Link, LinkError, Place};
 
 /// Which donor a slab is of; the same for all slabs that are lost with it.
@@ -14,6 +16,11 @@ pub struct DonorId(pub u64);
 pub trait Slabs: Send + Sync {
     /// A slab for one part of a device, of none of these donors; `None` if no donor has one now.
     fn find(&self, slab_bytes: u64, avoid: &[DonorId]) -> Option<Arc<Home>>;
+
+    /// Where the mirror notes what becomes of its slabs, beside what whoever finds them notes of donors.
+    fn events(&self) -> Arc<SlabEvents> {
+        Arc::default()
+    }
 }
 
 /// A slab that holds a part of a device.
@@ -23,6 +30,7 @@ pub struct Home {
     donor: DonorId,
     uses: AtomicU64,
     is_leaving: AtomicBool,
+    story: Story,
     /// Dropped when nobody uses the slab any more.
     _lease: Box<dyn Any + Send + Sync>,
 }
@@ -32,12 +40,37 @@ impl Home {
     #[must_use]
     pub fn new(link: Arc<Link>, place: Place, donor: DonorId, lease: Box<dyn Any + Send + Sync>) -> Home {
         let (uses, is_leaving) = (AtomicU64::new(0), AtomicBool::new(false));
-        Home { link, place, donor, uses, is_leaving, _lease: lease }
+        Home { link, place, donor, uses, is_leaving, story: Story::new(donor), _lease: lease }
     }
 
     /// The donor wants it back: what it holds is moved, and then it is dropped.
     pub fn ask_to_leave(&self) {
-        self.is_leaving.store(true, Relaxed);
+        self.is_leaving.store(true, SeqCst);
+        self.story.tell(What::SlabAskedBack, None);
+    }
+
+    /// It is for a part of the device from now on.
+    pub(super) fn begin(&self, events: &Arc<SlabEvents>, part: usize) {
+        self.story.begin(events, part);
+        // Whoever asked for it before did not know for what it is.
+        if self.is_leaving.load(SeqCst) {
+            self.story.tell(What::SlabAskedBack, None);
+        }
+    }
+
+    /// It has all pages of its part.
+    pub(super) fn note_filled(&self) {
+        self.story.tell(What::SlabFilled, None);
+    }
+
+    /// It is of no use any more: its donor is gone, or has other bytes than it was given.
+    pub(super) fn note_lost(&self) {
+        let why = self.why_gone().unwrap_or_else(|| Words::of("the donor has other bytes than it was given"));
+        self.story.end(Some(why));
+    }
+
+    fn why_gone(&self) -> Option<Words> {
+        self.link.end().map(|end| Words::of(&end.to_string()))
     }
 
     /// Whether it holds what was written there, and goes on to.
@@ -89,6 +122,12 @@ impl Home {
     #[must_use]
     pub fn take_uses(&self) -> u64 {
         self.uses.swap(0, Relaxed)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.story.end(self.why_gone());
     }
 }
 

@@ -1,6 +1,7 @@
 //! A mirror never has other bytes than were written, whatever donors and flash do.
 
 mod donors;
+mod events;
 mod losses;
 mod model;
 mod replicas;
