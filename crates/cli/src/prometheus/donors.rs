@@ -19,7 +19,12 @@ pub const OF_ALL: &[(&str, &str, Kind, &str)] = &[
     ("placed", "remote_parts_placed", Gauge, "Parts of the device that have all slabs that they should."),
     ("remote_reads", "remote_reads", Counter, "Pages read from donors."),
     ("buffer_reads", "remote_buffer_reads", Counter, "Pages read from the buffer before flash."),
-    ("flash_reads", "remote_flash_reads", Counter, "Pages read from flash because no donor had them."),
+    (
+        "flash_reads",
+        "remote_flash_reads",
+        Counter,
+        "Pages read from flash because no donor had them yet, or not any more.",
+    ),
     ("remote_writes", "remote_writes", Counter, "Pages written to donors."),
     (
         "wrong_pages",

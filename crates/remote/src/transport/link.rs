@@ -56,7 +56,7 @@ impl LinkOptions {
     /// RAM that a link takes.
     #[must_use]
     pub fn ram_bytes(&self) -> usize {
-        Slots::new(self.small_slots, self.large_slots).staging_bytes()
+        size_of::<Link>() + Slots::new(self.small_slots, self.large_slots).staging_bytes()
     }
 }
 
