@@ -16,7 +16,9 @@ use aquifer::{Heap, Options};
 const OBJECTS: usize = 200_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut options = Options::from_env()?.ram_bytes(8 << 20).flash_bytes(64 << 20);
+    // Connections to donors need RAM too.
+    let ram_bytes = if std::env::var_os("AQUIFER_DONORS").is_some() { 16 << 20 } else { 8 << 20 };
+    let mut options = Options::from_env()?.ram_bytes(ram_bytes).flash_bytes(64 << 20);
     if let Some(path) = std::env::args_os().nth(1) {
         options = options.socket(path);
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::control::{Identity, Security};
-use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode, Slabs};
+use aquifer_remote::events::Entry;
+use aquifer_remote::mirror::{DonorId, Mirror, MirrorOptions, Mode, SlabEvent, Slabs};
 use aquifer_remote::transport::LinkOptions;
 
 use serde_json::json;
@@ -46,6 +47,7 @@ impl Remote {
                 Copies::Flash => Mode::Disk,
                 Copies::Donor => Mode::Mirror,
             },
+            seals: options.seals,
         };
         let slabs = Arc::clone(&borrower) as Arc<dyn Slabs>;
         let mirror = Mirror::new(local, slabs, &mirror_options).map_err(|error| Error::System {
@@ -62,6 +64,28 @@ impl Remote {
     pub(crate) fn shown(&self) -> serde_json::Value {
         let (parts, placed) = self.mirror.placed();
         json!({ "donors": self.borrower.donors(), "parts": parts, "placed": placed, "pages": self.mirror.counters() })
+    }
+}
+
+impl Remote {
+    /// What became of slabs and donors of late, the oldest first, and how many events there were in all.
+    pub(crate) fn events(&self) -> serde_json::Value {
+        let donors = self.borrower.donors();
+        let address = |donor: DonorId| donors.get(donor.0 as usize).map(|donor| &donor.address);
+        let kept = self.mirror.events().since(0);
+        let shown = |entry: &Entry<SlabEvent>| {
+            let Entry { number, after, unix, event } = entry;
+            json!({
+                "number": number,
+                "after_ms": after.as_millis() as u64,
+                "unix_ms": unix.as_millis() as u64,
+                "what": event.what,
+                "donor": address(event.donor),
+                "part": event.part,
+                "why": event.why,
+            })
+        };
+        json!({ "noted": kept.last().map_or(0, |last| last.number + 1), "kept": kept.iter().map(shown).collect::<Vec<_>>() })
     }
 }
 

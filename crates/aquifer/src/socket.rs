@@ -1,6 +1,6 @@
 //! Statistics and checks for other processes.
 //!
-//! One request per connection, a line of text: `stats`, `latency` or `check`. The answer is one line of JSON.
+//! One request per connection, a line of text: `stats`, `latency`, `events` or `check`. The answer is one line of JSON.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -94,8 +94,10 @@ fn answer(stream: &UnixStream, parts: &Weak<Assembly>) -> std::io::Result<()> {
         None => json!({ "error": "the heap is closing" }),
         Some(parts) => reply_to(request.trim(), &parts),
     };
+    // As one write: a value writes itself in small pieces.
+    let line = format!("{reply}\n");
     let mut stream = stream;
-    writeln!(stream, "{reply}")
+    stream.write_all(line.as_bytes())
 }
 
 /// The first line, of bounded length and within bounded time however slowly it comes.
@@ -135,10 +137,16 @@ fn reply_to(request: &str, parts: &Assembly) -> serde_json::Value {
             }
         }
         "latency" => json!({ "pid": std::process::id(), "latency": latency(parts) }),
+        "events" => match &parts.remote {
+            None => json!({ "error": "this heap has no donors, and so no events" }),
+            Some(remote) => {
+                json!({ "pid": std::process::id(), "version": crate::VERSION, "events": remote.events() })
+            }
+        },
         "check" => match parts.allocator.check() {
             Ok(()) => json!({ "pid": std::process::id(), "check": "ok" }),
             Err(problem) => json!({ "pid": std::process::id(), "check": "failed", "problem": problem }),
         },
-        _ => json!({ "error": "unknown request; stats, latency and check are known" }),
+        _ => json!({ "error": "unknown request; stats, latency, events and check are known" }),
     }
 }

@@ -46,6 +46,7 @@ Examples:
   aquifer stats --socket /tmp/program.sock       the heap behind a socket
   aquifer stats --pid 4711 --watch 2             again every two seconds, with rates
   aquifer stats --pid 4711 --json | jq .stats    one line of JSON for other programs
+  aquifer stats --pid 4711 --events --watch 1    what becomes of slabs in the RAM of donors
 
 A program offers a socket when AQUIFER_SOCKET=/path is in its environment, or when
 it sets options.socket_path (C) or Options::socket (Rust).";
@@ -164,10 +165,13 @@ pub struct StatsArguments {
     /// Which heap.
     #[command(flatten)]
     pub target: Target,
-    /// One line of JSON in place of the table
+    /// One line of JSON in place of the table, or for each event
     #[arg(long)]
     pub json: bool,
-    /// Repeats every so many seconds until the program ends
+    /// The last 1024 events of donors and their slabs in place of numbers
+    #[arg(long)]
+    pub events: bool,
+    /// Repeats every so many seconds until the program ends; only new events
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<Duration>,
     /// How long to wait for an answer
@@ -329,6 +333,9 @@ pub struct RunArguments {
     /// Where what lies on donors is as well
     #[arg(long, value_enum, default_value = "flash", requires = "donors")]
     pub copies: CopiesArgument,
+    /// Encrypts what goes to donors, so that they can neither read it nor change it unnoticed
+    #[arg(long, requires = "donors")]
+    pub seal: bool,
     /// Settings for the flash, made by `aquifer advise --write-profile`
     #[arg(long, value_name = "FILE")]
     pub device_profile: Option<PathBuf>,

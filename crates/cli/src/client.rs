@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
-/// Longest answer that is read. The library's own are below 4 KiB.
-pub const REPLY_BYTES_MAX: usize = 64 << 10;
+/// Longest answer that is read. The library's own are below 4 KiB, 1 KiB for each donor, and 256 KiB of events.
+pub const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Read at a time.
 const CHUNK_BYTES: usize = 4096;
 
@@ -20,6 +20,8 @@ pub enum Question {
     Stats,
     /// How long its reads from flash took.
     Latency,
+    /// What became of slabs and donors.
+    Events,
     /// Whether its parts agree.
     Check,
 }
@@ -29,6 +31,7 @@ impl Question {
         match self {
             Self::Stats => b"stats\n",
             Self::Latency => b"latency\n",
+            Self::Events => b"events\n",
             Self::Check => b"check\n",
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::arguments::{CheckArguments, StatsArguments};
 use crate::error::{Error, printable};
+use crate::events::events;
 use crate::heap::Heap;
 use crate::reply::{Sample, Verdict};
 use crate::table::table;
@@ -19,17 +20,18 @@ const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
 /// [`Error`] if the heap cannot be asked. A watched program that ends is no error.
 pub fn stats(arguments: &StatsArguments) -> Result<ExitCode, Error> {
     let mut heap = Heap::of(&arguments.target, arguments.timeout)?;
-    let first = heap.stats()?;
-    let shown = show(&first, None, arguments);
-    let outcome = match arguments.watch {
-        Some(period) if shown.is_ok() => watch(&mut heap, first, period, arguments),
-        _ => shown,
-    };
+    let outcome = if arguments.events { events(&mut heap, arguments) } else { numbers(&mut heap, arguments) };
     match outcome {
         // Whoever reads has seen enough.
         Err(Error::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         outcome => outcome.map(|()| ExitCode::SUCCESS),
     }
+}
+
+fn numbers(heap: &mut Heap, arguments: &StatsArguments) -> Result<(), Error> {
+    let first = heap.stats()?;
+    show(&first, None, arguments)?;
+    arguments.watch.map_or(Ok(()), |period| watch(heap, first, period, arguments))
 }
 
 fn watch(heap: &mut Heap, first: Sample, period: Duration, arguments: &StatsArguments) -> Result<(), Error> {

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use crate::arguments::Target;
 use crate::client::{Client, Question};
 use crate::error::Error;
+use crate::events::Events;
 use crate::latency::Latency;
 use crate::process::socket_of;
-use crate::reply::{ReplyError, Sample, Verdict, parse_check, parse_latency, parse_stats};
+use crate::reply::{ReplyError, Sample, Verdict, parse_check, parse_events, parse_latency, parse_stats};
 
 /// A heap, by its socket.
 pub struct Heap {
@@ -54,6 +55,17 @@ impl Heap {
         let sample = parse_stats(&reply).map_err(|error| self.senseless(error))?;
         same_process(&self.target, sample.pid)?;
         Ok(sample)
+    }
+
+    /// What became of slabs and donors of late, and which process says so.
+    ///
+    /// # Errors
+    /// As for [`Heap::stats`]; also for a heap without donors.
+    pub fn events(&mut self) -> Result<(u32, Events), Error> {
+        let reply = self.client.ask(Question::Events, self.patience)?;
+        let (pid, events) = parse_events(&reply).map_err(|error| self.senseless(error))?;
+        same_process(&self.target, pid)?;
+        Ok((pid, events))
     }
 
     /// Whether its parts agree, and which process says so.

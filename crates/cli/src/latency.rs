@@ -1,13 +1,13 @@
 //! How long reads from flash took, counted in buckets.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Most buckets that are believed; powers of two fill 64.
 const BUCKETS_MAX: usize = 128;
 
 /// Counts by upper bound. The bounds rise, and there is one for each count.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-#[serde(try_from = "Raw")]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Raw", into = "Raw")]
 pub struct Latency {
     buckets: Vec<Bucket>,
     sum_ns: Option<u64>,
@@ -23,10 +23,11 @@ pub struct Bucket {
 }
 
 /// As it is sent. The sum is of libraries that know it.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Raw {
     upper_ns: Vec<u64>,
     count: Vec<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     sum_ns: Option<u64>,
 }
 
@@ -47,6 +48,13 @@ impl TryFrom<Raw> for Latency {
         let pairs = raw.upper_ns.into_iter().zip(raw.count);
         let buckets = pairs.map(|(upper_ns, count)| Bucket { upper_ns, count }).collect();
         Ok(Self { buckets, sum_ns: raw.sum_ns })
+    }
+}
+
+impl From<Latency> for Raw {
+    fn from(latency: Latency) -> Self {
+        let (upper_ns, count) = latency.buckets.iter().map(|bucket| (bucket.upper_ns, bucket.count)).unzip();
+        Self { upper_ns, count, sum_ns: latency.sum_ns }
     }
 }
 

@@ -10,6 +10,8 @@
 //! | `client` | questions to a socket |
 //! | `reply` | the answer, taken apart |
 //! | `latency` | how long reads from flash took |
+//! | `borrowed` | what a heap borrows from other machines |
+//! | `events` | what became of it |
 //! | `heap` | the heap of another process, asked as often as one likes |
 //! | `amounts` | amounts in few characters |
 //! | `table` | statistics as people read them |
@@ -33,10 +35,12 @@ pub mod advise;
 pub mod amounts;
 pub mod arguments;
 pub mod block;
+pub mod borrowed;
 pub mod client;
 pub mod commands;
 pub mod durable;
 pub mod error;
+pub mod events;
 pub mod export;
 pub mod heap;
 pub mod http;

@@ -1,5 +1,7 @@
 //! The text format of Prometheus, version 0.0.4.
 
+mod donors;
+
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -22,6 +24,13 @@ enum Kind {
     Gauge,
     /// Since the heap was opened.
     Counter,
+}
+
+impl Kind {
+    /// As the format calls it.
+    fn word(self) -> &'static str {
+        if self == Counter { "counter" } else { "gauge" }
+    }
 }
 
 /// Each number of the library, with what it is.
@@ -80,7 +89,11 @@ pub fn text(measurement: &Measurement) -> String {
     }
     unknown(&mut out, &sample.stats, &pid);
     if let Ok(latency) = &measurement.latency {
-        histogram(&mut out, latency, &pid);
+        family(&mut out, LATENCY, "histogram", "How long reads from flash took.");
+        buckets(&mut out, LATENCY, latency, &pid);
+    }
+    if let Some(borrowed) = &sample.remote {
+        donors::text(&mut out, borrowed, &pid);
     }
     out
 }
@@ -101,18 +114,21 @@ fn family(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn metric(out: &mut String, name: &str, kind: Kind, help: &str, pid: &str, value: u64) {
-    family(out, name, if kind == Counter { "counter" } else { "gauge" }, help);
+    family(out, name, kind.word(), help);
     let _ = writeln!(out, "{name}{{{pid}}} {value}");
 }
 
 /// Numbers of a newer library. Names that the format does not allow, or that are taken, are left out.
 fn unknown(out: &mut String, numbers: &Numbers, pid: &str) {
     let mut taken: HashSet<String> = METRICS.iter().map(|&(number, kind, _)| name(number, kind)).collect();
+    taken.extend(donors::names());
     taken.extend(["up", "info"].map(|taken| format!("aquifer_{taken}")));
     let is_known = |number: &str| METRICS.iter().any(|&(known, ..)| known == number);
     for (number, value) in numbers.iter().filter(|(number, _)| !is_known(number) && is_name(number)) {
         let name = name(number, Gauge);
-        if !taken.contains(&name) && !name.starts_with(LATENCY) {
+        let is_of_histogram =
+            donors::LATENCIES.iter().chain([&LATENCY]).any(|histogram| name.starts_with(histogram));
+        if !taken.contains(&name) && !is_of_histogram {
             family(out, &name, "untyped", "A number that this version of the command does not know.");
             let _ = writeln!(out, "{name}{{{pid}}} {value}");
         }
@@ -124,22 +140,21 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// Buckets hold all reads up to their bound. The sum is there if the library knows it.
-fn histogram(out: &mut String, latency: &Latency, pid: &str) {
-    family(out, LATENCY, "histogram", "How long reads from flash took.");
+/// Samples of a histogram. Buckets hold all reads up to their bound. The sum is there if the library knows it.
+fn buckets(out: &mut String, name: &str, latency: &Latency, labels: &str) {
     let mut so_far = 0u64;
     for bucket in latency.buckets().iter() {
         so_far = so_far.saturating_add(bucket.count);
         // A bound that no time exceeds is the infinite one.
         if bucket.upper_ns < u64::MAX {
-            let _ = writeln!(out, "{LATENCY}_bucket{{{pid},le=\"{}\"}} {so_far}", seconds(bucket.upper_ns));
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{}\"}} {so_far}", seconds(bucket.upper_ns));
         }
     }
-    let _ = writeln!(out, "{LATENCY}_bucket{{{pid},le=\"+Inf\"}} {so_far}");
+    let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {so_far}");
     if let Some(sum_ns) = latency.sum_ns() {
-        let _ = writeln!(out, "{LATENCY}_sum{{{pid}}} {}", seconds(sum_ns));
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {}", seconds(sum_ns));
     }
-    let _ = writeln!(out, "{LATENCY}_count{{{pid}}} {so_far}");
+    let _ = writeln!(out, "{name}_count{{{labels}}} {so_far}");
 }
 
 /// Exact, and without an exponent.

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::borrowed::Borrowed;
+use crate::events::Events;
 use crate::latency::Latency;
 
 /// What is wrong with an answer.
@@ -43,6 +45,9 @@ pub struct Sample {
     pub version: String,
     /// Its numbers by name.
     pub stats: Numbers,
+    /// What it borrows from other machines, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Borrowed>,
 }
 
 /// What a check found.
@@ -65,6 +70,12 @@ struct CheckReply {
 struct LatencyReply {
     pid: u32,
     latency: Latency,
+}
+
+#[derive(Deserialize)]
+struct EventsReply {
+    pid: u32,
+    events: Events,
 }
 
 fn answer(reply: &[u8]) -> Result<Value, ReplyError> {
@@ -91,6 +102,15 @@ pub fn parse_stats(reply: &[u8]) -> Result<Sample, ReplyError> {
 pub fn parse_latency(reply: &[u8]) -> Result<(u32, Latency), ReplyError> {
     let LatencyReply { pid, latency } = serde_json::from_value(answer(reply)?)?;
     Ok((pid, latency))
+}
+
+/// The answer to [`crate::client::Question::Events`], and the process that gave it.
+///
+/// # Errors
+/// [`ReplyError`] for anything that is not such an answer.
+pub fn parse_events(reply: &[u8]) -> Result<(u32, Events), ReplyError> {
+    let EventsReply { pid, events } = serde_json::from_value(answer(reply)?)?;
+    Ok((pid, events))
 }
 
 /// The answer to [`crate::client::Question::Check`], and the process that gave it.

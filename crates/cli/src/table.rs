@@ -5,6 +5,7 @@ use std::fmt::Write;
 use aquifer_base::units::format_size;
 
 use crate::amounts::grouped;
+use crate::borrowed::{Borrowed, rows};
 use crate::error::printable;
 use crate::reply::{Numbers, Sample};
 
@@ -45,6 +46,7 @@ const fn share(label: &'static str, figure: Figure, of: &'static [&'static str],
 const BUDGET: &[&str] = &["ram_budget_bytes"];
 const FLASH: &[&str] = &["flash_bytes"];
 const LOOKUPS: &[&str] = &["hits", "misses"];
+const PAGES_READ: &[&str] = &["remote_reads", "buffer_reads", "flash_reads"];
 
 const GROUPS: &[(&str, &[Row])] = &[
     (
@@ -107,6 +109,19 @@ const GROUPS: &[(&str, &[Row])] = &[
     ("Errors", &[row("device errors", Events("io_errors"))]),
 ];
 
+/// Numbers of all donors together.
+const REMOTE: &[Row] = &[
+    row("parts of the device", Count("parts")),
+    share("with all their slabs", Count("placed"), &["parts"], "of the parts"),
+    share("pages read from donors", Events("remote_reads"), PAGES_READ, "of pages read"),
+    share("from the buffer", Events("buffer_reads"), PAGES_READ, "of pages read"),
+    share("from flash", Events("flash_reads"), PAGES_READ, "of pages read"),
+    row("pages written to donors", Events("remote_writes")),
+    row("wrong pages", Events("wrong_pages")),
+    row("lost slabs", Events("lost_slabs")),
+    row("lost pages", Events("lost_pages")),
+];
+
 impl Figure {
     fn names(self) -> Vec<&'static str> {
         match self {
@@ -159,18 +174,40 @@ impl Row {
 /// The table of a sample. With an earlier one and the seconds between them, rates are added.
 pub fn table(sample: &Sample, earlier: Option<(&Sample, f64)>) -> String {
     let mut out = format!("process {}, aquifer {}\n", sample.pid, printable(&sample.version));
-    for (title, rows) in GROUPS {
-        let lines: Vec<String> = rows.iter().filter_map(|row| line(row, &sample.stats, earlier)).collect();
-        if !lines.is_empty() {
-            let _ = write!(out, "\n{title}\n{}", lines.concat());
-        }
+    let stats = earlier.map(|(before, seconds)| (&before.stats, seconds));
+    GROUPS.iter().for_each(|(title, rows)| group(&mut out, title, rows, &sample.stats, stats));
+    if let Some(borrowed) = &sample.remote {
+        let before = earlier.and_then(|(before, seconds)| Some((before.remote.as_ref()?, seconds)));
+        remote(&mut out, borrowed, before);
     }
     out + &unknown(&sample.stats)
 }
 
-fn line(row: &Row, numbers: &Numbers, earlier: Option<(&Sample, f64)>) -> Option<String> {
+/// Donors, and what they have of the device.
+fn remote(out: &mut String, borrowed: &Borrowed, earlier: rows::Earlier<'_>) {
+    let before = earlier.map(|(before, seconds)| (before.numbers(), seconds));
+    let before = before.as_ref().map(|(numbers, seconds)| (numbers, *seconds));
+    group(out, "Remote memory", REMOTE, &borrowed.numbers(), before);
+    if !borrowed.donors.is_empty() {
+        out.push_str("\nDonors\n");
+        let rows = rows::donors(borrowed, earlier, usize::MAX);
+        rows.iter().for_each(|row| {
+            let _ = writeln!(out, "  {}", row.text);
+        });
+    }
+}
+
+/// A title and its rows, as far as their numbers are known.
+fn group(out: &mut String, title: &str, rows: &[Row], numbers: &Numbers, earlier: Option<(&Numbers, f64)>) {
+    let lines: Vec<String> = rows.iter().filter_map(|row| line(row, numbers, earlier)).collect();
+    if !lines.is_empty() {
+        let _ = write!(out, "\n{title}\n{}", lines.concat());
+    }
+}
+
+fn line(row: &Row, numbers: &Numbers, earlier: Option<(&Numbers, f64)>) -> Option<String> {
     let value = row.figure.text(numbers)?;
-    let rate = earlier.and_then(|(before, seconds)| row.figure.rate(numbers, &before.stats, seconds));
+    let rate = earlier.and_then(|(before, seconds)| row.figure.rate(numbers, before, seconds));
     let rate = earlier.map_or(String::new(), |_| format!("{:>16}", rate.unwrap_or_default()));
     let share = row.percentage(numbers).map_or(String::new(), |text| format!("   {text}"));
     let line = format!("  {:<28}{value:>16}{rate}{share}", row.label);
@@ -190,10 +227,11 @@ fn unknown(numbers: &Numbers) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::borrowed::tests::borrowed;
 
     fn sample(numbers: &[(&str, u64)]) -> Sample {
         let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
-        Sample { pid: 7, version: "1.2.3".into(), stats }
+        Sample { pid: 7, version: "1.2.3".into(), stats, remote: None }
     }
 
     #[test]
@@ -201,7 +239,7 @@ mod tests {
         let all = serde_json::to_value(aquifer::Stats::default()).unwrap();
         let stats: Numbers = serde_json::from_value(all).unwrap();
         assert_eq!(unknown(&stats), "");
-        let text = table(&Sample { pid: 1, version: "x".into(), stats: stats.clone() }, None);
+        let text = table(&Sample { pid: 1, version: "x".into(), stats: stats.clone(), remote: None }, None);
         let named: Vec<&str> =
             GROUPS.iter().flat_map(|(_, rows)| *rows).flat_map(|row| row.figure.names()).collect();
         assert!(named.iter().all(|name| stats.contains_key(*name)), "{named:?}");
@@ -236,6 +274,29 @@ mod tests {
         let text = table(&after, Some((&before, 2.0)));
         assert!(text.contains("3 000         1 000/s"), "{text}");
         assert_eq!(text.matches("/s").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn donors_have_rows_and_every_number_of_theirs_too() {
+        let borrowing = |steps| Sample { remote: Some(borrowed(steps)), ..sample(&[("faults", 7)]) };
+        let text = table(&borrowing(3), Some((&borrowing(1), 2.0)));
+        for part in [
+            "Remote memory\n",
+            "80.0 % of the parts",
+            "200/s   83.3 % of pages read",
+            "Donors\n",
+            "alpha:7447",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(
+            !table(&sample(&[("faults", 7)]), None).contains("Remote"),
+            "who borrows nothing reads nothing of it"
+        );
+        let all = serde_json::to_value(aquifer_remote::mirror::MirrorCounters::default()).unwrap();
+        let shown: Vec<&str> = REMOTE.iter().flat_map(|row| row.figure.names()).collect();
+        let pages: Numbers = serde_json::from_value(all).unwrap();
+        assert!(pages.keys().all(|name| shown.contains(&name.as_str())), "{shown:?}");
     }
 
     #[test]

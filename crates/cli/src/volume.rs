@@ -34,7 +34,7 @@ mod outcome;
 pub mod owner;
 pub mod place;
 mod serve;
-mod show;
+pub(crate) mod show;
 mod space;
 mod tree;
 mod verify;

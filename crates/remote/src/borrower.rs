@@ -24,8 +24,10 @@ use placement::{Candidate, pick_two};
 use returns::Returns;
 
 use crate::control::{Offer, Refusal};
-use crate::mirror::{DonorId, Home, Slabs};
+use crate::events::Words;
+use crate::mirror::{DonorId, Home, SlabEvent, SlabEvents, Slabs, What};
 use crate::random;
+use crate::transport::TrafficSeen;
 
 pub use connection::{ConnectError, look};
 pub use options::BorrowerOptions;
@@ -57,7 +59,7 @@ pub enum BorrowerError {
     Thread(io::Error),
 }
 
-/// A donor as the borrower sees it.
+/// A donor as the borrower sees it. Its number is its place among the donors of the options.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DonorSeen {
     /// Host and port.
@@ -70,6 +72,9 @@ pub struct DonorSeen {
     pub slabs: usize,
     /// Why it is not connected.
     pub trouble: Option<String>,
+    /// What went there and came from there, over all connections so far.
+    #[serde(flatten)]
+    pub traffic: TrafficSeen,
 }
 
 /// Connections to donors.
@@ -83,13 +88,18 @@ struct Shared {
     options: BorrowerOptions,
     donors: Vec<Mutex<Donor>>,
     returns: Arc<Returns>,
+    events: Arc<SlabEvents>,
     is_ending: AtomicBool,
 }
 
 struct Donor {
+    id: DonorId,
     address: String,
     connection: Option<Arc<Connection>>,
     trouble: Option<String>,
+    /// Of connections that have ended.
+    before: TrafficSeen,
+    events: Arc<SlabEvents>,
     pause: Duration,
     next_try: Instant,
 }
@@ -100,18 +110,22 @@ impl Borrower {
     /// # Errors
     /// [`BorrowerError`]; that none is there, for instance.
     pub fn start(options: BorrowerOptions) -> Result<Borrower, BorrowerError> {
-        let donor = |address: &String| {
+        let events: Arc<SlabEvents> = Arc::default();
+        let donor = |(nth, address): (usize, &String)| {
             Mutex::new(Donor {
+                id: DonorId(nth as u64),
                 address: address.clone(),
                 connection: None,
                 trouble: None,
+                before: TrafficSeen::default(),
+                events: Arc::clone(&events),
                 pause: PAUSE_FIRST,
                 next_try: Instant::now(),
             })
         };
-        let donors = options.donors.iter().map(donor).collect();
-        let shared =
-            Arc::new(Shared { options, donors, returns: Arc::default(), is_ending: AtomicBool::new(false) });
+        let donors = options.donors.iter().enumerate().map(donor).collect();
+        let (returns, is_ending) = (Arc::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { options, donors, returns, events, is_ending });
         shared.connect_missing();
         let slab_bytes = shared.slab_bytes()?;
         let thread = thread::Builder::new().name("aq-borrower".into()).spawn({
@@ -167,6 +181,10 @@ impl Slabs for Borrower {
             candidates.into_iter().partition(|(_, candidate)| !avoided.contains(&candidate.domain));
         // What fails with a donor that is to be avoided is better than nothing.
         find_among(apart).or_else(|| find_among(together))
+    }
+
+    fn events(&self) -> Arc<SlabEvents> {
+        Arc::clone(&self.shared.events)
     }
 }
 
@@ -225,13 +243,12 @@ impl Shared {
 
     fn connect_missing(&self) {
         thread::scope(|scope| {
-            for (nth, donor) in self.donors.iter().enumerate() {
-                let Some(address) = lock(donor).is_due() else { continue };
+            for donor in &self.donors {
+                let Some((id, address)) = lock(donor).is_due() else { continue };
                 // Nobody waits for the donor's state while it is connected to.
                 scope.spawn(move || {
                     let _signals = SignalsBlocked::new();
-                    let outcome =
-                        Connection::new(&address, DonorId(nth as u64), &self.options, &self.returns);
+                    let outcome = Connection::new(&address, id, &self.options, &self.returns);
                     lock(donor).note(outcome);
                 });
             }
@@ -271,18 +288,21 @@ impl Shared {
 }
 
 impl Donor {
-    /// Its address, if it should be connected to now.
-    fn is_due(&mut self) -> Option<String> {
+    /// Its number and address, if it should be connected to now.
+    fn is_due(&mut self) -> Option<(DonorId, String)> {
         if let Some(connection) = &self.connection
             && !connection.is_alive()
         {
-            self.trouble = Some(connection.trouble());
+            let trouble = connection.trouble();
+            self.before = self.before + connection.traffic();
             self.connection = None;
+            self.tell(What::DonorGone, Some(&trouble));
+            self.trouble = Some(trouble);
             self.pause = PAUSE_FIRST;
             self.next_try = Instant::now() + self.pause;
         }
         let is_due = self.connection.is_none() && Instant::now() >= self.next_try;
-        is_due.then(|| self.address.clone())
+        is_due.then(|| (self.id, self.address.clone()))
     }
 
     fn note(&mut self, outcome: Result<Arc<Connection>, ConnectError>) {
@@ -290,18 +310,30 @@ impl Donor {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.trouble = None;
+                self.tell(What::DonorConnected, None);
                 self.pause = PAUSE_FIRST;
             }
             Err(error) => {
-                self.trouble = Some(error.to_string());
+                let trouble = error.to_string();
+                // It is tried again and again: what is not new says nothing.
+                if self.trouble.as_ref() != Some(&trouble) {
+                    self.tell(What::DonorNotReached, Some(&trouble));
+                }
+                self.trouble = Some(trouble);
                 self.next_try = Instant::now() + self.pause;
                 self.pause = (2 * self.pause).min(PAUSE_LAST);
             }
         }
     }
 
+    fn tell(&self, what: What, why: Option<&str>) {
+        self.events.note(SlabEvent { what, donor: self.id, part: None, why: why.map(Words::of) });
+    }
+
     fn seen(&self) -> DonorSeen {
+        let now = self.connection.as_ref().map(|connection| connection.traffic());
         DonorSeen {
+            traffic: self.before + now.unwrap_or_default(),
             address: self.address.clone(),
             provider: self.connection.as_ref().map(|connection| connection.provider().to_string()),
             domain: self

@@ -10,6 +10,7 @@
 
 mod attention;
 mod calls;
+pub mod deed;
 pub mod headroom;
 pub mod lending;
 mod links;
@@ -23,8 +24,10 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use deed::Deed;
 use state::State;
 
+use crate::events::Events;
 use crate::transport::fabric::Listener;
 
 pub use options::{DonorError, DonorOptions, Looks};
@@ -87,6 +90,12 @@ impl Donor {
     #[must_use]
     pub fn borrowers(&self) -> Vec<(String, u64)> {
         self.state.borrowers()
+    }
+
+    /// What it did of late.
+    #[must_use]
+    pub fn deeds(&self) -> &Events<Deed> {
+        &self.state.deeds
     }
 
     /// Asks the least active slabs back, so many, as if memory were short. For tests and for operators.

@@ -9,6 +9,7 @@ pub mod borrower;
 pub mod cluster;
 pub mod control;
 pub mod donor;
+pub mod events;
 pub mod machine;
 pub mod mirror;
 mod random;

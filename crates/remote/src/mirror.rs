@@ -11,9 +11,12 @@ mod family;
 mod home;
 mod homes;
 mod keeper;
+mod reads;
 mod seals;
+mod story;
 mod tags;
 mod usage;
+mod writes;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,19 +24,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-use aquifer_device::{Device, DeviceError, Operation};
+use aquifer_device::{Device, DeviceError};
 
 use behind::Behind;
-use family::{Family, Holders};
 use homes::Homes;
 use keeper::Keeper;
-use seals::{SEALED_PAGES, Seals};
+use seals::Seals;
 use tags::{Tag, Tags};
 
 pub use home::{DonorId, Home, Slabs};
-
-/// Of slabs with the same bytes, one is read for so long before it is the next one's turn.
-const READS_BYTES: u64 = 128 << 10;
+pub use story::{SlabEvent, SlabEvents, What};
 
 /// What donors and flash keep apart.
 pub const PAGE_BYTES: usize = 4096;
@@ -121,6 +121,7 @@ pub(crate) struct Parts {
     seals: Option<Seals>,
     homes: Homes,
     counts: Counts,
+    events: Arc<SlabEvents>,
     mode: Mode,
     /// Of a forked child: connections and locks are its parent's, so it reads flash alone.
     is_child: AtomicBool,
@@ -150,6 +151,7 @@ impl Mirror {
             tags,
             homes: Homes::new(device_bytes, options.slab_bytes, options.mode.replicas()),
             counts: Counts::default(),
+            events: slabs.events(),
             mode: options.mode,
             is_child: AtomicBool::new(false),
             is_flash_whole: AtomicBool::new(true),
@@ -174,11 +176,18 @@ impl Mirror {
         }
     }
 
-    /// RAM of this process that it takes: tags, seals and the buffer.
+    /// What became of slabs and donors of late.
+    #[must_use]
+    pub fn events(&self) -> &SlabEvents {
+        &self.parts.events
+    }
+
+    /// RAM of this process that it takes: tags, seals, the buffer and events.
     #[must_use]
     pub fn ram_bytes(&self) -> u64 {
-        let seals = self.parts.seals.as_ref().map_or(0, Seals::ram_bytes);
-        (self.parts.tags.ram_bytes() + seals + self.parts.behind.ram_bytes()) as u64
+        let parts = &self.parts;
+        let seals = parts.seals.as_ref().map_or(0, Seals::ram_bytes);
+        (parts.tags.ram_bytes() + seals + parts.behind.ram_bytes() + parts.events.ram_bytes()) as u64
     }
 
     /// Parts of the device that were used, and how many of them have a slab.
@@ -265,221 +274,6 @@ impl Mirror {
 }
 
 impl Parts {
-    /// Reads pages of one slab: runs of those that the same slabs have.
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let Some(family) = self.homes.of(offset) else { return self.read_locally(offset, buf) };
-        let (first, count) = (page_of(offset), buf.len() / PAGE_BYTES);
-        let holders = |page: usize| family.holders(self.tags.get(page));
-        let mut done = 0;
-        while done < count {
-            let held_by = holders(first + done);
-            let run = (done..count).take_while(|page| holders(first + page) == held_by).count().max(1);
-            let at = offset + (done * PAGE_BYTES) as u64;
-            let part = &mut buf[done * PAGE_BYTES..(done + run) * PAGE_BYTES];
-            if !self.read_remotely(&family, held_by, at, part) {
-                self.read_locally(at, part)?;
-            }
-            done += run;
-        }
-        Ok(())
-    }
-
-    /// Whether one of the slabs that have a run of pages gave it as it was written there.
-    fn read_remotely(&self, family: &Family, held_by: Holders, offset: u64, buf: &mut [u8]) -> bool {
-        let holders =
-            || family.homes().enumerate().filter(|(nth, home)| held_by.has(*nth) && home.is_alive());
-        // Each of them has its share of the reads.
-        let count = holders().count();
-        let first = (offset / READS_BYTES) as usize % count.max(1);
-        let mut in_turn = holders().skip(first).chain(holders().take(first));
-        in_turn.any(|(_, home)| self.read_from(family, held_by, home, offset, buf))
-    }
-
-    /// Whether a slab gave a run of pages as it was written there.
-    fn read_from(&self, family: &Family, held_by: Holders, home: &Home, offset: u64, buf: &mut [u8]) -> bool {
-        /// Each further attempt means that a page was written in the time of one read.
-        const ATTEMPTS: usize = 10;
-        let all = pages(offset, buf.len());
-        for _ in 0..ATTEMPTS {
-            let before = self.fingerprint(all.clone());
-            if !all.clone().all(|page| family.holders(self.tags.get(page)) == held_by) {
-                return false;
-            }
-            if home.read(self.homes.within(offset), buf).is_err() {
-                self.lose(home);
-                return false;
-            }
-            let is_right = all.clone().zip(buf.chunks_exact_mut(PAGE_BYTES)).all(|(page, bytes)| {
-                let is_open = self.seals.as_ref().is_none_or(|seals| seals.open(page, bytes));
-                let tag = self.tags.get(page);
-                is_open && family.holders(tag) == held_by && tag.is_of(bytes)
-            });
-            if is_right {
-                self.counts.remote_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
-                return true;
-            }
-            if self.fingerprint(all.clone()) == before {
-                // Nobody wrote meanwhile: the donor has other bytes than it was given.
-                self.counts.wrong_pages.fetch_add(1, Relaxed);
-                self.lose(home);
-                return false;
-            }
-        }
-        false
-    }
-
-    /// A number that changes when one of the pages is written.
-    fn fingerprint(&self, pages: Range<usize>) -> u64 {
-        let seals = self.seals.as_ref().map_or(0, |seals| seals.fingerprint(pages.clone()));
-        self.tags.fingerprint(pages).wrapping_add(seals)
-    }
-
-    /// Reads what no donor has: each page from the buffer, or else from flash, which has it if the buffer has not.
-    fn read_locally(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let is_remote_only = |page: usize| !self.tags.get(page).is_local();
-        if pages(offset, buf.len()).any(is_remote_only) {
-            return self.read_again(offset, buf);
-        }
-        self.read_known_locally(offset, buf)
-    }
-
-    /// As [`Parts::read_locally`], of pages that buffer or flash have.
-    fn read_known_locally(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let mut missing = 0..0;
-        for at in (0..buf.len()).step_by(PAGE_BYTES) {
-            let page = page_of(offset) + at / PAGE_BYTES;
-            if self.behind.get(page, &mut buf[at..at + PAGE_BYTES]) {
-                self.counts.buffer_reads.fetch_add(1, Relaxed);
-                self.read_flash(offset + missing.start as u64, &mut buf[missing])?;
-                missing = at + PAGE_BYTES..at + PAGE_BYTES;
-            } else {
-                missing.end = at + PAGE_BYTES;
-            }
-        }
-        self.read_flash(offset + missing.start as u64, &mut buf[missing])
-    }
-
-    /// Reads pages of which some were in slabs alone when they were looked at, one by one.
-    fn read_again(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        /// Each further attempt means that a page was written, or moved to other slabs, in the time of one read.
-        const ATTEMPTS: usize = 1000;
-        for (page, bytes) in pages(offset, buf.len()).zip(buf.chunks_exact_mut(PAGE_BYTES)) {
-            let at = (page * PAGE_BYTES) as u64;
-            let mut is_read = false;
-            for _ in 0..ATTEMPTS {
-                let tag = self.tags.get_unlocked(page);
-                if tag.is_local() {
-                    self.read_known_locally(at, bytes)?;
-                    is_read = true;
-                    break;
-                }
-                let family = self.homes.of(at);
-                let held_by = family.as_ref().map_or(Holders::NOBODY, |family| family.holders(tag));
-                if family.is_some_and(|family| self.read_remotely(&family, held_by, at, bytes)) {
-                    is_read = true;
-                    break;
-                }
-                if held_by == Holders::NOBODY && self.tags.get(page) == tag {
-                    break;
-                }
-                std::thread::yield_now();
-            }
-            if !is_read {
-                self.counts.lost_pages.fetch_add(1, Relaxed);
-                return Err(DeviceError::Io {
-                    operation: Operation::Read,
-                    offset: at,
-                    len_bytes: PAGE_BYTES,
-                    errno: libc::EIO,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn read_in_child(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let is_on_flash = |page: usize| self.tags.get(page).is_local();
-        if self.is_flash_whole.load(Relaxed) && pages(offset, buf.len()).all(is_on_flash) {
-            return self.local.read_at(offset, buf);
-        }
-        Err(DeviceError::Io { operation: Operation::Read, offset, len_bytes: buf.len(), errno: libc::EIO })
-    }
-
-    fn read_flash(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.counts.flash_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
-        self.local.read_at(offset, buf)
-    }
-
-    /// Writes pages of one slab.
-    fn write(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
-        let unless = if self.mode == Mode::Disk { Tag::LOCAL } else { Tag::LOST };
-        let held = self.tags.lock(pages(offset, buf.len()), unless);
-        if self.mode == Mode::Disk {
-            self.put_behind(offset, buf)?;
-        }
-        let family = self.homes.of(offset);
-        let copies =
-            family.as_ref().map_or(Copies::default(), |family| self.write_remotely(family, offset, buf));
-        let is_short = self.mode != Mode::Disk && copies.staying < self.homes.replicas();
-        let outcome = if is_short { self.put_behind(offset, buf) } else { Ok(()) };
-        let is_local = self.mode == Mode::Disk || (is_short && outcome.is_ok());
-        match family {
-            Some(family) if copies.all > 0 => held.are_in(family.epoch(), buf, is_local),
-            _ if is_local => held.are_local(),
-            // Nobody has it.
-            _ => drop(held),
-        }
-        outcome
-    }
-
-    fn put_behind(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
-        let mut all = pages(offset, buf.len()).zip(buf.chunks_exact(PAGE_BYTES));
-        all.try_for_each(|(page, bytes)| self.behind.put(page, bytes))
-    }
-
-    /// Writes pages to all slabs of a family at once. Those that do not take them are lost.
-    fn write_remotely(&self, family: &Family, offset: u64, buf: &[u8]) -> Copies {
-        let copies = match &self.seals {
-            None => self.write_to(&mut family.homes(), offset, buf),
-            Some(seals) => self.write_sealed(seals, family, offset, buf),
-        };
-        self.counts.remote_writes.fetch_add((copies.all * buf.len() / PAGE_BYTES) as u64, Relaxed);
-        copies
-    }
-
-    fn write_sealed(&self, seals: &Seals, family: &Family, offset: u64, buf: &[u8]) -> Copies {
-        let mut buffer = seals.buffer();
-        let mut copies = Copies::MAX;
-        for (nth, bytes) in buf.chunks(SEALED_PAGES * PAGE_BYTES).enumerate() {
-            let at = offset + (nth * SEALED_PAGES * PAGE_BYTES) as u64;
-            let sealed = &mut buffer[..bytes.len()];
-            sealed.copy_from_slice(bytes);
-            pages(at, bytes.len())
-                .zip(sealed.chunks_exact_mut(PAGE_BYTES))
-                .for_each(|(page, sealed)| seals.seal(page, sealed));
-            // A slab that does not take one run takes no later one.
-            copies = copies.min(self.write_to(&mut family.homes(), at, sealed));
-        }
-        copies
-    }
-
-    fn write_to<'a>(
-        &self,
-        homes: &mut impl Iterator<Item = &'a Arc<Home>>,
-        offset: u64,
-        buf: &[u8],
-    ) -> Copies {
-        let Some(home) = homes.next() else { return Copies::default() };
-        let is_staying = home.is_good();
-        let writing = home.begin_write(buf, self.homes.within(offset));
-        let others = self.write_to(homes, offset, buf);
-        if writing.finish().is_err() {
-            self.lose(home);
-            return others;
-        }
-        Copies { all: others.all + 1, staying: others.staying + usize::from(is_staying) }
-    }
-
     /// Pages of a part of the device.
     fn pages_of(&self, nth: usize) -> Range<usize> {
         let slab_pages = (self.homes.slab_bytes() / PAGE_BYTES as u64) as usize;
@@ -493,25 +287,10 @@ impl Parts {
 
     /// The slab is of no use any more.
     fn lose(&self, home: &Home) {
+        home.note_lost();
         if self.homes.forget(home) {
             self.counts.lost_slabs.fetch_add(1, Relaxed);
         }
-    }
-}
-
-/// Slabs that have what was written.
-#[derive(Clone, Copy, Default)]
-struct Copies {
-    all: usize,
-    /// Those that no donor asks back.
-    staying: usize,
-}
-
-impl Copies {
-    const MAX: Copies = Copies { all: usize::MAX, staying: usize::MAX };
-
-    fn min(self, other: Copies) -> Copies {
-        Copies { all: self.all.min(other.all), staying: self.staying.min(other.staying) }
     }
 }
 

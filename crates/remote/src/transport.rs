@@ -14,8 +14,10 @@ mod flights;
 mod link;
 mod slots;
 mod staging;
+mod traffic;
 
 pub use endpoint::{Completion, Direction, Endpoint, Place, PostError, Transfer};
 pub use error::{LinkError, TransportError};
 pub use link::{Link, LinkOptions, Read, Write, Writing};
 pub use staging::{Part, Staging};
+pub use traffic::{Latency, Traffic, TrafficSeen};

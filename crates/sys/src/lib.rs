@@ -15,6 +15,7 @@
 compile_error!("aquifer needs Linux: it is built on userfaultfd");
 
 pub mod checksum;
+pub mod counter;
 pub mod descriptors;
 pub mod errno;
 pub mod futex;

@@ -57,6 +57,9 @@ pub struct BlockArguments {
     /// Where what lies on donors is as well
     #[arg(long, value_enum, default_value = "flash", requires = "donors")]
     pub copies: CopiesArgument,
+    /// Encrypts what goes to donors, so that they can neither read it nor change it unnoticed
+    #[arg(long, requires = "donors")]
+    pub seal: bool,
     /// Listens for NBD at a port of this machine, or at an address that others reach [default: 127.0.0.1:10809]
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, group = "way")]
     pub listen: Option<SocketAddr>,

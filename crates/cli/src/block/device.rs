@@ -30,7 +30,8 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
         CopiesArgument::Flash => Mode::Disk,
         CopiesArgument::Donor => Mode::Mirror,
     };
+    let seals = arguments.seal;
     let mirror_options =
-        MirrorOptions { slab_bytes: borrower.slab_bytes(), mode, ..MirrorOptions::default() };
+        MirrorOptions { slab_bytes: borrower.slab_bytes(), mode, seals, ..MirrorOptions::default() };
     Ok(Arc::new(Mirror::new(local, Arc::new(borrower), &mirror_options)?))
 }

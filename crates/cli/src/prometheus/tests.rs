@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::*;
+use crate::borrowed::tests::borrowed;
 use crate::heap::NOT_COUNTED;
 use crate::reply::Sample;
 
@@ -82,7 +83,7 @@ fn labels(mut text: &str) -> BTreeMap<String, String> {
 
 fn measurement(version: &str, stats: Numbers, latency: &str) -> Measurement {
     let latency = serde_json::from_str(latency).map_err(|_| NOT_COUNTED);
-    let sample = Sample { pid: 7, version: version.into(), stats };
+    let sample = Sample { pid: 7, version: version.into(), stats, remote: None };
     Measurement { taken: Instant::now(), sample, latency }
 }
 
@@ -179,6 +180,92 @@ fn names_and_versions_of_a_peer_are_not_believed() {
     assert_eq!(names, ["aquifer_hits_total", "aquifer_info", "aquifer_newer_9", "aquifer_up"]);
     assert_eq!(families["aquifer_newer_9"].kind, "untyped");
     assert_eq!(families["aquifer_info"].samples[0].1["version"], "\"},\\ \u{FFFD}\u{FFFD}");
+}
+
+fn borrowing(borrowed: crate::borrowed::Borrowed) -> BTreeMap<String, Family> {
+    let mut measurement = measurement("1", all_numbers(), "");
+    measurement.sample.remote = Some(borrowed);
+    parse(&text(&measurement))
+}
+
+#[test]
+fn every_number_of_donors_is_there() {
+    let families = borrowing(borrowed(3));
+    let of = |name: &str, donor: &str| {
+        let samples = &families.get(name).unwrap_or_else(|| panic!("{name} is missing")).samples;
+        samples.iter().find(|(_, labels, _)| labels["donor"] == donor).map(|(_, _, value)| *value)
+    };
+    assert_eq!(of("aquifer_donor_connected", "alpha:7447"), Some(1.0));
+    assert_eq!(of("aquifer_donor_connected", "beta:7447"), Some(0.0));
+    assert_eq!(of("aquifer_donor_reads_total", "alpha:7447"), Some(300.0));
+    assert_eq!(families["aquifer_donor_info"].samples[0].1["provider"], "tcp");
+    assert_eq!(families["aquifer_donor_info"].samples[0].1["domain"], "rack 1");
+    let donor = serde_json::to_value(&borrowed(3).donors[0]).unwrap();
+    let numbers = donor.as_object().unwrap().iter().filter(|(_, value)| value.is_u64());
+    for (number, value) in numbers {
+        let (gauge, counter) = (format!("aquifer_donor_{number}"), format!("aquifer_donor_{number}_total"));
+        let name = if families.contains_key(&counter) { counter } else { gauge };
+        assert_eq!(of(&name, "alpha:7447"), value.as_f64(), "{name}");
+    }
+    for number in serde_json::to_value(aquifer_remote::mirror::MirrorCounters::default())
+        .unwrap()
+        .as_object()
+        .unwrap()
+        .keys()
+    {
+        let (_, called, kind, _) =
+            donors::OF_ALL.iter().find(|(known, ..)| known == number).expect("a metric");
+        let (_, labels, value) = &families[&name(called, *kind)].samples[0];
+        assert_eq!((labels["pid"].as_str(), *value), ("7", borrowed(3).numbers()[number] as f64));
+    }
+    assert_eq!(families["aquifer_remote_parts_placed"].samples[0].2, 4.0);
+}
+
+#[test]
+fn latencies_of_each_donor_are_cumulative() {
+    let families = borrowing(borrowed(2));
+    for name in donors::LATENCIES {
+        let histogram = &families[name];
+        assert_eq!(histogram.kind, "histogram");
+        let of_beta: Vec<f64> = histogram
+            .samples
+            .iter()
+            .filter(|(_, labels, _)| labels["donor"] == "beta:7447")
+            .map(|(_, _, value)| *value)
+            .collect();
+        assert_eq!(of_beta, [0.0, 198.0, 200.0, 200.0, 200.0], "three bounds, all and their count");
+    }
+}
+
+#[test]
+fn units_of_donors_stand_last() {
+    for name in donors::names() {
+        let is_sound = |unit: &str| {
+            !name.contains(unit) || name.ends_with(unit) || name.ends_with(&format!("{unit}_total"))
+        };
+        assert!(is_sound("_bytes") && is_name(&name), "{name}");
+    }
+}
+
+#[test]
+fn addresses_of_a_peer_are_not_believed() {
+    let mut hostile = borrowed(1);
+    hostile.donors[0].address = "a\"} 1\nb\\".into();
+    hostile.donors[0].domain = "\"\x1b".into();
+    hostile.donors.push(hostile.donors[1].clone());
+    let families = borrowing(hostile);
+    let slabs: Vec<&str> = families["aquifer_donor_slabs"]
+        .samples
+        .iter()
+        .map(|(_, labels, _)| labels["donor"].as_str())
+        .collect();
+    assert_eq!(slabs, ["a\"} 1\u{FFFD}b\\", "beta:7447"], "and the same one once");
+    let mut numbers: Numbers =
+        [("donor_slabs", 1), ("remote_parts", 2), ("donor_read_latency_seconds_sum", 3)]
+            .map(|(name, number)| (name.to_owned(), number))
+            .into();
+    numbers.insert("donor_reads_total".into(), 4);
+    assert_eq!(parse(&text(&measurement("1", numbers, ""))).len(), 2, "names of donors' numbers are taken");
 }
 
 #[test]

@@ -10,10 +10,12 @@ use std::time::Duration;
 use aquifer_base::units::parse_size;
 use aquifer_remote::donor::{Donor, DonorNow, DonorOptions, Looks};
 use aquifer_remote::transport::fabric;
+use aquifer_volume::Time;
 use clap::Args;
 
 use crate::error::{Error, printable};
 use crate::remote::security;
+use crate::volume::show::moment;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -21,6 +23,7 @@ Examples:
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer --lend 32G --headroom 8G
   aquifer donate --lend 1G --lend-to-own-machine          to try it out on one machine
+  aquifer donate --lend 1G --verbose                      and what becomes of each slab
 
 It lends what programs of this machine do not need: slabs are added while more than
 --headroom is available, and asked back when less is. Borrowers have --leave-within
@@ -84,6 +87,9 @@ pub struct DonateArguments {
     /// When it looks for transfers instead of sleeping until there are some
     #[arg(long, value_enum, default_value = "busy")]
     pub look: LookArgument,
+    /// A line for each slab that is lent, asked back or taken back, and for each borrower
+    #[arg(long)]
+    pub verbose: bool,
     /// Also to programs of this machine, which gains nothing but a trial
     #[arg(long)]
     pub lend_to_own_machine: bool,
@@ -121,7 +127,11 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
         arguments.headroom >> 20
     )?;
     let mut said = DonorNow::default();
+    let mut next = 0;
     while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        if arguments.verbose {
+            next = tell(&mut out, &donor, next)?;
+        }
         let now = donor.now();
         if now != said {
             writeln!(out, "{}", sentence(&now))?;
@@ -137,6 +147,20 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
     writeln!(out, "ends; borrowers go on with their own flash")?;
     drop(donor);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what the donor did from this number on; returns the number of what it does next.
+fn tell(out: &mut impl Write, donor: &Donor, from: u64) -> io::Result<u64> {
+    let deeds = donor.deeds().since(from);
+    let missing = deeds.first().map_or(0, |first| first.number - from);
+    if missing > 0 {
+        writeln!(out, "{missing} lines are left out: more happened than is kept")?;
+    }
+    for entry in &deeds {
+        let time = moment(Time(i64::try_from(entry.unix.as_nanos()).unwrap_or(i64::MAX)));
+        writeln!(out, "{time}Z  {}", printable(&entry.event.to_string()))?;
+    }
+    Ok(deeds.last().map_or(from, |last| last.number + 1))
 }
 
 fn options(arguments: &DonateArguments) -> Result<DonorOptions, Error> {

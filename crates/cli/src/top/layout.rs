@@ -10,6 +10,12 @@ const FOOTER_FROM: u16 = 8;
 const RIGHT_COLUMNS: u16 = 52;
 /// Most rows of history in one column.
 const HISTORY_MAX: u16 = 12;
+/// Rows of totals, titles and one donor.
+const DONORS_LEAST: u16 = 4;
+/// Rows of a frame.
+const FRAME: u16 = 2;
+/// Rows of everything else in one column: what it needs at least.
+const STACK_LEAST: u16 = 18;
 
 /// What can stand somewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +34,8 @@ pub enum Part {
     History,
     /// How long reads from flash took.
     Latency,
+    /// Memory of other machines.
+    Donors,
     /// Keys.
     Footer,
 }
@@ -43,8 +51,8 @@ pub struct Place {
     pub is_framed: bool,
 }
 
-/// Places within `area`, which do not overlap. What has no room has no place.
-pub fn arrange(area: Rect) -> Vec<Place> {
+/// Places within `area`, which do not overlap, for a heap with so many donors. What has no room has no place.
+pub fn arrange(area: Rect, donors: usize) -> Vec<Place> {
     let plain = |part, area| Place { part, area, is_framed: false };
     let footer_rows = u16::from(area.height >= FOOTER_FROM);
     let header = Rect { height: area.height.min(1), ..area };
@@ -52,13 +60,27 @@ pub fn arrange(area: Rect) -> Vec<Place> {
     let body = Rect { y: area.y + header.height, height: body_rows, ..area };
     let footer = Rect { y: body.y + body.height, height: footer_rows, ..area };
     let mut places = vec![plain(Part::Header, header), plain(Part::Footer, footer)];
-    if area.width >= FRAMED.0 && area.height >= FRAMED.1 {
+    let framed_donors = if donors == 0 { 0 } else { DONORS_LEAST + FRAME };
+    if area.width >= FRAMED.0 && area.height >= FRAMED.1 + framed_donors {
+        let (body, below) = split(body, FRAMED.1 - 2, donors, FRAME);
         places.extend(framed(body));
+        places.push(Place { part: Part::Donors, area: below, is_framed: true });
     } else {
+        let (body, below) = split(body, STACK_LEAST, donors, 0);
         places.extend(stack(body, &heights(body.height), false));
+        places.push(plain(Part::Donors, below));
     }
     places.retain(|place| !place.area.is_empty());
     places
+}
+
+/// Leaves room below for donors, their totals, titles and some more rows, but not less than `least` rows for all else.
+fn split(body: Rect, least: u16, donors: usize, more: u16) -> (Rect, Rect) {
+    let wanted =
+        if donors == 0 { 0 } else { DONORS_LEAST - 1 + more + u16::try_from(donors).unwrap_or(u16::MAX / 2) };
+    let below = wanted.min(body.height.saturating_sub(least));
+    let above = body.height - below;
+    (Rect { height: above, ..body }, Rect { y: body.y + above, height: below, ..body })
 }
 
 fn framed(body: Rect) -> Vec<Place> {
@@ -113,14 +135,14 @@ mod tests {
     use super::*;
 
     fn parts(width: u16, height: u16) -> Vec<Part> {
-        arrange(Rect::new(0, 0, width, height)).iter().map(|place| place.part).collect()
+        arrange(Rect::new(0, 0, width, height), 0).iter().map(|place| place.part).collect()
     }
 
     #[test]
     fn places_are_inside_and_apart() {
         for (width, height) in (0..130).step_by(3).flat_map(|w| (0..70).map(move |h| (w, h))) {
             let area = Rect::new(3, 2, width, height);
-            let places = arrange(area);
+            let places = arrange(area, usize::from(height) % 4 * 3);
             for (n, place) in places.iter().enumerate() {
                 assert_eq!(place.area.intersection(area), place.area, "{width}x{height} {place:?}");
                 for other in &places[n + 1..] {
@@ -137,6 +159,17 @@ mod tests {
         for (width, height) in [(60, 20), (80, 24), (100, 30), (300, 100), (100, 20), (60, 100)] {
             assert_eq!(parts(width, height).len(), 8, "{width}x{height}");
         }
+    }
+
+    #[test]
+    fn donors_have_rows_where_there_is_room() {
+        let rows = |width, height, donors| {
+            let places = arrange(Rect::new(0, 0, width, height), donors);
+            places.iter().find(|place| place.part == Part::Donors).map_or(0, |place| place.area.height)
+        };
+        assert_eq!((rows(80, 24, 0), rows(80, 24, 2), rows(80, 40, 2)), (0, 4, 5));
+        assert_eq!((rows(60, 20, 2), rows(100, 24, 2), rows(120, 40, 2)), (0, 4, 7));
+        assert_eq!(rows(120, 40, 1000), 18, "the others keep what they need");
     }
 
     #[test]

@@ -161,7 +161,7 @@ mod tests {
 
     fn sample(numbers: &[(&str, u64)]) -> Sample {
         let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
-        Sample { pid: 1, version: "1".into(), stats }
+        Sample { pid: 1, version: "1".into(), stats, remote: None }
     }
 
     fn cells(panel: &Panel, label: &str) -> [String; CELLS] {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::borrowed::{Borrowed, rows};
 use crate::heap::Measurement;
 use crate::latency::Latency;
 
@@ -19,6 +20,8 @@ pub struct Picture {
     pub rates: Option<Rates>,
     /// Reads from flash since the answer before.
     pub latency: Option<Latency>,
+    /// What was borrowed at the answer before, and the seconds since.
+    before: Option<(Borrowed, f64)>,
     /// Faults for a second, the latest at the end.
     pub faults_per_second: VecDeque<f64>,
 }
@@ -26,7 +29,7 @@ pub struct Picture {
 impl Picture {
     /// After the first answer.
     pub fn first(now: Measurement) -> Self {
-        Self { now, rates: None, latency: None, faults_per_second: VecDeque::new() }
+        Self { now, rates: None, latency: None, before: None, faults_per_second: VecDeque::new() }
     }
 
     /// After another answer. One of another process, or of another heap, begins anew.
@@ -41,17 +44,26 @@ impl Picture {
             (Ok(after), Ok(before)) => after.since(before),
             _ => None,
         };
+        let borrowed = self.now.sample.remote.take().filter(|_| !elapsed.is_zero());
+        self.before = borrowed.map(|borrowed| (borrowed, elapsed.as_secs_f64()));
         let rate = self.rates.as_ref().and_then(|rates| rates.per_second("faults"));
         self.faults_per_second.extend(rate);
         let excess = self.faults_per_second.len().saturating_sub(HISTORY_MAX);
         self.faults_per_second.drain(..excess);
         self.now = next;
     }
+
+    /// What is borrowed now, and what was before.
+    pub fn borrowed(&self) -> Option<(&Borrowed, rows::Earlier<'_>)> {
+        let before = self.before.as_ref().map(|(before, seconds)| (before, *seconds));
+        Some((self.now.sample.remote.as_ref()?, before))
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::borrowed::tests::borrowed;
     use crate::heap::NOT_COUNTED;
     use crate::reply::{Numbers, Sample};
     use std::time::{Duration, Instant};
@@ -80,12 +92,24 @@ pub(super) mod tests {
             [0, 12, 5_003, 91_234, 40_123, 2_345, 170, 31, 2, 0].iter().map(|n| n * steps).collect();
         let upper_ns: Vec<u64> = (0..count.len()).map(|n| 1 << (n + 13)).collect();
         let latency = serde_json::json!({ "upper_ns": upper_ns, "count": count });
-        let sample = Sample { pid, version: "0.1.0".into(), stats };
+        let sample = Sample { pid, version: "0.1.0".into(), stats, remote: None };
         Measurement {
             taken: start + Duration::from_secs(steps),
             sample,
             latency: Ok(serde_json::from_value(latency).unwrap()),
         }
+    }
+
+    /// As [`picture`], of a heap with donors.
+    pub fn borrowing() -> Picture {
+        let of = |step| {
+            let mut measurement = measurement(4711, step, Instant::now());
+            measurement.sample.remote = Some(borrowed(step));
+            measurement
+        };
+        let mut picture = Picture::first(of(1));
+        picture.advance(Measurement { taken: picture.now.taken + Duration::from_secs(2), ..of(3) });
+        picture
     }
 
     /// After some seconds.
@@ -110,6 +134,18 @@ pub(super) mod tests {
         let unknown = Measurement { latency: Err(NOT_COUNTED), ..measurement(1, 4, start) };
         picture.advance(unknown);
         assert!(picture.latency.is_none() && picture.faults_per_second.len() == 2);
+    }
+
+    #[test]
+    fn donors_are_compared_with_the_answer_before() {
+        let mut picture = borrowing();
+        let (now, before) = picture.borrowed().expect("it borrows");
+        assert_eq!(
+            (now.donors[0].reads, before.map(|(before, seconds)| (before.donors[0].reads, seconds))),
+            (300, Some((100, 2.0)))
+        );
+        picture.advance(measurement(4711, 4, Instant::now()));
+        assert!(picture.borrowed().is_none());
     }
 
     #[test]

@@ -57,7 +57,7 @@ mod tests {
 
     fn sample(pid: u32, numbers: &[(&str, u64)]) -> Sample {
         let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
-        Sample { pid, version: "1".into(), stats }
+        Sample { pid, version: "1".into(), stats, remote: None }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::amounts::{grouped, percent};
+use crate::borrowed::rows;
 use crate::error::printable;
 
 use super::histogram::{quantiles, ranges};
@@ -28,7 +29,15 @@ pub fn snapshot(picture: &Picture) -> String {
     for panel in [faults, device, background] {
         out.push_str(&panel_text(&panel(&sample.stats, rates)));
     }
-    out + &latency_text(picture)
+    out + &remote_text(picture) + &latency_text(picture)
+}
+
+fn remote_text(picture: &Picture) -> String {
+    let Some((borrowed, earlier)) = picture.borrowed() else { return String::new() };
+    let totals = rows::totals(borrowed, earlier);
+    let donors = rows::donors(borrowed, earlier, usize::MAX);
+    let line = |row: &rows::Row| format!("  {}\n", row.text);
+    format!("\nRemote memory\n{}", totals.iter().chain(&donors).map(line).collect::<String>())
 }
 
 fn panel_text(panel: &Panel) -> String {
@@ -64,7 +73,7 @@ fn latency_text(picture: &Picture) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::picture::tests::{measurement, picture};
+    use super::super::picture::tests::{borrowing, measurement, picture};
     use super::*;
     use crate::heap::{Measurement, NOT_COUNTED};
     use std::time::Instant;
@@ -85,6 +94,20 @@ mod tests {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn donors_have_a_part_of_their_own() {
+        let text = snapshot(&borrowing());
+        for part in [
+            "\nRemote memory\n  4 of 5 parts placed",
+            "pages/s from donors 200",
+            "  alpha:7447",
+            "tcp, rack 1",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(!snapshot(&picture()).contains("Remote"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph};
 
 use crate::amounts::{count, grouped, percent};
+use crate::borrowed::rows;
 use crate::error::printable;
 use crate::latency::Latency;
 
@@ -55,7 +56,8 @@ pub struct View<'a> {
 impl View<'_> {
     /// Draws everything that has room.
     pub fn draw(&self, frame: &mut Frame<'_>) {
-        for place in arrange(frame.area()) {
+        let donors = self.picture.borrowed().map_or(0, |(borrowed, _)| borrowed.donors.len());
+        for place in arrange(frame.area(), donors) {
             let block =
                 Block::bordered().border_style(QUIET).title(Span::styled(self.title(place.part), TITLE));
             let inner = if place.is_framed { block.inner(place.area) } else { place.area };
@@ -80,6 +82,7 @@ impl View<'_> {
             Part::Background => panel_lines(&background(numbers, rates), columns, rows, place.is_framed),
             Part::History => self.history(columns, rows, place.is_framed),
             Part::Latency => self.latency(columns, rows, place.is_framed),
+            Part::Donors => self.donors(columns, rows, place.is_framed),
         }
     }
 
@@ -97,6 +100,7 @@ impl View<'_> {
             Part::Background => background(numbers, None).title.into(),
             Part::History => history_title(self.picture),
             Part::Latency => "Latency of reads from flash".into(),
+            Part::Donors => "Remote memory".into(),
         }
     }
 
@@ -131,6 +135,26 @@ impl View<'_> {
                 std::iter::once(Line::styled(title, TITLE)).chain(sparks).collect()
             }
         }
+    }
+
+    /// Totals, titles and donors. Where there are too few rows, pages have none, and the last one says how many donors have none.
+    fn donors(&self, columns: usize, rows: usize, has_title: bool) -> Vec<Line<'static>> {
+        let Some((borrowed, earlier)) = self.picture.borrowed() else { return Vec::new() };
+        let line = |row: rows::Row| Line::styled(row.text, if row.is_alarm { ALARM } else { LABEL });
+        let [mut placed, pages] = rows::totals(borrowed, earlier);
+        if !has_title {
+            placed.text = format!("{}: {}", self.title(Part::Donors), placed.text);
+        }
+        let mut donors: Vec<_> = rows::donors(borrowed, earlier, columns).into_iter().map(line).collect();
+        donors[0] = std::mem::take(&mut donors[0]).style(QUIET);
+        let pages = (donors.len() + 2 <= rows).then(|| line(pages));
+        let mut lines: Vec<_> = std::iter::once(line(placed)).chain(pages).chain(donors).collect();
+        if lines.len() > rows && rows > 2 {
+            let hidden = lines.len() - (rows - 1);
+            lines.truncate(rows - 1);
+            lines.push(Line::styled(format!("{hidden} more"), QUIET));
+        }
+        lines
     }
 
     fn latency(&self, columns: usize, rows: usize, has_title: bool) -> Vec<Line<'static>> {

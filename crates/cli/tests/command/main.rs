@@ -2,6 +2,7 @@
 
 mod advise;
 mod block;
+mod donors;
 mod durable;
 mod export;
 mod ground;

@@ -72,7 +72,7 @@ fn an_answer_without_end_is_cut_off() {
         read_question(&stream);
         while stream.write_all(&[b'x'; 4096]).is_ok() {}
     });
-    assert!(peer.complaint(&["stats"]).contains("more than 65536 bytes"));
+    assert!(peer.complaint(&["stats"]).contains("more than 1048576 bytes"));
 }
 
 #[test]

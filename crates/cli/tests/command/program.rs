@@ -21,8 +21,16 @@ pub enum Told<'a> {
 impl Program {
     /// Starts the program and waits until its heap is filled.
     pub fn start(told: Told<'_>) -> Self {
+        Self::borrowing(told, "")
+    }
+
+    /// The same with RAM of these donors, separated by commas.
+    pub fn borrowing(told: Told<'_>, donors: &str) -> Self {
         let mut command = Command::new(example("watched_program"));
-        command.env_remove("AQUIFER_SOCKET");
+        command.env_remove("AQUIFER_SOCKET").env_remove("AQUIFER_DONORS");
+        if !donors.is_empty() {
+            command.env("AQUIFER_DONORS", donors);
+        }
         match told {
             Told::InEnvironment(path) => drop(command.env("AQUIFER_SOCKET", path)),
             Told::AsOption(path) => drop(command.arg(path)),

@@ -29,8 +29,9 @@ fn json_is_one_line_with_all_numbers() {
     let output = run(&["stats", "--socket", name(&path), "--json"]);
     let line = text(&output.stdout);
     assert_eq!(line.lines().count(), 1, "{line}");
-    let Sample { pid, version, stats } = parse_stats(line.trim_end().as_bytes()).expect("a sample");
+    let Sample { pid, version, stats, remote } = parse_stats(line.trim_end().as_bytes()).expect("a sample");
     assert_eq!((pid.to_string(), version.as_str()), (program.pid(), aquifer::VERSION));
+    assert!(remote.is_none() && !line.contains("remote"), "it borrows nothing");
     assert_eq!((stats["ram_budget_bytes"], stats["objects"]), (8 << 20, 200_000));
     assert!(stats["faults"] > 0 && stats["objects_written"] > 0, "{stats:?}");
 }

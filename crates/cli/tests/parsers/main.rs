@@ -17,6 +17,13 @@ fn replies() {
         "{\"pid\":1,\"check\":\"ok\"}".into(),
         "{\"pid\":1,\"check\":\"failed\",\"problem\":\"slot 3 has two owners\"}".into(),
         "{\"pid\":1,\"latency\":{\"upper_ns\":[1024,2048,18446744073709551615],\"count\":[3,0,9]}}".into(),
+        "{\"pid\":1,\"version\":\"1\",\"stats\":{},\"remote\":{\"parts\":3,\"placed\":2,\"pages\":{\"remote_reads\":7},\"donors\":[\
+            {\"address\":\"a:1\",\"provider\":\"tcp\",\"domain\":\"r\",\"slabs\":2,\"trouble\":null,\"reads\":9,\
+            \"read_latency\":{\"upper_ns\":[1024,2048],\"count\":[3,6]}}]}}"
+            .into(),
+        "{\"pid\":1,\"events\":{\"noted\":4,\"kept\":[{\"number\":3,\"after_ms\":1,\"unix_ms\":2,\"what\":\"slab_lost\",\
+            \"donor\":\"a:1\",\"part\":0,\"why\":\"gone\"}]}}"
+            .into(),
         "{\"error\":\"the heap is closing\"}".into(),
         "{\"error\":{\"deep\":[[[[[[]]]]]]}}".into(),
     ];

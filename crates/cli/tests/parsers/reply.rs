@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use aquifer_cli::heap::Measurement;
 use aquifer_cli::prometheus;
-use aquifer_cli::reply::{Sample, parse_check, parse_latency, parse_stats};
+use aquifer_cli::reply::{Sample, parse_check, parse_events, parse_latency, parse_stats};
 use aquifer_cli::table::table;
 use aquifer_cli::top::picture::Picture;
 use aquifer_cli::top::snapshot::snapshot;
@@ -12,8 +12,11 @@ use aquifer_cli::top::snapshot::snapshot;
 /// A sample that is understood can be written again and shown without commanding the terminal.
 pub fn property(input: &[u8]) {
     let _ = parse_check(input);
+    if let Ok((_, events)) = parse_events(input) {
+        events.kept.iter().for_each(|event| assert!(!event.line().contains(char::is_control)));
+    }
     if let Ok((pid, latency)) = parse_latency(input) {
-        let sample = Sample { pid, version: "1".into(), stats: Default::default() };
+        let sample = Sample { pid, version: "1".into(), stats: Default::default(), remote: None };
         shown(Measurement { taken: Instant::now(), sample, latency: Ok(latency) });
     }
     let Ok(sample) = parse_stats(input) else { return };

@@ -16,7 +16,7 @@ use crate::control::{
     Stream, VERSION, Welcome,
 };
 use crate::mirror::{DonorId, Home};
-use crate::transport::{Link, Place, TransportError, fabric};
+use crate::transport::{Link, Place, TrafficSeen, TransportError, fabric};
 use crate::{machine, random};
 
 /// How long a donor may take to answer.
@@ -133,6 +133,11 @@ impl Connection {
     /// What carries its transfers.
     pub fn provider(&self) -> &str {
         self.link.provider()
+    }
+
+    /// What it has carried.
+    pub fn traffic(&self) -> TrafficSeen {
+        self.link.traffic().so_far()
     }
 
     /// Slabs that are borrowed here.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::deed::What;
 use super::lending::BorrowerId;
 use super::session::Session;
 use super::state::State;
@@ -166,6 +167,7 @@ fn answer(
                 }
             })?;
             places.push((slab, place));
+            state.note(What::Lent, session, Some(slab));
             Ok(Answer::Lent { slab, address: place.address, key: place.key })
         }
         Call::Cancel(reservation) => {
@@ -179,6 +181,7 @@ fn answer(
                 // It can still be reached, so nobody else may have it: the end of the session settles it.
                 return Err(Refusal::NotLent);
             }
+            state.note(What::GivenBack, session, Some(slab));
             give_back(state, session, slab);
             Ok(Answer::Done)
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::deed::What;
 use super::headroom::{ADDED_MAX, MemoryNow};
 use super::lending::{BorrowerId, any_of, least_active};
 use super::state::State;
@@ -86,6 +87,7 @@ fn ask_back(state: &Arc<State>, slab: SlabId, borrower: BorrowerId) {
     let within = state.options.leave_within;
     state.lending().ask_back(slab, state.moment() + within);
     let Some(session) = state.session(borrower) else { return };
+    state.note(What::AskedBack, &session, Some(slab));
     let notice = Notice::Leave { slab, within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX) };
     // Who cannot be told finds out when it is forced.
     let _ = session.notify(&notice, None);
@@ -94,9 +96,10 @@ fn ask_back(state: &Arc<State>, slab: SlabId, borrower: BorrowerId) {
 /// Ends the sessions of borrowers that did not leave in time.
 fn force(state: &State) {
     let overdue = state.lending().overdue(state.moment());
-    for (_, borrower) in overdue {
+    for (slab, borrower) in overdue {
         if let Some(session) = state.session(borrower) {
             state.forced.fetch_add(1, Ordering::Relaxed);
+            state.note(What::Forced, &session, Some(slab));
             session.end();
         }
     }

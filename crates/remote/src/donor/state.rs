@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::deed::{Deed, What};
 use super::lending::{BorrowerId, Lending};
 use super::options::{DonorError, DonorOptions};
 use super::session::Session;
 use super::strangers::Strangers;
 use crate::control::SlabId;
+use crate::events::{Events, Words};
 use crate::transport::Staging;
 
 /// What a donor lends.
@@ -39,6 +41,7 @@ pub struct State {
     pub port: u16,
     pub lending: Mutex<Lending>,
     pub strangers: Strangers,
+    pub deeds: Events<Deed>,
     /// Memory of every slab.
     memory: Mutex<BTreeMap<SlabId, Arc<Staging>>>,
     sessions: Mutex<BTreeMap<BorrowerId, Arc<Session>>>,
@@ -57,6 +60,7 @@ impl State {
             port,
             lending: Mutex::new(Lending::new(options.quota_slabs())),
             strangers: Strangers::default(),
+            deeds: Events::default(),
             memory: Mutex::default(),
             sessions: Mutex::default(),
             wanted_back: AtomicUsize::new(0),
@@ -123,6 +127,12 @@ impl State {
 
     pub fn add_session(&self, session: &Arc<Session>) {
         lock(&self.sessions).insert(session.id, Arc::clone(session));
+        self.note(What::Came, session, None);
+    }
+
+    /// Notes what was done with a borrower or a slab of it.
+    pub fn note(&self, what: What, session: &Session, slab: Option<SlabId>) {
+        self.deeds.note(Deed { what, slab, borrower: session.id, name: Words::of(&session.name) });
     }
 
     pub fn session(&self, borrower: BorrowerId) -> Option<Arc<Session>> {
@@ -136,8 +146,12 @@ impl State {
 
     /// A borrower is gone: nobody reaches its slabs any more, and others may have them.
     pub fn remove_session(&self, borrower: BorrowerId) {
-        lock(&self.sessions).remove(&borrower);
+        let session = lock(&self.sessions).remove(&borrower);
         let had = self.lending().leave(borrower);
+        if let Some(session) = session {
+            had.iter().for_each(|(slab, _)| self.note(What::TakenBack, &session, Some(*slab)));
+            self.note(What::Gone, &session, None);
+        }
         had.into_iter().for_each(|(slab, is_wanted)| self.settle_returned(slab, is_wanted));
     }
 

@@ -2,9 +2,11 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
+use super::story::{SlabEvents, Story, What};
 use super::usage::Usage;
+use crate::events::Words;
 use crate::transport::{Link, LinkError, Place, Write, Writing};
 
 /// Which donor a slab is of; the same for all slabs that are lost with it.
@@ -15,6 +17,11 @@ pub struct DonorId(pub u64);
 pub trait Slabs: Send + Sync {
     /// A slab for one part of a device, of none of these donors; `None` if no donor has one now.
     fn find(&self, slab_bytes: u64, avoid: &[DonorId]) -> Option<Arc<Home>>;
+
+    /// Where the mirror notes what becomes of its slabs, beside what whoever finds them notes of donors.
+    fn events(&self) -> Arc<SlabEvents> {
+        Arc::default()
+    }
 }
 
 /// A slab that holds a part of a device.
@@ -24,6 +31,7 @@ pub struct Home {
     donor: DonorId,
     usage: Usage,
     is_leaving: AtomicBool,
+    story: Story,
     /// Dropped when nobody uses the slab any more.
     _lease: Box<dyn Any + Send + Sync>,
 }
@@ -32,12 +40,38 @@ impl Home {
     /// A slab of a donor, which nobody else uses until the lease is dropped. What it holds means nothing.
     #[must_use]
     pub fn new(link: Arc<Link>, place: Place, donor: DonorId, lease: Box<dyn Any + Send + Sync>) -> Home {
-        Home { link, place, donor, usage: Usage::new(), is_leaving: AtomicBool::new(false), _lease: lease }
+        let (usage, is_leaving, story) = (Usage::new(), AtomicBool::new(false), Story::new(donor));
+        Home { link, place, donor, usage, is_leaving, story, _lease: lease }
     }
 
     /// The donor wants it back: what it holds is moved, and then it is dropped.
     pub fn ask_to_leave(&self) {
-        self.is_leaving.store(true, Relaxed);
+        self.is_leaving.store(true, SeqCst);
+        self.story.tell(What::SlabAskedBack, None);
+    }
+
+    /// It is for a part of the device from now on.
+    pub(super) fn begin(&self, events: &Arc<SlabEvents>, part: usize) {
+        self.story.begin(events, part);
+        // Whoever asked for it before did not know for what it is.
+        if self.is_leaving.load(SeqCst) {
+            self.story.tell(What::SlabAskedBack, None);
+        }
+    }
+
+    /// It has all pages of its part.
+    pub(super) fn note_filled(&self) {
+        self.story.tell(What::SlabFilled, None);
+    }
+
+    /// It is of no use any more: its donor is gone, or has other bytes than it was given.
+    pub(super) fn note_lost(&self) {
+        let why = self.why_gone().unwrap_or_else(|| Words::of("the donor has other bytes than it was given"));
+        self.story.end(Some(why));
+    }
+
+    fn why_gone(&self) -> Option<Words> {
+        self.link.end().map(|end| Words::of(&end.to_string()))
     }
 
     /// Whether it holds what was written there, and goes on to.
@@ -89,6 +123,12 @@ impl Home {
     /// How often it is used.
     pub(crate) fn uses_per_1000_s(&self) -> u64 {
         self.usage.per_1000_s()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.story.end(self.why_gone());
     }
 }
 

@@ -108,6 +108,7 @@ impl Shared {
                 return;
             }
             let found = self.find(before.as_deref(), &mut refusals);
+            found.iter().for_each(|home| home.begin(&self.parts.events, nth));
             self.settle(nth, before.as_ref(), found);
         }
     }
@@ -229,7 +230,9 @@ impl Shared {
             [] => None,
             staying => Some(Arc::new(after.filled(staying))),
         };
-        parts.homes.replace(nth, Some(after), filled);
+        if parts.homes.replace(nth, Some(after), filled) {
+            staying.iter().for_each(|home| home.note_filled());
+        }
     }
 }
 

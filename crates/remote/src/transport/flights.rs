@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::endpoint::Place;
+use super::endpoint::{Direction, Place};
 use super::slots::{LARGE_BYTES, Slot};
 
 /// At once by one caller.
@@ -34,6 +34,8 @@ pub fn pieces(nth: usize, place: Place, len: usize) -> impl Iterator<Item = Piec
 /// A transfer under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Flight {
+    /// Which way.
+    pub direction: Direction,
     /// Whose memory it uses.
     pub slot: Slot,
     /// What it carries.
@@ -98,7 +100,7 @@ mod tests {
         let mut flights = Flights::default();
         let flight = |n| {
             let piece = Piece { nth: n, start: 0, len: 1, place: Place { address: 0, key: 0 } };
-            Flight { slot: Slot(0), piece, since: Instant::now() }
+            Flight { direction: Direction::Read, slot: Slot(0), piece, since: Instant::now() }
         };
         for n in 0..100 {
             if flights.is_full() {

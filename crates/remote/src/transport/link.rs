@@ -10,6 +10,7 @@ use super::error::{LinkError, TransportError};
 use super::flights::{Flight, Flights, Piece, pieces};
 use super::slots::{LARGE_BYTES, Progress, SMALL_BYTES, Slot, Slots};
 use super::staging::{Part, Staging};
+use super::traffic::Traffic;
 
 /// For how long one poll may sleep: whoever closes the link waits for it.
 const POLL_LIMIT: Duration = Duration::from_millis(10);
@@ -55,7 +56,7 @@ impl LinkOptions {
     /// RAM that a link takes.
     #[must_use]
     pub fn ram_bytes(&self) -> usize {
-        Slots::new(self.small_slots, self.large_slots).staging_bytes()
+        size_of::<Link>() + Slots::new(self.small_slots, self.large_slots).staging_bytes()
     }
 }
 
@@ -87,6 +88,7 @@ pub struct Link {
     slots: Slots,
     is_polled: AtomicBool,
     pace: Pace,
+    traffic: Traffic,
     deadline: Duration,
     end: OnceLock<LinkError>,
     provider: String,
@@ -114,6 +116,7 @@ impl Link {
             slots,
             is_polled: AtomicBool::new(false),
             pace: Pace::new(options.spins),
+            traffic: Traffic::default(),
             deadline: options.deadline,
             end: OnceLock::new(),
         })
@@ -123,6 +126,12 @@ impl Link {
     #[must_use]
     pub fn provider(&self) -> &str {
         &self.provider
+    }
+
+    /// What it has carried.
+    #[must_use]
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Why it ended, if it has.
@@ -234,7 +243,7 @@ impl Link {
         piece: Piece,
         flights: &mut Flights,
     ) -> Result<(), LinkError> {
-        let flight = Flight { slot, piece, since: Instant::now() };
+        let flight = Flight { direction, slot, piece, since: Instant::now() };
         flights.push(flight);
         let transfer = Transfer { direction, place: piece.place, part: self.part(&flight), tag: slot.0 };
         self.slots.launch(slot);
@@ -262,7 +271,9 @@ impl Link {
         let outcome = self.wait(&flight);
         if outcome.is_ok() {
             landed(&flight);
-            self.pace.note(flight.since.elapsed());
+            let took = flight.since.elapsed();
+            self.pace.note(took);
+            self.traffic.note(flight.direction, flight.piece.len, took);
         }
         self.slots.give_back(flight.slot);
         outcome

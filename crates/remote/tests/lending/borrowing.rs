@@ -3,7 +3,8 @@
 use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerError};
 use aquifer_remote::donor::{Donor, DonorError, DonorOptions};
-use aquifer_remote::mirror::{DonorId, Slabs};
+use aquifer_remote::mirror::{DonorId, PAGE_BYTES, Slabs, What};
+use aquifer_remote::transport::TrafficSeen;
 
 use crate::fixture::{
     SLAB_BYTES, SLAB_PAGES, borrower, borrower_options, donor, donor_options, is_there, mirror, read_all,
@@ -34,6 +35,42 @@ fn a_device_lies_in_the_ram_of_donors() {
     drop(mirror);
     wait_until("slabs are back", || donors.iter().all(|donor| donor.now().lent == 0));
     wait_until("and can be lent again", || borrower.find(SLAB_BYTES, &[]).is_some());
+}
+
+#[test]
+fn traffic_is_counted_for_each_donor() {
+    if !is_there() {
+        return;
+    }
+    let donors = [donor(donor_options(4)), donor(donor_options(4))];
+    let borrower = borrower(&[&donors[0], &donors[1]]);
+    let mirror = mirror(&borrower, 4);
+    write_all(&mirror, 1);
+    wait_for_donors(&mirror, 1);
+    let seen = borrower.donors();
+    let sum = |of: fn(&TrafficSeen) -> u64| seen.iter().map(|donor| of(&donor.traffic)).sum::<u64>();
+    let pages = mirror.counters();
+    assert!(sum(|traffic| traffic.read_bytes) >= pages.remote_reads * PAGE_BYTES as u64, "{seen:?}");
+    assert!(sum(|traffic| traffic.written_bytes) >= pages.remote_writes * PAGE_BYTES as u64, "{seen:?}");
+    for donor in &seen {
+        let traffic = &donor.traffic;
+        assert!(traffic.reads > 0 && traffic.writes > 0, "{donor:?}");
+        assert_eq!(traffic.read_latency.total(), traffic.reads);
+        assert_eq!(traffic.write_latency.total(), traffic.writes);
+    }
+    drop(donors);
+    read_all(&mirror, 1);
+    wait_until("both are gone", || borrower.donors().iter().all(|donor| donor.trouble.is_some()));
+    for (before, after) in seen.iter().zip(borrower.donors()) {
+        assert!(after.traffic.reads >= before.traffic.reads, "an end of a connection is no new beginning");
+    }
+    let told: Vec<_> = mirror.events().since(0).iter().map(|entry| entry.event.what).collect();
+    let count = |what| told.iter().filter(|told| **told == what).count();
+    assert_eq!((count(What::DonorConnected), count(What::DonorGone)), (2, 2), "{told:?}");
+    wait_until("all slabs are lost", || {
+        let told = mirror.events().since(0);
+        told.iter().filter(|entry| entry.event.what == What::SlabLost).count() == 4
+    });
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use aquifer_remote::donor::DonorOptions;
+use aquifer_remote::donor::deed::What;
+use aquifer_remote::events::Events;
 
 use crate::fixture::{
     borrower, donor, donor_options, is_there, mirror, read_all, wait_for_donors, wait_until, write_all,
@@ -30,6 +32,8 @@ fn a_slab_moves_to_another_donor() {
     wait_until("it has nothing lent", || first.now().lent == 0);
     let now = first.now();
     assert_eq!((now.evicted, now.forced), (lent, 0), "{now:?}");
+    let done = deeds(first.deeds());
+    assert_eq!(done.iter().filter(|what| **what == What::GivenBack).count() as u64, lent, "{done:?}");
     read_all(&mirror, 1);
     assert_eq!(mirror.counters().lost_slabs, 0);
 }
@@ -63,4 +67,14 @@ fn a_borrower_that_does_not_leave_is_cut_off() {
     donor.evict(1);
     wait_until("it was forced", || donor.now().forced == 1 && donor.now().lent == 0);
     assert!(home.read(0, &mut [0; 4096]).is_err());
+    let done = deeds(donor.deeds());
+    // The borrower connects again meanwhile.
+    assert!(
+        done.starts_with(&[What::Came, What::Lent, What::AskedBack, What::Forced, What::TakenBack]),
+        "{done:?}"
+    );
+}
+
+fn deeds(deeds: &Events<aquifer_remote::donor::deed::Deed>) -> Vec<What> {
+    deeds.since(0).iter().map(|entry| entry.event.what).collect()
 }

@@ -2,6 +2,7 @@
 
 mod dice;
 mod donors;
+mod events;
 mod losses;
 mod model;
 mod replicas;

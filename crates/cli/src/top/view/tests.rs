@@ -6,7 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::super::picture::Picture;
-use super::super::picture::tests::{measurement, picture};
+use super::super::picture::tests::{borrowing, measurement, picture};
 use super::View;
 use crate::heap::{Measurement, NOT_COUNTED};
 
@@ -66,13 +66,37 @@ fn larger_screens_show_more() {
 }
 
 #[test]
+fn donors_are_seen_where_there_is_room() {
+    let picture = borrowing();
+    for (width, height) in [(80, 25), (100, 30), (160, 50)] {
+        let screen = screen(&view(&picture), width, height);
+        for word in [
+            "Remote memory",
+            "4 of 5 parts placed",
+            "pages/s from donors 200",
+            "alpha:7447",
+            "beta:7447",
+            "RAM used",
+            "p99",
+        ] {
+            assert!(screen.contains(word), "{word} is not in {width}x{height}\n{screen}");
+        }
+    }
+    assert!(screen(&view(&picture), 160, 50).contains("rack 1"));
+    let narrow = screen(&view(&picture), 80, 24);
+    assert!(narrow.contains("beta:7447") && !narrow.contains("pages/s"), "{narrow}");
+    assert!(screen(&view(&picture), 80, 23).contains("2 more"));
+    assert!(!screen(&view(&picture), 60, 20).contains("Remote"));
+}
+
+#[test]
 fn no_size_is_too_small() {
     let picture = picture();
     let start = Instant::now();
     let fresh = Picture::first(measurement(1, 0, start));
     for width in [1, 2, 5, 13, 20, 21, 40, 59, 99, 100, 101, 300] {
         for height in [1, 2, 3, 5, 7, 8, 9, 19, 21, 22, 23, 100] {
-            for picture in [&picture, &fresh] {
+            for picture in [&picture, &fresh, &borrowing()] {
                 let text = screen(&View { has_help: true, is_paused: true, ..view(picture) }, width, height);
                 assert_eq!(text.lines().count(), usize::from(height));
             }
