@@ -7,7 +7,7 @@ set -eu
 "$CARGO" run --quiet -p xtask -- tidy
 RUSTDOCFLAGS='-D warnings' "$CARGO" doc --workspace --no-deps --quiet
 if have shellcheck; then
-    shellcheck --severity=warning scripts/*.sh tests/*.sh tests/block/*.sh tests/c/*.sh tests/mount/*.sh tests/preload/*.sh tests/programs/*.sh \
+    shellcheck -x --severity=warning scripts/*.sh tests/*.sh tests/block/*.sh tests/c/*.sh tests/mount/*.sh tests/preload/*.sh tests/programs/*.sh tests/remote/*.sh \
         examples/*/*.sh .ci/run
 else
     say 'SKIP shellcheck is not installed'

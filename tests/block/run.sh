@@ -13,27 +13,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 limit_s=${AQUIFER_BLOCK_LIMIT_S:-600}
 
-failed=0
-pass() {
-    echo "ok block: $*"
-}
-
-fail() {
-    echo "FAIL block: $*"
-    failed=1
-}
-
-skip() {
-    echo "SKIP block: $*"
-}
-
-if [ -z "${AQUIFER:-}" ]; then
-    for AQUIFER in build/bin/aquifer target/release/aquifer target/debug/aquifer; do
-        [ -x "$AQUIFER" ] && break
-    done
-fi
-AQUIFER=$(realpath "$AQUIFER")
-[ -x "$AQUIFER" ] || { skip "the aquifer command is not built: $AQUIFER"; exit 0; }
+subject='block'
+. tests/lib.sh
 
 work=$(mktemp -d "${AQUIFER_BLOCK_DIR:-${TMPDIR:-/var/tmp}}/aquifer-block.XXXXXX") || exit 1
 server='' loop='' area='' group='' toucher='' guard=''

@@ -11,40 +11,20 @@ cd "$(dirname "$0")/../.." || exit 1
 seconds=60 clients=4 scale=5
 [ "${1:-}" = -T ] && seconds=$2
 
-skip() {
-    echo "SKIP mount postgres: $*"
-    exit 0
-}
-
-failed=0
-pass() {
-    echo "ok mount postgres: $*"
-}
-
-fail() {
-    echo "FAIL mount postgres: $*"
-    failed=1
-}
-
-if [ -z "${AQUIFER:-}" ]; then
-    for AQUIFER in build/bin/aquifer target/release/aquifer; do
-        [ -x "$AQUIFER" ] && break
-    done
-fi
-AQUIFER=$(realpath "$AQUIFER")
-[ -x "$AQUIFER" ] || skip "the aquifer command is not built: $AQUIFER"
+subject='mount postgres'
+. tests/lib.sh
 programs=$(find /usr/lib/postgresql -name pgbench 2>/dev/null | sort -V | tail -n 1)
-[ -n "$programs" ] || skip 'PostgreSQL is not installed (Debian package postgresql)'
+[ -n "$programs" ] || skip_all 'PostgreSQL is not installed (Debian package postgresql)'
 programs=$(dirname "$programs")
-[ -c /dev/fuse ] || skip 'there is no /dev/fuse here'
+[ -c /dev/fuse ] || skip_all 'there is no /dev/fuse here'
 user=$(id -un) options=''
 if [ "$(id -u)" = 0 ]; then
     # The server refuses to be root.
     user=nobody options=--allow-other
     id postgres >/dev/null 2>&1 && user=postgres
-    command -v setpriv >/dev/null || skip 'setpriv is not installed (Debian package util-linux)'
+    command -v setpriv >/dev/null || skip_all 'setpriv is not installed (Debian package util-linux)'
 elif ! command -v fusermount3 >/dev/null; then
-    skip 'this user may not mount (Debian package fuse3)'
+    skip_all 'this user may not mount (Debian package fuse3)'
 fi
 
 work=$(mktemp -d "${AQUIFER_POSTGRES_DIR:-${TMPDIR:-/var/tmp}}/aquifer-postgres.XXXXXX") || exit 1

@@ -13,31 +13,11 @@ runs=${1:-3} seed=${SEED:-1} netem=${NETEM:-}
 hosts='1 2 3 4' mebibytes=48 rounds=8
 PATH=$PATH:/usr/sbin:/sbin
 
-skip() {
-    echo "SKIP cluster: $*"
-    exit 0
-}
-
-failed=0
-pass() {
-    echo "ok cluster: $*"
-}
-
-fail() {
-    echo "FAIL cluster: $*"
-    failed=1
-}
-
-if [ -z "${AQUIFER:-}" ]; then
-    for AQUIFER in build/bin/aquifer target/release/aquifer; do
-        [ -x "$AQUIFER" ] && break
-    done
-fi
-AQUIFER=$(realpath "$AQUIFER")
-[ -x "$AQUIFER" ] || skip "the aquifer command is not built: $AQUIFER"
-command -v python3 >/dev/null || skip 'python3 is not installed'
-command -v ip >/dev/null || skip 'ip is not installed (Debian package iproute2)'
-[ "$(id -u)" = 0 ] || skip 'making network namespaces needs root'
+subject='cluster'
+. tests/lib.sh
+command -v python3 >/dev/null || skip_all 'python3 is not installed'
+command -v ip >/dev/null || skip_all 'ip is not installed (Debian package iproute2)'
+[ "$(id -u)" = 0 ] || skip_all 'making network namespaces needs root'
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/aquifer-cluster.XXXXXX") || exit 1
 name=aq$$
@@ -58,8 +38,8 @@ trap 'exit 130' INT TERM
 
 # ---- The network: every host a namespace, all of it in namespaces of our own --------------------------------------------------
 
-ip netns add "$name-hub" 2>"$work/errors" || skip "no network namespace can be made here: $(cat "$work/errors")"
-ip -n "$name-hub" link add bridge type bridge 2>"$work/errors" || skip "no bridge can be made here: $(cat "$work/errors")"
+ip netns add "$name-hub" 2>"$work/errors" || skip_all "no network namespace can be made here: $(cat "$work/errors")"
+ip -n "$name-hub" link add bridge type bridge 2>"$work/errors" || skip_all "no bridge can be made here: $(cat "$work/errors")"
 ip -n "$name-hub" link set bridge up
 
 # join HOST ADDRESS
@@ -69,9 +49,9 @@ join() {
         ip -n "$name-hub" link set "port-$1" master bridge up &&
         ip -n "$name-$1" address add "$2/24" dev eth0 &&
         ip -n "$name-$1" link set eth0 up &&
-        ip -n "$name-$1" link set lo up || skip 'no hosts can be made here'
+        ip -n "$name-$1" link set lo up || skip_all 'no hosts can be made here'
     # shellcheck disable=SC2086 # words
-    [ -z "$netem" ] || ip netns exec "$name-$1" tc qdisc add dev eth0 root netem $netem || skip "tc does not know: $netem"
+    [ -z "$netem" ] || ip netns exec "$name-$1" tc qdisc add dev eth0 root netem $netem || skip_all "tc does not know: $netem"
 }
 join borrower 10.77.0.100
 for host in $hosts; do
@@ -95,6 +75,7 @@ donors=$(for host in $hosts; do printf '10.77.0.%s:7447,' "$host"; done)
 donors=${donors%,}
 tries=0
 # shellcheck disable=SC2086 # a list
+# shellcheck disable=SC2046 # words
 until ip netns exec "$name-borrower" "$AQUIFER" donors $(echo "$donors" | tr , ' ') --cluster "$work/host-borrower" >"$work/list" 2>&1 &&
     [ "$(grep -c ' 16 ' "$work/list")" = 4 ]; do
     tries=$((tries + 1))
@@ -104,7 +85,7 @@ done
 if [ $tries -le 100 ]; then
     pass 'four donors lend'
 else
-    grep -q libfabric "$work/donor.1" && skip "$(tail -n 1 "$work/donor.1")"
+    grep -q libfabric "$work/donor.1" && skip_all "$(tail -n 1 "$work/donor.1")"
     fail "four donors lend: $(cat "$work/list")"
 fi
 

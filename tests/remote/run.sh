@@ -10,29 +10,9 @@ cd "$(dirname "$0")/../.." || exit 1
 # Of the program: enough that most of it is not in --ram.
 mebibytes=64 rounds=4
 
-skip() {
-    echo "SKIP remote: $*"
-    exit 0
-}
-
-failed=0
-pass() {
-    echo "ok remote: $*"
-}
-
-fail() {
-    echo "FAIL remote: $*"
-    failed=1
-}
-
-if [ -z "${AQUIFER:-}" ]; then
-    for AQUIFER in build/bin/aquifer target/release/aquifer; do
-        [ -x "$AQUIFER" ] && break
-    done
-fi
-AQUIFER=$(realpath "$AQUIFER")
-[ -x "$AQUIFER" ] || skip "the aquifer command is not built: $AQUIFER"
-command -v python3 >/dev/null || skip 'python3 is not installed'
+subject='remote'
+. tests/lib.sh
+command -v python3 >/dev/null || skip_all 'python3 is not installed'
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/aquifer-remote.XXXXXX") || exit 1
 donors=''
@@ -64,7 +44,7 @@ donate() {
     done
 }
 
-donate probe --listen 127.0.0.1:0 || skip "there is no donor here: $(tail -n 1 "$work/probe")"
+donate probe --listen 127.0.0.1:0 || skip_all "there is no donor here: $(tail -n 1 "$work/probe")"
 first=$donor first_address=$address
 donate second --listen 127.0.0.1:0
 second=$donor second_address=$address
@@ -77,17 +57,20 @@ fi
 
 python3 tests/remote/work.py $mebibytes $rounds >"$work/native" || fail 'the program natively'
 
-# managed WHAT DONORS: runs the program on borrowed memory, and compares.
+python3 tests/remote/work.py $mebibytes $rounds alone >"$work/native.alone" || fail 'the program natively'
+
+# managed WHAT OPTION...: runs the program on borrowed memory, and compares. With alone=alone it has no child; children cannot read pages that donors alone have.
+alone=''
 managed() {
     what=$1
     shift
     rm -f "$work/over"
-    if timeout 200 "$AQUIFER" run --ram 16M --flash "$work" --flash-size 1G "$@" --report -- python3 tests/remote/work.py $mebibytes $rounds \
+    if timeout 200 "$AQUIFER" run --ram 16M --flash "$work" --flash-size 512M "$@" --report -- python3 tests/remote/work.py $mebibytes $rounds $alone \
         >"$work/managed" 2>"$work/errors"; then
-        if cmp -s "$work/native" "$work/managed"; then
+        if cmp -s "$work/native${alone:+.alone}" "$work/managed"; then
             pass "$what"
         else
-            fail "$what: it says $(diff "$work/native" "$work/managed" | head -n 4)"
+            fail "$what: it says $(diff "$work/native${alone:+.alone}" "$work/managed" | head -n 4)"
         fi
     else
         fail "$what: $(head -n 3 "$work/errors")"
@@ -96,6 +79,10 @@ managed() {
 }
 
 managed 'a program in the RAM of two donors' --donors "$first_address,$second_address"
+alone=alone
+managed 'in both of them, and not on flash' --donors "$first_address,$second_address" --copies donor
+managed 'in both of them, and neither can read it' --donors "$first_address,$second_address" --copies donor --seal
+alone=''
 for log in probe second; do
     if grep -q '[1-9][0-9]* lent to 1 borrowers' "$work/$log"; then
         pass "the donor ($log) lent"
@@ -121,7 +108,7 @@ after() {
 
 : >"$work/managed" && rm -f "$work/over"
 after 1 kill -KILL "$second"
-managed 'one donor killed' --donors "$first_address,$second_address"
+managed 'one donor killed' --donors "$first_address,$second_address" --seal
 wait "$watcher"
 
 stop_for_a_while() {
