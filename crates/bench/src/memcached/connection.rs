@@ -217,6 +217,24 @@ mod tests {
     }
 
     #[test]
+    fn redis_is_asked_and_understood_in_its_own_words() {
+        let (stream, mut server) = UnixStream::pair().expect("a pair of sockets");
+        let mut connection = Connection::new(Box::new(stream), Protocol::Redis);
+        connection.set(b"k", b"abc");
+        connection.get(b"k");
+        connection.send().expect("somebody listens");
+        server.write_all(b"+OK\r\n$3\r\nabc\r\n$-1\r\n").expect("we listen");
+        assert_eq!(connection.stored(), Ok(Stored::Stored));
+        assert_eq!(connection.value(b"k"), Ok(Some(&b"abc"[..])));
+        assert_eq!(connection.value(b"k"), Ok(None));
+        drop(connection);
+        let mut asked = String::new();
+        server.read_to_string(&mut asked).expect("text");
+        let set = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\nabc\r\n";
+        assert_eq!(asked, format!("{set}*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let error = fed(&[b"SERVER_ERROR odd\r\n"]).stored();
         assert_eq!(error, Err("answered 'SERVER_ERROR odd'".to_owned()));
