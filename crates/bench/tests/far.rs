@@ -25,7 +25,9 @@ fn answer(line: &str) -> Option<Answer> {
 #[test]
 fn every_task_says_one_line() {
     for task in ["tpcc", "pagerank", "shuffle"] {
-        let Some(answer) = answer(&format!("--task {task} --data 4M --seconds 0.1 --warmup 0")) else { continue };
+        let Some(answer) = answer(&format!("--task {task} --data 4M --seconds 0.1 --warmup 0")) else {
+            continue;
+        };
         assert!(answer.ops > 0 && answer.ops_per_s() > 0.0, "{task}: {answer:?}");
         assert!(answer.memory.rss_bytes > 4 << 20, "{task}: {answer:?}");
         assert_eq!(answer.digest.is_some(), task != "tpcc");

@@ -51,7 +51,7 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Answer> {
     let setup = Instant::now();
-    let mut server = Server::start("far", command, dir, cgroup, Vec::new())?;
+    let mut server = Server::start("memcached", command, dir, cgroup, Vec::new())?;
     let versions = Versions::new(requests.items);
     let mut clients = Vec::new();
     for _ in 0..requests.clients {
@@ -62,13 +62,17 @@ pub fn run(
         });
     }
     let filled = load::fill(&mut clients, requests.items, None, |done| {
+        server.nudge();
         progress.doing(format!("{name}: setting keys, {} %", 100 * done / requests.items));
     });
     let refused = checked(name, &mut server, filled)?;
     progress.doing(name.to_owned());
     let mut clock = Clock::new(requests);
     let point = requests.mix.point(requests.clients);
-    let measured = load::run(&mut clients, point, requests.items, requests.seed, || clock.phase());
+    let measured = load::run(&mut clients, point, requests.items, requests.seed, || {
+        server.nudge();
+        clock.phase()
+    });
     let measured = checked(name, &mut server, measured)?;
     let memory = server.peak()?;
     if measured.lost + measured.refused + refused > 0 {

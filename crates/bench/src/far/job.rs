@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::spawn::{describe_end, dies_with_parent, has_ended, kill, last_line};
 use crate::workdir::unnamed_file;
 
-const STEP: Duration = Duration::from_millis(20);
+const STEP: Duration = Duration::from_millis(5);
 
 /// Runs `command` in `cgroup` for at most so long.
 ///
@@ -32,6 +32,9 @@ pub fn run(name: &str, mut command: Command, cgroup: Option<&Cgroup>, limit: Dur
     let killed_on_drop = cleanup::register(move || kill(pid));
     let started = Instant::now();
     while !has_ended(pid) && started.elapsed() < limit {
+        if let Some(cgroup) = cgroup {
+            cgroup.nudge();
+        }
         thread::sleep(STEP);
     }
     let is_late = !has_ended(pid);

@@ -12,8 +12,6 @@ use super::programs::Programs;
 use crate::error::{Error, Result};
 use crate::memcached::command::LISTS;
 
-/// Below this the heap does not work.
-const GIVEN_BYTES_MIN: u64 = 4 << 20;
 /// memcached makes its table larger once there are more items than 3/2 of its buckets.
 const ITEMS_PER_2_BUCKETS_MAX: u64 = 3;
 const HASH_POWER_MIN: u32 = 16;
@@ -56,39 +54,25 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Limit of its control group; none if everything is local.
-    pub fn limit_bytes(&self) -> Option<u64> {
+    /// What is local of the program's memory; none if everything is.
+    fn local_bytes(&self) -> Option<u64> {
         let measure = self.measure.filter(|_| self.cell.peer != Peer::Local)?;
         Some((measure.peak_bytes * self.cell.share / 100).next_multiple_of(4096))
     }
 
-    /// What is left of the limit to data that do not count by themselves: `--ram` of `aquifer run`, and the keys of memcached beside Redis.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] if too little is left.
-    pub fn given_bytes(&self) -> Result<Option<u64>> {
-        let Some(limit_bytes) =
-            self.limit_bytes().filter(|_| matches!(self.cell.peer, Peer::Donors | Peer::Redis))
-        else {
-            return Ok(None);
-        };
-        match limit_bytes.checked_sub(self.options.reserve) {
-            Some(given @ GIVEN_BYTES_MIN..) => Ok(Some(given)),
-            _ => Err(Error::Unavailable(
-                "--reserve leaves nothing of the local share; use more --data".to_owned(),
-            )),
-        }
+    /// Limit of its control group, the same for all peers.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        self.local_bytes().map(|bytes| bytes + self.options.reserve.next_multiple_of(4096))
+    }
+
+    /// `--ram` of `aquifer run`.
+    pub fn given_bytes(&self) -> Option<u64> {
+        self.local_bytes().filter(|_| self.cell.peer == Peer::Donors)
     }
 
     /// Percent of the keys that memcached has; all of them, unless Redis has some.
-    ///
-    /// # Errors
-    /// As [`Launch::given_bytes`].
-    pub fn near_percent(&self) -> Result<u64> {
-        let given = self.given_bytes()?.filter(|_| self.cell.peer == Peer::Redis);
-        Ok(given
-            .zip(self.measure)
-            .map_or(100, |(given, measure)| (given * 100 / measure.peak_bytes).min(100)))
+    pub fn near_percent(&self) -> u64 {
+        if self.cell.peer == Peer::Redis { self.cell.share } else { 100 }
     }
 
     /// The program, on what lies below.
@@ -97,7 +81,7 @@ impl Launch<'_> {
     /// [`Error::Unavailable`] with what is missing.
     pub fn command(&self, below: &Below, seed: u64) -> Result<Command> {
         let program = if self.cell.program.is_cache() { self.memcached()? } else { self.task(seed)? };
-        match (self.cell.peer, self.given_bytes()?, below.donors()) {
+        match (self.cell.peer, self.given_bytes(), below.donors()) {
             (Peer::Donors, Some(given_bytes), Some(donors)) => self.on_donors(&program, given_bytes, &donors),
             _ => Ok(program),
         }
@@ -108,7 +92,6 @@ impl Launch<'_> {
         let mut command = Command::new(self.programs.aquifer()?);
         command.args(["run", "--ram", &given_bytes.to_string(), "--flash"]).arg(&self.options.dir);
         command.args(["--flash-size", &below::flash_bytes(peak_bytes).to_string()]);
-        command.args(["--threshold", &self.cell.program.threshold_bytes().to_string()]);
         command.args(["--donors", donors, "--"]);
         command.arg(program.get_program()).args(program.get_args());
         Ok(command)
@@ -164,18 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_the_same_limit_and_ours_less_for_its_blocks() {
+    fn everybody_has_the_same_limit() {
         let (options, programs) =
             (options("--reserve 20M"), Programs::find().expect("this program is somewhere"));
         for peer in [Peer::Swap, Peer::Zswap, Peer::BlockSwap, Peer::Donors, Peer::Redis] {
-            assert_eq!(launch(&options, &programs, peer, 75).limit_bytes(), Some(300 << 20), "{peer}");
+            assert_eq!(launch(&options, &programs, peer, 75).limit_bytes(), Some(320 << 20), "{peer}");
         }
         assert_eq!(launch(&options, &programs, Peer::Local, 100).limit_bytes(), None);
-        let given = |peer| launch(&options, &programs, peer, 50).given_bytes().expect("enough");
-        assert_eq!((given(Peer::Swap), given(Peer::Donors)), (None, Some(180 << 20)));
-        let near = |peer| launch(&options, &programs, peer, 50).near_percent().expect("enough");
-        assert_eq!((near(Peer::Redis), near(Peer::Donors)), (45, 100));
-        assert!(launch(&options, &programs, Peer::Donors, 5).given_bytes().is_err());
+        let given = |peer| launch(&options, &programs, peer, 50).given_bytes();
+        assert_eq!((given(Peer::Swap), given(Peer::Donors)), (None, Some(200 << 20)));
+        let near = |peer| launch(&options, &programs, peer, 50).near_percent();
+        assert_eq!((near(Peer::Redis), near(Peer::Donors)), (50, 100));
     }
 
     #[test]

@@ -16,12 +16,12 @@ Examples:
   aquifer-bench far --out results.jsonl
       All programs and peers, 256 MiB of data, 100, 75 and 50 % local, medians of 5; hours
   aquifer-bench far --program etc,pagerank --peer swap,donors --share 50 --runs 3
-  aquifer-bench far --data 64M --reserve 12M --seconds 1 --warmup 0.5 --runs 1
+  aquifer-bench far --data 64M --seconds 1 --warmup 0.5 --runs 1
       A first look in some minutes
   aquifer-bench table results.jsonl
 
-Every program is run with all of its memory local first, which says how much that is, how many rounds of its
-work fit in --seconds, and what comes of them; then in a control group of a share of it, the peers in turns.
+Every program is run with all of its memory local first, which says how much that is, how many rounds of
+pagerank fit in --seconds, and what comes of them; then in a control group of a share of it, the peers in turns.
 Everything needs root for control groups; swap, zswap and block-swap for their areas, block-swap also FUSE
 and loop devices. donors and block-swap need cargo build --release -p aquifer-cli -p aquifer-preload, etc and
 sys the package memcached, redis the package redis-server. What cannot run is skipped with the reason; a
@@ -48,7 +48,7 @@ pub struct FarOptions {
     /// Bytes of all data of a program, about
     #[arg(long, value_parser = parse_size, default_value = "256M")]
     pub data: u64,
-    /// Measured seconds of a run with everything local; pagerank and shuffle do the same rounds with less RAM, however long it takes
+    /// Measured seconds of a run with everything local; with less RAM, pagerank does the same rounds and shuffle a whole one, however long it takes
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
     /// Seconds before, of memcached and SQLite
@@ -60,9 +60,8 @@ pub struct FarOptions {
     /// Clients of memcached, each a thread with a connection
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub clients: u16,
-    /// RAM of donors' and redis' programs beside what is managed or set: code, small blocks, the library, kernel memory that their group
-    /// is charged for
-    #[arg(long, value_parser = parse_size, default_value = "16M")]
+    /// RAM of every group beside the local share: code, and kernel memory that the group is charged for
+    #[arg(long, value_parser = parse_size, default_value = "12M")]
     pub reserve: u64,
     /// Seconds after which a task counts as hanging
     #[arg(long, default_value_t = 300.0)]

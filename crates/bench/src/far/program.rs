@@ -36,14 +36,6 @@ impl Program {
             Self::Shuffle => "records/s",
         }
     }
-
-    /// The smallest block that `aquifer run` manages. SQLite gets each page of its database by itself.
-    pub fn threshold_bytes(self) -> u64 {
-        match self {
-            Self::Tpcc => 4 << 10,
-            _ => 64 << 10,
-        }
-    }
 }
 
 impl fmt::Display for Program {

@@ -25,7 +25,7 @@ pub struct Far {
     pub peak_bytes: u64,
     /// Limit of its control group; none with everything local.
     pub limit_bytes: Option<u64>,
-    /// `--ram` of `aquifer run`; of memcached beside Redis, what its keys may take.
+    /// `--ram` of `aquifer run`.
     pub given_bytes: Option<u64>,
     /// Size of the swap area, where there is one.
     pub swap_bytes: Option<u64>,

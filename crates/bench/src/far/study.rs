@@ -168,10 +168,13 @@ impl<'a> Study<'a> {
         let limit_bytes = launch.limit_bytes();
         let group = |limit| Cgroup::create(&format!("far-{}", cell.peer), limit, cell.peer.swaps());
         let cgroup = limit_bytes.map(group).transpose()?;
+        if let Some(cgroup) = cgroup.as_ref().filter(|_| cell.peer.swaps()) {
+            cgroup.wait_for_memory()?;
+        }
         self.device.settle(SETTLE_LIMIT)?;
         let before = self.device.counters()?;
         let answer = if cell.program.is_cache() {
-            let requests = self.requests(&launch, run)?;
+            let requests = self.requests(&launch, run);
             cache::run(name, command, cgroup, &options.dir, below.redis(), &requests, &self.progress)?
         } else {
             job::run(name, command, cgroup.as_ref(), Duration::from_secs_f64(options.limit))?
@@ -185,7 +188,7 @@ impl<'a> Study<'a> {
             data_bytes: options.data,
             peak_bytes: if measure.is_some() { peak_bytes } else { answer.memory.total_bytes() },
             limit_bytes,
-            given_bytes: launch.given_bytes()?,
+            given_bytes: launch.given_bytes(),
             swap_bytes: below.swap_bytes(),
             warmup_s: options.warmup,
             device: self.device.counters()?.since(before),
@@ -194,18 +197,18 @@ impl<'a> Study<'a> {
         })
     }
 
-    fn requests(&self, launch: &Launch<'_>, run: u32) -> Result<Requests> {
+    fn requests(&self, launch: &Launch<'_>, run: u32) -> Requests {
         let mix = Mix::of(launch.cell.program);
         let extent = self.options.extent();
-        Ok(Requests {
+        Requests {
             mix,
             items: mix.items(self.options.data),
-            near_percent: launch.near_percent()?,
+            near_percent: launch.near_percent(),
             clients: self.options.clients.into(),
             warmup: extent.warmup,
             length: extent.length,
             seed: run.into(),
-        })
+        }
     }
 
     fn keep(&mut self, record: Record) -> Result<()> {

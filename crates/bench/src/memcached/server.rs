@@ -96,6 +96,13 @@ impl Server {
         Memory::of(self.child.id())
     }
 
+    /// Wakes it if it waits for memory of its control group.
+    pub fn nudge(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.nudge();
+        }
+    }
+
     /// The most that it had so far.
     ///
     /// # Errors

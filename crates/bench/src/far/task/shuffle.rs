@@ -64,7 +64,8 @@ pub fn run(extent: Extent, rounds: Option<u64>) -> Result<Answer> {
         done += 1;
     }
     Ok(Answer {
-        rounds: Some(done),
+        // Of no use to others: every round finds the same, so that each run does what it has time for.
+        rounds: None,
         ops: done * count,
         seconds: start.elapsed().max(Duration::from_nanos(1)).as_secs_f64(),
         setup_s,
@@ -148,7 +149,7 @@ mod tests {
         let extent = Extent { data_bytes: 1 << 20, warmup: Duration::ZERO, length: Duration::ZERO };
         let one = run(extent, None).expect("right");
         let three = run(extent, Some(3)).expect("right");
-        assert_eq!((one.rounds, three.rounds, one.digest), (Some(1), Some(3), three.digest));
-        assert_eq!(three.ops, 3 * (1 << 20) / 64);
+        assert_eq!((one.ops, three.ops), ((1 << 20) / 64, 3 * (1 << 20) / 64));
+        assert_eq!(one.digest, three.digest);
     }
 }
