@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// Runs `command` in `cgroup` for at most so long.
 ///
 /// # Errors
-/// [`Error::Child`] with its last words if it fails, dies or is not finished in time; [`Error::WrongData`] if it says so.
+/// [`Error::Child`] with its last words if it fails or dies; [`Error::Unavailable`] if it is not finished in time; [`Error::WrongData`] if it says so.
 pub fn run(name: &str, mut command: Command, cgroup: Option<&Cgroup>, limit: Duration) -> Result<Answer> {
     let log = format!("aquifer-bench-{}-task.log", std::process::id());
     let mut log = unnamed_file(&std::env::temp_dir().join(log))?;
@@ -57,10 +57,11 @@ pub fn run(name: &str, mut command: Command, cgroup: Option<&Cgroup>, limit: Dur
             what: said.trim_start_matches(": ").to_owned(),
         });
     }
-    let what = match is_late {
-        true => format!("was not finished after {} s", limit.as_secs()),
-        false => format!("{}{said}", describe_end(Some(status))),
-    };
+    // Nothing that would be better at the next try.
+    if is_late {
+        return Err(Error::Unavailable(format!("it was not finished after {} s", limit.as_secs())));
+    }
+    let what = format!("{}{said}", describe_end(Some(status)));
     Err(Error::Child { peer: name.to_owned(), what })
 }
 

@@ -11,6 +11,8 @@ use super::program::Program;
 use super::task::{Extent, TaskOptions};
 use crate::error::{Error, Result};
 
+/// The block doubles when it grows.
+const TPCC_BYTES_MAX: u64 = 512 << 20;
 const EXAMPLES: &str = "\
 Examples:
   aquifer-bench far --out results.jsonl
@@ -91,6 +93,11 @@ impl FarOptions {
         if self.data < 1 << 20 || self.data > 1 << 40 {
             return wrong("--data is from 1 MiB to 1 TiB");
         }
+        let has_tpcc =
+            self.program.contains(&Program::Tpcc) && self.task.task.is_none_or(|task| task == Program::Tpcc);
+        if has_tpcc && self.data > TPCC_BYTES_MAX {
+            return wrong("SQLite has at most 1 GiB in one block: tpcc takes --data of at most 512M");
+        }
         Ok(())
     }
 
@@ -150,7 +157,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for line in ["--data 10K", "--seconds 0", "--warmup 90000", "--limit 0"] {
+        assert!(options("--data 2G --program shuffle").check().is_ok());
+        for line in ["--data 10K", "--data 2G", "--seconds 0", "--warmup 90000", "--limit 0"] {
             assert!(options(line).check().is_err(), "{line}");
         }
         for line in ["--share 4", "--share 101", "--program emacs", "--rounds 3", "--runs 0"] {

@@ -31,6 +31,9 @@ use crate::workdir::WorkDir;
 /// Longest wait for one run's late writes before the next one.
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
 
+/// How often a run is tried whose program dies.
+const TRIES: u32 = 3;
+
 /// The state of a comparison.
 pub struct Study<'a> {
     options: &'a FarOptions,
@@ -138,7 +141,7 @@ impl<'a> Study<'a> {
         }
         cleanup::stop_if_interrupted();
         self.progress.doing(format!("{name}, run {run}"));
-        let made = self.measure(&name, cell, run, measure);
+        let made = self.try_measure(&name, cell, run, measure);
         self.progress.step();
         match made {
             Ok(sample) => {
@@ -156,6 +159,19 @@ impl<'a> Study<'a> {
                 Ok(None)
             }
         }
+    }
+
+    /// Again if the program dies, which the kernel may see to with little RAM: that must not end a long comparison.
+    fn try_measure(&self, name: &str, cell: Cell, run: u32, measure: Option<Measure>) -> Result<Far> {
+        for _ in 1..TRIES {
+            match self.measure(name, cell, run, measure) {
+                Err(error @ Error::Child { .. }) => {
+                    self.progress.note(&format!("{error}; {name} is tried again"))
+                }
+                made => return made,
+            }
+        }
+        self.measure(name, cell, run, measure)
     }
 
     fn measure(&self, name: &str, cell: Cell, run: u32, measure: Option<Measure>) -> Result<Far> {
