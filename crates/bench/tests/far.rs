@@ -39,7 +39,9 @@ fn the_same_rounds_have_the_same_result() {
     for task in ["pagerank", "shuffle"] {
         let run = |rounds| answer(&format!("--task {task} --data 2M --rounds {rounds}")).expect("no library");
         let (one, again, more) = (run(2), run(2), run(3));
-        assert_eq!((one.rounds, one.digest), (Some(2), again.digest), "{task}");
+        assert_eq!(one.digest, again.digest, "{task}");
+        // Others need not do as many rounds of the shuffle.
+        assert_eq!(one.rounds, (task == "pagerank").then_some(2));
         assert_eq!(more.ops, one.ops / 2 * 3, "{task}");
         // Ranks change from round to round, groups do not.
         assert_eq!(more.digest == one.digest, task == "shuffle");
