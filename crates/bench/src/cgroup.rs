@@ -17,6 +17,10 @@ const MOUNTS: &str = "/proc/self/mounts";
 const OWN: &str = "/proc/self/cgroup";
 /// Followed by the number of the process that made the group, and the peer.
 const NAME_PREFIX: &str = "aquifer-bench-";
+const LIMIT_V1: &str = "memory.limit_in_bytes";
+/// Of version 1.
+const OUT_OF_MEMORY: &str = "memory.oom_control";
+const NUDGE_BYTES: u64 = 4096;
 const PROCESSES: &str = "cgroup.procs";
 /// A group can only be removed once the kernel has let go of its last process.
 const REMOVE_TRIES: u32 = 250;
@@ -77,6 +81,39 @@ impl Cgroup {
         used_bytes_of(&self.path, self.version)
     }
 
+    /// Lets processes that find no memory wait instead of being killed: the kernel gives up too early when all pages are just being written to a swap
+    /// area. Whoever waits is woken by [`Cgroup::nudge`]. Version 2 cannot do it.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn wait_for_memory(&self) -> Result<()> {
+        let path = self.path.join(OUT_OF_MEMORY);
+        match self.version {
+            Version::V1 => fs::write(&path, "1").map_err(Error::io("writing", &path)),
+            Version::V2 => Ok(()),
+        }
+    }
+
+    /// Wakes processes that wait for memory: they look for it again. To be called every few milliseconds.
+    pub fn nudge(&self) {
+        let waits = |state: String| state.lines().any(|line| line == "under_oom 1");
+        if self.version == Version::V2 || !fs::read_to_string(self.path.join(OUT_OF_MEMORY)).is_ok_and(waits)
+        {
+            return;
+        }
+        let path = self.path.join(LIMIT_V1);
+        let Some(limit) = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok())
+        else {
+            return;
+        };
+        // A limit that grows wakes them. It cannot shrink while they hold more, and is no larger than a page the next time.
+        for limit in [limit + NUDGE_BYTES, limit] {
+            if fs::write(&path, limit.to_string()).is_err() {
+                return;
+            }
+        }
+    }
+
     /// Arranges that `command` joins the group before its program starts.
     pub fn joined_by<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let processes = c_path(&self.path.join(PROCESSES));
@@ -94,7 +131,7 @@ impl Cgroup {
         let limit = limit_bytes.to_string();
         match self.version {
             Version::V1 => {
-                set("memory.limit_in_bytes", &limit)?;
+                set(LIMIT_V1, &limit)?;
                 if swap { Ok(()) } else { set("memory.swappiness", "0") }
             }
             Version::V2 => {

@@ -7,7 +7,7 @@
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
 //! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
-//! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files. [`soak`] measures nothing: it runs the library against a model.
+//! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines. [`soak`] measures nothing: it runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
@@ -21,6 +21,7 @@ pub mod device;
 pub mod distribution;
 pub mod durable;
 pub mod error;
+pub mod far;
 pub mod io;
 pub mod machine;
 pub mod measure;

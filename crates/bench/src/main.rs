@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use aquifer_bench::all::AllOptions;
 use aquifer_bench::budget::BudgetOptions;
+use aquifer_bench::far::FarOptions;
 use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
@@ -16,8 +17,8 @@ use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
-    all, budget, child, cleanup, memcached, micro, overhead, page_size, plot, probe_fio, references, remote,
-    table, volume, write_amp,
+    all, budget, child, cleanup, far, memcached, micro, overhead, page_size, plot, probe_fio, references,
+    remote, table, volume, write_amp,
 };
 use clap::{Parser, Subcommand};
 
@@ -42,6 +43,8 @@ Examples:
       One table against three: the volume beside a file system over a flash translation layer
   aquifer-bench remote --out results.jsonl
       Memory of a donor on this machine, beside bare libfabric
+  aquifer-bench far --out results.jsonl
+      memcached, SQLite, PageRank and a shuffle with 100, 75 and 50 % of their memory local
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -78,10 +81,12 @@ enum Command {
     PageSize(PageSizeOptions),
     /// Memory of other machines, beside the bare transport
     Remote(RemoteOptions),
+    /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
+    Far(FarOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// All of these but memcached, page-size and volume, with tables and plots
+    /// All of these but memcached, page-size, far and volume, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {
@@ -120,6 +125,7 @@ fn main() -> ExitCode {
         Command::Memcached(options) => memcached::run(&options),
         Command::PageSize(options) => page_size::run(&options),
         Command::Remote(options) => remote::run(&options),
+        Command::Far(options) => far::run(&options),
         Command::Volume(command) => volume::run(&command),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),

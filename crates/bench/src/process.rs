@@ -37,14 +37,30 @@ impl Memory {
         Self::parse(&status).ok_or_else(|| Error::Input(format!("{path} has no VmRSS or no VmPTE")))
     }
 
+    /// The most that process `pid` had resident so far, and the page tables that it has now.
+    ///
+    /// # Errors
+    /// As [`Memory::now`].
+    pub fn peak_of(pid: u32) -> Result<Self> {
+        let path = format!("/proc/{pid}/status");
+        let status = fs::read_to_string(&path).map_err(Error::io("reading", &path))?;
+        let peak = Self::parse_as("VmHWM:", &status);
+        peak.ok_or_else(|| Error::Input(format!("{path} has no VmHWM or no VmPTE")))
+    }
+
     /// The fields of a /proc/PID/status file.
     pub fn parse(status: &str) -> Option<Self> {
+        Self::parse_as("VmRSS:", status)
+    }
+
+    /// The same with another field as resident memory.
+    fn parse_as(rss: &str, status: &str) -> Option<Self> {
         let field = |name: &str| {
             let value = status.lines().find_map(|line| line.strip_prefix(name))?;
             let kib: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
             Some(kib << 10)
         };
-        Some(Self { rss_bytes: field("VmRSS:")?, vm_pte_bytes: field("VmPTE:")? })
+        Some(Self { rss_bytes: field(rss)?, vm_pte_bytes: field("VmPTE:")? })
     }
 
     /// Both together.
@@ -157,6 +173,7 @@ mod tests {
         assert_eq!(Memory::parse(status), Some(memory));
         assert_eq!(Memory::parse("VmRSS:\t 1 kB\n"), None);
         assert!(Memory::now().expect("on Linux").rss_bytes > 0);
+        assert!(Memory::peak_of(std::process::id()).expect("on Linux").rss_bytes > 0);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub enum Record {
     ProbeFio(Box<ProbeFio>),
     /// A run of reads and writes of a donor's memory.
     Remote(Box<crate::remote::sample::Remote>),
+    /// A run of an unchanged program whose memory is local in part.
+    Far(Box<crate::far::sample::Far>),
     /// A heap opened again.
     Recovery(Box<Recovery>),
     /// A run of transactions on a database with pages of one size.

@@ -1,6 +1,7 @@
 //! Processes that never outlive the benchmark.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
@@ -23,6 +24,25 @@ pub fn kill(pid: u32) {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         libc::waitid(libc::P_PID, pid, &mut info, libc::WEXITED | libc::WNOWAIT);
     }
+}
+
+/// Whether the child `pid` has ended. It is left to be reaped by its owner, so that its number stays its own.
+pub fn has_ended(pid: u32) -> bool {
+    // SAFETY: a plain question about a child that has not been reaped; a zeroed siginfo is valid.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
+        libc::waitid(libc::P_PID, pid, &mut info, flags) != 0 || info.si_pid() != 0
+    }
+}
+
+/// The last line that a child wrote to `log`, as the end of a sentence.
+pub fn last_line(log: &mut File) -> String {
+    let mut text = Vec::new();
+    let read = log.rewind().and_then(|()| log.read_to_end(&mut text));
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().rfind(|line| !line.trim().is_empty());
+    line.filter(|_| read.is_ok()).map_or(String::new(), |line| format!(": {}", line.trim()))
 }
 
 /// What the end of a child says about a peer, as the end of a sentence.

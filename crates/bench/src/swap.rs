@@ -42,6 +42,21 @@ impl SwapArea {
         Ok(Self { bytes, _undone_on_drop: (cluster_guard, file_guard) })
     }
 
+    /// Activates the block device at `device`, of `bytes`. Nothing that matters is on it.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with what is missing: the right or the tool.
+    pub fn on_device(device: &Path, bytes: u64) -> Result<Self> {
+        make_swap(device)?;
+        let owned = device.to_owned();
+        let area_guard = cleanup::register(move || {
+            switch_off(&owned);
+        });
+        switch_on(device)?;
+        let cluster_guard = set_page_cluster("0")?;
+        Ok(Self { bytes, _undone_on_drop: (cluster_guard, area_guard) })
+    }
+
     /// Size of the area.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -80,16 +95,21 @@ fn switch_on(path: &Path) -> Result<()> {
     Err(Error::Unavailable(format!("{reason}; swap files need root and a file system such as ext4 or xfs")))
 }
 
-/// Deactivates (which brings its pages back to RAM) and deletes the swap file, if there is one.
-fn remove(path: &Path) {
+/// Deactivates, which brings its pages back to RAM. Whether it is no swap area any more.
+fn switch_off(path: &Path) -> bool {
     let active = fs::read_to_string(SWAPS).is_ok_and(|swaps| is_active(&swaps, path));
     let name = c_path(path);
     // SAFETY: a terminated string that outlives the call.
     if active && unsafe { libc::swapoff(name.as_ptr()) } != 0 {
         eprintln!("{}; try: swapoff {}", Error::last_os("deactivating", path), path.display());
-        return;
+        return false;
     }
-    if path.exists() && fs::remove_file(path).is_err() {
+    true
+}
+
+/// Deactivates and deletes the swap file, if there is one.
+fn remove(path: &Path) {
+    if switch_off(path) && path.exists() && fs::remove_file(path).is_err() {
         eprintln!("{}", Error::last_os("removing", path));
     }
 }

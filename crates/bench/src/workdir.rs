@@ -1,7 +1,7 @@
 //! The directory that holds the files of a run.
 
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,17 @@ impl WorkDir {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// A file for reading and appending that is gone when the last descriptor is closed; `path` has its name for a moment.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn unnamed_file(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().read(true).append(true).create_new(true).open(path);
+    let file = file.map_err(Error::io("creating", path))?;
+    fs::remove_file(path).map_err(Error::io("removing", path))?;
+    Ok(file)
 }
 
 /// Reserves disk space for the first `bytes` of `file`.

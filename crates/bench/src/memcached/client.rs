@@ -8,10 +8,11 @@ use hdrhistogram::Histogram;
 
 use super::connection::{Broken, Connection};
 use super::protocol::Stored;
+use super::sizes::Sizes;
 use super::value;
 use super::versions::Versions;
 use crate::distribution::Picker;
-use crate::rng::Rng;
+use crate::rng::{Rng, mix};
 use crate::workload::{Phase, histogram};
 
 /// A batch ends before its requests could fill the socket's buffer: the server might wait for us to
@@ -19,6 +20,8 @@ use crate::workload::{Phase, histogram};
 const BATCH_BYTES_MAX: usize = 48 << 10;
 /// Sets that are sent together while all keys are set for the first time.
 const FILL_PIPELINE: usize = 32;
+/// Which keys are near has nothing to do with what else follows from their numbers.
+const NEAR_SALT: u64 = 0x4EA2_0000;
 
 /// Why a client stopped.
 #[derive(Debug)]
@@ -89,18 +92,35 @@ enum Pending {
     Set { key: u64, version: u32 },
 }
 
+/// Somebody else who is asked for some of the keys.
+#[derive(Debug)]
+struct Far {
+    connection: Connection,
+    /// Percent of the keys for which they are not asked.
+    near_percent: u64,
+}
+
 /// A connection that knows which answers are right.
 #[derive(Debug)]
 pub struct Client<'a> {
     connection: Connection,
+    far: Option<Far>,
     versions: &'a Versions,
+    sizes: Sizes,
     value: Vec<u8>,
 }
 
 impl<'a> Client<'a> {
-    /// A client that sets values of `value_bytes` bytes.
-    pub fn new(connection: Connection, versions: &'a Versions, value_bytes: usize) -> Self {
-        Self { connection, versions, value: vec![0; value_bytes] }
+    /// A client that sets values of these sizes.
+    pub fn new(connection: Connection, versions: &'a Versions, sizes: impl Into<Sizes>) -> Self {
+        let sizes = sizes.into();
+        Self { connection, far: None, versions, sizes, value: vec![0; sizes.largest()] }
+    }
+
+    /// Asks somebody else for the keys that are not among `near_percent` of all.
+    pub fn with_far(mut self, connection: Connection, near_percent: u64) -> Self {
+        self.far = Some(Far { connection, near_percent });
+        self
     }
 
     /// The connection, on which nothing is on its way unless the client failed.
@@ -161,12 +181,15 @@ impl<'a> Client<'a> {
         mut next: impl FnMut(&mut Self) -> Option<Pending>,
     ) -> Result<(), Failure> {
         let mut batch = Vec::with_capacity(pipeline);
-        while batch.len() < pipeline && self.connection.queued_bytes() < BATCH_BYTES_MAX {
+        while batch.len() < pipeline && self.queued_bytes() < BATCH_BYTES_MAX {
             let Some(pending) = next(self) else { break };
             batch.push(pending);
         }
         let sent = Instant::now();
         self.connection.send()?;
+        if let Some(far) = &mut self.far {
+            far.connection.send()?;
+        }
         for pending in batch {
             match pending {
                 Pending::Get { key, oldest } => self.take_value(key, oldest, tally)?,
@@ -177,21 +200,26 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
+    fn queued_bytes(&self) -> usize {
+        self.connection.queued_bytes() + self.far.as_ref().map_or(0, |far| far.connection.queued_bytes())
+    }
+
     fn queue_get(&mut self, key: u64) -> Pending {
-        self.connection.get(&value::key(key));
+        connection_for(&mut self.connection, &mut self.far, key).get(&value::key(key));
         Pending::Get { key, oldest: self.versions.oldest(key) }
     }
 
     fn queue_set(&mut self, key: u64) -> Option<Pending> {
         let version = self.versions.begin_set(key)?;
-        value::fill(&mut self.value, key, version);
-        self.connection.set(&value::key(key), &self.value);
+        let value = &mut self.value[..self.sizes.of(key)];
+        value::fill(value, key, version);
+        connection_for(&mut self.connection, &mut self.far, key).set(&value::key(key), value);
         Some(Pending::Set { key, version })
     }
 
     fn take_stored(&mut self, key: u64, version: u32, tally: &mut Tally) -> Result<(), Failure> {
         tally.sets += 1;
-        match self.connection.stored()? {
+        match connection_for(&mut self.connection, &mut self.far, key).stored()? {
             Stored::Stored => self.versions.stored(key, version),
             Stored::Refused => {
                 self.versions.refused(key);
@@ -203,8 +231,9 @@ impl<'a> Client<'a> {
 
     fn take_value(&mut self, key: u64, oldest: u32, tally: &mut Tally) -> Result<(), Failure> {
         tally.gets += 1;
-        let expected_bytes = self.value.len();
-        let Some(got) = self.connection.value(&value::key(key))? else {
+        let expected_bytes = self.sizes.of(key);
+        let connection = connection_for(&mut self.connection, &mut self.far, key);
+        let Some(got) = connection.value(&value::key(key))? else {
             tally.lost += u64::from(oldest > 0);
             return Ok(());
         };
@@ -219,5 +248,13 @@ impl<'a> Client<'a> {
         }
         tally.hits += 1;
         Ok(())
+    }
+}
+
+/// Who has `key`. Not a method: the client's value is borrowed meanwhile.
+fn connection_for<'c>(near: &'c mut Connection, far: &'c mut Option<Far>, key: u64) -> &'c mut Connection {
+    match far {
+        Some(far) if mix(key ^ NEAR_SALT) % 100 >= far.near_percent => &mut far.connection,
+        _ => near,
     }
 }

@@ -9,7 +9,8 @@ use super::ram::Shares;
 
 /// Nobody walks through all items, and few are moved from one list to another: what
 /// `examples/memcached/start.sh` sets, good for every server whose items are not all in RAM.
-const LISTS: &str = "no_lru_crawler,hot_lru_pct=78,warm_lru_pct=2,hot_max_factor=1000,warm_max_factor=1000";
+pub const LISTS: &str =
+    "no_lru_crawler,hot_lru_pct=78,warm_lru_pct=2,hot_max_factor=1000,warm_max_factor=1000";
 /// The sizes that the heap has, as in `start.sh`.
 const SLAB_SIZES: &str = "96-112-128-160-192-224-256-320-384-448-512-640-768-896-1024-1280-1536-1792-2048-\
                           2560-3072-3584-4096-8192-12288-16384-20480-24576-28672-32768-40960-49152-57344-65536-\

@@ -72,8 +72,8 @@ impl Programs {
     }
 }
 
-/// Administrators' directories are often missing from the PATH of ordinary users.
-fn on_path(name: &str) -> Option<PathBuf> {
+/// A program of the system. Administrators' directories are often missing from the PATH of ordinary users.
+pub fn on_path(name: &str) -> Option<PathBuf> {
     let search = env::var("PATH").unwrap_or_default() + ":/usr/bin:/usr/sbin:/usr/local/bin";
     env::split_paths(&search).map(|dir| dir.join(name)).find(|program| program.is_file())
 }

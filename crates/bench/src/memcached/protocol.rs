@@ -9,7 +9,8 @@ use thiserror::Error;
 pub const LINE_BYTES_MAX: usize = 2048;
 /// Largest value that is accepted: memcached's own default limit of an item.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
-const LINE_END: &[u8] = b"\r\n";
+/// What ends a line, here and in the protocol of Redis.
+pub const LINE_END: &[u8] = b"\r\n";
 
 /// Why what arrived is no reply to the request.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -98,7 +99,10 @@ pub fn stat(bytes: &[u8]) -> Parsed<Option<(String, String)>> {
 }
 
 /// The first line without its end, and where the next one begins.
-fn line(bytes: &[u8]) -> Parsed<&[u8]> {
+///
+/// # Errors
+/// [`Malformed::LongLine`].
+pub fn line(bytes: &[u8]) -> Parsed<&[u8]> {
     let searched = &bytes[..bytes.len().min(LINE_BYTES_MAX)];
     match searched.windows(LINE_END.len()).position(|pair| pair == LINE_END) {
         Some(end) => Ok(Some((&bytes[..end], end + LINE_END.len()))),
@@ -122,7 +126,8 @@ fn announced(line: &[u8], key: &[u8]) -> Result<usize, Malformed> {
     }
 }
 
-fn unexpected(line: &[u8]) -> Malformed {
+/// A line that is no answer.
+pub fn unexpected(line: &[u8]) -> Malformed {
     Malformed::Unexpected(readable(line))
 }
 

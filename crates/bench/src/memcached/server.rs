@@ -1,7 +1,6 @@
 //! A running memcached: started, watched, and gone when dropped.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek};
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +12,8 @@ use crate::cgroup::Cgroup;
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
 use crate::process::{Memory, cpu_s_of};
-use crate::spawn::{describe_end, dies_with_parent, kill};
+use crate::spawn::{describe_end, dies_with_parent, kill, last_line};
+use crate::workdir::unnamed_file;
 
 /// Longest wait for a server to listen: making a flash file takes a while.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -96,6 +96,21 @@ impl Server {
         Memory::of(self.child.id())
     }
 
+    /// Wakes it if it waits for memory of its control group.
+    pub fn nudge(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.nudge();
+        }
+    }
+
+    /// The most that it had so far.
+    ///
+    /// # Errors
+    /// As [`Server::memory`].
+    pub fn peak(&self) -> Result<Memory> {
+        Memory::peak_of(self.child.id())
+    }
+
     /// Seconds of processor time so far.
     ///
     /// # Errors
@@ -119,7 +134,7 @@ impl Server {
         let started = Instant::now();
         while started.elapsed() < END_MAX {
             if let Ok(Some(status)) = self.child.try_wait() {
-                let said = self.last_words();
+                let said = last_line(&mut self.log);
                 return self.error(format!("{}{said}", describe_end(Some(status))));
             }
             thread::sleep(START_STEP);
@@ -132,7 +147,7 @@ impl Server {
         while Connection::open(&self.socket).is_err() {
             if let Ok(Some(_)) = self.child.try_wait() {
                 cleanup::stop_if_interrupted();
-                let said = self.last_words();
+                let said = last_line(&mut self.log);
                 return Err(Error::Unavailable(format!("{} does not start{said}", self.name)));
             }
             if started.elapsed() > START_MAX {
@@ -143,15 +158,6 @@ impl Server {
             thread::sleep(START_STEP);
         }
         Ok(())
-    }
-
-    /// The last line that the program printed, as the end of a sentence.
-    fn last_words(&mut self) -> String {
-        let mut text = Vec::new();
-        let read = self.log.rewind().and_then(|()| self.log.read_to_end(&mut text));
-        let text = String::from_utf8_lossy(&text);
-        let line = text.lines().rfind(|line| !line.trim().is_empty());
-        line.filter(|_| read.is_ok()).map_or(String::new(), |line| format!(": {}", line.trim()))
     }
 
     fn error(&self, what: String) -> Error {
@@ -175,12 +181,4 @@ fn remove(files: &[PathBuf]) {
             eprintln!("removing {}: {error}", file.display());
         }
     }
-}
-
-/// A file that is gone when the last descriptor is closed.
-fn unnamed_file(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().read(true).append(true).create_new(true).open(path);
-    let file = file.map_err(Error::io("creating", path))?;
-    fs::remove_file(path).map_err(Error::io("removing", path))?;
-    Ok(file)
 }

@@ -2,6 +2,7 @@
 //! command lines and machines that made them.
 
 mod cleaning;
+mod far;
 mod layered;
 mod memcached;
 mod micro;
@@ -64,6 +65,7 @@ pub fn render(records: &[Record]) -> String {
         recovery::render(records),
         page_size::render(records),
         remote::render(records),
+        far::render(records),
         volume::render(records),
         layered::render(records),
         others::write_amp(records),
@@ -103,6 +105,7 @@ fn context(record: &Record) -> &Context {
         Record::Optimisations(run) => &run.workload.context,
         Record::ProbeFio(run) => &run.context,
         Record::Remote(run) => &run.context,
+        Record::Far(run) => &run.context,
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,

@@ -3,9 +3,9 @@
 //! The graph is R-MAT (Chakrabarti, Zhan and Faloutsos 2004) with the probabilities of Graph500, its vertices renumbered at random; edges stand
 //! by destination. Sums are made in a fixed order, so the vectors of all peers are equal to the last bit, whatever the number of threads.
 
-mod graph;
+pub(crate) mod graph;
 mod layout;
-mod ranks;
+pub(crate) mod ranks;
 pub mod sample;
 pub mod task;
 

@@ -1,0 +1,76 @@
+//! What lies below the RAM of one run, made for it and taken away after it.
+
+use std::path::Path;
+
+use super::block::BlockSwap;
+use super::donors::Donors;
+use super::peer::Peer;
+use super::programs::Programs;
+use super::redis::Redis;
+use super::zswap::Zswap;
+use crate::error::Result;
+use crate::swap::SwapArea;
+
+/// With less, the kernel writes clean pages again.
+const SWAP_FACTOR: u64 = 3;
+/// With less, the log that `aquifer run` writes would clean all the time; some more is for its tables.
+const FLASH_FACTOR: u64 = 2;
+const FLASH_EXTRA_BYTES: u64 = 64 << 20;
+
+/// Undone in the order of the fields: who swaps is gone by then, and nobody ends before those that need it.
+#[derive(Debug, Default)]
+pub struct Below {
+    block: Option<BlockSwap>,
+    swap: Option<SwapArea>,
+    _zswap: Option<Zswap>,
+    donors: Option<Donors>,
+    redis: Option<Redis>,
+}
+
+impl Below {
+    /// What `peer` needs for a program of `peak_bytes`, with files in `dir`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unavailable`] with what is missing.
+    pub fn make(peer: Peer, programs: &Programs, dir: &Path, peak_bytes: u64) -> Result<Self> {
+        let swap_bytes = (SWAP_FACTOR * peak_bytes).next_multiple_of(1 << 20);
+        let mut below = Self::default();
+        match peer {
+            Peer::Local => {}
+            Peer::Swap => below.swap = Some(SwapArea::create(dir, swap_bytes)?),
+            Peer::Zswap => {
+                below._zswap = Some(Zswap::enable()?);
+                below.swap = Some(SwapArea::create(dir, swap_bytes)?);
+            }
+            Peer::Donors => below.donors = Some(Donors::start(programs.aquifer()?, flash_bytes(peak_bytes))?),
+            Peer::BlockSwap => {
+                let aquifer = programs.aquifer()?;
+                let donors = below.donors.insert(Donors::start(aquifer, swap_bytes)?);
+                below.block = Some(BlockSwap::start(aquifer, dir, swap_bytes, &donors.list())?);
+            }
+            Peer::Redis => below.redis = Some(Redis::start(programs.redis()?)?),
+        }
+        Ok(below)
+    }
+
+    /// Size of the swap area, where there is one.
+    pub fn swap_bytes(&self) -> Option<u64> {
+        let block = self.block.as_ref().map(BlockSwap::bytes);
+        block.or_else(|| self.swap.as_ref().map(SwapArea::bytes))
+    }
+
+    /// The donors that the program itself is told of.
+    pub fn donors(&self) -> Option<String> {
+        self.donors.as_ref().map(Donors::list)
+    }
+
+    /// The server that the clients are told of.
+    pub fn redis(&self) -> Option<&Redis> {
+        self.redis.as_ref()
+    }
+}
+
+/// The flash of `aquifer run`, all of which can lie on donors.
+pub fn flash_bytes(peak_bytes: u64) -> u64 {
+    (FLASH_FACTOR * peak_bytes).next_multiple_of(1 << 20) + FLASH_EXTRA_BYTES
+}

@@ -1,0 +1,81 @@
+//! Where the programs of others and of ours are.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::memcached::programs::on_path;
+
+const PRELOAD: &str = "libaquifer_preload.so";
+
+/// Programs that were found; none need be there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Programs {
+    aquifer: PathBuf,
+    memcached: Option<PathBuf>,
+    redis: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Those of the distribution, and the command of the same build as this program.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if this program cannot be found.
+    pub fn find() -> Result<Self> {
+        let own = env::current_exe().map_err(Error::io("finding", "this program"))?;
+        Ok(Self {
+            aquifer: own.with_file_name("aquifer"),
+            memcached: on_path("memcached"),
+            redis: on_path("redis-server"),
+        })
+    }
+
+    /// The `aquifer` command.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with how to build it.
+    pub fn aquifer(&self) -> Result<&Path> {
+        for file in [self.aquifer.clone(), self.aquifer.with_file_name(PRELOAD)] {
+            if !file.is_file() {
+                let remedy = "run cargo build --release -p aquifer-cli -p aquifer-preload";
+                return Err(Error::Unavailable(format!("{} is not there; {remedy}", file.display())));
+            }
+        }
+        Ok(&self.aquifer)
+    }
+
+    /// The distribution's memcached.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub fn memcached(&self) -> Result<&Path> {
+        self.memcached.as_deref().ok_or_else(|| missing("memcached"))
+    }
+
+    /// The distribution's Redis.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub fn redis(&self) -> Result<&Path> {
+        self.redis.as_deref().ok_or_else(|| missing("redis-server"))
+    }
+}
+
+fn missing(package: &str) -> Error {
+    Error::Unavailable(format!("{package} is not there; install the package {package}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_the_remedy() {
+        let programs =
+            Programs { aquifer: PathBuf::from("/nonexistent/aquifer"), memcached: None, redis: None };
+        let said = |found: Result<&Path>| found.expect_err("it is not there").to_string();
+        assert!(said(programs.aquifer()).contains("cargo build --release -p aquifer-cli"));
+        assert!(said(programs.memcached()).contains("install the package memcached"));
+        assert!(said(programs.redis()).contains("redis-server"));
+    }
+}
