@@ -12,6 +12,9 @@ const SLAB_BYTES: u64 = 16 << 20;
 /// What stays available here. Little: the machine has what is lent, or the whole comparison is too large for it.
 const HEADROOM_BYTES: u64 = 64 << 20;
 
+/// Of donors on the machine of the program: looking for transfers would take the processors that the program needs.
+const LOOK: &str = "never";
+
 /// Donors with memory that is ready to be lent; ended when dropped.
 #[derive(Debug)]
 pub struct Donors {
@@ -30,7 +33,7 @@ impl Donors {
         let mut donors = Self { services: Vec::new(), addresses: Vec::new() };
         for _ in 0..COUNT {
             let mut command = Command::new(aquifer);
-            command.args(["donate", "--listen", "127.0.0.1:0", "--lend-to-own-machine"]);
+            command.args(["donate", "--listen", "127.0.0.1:0", "--lend-to-own-machine", "--look", LOOK]);
             command.args(["--lend", &(slabs * SLAB_BYTES).to_string(), "--slab", &SLAB_BYTES.to_string()]);
             command.args(["--headroom", &HEADROOM_BYTES.to_string()]);
             let mut service = Service::start("donor", command)?;

@@ -1,11 +1,11 @@
 //! Memory of other machines beside the bare transport: reads of 4 KiB, one after the other, and 128 KiB written with many under way.
 //!
-//! A child process serves two ports, with the same thread behind each: one that knows nothing but libfabric, and a donor. Both are measured in each run, in turns.
+//! Two child processes serve, with the same thread behind each port: one knows nothing but libfabric, the other is a donor. All are measured in each run, in turns; the child that is not measured is stopped.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `peers` | who is measured |
-//! | `served` | the child that serves them |
+//! | `served` | the children that serve them |
 //! | `sample` | lines of results |
 
 mod peers;
@@ -24,7 +24,7 @@ use crate::sample::{Output, Record};
 use crate::table;
 use peers::{Peer, Peers};
 use sample::{Remote, Waiting};
-use served::Served;
+pub use served::Kind;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,8 +53,11 @@ pub struct RemoteOptions {
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Serves the peers and says where: given by this command to itself
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, requires = "kind")]
     pub serve: Option<Waiting>,
+    /// What it serves
+    #[arg(long, hide = true)]
+    pub kind: Option<Kind>,
 }
 
 /// Measures everybody, and prints the table.
@@ -62,22 +65,22 @@ pub struct RemoteOptions {
 /// # Errors
 /// [`Error::Unavailable`] without libfabric, [`Error::Io`], [`Error::WrongData`].
 pub fn run(options: &RemoteOptions) -> Result<()> {
-    if let Some(waiting) = options.serve {
-        return served::serve(waiting);
+    if let (Some(waiting), Some(kind)) = (options.serve, options.kind) {
+        return served::serve(kind, waiting);
     }
     let context = Context::with_files_on("loopback");
     let mut output = Output::open(options.out.as_deref())?;
     let progress = Progress::new(2 * u64::from(options.runs) * 3);
     let mut records = Vec::new();
     for waiting in [Waiting::Spinning, Waiting::Blocking] {
-        let mut served = Served::start(waiting)?;
-        let peers = Peers::connect(&mut served, waiting)?;
+        let peers = Peers::connect(waiting)?;
         for run in 1..=options.runs {
             let mut order = peers.all();
             let first = run as usize % order.len();
             order.rotate_left(first);
             for peer in order {
                 progress.doing(format!("{}, {waiting}, run {run}", peer.name()));
+                peers.prepare(peer);
                 let sample = Remote {
                     peer: peer.name().to_owned(),
                     waiting,

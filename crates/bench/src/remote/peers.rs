@@ -11,7 +11,7 @@ use aquifer_remote::transport::{
 };
 
 use super::sample::Waiting;
-use super::served::{SLAB_BYTES, Served, TOKEN};
+use super::served::{Kind, SLAB_BYTES, Served, TOKEN};
 use super::{FILL_BYTES, PIECE_BYTES};
 use crate::error::{Error, Result};
 
@@ -29,6 +29,11 @@ pub trait Peer {
     /// For the table.
     fn name(&self) -> &'static str;
 
+    /// Which child serves it.
+    fn kind(&self) -> Kind {
+        Kind::Donor
+    }
+
     /// Reads bytes.
     fn read(&self, offset: usize, to: &mut [u8]) -> Result<()>;
 
@@ -38,27 +43,31 @@ pub trait Peer {
 
 /// All of them.
 pub struct Peers {
+    bare_child: Served,
+    donor_child: Served,
     bare: Bare,
     link: Linked,
     mirror: Mirrored,
 }
 
 impl Peers {
-    /// Connects them to the child; their memory is filled then.
+    /// Starts children and connects to them; their memory is filled then.
     ///
     /// # Errors
-    /// No connection.
-    pub fn connect(served: &mut Served, waiting: Waiting) -> Result<Peers> {
-        let bare = Bare::connect(served, waiting)?;
+    /// No child, or no connection.
+    pub fn connect(waiting: Waiting) -> Result<Peers> {
+        let mut bare_child = Served::start(Kind::Bare, waiting)?;
+        let donor_child = Served::start(Kind::Donor, waiting)?;
+        let bare = Bare::connect(&mut bare_child, waiting)?;
         let link =
             LinkOptions { spins: waiting == Waiting::Spinning, deadline: LIMIT, ..LinkOptions::default() };
         let options =
-            BorrowerOptions { donors: vec![served.donor.clone()], link, ..BorrowerOptions::default() };
+            BorrowerOptions { donors: vec![donor_child.place.clone()], link, ..BorrowerOptions::default() };
         let borrower = Arc::new(Borrower::start(options).map_err(unavailable)?);
         let home = borrower.find(SLAB_BYTES, &[]).ok_or_else(|| unavailable("the donor lends nothing"))?;
         let link = Linked { home };
         let mirror = Mirrored::new(&borrower)?;
-        let peers = Peers { bare, link, mirror };
+        let peers = Peers { bare_child, donor_child, bare, link, mirror };
         let mut bytes = aquifer_device::AlignedBuffer::new(FILL_BYTES);
         for (nth, page) in bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
             page.fill(byte_at(nth * PAGE_BYTES));
@@ -66,6 +75,16 @@ impl Peers {
         peers.all().into_iter().try_for_each(|peer| peer.fill(&bytes))?;
         peers.mirror.wait_for_donor()?;
         Ok(peers)
+    }
+
+    /// Stops the child that is not for this peer.
+    pub fn prepare(&self, peer: &dyn Peer) {
+        let (used, other) = match peer.kind() {
+            Kind::Bare => (&self.bare_child, &self.donor_child),
+            Kind::Donor => (&self.donor_child, &self.bare_child),
+        };
+        other.pause();
+        used.resume();
     }
 
     /// All of them.
@@ -91,9 +110,9 @@ struct Bare {
 impl Bare {
     fn connect(served: &mut Served, waiting: Waiting) -> Result<Bare> {
         let staging = Staging::new(BARE_DEPTH * PIECE_BYTES).map_err(unavailable)?;
-        let endpoint =
-            fabric::connect(fabric::PROVIDER, "127.0.0.1", served.bare_port, &TOKEN, LIMIT, &staging)
-                .map_err(unavailable)?;
+        let port = served.place.parse().map_err(|_| unavailable("the child says no port"))?;
+        let endpoint = fabric::connect(fabric::PROVIDER, "127.0.0.1", port, &TOKEN, LIMIT, &staging)
+            .map_err(unavailable)?;
         let place = served.bare_place()?;
         let limit = if waiting == Waiting::Spinning { Duration::ZERO } else { LIMIT };
         Ok(Bare { endpoint, staging, place, limit, lock: Mutex::new(()) })
@@ -119,6 +138,10 @@ impl Bare {
 impl Peer for Bare {
     fn name(&self) -> &'static str {
         "libfabric"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Bare
     }
 
     fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
@@ -227,9 +250,6 @@ impl Peer for Mirrored {
     }
 
     fn fill(&self, from: &[u8]) -> Result<()> {
-        from.chunks(PIECE_BYTES)
-            .enumerate()
-            .try_for_each(|(nth, piece)| self.mirror.write_at((nth * PIECE_BYTES) as u64, piece))
-            .map_err(unavailable)
+        self.mirror.write_at(0, from).map_err(unavailable)
     }
 }

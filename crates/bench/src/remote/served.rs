@@ -1,8 +1,10 @@
-//! The child process that serves: a bare port of libfabric, and a donor.
+//! The children that serve: one a bare port of libfabric, one a donor. While one is measured the other is stopped, so that it takes no processor by looking.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
 
 use aquifer_remote::donor::{Donor, DonorOptions, Looks};
 use aquifer_remote::transport::fabric::{self, Listener};
@@ -18,34 +20,56 @@ pub const SLAB_BYTES: u64 = 16 << 20;
 pub const TOKEN: fabric::Token = [9; 32];
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The child and where its ports are.
+/// What a child serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// A port that knows nothing but libfabric.
+    Bare,
+    /// A donor.
+    Donor,
+}
+
+/// A child, and where its port is.
 pub struct Served {
     child: Child,
-    /// Of the bare port.
-    pub bare_port: u16,
-    /// The donor's.
-    pub donor: String,
+    /// Of a bare port its number, of a donor its address.
+    pub place: String,
     answers: BufReader<std::process::ChildStdout>,
 }
 
 impl Served {
-    /// Starts the child.
+    /// Starts a child.
     ///
     /// # Errors
     /// It could not be started, or has no libfabric.
-    pub fn start(waiting: Waiting) -> Result<Served> {
+    pub fn start(kind: Kind, waiting: Waiting) -> Result<Served> {
         let program = std::env::current_exe().map_err(Error::io("finding", "this program"))?;
         let mut child = Command::new(&program)
-            .args(["remote", "--serve", &waiting.to_string()])
+            .args(["remote", "--serve", &waiting.to_string(), "--kind"])
+            .arg(kind.to_possible_value().expect("none is hidden").get_name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(Error::io("starting", &program))?;
         let mut answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        let port = line(&mut answers)?;
-        let donor = line(&mut answers)?;
-        let bare_port = port.parse().map_err(|_| unavailable("the child says no port"))?;
-        Ok(Served { child, bare_port, donor, answers })
+        let place = line(&mut answers)?;
+        Ok(Served { child, place, answers })
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    /// Stops it, until it is to go on.
+    pub fn pause(&self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a child that was not waited for, so the number is its own.
+        let sent = unsafe { libc::kill(self.child.id() as i32, signal) };
+        assert_eq!(sent, 0, "a child can be signalled");
     }
 
     /// Where the bare slab is; known when somebody has connected.
@@ -64,6 +88,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
+        self.resume();
         // The end of its input tells it to end.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
@@ -86,8 +111,34 @@ fn unavailable(what: impl std::fmt::Display) -> Error {
 ///
 /// # Errors
 /// No libfabric, no memory.
-pub fn serve(waiting: Waiting) -> Result<()> {
-    let mut listener = Listener::new(fabric::PROVIDER, "127.0.0.1", 0).map_err(unavailable)?;
+pub fn serve(kind: Kind, waiting: Waiting) -> Result<()> {
+    match kind {
+        Kind::Bare => {
+            let mut listener = Listener::new(fabric::PROVIDER, "127.0.0.1", 0).map_err(unavailable)?;
+            println!("{}", listener.port().map_err(unavailable)?);
+            std::thread::spawn(move || {
+                if let Err(error) = serve_bare(&mut listener, waiting) {
+                    eprintln!("aquifer-bench: {error}");
+                }
+            });
+            wait_for_end();
+            // The thread has nothing that must be put in order.
+        }
+        Kind::Donor => {
+            let donor = lend(waiting)?;
+            println!("{}", donor.address());
+            wait_for_end();
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_end() {
+    let _ = io::copy(&mut io::stdin(), &mut io::sink());
+}
+
+/// A donor that has its slabs.
+fn lend(waiting: Waiting) -> Result<Donor> {
     let options = DonorOptions {
         address: ([127, 0, 0, 1], 0).into(),
         slab_bytes: SLAB_BYTES,
@@ -104,15 +155,7 @@ pub fn serve(waiting: Waiting) -> Result<()> {
     while donor.now().slabs < 4 {
         std::thread::sleep(Duration::from_millis(10));
     }
-    println!("{}\n{}", listener.port().map_err(unavailable)?, donor.address());
-    std::thread::spawn(move || {
-        if let Err(error) = serve_bare(&mut listener, waiting) {
-            eprintln!("aquifer-bench: {error}");
-        }
-    });
-    let _ = io::copy(&mut io::stdin(), &mut io::sink());
-    // The thread has nothing that must be put in order.
-    Ok(())
+    Ok(donor)
 }
 
 /// Lends one slab to who connects.
