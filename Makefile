@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib test test-cluster bench lint install clean
+.PHONY: help demo lib test test-cluster test-rdma bench lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -33,6 +33,9 @@ test: ## every test of the workspace, the C library and the examples
 test-cluster: ## hosts as network namespaces, whose donors are killed, stopped and cut off; RUNS=50 for many
 	@scripts/build-lib.sh
 	@tests/remote/cluster.sh $(RUNS)
+
+test-rdma: ## links, donors and borrowers over RDMA, in an emulated machine; downloads a kernel
+	@tests/remote/rdma.sh
 
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)

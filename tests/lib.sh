@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# For the scripts beside it, which say `subject=NAME` and then `. tests/lib.sh`: one result line each, and the aquifer command as a full path in $AQUIFER.
+# For the scripts beside it, which say `subject=NAME` and then `. tests/lib.sh`: one result line each, and the aquifer command as a full path in $AQUIFER,
+# unless they say `needs_aquifer=''` before.
 
 failed=0
 pass() {
@@ -23,10 +24,12 @@ skip_all() {
     exit 0
 }
 
-if [ -z "${AQUIFER:-}" ]; then
-    for AQUIFER in build/bin/aquifer target/release/aquifer; do
-        [ -x "$AQUIFER" ] && break
-    done
+if [ -n "${needs_aquifer-yes}" ]; then
+    if [ -z "${AQUIFER:-}" ]; then
+        for AQUIFER in build/bin/aquifer target/release/aquifer; do
+            [ -x "$AQUIFER" ] && break
+        done
+    fi
+    AQUIFER=$(realpath "$AQUIFER")
+    [ -x "$AQUIFER" ] || skip_all "the aquifer command is not built: $AQUIFER"
 fi
-AQUIFER=$(realpath "$AQUIFER")
-[ -x "$AQUIFER" ] || skip_all "the aquifer command is not built: $AQUIFER"

@@ -2,14 +2,16 @@
 
 use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerError};
+use aquifer_remote::control::Security;
 use aquifer_remote::donor::{Donor, DonorError, DonorOptions};
 use aquifer_remote::mirror::{DonorId, PAGE_BYTES, Slabs, What};
 use aquifer_remote::transport::TrafficSeen;
 
 use crate::fixture::{
     SLAB_BYTES, SLAB_PAGES, borrower, borrower_options, donor, donor_options, is_there, mirror, read_all,
-    wait_for_donors, wait_until, write_all,
+    security, wait_for_donors, wait_until, write_all,
 };
+use crate::network::provider;
 
 #[test]
 fn a_device_lies_in_the_ram_of_donors() {
@@ -28,10 +30,7 @@ fn a_device_lies_in_the_ram_of_donors() {
     assert_eq!(lent.iter().sum::<u64>(), 8);
     assert!(lent.iter().all(|lent| *lent >= 2), "two choices keep donors even: {lent:?}");
     let seen = borrower.donors();
-    assert!(
-        seen.iter().all(|donor| donor.provider.as_deref() == Some("tcp") && donor.slabs >= 2),
-        "{seen:?}"
-    );
+    assert!(seen.iter().all(|donor| donor.provider == Some(provider()) && donor.slabs >= 2), "{seen:?}");
     drop(mirror);
     wait_until("slabs are back", || donors.iter().all(|donor| donor.now().lent == 0));
     wait_until("and can be lent again", || borrower.find(SLAB_BYTES, &[]).is_some());
@@ -161,6 +160,7 @@ fn mistakes_are_told() {
     let nobody = |address: &str| {
         let options = aquifer_remote::borrower::BorrowerOptions {
             donors: vec![address.to_string()],
+            security: security(),
             ..Default::default()
         };
         match Borrower::start(options) {
@@ -175,8 +175,8 @@ fn mistakes_are_told() {
     let same = Donor::start(DonorOptions { address: donor.address(), ..donor_options(1) });
     let error = same.err().expect("the port is in use").to_string();
     assert!(error.contains("--listen"), "{error}");
-    let open =
-        Donor::start(DonorOptions { address: "0.0.0.0:0".parse().expect("address"), ..donor_options(1) });
+    let address = "0.0.0.0:0".parse().expect("an address");
+    let open = Donor::start(DonorOptions { address, security: Security::Loopback, ..donor_options(1) });
     assert!(matches!(open.err(), Some(DonorError::Open(_))));
     let own = crate::fixture::donor(DonorOptions { lends_to_own_machine: false, ..donor_options(1) });
     assert!(nobody(&own.address().to_string()).contains("this machine"));

@@ -1,13 +1,18 @@
 //! Donors, borrowers and what they share.
 
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
+use aquifer_remote::cluster;
+use aquifer_remote::control::{Identity, Security};
 use aquifer_remote::donor::{Donor, DonorOptions};
 use aquifer_remote::mirror::{Mirror, MirrorOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fabric;
+
+use crate::network::{host, provider};
 
 pub const SLAB_BYTES: u64 = 1 << 20;
 pub const SLAB_PAGES: u64 = SLAB_BYTES / PAGE_BYTES as u64;
@@ -21,10 +26,26 @@ pub fn is_there() -> bool {
     version.is_ok()
 }
 
+/// Without certificates on this machine's loopback, and in a cluster of one host elsewhere.
+pub fn security() -> Security {
+    static CLUSTER: OnceLock<Security> = OnceLock::new();
+    let is_loopback = host().parse::<IpAddr>().expect("an address").is_loopback();
+    let cluster = || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (cluster, host) = (folder.path().join("cluster"), folder.path().join("host"));
+        cluster::init(&cluster).expect("init");
+        cluster::join(&cluster, "host", &host).expect("join");
+        Security::Cluster(Arc::new(Identity::load(&host).expect("an identity")))
+    };
+    if is_loopback { Security::Loopback } else { CLUSTER.get_or_init(cluster).clone() }
+}
+
 /// A donor of so many slabs, for this machine.
 pub fn donor_options(slabs: u64) -> DonorOptions {
     DonorOptions {
-        address: "127.0.0.1:0".parse().expect("an address"),
+        address: format!("{}:0", host()).parse().expect("an address"),
+        provider: provider(),
+        security: security(),
         slab_bytes: SLAB_BYTES,
         lend_bytes: slabs * SLAB_BYTES,
         headroom_bytes: 64 << 20,
@@ -44,6 +65,7 @@ pub fn donor(options: DonorOptions) -> Donor {
 pub fn borrower_options(donors: &[&Donor]) -> BorrowerOptions {
     BorrowerOptions {
         donors: donors.iter().map(|donor| donor.address().to_string()).collect(),
+        security: security(),
         ..BorrowerOptions::default()
     }
 }

@@ -18,9 +18,10 @@ use aquifer_remote::transport::{Link, LinkOptions, Staging, fabric};
 use tempfile::TempDir;
 
 use crate::fixture::{
-    SLAB_BYTES, borrower, borrower_options, donor, donor_options, is_there, mirror, wait_for_donors,
-    write_all,
+    SLAB_BYTES, borrower, borrower_options, donor, donor_options, is_there, mirror, security,
+    wait_for_donors, write_all,
 };
+use crate::network;
 
 fn host(cluster: &Path, name: &str) -> Security {
     let folder = cluster.with_file_name(format!("{}-{name}", cluster.file_name().expect("a name").display()));
@@ -73,7 +74,7 @@ fn a_borrower_does_not_believe_a_donor_of_another_cluster() {
 /// What a donor answers to this greeting.
 fn greet(donor: &Donor, version: u32, role: Role) -> (Channel<Stream>, Result<Option<Welcome>, Refusal>) {
     let socket = TcpStream::connect(donor.address()).expect("connect");
-    let mut channel = Channel::new(Stream::connected(socket, &Security::Loopback).expect("stream"));
+    let mut channel = Channel::new(Stream::connected(socket, &security()).expect("stream"));
     let greeting = Greeting { version, machine: String::new(), name: "test".into(), role };
     let answer = channel.ask(&greeting).expect("an answer");
     (channel, answer)
@@ -92,7 +93,14 @@ fn another_version_is_told_so() {
 fn connect(welcome: &Welcome, token: fabric::Token) -> Option<Link> {
     let options = LinkOptions { deadline: Duration::from_secs(5), ..LinkOptions::default() };
     let connect = |staging: &Arc<Staging>| {
-        fabric::connect(&welcome.provider, "127.0.0.1", welcome.port, &token, Duration::from_secs(5), staging)
+        fabric::connect(
+            &welcome.provider,
+            &network::host(),
+            welcome.port,
+            &token,
+            Duration::from_secs(5),
+            staging,
+        )
     };
     Link::new(&options, connect).ok()
 }

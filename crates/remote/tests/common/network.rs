@@ -1,0 +1,11 @@
+//! What carries the transfers of these tests: `tcp` on loopback, unless the environment names another provider and one of this machine's addresses.
+
+/// A provider of libfabric.
+pub fn provider() -> String {
+    std::env::var("AQUIFER_TEST_PROVIDER").unwrap_or_else(|_| "tcp".into())
+}
+
+/// Where donors listen.
+pub fn host() -> String {
+    std::env::var("AQUIFER_TEST_HOST").unwrap_or_else(|_| "127.0.0.1".into())
+}
