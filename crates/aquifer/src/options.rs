@@ -57,6 +57,7 @@ pub struct Options {
     pub(crate) cluster: Option<PathBuf>,
     pub(crate) copies: Copies,
     pub(crate) seals: bool,
+    pub(crate) weight: Option<u32>,
     pub(crate) profile_path: Option<PathBuf>,
     /// Of a file that was read already.
     pub(crate) profile: Profile,
@@ -134,6 +135,12 @@ impl Options {
                 return Err(Error::Invalid(format!("AQUIFER_SEAL is '{value}'; it may be 0 or 1")));
             }
         };
+        if let Some(value) = text("AQUIFER_WEIGHT") {
+            let weight = value.parse().ok().filter(|weight| (1..=1000).contains(weight));
+            options.weight = Some(weight.ok_or_else(|| {
+                Error::Invalid(format!("AQUIFER_WEIGHT is '{value}'; it may be 1 to 1000"))
+            })?);
+        }
         options.cluster = std::env::var_os("AQUIFER_CLUSTER").filter(|path| !path.is_empty()).map(Into::into);
         if let Some(path) = std::env::var_os("AQUIFER_DEVICE_PROFILE").filter(|path| !path.is_empty()) {
             options.profile = device_profile::read(path.as_ref())?;
@@ -195,6 +202,12 @@ impl Options {
     /// it unnoticed. Takes 24 bytes of RAM for each 4 KiB of flash.
     pub fn seal(mut self, seals: bool) -> Self {
         self.seals = seals;
+        self
+    }
+
+    /// How donors divide what they have while it is too little for all who want some: 1 to 1000, 100 unless given.
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = Some(weight);
         self
     }
 

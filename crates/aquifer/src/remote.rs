@@ -112,5 +112,7 @@ pub(crate) fn borrower_options(options: &Options, ram: u64) -> Result<BorrowerOp
     // A part of the budget for all donors together.
     let link_bytes = ram / LINKS_PART / options.donors.len().max(1) as u64;
     let link = LinkOptions::within(link_bytes as usize);
-    Ok(BorrowerOptions { donors: options.donors.clone(), security, link, ..BorrowerOptions::default() })
+    let default = BorrowerOptions::default();
+    let weight = options.weight.unwrap_or(default.weight);
+    Ok(BorrowerOptions { donors: options.donors.clone(), security, weight, link, ..default })
 }

@@ -336,6 +336,9 @@ pub struct RunArguments {
     /// Encrypts what goes to donors, so that they can neither read it nor change it unnoticed
     #[arg(long, requires = "donors")]
     pub seal: bool,
+    /// How donors divide what they have while it is too little for all who want some
+    #[arg(long, value_name = "1-1000", default_value_t = 100, requires = "donors", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub weight: u32,
     /// Settings for the flash, made by `aquifer advise --write-profile`
     #[arg(long, value_name = "FILE")]
     pub device_profile: Option<PathBuf>,

@@ -17,6 +17,7 @@ mod links;
 mod memory;
 mod options;
 mod session;
+pub mod shares;
 mod state;
 mod strangers;
 

@@ -60,6 +60,9 @@ pub struct BlockArguments {
     /// Encrypts what goes to donors, so that they can neither read it nor change it unnoticed
     #[arg(long, requires = "donors")]
     pub seal: bool,
+    /// How donors divide what they have while it is too little for all who want some
+    #[arg(long, value_name = "1-1000", default_value_t = 100, requires = "donors", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub weight: u32,
     /// Listens for NBD at a port of this machine, or at an address that others reach [default: 127.0.0.1:10809]
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, group = "way")]
     pub listen: Option<SocketAddr>,

@@ -23,6 +23,7 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
     let options = BorrowerOptions {
         donors: arguments.donors.clone(),
         security: security(arguments.cluster.as_deref())?,
+        weight: arguments.weight,
         ..BorrowerOptions::default()
     };
     let borrower = Borrower::start(options).map_err(|error| Error::Remote(error.to_string()))?;

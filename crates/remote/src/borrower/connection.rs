@@ -275,7 +275,13 @@ fn open(
     let stream = Stream::connected(socket, &options.security).map_err(unreachable)?;
     stream.set_limit(Some(ANSWER_LIMIT)).map_err(unreachable)?;
     let mut channel = Channel::new(stream);
-    let greeting = Greeting { version: VERSION, machine: machine::id(), name: options.name.clone(), role };
+    let greeting = Greeting {
+        version: VERSION,
+        machine: machine::id(),
+        name: options.name.clone(),
+        weight: options.weight,
+        role,
+    };
     let welcome: Result<Option<Welcome>, Refusal> =
         channel.ask(&greeting).map_err(|reason| stranger(address, reason))?;
     if is_notices {

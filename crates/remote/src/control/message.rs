@@ -29,6 +29,8 @@ pub struct Greeting {
     pub machine: String,
     /// For people: program and process.
     pub name: String,
+    /// How slabs are divided among borrowers while there are too few: 1 to 1000.
+    pub weight: u32,
     /// Which channel.
     pub role: Role,
 }
@@ -131,6 +133,9 @@ pub enum Refusal {
     /// The borrower has as much as it may have.
     #[error("the donor lends at most {0} slabs to one borrower")]
     Quota(u64),
+    /// Others have less than is theirs by right, and wait.
+    #[error("the donor lends this borrower no more than its share, {0} slabs, while others wait")]
+    Share(u64),
     /// It was kept too long, or never.
     #[error("the donor does not know this reservation: it expired")]
     NoReservation,

@@ -72,6 +72,7 @@ fn greet(state: &State, socket: TcpStream) -> Result<Option<Borrower>, ChannelEr
         }
         Role::Calls => {
             let session = Arc::new(Session::new(next_borrower(), greeting.name, random::bytes()?, ender));
+            state.lending().come(session.id, greeting.weight);
             state.add_session(&session);
             let token = random::to_hex(&session.token);
             let welcomed = channel.send(&Answered::Ok(Some(welcome(state, token))));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::shares::Shares;
 use crate::control::{Offer, Refusal, SlabId};
 
 /// A borrower, as long as it is connected.
@@ -18,9 +19,20 @@ pub const RESERVATION: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Free,
-    Reserved { borrower: BorrowerId, reservation: u64, until: Moment },
-    Lent { borrower: BorrowerId },
-    Leaving { borrower: BorrowerId, until: Moment },
+    Reserved {
+        borrower: BorrowerId,
+        reservation: u64,
+        until: Moment,
+    },
+    Lent {
+        borrower: BorrowerId,
+    },
+    /// Asked back: for programs of the donor's machine, or for other borrowers.
+    Leaving {
+        borrower: BorrowerId,
+        until: Moment,
+        is_for_machine: bool,
+    },
 }
 
 /// The slabs of a donor.
@@ -29,6 +41,7 @@ pub struct Lending {
     slabs: BTreeMap<SlabId, State>,
     /// What one borrower may have.
     quota_slabs: u64,
+    shares: Shares,
     next_slab: u64,
     next_reservation: u64,
 }
@@ -37,7 +50,13 @@ impl Lending {
     /// None yet.
     #[must_use]
     pub fn new(quota_slabs: u64) -> Lending {
-        Lending { slabs: BTreeMap::new(), quota_slabs, next_slab: 1, next_reservation: 1 }
+        Lending {
+            slabs: BTreeMap::new(),
+            quota_slabs,
+            shares: Shares::default(),
+            next_slab: 1,
+            next_reservation: 1,
+        }
     }
 
     /// A new slab, to be lent.
@@ -84,20 +103,70 @@ impl Lending {
         self.slabs.values().filter(|state| is_so(state)).count() as u64
     }
 
+    /// A borrower has come. Weights say how slabs are divided while there are too few.
+    pub fn come(&mut self, borrower: BorrowerId, weight: u32) {
+        self.shares.come(borrower, weight);
+    }
+
+    /// Slabs that borrowers have and were not asked back.
+    fn held(&self) -> BTreeMap<BorrowerId, u64> {
+        let mut held = BTreeMap::new();
+        for state in self.slabs.values() {
+            if let State::Reserved { borrower, .. } | State::Lent { borrower } = state {
+                *held.entry(*borrower).or_insert(0) += 1;
+            }
+        }
+        held
+    }
+
+    /// Borrowers that wait and have less than is theirs by right.
+    fn starving(
+        &self,
+        held: &BTreeMap<BorrowerId, u64>,
+        rights: &BTreeMap<BorrowerId, u64>,
+        now: Moment,
+    ) -> usize {
+        let has = |borrower| held.get(&borrower).copied().unwrap_or(0);
+        self.shares.waiting(now).filter(|borrower| has(*borrower) < rights[borrower]).count()
+    }
+
+    /// Slabs of which one should be asked back for another borrower: somebody waits that has less than is its by right, none is on its way already, and these
+    /// belong to borrowers that have more.
+    #[must_use]
+    pub fn unfair(&self, now: Moment) -> Vec<(SlabId, BorrowerId)> {
+        let held = self.held();
+        let rights = self.shares.divide(self.slabs.len() as u64, &held, now);
+        let is_on_its_way =
+            self.count(|state| matches!(state, State::Leaving { is_for_machine: false, .. })) > 0;
+        if is_on_its_way || self.starving(&held, &rights, now) == 0 {
+            return Vec::new();
+        }
+        let mut candidates = self.candidates();
+        candidates.retain(|(_, borrower)| held[borrower] > rights[borrower]);
+        candidates
+    }
+
     /// Keeps a slab for a borrower; returns the reservation.
     ///
     /// # Errors
-    /// Nothing is free, or the borrower has enough.
+    /// Nothing is free, the borrower has enough, or others have more right to what is free.
     pub fn reserve(&mut self, borrower: BorrowerId, now: Moment) -> Result<u64, Refusal> {
         self.expire(now);
-        let has = self.count(|state| {
-            matches!(state, State::Reserved { borrower: who, .. } | State::Lent { borrower: who } if *who == borrower)
-        });
+        let held = self.held();
+        let has = held.get(&borrower).copied().unwrap_or(0);
         if has >= self.quota_slabs {
             return Err(Refusal::Quota(self.quota_slabs));
         }
-        let state =
-            self.slabs.values_mut().find(|state| **state == State::Free).ok_or(Refusal::NothingFree)?;
+        let rights = self.shares.divide(self.slabs.len() as u64, &held, now);
+        let right = rights.get(&borrower).copied().unwrap_or(1);
+        if has >= right && self.starving(&held, &rights, now) > 0 {
+            return Err(Refusal::Share(right));
+        }
+        let Some(state) = self.slabs.values_mut().find(|state| **state == State::Free) else {
+            self.shares.wait(borrower, now);
+            return Err(Refusal::NothingFree);
+        };
+        self.shares.served(borrower);
         let reservation = self.next_reservation;
         self.next_reservation += 1;
         *state = State::Reserved { borrower, reservation, until: now + RESERVATION };
@@ -143,9 +212,9 @@ impl Lending {
                 self.slabs.remove(&slab);
                 Ok(false)
             }
-            Some(State::Leaving { borrower: who, .. }) if who == borrower => {
+            Some(State::Leaving { borrower: who, is_for_machine, .. }) if who == borrower => {
                 self.slabs.remove(&slab);
-                Ok(true)
+                Ok(is_for_machine)
             }
             _ => Err(Refusal::NotLent),
         }
@@ -158,14 +227,15 @@ impl Lending {
 
     /// A borrower is gone; returns what it had, to be wiped or freed.
     pub fn leave(&mut self, borrower: BorrowerId) -> Vec<(SlabId, bool)> {
+        self.shares.leave(borrower);
         let mut had = Vec::new();
         self.slabs.retain(|slab, state| match *state {
             State::Lent { borrower: who } if who == borrower => {
                 had.push((*slab, false));
                 false
             }
-            State::Leaving { borrower: who, .. } if who == borrower => {
-                had.push((*slab, true));
+            State::Leaving { borrower: who, is_for_machine, .. } if who == borrower => {
+                had.push((*slab, is_for_machine));
                 false
             }
             _ => true,
@@ -196,7 +266,8 @@ impl Lending {
     /// Begins to give so many slabs of RAM back to programs of this machine: takes those out that nobody has, which are to be freed, and says how many are to be
     /// asked back. Slabs that are on their way back already count.
     pub fn shrink(&mut self, wanted: usize) -> (Vec<SlabId>, usize) {
-        let missing = wanted.saturating_sub(self.leaving() as usize);
+        let is_coming = |state: &State| matches!(state, State::Leaving { is_for_machine: true, .. });
+        let missing = wanted.saturating_sub(self.count(is_coming) as usize);
         let freed = self.remove_free(missing);
         let left = missing - freed.len();
         (freed, left)
@@ -212,12 +283,21 @@ impl Lending {
         self.slabs.iter().filter_map(|(slab, state)| Some((*slab, borrower(state)?))).collect()
     }
 
-    /// Asks a slab back; it is gone at a moment, if the borrower does not give it back before.
+    /// Asks a slab back for programs of this machine; it is gone at a moment, if the borrower does not give it back before.
     pub fn ask_back(&mut self, slab: SlabId, until: Moment) {
+        self.let_leave(slab, until, true);
+    }
+
+    /// As [`Lending::ask_back`], for another borrower.
+    pub fn ask_back_for_others(&mut self, slab: SlabId, until: Moment) {
+        self.let_leave(slab, until, false);
+    }
+
+    fn let_leave(&mut self, slab: SlabId, until: Moment, is_for_machine: bool) {
         if let Some(state) = self.slabs.get_mut(&slab)
             && let State::Lent { borrower } = *state
         {
-            *state = State::Leaving { borrower, until };
+            *state = State::Leaving { borrower, until, is_for_machine };
         }
     }
 
@@ -225,7 +305,7 @@ impl Lending {
     #[must_use]
     pub fn overdue(&self, now: Moment) -> Vec<(SlabId, BorrowerId)> {
         let borrower = |state: &State| match state {
-            State::Leaving { borrower, until } if *until <= now => Some(*borrower),
+            State::Leaving { borrower, until, .. } if *until <= now => Some(*borrower),
             _ => None,
         };
         self.slabs.iter().filter_map(|(slab, state)| Some((*slab, borrower(state)?))).collect()
@@ -358,6 +438,32 @@ mod tests {
         assert_eq!(lending.shrink(1), (vec![], 0));
         assert_eq!(lending.shrink(2), (vec![SlabId(4)], 0));
         assert_eq!(lending.shrink(4), (vec![SlabId(5)], 2));
+    }
+
+    #[test]
+    fn who_starves_gets_what_is_its_by_right() {
+        let mut lending = lending(4, 10);
+        lending.come(A, 100);
+        lending.come(B, 100);
+        for _ in 0..4 {
+            let reservation = lending.reserve(A, NOW).expect("nobody else wants it");
+            lending.take(A, reservation, NOW).expect("reserved");
+        }
+        assert_eq!(lending.unfair(NOW), []);
+        for nth in 0..2 {
+            assert_eq!(lending.reserve(B, NOW), Err(Refusal::NothingFree));
+            let asked = lending.unfair(NOW)[0];
+            assert_eq!(asked.1, A);
+            lending.ask_back_for_others(asked.0, NOW + RESERVATION);
+            assert_eq!(lending.unfair(NOW), [], "one at a time");
+            assert_eq!(lending.give_back(A, asked.0), Ok(false), "it is lent again");
+            lending.wiped(asked.0);
+            assert_eq!(lending.reserve(A, NOW), Err(Refusal::Share(2)), "{nth}");
+            let reservation = lending.reserve(B, NOW).expect("it is B's");
+            lending.take(B, reservation, NOW).expect("reserved");
+        }
+        assert_eq!(lending.reserve(B, NOW), Err(Refusal::NothingFree));
+        assert_eq!(lending.unfair(NOW), [], "both have their share");
     }
 
     #[test]

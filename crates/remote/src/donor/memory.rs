@@ -28,6 +28,7 @@ pub fn keep_headroom(state: &Arc<State>) {
         } else {
             shrink(state, wanted - change.min(0));
         }
+        redress(state);
         force(state);
         thread::sleep(INTERVAL);
     }
@@ -49,19 +50,31 @@ fn shrink(state: &Arc<State>, slabs: i64) {
     freed.iter().for_each(|slab| state.free(*slab));
     while left > 0 {
         let evicted = left.min(state.options.evicted.max(1));
-        let chosen = choose(state, evicted);
+        let candidates = state.lending().candidates();
+        let chosen = choose(state, candidates, evicted);
         if chosen.is_empty() {
             return;
         }
         left -= chosen.len();
-        chosen.into_iter().for_each(|(slab, borrower)| ask_back(state, slab, borrower));
+        for (slab, borrower) in chosen {
+            state.lending().ask_back(slab, state.moment() + state.options.leave_within);
+            tell_to_leave(state, slab, borrower);
+        }
+    }
+}
+
+/// Asks a slab back for a borrower that has less than is its by right.
+fn redress(state: &State) {
+    let candidates = state.lending().unfair(state.moment());
+    for (slab, borrower) in choose(state, candidates, 1) {
+        state.lending().ask_back_for_others(slab, state.moment() + state.options.leave_within);
+        tell_to_leave(state, slab, borrower);
     }
 }
 
 /// The `evicted` least active of so many and some more random slabs, as their borrowers say. Who does not answer has no active slab.
-fn choose(state: &State, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
-    let all = state.lending().candidates();
-    let mut candidates = any_of(all, evicted + state.options.asked_more, || {
+fn choose(state: &State, candidates: Vec<(SlabId, BorrowerId)>, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
+    let mut candidates = any_of(candidates, evicted + state.options.asked_more, || {
         u64::from_le_bytes(random::bytes().unwrap_or_default())
     });
     let mut of_borrower: BTreeMap<BorrowerId, Vec<SlabId>> = BTreeMap::new();
@@ -83,9 +96,8 @@ fn choose(state: &State, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
 }
 
 /// Tells the borrower to leave. It gives the slab back itself when it has moved what is in it.
-fn ask_back(state: &Arc<State>, slab: SlabId, borrower: BorrowerId) {
+fn tell_to_leave(state: &State, slab: SlabId, borrower: BorrowerId) {
     let within = state.options.leave_within;
-    state.lending().ask_back(slab, state.moment() + within);
     let Some(session) = state.session(borrower) else { return };
     state.note(What::AskedBack, &session, Some(slab));
     let notice = Notice::Leave { slab, within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX) };

@@ -7,3 +7,4 @@ mod borrowing;
 mod evictions;
 mod fixture;
 mod security;
+mod shares;

@@ -75,7 +75,7 @@ fn a_borrower_does_not_believe_a_donor_of_another_cluster() {
 fn greet(donor: &Donor, version: u32, role: Role) -> (Channel<Stream>, Result<Option<Welcome>, Refusal>) {
     let socket = TcpStream::connect(donor.address()).expect("connect");
     let mut channel = Channel::new(Stream::connected(socket, &security()).expect("stream"));
-    let greeting = Greeting { version, machine: String::new(), name: "test".into(), role };
+    let greeting = Greeting { version, machine: String::new(), name: "test".into(), weight: 1, role };
     let answer = channel.ask(&greeting).expect("an answer");
     (channel, answer)
 }

@@ -12,7 +12,7 @@ fn framed(text: &[u8]) -> Vec<u8> {
 }
 
 const MESSAGES: [&str; 9] = [
-    r#"{"version":1,"machine":"m","name":"n","role":{"Notices":"00"}}"#,
+    r#"{"version":1,"machine":"m","name":"n","weight":7,"role":{"Notices":"00"}}"#,
     r#"{"Ok":{"slab_bytes":1,"provider":"tcp","port":1,"token":"","domain":""}}"#,
     r#"{"Err":{"Version":{"donor":1,"borrower":2}}}"#,
     r#"{"Take":18446744073709551615}"#,
