@@ -79,6 +79,19 @@ fn events(path: &Path) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).expect("an event is a line")).collect()
 }
 
+/// Waits for events: they are noted a moment after what they tell of.
+fn wait_for_events(path: &Path, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let began = Instant::now();
+    loop {
+        let events = events(path);
+        if is_so(&events) {
+            return events;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {events:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_heap_with_donors_is_seen_by_every_command() {
     let mut donor = match Donor::start() {
@@ -130,8 +143,8 @@ fn events_come_in_order_and_say_why() {
     let (_folder, path) = socket();
     let _program = Program::borrowing(Told::AsOption(&path), &donor.address);
     let slabs = wait_for(&path, has_all_its_slabs).remote.expect("it borrows").placed as usize;
-    let before = events(&path);
     let count = |events: &[Value], what: &str| events.iter().filter(|event| event["what"] == what).count();
+    let before = wait_for_events(&path, |events| count(events, "slab_filled") >= slabs);
     assert_eq!(
         (before[0]["what"].as_str(), before[0]["number"].as_u64()),
         (Some("donor_connected"), Some(0))
@@ -140,7 +153,8 @@ fn events_come_in_order_and_say_why() {
     assert!(before.iter().all(|event| event["donor"] == donor.address.as_str()));
     drop(donor);
     wait_for(&path, |sample| sample.remote.as_ref().is_some_and(|remote| remote.donors[0].trouble.is_some()));
-    let after = events(&path);
+    let after =
+        wait_for_events(&path, |events| count(events, "slab_lost") > 0 && count(events, "donor_gone") > 0);
     assert_eq!(count(&after, "donor_gone"), 1, "{after:?}");
     assert!(after.iter().any(|event| event["what"] == "slab_lost" && event["why"].is_string()), "{after:?}");
     let lines = text(&run(&["stats", "--socket", name(&path), "--events"]).stdout);
