@@ -230,9 +230,9 @@ impl Shared {
             [] => None,
             staying => Some(Arc::new(after.filled(staying))),
         };
-        if parts.homes.replace(nth, Some(after), filled) {
-            staying.iter().for_each(|home| home.note_filled());
-        }
+        // Whoever sees the family sees what was told of it.
+        staying.iter().for_each(|home| home.note_filled());
+        parts.homes.replace(nth, Some(after), filled);
     }
 }
 
