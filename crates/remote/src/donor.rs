@@ -29,7 +29,7 @@ use deed::Deed;
 use state::State;
 
 use crate::events::Events;
-use crate::transport::fabric::Listener;
+use crate::transport::Port;
 
 pub use options::{DonorError, DonorOptions, Looks};
 pub use state::DonorNow;
@@ -53,8 +53,8 @@ impl Donor {
         }
         let listener = TcpListener::bind(address).map_err(|error| DonorError::listen(address, error))?;
         let address = listener.local_addr().map_err(|error| DonorError::listen(address, error))?;
-        let mut links = Listener::new(&options.provider, &host(address.ip()), 0)?;
-        let port = links.port()?;
+        let mut links = Port::open(&options.provider, &host(address.ip()))?;
+        let port = links.number()?;
         let state = Arc::new(State::new(options, port)?);
         let mut donor = Donor { state: Arc::clone(&state), address, threads: Vec::new() };
         donor.spawn("aq-donor-accept", {

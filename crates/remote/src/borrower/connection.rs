@@ -16,7 +16,7 @@ use crate::control::{
     Stream, VERSION, Welcome,
 };
 use crate::mirror::{DonorId, Home};
-use crate::transport::{Link, Place, TrafficSeen, TransportError, fabric};
+use crate::transport::{self, Link, Place, TrafficSeen, TransportError};
 use crate::{machine, random};
 
 /// How long a donor may take to answer.
@@ -90,7 +90,7 @@ impl Connection {
         let (notices, _) = open(address, options, Role::Notices(welcome.token.clone()))?;
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
         let link = Link::new(&options.link, |staging| {
-            fabric::connect(&welcome.provider, host, welcome.port, &token, CONNECT_LIMIT, staging)
+            transport::connect(&welcome.provider, host, welcome.port, &token, CONNECT_LIMIT, staging)
         })?;
         let end = |error| ConnectError::Unreachable { address: address.to_string(), reason: error };
         let calls_ender = calls.stream().ender().map_err(end)?;

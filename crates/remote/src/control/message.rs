@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Of these messages. Both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A slab of a donor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -127,6 +127,9 @@ pub enum Refusal {
     /// Lending to the own machine gains nothing, and swap there can stop for ever.
     #[error("the donor runs on this machine: name another, or start it with --lend-to-own-machine")]
     OwnMachine,
+    /// It lends by memory that both have mapped.
+    #[error("the donor lends to programs of its own machine alone: start it with --provider tcp or verbs")]
+    OtherMachine,
     /// All is lent.
     #[error("the donor has no free slab")]
     NothingFree,

@@ -1,9 +1,9 @@
 //! How long the thread of a link looks for transfers before it sleeps.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::options::Looks;
-use crate::transport::fabric::Served;
+use crate::transport::ServeLink;
 
 /// How long it sleeps when nothing comes: so long a command waits at the most.
 const SLEEP: Duration = Duration::from_millis(2);
@@ -26,13 +26,13 @@ impl Attention {
     }
 
     /// Moves transfers on for some milliseconds; says whether the borrower is still there.
-    pub fn serve(&mut self, served: &mut Served) -> bool {
+    pub fn serve(&mut self, served: &mut dyn ServeLink) -> bool {
         match self.looks {
-            Looks::Always => return served.look(Instant::now() + LOOK_MAX),
+            Looks::Always => return served.look(LOOK_MAX),
             Looks::Never => return served.serve(SLEEP),
             Looks::Busy => {}
         }
-        if !self.look.is_zero() && !served.look(Instant::now() + self.look) {
+        if !self.look.is_zero() && !served.look(self.look) {
             return false;
         }
         let before = wake_ups();

@@ -107,6 +107,10 @@ fn refusal(state: &State, greeting: &Greeting) -> Option<Refusal> {
         return Some(Refusal::Ending);
     }
     let is_own = greeting.role != Role::Look && greeting.machine == machine::id();
+    if state.options.is_for_own_machine_alone() {
+        let is_other = greeting.role != Role::Look && !is_own;
+        return is_other.then_some(Refusal::OtherMachine);
+    }
     (is_own && !state.options.lends_to_own_machine).then_some(Refusal::OwnMachine)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::attention::Attention;
 use super::session::{Command, Session};
 use super::state::State;
-use crate::transport::fabric::{Listener, Request, Served};
+use crate::transport::{Newcomer, Port, ServeLink};
 
 /// How long a borrower may take to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -16,10 +16,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Lets links in until the donor ends.
-pub fn accept_until_ended(state: &Arc<State>, listener: &mut Listener) {
+pub fn accept_until_ended(state: &Arc<State>, port: &mut Port) {
     while !state.is_ending() {
-        match listener.next(LOOK_UP) {
-            Ok(Some(request)) => let_in(state, request),
+        match port.next(LOOK_UP) {
+            Ok(Some(newcomer)) => let_in(state, newcomer),
             Ok(None) => {}
             // Nobody new can come; those who are here stay.
             Err(_) => thread::sleep(LOOK_UP),
@@ -28,14 +28,14 @@ pub fn accept_until_ended(state: &Arc<State>, listener: &mut Listener) {
 }
 
 /// Lets one in that shows a token, which is of no use then any more. Others are refused.
-fn let_in(state: &Arc<State>, request: Request<'_>) {
-    let Some(session) = state.session_with(request.token()) else { return };
+fn let_in(state: &Arc<State>, newcomer: Newcomer<'_>) {
+    let Some(session) = state.session_with(newcomer.token()) else { return };
     let Some(commands) = session.link() else { return };
-    let accepted = request.accept(CONNECT_LIMIT);
+    let accepted = newcomer.accept(CONNECT_LIMIT);
     let state = Arc::clone(state);
     let spawned = thread::Builder::new().name("aq-donor-link".into()).spawn(move || {
-        if let Ok(served) = accepted {
-            serve(&session, served, &commands, Attention::new(state.options.looks));
+        if let Ok(mut served) = accepted {
+            serve(&session, &mut *served, &commands, Attention::new(state.options.looks));
         }
         session.end();
         state.remove_session(session.id);
@@ -45,7 +45,12 @@ fn let_in(state: &Arc<State>, request: Request<'_>) {
 }
 
 /// Moves transfers on until the borrower is gone. Its slabs cannot be reached from then on.
-fn serve(session: &Session, mut served: Served, commands: &Receiver<Command>, mut attention: Attention) {
+fn serve(
+    session: &Session,
+    served: &mut dyn ServeLink,
+    commands: &Receiver<Command>,
+    mut attention: Attention,
+) {
     loop {
         loop {
             match commands.try_recv() {
@@ -60,7 +65,7 @@ fn serve(session: &Session, mut served: Served, commands: &Receiver<Command>, mu
                 Err(TryRecvError::Disconnected) => return,
             }
         }
-        if session.is_ended() || !attention.serve(&mut served) {
+        if session.is_ended() || !attention.serve(served) {
             return;
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::control::Security;
 use crate::transport::TransportError;
 use crate::transport::fabric::PROVIDER;
+use crate::transport::memory;
 
 /// When a thread looks for transfers instead of sleeping until there are some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +27,7 @@ pub struct DonorOptions {
     pub address: SocketAddr,
     /// Who may borrow.
     pub security: Security,
-    /// Provider of transfers.
+    /// Provider of transfers: one of libfabric, or [`memory::PROVIDER`], which lends to this machine alone.
     pub provider: String,
     /// Bytes of a slab; a multiple of the page.
     pub slab_bytes: u64,
@@ -73,6 +74,10 @@ impl Default for DonorOptions {
 impl DonorOptions {
     pub(super) fn is_sealed(&self) -> bool {
         matches!(self.security, Security::Cluster(_))
+    }
+
+    pub(super) fn is_for_own_machine_alone(&self) -> bool {
+        self.provider == memory::PROVIDER
     }
 
     pub(super) fn slabs_max(&self) -> u64 {

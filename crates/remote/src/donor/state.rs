@@ -155,17 +155,23 @@ impl State {
         had.into_iter().for_each(|(slab, is_wanted)| self.settle_returned(slab, is_wanted));
     }
 
-    /// A slab that nobody can reach: it is freed if its RAM is wanted, or else wiped and lent again.
+    /// A slab that nobody can reach: it is freed if its RAM is wanted, or else wiped and lent again. What a borrower has mapped is replaced, if there is memory.
     pub fn settle_returned(&self, slab: SlabId, is_wanted: bool) {
         if is_wanted {
             self.evicted.fetch_add(1, Ordering::Relaxed);
             self.free(slab);
             return;
         }
-        if let Some(memory) = self.memory_of(slab) {
+        let Some(memory) = self.memory_of(slab) else { return };
+        if memory.is_given_out() {
+            drop(memory);
+            self.free(slab);
+            let Ok(memory) = self.new_memory() else { return };
+            lock(&self.memory).insert(slab, memory);
+        } else {
             memory.wipe();
-            self.lending().wiped(slab);
         }
+        self.lending().wiped(slab);
     }
 
     /// One slab more.
@@ -173,15 +179,22 @@ impl State {
     /// # Errors
     /// No memory.
     pub fn add_slab(&self) -> io::Result<()> {
-        let memory = Staging::new(self.options.slab_bytes as usize)
-            .map_err(|error| io::Error::from_raw_os_error(error.0))?;
-        if memory.lock().is_err() {
-            self.is_unlocked.store(true, Ordering::Relaxed);
-        }
+        let memory = self.new_memory()?;
         let mut lending = self.lending();
         let slab = lending.add();
         lock(&self.memory).insert(slab, memory);
         Ok(())
+    }
+
+    fn new_memory(&self) -> io::Result<Arc<Staging>> {
+        let len = self.options.slab_bytes as usize;
+        let made =
+            if self.options.is_for_own_machine_alone() { Staging::shareable(len) } else { Staging::new(len) };
+        let memory = made.map_err(|error| io::Error::from_raw_os_error(error.0))?;
+        if memory.lock().is_err() {
+            self.is_unlocked.store(true, Ordering::Relaxed);
+        }
+        Ok(memory)
     }
 
     /// Gives a slab's RAM back to the machine.

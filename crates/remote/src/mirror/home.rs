@@ -116,7 +116,9 @@ impl Home {
         self.link.begin_write(&[Write { from, to: self.place.at(within) }])
     }
 
-    pub(super) fn link(&self) -> &Arc<Link> {
+    /// What carries its transfers.
+    #[must_use]
+    pub fn link(&self) -> &Arc<Link> {
         &self.link
     }
 

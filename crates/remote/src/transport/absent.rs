@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Endpoint, Place, Staging, TransportError};
+use super::{Endpoint, Place, ServeLink, Staging, TransportError};
 
 /// The provider that every machine has.
 pub const PROVIDER: &str = "tcp";
@@ -87,36 +87,24 @@ impl Request<'_> {
 /// A borrower's connection: there is none.
 pub struct Served(Infallible);
 
-impl Served {
-    /// The provider that carries the bytes.
-    #[must_use]
-    pub fn provider(&self) -> &str {
+impl ServeLink for Served {
+    fn provider(&self) -> &str {
         match self.0 {}
     }
 
-    /// Lets the borrower read and write this memory.
-    ///
-    /// # Errors
-    /// None.
-    pub fn lend(&mut self, _memory: &Arc<Staging>, _key: u64) -> Result<Place, TransportError> {
+    fn lend(&mut self, _memory: &Arc<Staging>, _key: u64) -> Result<Place, TransportError> {
         match self.0 {}
     }
 
-    /// Takes memory back.
-    ///
-    /// # Errors
-    /// None.
-    pub fn take_back(&mut self, _place: Place) -> Result<bool, TransportError> {
+    fn take_back(&mut self, _place: Place) -> Result<bool, TransportError> {
         match self.0 {}
     }
 
-    /// Moves the borrower's transfers on, looking until then.
-    pub fn look(&mut self, _until: std::time::Instant) -> bool {
+    fn look(&mut self, _limit: Duration) -> bool {
         match self.0 {}
     }
 
-    /// Moves the borrower's transfers on.
-    pub fn serve(&mut self, _limit: Duration) -> bool {
+    fn serve(&mut self, _limit: Duration) -> bool {
         match self.0 {}
     }
 }

@@ -1,9 +1,10 @@
 //! Memory of this process that transfers read into and write from.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_sys::errno::{Errno, Result};
-use aquifer_sys::memory::MappedRange;
+use aquifer_sys::memory::{MappedRange, Protection, SharedMemory};
 
 /// A part of staging memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,9 @@ pub struct Part {
 #[derive(Debug)]
 pub struct Staging {
     range: MappedRange,
+    /// Where another process can map it too.
+    shared: Option<SharedMemory>,
+    is_given_out: AtomicBool,
 }
 
 impl Staging {
@@ -27,11 +31,38 @@ impl Staging {
     /// # Errors
     /// `ENOMEM`.
     pub fn new(len: usize) -> Result<Arc<Staging>> {
-        let range = MappedRange::of_own_memory(len, true)?;
-        let staging = Staging { range };
+        Ok(Staging::of(MappedRange::of_own_memory(len, true)?, None))
+    }
+
+    /// Memory of so many bytes that can be given to another process.
+    ///
+    /// # Errors
+    /// `ENOMEM`; `EMFILE` when there are too many descriptors.
+    pub fn shareable(len: usize) -> Result<Arc<Staging>> {
+        let shared = SharedMemory::of_fixed_len(len as u64)?;
+        let range = shared.map(0, len, Protection::Write)?;
+        Ok(Staging::of(range, Some(shared)))
+    }
+
+    fn of(range: MappedRange, shared: Option<SharedMemory>) -> Arc<Staging> {
+        let staging = Staging { range, shared, is_given_out: AtomicBool::new(false) };
         // Touched here, so that no transfer has to wait for a page.
         staging.wipe();
-        Ok(Arc::new(staging))
+        Arc::new(staging)
+    }
+
+    /// What another process is given; from then on it has this memory for ever. `None` if the memory is not of that kind.
+    #[must_use]
+    pub fn give_out(&self) -> Option<&SharedMemory> {
+        let shared = self.shared.as_ref()?;
+        self.is_given_out.store(true, Ordering::Relaxed);
+        Some(shared)
+    }
+
+    /// Whether another process was given it, so that nobody else may ever have it.
+    #[must_use]
+    pub fn is_given_out(&self) -> bool {
+        self.is_given_out.load(Ordering::Relaxed)
     }
 
     /// Makes all bytes zero. Nobody may be able to reach them from outside meanwhile; if somebody can, what they are means nothing anyway.
@@ -95,5 +126,14 @@ impl Staging {
         let from = self.start(Part { len: bytes.len(), ..part });
         // SAFETY: as in `fill`.
         unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            // Who was given it may keep it mapped; its pages go all the same. What it puts there afterwards is of its own account.
+            let _ = shared.punch(0, self.range.len() as u64);
+        }
     }
 }

@@ -13,7 +13,7 @@ use aquifer_remote::control::{
 };
 use aquifer_remote::donor::{Donor, DonorOptions};
 use aquifer_remote::mirror::Slabs;
-use aquifer_remote::transport::{Link, LinkOptions, Staging, fabric};
+use aquifer_remote::transport::{self, Link, LinkOptions, Staging, fabric};
 
 use tempfile::TempDir;
 
@@ -73,9 +73,24 @@ fn a_borrower_does_not_believe_a_donor_of_another_cluster() {
 
 /// What a donor answers to this greeting.
 fn greet(donor: &Donor, version: u32, role: Role) -> (Channel<Stream>, Result<Option<Welcome>, Refusal>) {
+    greet_of(donor, version, network::machine(), role)
+}
+
+/// What it answers to a greeting from this machine.
+#[allow(dead_code)]
+pub fn greet_as(donor: &Donor, machine: String, role: Role) -> Result<Option<Welcome>, Refusal> {
+    greet_of(donor, VERSION, machine, role).1
+}
+
+fn greet_of(
+    donor: &Donor,
+    version: u32,
+    machine: String,
+    role: Role,
+) -> (Channel<Stream>, Result<Option<Welcome>, Refusal>) {
     let socket = TcpStream::connect(donor.address()).expect("connect");
     let mut channel = Channel::new(Stream::connected(socket, &security()).expect("stream"));
-    let greeting = Greeting { version, machine: String::new(), name: "test".into(), weight: 1, role };
+    let greeting = Greeting { version, machine, name: "test".into(), weight: 1, role };
     let answer = channel.ask(&greeting).expect("an answer");
     (channel, answer)
 }
@@ -93,7 +108,7 @@ fn another_version_is_told_so() {
 fn connect(welcome: &Welcome, token: fabric::Token) -> Option<Link> {
     let options = LinkOptions { deadline: Duration::from_secs(5), ..LinkOptions::default() };
     let connect = |staging: &Arc<Staging>| {
-        fabric::connect(
+        transport::connect(
             &welcome.provider,
             &network::host(),
             welcome.port,

@@ -7,7 +7,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use aquifer_remote::transport::fabric::{self, Listener, Token};
-use aquifer_remote::transport::{Link, LinkError, LinkOptions, Place, Staging, TransportError};
+use aquifer_remote::transport::{Link, LinkError, LinkOptions, Place, ServeLink, Staging, TransportError};
 
 use crate::contract;
 use crate::network::{host, provider};

@@ -13,6 +13,9 @@ pub struct SharedMemory {
     fd: c_int,
 }
 
+/// Neither shorter nor longer.
+const FIXED: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+
 /// What a mapping may be used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protection {
@@ -48,6 +51,40 @@ impl SharedMemory {
         let memory = SharedMemory::own(Errno::check(fd)? as c_int);
         memory.set_len(len)?;
         Ok(memory)
+    }
+
+    /// New memory whose length nobody can change any more, so that no access within it ever raises SIGBUS in another process.
+    ///
+    /// # Errors
+    /// As [`SharedMemory::new`].
+    pub fn of_fixed_len(len: u64) -> Result<SharedMemory> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: the name is a NUL-terminated literal.
+        let fd = unsafe { libc::syscall(libc::SYS_memfd_create, c"aquifer".as_ptr(), flags) };
+        let memory = SharedMemory::own(Errno::check(fd)? as c_int);
+        memory.set_len(len)?;
+        // SAFETY: plain numbers.
+        let sealed = unsafe { libc::fcntl(memory.fd, libc::F_ADD_SEALS, FIXED | libc::F_SEAL_SEAL) };
+        Errno::check(i64::from(sealed)).map(|_| memory)
+    }
+
+    /// Its length, if nobody can change it: for memory that came from another process.
+    ///
+    /// # Errors
+    /// `EINVAL` if it can be changed, or is no such memory.
+    pub fn fixed_len(&self) -> Result<u64> {
+        // SAFETY: plain numbers.
+        let seals = Errno::check(i64::from(unsafe { libc::fcntl(self.fd, libc::F_GET_SEALS) }))? as c_int;
+        if seals & FIXED != FIXED {
+            return Err(Errno::EINVAL);
+        }
+        let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: the kernel fills what is its size; zeros are a value too.
+        let status = unsafe {
+            Errno::check(i64::from(libc::fstat(self.fd, status.as_mut_ptr())))?;
+            status.assume_init()
+        };
+        Ok(status.st_size as u64)
     }
 
     /// Takes over a descriptor of such memory that another process has sent.
@@ -264,6 +301,20 @@ mod tests {
         let mut bytes = [0; 3];
         memory.read_at(1 << 30, &mut bytes).expect("read");
         assert_eq!(&bytes, b"abx");
+    }
+
+    #[test]
+    fn fixed_memory_keeps_its_length_and_gives_its_pages_back() {
+        let memory = SharedMemory::of_fixed_len(8192).expect("memory");
+        assert_eq!(memory.set_len(4096), Err(Errno(libc::EPERM)));
+        assert_eq!(memory.set_len(16384), Err(Errno(libc::EPERM)));
+        assert_eq!(memory.duplicate().expect("duplicate").fixed_len(), Ok(8192));
+        memory.write_at(5, b"abc").expect("write");
+        memory.punch(0, 8192).expect("punch");
+        let mut bytes = [9; 3];
+        memory.read_at(5, &mut bytes).expect("read");
+        assert_eq!(bytes, [0; 3]);
+        assert_eq!(SharedMemory::new(4096).expect("memory").fixed_len(), Err(Errno::EINVAL));
     }
 
     #[test]

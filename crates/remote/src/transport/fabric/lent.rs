@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{failed, ffi, milliseconds};
-use crate::transport::{Place, Staging, TransportError};
+use crate::transport::{Place, ServeLink, Staging, TransportError};
 
 /// Memory that a borrower reads and writes.
 struct Lent {
@@ -29,18 +29,25 @@ impl Served {
         Served { link, lent: Vec::new() }
     }
 
-    /// The provider that carries the bytes.
-    #[must_use]
-    pub fn provider(&self) -> &str {
+    fn poll(&mut self, limit: Duration) -> c_int {
+        let mut ended = [ffi::Completion::default(); 8];
+        // SAFETY: the array has room for as many as are asked for.
+        unsafe { ffi::aqf_poll(self.link, ended.as_mut_ptr(), ended.len() as c_int, milliseconds(limit)) }
+    }
+
+    fn is_there(&mut self) -> bool {
+        // SAFETY: the link is this value's.
+        unsafe { ffi::aqf_link_is_down(self.link) == 0 }
+    }
+}
+
+impl ServeLink for Served {
+    fn provider(&self) -> &str {
         // SAFETY: a string that lives as long as the link.
         unsafe { CStr::from_ptr(ffi::aqf_link_provider(self.link)) }.to_str().unwrap_or("unnamed")
     }
 
-    /// Lets the borrower read and write this memory. The key should be one that nobody can guess; some providers choose their own.
-    ///
-    /// # Errors
-    /// The provider cannot register so much.
-    pub fn lend(&mut self, memory: &Arc<Staging>, key: u64) -> Result<Place, TransportError> {
+    fn lend(&mut self, memory: &Arc<Staging>, key: u64) -> Result<Place, TransportError> {
         let mut region = ptr::null_mut();
         let error =
             // SAFETY: the memory is kept with the region.
@@ -54,11 +61,7 @@ impl Served {
         Ok(Place { address: place.address, key: place.key })
     }
 
-    /// Takes memory back: from here on the borrower cannot reach it. `false` if it was not lent here.
-    ///
-    /// # Errors
-    /// The provider does not let go; the connection should be ended then.
-    pub fn take_back(&mut self, place: Place) -> Result<bool, TransportError> {
+    fn take_back(&mut self, place: Place) -> Result<bool, TransportError> {
         // SAFETY: regions are released where they leave the list.
         let is_it = |lent: &Lent| unsafe { ffi::aqf_region_place(lent.region) }.key == place.key;
         let Some(nth) = self.lent.iter().position(is_it) else { return Ok(false) };
@@ -70,10 +73,10 @@ impl Served {
         }
     }
 
-    /// As [`Served::serve`], looking until then without sleep.
-    pub fn look(&mut self, until: Instant) -> bool {
+    fn look(&mut self, limit: Duration) -> bool {
         /// Looks between two looks at the clock and at the connection, which are system calls.
         const LOOKS: u32 = 64;
+        let until = Instant::now() + limit;
         loop {
             for _ in 0..LOOKS {
                 if self.poll(Duration::ZERO) < 0 {
@@ -89,20 +92,8 @@ impl Served {
         }
     }
 
-    /// Moves the borrower's transfers on, sleeping for at most so long when there are none; says whether it is still there.
-    pub fn serve(&mut self, limit: Duration) -> bool {
+    fn serve(&mut self, limit: Duration) -> bool {
         self.poll(limit) >= 0 && self.is_there()
-    }
-
-    fn poll(&mut self, limit: Duration) -> c_int {
-        let mut ended = [ffi::Completion::default(); 8];
-        // SAFETY: the array has room for as many as are asked for.
-        unsafe { ffi::aqf_poll(self.link, ended.as_mut_ptr(), ended.len() as c_int, milliseconds(limit)) }
-    }
-
-    fn is_there(&mut self) -> bool {
-        // SAFETY: the link is this value's.
-        unsafe { ffi::aqf_link_is_down(self.link) == 0 }
     }
 }
 
