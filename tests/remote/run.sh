@@ -134,6 +134,22 @@ else
     fail "no donor at all: $(cat "$work/errors")"
 fi
 
+# ---- Donors whose memory programs map --------------------------------------
+
+donate mapped --listen 127.0.0.1:0 --provider memory
+third=$donor third_address=$address
+donate mapped_too --listen 127.0.0.1:0 --provider memory
+managed 'a program that maps the memory of donors' --donors "$third_address,$address"
+alone=alone
+managed 'which alone have it' --donors "$third_address,$address" --copies donor --seal
+alone=''
+grep -q 'over memory of this machine' "$work/mapped" && grep -q '[1-9][0-9]* lent to 1 borrowers' "$work/mapped" &&
+    pass 'they say so' || fail "what the donor said: $(cat "$work/mapped")"
+: >"$work/managed" && rm -f "$work/over"
+after 1 kill -KILL "$third"
+managed 'one of them killed' --donors "$third_address,$address"
+wait "$watcher"
+
 # ---- A cluster -------------------------------------------------------------
 
 (cd "$work" && "$AQUIFER" cluster init cluster && "$AQUIFER" cluster join cluster alpha && "$AQUIFER" cluster join cluster beta &&

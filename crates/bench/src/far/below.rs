@@ -42,10 +42,13 @@ impl Below {
                 below._zswap = Some(Zswap::enable()?);
                 below.swap = Some(SwapArea::create(dir, swap_bytes)?);
             }
-            Peer::Donors => below.donors = Some(Donors::start(programs.aquifer()?, flash_bytes(peak_bytes))?),
-            Peer::BlockSwap => {
+            Peer::Donors | Peer::Shared => {
+                let donors = Donors::start(programs.aquifer()?, provider(peer), flash_bytes(peak_bytes))?;
+                below.donors = Some(donors);
+            }
+            Peer::BlockSwap | Peer::BlockShared => {
                 let aquifer = programs.aquifer()?;
-                let donors = below.donors.insert(Donors::start(aquifer, swap_bytes)?);
+                let donors = below.donors.insert(Donors::start(aquifer, provider(peer), swap_bytes)?);
                 below.block = Some(BlockSwap::start(aquifer, dir, swap_bytes, &donors.list())?);
             }
             Peer::Redis => below.redis = Some(Redis::start(programs.redis()?)?),
@@ -67,6 +70,14 @@ impl Below {
     /// The server that the clients are told of.
     pub fn redis(&self) -> Option<&Redis> {
         self.redis.as_ref()
+    }
+}
+
+/// What carries the bytes of the donors.
+fn provider(peer: Peer) -> &'static str {
+    match peer {
+        Peer::Shared | Peer::BlockShared => "memory",
+        _ => "tcp",
     }
 }
 

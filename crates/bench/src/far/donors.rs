@@ -23,11 +23,11 @@ pub struct Donors {
 }
 
 impl Donors {
-    /// Starts donors that lend `bytes` together, or a little more.
+    /// Starts donors that lend `bytes` together over this provider, or a little more.
     ///
     /// # Errors
     /// [`crate::Error::Unavailable`] if they cannot: without libfabric, or without so much memory.
-    pub fn start(aquifer: &Path, bytes: u64) -> Result<Self> {
+    pub fn start(aquifer: &Path, provider: &str, bytes: u64) -> Result<Self> {
         // Each one has a slab more than its half: the two need not be asked equally often.
         let slabs = bytes.div_ceil(COUNT).div_ceil(SLAB_BYTES) + 1;
         let mut donors = Self { services: Vec::new(), addresses: Vec::new() };
@@ -35,7 +35,7 @@ impl Donors {
             let mut command = Command::new(aquifer);
             command.args(["donate", "--listen", "127.0.0.1:0", "--lend-to-own-machine", "--look", LOOK]);
             command.args(["--lend", &(slabs * SLAB_BYTES).to_string(), "--slab", &SLAB_BYTES.to_string()]);
-            command.args(["--headroom", &HEADROOM_BYTES.to_string()]);
+            command.args(["--headroom", &HEADROOM_BYTES.to_string(), "--provider", provider]);
             let mut service = Service::start("donor", command)?;
             donors.addresses.push(service.wait_for(address)?);
             service.wait_for(|line| line.starts_with(&format!("{slabs} slabs")).then_some(()))?;

@@ -67,7 +67,7 @@ impl Launch<'_> {
 
     /// `--ram` of `aquifer run`.
     pub fn given_bytes(&self) -> Option<u64> {
-        self.local_bytes().filter(|_| self.cell.peer == Peer::Donors)
+        self.local_bytes().filter(|_| self.cell.peer.is_run())
     }
 
     /// Percent of the keys that memcached has; all of them, unless Redis has some.
@@ -81,8 +81,8 @@ impl Launch<'_> {
     /// [`Error::Unavailable`] with what is missing.
     pub fn command(&self, below: &Below, seed: u64) -> Result<Command> {
         let program = if self.cell.program.is_cache() { self.memcached()? } else { self.task(seed)? };
-        match (self.cell.peer, self.given_bytes(), below.donors()) {
-            (Peer::Donors, Some(given_bytes), Some(donors)) => self.on_donors(&program, given_bytes, &donors),
+        match (self.given_bytes(), below.donors()) {
+            (Some(given_bytes), Some(donors)) => self.on_donors(&program, given_bytes, &donors),
             _ => Ok(program),
         }
     }
@@ -150,7 +150,7 @@ mod tests {
     fn everybody_has_the_same_limit() {
         let (options, programs) =
             (options("--reserve 20M"), Programs::find().expect("this program is somewhere"));
-        for peer in [Peer::Swap, Peer::Zswap, Peer::BlockSwap, Peer::Donors, Peer::Redis] {
+        for peer in [Peer::Swap, Peer::Zswap, Peer::BlockSwap, Peer::Donors, Peer::Shared, Peer::Redis] {
             assert_eq!(launch(&options, &programs, peer, 75).limit_bytes(), Some(320 << 20), "{peer}");
         }
         assert_eq!(launch(&options, &programs, Peer::Local, 100).limit_bytes(), None);

@@ -24,9 +24,11 @@ Examples:
 
 Every program is run with all of its memory local first, which says how much that is, how many rounds of
 pagerank fit in --seconds, and what comes of them; then in a control group of a share of it, the peers in turns.
-Everything needs root for control groups; swap, zswap and block-swap for their areas, block-swap also FUSE
-and loop devices. donors and block-swap need cargo build --release -p aquifer-cli -p aquifer-preload, etc and
-sys the package memcached, redis the package redis-server. What cannot run is skipped with the reason; a
+donors and block-swap borrow over TCP on loopback; shared and block-shared map the memory of the same donors, as
+with a network that wakes nobody.
+Everything needs root for control groups; swap, zswap, block-swap and block-shared for their areas, the last two
+also FUSE and loop devices. All four of donors need cargo build --release -p aquifer-cli -p aquifer-preload, etc
+and sys the package memcached, redis the package redis-server. What cannot run is skipped with the reason; a
 wrong result ends the comparison.";
 
 /// Options of `far`.
@@ -41,7 +43,7 @@ pub struct FarOptions {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "local,swap,zswap,donors,block-swap,redis"
+        default_value = "local,swap,zswap,donors,shared,block-swap,block-shared,redis"
     )]
     pub peer: Vec<Peer>,
     /// Percentages of the program's memory that are local

@@ -19,8 +19,12 @@ pub enum Peer {
     Zswap,
     /// `aquifer run` with two donors
     Donors,
+    /// The same, with memory that the program maps
+    Shared,
     /// Swap on `aquifer block` with two donors
     BlockSwap,
+    /// The same, with memory that the block device maps
+    BlockShared,
     /// A Redis server that the clients of memcached ask for the keys that do not fit
     Redis,
 }
@@ -28,7 +32,12 @@ pub enum Peer {
 impl Peer {
     /// Whether the kernel swaps.
     pub fn swaps(self) -> bool {
-        matches!(self, Self::Swap | Self::Zswap | Self::BlockSwap)
+        matches!(self, Self::Swap | Self::Zswap | Self::BlockSwap | Self::BlockShared)
+    }
+
+    /// Whether `aquifer run` is told of donors.
+    pub fn is_run(self) -> bool {
+        matches!(self, Self::Donors | Self::Shared)
     }
 
     /// Whether the program can be given it: only clients of memcached can ask somebody else.
@@ -44,7 +53,9 @@ impl fmt::Display for Peer {
             Self::Swap => "swap",
             Self::Zswap => "zswap",
             Self::Donors => "donors",
+            Self::Shared => "shared",
             Self::BlockSwap => "block-swap",
+            Self::BlockShared => "block-shared",
             Self::Redis => "redis",
         })
     }

@@ -2,11 +2,12 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::ValueEnum;
 
 use aquifer_remote::donor::{Donor, DonorOptions, Looks};
+use aquifer_remote::transport::ServeLink;
 use aquifer_remote::transport::fabric::{self, Listener};
 use aquifer_remote::transport::{Place, Staging};
 
@@ -168,7 +169,7 @@ fn serve_bare(listener: &mut Listener, waiting: Waiting) -> Result<()> {
         println!("{} {}", place.address, place.key);
         let _ = io::stdout().flush();
         while match waiting {
-            Waiting::Spinning => served.look(Instant::now() + LIMIT),
+            Waiting::Spinning => served.look(LIMIT),
             Waiting::Blocking => served.serve(Duration::from_millis(2)),
         } {}
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aquifer_base::units::parse_size;
 use aquifer_remote::donor::{Donor, DonorNow, DonorOptions, Looks};
-use aquifer_remote::transport::fabric;
+use aquifer_remote::transport::{TransportError, fabric, memory};
 use aquifer_volume::Time;
 use clap::Args;
 
@@ -23,6 +23,7 @@ Examples:
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer --lend 32G --headroom 8G
   aquifer donate --lend 1G --lend-to-own-machine          to try it out on one machine
+  aquifer donate --lend 1G --provider memory              to programs of this machine that are in another control group
   aquifer donate --lend 1G --verbose                      and what becomes of each slab
 
 It lends what programs of this machine do not need: slabs are added while more than
@@ -81,7 +82,7 @@ pub struct DonateArguments {
     /// Seconds in which a borrower must have left a slab that is asked back
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     pub leave_within: u64,
-    /// Provider of libfabric that carries the bytes: verbs where there is RDMA
+    /// What carries the bytes: tcp, verbs where there is RDMA, another provider of libfabric, or memory that programs of this machine map
     #[arg(long, value_name = "NAME", default_value = fabric::PROVIDER)]
     pub provider: String,
     /// When it looks for transfers instead of sleeping until there are some
@@ -111,7 +112,7 @@ fn parse_slab(text: &str) -> Result<u64, String> {
 /// It could not begin.
 pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
     let failed = |error: String| Error::Remote(error);
-    let (major, minor) = fabric::version().map_err(|error| failed(error.to_string()))?;
+    let carrier = carrier(&arguments.provider).map_err(|error| failed(error.to_string()))?;
     let (ending, ended) = channel();
     // Nobody listens when it has ended already.
     ctrlc::set_handler(move || ending.send(()).unwrap_or_default())
@@ -120,9 +121,8 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
     let mut out = io::stdout();
     writeln!(
         out,
-        "lends at {} over libfabric {major}.{minor}, provider {}: slabs of {} MiB, {} MiB stay here",
+        "lends at {} over {carrier}: slabs of {} MiB, {} MiB stay here",
         donor.address(),
-        printable(&arguments.provider),
         arguments.slab >> 20,
         arguments.headroom >> 20
     )?;
@@ -147,6 +147,15 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
     writeln!(out, "ends; borrowers go on with their own flash")?;
     drop(donor);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What carries the bytes, in words.
+fn carrier(provider: &str) -> Result<String, TransportError> {
+    if provider == memory::PROVIDER {
+        return Ok("memory of this machine".into());
+    }
+    let (major, minor) = fabric::version()?;
+    Ok(format!("libfabric {major}.{minor}, provider {}", printable(provider)))
 }
 
 /// Prints what the donor did from this number on; returns the number of what it does next.

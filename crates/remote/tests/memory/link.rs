@@ -33,7 +33,10 @@ fn with_link(token: [u8; 32], body: impl FnOnce(Result<Link, TransportError>)) {
             let mut served = request.accept().expect("accept");
             let slab = Staging::shareable(SLAB_BYTES).expect("memory");
             let place = served.lend(&slab, KEY).expect("lend");
-            while !ends.load(Ordering::Relaxed) && served.serve(Duration::from_millis(5)) {}
+            let mut is_there = true;
+            while is_there && !ends.load(Ordering::Relaxed) {
+                is_there = served.serve(Duration::from_millis(5));
+            }
             assert!(served.take_back(place).expect("take back"));
             assert!(!served.take_back(place).expect("take back"));
         });
