@@ -134,6 +134,32 @@ else
     fail "no donor at all: $(cat "$work/errors")"
 fi
 
+# ---- Parity instead of a second copy ---------------------------------------
+
+coded=''
+for name in coded_first coded_second coded_third coded_fourth; do
+    donate $name --listen 127.0.0.1:0
+    coded="$coded${coded:+,}$address"
+    eval "$name=$donor"
+done
+alone=alone
+managed 'two slabs of data, one of parity, and not on flash' --donors "$coded" --copies 2+1
+# shellcheck disable=SC2154 # set by eval
+{
+    : >"$work/managed" && rm -f "$work/over"
+    after 1 kill -KILL "$coded_second"
+    managed 'one of their donors killed' --donors "$coded" --copies 2+1 --seal
+    wait "$watcher"
+}
+alone=''
+if "$AQUIFER" run --donors "$coded" --copies 1+7 -- true 2>"$work/errors"; then
+    fail 'a code that there is not'
+elif grep -q 'as 4+2' "$work/errors"; then
+    pass 'a code that there is not is said'
+else
+    fail "a code that there is not: $(cat "$work/errors")"
+fi
+
 # ---- Donors whose memory programs map --------------------------------------
 
 donate mapped --listen 127.0.0.1:0 --provider memory

@@ -63,7 +63,7 @@ impl Assembly {
         let mut remote = None;
         if !options.donors.is_empty() {
             let found = Remote::before(device, options, ram)?;
-            device = Arc::clone(&found.mirror) as Arc<dyn Device>;
+            device = Arc::clone(&found.device) as Arc<dyn Device>;
             remote = Some(found);
         }
         let ram = ram.saturating_sub(remote.as_ref().map_or(0, |remote| remote.ram_bytes));

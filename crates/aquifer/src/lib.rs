@@ -51,6 +51,7 @@ pub use aquifer_cache::PolicyKind;
 pub use aquifer_device as device;
 pub use aquifer_heap::HeapError;
 pub use aquifer_heap::class::{current_class, set_class, with_class};
+pub use aquifer_remote::stripe::Code;
 pub use aquifer_vm::hints::Hint;
 pub use error::{Error, ErrorCode};
 pub use heap::{Array, Heap};

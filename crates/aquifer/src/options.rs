@@ -7,6 +7,7 @@ use aquifer_base::profile::{Profile, Setting};
 use aquifer_base::units::parse_size;
 use aquifer_cache::PolicyKind;
 use aquifer_device::Device;
+use aquifer_remote::stripe::Code;
 
 use crate::device_profile;
 use crate::error::Error;
@@ -41,6 +42,9 @@ pub enum Copies {
     Flash,
     /// In the RAM of a second donor; flash is for what they have no room for. What both lose at once is lost, and forked children cannot read it.
     Donor,
+    /// Nowhere: so many slabs of parity for each so many of data, all of different donors, give back what as many of them lose at once. Flash is for what they have no room for;
+    /// forked children cannot read it.
+    Coded(Code),
 }
 
 /// Settings of a heap. Every one has a default.
@@ -121,11 +125,11 @@ impl Options {
             options.copies = match value.as_str() {
                 "flash" => Copies::Flash,
                 "donor" => Copies::Donor,
-                _ => {
-                    return Err(Error::Invalid(format!(
-                        "AQUIFER_COPIES is '{value}'; it may be flash or donor"
-                    )));
-                }
+                code => Copies::Coded(Code::parse(code).ok_or_else(|| {
+                    Error::Invalid(format!(
+                        "AQUIFER_COPIES is '{value}'; it may be flash, donor, or slabs of data and of parity as 4+2"
+                    ))
+                })?),
             };
         }
         options.seals = match text("AQUIFER_SEAL").as_deref() {

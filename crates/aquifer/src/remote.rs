@@ -6,7 +6,9 @@ use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::control::{Identity, Security};
 use aquifer_remote::events::Entry;
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{DonorId, Mirror, MirrorOptions, Mode, SlabEvent, Slabs};
+use aquifer_remote::stripe::{Stripe, StripeOptions};
 use aquifer_remote::transport::LinkOptions;
 
 use serde_json::json;
@@ -24,7 +26,7 @@ const BEHIND_BYTES_MIN: u64 = 512 << 10;
 
 /// A device whose pages lie in the RAM of donors as well.
 pub(crate) struct Remote {
-    pub(crate) mirror: Arc<Mirror>,
+    pub(crate) device: Arc<dyn FarDevice>,
     pub(crate) borrower: Arc<Borrower>,
     /// RAM of this process that it takes.
     pub(crate) ram_bytes: u64,
@@ -40,30 +42,32 @@ impl Remote {
             Borrower::start(borrower_options(options, ram)?)
                 .map_err(|error| Error::Donors(error.to_string()))?,
         );
-        let mirror_options = MirrorOptions {
-            slab_bytes: borrower.slab_bytes(),
-            behind_bytes: (ram / BEHIND_PART).clamp(BEHIND_BYTES_MIN, BEHIND_BYTES_MAX) as usize,
-            mode: match options.copies {
-                Copies::Flash => Mode::Disk,
-                Copies::Donor => Mode::Mirror,
-            },
-            seals: options.seals,
-        };
+        let (slab_bytes, seals) = (borrower.slab_bytes(), options.seals);
+        let behind_bytes = (ram / BEHIND_PART).clamp(BEHIND_BYTES_MIN, BEHIND_BYTES_MAX) as usize;
         let slabs = Arc::clone(&borrower) as Arc<dyn Slabs>;
-        let mirror = Mirror::new(local, slabs, &mirror_options).map_err(|error| Error::System {
+        let mirror = |mode| MirrorOptions { slab_bytes, behind_bytes, mode, seals };
+        let device: std::io::Result<Arc<dyn FarDevice>> = match options.copies {
+            Copies::Flash => Mirror::new(local, slabs, &mirror(Mode::Disk)).map(|made| Arc::new(made) as _),
+            Copies::Donor => Mirror::new(local, slabs, &mirror(Mode::Mirror)).map(|made| Arc::new(made) as _),
+            Copies::Coded(code) => {
+                let options = StripeOptions { slab_bytes, behind_bytes, code, seals };
+                Stripe::new(local, slabs, &options).map(|made| Arc::new(made) as _)
+            }
+        };
+        let device = device.map_err(|error| Error::System {
             what: "the threads of remote memory could not be started".into(),
             error,
         })?;
-        let ram_bytes = mirror.ram_bytes() + borrower.ram_bytes();
-        Ok(Remote { mirror: Arc::new(mirror), borrower, ram_bytes })
+        let ram_bytes = device.ram_bytes() + borrower.ram_bytes();
+        Ok(Remote { device, borrower, ram_bytes })
     }
 }
 
 impl Remote {
     /// Donors, parts of the device with and without slabs, and pages that went where: for those who look into the heap.
     pub(crate) fn shown(&self) -> serde_json::Value {
-        let (parts, placed) = self.mirror.placed();
-        json!({ "donors": self.borrower.donors(), "parts": parts, "placed": placed, "pages": self.mirror.counters() })
+        let (parts, placed) = self.device.placed();
+        json!({ "donors": self.borrower.donors(), "parts": parts, "placed": placed, "pages": self.device.counters() })
     }
 }
 
@@ -72,7 +76,7 @@ impl Remote {
     pub(crate) fn events(&self) -> serde_json::Value {
         let donors = self.borrower.donors();
         let address = |donor: DonorId| donors.get(donor.0 as usize).map(|donor| &donor.address);
-        let kept = self.mirror.events().since(0);
+        let kept = self.device.events().since(0);
         let shown = |entry: &Entry<SlabEvent>| {
             let Entry { number, after, unix, event } = entry;
             json!({

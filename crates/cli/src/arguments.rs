@@ -294,20 +294,37 @@ impl From<FaultsArgument> for aquifer::Faults {
 }
 
 /// Where what lies in the RAM of a donor is as well.
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CopiesArgument {
-    /// On the flash of this machine: nothing is lost with any donor
+    /// On the flash of this machine.
     Flash,
-    /// In the RAM of a second donor: the flash is not written; what both lose at once is lost, and a forked child cannot read it
+    /// In the RAM of a second donor.
     Donor,
+    /// In slabs of parity.
+    Coded(aquifer::Code),
 }
 
-impl CopiesArgument {
+impl std::str::FromStr for CopiesArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "flash" => Ok(Self::Flash),
+            "donor" => Ok(Self::Donor),
+            code => aquifer::Code::parse(code).map(Self::Coded).ok_or_else(|| {
+                "it may be flash, donor, or slabs of data (2 to 16) and of parity (1 to 4), as 4+2".to_owned()
+            }),
+        }
+    }
+}
+
+impl std::fmt::Display for CopiesArgument {
     /// As the environment says it.
-    pub fn name(self) -> &'static str {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Flash => "flash",
-            Self::Donor => "donor",
+            Self::Flash => f.write_str("flash"),
+            Self::Donor => f.write_str("donor"),
+            Self::Coded(code) => code.fmt(f),
         }
     }
 }
@@ -330,8 +347,9 @@ pub struct RunArguments {
     /// This host's folder of their cluster
     #[arg(long, value_name = "FOLDER", requires = "donors")]
     pub cluster: Option<PathBuf>,
-    /// Where what lies on donors is as well
-    #[arg(long, value_enum, default_value = "flash", requires = "donors")]
+    /// Where what lies on donors is as well: on this machine's flash; with a second donor, and not on flash; or K+M, as 4+2: M slabs of parity for K of data, all of
+    /// different donors, of which M may be lost at once. What only donors have, forked children cannot read
+    #[arg(long, value_name = "flash|donor|K+M", default_value = "flash", requires = "donors")]
     pub copies: CopiesArgument,
     /// Encrypts what goes to donors, so that they can neither read it nor change it unnoticed
     #[arg(long, requires = "donors")]

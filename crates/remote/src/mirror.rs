@@ -6,13 +6,14 @@
 //! Durable is what flash has: [`Device::sync`] waits for the buffer and for flash, and no donor. With two slabs and no flash ([`Mode::Mirror`]) that is what both
 //! donors had no room for; the rest lives as long as one of the two.
 
-mod behind;
+pub(crate) mod behind;
 mod family;
 mod home;
 mod homes;
 mod keeper;
 mod reads;
-mod seals;
+pub(crate) mod refusals;
+pub(crate) mod seals;
 mod story;
 mod tags;
 mod usage;
@@ -26,6 +27,7 @@ use serde::Serialize;
 
 use aquifer_device::{Device, DeviceError};
 
+use crate::far::{self, FarDevice};
 use behind::Behind;
 use homes::Homes;
 use keeper::Keeper;
@@ -81,6 +83,8 @@ impl Default for MirrorOptions {
 pub struct MirrorCounters {
     /// Pages read from donors.
     pub remote_reads: u64,
+    /// Pages whose donor is gone, made from those of others by their code.
+    pub decoded_reads: u64,
     /// Pages read from the buffer.
     pub buffer_reads: u64,
     /// Pages read from flash.
@@ -97,13 +101,29 @@ pub struct MirrorCounters {
 
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    remote_reads: AtomicU64,
-    buffer_reads: AtomicU64,
-    flash_reads: AtomicU64,
-    remote_writes: AtomicU64,
-    wrong_pages: AtomicU64,
-    lost_slabs: AtomicU64,
-    lost_pages: AtomicU64,
+    pub remote_reads: AtomicU64,
+    pub decoded_reads: AtomicU64,
+    pub buffer_reads: AtomicU64,
+    pub flash_reads: AtomicU64,
+    pub remote_writes: AtomicU64,
+    pub wrong_pages: AtomicU64,
+    pub lost_slabs: AtomicU64,
+    pub lost_pages: AtomicU64,
+}
+
+impl Counts {
+    pub fn so_far(&self) -> MirrorCounters {
+        MirrorCounters {
+            remote_reads: self.remote_reads.load(Relaxed),
+            decoded_reads: self.decoded_reads.load(Relaxed),
+            buffer_reads: self.buffer_reads.load(Relaxed),
+            flash_reads: self.flash_reads.load(Relaxed),
+            remote_writes: self.remote_writes.load(Relaxed),
+            wrong_pages: self.wrong_pages.load(Relaxed),
+            lost_slabs: self.lost_slabs.load(Relaxed),
+            lost_pages: self.lost_pages.load(Relaxed),
+        }
+    }
 }
 
 /// The device.
@@ -160,39 +180,24 @@ impl Mirror {
         let keeper = Keeper::start(Arc::clone(&parts), slabs)?;
         Ok(Mirror { parts, keeper })
     }
+}
 
-    /// What it has done.
-    #[must_use]
-    pub fn counters(&self) -> MirrorCounters {
-        let counts = &self.parts.counts;
-        MirrorCounters {
-            remote_reads: counts.remote_reads.load(Relaxed),
-            buffer_reads: counts.buffer_reads.load(Relaxed),
-            flash_reads: counts.flash_reads.load(Relaxed),
-            remote_writes: counts.remote_writes.load(Relaxed),
-            wrong_pages: counts.wrong_pages.load(Relaxed),
-            lost_slabs: counts.lost_slabs.load(Relaxed),
-            lost_pages: counts.lost_pages.load(Relaxed),
-        }
+impl FarDevice for Mirror {
+    fn counters(&self) -> MirrorCounters {
+        self.parts.counts.so_far()
     }
 
-    /// What became of slabs and donors of late.
-    #[must_use]
-    pub fn events(&self) -> &SlabEvents {
+    fn events(&self) -> &SlabEvents {
         &self.parts.events
     }
 
-    /// RAM of this process that it takes: tags, seals, the buffer and events.
-    #[must_use]
-    pub fn ram_bytes(&self) -> u64 {
+    fn ram_bytes(&self) -> u64 {
         let parts = &self.parts;
         let seals = parts.seals.as_ref().map_or(0, Seals::ram_bytes);
         (parts.tags.ram_bytes() + seals + parts.behind.ram_bytes() + parts.events.ram_bytes()) as u64
     }
 
-    /// Parts of the device that were used, and how many of them have a slab.
-    #[must_use]
-    pub fn placed(&self) -> (usize, usize) {
+    fn placed(&self) -> (usize, usize) {
         self.parts.homes.counts()
     }
 }
@@ -207,7 +212,7 @@ impl Device for Mirror {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.check(offset, buf)?;
+        far::check(self, offset, buf)?;
         if self.parts.is_child.load(Relaxed) {
             return self.parts.read_in_child(offset, buf);
         }
@@ -218,7 +223,7 @@ impl Device for Mirror {
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
-        self.check(offset, buf)?;
+        far::check(self, offset, buf)?;
         self.parts.homes.cut(offset, buf.len()).try_for_each(|piece| {
             let at = offset + piece.start as u64;
             if self.parts.homes.want(at) {
@@ -244,32 +249,11 @@ impl Device for Mirror {
     }
 
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.check_range(offset, len_bytes)?;
+        far::check_range(self, offset, len_bytes)?;
         // A page that is on its way to flash would come back.
         self.parts.behind.flush()?;
         self.parts.tags.lock(pages(offset, len_bytes as usize), Tag::LOCAL).are_local();
         self.parts.local.discard(offset, len_bytes)
-    }
-}
-
-impl Mirror {
-    fn check(&self, offset: u64, memory: &[u8]) -> Result<(), DeviceError> {
-        self.check_range(offset, memory.len() as u64)?;
-        if memory.is_empty() || memory.as_ptr().addr().is_multiple_of(PAGE_BYTES) {
-            return Ok(());
-        }
-        Err(DeviceError::Misaligned { offset, len_bytes: memory.len() as u64, block_bytes: PAGE_BYTES })
-    }
-
-    fn check_range(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        let page_bytes = PAGE_BYTES as u64;
-        if !offset.is_multiple_of(page_bytes) || !len_bytes.is_multiple_of(page_bytes) {
-            return Err(DeviceError::Misaligned { offset, len_bytes, block_bytes: PAGE_BYTES });
-        }
-        match offset.checked_add(len_bytes) {
-            Some(end) if end <= self.len_bytes() => Ok(()),
-            _ => Err(DeviceError::OutOfRange { offset, len_bytes, device_bytes: self.len_bytes() }),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aquifer_device::{Device, MemoryDevice};
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Home, Mirror, MirrorOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::{
     Completion, Direction, Endpoint, LinkOptions, Part, Place, PostError, Staging, Transfer, fabric,

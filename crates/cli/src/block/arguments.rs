@@ -54,8 +54,8 @@ pub struct BlockArguments {
     /// This host's folder of their cluster
     #[arg(long, value_name = "FOLDER", requires = "donors")]
     pub cluster: Option<PathBuf>,
-    /// Where what lies on donors is as well
-    #[arg(long, value_enum, default_value = "flash", requires = "donors")]
+    /// Where what lies on donors is as well: on this machine's flash; or with a second donor, and not on flash
+    #[arg(long, value_name = "flash|donor", default_value = "flash", requires = "donors")]
     pub copies: CopiesArgument,
     /// Encrypts what goes to donors, so that they can neither read it nor change it unnoticed
     #[arg(long, requires = "donors")]

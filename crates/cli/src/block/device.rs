@@ -30,6 +30,10 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
     let mode = match arguments.copies {
         CopiesArgument::Flash => Mode::Disk,
         CopiesArgument::Donor => Mode::Mirror,
+        CopiesArgument::Coded(_) => {
+            // Coding takes memory while it writes, which swap has none of.
+            return Err(Error::Remote("block devices have no parity: use --copies flash or donor".into()));
+        }
     };
     let seals = arguments.seal;
     let mirror_options =

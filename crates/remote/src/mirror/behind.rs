@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use aquifer_device::{AlignedBuffer, Device, DeviceError, WriteRequest};
 use aquifer_sys::SignalsBlocked;
 
-use super::PAGE_BYTES;
+use super::{Counts, PAGE_BYTES, page_of};
 
 /// Pages written to flash at once, at the most.
 const BATCH_PAGES_MAX: usize = 256;
@@ -132,10 +133,34 @@ impl Behind {
     }
 
     /// The newest bytes of a page, if flash may not have them.
-    pub fn get(&self, page: usize, bytes: &mut [u8]) -> bool {
+    fn get(&self, page: usize, bytes: &mut [u8]) -> bool {
         let state = self.shared.lock();
         let slot = state.waiting.get(&page).or_else(|| state.under_way.get(&page));
         slot.map(|slot| bytes.copy_from_slice(state.slot(*slot))).is_some()
+    }
+
+    /// Reads pages that buffer or flash have: each from the buffer, or else from flash, which has it if the buffer has not.
+    ///
+    /// # Errors
+    /// Flash cannot be read.
+    pub fn read(&self, offset: u64, buf: &mut [u8], counts: &Counts) -> Result<(), DeviceError> {
+        let mut missing = 0..0;
+        for at in (0..buf.len()).step_by(PAGE_BYTES) {
+            let page = page_of(offset) + at / PAGE_BYTES;
+            if self.get(page, &mut buf[at..at + PAGE_BYTES]) {
+                counts.buffer_reads.fetch_add(1, Relaxed);
+                self.read_flash(offset + missing.start as u64, &mut buf[missing], counts)?;
+                missing = at + PAGE_BYTES..at + PAGE_BYTES;
+            } else {
+                missing.end = at + PAGE_BYTES;
+            }
+        }
+        self.read_flash(offset + missing.start as u64, &mut buf[missing], counts)
+    }
+
+    fn read_flash(&self, offset: u64, buf: &mut [u8], counts: &Counts) -> Result<(), DeviceError> {
+        counts.flash_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
+        self.shared.local.read_at(offset, buf)
     }
 
     /// Waits until flash has all that came before.

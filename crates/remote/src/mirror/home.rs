@@ -51,7 +51,7 @@ impl Home {
     }
 
     /// It is for a part of the device from now on.
-    pub(super) fn begin(&self, events: &Arc<SlabEvents>, part: usize) {
+    pub(crate) fn begin(&self, events: &Arc<SlabEvents>, part: usize) {
         self.story.begin(events, part);
         // Whoever asked for it before did not know for what it is.
         if self.is_leaving.load(SeqCst) {
@@ -60,12 +60,12 @@ impl Home {
     }
 
     /// It has all pages of its part.
-    pub(super) fn note_filled(&self) {
+    pub(crate) fn note_filled(&self) {
         self.story.tell(What::SlabFilled, None);
     }
 
     /// It is of no use any more: its donor is gone, or has other bytes than it was given.
-    pub(super) fn note_lost(&self) {
+    pub(crate) fn note_lost(&self) {
         let why = self.why_gone().unwrap_or_else(|| Words::of("the donor has other bytes than it was given"));
         self.story.end(Some(why));
     }
@@ -75,15 +75,15 @@ impl Home {
     }
 
     /// Whether it holds what was written there, and goes on to.
-    pub(super) fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         !self.is_leaving.load(Relaxed) && self.is_alive()
     }
 
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.link.end().is_none()
     }
 
-    pub(super) fn donor(&self) -> DonorId {
+    pub(crate) fn donor(&self) -> DonorId {
         self.donor
     }
 
@@ -111,7 +111,7 @@ impl Home {
     }
 
     /// Begins to write bytes of it; see [`Link::begin_write`] for what several need.
-    pub(super) fn begin_write(&self, from: &[u8], within: u64) -> Writing<'_> {
+    pub(crate) fn begin_write(&self, from: &[u8], within: u64) -> Writing<'_> {
         self.usage.note();
         self.link.begin_write(&[Write { from, to: self.place.at(within) }])
     }

@@ -10,7 +10,8 @@ use aquifer_device::AlignedBuffer;
 use aquifer_sys::SignalsBlocked;
 
 use super::family::{Family, Holders};
-use super::home::{DonorId, Home, Slabs};
+use super::home::{Home, Slabs};
+use super::refusals::Refusals;
 use super::tags::{Locked, Tag};
 use super::{Mode, PAGE_BYTES, Parts};
 use crate::transport::Write;
@@ -126,7 +127,7 @@ impl Shared {
                     avoid.push(home.donor());
                     found.push(home);
                 }
-                None => refusals.0.push(avoid.clone()),
+                None => refusals.note(&avoid),
             }
         }
         found
@@ -233,16 +234,5 @@ impl Shared {
         // Whoever sees the family sees what was told of it.
         staying.iter().for_each(|home| home.note_filled());
         parts.homes.replace(nth, Some(after), filled);
-    }
-}
-
-/// Donors that were to be avoided when there was no slab at any other.
-#[derive(Default)]
-struct Refusals(Vec<Vec<DonorId>>);
-
-impl Refusals {
-    /// Whether it would be asked in vain for a slab of none of these donors: it was, with no more of them.
-    fn include(&self, avoid: &[DonorId]) -> bool {
-        self.0.iter().any(|avoided| avoided.iter().all(|donor| avoid.contains(donor)))
     }
 }

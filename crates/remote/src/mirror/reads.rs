@@ -93,18 +93,7 @@ impl Parts {
 
     /// As [`Parts::read_locally`], of pages that buffer or flash have.
     pub(super) fn read_known_locally(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let mut missing = 0..0;
-        for at in (0..buf.len()).step_by(PAGE_BYTES) {
-            let page = page_of(offset) + at / PAGE_BYTES;
-            if self.behind.get(page, &mut buf[at..at + PAGE_BYTES]) {
-                self.counts.buffer_reads.fetch_add(1, Relaxed);
-                self.read_flash(offset + missing.start as u64, &mut buf[missing])?;
-                missing = at + PAGE_BYTES..at + PAGE_BYTES;
-            } else {
-                missing.end = at + PAGE_BYTES;
-            }
-        }
-        self.read_flash(offset + missing.start as u64, &mut buf[missing])
+        self.behind.read(offset, buf, &self.counts)
     }
 
     /// Reads pages of which some were in slabs alone when they were looked at, one by one.
@@ -151,10 +140,5 @@ impl Parts {
             return self.local.read_at(offset, buf);
         }
         Err(DeviceError::Io { operation: Operation::Read, offset, len_bytes: buf.len(), errno: libc::EIO })
-    }
-
-    fn read_flash(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.counts.flash_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
-        self.local.read_at(offset, buf)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use aquifer_remote::donor::DonorOptions;
 use aquifer_remote::donor::deed::What;
 use aquifer_remote::events::Events;
+use aquifer_remote::far::FarDevice;
 
 use crate::fixture::{
     borrower, donor, donor_options, is_there, mirror, read_all, wait_for_donors, wait_until, write_all,

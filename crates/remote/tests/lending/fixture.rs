@@ -9,6 +9,7 @@ use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::cluster;
 use aquifer_remote::control::{Identity, Security};
 use aquifer_remote::donor::{Donor, DonorOptions};
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Mirror, MirrorOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fabric;
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{DonorId, Home, Mirror, MirrorOptions, Mode, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::FakeDonor;
 use aquifer_remote::transport::{Link, LinkOptions};
@@ -107,12 +108,12 @@ pub fn filled(byte: u8, pages: usize) -> AlignedBuffer {
     buffer
 }
 
-pub fn write(mirror: &Mirror, page: u64, byte: u8) {
+pub fn write(mirror: &impl FarDevice, page: u64, byte: u8) {
     mirror.write_at(page * PAGE_BYTES as u64, &filled(byte, 1)).expect("write");
 }
 
 /// The byte that fills a page.
-pub fn read(mirror: &Mirror, page: u64) -> u8 {
+pub fn read(mirror: &impl FarDevice, page: u64) -> u8 {
     let mut buffer = AlignedBuffer::new(PAGE_BYTES);
     mirror.read_at(page * PAGE_BYTES as u64, &mut buffer).expect("read");
     assert!(buffer.iter().all(|byte| *byte == buffer[0]), "page {page} is torn");
@@ -120,7 +121,7 @@ pub fn read(mirror: &Mirror, page: u64) -> u8 {
 }
 
 /// Waits until so many parts have a slab and its pages.
-pub fn wait_until(mirror: &Mirror, what: &str, is_so: impl Fn(&Mirror) -> bool) {
+pub fn wait_until<D: FarDevice + ?Sized>(mirror: &D, what: &str, is_so: impl Fn(&D) -> bool) {
     let began = Instant::now();
     while !is_so(mirror) {
         assert!(began.elapsed() < Duration::from_secs(60), "never {what}: {:?}", mirror.counters());

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{DonorId, Mirror, What};
 use aquifer_remote::transport::fake::Behaviour;
 

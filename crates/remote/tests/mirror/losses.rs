@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aquifer_device::{Device, DeviceError, FaultKind, FaultPlan, Faulty, Operation};
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::PAGE_BYTES;
 use aquifer_remote::transport::fake::Behaviour;
 

@@ -8,3 +8,4 @@ mod model;
 mod replicas;
 mod sealed;
 mod storms;
+mod stripe;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aquifer_device::Device;
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
@@ -109,9 +110,9 @@ fn one_page_at_once() {
                 });
             }
         });
-        let first = read(&mirror, 0);
+        let first = read(&*mirror, 0);
         donors.donor.behave(Behaviour::Failing(-libc::EIO));
-        assert_eq!(read(&mirror, 0), first, "round {round}: donor and flash differ");
+        assert_eq!(read(&*mirror, 0), first, "round {round}: donor and flash differ");
         donors.donor.behave(Behaviour::Prompt);
     }
     assert_eq!(mirror.counters().wrong_pages, 0);

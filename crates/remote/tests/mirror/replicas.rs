@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_device::{Counted, Device};
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use aquifer_device::Device;
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Mirror, Mode, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 

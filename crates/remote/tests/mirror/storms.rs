@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_device::{Device, FaultKind, FaultPlan, Faulty, Operation};
+use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Mirror, MirrorCounters, Mode, PAGE_BYTES, Slabs};
+use aquifer_remote::stripe::{Code, Stripe};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::dice::Dice;
 use crate::donors::{DEVICE_BYTES, Donors, Several, filled, flash, options, wait_until};
+use crate::stripe;
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 const RUN_PAGES: u64 = 8;
@@ -48,41 +51,86 @@ impl Known {
     }
 }
 
+/// How pages are kept.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Mirror(Mode),
+    Stripe(Code),
+}
+
+impl Kind {
+    fn any(dice: &mut Dice) -> Kind {
+        let code = |data, parity| Kind::Stripe(Code::new(data, parity).expect("a code"));
+        match dice.below(6) {
+            0 => Kind::Mirror(Mode::Disk),
+            1 | 2 => Kind::Mirror(Mode::Mirror),
+            3 => code(2, 1),
+            4 => code(2, 2),
+            _ => code(3, 1),
+        }
+    }
+
+    /// Donors that may fail at once, all others being well, without a page being lost.
+    fn spare(self) -> usize {
+        match self {
+            Kind::Mirror(Mode::Disk) => usize::MAX,
+            Kind::Mirror(Mode::Mirror) => 1,
+            Kind::Stripe(code) => code.parity,
+        }
+    }
+
+    /// Donors that it needs for all of its slabs.
+    fn needed(self) -> usize {
+        match self {
+            Kind::Mirror(Mode::Disk) => 1,
+            Kind::Mirror(Mode::Mirror) => 2,
+            Kind::Stripe(code) => code.slabs(),
+        }
+    }
+}
+
 /// One run.
 struct Storm {
     seed: u64,
-    mode: Mode,
+    kind: Kind,
     flash_fails: bool,
     donors: Arc<Several>,
-    mirror: Mirror,
+    mirror: Box<dyn FarDevice>,
     pages: Vec<Known>,
-    /// Donors that failed since all pages were in two places.
+    /// Donors that failed since all pages were where they should be.
     failed: BTreeSet<usize>,
     /// Connections of each donor that had ended by then.
     ends: Vec<u64>,
-    /// Pages that both of their donors lost: gone until they are written again.
+    /// Pages that all of their donors lost: gone until they are written again.
     lost: BTreeSet<u64>,
 }
 
 impl Storm {
     fn new(seed: u64) -> Storm {
         let mut dice = Dice(seed);
-        let mode = if dice.below(2) == 0 { Mode::Disk } else { Mode::Mirror };
+        let kind = Kind::any(&mut dice);
         let seals = dice.below(2) == 0;
         let flash_fails = dice.below(4) == 0;
-        let donors = Several::new(1 + dice.below(4));
+        let donors = Several::new(1 + dice.below(6));
         let plan = match flash_fails {
             true => FaultPlan::new(seed).from_nth(Operation::Write, 20 + dice.below(200), FaultKind::NoSpace),
             false => FaultPlan::new(seed),
         };
         let slabs = Arc::clone(&donors) as Arc<dyn Slabs>;
         let local = Arc::new(Faulty::new(flash(), plan));
-        let mirror = Mirror::new(local, slabs, &options(mode, seals)).expect("threads");
+        let mirror: Box<dyn FarDevice> = match kind {
+            Kind::Mirror(mode) => {
+                Box::new(Mirror::new(local, slabs, &options(mode, seals)).expect("threads"))
+            }
+            Kind::Stripe(code) => {
+                Box::new(Stripe::new(local, slabs, &stripe::options(code, seals)).expect("threads"))
+            }
+        };
         let pages = vec![Known::Is(0); PAGES as usize];
         let ends = ends(&donors);
         Storm {
             seed,
-            mode,
+            kind,
             flash_fails,
             donors,
             mirror,
@@ -134,7 +182,8 @@ impl Storm {
         let mut got = filled(0, count as usize);
         if let Err(error) = self.mirror.read_at(first * PAGE_BYTES as u64, &mut got) {
             self.note_failures();
-            let may_lose = self.mode == Mode::Mirror && (self.failed.len() > 1 || self.flash_fails);
+            let spare = self.kind.spare();
+            let may_lose = self.failed.len() > spare || (self.flash_fails && spare < usize::MAX);
             let has_reason = may_lose || self.lost.range(first..first + count).next().is_some();
             assert!(has_reason, "seed {}: {error}, {:?}", self.seed, self.mirror.counters());
             if count == 1 {
@@ -220,12 +269,14 @@ impl Storm {
 
     /// Waits until all pages are where they should be, if there are as many donors.
     fn settle(&mut self) -> bool {
-        let has_enough = self.mode == Mode::Disk || self.donors.0.len() > 1;
+        let has_enough = self.donors.0.len() >= self.kind.needed();
         if has_enough {
             let ends = ends(&self.donors);
             // A donor that failed may not have been asked for anything since.
             (0..PAGES).for_each(|page| self.read(page, 1));
-            wait_until(&self.mirror, "all parts have slabs", |mirror| mirror.placed().1 == mirror.placed().0);
+            wait_until(&*self.mirror, "all parts have slabs", |mirror| {
+                mirror.placed().1 == mirror.placed().0
+            });
             self.failed.clear();
             self.ends = ends;
         }

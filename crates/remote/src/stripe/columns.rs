@@ -1,0 +1,180 @@
+//! Which slabs hold the columns of a group.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::mirror::{DonorId, Home};
+
+/// The slabs of a group. They change one for another; whoever looks keeps what it saw while it has a row locked.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    columns: Vec<Column>,
+    /// Rows that slabs which join have.
+    joined_rows: Arc<AtomicUsize>,
+}
+
+/// The slabs of one column.
+#[derive(Clone, Default, Debug)]
+struct Column {
+    /// Has all rows.
+    home: Option<Arc<Home>>,
+    /// Takes its place when it has all rows.
+    joining: Option<Arc<Home>>,
+}
+
+fn alive(home: Option<&Arc<Home>>) -> Option<&Arc<Home>> {
+    home.filter(|home| home.is_alive())
+}
+
+impl Columns {
+    fn new(count: usize) -> Columns {
+        Columns { columns: vec![Column::default(); count], joined_rows: Arc::default() }
+    }
+
+    /// The slab from which a row of a column is read.
+    pub fn reading(&self, column: usize, row: usize) -> Option<&Arc<Home>> {
+        let column = &self.columns[column];
+        alive(self.joined(column, row)).or_else(|| alive(column.home.as_ref()))
+    }
+
+    /// The slabs to which a row of a column is written.
+    pub fn writing(&self, column: usize, row: usize) -> impl Iterator<Item = &Arc<Home>> {
+        let column = &self.columns[column];
+        alive(column.home.as_ref()).into_iter().chain(alive(self.joined(column, row)))
+    }
+
+    fn joined<'a>(&self, column: &'a Column, row: usize) -> Option<&'a Arc<Home>> {
+        column.joining.as_ref().filter(|_| row < self.joined_rows.load(SeqCst))
+    }
+
+    /// The slab that joins a column and has not this row yet.
+    pub fn joining_only(&self, column: usize, row: usize) -> Option<&Arc<Home>> {
+        self.joining(column).filter(|_| row >= self.joined_rows.load(SeqCst))
+    }
+
+    /// The slab that joins a column.
+    pub fn joining(&self, column: usize) -> Option<&Arc<Home>> {
+        alive(self.columns[column].joining.as_ref())
+    }
+
+    /// Slabs that join have one row more.
+    pub fn note_joined(&self, row: usize) {
+        self.joined_rows.store(row + 1, SeqCst);
+    }
+
+    /// Columns whose slab is missing, or is to be left.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        let is_good = |column: &Column| column.home.as_ref().is_some_and(|home| home.is_good());
+        self.columns.iter().enumerate().filter(move |(_, column)| !is_good(column)).map(|(nth, _)| nth)
+    }
+
+    /// Columns that have a slab for a row which stays.
+    pub fn staying(&self, row: usize) -> usize {
+        let stays = |column: &usize| self.writing(*column, row).any(|home| home.is_good());
+        (0..self.columns.len()).filter(stays).count()
+    }
+
+    /// Donors of all slabs that are alive.
+    pub fn donors(&self) -> Vec<DonorId> {
+        let homes = self.columns.iter().flat_map(|column| [&column.home, &column.joining]);
+        homes.filter_map(|home| alive(home.as_ref())).map(|home| home.donor()).collect()
+    }
+}
+
+/// A group of slabs.
+#[derive(Debug)]
+pub struct Group {
+    columns: RwLock<Arc<Columns>>,
+    is_wanted: AtomicBool,
+    /// Whether flash has all that donors have, because there are too few of them.
+    is_on_flash: AtomicBool,
+}
+
+impl Group {
+    /// Of so many slabs, none of which is there.
+    pub fn new(slabs: usize) -> Group {
+        Group {
+            columns: RwLock::new(Arc::new(Columns::new(slabs))),
+            is_wanted: AtomicBool::new(false),
+            is_on_flash: AtomicBool::new(false),
+        }
+    }
+
+    /// Its slabs now.
+    pub fn columns(&self) -> Arc<Columns> {
+        Arc::clone(&self.columns.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Columns) -> T) -> T {
+        let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
+        let mut after = Columns::clone(&columns);
+        let outcome = change(&mut after);
+        let before = std::mem::replace(&mut *columns, Arc::new(after));
+        drop(columns);
+        // The last use of a slab gives it back: not while others wait.
+        drop(before);
+        outcome
+    }
+
+    /// Notes that it should have slabs; says whether it is the first time.
+    pub fn want(&self) -> bool {
+        !self.is_wanted.load(Relaxed) && !self.is_wanted.swap(true, Relaxed)
+    }
+
+    pub fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Relaxed)
+    }
+
+    /// Whether it has all slabs, and they have all rows.
+    pub fn is_whole(&self) -> bool {
+        self.columns().missing().next().is_none()
+    }
+
+    pub fn is_on_flash(&self) -> bool {
+        self.is_on_flash.load(Relaxed)
+    }
+
+    pub fn note_on_flash(&self, is_on_flash: bool) {
+        self.is_on_flash.store(is_on_flash, Relaxed);
+    }
+
+    /// Takes a slab out; says whether it was there.
+    pub fn forget(&self, lost: &Home) -> bool {
+        let is_it = |home: &Option<Arc<Home>>| home.as_ref().is_some_and(|home| std::ptr::eq(&**home, lost));
+        self.change(|columns| {
+            let slots = columns.columns.iter_mut().flat_map(|column| [&mut column.home, &mut column.joining]);
+            let found: Vec<_> = slots.filter(|slot| is_it(slot)).map(|slot| slot.take()).collect();
+            !found.is_empty()
+        })
+    }
+
+    /// Slabs join these columns; they have no row yet.
+    pub fn join(&self, found: Vec<(usize, Arc<Home>)>) -> Arc<Columns> {
+        self.change(|columns| {
+            columns.joined_rows = Arc::default();
+            columns.columns.iter_mut().for_each(|column| column.joining = None);
+            for (column, home) in found {
+                columns.columns[column].joining = Some(home);
+            }
+        });
+        self.columns()
+    }
+
+    /// Those that joined have all rows. What is to be left is left, if it has a successor or nothing needs it any more.
+    pub fn finish(&self, leaves_all: bool) {
+        self.change(|columns| {
+            for column in &mut columns.columns {
+                if let Some(joined) = column.joining.take().filter(|home| home.is_alive()) {
+                    joined.note_filled();
+                    column.home = Some(joined);
+                } else if column
+                    .home
+                    .as_ref()
+                    .is_some_and(|home| !home.is_good() && (leaves_all || !home.is_alive()))
+                {
+                    column.home = None;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,144 @@
+//! Sees that every group that is used has all its slabs, or else that flash has what they have.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use aquifer_sys::SignalsBlocked;
+
+use super::Parts;
+use super::geometry::Row;
+use crate::mirror::refusals::Refusals;
+use crate::mirror::{PAGE_BYTES, Slabs};
+
+/// How often donors' wishes are looked at, and slabs that there were none of asked for again.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The thread that finds slabs, and gives them what those before them had.
+pub struct Keeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    parts: Arc<Parts>,
+    slabs: Arc<dyn Slabs>,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_woken: bool,
+    is_closing: bool,
+}
+
+impl Keeper {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// No thread.
+    pub fn start(parts: Arc<Parts>, slabs: Arc<dyn Slabs>) -> io::Result<Keeper> {
+        let shared = Shared { parts, slabs, state: Mutex::default(), wake: Condvar::new() };
+        let shared = Arc::new(shared);
+        let thread = std::thread::Builder::new().name("aq-stripe-slabs".into()).spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                let _signals = SignalsBlocked::new();
+                while shared.wait() {
+                    shared.place();
+                }
+            }
+        })?;
+        Ok(Keeper { shared, thread: Some(thread) })
+    }
+
+    /// There is something to do.
+    pub fn wake(&self) {
+        self.shared.change(|state| state.is_woken = true);
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.change(|state| state.is_closing = true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.wake.notify_one();
+    }
+
+    fn is_closing(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_closing
+    }
+
+    /// Waits until there is something to do, or some time has passed; `false` when it is over.
+    fn wait(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_idle = |state: &mut State| !state.is_woken && !state.is_closing;
+        let waited = self.wake.wait_timeout_while(state, INTERVAL, is_idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.is_woken = false;
+        !state.is_closing
+    }
+
+    fn place(&self) {
+        let mut refusals = Refusals::default();
+        for nth in 0..self.parts.groups.len() {
+            if self.is_closing() {
+                return;
+            }
+            if self.parts.groups[nth].is_wanted() {
+                self.tend(nth, &mut refusals);
+            }
+        }
+    }
+
+    /// Gives a group the slabs that it lacks, as far as there are any; if there are too few, what it has goes to flash too.
+    fn tend(&self, nth: usize, refusals: &mut Refusals) {
+        let (group, parts) = (&self.parts.groups[nth], &self.parts);
+        let columns = group.columns();
+        let missing: Vec<_> = columns.missing().collect();
+        if missing.is_empty() {
+            return;
+        }
+        let slab_bytes = (parts.geometry.rows() * parts.geometry.unit_pages() * PAGE_BYTES) as u64;
+        let mut avoid = columns.donors();
+        let mut found = Vec::new();
+        for column in &missing {
+            let home = (!refusals.include(&avoid)).then(|| self.slabs.find(slab_bytes, &avoid)).flatten();
+            let Some(home) = home else {
+                refusals.note(&avoid);
+                break;
+            };
+            avoid.push(home.donor());
+            home.begin(&parts.events, nth);
+            found.push((*column, home));
+        }
+        let is_short = found.len() < missing.len();
+        if found.is_empty() && group.is_on_flash() {
+            // Those that are to be left since then have nothing that flash has not.
+            group.finish(true);
+            return;
+        }
+        group.join(found);
+        let saves = is_short && !group.is_on_flash();
+        let rows = 0..parts.geometry.rows();
+        let is_done = rows
+            .map(|row| Row { group: nth, nth: row })
+            .all(|row| !self.is_closing() && parts.rebuild(row, saves));
+        if is_done {
+            group.finish(is_short);
+            group.note_on_flash(is_short);
+        } else {
+            group.join(Vec::new());
+        }
+    }
+}
