@@ -60,12 +60,12 @@ python3 tests/remote/work.py $mebibytes $rounds >"$work/native" || fail 'the pro
 python3 tests/remote/work.py $mebibytes $rounds alone >"$work/native.alone" || fail 'the program natively'
 
 # managed WHAT OPTION...: runs the program on borrowed memory, and compares. With alone=alone it has no child; children cannot read pages that donors alone have.
-alone=''
+alone='' ram=16M
 managed() {
     what=$1
     shift
     rm -f "$work/over"
-    if timeout 200 "$AQUIFER" run --ram 16M --flash "$work" --flash-size 512M "$@" --report -- python3 tests/remote/work.py $mebibytes $rounds $alone \
+    if timeout 200 "$AQUIFER" run --ram $ram --flash "$work" --flash-size 512M "$@" --report -- python3 tests/remote/work.py $mebibytes $rounds $alone \
         >"$work/managed" 2>"$work/errors"; then
         if cmp -s "$work/native${alone:+.alone}" "$work/managed"; then
             pass "$what"
@@ -148,7 +148,9 @@ managed 'two slabs of data, one of parity, and not on flash' --donors "$coded" -
 {
     : >"$work/managed" && rm -f "$work/over"
     after 1 kill -KILL "$coded_second"
+    ram=24M
     managed 'one of their donors killed' --donors "$coded" --copies 2+1 --seal
+    ram=16M
     wait "$watcher"
 }
 alone=''

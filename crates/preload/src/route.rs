@@ -172,7 +172,12 @@ pub fn say(text: &str) {
 /// Says once on standard error why the heap cannot give what was asked for.
 pub fn say_why(error: &Error) {
     if !HAS_SAID_WHY.swap(true, Ordering::Relaxed) {
-        let hint = "give aquifer run a larger --flash-size, or another --flash";
+        let hint = match error {
+            Error::BudgetSmall { .. } | Error::Donors(_) => {
+                "give aquifer run a larger --ram, or a smaller --flash-size"
+            }
+            _ => "give aquifer run a larger --flash-size, or another --flash",
+        };
         eprintln!("aquifer: memory was refused to {}: {error}; {hint}", program());
     }
 }
