@@ -24,10 +24,10 @@ const CLUSTER: &str = "aquifer gossip 1";
 const PHI_MAX: f64 = 8.0;
 /// Heartbeats that the mean is taken of.
 const HEARTBEATS: usize = 100;
-/// How long one that is gone is still listed. Half of that time others are told of it, so that all forget it for good.
-const GONE_FOR: Duration = Duration::from_secs(600);
 /// How long words that were taken back would be kept. None are.
 const TAKEN_BACK_FOR: Duration = Duration::from_secs(600);
+/// Rounds after which it is said that nobody answers.
+const LONELY_ROUNDS: u32 = 10;
 /// Pause before gossip that has ended by itself begins again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -109,8 +109,9 @@ impl Gossip {
             own,
             shared: Arc::clone(&shared),
             heard: HashSet::new(),
+            rounds: 0,
         };
-        let thread = thread::Builder::new().name("aq-gossip".into()).spawn(move || talk.run(&runtime, ended));
+        let thread = thread::Builder::new().name("aq-gossip".into()).spawn(move || talk.run(runtime, ended));
         Ok(Gossip { shared, address, end: Some(end), thread: Some(thread.map_err(GossipError::System)?) })
     }
 
@@ -164,36 +165,35 @@ struct Talk {
     shared: Arc<Shared>,
     /// Those that were alive in our own sight: others are not told of as gone when they are only new.
     heard: HashSet<ChitchatId>,
+    /// Rounds so far.
+    rounds: u32,
 }
 
 impl Talk {
-    fn run(mut self, runtime: &Runtime, mut ended: oneshot::Receiver<()>) {
+    fn run(mut self, runtime: Runtime, ended: oneshot::Receiver<()>) {
         runtime.block_on(async {
-            let mut incarnation = 0;
-            loop {
-                incarnation = (now().as_millis() as u64).max(incarnation + 1);
-                let words = told::words(&self.own);
-                match spawn_chitchat(self.config(incarnation), words, &self.transport).await {
-                    Ok(handle) => tokio::select! {
-                        reason = self.keep(&handle) => self.begin_again(&reason),
-                        _ = &mut ended => {
-                            // It has nothing left to do but to end.
-                            let _ = handle.shutdown().await;
-                            return;
-                        }
-                    },
-                    Err(error) => self.begin_again(&error.to_string()),
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(PAUSE) => {}
-                    _ = &mut ended => return,
-                }
+            tokio::select! {
+                () = self.talk() => {}
+                _ = ended => {}
             }
         });
+        // Names that are being looked up would be waited for.
+        runtime.shutdown_background();
     }
 
-    fn begin_again(&self, reason: &str) {
-        self.shared.drops.tell(format!("gossip ended by itself ({reason}) and begins again"));
+    /// Gossips, and begins again whenever that ends by itself.
+    async fn talk(&mut self) {
+        let mut incarnation = 0;
+        loop {
+            incarnation = (now().as_millis() as u64).max(incarnation + 1);
+            let words = told::words(&self.own);
+            let reason = match spawn_chitchat(self.config(incarnation), words, &self.transport).await {
+                Ok(handle) => self.keep(&handle).await,
+                Err(error) => error.to_string(),
+            };
+            self.shared.drops.tell(format!("gossip ended by itself ({reason}) and begins again"));
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     fn config(&self, incarnation: u64) -> ChitchatConfig {
@@ -210,7 +210,7 @@ impl Talk {
                 sampling_window_size: HEARTBEATS,
                 max_interval: 10 * interval,
                 initial_interval: 2 * interval,
-                dead_node_grace_period: GONE_FOR,
+                dead_node_grace_period: self.options.gone_for,
             },
             marked_for_deletion_grace_period: TAKEN_BACK_FOR,
             catchup_callback: None,
@@ -233,8 +233,20 @@ impl Talk {
                     chitchat.self_node_state().set(name, word);
                     let peers = self.peers(&chitchat);
                     *self.shared.peers() = peers;
+                    self.complain_if_lonely();
                 }
             }
+        }
+    }
+
+    /// Says so once if no seed answers.
+    fn complain_if_lonely(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        let own = self.address.to_string();
+        let seeds: Vec<_> = self.options.seeds.iter().filter(|seed| **seed != own).cloned().collect();
+        if self.rounds == LONELY_ROUNDS && !seeds.is_empty() && self.shared.drops.seen().received == 0 {
+            let seeds = seeds.join(" or ");
+            self.shared.drops.tell(format!("gossip: nobody answers at {seeds} so far: does a donor gossip there, and is the port open for UDP?"));
         }
     }
 

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Pause between two rounds unless one is given: a donor that is gone is noticed after some eight of them.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long one that is gone is listed unless it is said.
+const GONE_FOR: Duration = Duration::from_secs(600);
+
 /// How a donor gossips.
 #[derive(Clone, Debug)]
 pub struct GossipOptions {
@@ -22,6 +25,8 @@ pub struct GossipOptions {
     pub domain: String,
     /// Pause between two rounds.
     pub interval: Duration,
+    /// How long one that is gone is still listed. Half of that time others are told of it, so that all forget it for good. The same for all donors.
+    pub gone_for: Duration,
 }
 
 impl Default for GossipOptions {
@@ -34,6 +39,7 @@ impl Default for GossipOptions {
             address: nowhere,
             domain: String::new(),
             interval: INTERVAL,
+            gone_for: GONE_FOR,
         }
     }
 }

@@ -145,3 +145,40 @@ fn write_new(path: &Path, text: &str) -> Result<(), ClusterError> {
     });
     written.map_err(|reason| ClusterError::Write { path: path.to_path_buf(), reason })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn all_hosts_have_one_key_for_gossip_and_nobody_else_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        init(&at("ours")).expect("init");
+        init(&at("theirs")).expect("init");
+        join(&at("ours"), "alpha", &at("alpha")).expect("join");
+        let key = |name: &str| gossip_key(&at(name)).expect("a key");
+        assert_eq!(key("ours"), key("alpha"));
+        assert_ne!(key("ours"), key("theirs"));
+        let mode = fs::metadata(at("alpha").join(GOSSIP_KEY_FILE)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_cluster_that_is_older_than_gossip_gets_a_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        init(&at("old")).expect("init");
+        fs::remove_file(at("old").join(GOSSIP_KEY_FILE)).expect("it was there");
+        let error = gossip_key(&at("old")).expect_err("no key").to_string();
+        assert!(error.contains("aquifer cluster init"), "{error}");
+        for host in ["alpha", "beta"] {
+            join(&at("old"), host, &at(host)).expect("join");
+        }
+        assert_eq!(gossip_key(&at("alpha")).expect("a key"), gossip_key(&at("beta")).expect("a key"));
+        fs::write(at("alpha").join(GOSSIP_KEY_FILE), "00ff").expect("write");
+        assert!(matches!(gossip_key(&at("alpha")), Err(ClusterError::NoGossipKey { .. })));
+    }
+}

@@ -68,7 +68,11 @@ impl GossipSaid {
         let alive = peers.iter().filter(|peer| peer.member.is_alive).count();
         let donors = (alive, peers.len() - alive);
         if self.donors.replace(donors) != Some(donors) {
-            writeln!(out, "gossip: {} donors, {} gone", donors.0, donors.1)?;
+            let dropped = match gossip.drops().dropped() {
+                0 => String::new(),
+                dropped => format!("; datagrams dropped so far: {dropped}"),
+            };
+            writeln!(out, "gossip: {} donors, {} gone{dropped}", donors.0, donors.1)?;
         }
         Ok(())
     }

@@ -48,6 +48,8 @@ pub enum Standing {
 pub struct Donor {
     pub id: DonorId,
     pub address: String,
+    /// The same, if it is no name.
+    place: Option<SocketAddr>,
     pub standing: Standing,
     pub connection: Option<Arc<Connection>>,
     pub trouble: Option<String>,
@@ -63,6 +65,7 @@ impl Donor {
         Donor {
             id,
             address: address.to_string(),
+            place: address.parse().ok(),
             standing,
             connection: None,
             trouble: None,
@@ -80,7 +83,7 @@ impl Donor {
     /// Whether it is the one that listens there.
     pub fn is_at(&self, address: SocketAddr) -> bool {
         let told = self.connection.as_ref().is_some_and(|connection| connection.listens_at() == address);
-        told || self.address.parse() == Ok(address)
+        told || self.place == Some(address)
     }
 
     /// It is connected to from now on, whenever it is there.

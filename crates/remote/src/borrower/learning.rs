@@ -103,8 +103,13 @@ impl Shared {
         for donor in &known {
             let mut donor = lock(donor);
             let is_idle = donor.connection.as_ref().is_none_or(is_idle);
-            if donor.standing == Standing::Chosen && is_idle && (donor.trouble.is_some() || has_none(&donor))
-            {
+            if donor.standing != Standing::Chosen || !is_idle {
+                continue;
+            }
+            if let Some(trouble) = donor.trouble.clone() {
+                return donor.rest(&trouble);
+            }
+            if has_none(&donor) {
                 return donor.rest("it has no free slab, and others have");
             }
         }
