@@ -1,6 +1,6 @@
 //! Donors that other donors know of.
 //!
-//! A borrower is connected to some of a cluster's donors, chosen at random among the living. One that is gone makes room for another, and so does one that has
+//! A borrower is connected to some of a cluster's donors, chosen at random among the living, of many domains if it can be. One that is gone makes room for another, and so does one that has
 //! neither lent a slab here nor a free one.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,8 +41,8 @@ impl Shared {
         let mut asked: Vec<_> = self.donors().iter().filter_map(is_connected).collect();
         for _ in 0..ASKED_MAX.min(asked.len()) {
             let address = asked.swap_remove(any(asked.len()));
-            // A donor that cannot be asked now is noticed when it is borrowed from.
-            let Ok(members) = look::members(&address, &self.options) else { continue };
+            // Another one is asked in the next round: who hangs must not hold up what else is to be done.
+            let Ok(members) = look::members(&address, &self.options) else { return };
             if members.as_slice().len() > 1 {
                 return self.choose_among(&members);
             }
@@ -52,6 +52,7 @@ impl Shared {
     fn choose_among(&self, members: &Members) {
         let known = self.donors();
         let mut choices = Vec::new();
+        let mut domains = Vec::new();
         for member in members.as_slice().iter().filter(|member| self.may_borrow_from(member)) {
             let mut found = known.iter().filter(|donor| lock(donor).is_at(member.address)).peekable();
             if found.peek().is_none() && member.is_alive {
@@ -59,7 +60,9 @@ impl Shared {
             }
             for donor in found {
                 let standing = settle(&mut lock(donor), member);
-                if standing == Standing::Resting && member.is_alive {
+                if standing != Standing::Resting {
+                    domains.push(member.domain.as_str());
+                } else if member.is_alive {
                     choices.push(Choice { member, known: Some(Arc::clone(donor)) });
                 }
             }
@@ -68,14 +71,8 @@ impl Shared {
         let is_wanted = |donor: &&Arc<Mutex<Donor>>| lock(donor).standing != Standing::Resting;
         let wanted = known.iter().filter(is_wanted).count();
         for _ in wanted..self.options.connections_max() {
-            // Who has nothing free comes after all who have.
-            let free: Vec<_> =
-                (0..choices.len()).filter(|nth| choices[*nth].member.offer.free_slabs > 0).collect();
-            let nth = match (free.len(), choices.len()) {
-                (_, 0) => return,
-                (0, all) => any(all),
-                (some, _) => free[any(some)],
-            };
+            let Some(nth) = pick(&choices, &domains) else { return };
+            domains.push(choices[nth].member.domain.as_str());
             self.choose(choices.swap_remove(nth));
         }
     }
@@ -136,6 +133,17 @@ fn settle(donor: &mut Donor, member: &Member) -> Standing {
     donor.standing
 }
 
+/// A random one of those that have free slabs and fail with no other that is connected to; else of those that have free slabs; else of all.
+fn pick(choices: &[Choice], domains: &[&str]) -> Option<usize> {
+    let worth = |choice: &Choice| {
+        let domain = choice.member.domain.as_str();
+        (choice.member.offer.free_slabs > 0, domain.is_empty() || !domains.contains(&domain))
+    };
+    let most = choices.iter().map(worth).max()?;
+    let best: Vec<_> = (0..choices.len()).filter(|nth| worth(&choices[*nth]) == most).collect();
+    Some(best[any(best.len())])
+}
+
 fn is_idle(connection: &Arc<Connection>) -> bool {
     connection.slabs() == 0
 }
@@ -143,4 +151,33 @@ fn is_idle(connection: &Arc<Connection>) -> bool {
 /// A random number below `end`.
 fn any(end: usize) -> usize {
     (u64::from_le_bytes(random::bytes().unwrap_or_default()) % end as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Offer;
+
+    fn picked(members: &[(&str, u64)], domains: &[&str]) -> Vec<usize> {
+        let member = |(domain, free_slabs): &(&str, u64)| Member {
+            address: ([127, 0, 0, 1], 1).into(),
+            domain: (*domain).into(),
+            offer: Offer { free_slabs: *free_slabs, slabs: 9 },
+            is_alive: true,
+            version: VERSION,
+        };
+        let members: Vec<_> = members.iter().map(member).collect();
+        let choices: Vec<_> = members.iter().map(|member| Choice { member, known: None }).collect();
+        let all: std::collections::BTreeSet<_> = (0..200).filter_map(|_| pick(&choices, domains)).collect();
+        all.into_iter().collect()
+    }
+
+    #[test]
+    fn free_slabs_come_first_and_then_other_domains() {
+        assert!(picked(&[], &[]).is_empty());
+        assert_eq!(picked(&[("a", 1), ("b", 0), ("b", 2)], &["a"]), [2]);
+        assert_eq!(picked(&[("a", 1), ("b", 0), ("a", 2)], &["a"]), [0, 2]);
+        assert_eq!(picked(&[("", 1), ("", 1), ("a", 1)], &["", "a"]), [0, 1]);
+        assert_eq!(picked(&[("a", 0), ("b", 0)], &["a"]), [1]);
+    }
 }
