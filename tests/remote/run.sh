@@ -203,5 +203,92 @@ else
     fail "a donor without certificates: $(cat "$work/open")"
 fi
 
+# ---- Gossip ----------------------------------------------------------------
+
+# listed WHAT ADDRESS PATTERN COUNT [OPTION...]: waits until the list of donors that one knows has so many lines with these words.
+listed() {
+    what=$1 seed=$2 pattern=$3 count=$4
+    shift 4
+    tries=0
+    until [ "$("$AQUIFER" donors "$seed" "$@" 2>"$work/errors" | tee "$work/list" | grep -c "$pattern")" = "$count" ]; do
+        tries=$((tries + 1))
+        if [ $tries -gt 300 ]; then
+            fail "$what: $(cat "$work/list" "$work/errors")"
+            return
+        fi
+        sleep 0.2
+    done
+    pass "$what"
+}
+
+end_donors
+donate knows.nobody --listen 127.0.0.1:0 --domain first --gossip
+seed_address=$address
+donate knows.first --listen 127.0.0.1:0 --domain second --gossip "$seed_address"
+second_address=$address
+donate knows.first.too --listen 127.0.0.1:0 --domain third --gossip "$seed_address"
+third=$donor third_address=$address
+listed 'three donors know each other' "$second_address" ' alive ' 3
+managed 'a program in the RAM of donors that nobody named' --donors "$seed_address"
+if grep -q '[1-9][0-9]* lent to 1 borrowers' "$work/knows.first" "$work/knows.first.too"; then
+    pass 'a donor that nobody named lent'
+else
+    fail "no donor but the one that was named lent: $(cat "$work/knows.first" "$work/knows.first.too")"
+fi
+lent=$(cat "$work/knows.first" "$work/knows.first.too" | grep -c ' lent to 1 ')
+managed 'a program in the RAM of the named donor' --donors "$seed_address" --donors-only
+if [ "$(cat "$work/knows.first" "$work/knows.first.too" | grep -c ' lent to 1 ')" = "$lent" ]; then
+    pass 'no other donor lent to who keeps to those that are named'
+else
+    fail "another donor lent: $(cat "$work/knows.first" "$work/knows.first.too")"
+fi
+kill -KILL "$third"
+listed 'a donor that is killed is gone' "$seed_address" "^$third_address .* gone  third" 1
+if "$AQUIFER" donors "$seed_address" >"$work/list" && [ "$(grep -c ' alive ' "$work/list")" = 2 ]; then
+    pass 'the others are there'
+else
+    fail "the others are there: $(cat "$work/list")"
+fi
+end_donors
+
+if cmp -s "$work/cluster/gossip.key" "$work/alpha/gossip.key" && [ "$(stat -c %a "$work/alpha/gossip.key")" = 600 ]; then
+    pass 'hosts of a cluster have its key for gossip'
+else
+    fail "hosts of a cluster have its key for gossip: $(ls -l "$work/cluster" "$work/alpha")"
+fi
+if donate sealed.first --listen 127.0.0.1:0 --cluster "$work/alpha" --gossip; then
+    seed_address=$address
+    donate sealed.second --listen 127.0.0.1:0 --cluster "$work/beta" --gossip "$seed_address"
+    donate stranger --listen 127.0.0.1:0 --cluster "$work/gamma" --gossip "$seed_address"
+    listed 'donors of a cluster know each other' "$seed_address" ' alive ' 2 --cluster "$work/beta"
+    tries=0
+    until grep -q '^gossip: .* does not open with this cluster' "$work/sealed.first" || [ $tries -gt 300 ]; do
+        tries=$((tries + 1))
+        sleep 0.2
+    done
+    if [ "$(grep -c 'does not open with this cluster' "$work/sealed.first")" = 1 ]; then
+        pass 'gossip of a stranger is dropped, and told once'
+    else
+        fail "gossip of a stranger: $(cat "$work/sealed.first")"
+    fi
+else
+    fail "a donor of a cluster: $(tail -n 1 "$work/sealed.first")"
+fi
+rm "$work/beta/gossip.key"
+if "$AQUIFER" donate --listen 127.0.0.1:0 --cluster "$work/beta" --gossip >"$work/keyless" 2>&1; then
+    fail 'a host without a key gossips'
+elif grep -q 'aquifer cluster init' "$work/keyless"; then
+    pass 'a host without a key is told where it is'
+else
+    fail "a host without a key: $(cat "$work/keyless")"
+fi
+if timeout 60 "$AQUIFER" donate --listen 127.0.0.1:0 --gossip 192.0.2.1:7447 >"$work/far" 2>&1; then
+    fail 'gossip without a key leaves this machine'
+elif grep -q 'name the host' "$work/far"; then
+    pass 'gossip without a key keeps to this machine'
+else
+    fail "gossip without a key: $(cat "$work/far")"
+fi
+
 end_donors
 exit $failed

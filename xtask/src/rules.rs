@@ -37,6 +37,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-volume", For("mapped files, which other processes change")),
     rule("aquifer-mount", Forbidden),
     rule("aquifer-remote", For("libfabric, and memory that others change")),
+    rule("aquifer-gossip", Forbidden),
     rule("aquifer-block", Forbidden),
     rule("aquifer-probe", Forbidden),
     rule("aquifer", Forbidden),

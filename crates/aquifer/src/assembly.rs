@@ -68,9 +68,13 @@ impl Assembly {
         }
         let ram = ram.saturating_sub(remote.as_ref().map_or(0, |remote| remote.ram_bytes));
         let flash = device.len_bytes();
-        check_budget(options, ram, flash).map_err(|error| match &remote {
-            None => error,
-            Some(remote) => Error::Donors(format!("{error}; connections to donors and what is known of their pages take {} bytes of RAM beside it", remote.ram_bytes)),
+        let beside = remote.as_ref().map_or(0, |remote| remote.ram_bytes);
+        // Connections to donors, and what is known of their pages, take a part of what was asked for.
+        check_budget(options, ram, flash).map_err(|error| match error {
+            Error::BudgetSmall { given, minimum, flash } => {
+                Error::BudgetSmall { given: given + beside, minimum: minimum + beside, flash }
+            }
+            other => other,
         })?;
         let object_bytes = object_bytes(options);
         let fixed = fixed_bytes(flash, object_bytes) as usize;

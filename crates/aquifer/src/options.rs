@@ -58,6 +58,7 @@ pub struct Options {
     pub(crate) policy: PolicyKind,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) donors: Vec<String>,
+    pub(crate) donors_only: bool,
     pub(crate) cluster: Option<PathBuf>,
     pub(crate) copies: Copies,
     pub(crate) seals: bool,
@@ -83,7 +84,7 @@ impl Options {
     }
 
     /// The settings in `AQUIFER_RAM`, `AQUIFER_FLASH`, `AQUIFER_FLASH_SIZE`, `AQUIFER_OBJECT_BYTES`, `AQUIFER_FAULTS`,
-    /// `AQUIFER_POLICY`, `AQUIFER_SOCKET`, `AQUIFER_DONORS` (separated by commas), `AQUIFER_CLUSTER`, `AQUIFER_COPIES` and `AQUIFER_DEVICE_PROFILE`; defaults for those that are not set. The profile is read at
+    /// `AQUIFER_POLICY`, `AQUIFER_SOCKET`, `AQUIFER_DONORS` (separated by commas), `AQUIFER_DONORS_ONLY`, `AQUIFER_CLUSTER`, `AQUIFER_COPIES` and `AQUIFER_DEVICE_PROFILE`; defaults for those that are not set. The profile is read at
     /// once.
     ///
     /// # Errors
@@ -119,6 +120,11 @@ impl Options {
             })?;
         }
         options.socket = text("AQUIFER_SOCKET").map(Into::into);
+        let switch = |name: &str| match text(name).as_deref() {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(value) => Err(Error::Invalid(format!("{name} is '{value}'; it may be 0 or 1"))),
+        };
         let donors = text("AQUIFER_DONORS").unwrap_or_default();
         options.donors = donors.split(',').filter(|donor| !donor.is_empty()).map(Into::into).collect();
         if let Some(value) = text("AQUIFER_COPIES") {
@@ -132,13 +138,8 @@ impl Options {
                 })?),
             };
         }
-        options.seals = match text("AQUIFER_SEAL").as_deref() {
-            None | Some("0") => false,
-            Some("1") => true,
-            Some(value) => {
-                return Err(Error::Invalid(format!("AQUIFER_SEAL is '{value}'; it may be 0 or 1")));
-            }
-        };
+        options.donors_only = switch("AQUIFER_DONORS_ONLY")?;
+        options.seals = switch("AQUIFER_SEAL")?;
         if let Some(value) = text("AQUIFER_WEIGHT") {
             let weight = value.parse().ok().filter(|weight| (1..=1000).contains(weight));
             options.weight = Some(weight.ok_or_else(|| {
@@ -187,6 +188,12 @@ impl Options {
     /// nothing is lost when the machine is.
     pub fn donor(mut self, address: impl Into<String>) -> Self {
         self.donors.push(address.into());
+        self
+    }
+
+    /// Whether donors that are not named, but that the named ones know of, get nothing. Without this they are borrowed from as well.
+    pub fn donors_only(mut self, only: bool) -> Self {
+        self.donors_only = only;
         self
     }
 

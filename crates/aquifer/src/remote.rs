@@ -20,6 +20,10 @@ use crate::options::{Copies, Options, RAM_BYTES_DEFAULT};
 const BEHIND_PART: u64 = 64;
 /// Part of the budget for what is on the way to and from all donors.
 const LINKS_PART: u64 = 32;
+/// Donors that a heap is connected to beside those that are named: as many as have a link of this size within that part.
+const LINK_BYTES: u64 = 1 << 20;
+const DONORS_MIN: u64 = 2;
+const DONORS_MAX: u64 = 8;
 /// The most and the least for pages that wait.
 const BEHIND_BYTES_MAX: u64 = 16 << 20;
 const BEHIND_BYTES_MIN: u64 = 512 << 10;
@@ -98,7 +102,8 @@ impl Remote {
 /// # Errors
 /// [`Error::Donors`] with what each of them says.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
-    let borrower = Borrower::start(borrower_options(options, RAM_BYTES_DEFAULT)?);
+    let options = BorrowerOptions { donors_only: true, ..borrower_options(options, RAM_BYTES_DEFAULT)? };
+    let borrower = Borrower::start(options);
     borrower.map(drop).map_err(|error| Error::Donors(error.to_string()))
 }
 
@@ -114,9 +119,17 @@ pub(crate) fn borrower_options(options: &Options, ram: u64) -> Result<BorrowerOp
         )),
     };
     // A part of the budget for all donors together.
-    let link_bytes = ram / LINKS_PART / options.donors.len().max(1) as u64;
-    let link = LinkOptions::within(link_bytes as usize);
+    let links_bytes = ram / LINKS_PART;
     let default = BorrowerOptions::default();
-    let weight = options.weight.unwrap_or(default.weight);
-    Ok(BorrowerOptions { donors: options.donors.clone(), security, weight, link, ..default })
+    let mut borrower = BorrowerOptions {
+        donors: options.donors.clone(),
+        donors_only: options.donors_only,
+        donors_max: (links_bytes / LINK_BYTES).clamp(DONORS_MIN, DONORS_MAX) as usize,
+        security,
+        weight: options.weight.unwrap_or(default.weight),
+        ..default
+    };
+    let link_bytes = links_bytes / borrower.connections_max().max(1) as u64;
+    borrower.link = LinkOptions::within(link_bytes as usize);
+    Ok(borrower)
 }

@@ -344,6 +344,9 @@ pub struct RunArguments {
     /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
     #[arg(long, value_name = "DONORS", value_delimiter = ',')]
     pub donors: Vec<String>,
+    /// Keeps to those, and does not ask them who else lends
+    #[arg(long, requires = "donors")]
+    pub donors_only: bool,
     /// This host's folder of their cluster
     #[arg(long, value_name = "FOLDER", requires = "donors")]
     pub cluster: Option<PathBuf>,

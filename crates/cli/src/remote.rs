@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod donate;
 pub mod donors;
+pub mod gossip;
 
 use std::path::Path;
 use std::sync::Arc;

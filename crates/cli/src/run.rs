@@ -36,6 +36,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
     let donors = (!arguments.donors.is_empty()).then(|| arguments.donors.join(",").into());
     set(&mut command, "AQUIFER_DONORS", donors);
+    set(&mut command, "AQUIFER_DONORS_ONLY", arguments.donors_only.then(|| "1".into()));
     command.env("AQUIFER_COPIES", arguments.copies.to_string());
     command.env("AQUIFER_WEIGHT", arguments.weight.to_string());
     set(&mut command, "AQUIFER_SEAL", arguments.seal.then(|| "1".into()));

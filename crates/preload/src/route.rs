@@ -173,9 +173,7 @@ pub fn say(text: &str) {
 pub fn say_why(error: &Error) {
     if !HAS_SAID_WHY.swap(true, Ordering::Relaxed) {
         let hint = match error {
-            Error::BudgetSmall { .. } | Error::Donors(_) => {
-                "give aquifer run a larger --ram, or a smaller --flash-size"
-            }
+            Error::BudgetSmall { .. } => "give aquifer run a larger --ram, or a smaller --flash-size",
             _ => "give aquifer run a larger --flash-size, or another --flash",
         };
         eprintln!("aquifer: memory was refused to {}: {error}; {hint}", program());

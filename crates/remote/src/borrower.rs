@@ -2,41 +2,43 @@
 //!
 //! | thread | loop |
 //! |---|---|
-//! | `aq-borrower` | gives back what nobody uses, connects again to donors that were gone |
+//! | `aq-borrower` | gives back what nobody uses, connects again to donors that were gone, asks them for others |
 //! | `aq-borrower-asked` (one for each donor) | answers what the donor asks |
 
 mod connection;
+mod donor;
+mod learning;
+mod look;
 mod options;
 pub mod placement;
 mod returns;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use aquifer_sys::SignalsBlocked;
-use serde::Serialize;
 
 use connection::Connection;
+use donor::{Donor, Standing};
 use placement::{Candidate, pick_two};
 use returns::Returns;
 
 use crate::control::{Offer, Refusal};
-use crate::events::Words;
-use crate::mirror::{DonorId, Home, SlabEvent, SlabEvents, Slabs, What};
+use crate::mirror::{DonorId, Home, SlabEvents, Slabs};
 use crate::random;
-use crate::transport::TrafficSeen;
 
-pub use connection::{ConnectError, look};
+pub use connection::ConnectError;
+pub use donor::DonorSeen;
+pub use look::{look, members};
 pub use options::BorrowerOptions;
 
-/// First pause before a donor that was gone is tried again; doubled up to the last.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_LAST: Duration = Duration::from_secs(10);
 /// How often the thread looks up.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// How often it asks who else lends.
+const LEARN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why there is no borrower.
 #[derive(Debug, thiserror::Error)]
@@ -59,24 +61,6 @@ pub enum BorrowerError {
     Thread(io::Error),
 }
 
-/// A donor as the borrower sees it. Its number is its place among the donors of the options.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct DonorSeen {
-    /// Host and port.
-    pub address: String,
-    /// Provider of transfers, if it is connected.
-    pub provider: Option<String>,
-    /// Which donors fail together.
-    pub domain: String,
-    /// Slabs borrowed there now.
-    pub slabs: usize,
-    /// Why it is not connected.
-    pub trouble: Option<String>,
-    /// What went there and came from there, over all connections so far.
-    #[serde(flatten)]
-    pub traffic: TrafficSeen,
-}
-
 /// Connections to donors.
 pub struct Borrower {
     shared: Arc<Shared>,
@@ -86,22 +70,15 @@ pub struct Borrower {
 
 struct Shared {
     options: BorrowerOptions,
-    donors: Vec<Mutex<Donor>>,
+    /// Those that are named, in their order, then those that were learned of. None is ever removed: its place is its number.
+    donors: RwLock<Vec<Arc<Mutex<Donor>>>>,
+    /// 0 until it is known.
+    slab_bytes: AtomicU64,
+    /// Whether a new connection is wanted is decided by one at a time.
+    settling: Mutex<()>,
     returns: Arc<Returns>,
     events: Arc<SlabEvents>,
     is_ending: AtomicBool,
-}
-
-struct Donor {
-    id: DonorId,
-    address: String,
-    connection: Option<Arc<Connection>>,
-    trouble: Option<String>,
-    /// Of connections that have ended.
-    before: TrafficSeen,
-    events: Arc<SlabEvents>,
-    pause: Duration,
-    next_try: Instant,
 }
 
 impl Borrower {
@@ -112,22 +89,16 @@ impl Borrower {
     pub fn start(options: BorrowerOptions) -> Result<Borrower, BorrowerError> {
         let events: Arc<SlabEvents> = Arc::default();
         let donor = |(nth, address): (usize, &String)| {
-            Mutex::new(Donor {
-                id: DonorId(nth as u64),
-                address: address.clone(),
-                connection: None,
-                trouble: None,
-                before: TrafficSeen::default(),
-                events: Arc::clone(&events),
-                pause: PAUSE_FIRST,
-                next_try: Instant::now(),
-            })
+            let donor = Donor::new(DonorId(nth as u64), address, Standing::Named, &events);
+            Arc::new(Mutex::new(donor))
         };
-        let donors = options.donors.iter().enumerate().map(donor).collect();
+        let donors = RwLock::new(options.donors.iter().enumerate().map(donor).collect());
         let (returns, is_ending) = (Arc::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { options, donors, returns, events, is_ending });
+        let (slab_bytes, settling) = (AtomicU64::new(0), Mutex::default());
+        let shared = Arc::new(Shared { options, donors, slab_bytes, settling, returns, events, is_ending });
         shared.connect_missing();
         let slab_bytes = shared.slab_bytes()?;
+        shared.slab_bytes.store(slab_bytes, Ordering::Relaxed);
         let thread = thread::Builder::new().name("aq-borrower".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
@@ -144,16 +115,17 @@ impl Borrower {
         self.slab_bytes
     }
 
-    /// RAM of this process that connections to all donors take.
+    /// RAM of this process that connections take, if it has all that it may have.
     #[must_use]
     pub fn ram_bytes(&self) -> u64 {
-        (self.shared.donors.len() * self.shared.options.link.ram_bytes()) as u64
+        let options = &self.shared.options;
+        (options.connections_max() * options.link.ram_bytes()) as u64
     }
 
     /// All donors.
     #[must_use]
     pub fn donors(&self) -> Vec<DonorSeen> {
-        self.shared.donors.iter().map(|donor| lock(donor).seen()).collect()
+        self.shared.donors().iter().map(|donor| lock(donor).seen()).collect()
     }
 }
 
@@ -163,8 +135,8 @@ impl Drop for Borrower {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        for donor in &self.shared.donors {
-            lock(donor).connection = None;
+        for donor in self.shared.donors() {
+            lock(&donor).connection = None;
         }
     }
 }
@@ -234,32 +206,68 @@ fn reserve_best(connections: &[Arc<Connection>]) -> Option<Arc<Home>> {
 
 impl Shared {
     fn keep(&self) {
+        let mut next_learning = Instant::now();
         while !self.is_ending.load(Ordering::Relaxed) {
             self.returns.give_back();
+            if Instant::now() >= next_learning {
+                self.learn();
+                next_learning = Instant::now() + LEARN_INTERVAL;
+            }
             self.connect_missing();
             thread::sleep(INTERVAL);
         }
     }
 
+    /// All donors, as many as there are now.
+    fn donors(&self) -> Vec<Arc<Mutex<Donor>>> {
+        self.donors.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn connect_missing(&self) {
+        let donors = self.donors();
         thread::scope(|scope| {
-            for donor in &self.donors {
+            for donor in &donors {
                 let Some((id, address)) = lock(donor).is_due() else { continue };
+                let donors = &donors;
                 // Nobody waits for the donor's state while it is connected to.
                 scope.spawn(move || {
                     let _signals = SignalsBlocked::new();
                     let outcome = Connection::new(&address, id, &self.options, &self.returns);
+                    let _settling = lock(&self.settling);
+                    let outcome = outcome.and_then(|connection| self.fit(donors, donor, connection));
                     lock(donor).note(outcome);
                 });
             }
         });
     }
 
+    /// The connection, unless it is of no use beside the others.
+    fn fit(
+        &self,
+        donors: &[Arc<Mutex<Donor>>],
+        new: &Arc<Mutex<Donor>>,
+        connection: Arc<Connection>,
+    ) -> Result<Arc<Connection>, ConnectError> {
+        let (theirs, ours) = (connection.slab_bytes(), self.slab_bytes.load(Ordering::Relaxed));
+        if ours != 0 && ours != theirs {
+            return Err(ConnectError::SlabBytes { theirs, ours });
+        }
+        let is_learned = !lock(new).is_named();
+        let twin = donors.iter().filter(|other| !Arc::ptr_eq(other, new)).find_map(|other| {
+            let other = lock(other);
+            let address = other.connection.as_ref().map(|connection| connection.listens_at());
+            // Names are believed: behind translated addresses two donors may give the same one.
+            let may_be_twin = is_learned || !other.is_named();
+            (may_be_twin && address == Some(connection.listens_at())).then(|| other.address.clone())
+        });
+        twin.map_or(Ok(connection), |twin| Err(ConnectError::Twin(twin)))
+    }
+
     fn slab_bytes(&self) -> Result<u64, BorrowerError> {
         let mut found = None;
         let mut troubles = String::new();
-        for donor in &self.donors {
-            let donor = lock(donor);
+        for donor in self.donors() {
+            let donor = lock(&donor);
             let Some(connection) = &donor.connection else {
                 let trouble = donor.trouble.as_deref().unwrap_or("it was not tried");
                 troubles += &format!("  {}: {trouble}\n", donor.address);
@@ -278,72 +286,12 @@ impl Shared {
     }
 
     fn candidates(&self) -> Vec<(Arc<Connection>, Candidate)> {
-        let connected = |donor: &Mutex<Donor>| {
+        let connected = |donor: &Arc<Mutex<Donor>>| {
             let connection = lock(donor).connection.clone()?;
             let candidate = Candidate { domain: connection.domain().to_string() };
             connection.is_alive().then_some((connection, candidate))
         };
-        self.donors.iter().filter_map(connected).collect()
-    }
-}
-
-impl Donor {
-    /// Its number and address, if it should be connected to now.
-    fn is_due(&mut self) -> Option<(DonorId, String)> {
-        if let Some(connection) = &self.connection
-            && !connection.is_alive()
-        {
-            let trouble = connection.trouble();
-            self.before = self.before + connection.traffic();
-            self.connection = None;
-            self.tell(What::DonorGone, Some(&trouble));
-            self.trouble = Some(trouble);
-            self.pause = PAUSE_FIRST;
-            self.next_try = Instant::now() + self.pause;
-        }
-        let is_due = self.connection.is_none() && Instant::now() >= self.next_try;
-        is_due.then(|| (self.id, self.address.clone()))
-    }
-
-    fn note(&mut self, outcome: Result<Arc<Connection>, ConnectError>) {
-        match outcome {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.trouble = None;
-                self.tell(What::DonorConnected, None);
-                self.pause = PAUSE_FIRST;
-            }
-            Err(error) => {
-                let trouble = error.to_string();
-                // It is tried again and again: what is not new says nothing.
-                if self.trouble.as_ref() != Some(&trouble) {
-                    self.tell(What::DonorNotReached, Some(&trouble));
-                }
-                self.trouble = Some(trouble);
-                self.next_try = Instant::now() + self.pause;
-                self.pause = (2 * self.pause).min(PAUSE_LAST);
-            }
-        }
-    }
-
-    fn tell(&self, what: What, why: Option<&str>) {
-        self.events.note(SlabEvent { what, donor: self.id, part: None, why: why.map(Words::of) });
-    }
-
-    fn seen(&self) -> DonorSeen {
-        let now = self.connection.as_ref().map(|connection| connection.traffic());
-        DonorSeen {
-            traffic: self.before + now.unwrap_or_default(),
-            address: self.address.clone(),
-            provider: self.connection.as_ref().map(|connection| connection.provider().to_string()),
-            domain: self
-                .connection
-                .as_ref()
-                .map(|connection| connection.domain().to_string())
-                .unwrap_or_default(),
-            slabs: self.connection.as_ref().map_or(0, |connection| connection.slabs()),
-            trouble: self.trouble.clone(),
-        }
+        self.donors().iter().filter_map(connected).collect()
     }
 }
 

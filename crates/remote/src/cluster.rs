@@ -1,4 +1,4 @@
-//! Certificates of a cluster: one authority, one certificate and key for each host.
+//! Certificates of a cluster: one authority, one certificate and key for each host; and the key of what donors gossip, which all hosts have.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
 use crate::control::identity::{AUTHORITY_FILE, CERTIFICATE_FILE, HOST_NAME, KEY_FILE};
+use crate::random;
 
 /// The authority's key: who has it can make hosts of the cluster.
 pub const AUTHORITY_KEY_FILE: &str = "cluster-key.pem";
+
+/// The key of what donors gossip: 32 bytes in hexadecimal, the same for all hosts.
+pub const GOSSIP_KEY_FILE: &str = "gossip.key";
 
 /// Why there are no certificates.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +38,17 @@ pub enum ClusterError {
         /// The system's words.
         reason: io::Error,
     },
+    /// A host has no key for gossip.
+    #[error("{} cannot be read ({reason}): copy it from another host of the cluster or from the folder that `aquifer cluster init` made, or join this host anew", path.display())]
+    NoGossipKey {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The kernel gives no random bytes.
+    #[error("no key could be made: {0}")]
+    Random(io::Error),
     /// The certificates could not be made.
     #[error("certificates could not be made: {0}")]
     Make(#[from] rcgen::Error),
@@ -48,10 +63,11 @@ pub fn init(folder: &Path) -> Result<(), ClusterError> {
     let certificate = authority()?.self_signed(&key)?;
     make_folder(folder)?;
     write_new(&folder.join(AUTHORITY_KEY_FILE), &key.serialize_pem())?;
-    write_new(&folder.join(AUTHORITY_FILE), &certificate.pem())
+    write_new(&folder.join(AUTHORITY_FILE), &certificate.pem())?;
+    make_gossip_key(folder)
 }
 
-/// Makes the folder of a host: to be copied to it, and to nobody else.
+/// Makes the folder of a host: to be copied to it, and to nobody else. A cluster that is older than gossip gets a key for it.
 ///
 /// # Errors
 /// [`ClusterError`].
@@ -68,10 +84,34 @@ pub fn join(cluster: &Path, host: &str, folder: &Path) -> Result<(), ClusterErro
     let mut params = CertificateParams::new(vec![HOST_NAME.to_string()])?;
     params.distinguished_name.push(DnType::CommonName, host);
     let certificate = params.signed_by(&key, &issuer)?;
+    if !cluster.join(GOSSIP_KEY_FILE).exists() {
+        make_gossip_key(cluster)?;
+    }
+    let gossip_key = gossip_key(cluster)?;
     make_folder(folder)?;
     write_new(&folder.join(KEY_FILE), &key.serialize_pem())?;
     write_new(&folder.join(CERTIFICATE_FILE), &certificate.pem())?;
-    write_new(&folder.join(AUTHORITY_FILE), &authority)
+    write_new(&folder.join(AUTHORITY_FILE), &authority)?;
+    write_gossip_key(folder, &gossip_key)
+}
+
+/// The key of what donors gossip, from a folder of the cluster or of a host.
+///
+/// # Errors
+/// [`ClusterError::NoGossipKey`].
+pub fn gossip_key(folder: &Path) -> Result<[u8; 32], ClusterError> {
+    let path = folder.join(GOSSIP_KEY_FILE);
+    let missing = |reason: String| ClusterError::NoGossipKey { path: path.clone(), reason };
+    let text = fs::read_to_string(&path).map_err(|error| missing(error.to_string()))?;
+    random::from_hex(text.trim_end()).ok_or_else(|| missing("it is not 64 hexadecimal digits".into()))
+}
+
+fn make_gossip_key(folder: &Path) -> Result<(), ClusterError> {
+    write_gossip_key(folder, &random::bytes().map_err(ClusterError::Random)?)
+}
+
+fn write_gossip_key(folder: &Path, key: &[u8; 32]) -> Result<(), ClusterError> {
+    write_new(&folder.join(GOSSIP_KEY_FILE), &format!("{}\n", random::to_hex(key)))
 }
 
 /// What every cluster's own certificate says, but for its key.
@@ -104,4 +144,41 @@ fn write_new(path: &Path, text: &str) -> Result<(), ClusterError> {
         file.sync_all()
     });
     written.map_err(|reason| ClusterError::Write { path: path.to_path_buf(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn all_hosts_have_one_key_for_gossip_and_nobody_else_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        init(&at("ours")).expect("init");
+        init(&at("theirs")).expect("init");
+        join(&at("ours"), "alpha", &at("alpha")).expect("join");
+        let key = |name: &str| gossip_key(&at(name)).expect("a key");
+        assert_eq!(key("ours"), key("alpha"));
+        assert_ne!(key("ours"), key("theirs"));
+        let mode = fs::metadata(at("alpha").join(GOSSIP_KEY_FILE)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_cluster_that_is_older_than_gossip_gets_a_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        init(&at("old")).expect("init");
+        fs::remove_file(at("old").join(GOSSIP_KEY_FILE)).expect("it was there");
+        let error = gossip_key(&at("old")).expect_err("no key").to_string();
+        assert!(error.contains("aquifer cluster init"), "{error}");
+        for host in ["alpha", "beta"] {
+            join(&at("old"), host, &at(host)).expect("join");
+        }
+        assert_eq!(gossip_key(&at("alpha")).expect("a key"), gossip_key(&at("beta")).expect("a key"));
+        fs::write(at("alpha").join(GOSSIP_KEY_FILE), "00ff").expect("write");
+        assert!(matches!(gossip_key(&at("alpha")), Err(ClusterError::NoGossipKey { .. })));
+    }
 }

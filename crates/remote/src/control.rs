@@ -5,10 +5,12 @@
 
 mod channel;
 pub mod identity;
+mod member;
 mod message;
 mod stream;
 
 pub use channel::{Channel, ChannelError};
 pub use identity::Identity;
+pub use member::{DOMAIN_BYTES_MAX, MEMBERS_BYTES_MAX, MEMBERS_MAX, Member, Members, MembersError};
 pub use message::{Answer, Call, Greeting, Notice, Offer, Refusal, Reply, Role, SlabId, VERSION, Welcome};
 pub use stream::{Ender, Security, Stream};

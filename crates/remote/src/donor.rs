@@ -14,6 +14,7 @@ pub mod deed;
 pub mod headroom;
 pub mod lending;
 mod links;
+mod membership;
 mod memory;
 mod options;
 mod session;
@@ -28,9 +29,11 @@ use std::thread::{self, JoinHandle};
 use deed::Deed;
 use state::State;
 
+use crate::control::{DOMAIN_BYTES_MAX, Members, Offer};
 use crate::events::Events;
 use crate::transport::Port;
 
+pub use membership::Membership;
 pub use options::{DonorError, DonorOptions, Looks};
 pub use state::DonorNow;
 
@@ -51,11 +54,14 @@ impl Donor {
         if !options.is_sealed() && !address.ip().is_loopback() {
             return Err(DonorError::Open(address));
         }
+        if options.domain.len() > DOMAIN_BYTES_MAX {
+            return Err(DonorError::Domain(options.domain.len()));
+        }
         let listener = TcpListener::bind(address).map_err(|error| DonorError::listen(address, error))?;
         let address = listener.local_addr().map_err(|error| DonorError::listen(address, error))?;
         let mut links = Port::open(&options.provider, &host(address.ip()))?;
         let port = links.number()?;
-        let state = Arc::new(State::new(options, port)?);
+        let state = Arc::new(State::new(options, address, port)?);
         let mut donor = Donor { state: Arc::clone(&state), address, threads: Vec::new() };
         donor.spawn("aq-donor-accept", {
             let state = Arc::clone(&state);
@@ -85,6 +91,23 @@ impl Donor {
     #[must_use]
     pub fn now(&self) -> DonorNow {
         self.state.now()
+    }
+
+    /// What it could lend at the moment of each call; for whoever tells others.
+    pub fn offering(&self) -> impl Fn() -> Offer + Send + 'static {
+        let state = Arc::clone(&self.state);
+        move || state.lending().offer()
+    }
+
+    /// Who knows the other donors; borrowers that ask get that list from now on. The first one stays.
+    pub fn set_membership(&self, membership: Arc<dyn Membership>) {
+        self.state.set_membership(membership);
+    }
+
+    /// What borrowers are told when they ask who lends.
+    #[must_use]
+    pub fn members(&self) -> Members {
+        self.state.members()
     }
 
     /// Who borrows, by the names that they gave themselves, and how many slabs.

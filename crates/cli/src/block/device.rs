@@ -22,6 +22,7 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
     }
     let options = BorrowerOptions {
         donors: arguments.donors.clone(),
+        donors_only: arguments.donors_only,
         security: security(arguments.cluster.as_deref())?,
         weight: arguments.weight,
         ..BorrowerOptions::default()

@@ -18,6 +18,8 @@ Examples:
 
 Hosts of a cluster believe each other by their certificates (TLS 1.3, both sides). Who has
 a host's folder is that host; who has cluster-key.pem can make hosts. Both stay with you.
+What donors tell each other (aquifer donate --gossip) is sealed with gossip.key, which all
+hosts have.
 
 Exit status: 0 made, 2 not made.";
 

@@ -14,6 +14,7 @@ use aquifer_volume::Time;
 use clap::Args;
 
 use crate::error::{Error, printable};
+use crate::remote::gossip::{GossipArguments, GossipSaid};
 use crate::remote::security;
 use crate::volume::show::moment;
 
@@ -22,6 +23,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer --lend 32G --headroom 8G
+  aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer --gossip 10.0.0.8:7447
   aquifer donate --lend 1G --lend-to-own-machine          to try it out on one machine
   aquifer donate --lend 1G --provider memory              to programs of this machine that are in another control group
   aquifer donate --lend 1G --verbose                      and what becomes of each slab
@@ -29,6 +31,9 @@ Examples:
 It lends what programs of this machine do not need: slabs are added while more than
 --headroom is available, and asked back when less is. Borrowers have --leave-within
 seconds to move what a slab holds; then it is gone.
+
+With --gossip it knows the other donors, and tells borrowers of them. They need to name one
+that they can reach.
 
 Without --cluster it lends to this machine alone. SIGINT or SIGTERM ends it; borrowers go
 on with what their own flash has.
@@ -85,6 +90,9 @@ pub struct DonateArguments {
     /// What carries the bytes: tcp, verbs where there is RDMA, another provider of libfabric, or memory that programs of this machine map
     #[arg(long, value_name = "NAME", default_value = fabric::PROVIDER)]
     pub provider: String,
+    /// How it knows of others.
+    #[command(flatten)]
+    pub gossip: GossipArguments,
     /// When it looks for transfers instead of sleeping until there are some
     #[arg(long, value_enum, default_value = "busy")]
     pub look: LookArgument,
@@ -118,6 +126,10 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
     ctrlc::set_handler(move || ending.send(()).unwrap_or_default())
         .map_err(|error| Error::Signal(error.to_string()))?;
     let donor = Donor::start(options(arguments)?).map_err(|error| failed(error.to_string()))?;
+    let gossip = arguments.gossip.start(&donor, arguments.cluster.as_deref(), &arguments.domain)?;
+    if let Some(gossip) = &gossip {
+        donor.set_membership(gossip.membership());
+    }
     let mut out = io::stdout();
     writeln!(
         out,
@@ -126,11 +138,18 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
         arguments.slab >> 20,
         arguments.headroom >> 20
     )?;
+    if let Some(gossip) = &gossip {
+        writeln!(out, "gossips at {} by UDP", gossip.address())?;
+    }
+    let mut gossip_said = GossipSaid::default();
     let mut said = DonorNow::default();
     let mut next = 0;
     while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
         if arguments.verbose {
             next = tell(&mut out, &donor, next)?;
+        }
+        if let Some(gossip) = &gossip {
+            gossip_said.tell(&mut out, gossip)?;
         }
         let now = donor.now();
         if now != said {
@@ -145,6 +164,7 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
         }
     }
     writeln!(out, "ends; borrowers go on with their own flash")?;
+    drop(gossip);
     drop(donor);
     Ok(ExitCode::SUCCESS)
 }

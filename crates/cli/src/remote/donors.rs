@@ -1,10 +1,13 @@
 //! `aquifer donors`: who lends how much.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aquifer_remote::borrower::{BorrowerOptions, look};
+use aquifer_remote::borrower::{BorrowerOptions, look, members};
+use aquifer_remote::control::{Member, Offer, Welcome};
 use clap::Args;
 
 use crate::error::{Error, printable};
@@ -13,10 +16,14 @@ use crate::remote::security;
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
 Examples:
+  aquifer donors alpha:7447 --cluster /etc/aquifer            it, and all that it knows of
   aquifer donors alpha:7447 beta:7447 --cluster /etc/aquifer
-  aquifer donors 127.0.0.1:7447
+  aquifer donors 127.0.0.1:7447 --donors-only                 no others
 
-Exit status: 0 all of them answered, 1 some did not, 2 nobody could be asked.";
+A donor that gossips knows the others of its cluster. Of one that is gone, it is shown what it
+told last.
+
+Exit status: 0 all that are not gone answered, 1 some did not, 2 nobody could be asked.";
 
 /// Arguments of `aquifer donors`.
 #[derive(Args, Debug)]
@@ -27,6 +34,9 @@ pub struct DonorsArguments {
     /// This host's folder of a cluster
     #[arg(long, value_name = "FOLDER")]
     pub cluster: Option<PathBuf>,
+    /// Only those that are named, and not those that they know of
+    #[arg(long)]
+    pub donors_only: bool,
 }
 
 /// Asks donors.
@@ -36,26 +46,85 @@ pub struct DonorsArguments {
 pub fn donors(arguments: &DonorsArguments) -> Result<ExitCode, Error> {
     let options =
         BorrowerOptions { security: security(arguments.cluster.as_deref())?, ..BorrowerOptions::default() };
-    let mut out = io::stdout().lock();
-    let mut is_whole = true;
-    writeln!(out, "{:<28} {:>8} {:>8} {:>9}  {:<8} domain", "donor", "slabs", "free", "slab", "provider")?;
+    let mut list = List { out: io::stdout().lock(), shown: BTreeSet::new(), is_whole: true };
+    writeln!(
+        list.out,
+        "{:<28} {:>8} {:>8} {:>9}  {:<8} {:<5} domain",
+        "donor", "slabs", "free", "slab", "provider", "state"
+    )?;
+    let mut known = Vec::new();
     for donor in &arguments.donors {
-        match look(donor, &options) {
-            Ok((welcome, offer)) => writeln!(
-                out,
-                "{:<28} {:>8} {:>8} {:>5} MiB  {:<8} {}",
-                printable(donor),
-                offer.slabs,
-                offer.free_slabs,
-                welcome.slab_bytes >> 20,
-                printable(&welcome.provider),
-                printable(&welcome.domain)
-            )?,
+        if list.ask(donor, &options)?
+            && !arguments.donors_only
+            && let Ok(others) = members(donor, &options)
+        {
+            known.extend_from_slice(others.as_slice());
+        }
+    }
+    // What is not encrypted stays on this machine, whatever a donor says.
+    known.retain(|member| arguments.cluster.is_some() || member.address.ip().is_loopback());
+    // Whoever hears of a donor is right, whatever others say.
+    known.sort_by_key(|member| (member.address, !member.is_alive));
+    known.dedup_by_key(|member| member.address);
+    for member in &known {
+        match member.is_alive {
+            _ if list.shown.contains(&member.address) => {}
+            true => drop(list.ask(&member.address.to_string(), &options)?),
+            false => list.gone(member)?,
+        }
+    }
+    Ok(if list.is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What is printed.
+struct List<W> {
+    out: W,
+    /// Donors that answered, as they call themselves.
+    shown: BTreeSet<SocketAddr>,
+    /// Whether all that were asked answered.
+    is_whole: bool,
+}
+
+impl<W: Write> List<W> {
+    /// Asks a donor and prints what it says; `true` if it answered.
+    fn ask(&mut self, donor: &str, options: &BorrowerOptions) -> io::Result<bool> {
+        match look(donor, options) {
+            Ok((welcome, offer)) => {
+                self.shown.insert(welcome.address);
+                self.alive(donor, &welcome, &offer)?;
+                Ok(true)
+            }
             Err(error) => {
-                is_whole = false;
-                writeln!(out, "{:<28} {}", printable(donor), printable(&error.to_string()))?;
+                self.is_whole = false;
+                writeln!(self.out, "{:<28} {}", printable(donor), printable(&error.to_string()))?;
+                Ok(false)
             }
         }
     }
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
+
+    fn alive(&mut self, donor: &str, welcome: &Welcome, offer: &Offer) -> io::Result<()> {
+        writeln!(
+            self.out,
+            "{:<28} {:>8} {:>8} {:>5} MiB  {:<8} alive {}",
+            printable(donor),
+            offer.slabs,
+            offer.free_slabs,
+            welcome.slab_bytes >> 20,
+            printable(&welcome.provider),
+            printable(&welcome.domain)
+        )
+    }
+
+    fn gone(&mut self, member: &Member) -> io::Result<()> {
+        writeln!(
+            self.out,
+            "{:<28} {:>8} {:>8} {:>9}  {:<8} gone  {}",
+            member.address.to_string(),
+            member.offer.slabs,
+            member.offer.free_slabs,
+            "-",
+            "-",
+            printable(&member.domain)
+        )
+    }
 }

@@ -1,7 +1,7 @@
 //! The connection to one donor: what is asked, what it asks, and transfers.
 
 use std::collections::BTreeMap;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -55,6 +55,17 @@ pub enum ConnectError {
     /// No thread.
     #[error("the system gives no thread: {0}")]
     Thread(std::io::Error),
+    /// Its slabs are of no use beside those of the others.
+    #[error("it lends slabs of {theirs} bytes and others of {ours}: start all donors with one --slab")]
+    SlabBytes {
+        /// Of it.
+        theirs: u64,
+        /// Of the others.
+        ours: u64,
+    },
+    /// Another name of a donor that is connected: two copies of a page there would be lost together.
+    #[error("it is the donor that is connected as {0} already")]
+    Twin(String),
 }
 
 /// The connection to one donor.
@@ -128,6 +139,11 @@ impl Connection {
     /// Which donors fail with this one.
     pub fn domain(&self) -> &str {
         &self.welcome.domain
+    }
+
+    /// Where it listens, as it says.
+    pub fn listens_at(&self) -> SocketAddr {
+        self.welcome.address
     }
 
     /// What carries its transfers.
@@ -243,25 +259,12 @@ fn answer_until_gone(connection: &Weak<Connection>, mut notices: Channel<Stream>
     }
 }
 
-/// What a donor has, without borrowing.
-///
-/// # Errors
-/// [`ConnectError`].
-pub fn look(address: &str, options: &BorrowerOptions) -> Result<(Welcome, Offer), ConnectError> {
-    let (mut channel, welcome) = open(address, options, Role::Look)?;
-    let welcome = welcome.ok_or_else(|| stranger(address, ChannelError::Malformed("no welcome".into())))?;
-    match channel.ask(&Call::Ask).map_err(|reason| stranger(address, reason))? {
-        Answer::Offer(offer) => Ok((welcome, offer)),
-        answer => Err(stranger(address, ChannelError::Malformed(format!("{answer:?}")))),
-    }
-}
-
-fn stranger(address: &str, reason: ChannelError) -> ConnectError {
+pub(super) fn stranger(address: &str, reason: ChannelError) -> ConnectError {
     ConnectError::Stranger { address: address.to_string(), reason }
 }
 
 /// Opens a channel to a donor.
-fn open(
+pub(super) fn open(
     address: &str,
     options: &BorrowerOptions,
     role: Role,

@@ -54,10 +54,18 @@ impl<S: Read + Write> Channel<S> {
     /// # Errors
     /// [`ChannelError`]; the stream is of no use then.
     pub fn send(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
+        self.send_within(message, MESSAGE_BYTES_MAX)
+    }
+
+    /// Sends a message that may have so many bytes.
+    ///
+    /// # Errors
+    /// [`ChannelError`]; the stream is of no use then.
+    pub fn send_within(&mut self, message: &impl Serialize, bytes_max: usize) -> Result<(), ChannelError> {
         let mut bytes = vec![0; 4];
         serde_json::to_writer(&mut bytes, message).map_err(|error| ChannelError::Io(error.into()))?;
         let len = bytes.len() - 4;
-        if len > MESSAGE_BYTES_MAX {
+        if len > bytes_max {
             return Err(ChannelError::Malformed(format!("a message of {len} bytes")));
         }
         bytes[..4].copy_from_slice(&(len as u32).to_le_bytes());
@@ -70,10 +78,18 @@ impl<S: Read + Write> Channel<S> {
     /// # Errors
     /// [`ChannelError`]; the stream is of no use then.
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
+        self.receive_within(MESSAGE_BYTES_MAX)
+    }
+
+    /// Waits for a message that may have so many bytes.
+    ///
+    /// # Errors
+    /// [`ChannelError`]; the stream is of no use then.
+    pub fn receive_within<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<T, ChannelError> {
         let mut header = [0; 4];
         self.stream.read_exact(&mut header)?;
         let len = u32::from_le_bytes(header) as usize;
-        if len > MESSAGE_BYTES_MAX {
+        if len > bytes_max {
             return Err(ChannelError::Malformed(format!("a message of {len} bytes")));
         }
         let mut bytes = vec![0; len];

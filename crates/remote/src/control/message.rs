@@ -1,6 +1,10 @@
 //! The messages. `docs/remote.md` has them in words.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
+
+use super::member::Members;
 
 /// Of these messages. Both sides must have the same.
 pub const VERSION: u32 = 2;
@@ -12,7 +16,7 @@ pub struct SlabId(pub u64);
 /// Which of its two channels a borrower opens.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Role {
-    /// None: somebody looks what there is to lend. It may ask ([`Call::Ask`]) once.
+    /// None: somebody looks what there is to lend. It may ask [`Call::Ask`] and [`Call::Members`].
     Look,
     /// The first: the borrower asks.
     Calls,
@@ -48,6 +52,8 @@ pub struct Welcome {
     pub token: String,
     /// Donors of one domain fail together.
     pub domain: String,
+    /// Where it listens: the name that it has among [`Call::Members`].
+    pub address: SocketAddr,
 }
 
 /// How much a donor has.
@@ -74,6 +80,8 @@ impl Offer {
 pub enum Call {
     /// How much is there? Answer: [`Answer::Offer`].
     Ask,
+    /// Who else lends? Answer: [`Answer::Members`].
+    Members,
     /// Keep a slab for me, for a short time. Answer: [`Answer::Reserved`].
     Reserve,
     /// Lend me what you reserved. Answer: [`Answer::Lent`].
@@ -89,6 +97,8 @@ pub enum Call {
 pub enum Answer {
     /// How much there is.
     Offer(Offer),
+    /// Who lends, the donor itself among them.
+    Members(Members),
     /// A slab is kept for a short time.
     Reserved {
         /// To be shown when it is taken.

@@ -11,13 +11,17 @@ use super::lending::BorrowerId;
 use super::session::Session;
 use super::state::State;
 use crate::control::{
-    Answer, Call, Channel, ChannelError, Greeting, Refusal, Role, SlabId, Stream, VERSION, Welcome,
+    Answer, Call, Channel, ChannelError, Greeting, MEMBERS_BYTES_MAX, Refusal, Role, SlabId, Stream, VERSION,
+    Welcome,
 };
 use crate::transport::Place;
 use crate::{machine, random};
 
 /// How long a stranger may take to say who it is.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
+/// What somebody who looks may ask.
+const QUESTIONS_MAX: usize = 2;
+
 /// Lets channels in until the donor ends.
 pub fn accept_until_ended(state: &Arc<State>, listener: &TcpListener) {
     for socket in listener.incoming() {
@@ -64,9 +68,13 @@ fn greet(state: &State, socket: TcpStream) -> Result<Option<Borrower>, ChannelEr
     match greeting.role {
         Role::Look => {
             channel.send(&Answered::Ok(Some(welcome(state, String::new()))))?;
-            match channel.receive()? {
-                Call::Ask => channel.send(&Answer::Offer(state.lending().offer()))?,
-                _ => channel.send(&Answer::Refused(Refusal::Token))?,
+            for _ in 0..QUESTIONS_MAX {
+                let answer = match channel.receive()? {
+                    Call::Ask => Answer::Offer(state.lending().offer()),
+                    Call::Members => Answer::Members(state.members()),
+                    _ => Answer::Refused(Refusal::Token),
+                };
+                channel.send_within(&answer, MEMBERS_BYTES_MAX)?;
             }
             Ok(None)
         }
@@ -121,6 +129,7 @@ fn welcome(state: &State, token: String) -> Welcome {
         port: state.port,
         token,
         domain: state.options.domain.clone(),
+        address: state.address,
     }
 }
 
@@ -129,7 +138,7 @@ fn serve(state: &State, session: &Session, mut channel: Channel<Stream>) {
     let mut places = Vec::new();
     while let Ok(call) = channel.receive::<Call>() {
         let answer = answer(state, session, call, &mut places).unwrap_or_else(Answer::Refused);
-        if state.is_ending() || channel.send(&answer).is_err() {
+        if state.is_ending() || channel.send_within(&answer, MEMBERS_BYTES_MAX).is_err() {
             break;
         }
     }
@@ -148,6 +157,7 @@ fn answer(
 ) -> Result<Answer, Refusal> {
     match call {
         Call::Ask => Ok(Answer::Offer(state.lending().offer())),
+        Call::Members => Ok(Answer::Members(state.members())),
         Call::Reserve => {
             let mut lending = state.lending();
             let offer = lending.offer();

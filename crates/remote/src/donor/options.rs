@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::control::Security;
+use crate::control::{DOMAIN_BYTES_MAX, Security};
 use crate::transport::TransportError;
 use crate::transport::fabric::PROVIDER;
 use crate::transport::memory;
@@ -97,6 +97,9 @@ pub enum DonorError {
         "{0} can be reached from other machines: name the host's folder of a cluster (`aquifer cluster init`), or listen on 127.0.0.1"
     )]
     Open(SocketAddr),
+    /// The name of the domain would not fit into what others are told.
+    #[error("the name of the domain has {0} bytes: choose one of at most {DOMAIN_BYTES_MAX} for --domain")]
+    Domain(usize),
     /// The address.
     #[error("cannot listen on {address}: {reason}; choose another with --listen")]
     Listen {

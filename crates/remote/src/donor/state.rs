@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::deed::{Deed, What};
 use super::lending::{BorrowerId, Lending};
+use super::membership::Membership;
 use super::options::{DonorError, DonorOptions};
 use super::session::Session;
 use super::strangers::Strangers;
-use crate::control::SlabId;
+use crate::control::{Member, Members, SlabId, VERSION};
 use crate::events::{Events, Words};
 use crate::transport::Staging;
 
@@ -37,11 +39,15 @@ pub struct DonorNow {
 /// What the threads of a donor share.
 pub struct State {
     pub options: DonorOptions,
+    /// Of the channels.
+    pub address: SocketAddr,
     /// Of transfers.
     pub port: u16,
     pub lending: Mutex<Lending>,
     pub strangers: Strangers,
     pub deeds: Events<Deed>,
+    /// Who knows the others, if somebody does.
+    membership: OnceLock<Arc<dyn Membership>>,
     /// Memory of every slab.
     memory: Mutex<BTreeMap<SlabId, Arc<Staging>>>,
     sessions: Mutex<BTreeMap<BorrowerId, Arc<Session>>>,
@@ -55,12 +61,14 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(options: DonorOptions, port: u16) -> Result<State, DonorError> {
+    pub fn new(options: DonorOptions, address: SocketAddr, port: u16) -> Result<State, DonorError> {
         Ok(State {
+            address,
             port,
             lending: Mutex::new(Lending::new(options.quota_slabs())),
             strangers: Strangers::default(),
             deeds: Events::default(),
+            membership: OnceLock::new(),
             memory: Mutex::default(),
             sessions: Mutex::default(),
             wanted_back: AtomicUsize::new(0),
@@ -97,6 +105,24 @@ impl State {
             .values()
             .map(|session| (session.name.clone(), lending.lent_to(session.id)))
             .collect()
+    }
+
+    /// Who knows the others from now on. The first one stays.
+    pub fn set_membership(&self, membership: Arc<dyn Membership>) {
+        let _ = self.membership.set(membership);
+    }
+
+    /// All donors that are known here: without anybody who knows the others, this one alone.
+    pub fn members(&self) -> Members {
+        let own = || Member {
+            address: self.address,
+            domain: self.options.domain.clone(),
+            offer: self.lending().offer(),
+            is_alive: true,
+            version: VERSION,
+        };
+        let known = self.membership.get().map(|membership| membership.members());
+        Members::most_of(known.unwrap_or_else(|| vec![own()]))
     }
 
     pub fn lending(&self) -> MutexGuard<'_, Lending> {

@@ -6,5 +6,6 @@ mod network;
 mod borrowing;
 mod evictions;
 mod fixture;
+mod learning;
 mod security;
 mod shares;

@@ -11,9 +11,11 @@ fn framed(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-const MESSAGES: [&str; 9] = [
-    r#"{"version":1,"machine":"m","name":"n","weight":7,"role":{"Notices":"00"}}"#,
-    r#"{"Ok":{"slab_bytes":1,"provider":"tcp","port":1,"token":"","domain":""}}"#,
+const MESSAGES: [&str; 11] = [
+    r#"{"version":2,"machine":"m","name":"n","weight":7,"role":{"Notices":"00"}}"#,
+    r#"{"Ok":{"slab_bytes":1,"provider":"tcp","port":1,"token":"","domain":"","address":"127.0.0.1:7447"}}"#,
+    r#""Members""#,
+    r#"{"Members":[{"address":"[::1]:7447","domain":"d","offer":{"free_slabs":1,"slabs":2},"is_alive":true,"version":2}]}"#,
     r#"{"Err":{"Version":{"donor":1,"borrower":2}}}"#,
     r#"{"Take":18446744073709551615}"#,
     r#"{"GiveBack":7}"#,

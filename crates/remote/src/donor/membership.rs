@@ -1,0 +1,9 @@
+//! Who knows which other donors there are.
+
+use crate::control::Member;
+
+/// Somebody who knows the donors of the cluster, by gossip for instance.
+pub trait Membership: Send + Sync {
+    /// All of them, this one too. Does not wait for anybody.
+    fn members(&self) -> Vec<Member>;
+}
