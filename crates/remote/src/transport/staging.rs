@@ -15,7 +15,7 @@ pub struct Part {
     pub len: usize,
 }
 
-/// Memory that outlives every endpoint that knows it. Who may touch which part is settled by [`Slots`](super::slots::Slots) and the promise of
+/// Memory that outlives every endpoint that knows it. Who may touch which part is settled by the link, and by the promise of
 /// [`Endpoint::post`](super::Endpoint::post).
 #[derive(Debug)]
 pub struct Staging {
