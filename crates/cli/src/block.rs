@@ -26,11 +26,15 @@ use arguments::{BlockArguments, Way};
 /// # Errors
 /// The device cannot be opened, or not be served.
 pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
+    match arguments.address_for_everybody() {
+        Some(address) if !arguments.without_tls => return Err(Error::BlockForEverybody(address)),
+        Some(address) => words::warn_of_strangers(address.ip()),
+        None => {}
+    }
     // First: threads inherit it.
     precautions::mark_process().iter().for_each(words::warn_of);
     match arguments.way() {
         Way::Address(address) => {
-            words::warn_of_strangers(address.ip());
             // Before the device is opened, which may take long: the port may be taken.
             let listener = Listener::tcp(address)?;
             network::serve(arguments, listener)
