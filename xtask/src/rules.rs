@@ -37,7 +37,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-volume", For("mapped files, which other processes change")),
     rule("aquifer-mount", Forbidden),
     rule("aquifer-remote", For("libfabric, and memory that others change")),
-    rule("aquifer-block", Forbidden),
+    rule("aquifer-block", For("requests that the kernel writes, and buffers that it fills")),
     rule("aquifer-probe", Forbidden),
     rule("aquifer", Forbidden),
     rule("aquifer-capi", For("pointers of C callers")),

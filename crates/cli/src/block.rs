@@ -1,15 +1,16 @@
-//! `aquifer block`: a device for kernels, over NBD or as a file through FUSE.
+//! `aquifer block`: a device for kernels, over NBD, as a block device or as a file through FUSE.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `arguments` | what may stand on the command line |
 //! | `device` | the device that is served |
-//! | `network`, `folder` | the ways to serve it |
+//! | `network`, `folder`, `kernel` | the ways to serve it |
 //! | `words` | sentences on standard error |
 
 pub mod arguments;
 mod device;
 mod folder;
+mod kernel;
 mod network;
 mod words;
 
@@ -41,5 +42,6 @@ pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
         }
         Way::Socket(path) => network::serve(arguments, Listener::unix(path)?),
         Way::Folder(path) => folder::serve(arguments, path),
+        Way::Ublk => kernel::serve(arguments),
     }
 }

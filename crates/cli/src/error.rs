@@ -295,6 +295,9 @@ pub enum Error {
     /// No folder shows the device.
     #[error(transparent)]
     BlockFolder(#[from] aquifer_block::fuse::FuseError),
+    /// There is no block device.
+    #[error(transparent)]
+    BlockUblk(#[from] aquifer_block::ublk::UblkError),
     /// The device failed when it ended.
     #[error("what was written is not durable: {0}")]
     BlockSync(aquifer_device::DeviceError),

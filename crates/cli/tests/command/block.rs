@@ -126,6 +126,10 @@ fn what_cannot_be_served_is_said_in_a_sentence() {
     let said = refusal(&["--flash", name(folder.path()), "--fuse", name(&folder.path().join("nowhere"))]);
     let has_fuse = Path::new("/dev/fuse").exists();
     assert!(said.contains(if has_fuse { "name an empty folder" } else { "/dev/fuse" }), "{said}");
+    if !Path::new("/dev/ublk-control").exists() {
+        let said = refusal(&["--flash", name(folder.path()), "--ublk"]);
+        assert!(said.contains("modprobe ublk_drv"), "{said}");
+    }
     let said = refusal(&["--flash", name(folder.path()), "--socket", name(folder.path())]);
     assert!(said.contains("cannot be made"), "{said}");
 }
