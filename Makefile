@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib test test-cluster test-rdma bench lint install clean
+.PHONY: help demo lib test test-cluster test-rdma test-ublk bench lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -36,6 +36,10 @@ test-cluster: ## hosts as network namespaces, whose donors are killed, stopped a
 
 test-rdma: ## links, donors and borrowers over RDMA, in an emulated machine; downloads a kernel
 	@tests/remote/rdma.sh
+
+test-ublk: ## a block device by ublk, in an emulated machine; downloads a kernel
+	@scripts/build-lib.sh
+	@tests/block/ublk.sh
 
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)

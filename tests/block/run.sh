@@ -140,6 +140,68 @@ if serve --size 32M --socket "$work/socket"; then
     end_well 'NBD over a Unix socket'
     [ ! -e "$work/socket" ] && pass 'the socket is gone' || fail 'the socket stays'
 fi
+
+# ---- NBD over TLS, by clients of others -----------------------------------
+
+# as_libnbd FOLDER: the files of a host's folder by the names that libnbd and qemu know, beside them.
+as_libnbd() {
+    ln -s cluster.pem "$1/ca-cert.pem" && ln -s host.pem "$1/client-cert.pem" && ln -s host-key.pem "$1/client-key.pem"
+}
+
+# make_cluster NAME HOST...: a cluster, and a folder NAME-HOST for each host.
+make_cluster() {
+    cluster=$1
+    shift
+    "$AQUIFER" cluster init "$work/$cluster" >/dev/null || return 1
+    for host in "$@"; do
+        "$AQUIFER" cluster join "$work/$cluster" "$host" --into "$work/$cluster-$host" >/dev/null && as_libnbd "$work/$cluster-$host" ||
+            return 1
+    done
+}
+
+# is_refused WHAT SENTENCE COMMAND...: a client that gets nothing, and what the server says of it.
+is_refused() {
+    what=$1 sentence=$2
+    shift 2
+    : >"$work/err"
+    if limited "$@" >"$work/info" 2>&1; then
+        fail "NBD over TLS: $what is served"
+    elif [ -z "$sentence" ] || wait_until 100 grep -q "$sentence" "$work/err"; then
+        pass "NBD over TLS: $what is refused"
+    else
+        fail "NBD over TLS: $what: $(tail -n 1 "$work/info") / $(tail -n 1 "$work/err")"
+    fi
+}
+
+# The server's host is called as clients write its address: they compare it with the certificate.
+if make_cluster ours 127.0.0.1 beta && make_cluster theirs beta; then
+    if serve --size 32M --listen 127.0.0.1:0 --tls "$work/ours-127.0.0.1"; then
+        uri=$(sed -n 's/.* is served at //p' "$work/out")
+        if command -v nbdinfo >/dev/null; then
+            limited nbdinfo "$uri/?tls-certificates=$work/ours-beta" >"$work/info" 2>&1 && grep -q 'TLS' "$work/info" &&
+                pass "NBD over TLS: nbdinfo: $(grep -o 'with .*encryption\|TLS' "$work/info" | head -n 1)" || fail "NBD over TLS: nbdinfo: $(cat "$work/info")"
+            rm -f "$work/back"
+            limited nbdcopy --flush "$work/data" "$uri/?tls-certificates=$work/ours-beta" &&
+                limited nbdcopy "$uri/?tls-certificates=$work/ours-beta" "$work/back" && cmp -s "$work/data" "$work/back" &&
+                pass 'NBD over TLS: nbdcopy in and out' || fail 'NBD over TLS: nbdcopy'
+            is_refused 'a host of another cluster' '' nbdinfo "$uri/?tls-certificates=$work/theirs-beta"
+            # It believes this cluster, and shows a certificate of the other.
+            mkdir "$work/thief" && cp "$work/ours-beta/cluster.pem" "$work/thief/ca-cert.pem" &&
+                cp "$work/theirs-beta/host.pem" "$work/thief/client-cert.pem" && cp "$work/theirs-beta/host-key.pem" "$work/thief/client-key.pem"
+            is_refused 'a certificate of another cluster' 'TLS was not agreed on' nbdinfo "$uri/?tls-certificates=$work/thief"
+            is_refused 'a client without TLS' '' nbdinfo "nbd${uri#nbds}"
+            grep -q 'TLS' "$work/info" && pass 'NBD over TLS: and told why' || fail "NBD over TLS: told $(cat "$work/info")"
+        else
+            skip 'NBD over TLS: nbdcopy and nbdinfo are not installed (Debian package libnbd-bin)'
+        fi
+        end_well 'NBD over TLS'
+    fi
+else
+    fail 'NBD over TLS: no cluster could be made'
+fi
+"$AQUIFER" block --flash "$work/device" --size 32M --listen 0.0.0.0:0 >"$work/out" 2>"$work/err"
+[ $? = 2 ] && grep -q -e '--tls' "$work/err" && pass 'an address that others reach needs TLS' ||
+    fail "an address that others reach: $(cat "$work/out" "$work/err")"
 rm -f "$work/device" "$work/back" "$work/data"
 
 # ---- Swap -----------------------------------------------------------------

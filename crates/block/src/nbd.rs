@@ -1,7 +1,8 @@
 //! A server of the NBD protocol: fixed newstyle negotiation, simple replies.
 //!
 //! The protocol is that of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. One server has one export, and shows it to several
-//! connections at once; a flush on one of them covers what was acknowledged on all.
+//! connections at once; a flush on one of them covers what was acknowledged on all. With TLS, clients have to ask for it before anything else
+//! (the mode that the protocol calls FORCEDTLS), and to show a certificate that the server believes.
 //!
 //! | file | noun | does I/O |
 //! |---|---|---|
@@ -15,7 +16,9 @@
 //! | `transmission` | the threads of one connection, each of which takes a request and answers it | yes |
 //! | `transfer` | what a request does to the device | yes |
 //! | `connection` | one client, from its greeting to its end | yes |
-//! | `stream`, `listener` | sockets, TCP or Unix | yes |
+//! | `socket`, `listener` | sockets, TCP or Unix | yes |
+//! | `stream` | a connected client: its socket, and what seals it | yes |
+//! | `seal` | TLS of one connection | yes |
 //! | `server` | all clients, and the end of all | yes |
 
 mod buffer;
@@ -27,7 +30,9 @@ mod negotiation;
 mod option;
 mod reply;
 mod request;
+mod seal;
 mod server;
+mod socket;
 mod stream;
 mod transfer;
 mod transmission;

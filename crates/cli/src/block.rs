@@ -1,15 +1,16 @@
-//! `aquifer block`: a device for kernels, over NBD or as a file through FUSE.
+//! `aquifer block`: a device for kernels, over NBD, as a block device or as a file through FUSE.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `arguments` | what may stand on the command line |
 //! | `device` | the device that is served |
-//! | `network`, `folder` | the ways to serve it |
+//! | `network`, `folder`, `kernel` | the ways to serve it |
 //! | `words` | sentences on standard error |
 
 pub mod arguments;
 mod device;
 mod folder;
+mod kernel;
 mod network;
 mod words;
 
@@ -26,16 +27,21 @@ use arguments::{BlockArguments, Way};
 /// # Errors
 /// The device cannot be opened, or not be served.
 pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
+    match arguments.address_for_everybody() {
+        Some(address) if !arguments.without_tls => return Err(Error::BlockForEverybody(address)),
+        Some(address) => words::warn_of_strangers(address.ip()),
+        None => {}
+    }
     // First: threads inherit it.
     precautions::mark_process().iter().for_each(words::warn_of);
     match arguments.way() {
         Way::Address(address) => {
-            words::warn_of_strangers(address.ip());
             // Before the device is opened, which may take long: the port may be taken.
             let listener = Listener::tcp(address)?;
             network::serve(arguments, listener)
         }
         Way::Socket(path) => network::serve(arguments, Listener::unix(path)?),
         Way::Folder(path) => folder::serve(arguments, path),
+        Way::Ublk => kernel::serve(arguments),
     }
 }

@@ -287,9 +287,17 @@ pub enum Error {
     /// Nobody can connect to the device.
     #[error(transparent)]
     BlockListen(#[from] aquifer_block::nbd::ListenError),
+    /// An address that others reach, and no TLS.
+    #[error(
+        "{0} can be reached from other machines, whose users could read and write everything: name this host's folder of `aquifer cluster join` with --tls, or say --without-tls for a network of friends"
+    )]
+    BlockForEverybody(SocketAddr),
     /// No folder shows the device.
     #[error(transparent)]
     BlockFolder(#[from] aquifer_block::fuse::FuseError),
+    /// There is no block device.
+    #[error(transparent)]
+    BlockUblk(#[from] aquifer_block::ublk::UblkError),
     /// The device failed when it ended.
     #[error("what was written is not durable: {0}")]
     BlockSync(aquifer_device::DeviceError),

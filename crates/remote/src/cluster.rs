@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::ServerName;
 
 use crate::control::identity::{AUTHORITY_FILE, CERTIFICATE_FILE, HOST_NAME, KEY_FILE};
 use crate::random;
@@ -81,7 +82,7 @@ pub fn join(cluster: &Path, host: &str, folder: &Path) -> Result<(), ClusterErro
     let issuer_key = KeyPair::from_pem(&read(&authority_key)?).map_err(no_authority)?;
     let issuer = Issuer::new(self::authority()?, issuer_key);
     let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(vec![HOST_NAME.to_string()])?;
+    let mut params = CertificateParams::new(names(host))?;
     params.distinguished_name.push(DnType::CommonName, host);
     let certificate = params.signed_by(&key, &issuer)?;
     if !cluster.join(GOSSIP_KEY_FILE).exists() {
@@ -112,6 +113,12 @@ fn make_gossip_key(folder: &Path) -> Result<(), ClusterError> {
 
 fn write_gossip_key(folder: &Path, key: &[u8; 32]) -> Result<(), ClusterError> {
     write_new(&folder.join(GOSSIP_KEY_FILE), &format!("{}\n", random::to_hex(key)))
+}
+
+/// By which others know a host: hosts of the cluster by the one that all have, other programs, such as clients of NBD, by its own.
+fn names(host: &str) -> Vec<String> {
+    let own = ServerName::try_from(host).ok().filter(|_| host != HOST_NAME).map(|_| host.to_string());
+    [HOST_NAME.to_string()].into_iter().chain(own).collect()
 }
 
 /// What every cluster's own certificate says, but for its key.

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use aquifer_device::{Device, DeviceError};
+use rustls::ServerConfig;
 
 use super::buffer::RequestBuffer;
 use super::ended::Ended;
@@ -16,7 +17,7 @@ use super::transfer::{Transfer, broken_off};
 use super::transmission::Transmission;
 
 /// A client that has not asked for its first block after this long is dropped.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Stack of each thread. Little, because a process whose memory is locked pays for all of it.
 pub const STACK_BYTES: usize = 256 << 10;
@@ -27,6 +28,8 @@ pub struct Served {
     pub export: Export,
     /// Requests of one connection that are done at once.
     pub threads: usize,
+    /// If there is TLS, nobody is served without.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 /// Serves one client until it leaves.
@@ -39,7 +42,8 @@ pub fn serve(
     on_failure: &(dyn Fn(&DeviceError) + Sync),
 ) -> Result<(), Ended> {
     stream.prepare()?;
-    if negotiate(&served.export, stream)? == Progress::Leaves {
+    if negotiate(served, stream)? == Progress::Leaves {
+        stream.say_farewell();
         return Ok(());
     }
     stream.set_patience(None)?;
@@ -58,13 +62,19 @@ pub fn serve(
         }
         transmission.work(own);
     });
-    transmission.why().map_or(Ok(()), Err)
+    match transmission.why() {
+        Some(ended) => Err(ended),
+        None => {
+            stream.say_farewell();
+            Ok(())
+        }
+    }
 }
 
 /// Takes the client's options until it begins or leaves.
-fn negotiate(export: &Export, mut stream: &Stream) -> Result<Progress, Ended> {
+fn negotiate(served: &Served, mut stream: &Stream) -> Result<Progress, Ended> {
     let deadline = Instant::now() + PATIENCE;
-    let mut negotiation = Negotiation::new(export);
+    let mut negotiation = Negotiation::new(&served.export, served.tls.is_some());
     let (mut message, mut answer) = (Vec::new(), Vec::new());
     stream.set_patience(Some(PATIENCE))?;
     stream.write_all(&Negotiation::greeting())?;
@@ -74,8 +84,11 @@ fn negotiate(export: &Export, mut stream: &Stream) -> Result<Progress, Ended> {
         answer.clear();
         let progress = negotiation.take(&message, &mut answer)?;
         stream.write_all(&answer).map_err(slow)?;
-        if progress != Progress::Continues {
-            return Ok(progress);
+        match (progress, &served.tls) {
+            (Progress::Continues, _) => {}
+            // Nothing was read ahead, so that nothing that came unsealed is believed.
+            (Progress::Seals, Some(config)) => stream.seal(config, deadline)?,
+            _ => return Ok(progress),
         }
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use aquifer_device::DeviceError;
 
+use super::connection::PATIENCE;
 use super::negotiation::{OPTION_BYTES_MAX, OPTIONS_MAX};
 use super::request::TRANSFER_BYTES_MAX;
+use super::seal::SealError;
 
 /// Why a connection ended before its client said so. Nobody else is harmed.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,16 @@ pub enum Ended {
         "it asked for the export \"{0}\", which is not here; ask for the one that LIST names, or for \"\""
     )]
     UnknownExport(String),
+    /// `EXPORT_NAME` has no other way to say no.
+    #[error(
+        "it began without TLS, which this server wants; let it ask for TLS, with its folder of `aquifer cluster join`"
+    )]
+    NotSealed,
+    /// Its certificate or its words are not those of a host of the cluster.
+    #[error(
+        "TLS was not agreed on: {0}; both sides need a folder that `aquifer cluster join` made of the same cluster, and TLS 1.3"
+    )]
+    Refused(rustls::Error),
     /// It did not get to its first request in time.
     #[error("it began nothing within {} s", .0.as_secs())]
     Slow(Duration),
@@ -54,4 +66,15 @@ pub enum Ended {
     /// The system's answer.
     #[error("{0}")]
     Io(#[from] io::Error),
+}
+
+impl From<SealError> for Ended {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::Refused(why) => Ended::Refused(why),
+            SealError::BrokeOff => Ended::BrokeOff,
+            SealError::Slow => Ended::Slow(PATIENCE),
+            SealError::Io(error) => Ended::Io(error),
+        }
+    }
 }

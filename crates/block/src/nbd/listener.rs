@@ -13,6 +13,7 @@ use rustix::net::{
     AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, listen, shutdown, socket_with,
 };
 
+use super::socket::Socket as Connected;
 use super::stream::Stream;
 
 /// Clients that wait to be accepted.
@@ -59,7 +60,7 @@ pub enum ListenError {
 }
 
 impl Listener {
-    /// Listens at an address of TCP. There is no password and nothing is encrypted: whoever reaches the address has the device.
+    /// Listens at an address of TCP. Without TLS whoever reaches the address has the device.
     ///
     /// # Errors
     /// [`ListenError::Address`].
@@ -103,12 +104,12 @@ impl Listener {
         match &self.socket {
             Socket::Tcp(listener, _) => {
                 let (stream, peer) = listener.accept()?;
-                Ok((Stream::Tcp(stream), peer.to_string()))
+                Ok((Stream::new(Connected::Tcp(stream)), peer.to_string()))
             }
             Socket::Unix(listener, path, _) => {
                 let (stream, _) = listener.accept()?;
                 let peer = sockopt_peer(&stream);
-                Ok((Stream::Unix(stream), format!("{}{peer}", path.display())))
+                Ok((Stream::new(Connected::Unix(stream)), format!("{}{peer}", path.display())))
             }
         }
     }

@@ -28,10 +28,23 @@ enum Awaits {
 pub enum Progress {
     /// More options may come.
     Continues,
+    /// TLS comes now, and other options after it.
+    Seals,
     /// Requests come from now on.
     Transmits,
     /// The client has taken its leave.
     Leaves,
+}
+
+/// What TLS has to do with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tls {
+    /// There is none.
+    Absent,
+    /// The client has to ask for it first.
+    Wanted,
+    /// What comes is sealed.
+    Begun,
 }
 
 /// One client's options.
@@ -41,12 +54,15 @@ pub struct Negotiation<'a> {
     is_fixed: bool,
     wants_zeroes: bool,
     options: u32,
+    tls: Tls,
 }
 
 impl<'a> Negotiation<'a> {
     /// A negotiation about `export`, at its beginning: the [greeting](Self::greeting) is to be sent.
-    pub fn new(export: &'a Export) -> Self {
-        Negotiation { export, awaits: Awaits::Flags, is_fixed: false, wants_zeroes: true, options: 0 }
+    /// With `wants_tls`, nothing is told and nothing begins before `STARTTLS`.
+    pub fn new(export: &'a Export, wants_tls: bool) -> Self {
+        let tls = if wants_tls { Tls::Wanted } else { Tls::Absent };
+        Negotiation { export, awaits: Awaits::Flags, is_fixed: false, wants_zeroes: true, options: 0, tls }
     }
 
     /// The server's first words.
@@ -114,19 +130,39 @@ impl<'a> Negotiation<'a> {
         Ok(Progress::Continues)
     }
 
-    fn answer(&self, which: u32, data: &[u8], out: &mut Vec<u8>) -> Result<Progress, Ended> {
+    fn answer(&mut self, which: u32, data: &[u8], out: &mut Vec<u8>) -> Result<Progress, Ended> {
+        let is_too_early = self.tls == Tls::Wanted;
         match which {
+            option::STARTTLS if self.tls != Tls::Absent => return Ok(self.start_tls(data, out)),
+            option::EXPORT_NAME if is_too_early => return Err(Ended::NotSealed),
             option::EXPORT_NAME => return self.begin_by_name(data, out),
             option::ABORT => {
                 reply(out, which, option_reply::ACK, &[]);
                 return Ok(Progress::Leaves);
             }
+            _ if is_too_early => refuse(out, which, option_reply::ERR_TLS_REQD, "ask for TLS first"),
             option::LIST => self.list(data, out),
             option::INFO | option::GO => return Ok(self.tell(which, data, out)),
-            // Among these are STRUCTURED_REPLY, EXTENDED_HEADERS, the meta contexts and STARTTLS.
-            _ => refuse(out, which, option_reply::ERR_UNSUP, "this server has simple replies and no TLS"),
+            option::STARTTLS => refuse(out, which, option_reply::ERR_UNSUP, "this server has no TLS"),
+            // Among these are STRUCTURED_REPLY, EXTENDED_HEADERS and the meta contexts.
+            _ => refuse(out, which, option_reply::ERR_UNSUP, "this server has simple replies"),
         }
         Ok(Progress::Continues)
+    }
+
+    /// No option before it has left anything behind but its number, so there is nothing to forget.
+    fn start_tls(&mut self, data: &[u8], out: &mut Vec<u8>) -> Progress {
+        let sentence = match self.tls {
+            Tls::Begun => "TLS has begun already",
+            _ if !data.is_empty() => "STARTTLS has no data",
+            _ => {
+                reply(out, option::STARTTLS, option_reply::ACK, &[]);
+                self.tls = Tls::Begun;
+                return Progress::Seals;
+            }
+        };
+        refuse(out, option::STARTTLS, option_reply::ERR_INVALID, sentence);
+        Progress::Continues
     }
 
     fn begin_by_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<Progress, Ended> {

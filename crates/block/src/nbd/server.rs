@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use aquifer_device::{Device, DeviceError};
+use rustls::ServerConfig;
 
 use super::connection::{STACK_BYTES, Served, serve};
 use super::export::Export;
@@ -21,17 +22,19 @@ const FAREWELL: Duration = Duration::from_secs(10);
 const RECOVERY: Duration = Duration::from_millis(100);
 
 /// How clients are served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Requests of one connection that are done at once, each with 1 MiB of memory.
     pub threads: usize,
     /// Connections at once; more are turned away.
     pub connections_max: usize,
+    /// With it, only clients whose certificates it believes are served.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { threads: 4, connections_max: 16 }
+        Settings { threads: 4, connections_max: 16, tls: None }
     }
 }
 
@@ -74,7 +77,7 @@ impl Server {
             left: Condvar::new(),
         };
         Server {
-            served: Arc::new(Served { device, export, threads: settings.threads }),
+            served: Arc::new(Served { device, export, threads: settings.threads, tls: settings.tls }),
             shared: Arc::new(shared),
             connections_max: settings.connections_max,
             report,

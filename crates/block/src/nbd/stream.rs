@@ -1,71 +1,83 @@
-//! A connected socket, TCP or Unix.
+//! A connected client: its socket, and what seals it.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::net::Shutdown;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use rustix::net::sockopt;
+use rustls::ServerConfig;
 
-/// After so much silence the system asks whether the other machine is still there.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+use super::seal::{Seal, SealError};
+use super::socket::Socket;
 
-/// A connected socket. Reading and writing go on at once, through `&Stream`.
+/// The last words of a sealed connection may take this long.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A connected client. Reading and writing go on at once, through `&Stream`, each by one thread at a time.
 #[derive(Debug)]
-pub enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+pub struct Stream {
+    socket: Socket,
+    /// There once the client has asked for it and shown who it is.
+    seal: OnceLock<Seal>,
 }
 
 impl Stream {
-    /// Requests and replies leave at once, and a machine that is gone is noticed.
+    pub fn new(socket: Socket) -> Self {
+        Stream { socket, seal: OnceLock::new() }
+    }
+
+    /// See [`Socket::prepare`].
     pub fn prepare(&self) -> io::Result<()> {
-        if let Stream::Tcp(stream) = self {
-            stream.set_nodelay(true)?;
-            sockopt::set_socket_keepalive(stream, true)?;
-            sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
-        }
+        self.socket.prepare()
+    }
+
+    /// See [`Socket::set_patience`].
+    pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.socket.set_patience(patience)
+    }
+
+    /// See [`Socket::shut_down`].
+    pub fn shut_down(&self, how: Shutdown) {
+        self.socket.shut_down(how);
+    }
+
+    /// Seals everything from here on, in both directions. What lies in the socket already counts as the client's first sealed bytes: what somebody slipped in
+    /// before is taken for those, and refused.
+    ///
+    /// # Errors
+    /// [`SealError`]: the connection is of no use.
+    pub fn seal(&self, config: &Arc<ServerConfig>, deadline: Instant) -> Result<(), SealError> {
+        let seal = Seal::agree(config, &self.socket, deadline)?;
+        // Only the thread that negotiates comes here, and a negotiation seals once.
+        let _ = self.seal.set(seal);
         Ok(())
     }
 
-    /// How long one read or write may take; `None` for as long as it likes.
-    pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => {
-                stream.set_read_timeout(patience)?;
-                stream.set_write_timeout(patience)
-            }
-            Stream::Unix(stream) => {
-                stream.set_read_timeout(patience)?;
-                stream.set_write_timeout(patience)
-            }
+    /// Tells a client that has left in order that nothing was cut off.
+    pub fn say_farewell(&self) {
+        if let Some(seal) = self.seal.get()
+            && self.set_patience(Some(FAREWELL)).is_ok()
+        {
+            // It may be gone already.
+            let _ = seal.close(&self.socket);
         }
-    }
-
-    /// Whoever waits on the socket goes on: readers find the end, and with [`Shutdown::Both`] writers an error.
-    pub fn shut_down(&self, how: Shutdown) {
-        // One that is shut down already, or was left by its peer, has nobody who waits.
-        let _ = match self {
-            Stream::Tcp(stream) => stream.shutdown(how),
-            Stream::Unix(stream) => stream.shutdown(how),
-        };
     }
 }
 
 impl Read for &Stream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).read(buf),
-            Stream::Unix(stream) => (&mut &*stream).read(buf),
+        match self.seal.get() {
+            Some(seal) => seal.read(&self.socket, buf),
+            None => (&self.socket).read(buf),
         }
     }
 }
 
 impl Write for &Stream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write(buf),
-            Stream::Unix(stream) => (&mut &*stream).write(buf),
+        match self.seal.get() {
+            Some(seal) => seal.write(&self.socket, buf),
+            None => (&self.socket).write(buf),
         }
     }
 

@@ -27,6 +27,8 @@ pub mod option {
     pub const ABORT: u32 = 2;
     /// Asks for the names of exports.
     pub const LIST: u32 = 3;
+    /// Asks for TLS.
+    pub const STARTTLS: u32 = 5;
     /// Asks about an export.
     pub const INFO: u32 = 6;
     /// Asks about an export and begins transmission.
@@ -45,6 +47,8 @@ pub mod option_reply {
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
     /// The option's data are wrong.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
+    /// The option is answered after `STARTTLS` only.
+    pub const ERR_TLS_REQD: u32 = (1 << 31) + 5;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
 }

@@ -2,12 +2,18 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
+
+use aquifer_remote::control::Identity;
+use rustls::{ClientConfig, ClientConnection};
 
 const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
 const REPLY_MAGIC: u32 = 0x6744_6698;
 /// No server of a test is silent for longer unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+pub const STARTTLS: u32 = 5;
 
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
@@ -25,6 +31,7 @@ pub const EOVERFLOW: u32 = 75;
 /// A connection, at whatever point of the protocol.
 pub struct Client {
     pub stream: TcpStream,
+    session: Option<ClientConnection>,
     /// As the server told it.
     pub size_bytes: u64,
     pub flags: u16,
@@ -41,7 +48,7 @@ impl Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut client = Client { stream, size_bytes: 0, flags: 0, block_sizes: [0; 3] };
+        let mut client = Client { stream, session: None, size_bytes: 0, flags: 0, block_sizes: [0; 3] };
         assert_eq!(client.take(18), b"NBDMAGICIHAVEOPT\0\x03");
         client.send(&3u32.to_be_bytes());
         client
@@ -49,7 +56,31 @@ impl Client {
 
     /// Connects, and begins transmission by `GO`.
     pub fn begun(address: SocketAddr) -> Self {
+        Self::greeted(address).going()
+    }
+
+    /// Connects, seals the connection, and begins transmission by `GO`.
+    pub fn sealed(address: SocketAddr, config: Arc<ClientConfig>) -> Self {
         let mut client = Self::greeted(address);
+        client.option(STARTTLS, b"");
+        assert_eq!(client.option_reply(STARTTLS), (1, vec![]));
+        client.seal(config).unwrap();
+        client.going()
+    }
+
+    /// Whatever is sent and taken from now on is sealed.
+    pub fn seal(&mut self, config: Arc<ClientConfig>) -> io::Result<()> {
+        let mut session = ClientConnection::new(config, Identity::server_name()).unwrap();
+        while session.is_handshaking() {
+            session.complete_io(&mut self.stream)?;
+        }
+        self.session = Some(session);
+        Ok(())
+    }
+
+    /// Begins transmission by `GO`.
+    fn going(self) -> Self {
+        let mut client = self;
         // The empty name, and the wish to know the block sizes.
         client.option(7, &[0, 0, 0, 0, 0, 1, 0, 3]);
         loop {
@@ -70,12 +101,18 @@ impl Client {
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+        match &mut self.session {
+            Some(session) => rustls::Stream::new(session, &mut self.stream).write_all(bytes).unwrap(),
+            None => self.stream.write_all(bytes).unwrap(),
+        }
     }
 
     pub fn take(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        self.stream.read_exact(&mut bytes).unwrap();
+        match &mut self.session {
+            Some(session) => rustls::Stream::new(session, &mut self.stream).read_exact(&mut bytes).unwrap(),
+            None => self.stream.read_exact(&mut bytes).unwrap(),
+        }
         bytes
     }
 
@@ -142,14 +179,30 @@ impl Client {
         }
     }
 
+    /// Whether the server closes the connection, after whatever it still says.
+    pub fn is_cut_off(&mut self) -> bool {
+        loop {
+            match self.stream.read(&mut [0; 512]) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+
     /// Leaves in order.
     pub fn leave(mut self) {
         self.request(DISC, 0, 0, 0, 0);
+        if let Some(session) = &mut self.session {
+            // Nothing was cut off.
+            assert_eq!(rustls::Stream::new(session, &mut self.stream).read(&mut [0]).unwrap(), 0);
+        }
         assert!(self.is_left());
     }
 
     /// Says no more.
     pub fn fall_silent(&self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
+        // The server may have closed it.
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 }

@@ -88,7 +88,7 @@ fn an_end_in_the_middle() {
 #[test]
 fn more_clients_than_there_is_room_for() {
     let device = Arc::new(MemoryDevice::new(DEVICE_BYTES, 512));
-    let served = Served::with(device, Settings { threads: 1, connections_max: 2 });
+    let served = Served::with(device, Settings { threads: 1, connections_max: 2, tls: None });
     let mut clients = [Client::begun(served.address), Client::begun(served.address)];
     let stream = std::net::TcpStream::connect(served.address).unwrap();
     served.hear("turned away");

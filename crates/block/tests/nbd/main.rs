@@ -4,5 +4,6 @@ mod client;
 mod ends;
 mod hostile;
 mod options;
+mod sealed;
 mod served;
 mod transmission;

@@ -12,8 +12,9 @@ use crate::arguments::CopiesArgument;
 pub const EXAMPLES: &str = "\
 Examples:
   aquifer block --flash /nvme/blocks --size 64G              at nbd://127.0.0.1:10809
-  aquifer block --flash /nvme/blocks --size 64G --listen 10.0.0.5:10809
+  aquifer block --flash /nvme/blocks --size 64G --listen 10.0.0.5:10809 --tls /etc/aquifer
   aquifer block --flash /nvme/blocks --size 64G --socket /run/aquifer-block.sock
+  aquifer block --flash /var/tmp/swap --size 8G --ublk       as /dev/ublkb0, on this machine
   aquifer block --flash /var/tmp/swap --size 8G --fuse /mnt/swap
   aquifer block --flash /var/tmp/swap --size 8G --donors alpha:7447,beta:7447 --cluster /etc/aquifer
 
@@ -23,6 +24,13 @@ On the machine that uses it, as root:
   mkswap /dev/nbd0 && swapon --priority 10 /dev/nbd0         and never waits for memory
   swapoff /dev/nbd0 && nbd-client -d /dev/nbd0               the end, in this order
   nbd-client -unix /run/aquifer-block.sock /dev/nbd0         by the socket, on this machine
+  nbd-client HOST PORT /dev/nbd0 -tlshostname host.aquifer.internal \
+    -cacertfile /etc/aquifer/cluster.pem -certfile /etc/aquifer/host.pem \
+    -keyfile /etc/aquifer/host-key.pem -priority NORMAL      with --tls: its own folder
+
+With --ublk (Linux 6.5 or later, modprobe ublk_drv), as root on the same machine:
+  mkswap /dev/ublkb0 && swapon --priority 10 /dev/ublkb0     or mkfs, mount
+  swapoff /dev/ublkb0, then SIGTERM                          the end, in this order
 
 A kernel without the module nbd (modprobe nbd) takes the file that --fuse shows:
   losetup --find --show --direct-io=on /mnt/swap/device      prints /dev/loopN
@@ -31,8 +39,8 @@ A kernel without the module nbd (modprobe nbd) takes the file that --fuse shows:
 It serves until SIGINT or SIGTERM: requests that have begun are answered, then all is made
 durable. Who swaps to it must be told first (swapoff). Memory of a machine that is swapped to
 a server of the same machine can hang it; the manual, docs/block.md, says what is done about
-that and what it needs (root). There is no password and no encryption: keep to addresses that
-only friends reach.
+that and what it needs (root). With --tls only hosts of the cluster are served (aquifer cluster
+init, aquifer cluster join); addresses that others reach need it.
 
 Exit status: 0 ended, 2 not served.";
 
@@ -72,13 +80,22 @@ pub struct BlockArguments {
     /// Listens for NBD at a Unix socket, for this user only
     #[arg(long, value_name = "PATH", group = "way")]
     pub socket: Option<PathBuf>,
+    /// Serves hosts of a cluster only, over TLS 1.3: this host's folder of `aquifer cluster join`
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["fuse", "ublk"])]
+    pub tls: Option<PathBuf>,
+    /// Listens without TLS also where others reach it: they can read and write everything
+    #[arg(long, conflicts_with_all = ["tls", "socket", "fuse", "ublk"])]
+    pub without_tls: bool,
     /// Shows the device as the file `device` in a folder, for losetup
     #[arg(long, value_name = "FOLDER", group = "way")]
     pub fuse: Option<PathBuf>,
+    /// Shows the device as a block device of this machine, /dev/ublkbN, by the kernel's module ublk_drv
+    #[arg(long, group = "way")]
+    pub ublk: bool,
     /// The name by which clients of NBD may ask for it
     #[arg(long, value_name = "NAME", default_value = "aquifer", value_parser = name)]
     pub name: String,
-    /// Requests that are done at once: of each connection, or of the folder
+    /// Requests that are done at once: of each connection, of the folder, or of the block device
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: u16,
     /// Connections at once
@@ -95,6 +112,8 @@ pub enum Way<'a> {
     Socket(&'a Path),
     /// FUSE.
     Folder(&'a Path),
+    /// A block device of this kernel.
+    Ublk,
 }
 
 impl BlockArguments {
@@ -103,7 +122,20 @@ impl BlockArguments {
         match (&self.socket, &self.fuse) {
             (Some(path), _) => Way::Socket(path),
             (None, Some(folder)) => Way::Folder(folder),
+            (None, None) if self.ublk => Way::Ublk,
             (None, None) => Way::Address(self.listen.unwrap_or((Ipv4Addr::LOCALHOST, PORT).into())),
+        }
+    }
+}
+
+impl BlockArguments {
+    /// The address at which whoever comes would be served.
+    pub fn address_for_everybody(&self) -> Option<SocketAddr> {
+        match self.way() {
+            Way::Address(address) if self.tls.is_none() && !address.ip().to_canonical().is_loopback() => {
+                Some(address)
+            }
+            _ => None,
         }
     }
 }
@@ -155,8 +187,27 @@ mod tests {
     fn there_is_one_way_at_a_time() {
         assert!(parse("--listen 7 --socket /s").is_err());
         assert!(parse("--fuse /f --socket /s").is_err());
+        assert!(parse("--ublk --socket /s").is_err() && parse("--ublk --tls /c").is_err());
+        assert_eq!(parse("--ublk --threads 2").unwrap().way(), Way::Ublk);
         assert!(matches!(parse("--fuse /f").unwrap().way(), Way::Folder(path) if path == Path::new("/f")));
         assert!(matches!(parse("--socket /s").unwrap().way(), Way::Socket(path) if path == Path::new("/s")));
+    }
+
+    #[test]
+    fn an_address_that_others_reach_needs_tls() {
+        let open = |line: &str| parse(line).unwrap().address_for_everybody().is_some();
+        for line in ["", "--listen 7", "--listen 127.0.0.2:7", "--listen [::1]:7", "--socket /s", "--fuse /f"]
+        {
+            assert!(!open(line), "{line}");
+        }
+        for address in ["10.0.0.5:7", "0.0.0.0:7", "[::]:7", "[::ffff:10.0.0.5]:7"] {
+            assert!(open(&format!("--listen {address}")), "{address}");
+            assert!(!open(&format!("--listen {address} --tls /c")), "{address}");
+        }
+        assert!(parse("--listen 10.0.0.5:7 --without-tls").unwrap().without_tls);
+        for line in ["--without-tls --tls /c", "--fuse /f --tls /c", "--socket /s --without-tls"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 
     #[test]

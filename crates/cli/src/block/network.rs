@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aquifer_base::units::format_size;
 use aquifer_block::nbd::{Listener, Server, Settings};
 use aquifer_block::precautions;
+use aquifer_remote::control::Identity;
 
 use super::arguments::BlockArguments;
 use super::device::device;
@@ -15,11 +16,16 @@ use crate::error::{Error, printable};
 
 /// Serves until a signal.
 pub fn serve(arguments: &BlockArguments, listener: Listener) -> Result<ExitCode, Error> {
+    // Before the device is opened, which may take long.
+    let identity = arguments.tls.as_deref().map(Identity::load).transpose();
+    let tls = identity.map_err(|error| Error::Remote(error.to_string()))?.map(|identity| identity.server());
     let device = device(arguments)?;
     let size = format_size(device.len_bytes());
     let place = listener.to_string();
+    // As clients name it.
+    let place = if tls.is_some() { place.replacen("nbd", "nbds", 1) } else { place };
     let settings =
-        Settings { threads: arguments.threads.into(), connections_max: arguments.connections.into() };
+        Settings { threads: arguments.threads.into(), connections_max: arguments.connections.into(), tls };
     let server = Server::new(device, &arguments.name, listener, settings, Arc::new(words::say));
     let stopper = server.stopper();
     let mut is_ending = false;

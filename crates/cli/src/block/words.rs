@@ -18,11 +18,9 @@ pub fn warn_of(omitted: &Omitted) {
     say(&format!("warning: {omitted}"));
 }
 
-/// Says that others reach the device, if they do.
+/// Says that others reach the device.
 pub fn warn_of_strangers(address: IpAddr) {
-    if !address.to_canonical().is_loopback() {
-        say(&format!(
-            "warning: whoever reaches {address} over the network can read and write the device; there is no password, and nothing is encrypted"
-        ));
-    }
+    say(&format!(
+        "warning: whoever reaches {address} over the network can read and write the device; there is no password, and nothing is encrypted"
+    ));
 }

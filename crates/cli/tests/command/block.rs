@@ -89,6 +89,35 @@ fn it_serves_at_a_socket_which_goes() {
 }
 
 #[test]
+fn an_address_that_others_reach_needs_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let flash = folder.path().join("device");
+    let said = refusal(&["--flash", name(&flash), "--listen", "0.0.0.0:0"]);
+    assert!(said.contains("--tls") && said.contains("--without-tls"), "{said}");
+    assert!(!flash.exists());
+    let nowhere = folder.path().join("nowhere");
+    let said = refusal(&["--flash", name(&flash), "--listen", "0", "--tls", name(&nowhere)]);
+    assert!(said.contains("aquifer cluster join"), "{said}");
+    let serving = Serving::start(&["--flash", name(&flash), "--listen", "0.0.0.0:0", "--without-tls"]);
+    assert!(serving.line.contains("nbd://0.0.0.0:"), "{}", serving.line);
+    assert!(serving.end(Signal::TERM).contains("whoever reaches"));
+}
+
+#[test]
+fn with_tls_it_says_so_in_its_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cluster, host) = (folder.path().join("cluster"), folder.path().join("host"));
+    assert!(run(&["cluster", "init", name(&cluster)]).status.success());
+    let joined = run(&["cluster", "join", name(&cluster), "alpha", "--into", name(&host)]);
+    assert!(joined.status.success(), "{}", text(&joined.stderr));
+    let flash = folder.path().join("device");
+    let serving = Serving::start(&["--flash", name(&flash), "--listen", "0.0.0.0:0", "--tls", name(&host)]);
+    let (_, port) = serving.line.trim().split_once("is served at nbds://0.0.0.0:").unwrap();
+    assert!(is_greeted(&mut TcpStream::connect(format!("127.0.0.1:{port}")).unwrap()));
+    serving.end(Signal::TERM);
+}
+
+#[test]
 fn what_cannot_be_served_is_said_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("no/device");
@@ -97,6 +126,10 @@ fn what_cannot_be_served_is_said_in_a_sentence() {
     let said = refusal(&["--flash", name(folder.path()), "--fuse", name(&folder.path().join("nowhere"))]);
     let has_fuse = Path::new("/dev/fuse").exists();
     assert!(said.contains(if has_fuse { "name an empty folder" } else { "/dev/fuse" }), "{said}");
+    if !Path::new("/dev/ublk-control").exists() {
+        let said = refusal(&["--flash", name(folder.path()), "--ublk"]);
+        assert!(said.contains("modprobe ublk_drv"), "{said}");
+    }
     let said = refusal(&["--flash", name(folder.path()), "--socket", name(folder.path())]);
     assert!(said.contains("cannot be made"), "{said}");
 }

@@ -80,15 +80,21 @@ impl Identity {
         Ok(Identity { client: Arc::new(client), server: Arc::new(server) })
     }
 
-    pub(super) fn client(&self) -> Arc<ClientConfig> {
+    /// For the side that connects: it believes hosts of the cluster, by [their name](HOST_NAME).
+    #[must_use]
+    pub fn client(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.client)
     }
 
-    pub(super) fn server(&self) -> Arc<ServerConfig> {
+    /// For the side that is connected to: it believes hosts of the cluster, and nobody else.
+    #[must_use]
+    pub fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.server)
     }
 
-    pub(super) fn server_name() -> ServerName<'static> {
+    /// By which hosts know each other.
+    #[must_use]
+    pub fn server_name() -> ServerName<'static> {
         ServerName::try_from(HOST_NAME).expect("a name")
     }
 }

@@ -11,7 +11,7 @@ const FIXED: u32 = 1;
 
 /// A negotiation that has the client's flags.
 fn begun(export: &Export, flags: u32) -> Negotiation<'_> {
-    let mut negotiation = Negotiation::new(export);
+    let mut negotiation = Negotiation::new(export, false);
     let progress = negotiation.take(&flags.to_be_bytes(), &mut Vec::new()).unwrap();
     assert_eq!(progress, Progress::Continues);
     negotiation
@@ -167,9 +167,41 @@ fn structured_replies_and_other_options_are_refused() {
 }
 
 #[test]
+fn before_tls_nothing_is_told() {
+    let export = export();
+    let wanting = |flags: u32| {
+        let mut negotiation = Negotiation::new(&export, true);
+        negotiation.take(&flags.to_be_bytes(), &mut Vec::new()).unwrap();
+        negotiation
+    };
+    let mut negotiation = wanting(BOTH);
+    for which in [option::LIST, option::INFO, option::GO, 0, 8, 9, 10, u32::MAX] {
+        let (progress, out) = send(&mut negotiation, which, &question(b"", &[])).unwrap();
+        assert_eq!(progress, Progress::Continues);
+        assert_eq!(refused_as(&out, which), option_reply::ERR_TLS_REQD);
+        assert!(!out.windows(7).any(|bytes| bytes == b"aquifer"));
+    }
+    let (progress, out) = send(&mut negotiation, option::STARTTLS, b"x").unwrap();
+    assert_eq!(progress, Progress::Continues);
+    assert_eq!(refused_as(&out, option::STARTTLS), option_reply::ERR_INVALID);
+    let (progress, out) = send(&mut negotiation, option::STARTTLS, b"").unwrap();
+    assert_eq!(progress, Progress::Seals);
+    assert_eq!(replies(&out, option::STARTTLS), [(option_reply::ACK, vec![])]);
+    let (progress, out) = send(&mut negotiation, option::STARTTLS, b"").unwrap();
+    assert_eq!(progress, Progress::Continues);
+    assert_eq!(refused_as(&out, option::STARTTLS), option_reply::ERR_INVALID);
+    let (progress, _) = send(&mut negotiation, option::GO, &question(b"", &[])).unwrap();
+    assert_eq!(progress, Progress::Transmits);
+    let ended = send(&mut wanting(BOTH), option::EXPORT_NAME, b"").unwrap_err();
+    assert!(matches!(ended, Ended::NotSealed));
+    let (progress, _) = send(&mut wanting(BOTH), option::ABORT, b"").unwrap();
+    assert_eq!(progress, Progress::Leaves);
+}
+
+#[test]
 fn who_is_no_client_is_told_so() {
     let export = export();
-    let mut negotiation = Negotiation::new(&export);
+    let mut negotiation = Negotiation::new(&export, false);
     let ended = negotiation.take(b"GET ", &mut Vec::new()).unwrap_err();
     assert!(matches!(ended, Ended::UnknownFlags(_)));
     let ended = begun(&export, BOTH).take(&[b'x'; 16], &mut Vec::new()).unwrap_err();
@@ -203,14 +235,16 @@ proptest! {
     #[test]
     fn garbage_is_answered_or_ended(
         flags in 0u32..4,
+        wants_tls in any::<bool>(),
         options in prop::collection::vec((0u32..14, prop::collection::vec(any::<u8>(), 0..40)), 0..80),
         noise in prop::collection::vec(any::<u8>(), 16),
     ) {
         let export = export();
-        let mut negotiation = begun(&export, flags);
+        let mut negotiation = Negotiation::new(&export, wants_tls);
+        negotiation.take(&flags.to_be_bytes(), &mut Vec::new()).unwrap();
         for (option, data) in &options {
             match send(&mut negotiation, *option, data) {
-                Ok((Progress::Continues, out)) => prop_assert!(!out.is_empty() && out.len() < 500),
+                Ok((Progress::Continues | Progress::Seals, out)) => prop_assert!(!out.is_empty() && out.len() < 500),
                 Ok(_) | Err(_) => return Ok(()),
             }
         }

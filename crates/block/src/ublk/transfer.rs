@@ -1,0 +1,165 @@
+//! What a request does to the device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use aquifer_device::{Device, DeviceError};
+
+use super::request::{Operation, Request};
+use crate::Report;
+
+/// The device, as all queues see it.
+///
+/// # Context
+/// Allocates nothing, unless the device fails for the first time: that is said in a sentence.
+pub struct Transfer {
+    device: Arc<dyn Device>,
+    report: Report,
+    has_failed: AtomicBool,
+}
+
+impl Transfer {
+    pub fn new(device: Arc<dyn Device>, report: Report) -> Self {
+        Transfer { device, report, has_failed: AtomicBool::new(false) }
+    }
+
+    /// Does a request with the bytes in `buffer`; gives what the kernel hears: bytes, or an error's number below 0.
+    pub fn run(&self, request: &Request, buffer: &mut [u8]) -> i32 {
+        match self.try_run(request, buffer) {
+            Ok(()) => request.len_bytes.min(i32::MAX as u64) as i32,
+            Err(number) => -number,
+        }
+    }
+
+    fn try_run(&self, request: &Request, buffer: &mut [u8]) -> Result<(), i32> {
+        let Request { operation, offset, len_bytes, is_durable } = *request;
+        let whole = || usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        match operation {
+            Operation::Read => {
+                let bytes = buffer.get_mut(..whole()).ok_or(libc::EINVAL)?;
+                return self.told(self.device.read_at(offset, bytes));
+            }
+            Operation::Flush => return self.told(self.device.sync()),
+            Operation::Write => {
+                let bytes = buffer.get(..whole()).ok_or(libc::EINVAL)?;
+                self.told(self.device.write_at(offset, bytes))?;
+            }
+            Operation::Discard => self.told(self.device.discard(offset, len_bytes))?,
+            Operation::WriteZeroes => self.write_zeroes(offset, len_bytes, buffer)?,
+            Operation::Unknown => return Err(libc::EOPNOTSUPP),
+        }
+        if is_durable { self.told(self.device.sync()) } else { Ok(()) }
+    }
+
+    fn write_zeroes(&self, offset: u64, len_bytes: u64, buffer: &mut [u8]) -> Result<(), i32> {
+        let piece = (buffer.len() as u64).min(len_bytes);
+        let zeros = &mut buffer[..piece as usize];
+        zeros.fill(0);
+        let mut done = 0;
+        while done < len_bytes {
+            let len = piece.min(len_bytes - done);
+            self.told(self.device.write_at(offset + done, &zeros[..len as usize]))?;
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// The error as the kernel hears it; the first is told in full.
+    fn told(&self, outcome: Result<(), DeviceError>) -> Result<(), i32> {
+        outcome.map_err(|error| {
+            if !self.has_failed.swap(true, Relaxed) {
+                (self.report)(&error.to_string());
+            }
+            number(&error)
+        })
+    }
+}
+
+fn number(error: &DeviceError) -> i32 {
+    match error {
+        DeviceError::Full { .. } | DeviceError::WornOut { .. } => libc::ENOSPC,
+        DeviceError::OutOfRange { .. } | DeviceError::Misaligned { .. } => libc::EINVAL,
+        DeviceError::Io { errno: libc::ENOSPC, .. } => libc::ENOSPC,
+        // Others say something about the device here, and to the kernel about its request: to try it again, say.
+        DeviceError::Io { .. } | DeviceError::ShortTransfer { .. } => libc::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aquifer_device::{AlignedBuffer, FaultKind, FaultPlan, Faulty, MemoryDevice, Operation as Call};
+    use std::sync::Mutex;
+
+    const FLUSH: Request =
+        Request { operation: Operation::Flush, is_durable: false, offset: 0, len_bytes: 0 };
+
+    fn request(operation: Operation, offset: u64, len_bytes: u64) -> Request {
+        Request { operation, is_durable: false, offset, len_bytes }
+    }
+
+    type Sentences = Arc<Mutex<Vec<String>>>;
+
+    fn over(plan: FaultPlan) -> (Transfer, Arc<Faulty<MemoryDevice>>, Sentences) {
+        let device = Arc::new(Faulty::new(MemoryDevice::new(1 << 20, 512), plan));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&said);
+        let report: Report = Arc::new(move |sentence: &str| heard.lock().unwrap().push(sentence.to_owned()));
+        let shared: Arc<dyn Device> = Arc::<Faulty<MemoryDevice>>::clone(&device);
+        (Transfer::new(shared, report), device, said)
+    }
+
+    #[test]
+    fn each_operation_does_what_it_is_called() {
+        let (transfer, device, _) = over(FaultPlan::default());
+        let mut buffer = AlignedBuffer::new(4096);
+        buffer.fill(7);
+        assert_eq!(transfer.run(&request(Operation::Write, 512, 4096), &mut buffer), 4096);
+        buffer.fill(0);
+        assert_eq!(transfer.run(&request(Operation::Read, 1024, 512), &mut buffer), 512);
+        assert!(buffer[..512] == [7; 512] && buffer[512..] == [0; 3584]);
+        // Longer than the buffer, which is of other bytes.
+        buffer.fill(9);
+        assert_eq!(transfer.run(&request(Operation::WriteZeroes, 0, 10240), &mut buffer), 10240);
+        assert_eq!(transfer.run(&request(Operation::Read, 512, 4096), &mut buffer), 4096);
+        assert!(buffer.iter().all(|&byte| byte == 0));
+        assert_eq!(transfer.run(&request(Operation::Discard, 0, 1 << 20), &mut buffer), 1 << 20);
+        assert_eq!(device.calls(Call::Sync), 0);
+        assert_eq!(transfer.run(&FLUSH, &mut buffer), 0);
+        let durable = Request { is_durable: true, ..request(Operation::Write, 0, 512) };
+        assert_eq!(transfer.run(&durable, &mut buffer), 512);
+        assert_eq!(device.calls(Call::Sync), 2);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let (transfer, ..) = over(FaultPlan::default());
+        let mut buffer = AlignedBuffer::new(4096);
+        for (operation, offset, len, number) in [
+            (Operation::Unknown, 0, 512, libc::EOPNOTSUPP),
+            (Operation::Read, 0, 8192, libc::EINVAL),
+            (Operation::Write, 0, 8192, libc::EINVAL),
+            (Operation::Read, 1 << 20, 512, libc::EINVAL),
+            (Operation::Write, u64::MAX, 512, libc::EINVAL),
+            (Operation::Read, 1, 512, libc::EINVAL),
+        ] {
+            assert_eq!(transfer.run(&request(operation, offset, len), &mut buffer), -number, "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_failure_is_told() {
+        let plan = FaultPlan::default()
+            .on_nth(Call::Write, 1, FaultKind::Eio)
+            .on_nth(Call::Write, 2, FaultKind::NoSpace)
+            .on_nth(Call::Sync, 1, FaultKind::Eio);
+        let (transfer, _, said) = over(plan);
+        let mut buffer = AlignedBuffer::new(4096);
+        let write = request(Operation::Write, 0, 4096);
+        assert_eq!(transfer.run(&write, &mut buffer), -libc::EIO);
+        assert_eq!(transfer.run(&write, &mut buffer), -libc::ENOSPC);
+        assert_eq!(transfer.run(&FLUSH, &mut buffer), -libc::EIO);
+        assert_eq!(transfer.run(&write, &mut buffer), 4096);
+        assert_eq!(said.lock().unwrap().len(), 1);
+    }
+}

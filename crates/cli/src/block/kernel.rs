@@ -1,0 +1,80 @@
+//! Serves a device as a block device of this kernel.
+
+use std::io::{self, Write};
+use std::process::{self, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use aquifer_base::units::format_size;
+use aquifer_block::precautions;
+use aquifer_block::ublk::{Options, Shown, UblkError};
+
+use super::arguments::BlockArguments;
+use super::device::device;
+use super::words;
+use crate::error::{Error, printable};
+
+/// What ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// SIGINT or SIGTERM.
+    Signal,
+    /// Somebody else has taken the device away.
+    Gone,
+}
+
+/// Serves until a signal.
+pub fn serve(arguments: &BlockArguments) -> Result<ExitCode, Error> {
+    let device = device(arguments)?;
+    let size = format_size(device.len_bytes());
+    let (happened, events) = channel();
+    let is_ending = Arc::new(AtomicBool::new(false));
+    tell_of_signals(happened.clone(), Arc::clone(&is_ending))?;
+    let on_gone = move || happened.send(Event::Gone).unwrap_or_default();
+    let options =
+        Options { threads: arguments.threads, report: Arc::new(words::say), on_gone: Arc::new(on_gone) };
+    let shown = Shown::new(device, &options)?;
+    precautions::lock_memory().iter().for_each(words::warn_of);
+    writeln!(
+        io::stdout(),
+        "{} ({size}) is the block device {}",
+        printable(&arguments.flash.display().to_string()),
+        shown.path().display()
+    )?;
+    let event = wait(&events, &shown);
+    let path = shown.path().to_owned();
+    is_ending.store(true, SeqCst);
+    shown.end()?;
+    if event == Event::Gone { Err(UblkError::Gone(path).into()) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// Waits for what ends it. The first signal does not while something uses the device, the second does not ask.
+fn wait(events: &Receiver<Event>, shown: &Shown) -> Event {
+    let mut was_refused = false;
+    loop {
+        let event = events.recv().unwrap_or(Event::Gone);
+        if event == Event::Gone || was_refused {
+            return event;
+        }
+        match shown.check_unused() {
+            Ok(()) => return event,
+            Err(error) => {
+                words::say(&error.to_string());
+                was_refused = true;
+            }
+        }
+    }
+}
+
+/// Signals are events until it ends. Then one more ends the process: the device may be one that never answers.
+fn tell_of_signals(happened: Sender<Event>, is_ending: Arc<AtomicBool>) -> Result<(), Error> {
+    let on_signal = move || {
+        if is_ending.load(SeqCst) {
+            words::say("ended at once: what was not flushed may be lost");
+            process::exit(2);
+        }
+        happened.send(Event::Signal).unwrap_or_default();
+    };
+    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))
+}
