@@ -128,8 +128,12 @@ impl Shared {
             group.finish(true);
             return;
         }
-        group.join(found);
         let saves = is_short && !group.is_on_flash();
+        if !is_short {
+            // What is written from now on need not go there.
+            group.note_on_flash(false);
+        }
+        group.join(found);
         let rows = 0..parts.geometry.rows();
         let is_done = rows
             .map(|row| Row { group: nth, nth: row })
