@@ -88,6 +88,7 @@ pub(crate) mod tests {
         let latency: Latency = serde_json::from_str(&latency).unwrap();
         let pages = [
             ("remote_reads", 200),
+            ("decoded_reads", 0),
             ("buffer_reads", 10),
             ("flash_reads", 30),
             ("remote_writes", 50),
@@ -138,7 +139,7 @@ pub(crate) mod tests {
         let read: Borrowed = serde_json::from_value(sent.clone()).unwrap();
         assert_eq!((read.donors[0].slabs, read.parts, read.placed), (3, 2, 1));
         assert_eq!(read.donors[0].read_latency.as_ref().map(Latency::total), Some(0));
-        assert_eq!(read.numbers().len(), 9);
+        assert_eq!(read.numbers().len(), 10);
         assert_eq!(read.donor("alpha:7447").and_then(Donor::complaint), None);
         let names = |value: &serde_json::Value| -> Vec<String> {
             value["donors"][0].as_object().expect("an object").keys().cloned().collect()

@@ -46,7 +46,7 @@ const fn share(label: &'static str, figure: Figure, of: &'static [&'static str],
 const BUDGET: &[&str] = &["ram_budget_bytes"];
 const FLASH: &[&str] = &["flash_bytes"];
 const LOOKUPS: &[&str] = &["hits", "misses"];
-const PAGES_READ: &[&str] = &["remote_reads", "buffer_reads", "flash_reads"];
+const PAGES_READ: &[&str] = &["remote_reads", "decoded_reads", "buffer_reads", "flash_reads"];
 
 const GROUPS: &[(&str, &[Row])] = &[
     (
@@ -114,6 +114,7 @@ const REMOTE: &[Row] = &[
     row("parts of the device", Count("parts")),
     share("with all their slabs", Count("placed"), &["parts"], "of the parts"),
     share("pages read from donors", Events("remote_reads"), PAGES_READ, "of pages read"),
+    share("made from parity", Events("decoded_reads"), PAGES_READ, "of pages read"),
     share("from the buffer", Events("buffer_reads"), PAGES_READ, "of pages read"),
     share("from flash", Events("flash_reads"), PAGES_READ, "of pages read"),
     row("pages written to donors", Events("remote_writes")),

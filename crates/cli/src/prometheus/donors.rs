@@ -18,6 +18,12 @@ pub const OF_ALL: &[(&str, &str, Kind, &str)] = &[
     ("parts", "remote_parts", Gauge, "Parts of the device that are used."),
     ("placed", "remote_parts_placed", Gauge, "Parts of the device that have all slabs that they should."),
     ("remote_reads", "remote_reads", Counter, "Pages read from donors."),
+    (
+        "decoded_reads",
+        "remote_decoded_reads",
+        Counter,
+        "Pages made from those of other donors by their parity.",
+    ),
     ("buffer_reads", "remote_buffer_reads", Counter, "Pages read from the buffer before flash."),
     (
         "flash_reads",
