@@ -1,12 +1,13 @@
 //! Memory divided into slabs, each slab into slots of one class.
 //!
 //! ```text
-//! slab:  slot 0 | slot 1 | ... | header word 0 | header word 1 | ... [| links 0 | links 1 | ...]
+//! slab:  slot 0 | slot 1 | ... | header word 0 | header word 1 | ... [| links 0 | links 1 | ...] [| digest 0 low | ... | digest 0 high | ...]
 //! header word of a used slot:   63 used | 36..34 policy's mark | 33..0 page
 //! header word of a free slot:   31..0 next free slot of the slab
 //! ```
 //!
-//! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page.
+//! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page. These always have links, and a digest
+//! of the bytes that a page has on flash.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -30,6 +31,14 @@ const PAGE_MASK: u64 = (1 << MARK_SHIFT) - 1;
 const NO_CLASS: u8 = u8::MAX;
 /// Mark of a whole page's slot that may have memory.
 pub(crate) const HAS_MEMORY: u8 = 1;
+
+/// The first of the two words that a whole page's digest takes, behind header and links.
+const DIGEST_WORD: usize = 2;
+
+/// Words of a slot beside its bytes.
+const fn words(slot_bytes: usize, links: bool) -> usize {
+    if slot_bytes == Class::WHOLE.slot_bytes() { DIGEST_WORD + 2 } else { 1 + links as usize }
+}
 
 impl SlotId {
     fn new(slab: u32, index: u32) -> Self {
@@ -76,7 +85,7 @@ struct Shared {
 pub(crate) struct Slabs {
     memory: Reservation,
     slab_bytes: usize,
-    /// Whether slots have links for their policy.
+    /// Whether slots of objects have links for their policy.
     has_links: bool,
     /// Slots of one slab, per class.
     per_slab: [u32; SIZES.len()],
@@ -94,7 +103,7 @@ struct Ranks {
 }
 
 impl Slabs {
-    /// `bytes` of slabs. With `links`, every slot has 8 more bytes for its policy.
+    /// `bytes` of slabs. With `links`, every slot has 8 more bytes for its policy, and not only those of whole pages.
     pub(crate) fn new(bytes: usize, links: bool) -> Result<Self, Errno> {
         let slab_bytes = if bytes < 48 << 20 { 64 << 10 } else { 256 << 10 };
         let count = (bytes / slab_bytes).max(1);
@@ -111,7 +120,7 @@ impl Slabs {
             memory,
             slab_bytes,
             has_links: links,
-            per_slab: SIZES.map(|size| (slab_bytes / (size + if links { 16 } else { 8 })) as u32),
+            per_slab: SIZES.map(|size| (slab_bytes / (size + 8 * words(size, links))) as u32),
             shared: (0..count)
                 .map(|_| Shared { class: AtomicU8::new(NO_CLASS), rank: AtomicU32::new(0) })
                 .collect(),
@@ -290,6 +299,18 @@ impl Slabs {
         self.word(class, slot, 1).store(word, Ordering::Relaxed);
     }
 
+    /// The digest that was kept with a whole page's slot.
+    pub(crate) fn digest(&self, slot: SlotId) -> u128 {
+        let word = |which| u128::from(self.word(Class::WHOLE, slot, which).load(Ordering::Relaxed));
+        word(DIGEST_WORD) | word(DIGEST_WORD + 1) << 64
+    }
+
+    /// Keeps a digest with a whole page's slot.
+    pub(crate) fn set_digest(&self, slot: SlotId, digest: u128) {
+        self.word(Class::WHOLE, slot, DIGEST_WORD).store(digest as u64, Ordering::Relaxed);
+        self.word(Class::WHOLE, slot, DIGEST_WORD + 1).store((digest >> 64) as u64, Ordering::Relaxed);
+    }
+
     /// A slot that nobody uses, from the class's slabs or a new one; `None` if a slab would have to be
     /// taken from another class or something evicted.
     pub(crate) fn allocate(&self, class: Class, page: PageId) -> Option<SlotId> {
@@ -358,7 +379,7 @@ impl Slabs {
     fn clear_headers(&self, class: Class, slab: u32) {
         for slot in self.slots_in(class, slab) {
             self.clear_owner(class, slot);
-            if self.has_links {
+            if self.has_links || class == Class::WHOLE {
                 self.set_links(class, slot, (NIL, NIL));
             }
         }

@@ -1,6 +1,7 @@
 //! How RAM is divided.
 
 use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_cache::ObjectCache;
 use aquifer_log::log::{BUFFERED_BLOCKS, SUM_BYTES};
 
 use crate::context::CONTEXT_BYTES;
@@ -27,8 +28,12 @@ pub struct Budget {
 
 /// Bytes of an entry at the table's intended load.
 const ENTRY_BYTES: usize = 10;
-/// Header of a slot.
+/// What is kept with a slot, and with that of a whole page.
 const HEADER_BYTES: usize = 8;
+const HEADER_BYTES_WHOLE: usize = 32;
+
+/// A leaf and a page table take 4 KiB each at most, and are of 2 MiB of whole pages: this part of the flash is twice that.
+const WHOLE_PART: u64 = 256;
 
 /// The log's buffers and the cleaner's. A log of whole pages has no framed ones, for which both heads have a buffer.
 const BLOCKS: usize = BUFFERED_BLOCKS + 1;
@@ -57,10 +62,12 @@ impl Budget {
     pub fn divide(total: usize, block: usize, fixed: usize, flash_bytes: u64, object_bytes: usize) -> Self {
         let contexts = (total / (4 << 20)).clamp(8, 64);
         let is_whole = object_bytes >= OS_PAGE_BYTES;
-        let page_buffer = (total / if is_whole { 32 } else { 16 }).max(512 << 10);
+        // All whole pages that flash has room for need no more, with their leaves half empty.
+        let whole_most = if is_whole { (flash_bytes / WHOLE_PART) as usize } else { usize::MAX };
+        let page_buffer = (total / if is_whole { 32 } else { 16 }).min(whole_most).max(512 << 10);
         // The directory of leaves, which grows with the flash, comes out of their share.
-        let leaves =
-            (total / if is_whole { 32 } else { 24 }).saturating_sub(fixed).max(total / 64).max(128 << 10);
+        let leaves = (total / if is_whole { 32 } else { 24 }).saturating_sub(fixed).max(total / 64);
+        let leaves = leaves.min(whole_most).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);
         let blocks = if is_whole { BLOCKS_WHOLE } else { BLOCKS } * block;
@@ -72,8 +79,10 @@ impl Budget {
         // Runs of whole pages meet in few buckets; places there cost little beside the pages.
         let per_object = if is_whole { 4 } else { 1 };
         let object_bytes = object_bytes.clamp(64, OS_PAGE_BYTES);
-        let entries = rest / (object_bytes + HEADER_BYTES + ENTRY_BYTES * per_object) * per_object;
+        let header_bytes = if is_whole { HEADER_BYTES_WHOLE } else { HEADER_BYTES };
+        let entries = rest / (object_bytes + header_bytes + ENTRY_BYTES * per_object) * per_object;
         let cache = rest - entries * ENTRY_BYTES;
+        let cache = cache - ObjectCache::beside_bytes(cache);
         Self { total, page_buffer, cache, entries, leaves, contexts, block }
     }
 

@@ -124,6 +124,7 @@ impl Engine {
         match self.own_page(page).and_then(|()| self.allocate_slot_in_fault(Class::WHOLE, page)) {
             Ok(slot) => {
                 self.ranges.enter_in_fault(page.leaf());
+                self.note_digest_in_fault(slot, None);
                 let entry = locked.entry().mapped(slot.0, true);
                 locked.release(entry);
                 Ok(())

@@ -18,6 +18,7 @@ use crate::capture::NativeRegion;
 use crate::classes::Classes;
 use crate::context::{CONTEXT_BYTES, Context};
 use crate::counters::{Counters, Durations};
+use crate::digests::Digests;
 use crate::first_writes::FirstWrites;
 use crate::gate::Gate;
 use crate::grace::Grace;
@@ -66,6 +67,7 @@ pub struct Engine {
     pub(crate) savers: Option<Pool<Saver>>,
     pub(crate) streams: Streams,
     pub(crate) first_writes: FirstWrites,
+    pub(crate) digests: Digests,
     /// Pages may be present that have no entry yet: nothing is brought in that was not touched.
     pub(crate) is_capturing: AtomicBool,
     pub(crate) ahead: Ahead,
@@ -135,6 +137,7 @@ impl Engine {
             savers: savers(),
             streams: Streams::new(),
             first_writes: FirstWrites::new(),
+            digests: Digests::new(),
             is_capturing: AtomicBool::new(false),
             ahead: Ahead::new(read_ahead_pages),
             orders: Orders::new(leaves)?,

@@ -2,7 +2,7 @@
 //!
 //! A page that is mapped for reading costs a second fault when it is written, about as much as the first one. Where most
 //! of the pages are written before they leave, they are mapped writable at once: whether they were written is seen when
-//! they leave, by comparison with their slots. Only objects have such slots, so whole pages are not treated so.
+//! they leave, by comparison with their slots or, of whole pages, with the digest that they were mapped with.
 
 use std::sync::atomic::{AtomicI8, AtomicU32, Ordering};
 
@@ -14,6 +14,8 @@ const SCORES: usize = 1024;
 /// of leaves where more than half are written rises to its bound.
 const LIKELY: i8 = 4;
 const BOUND: i8 = 12;
+/// A whole page that was written counts so much more: seeing that it was not costs an eighth of the second fault, and not half.
+const WHOLE_WEIGHT: i8 = 4;
 /// One page in this many is mapped for reading although a write is likely, to see whether it still is.
 const SAMPLED: u32 = 16;
 
@@ -43,8 +45,8 @@ impl FirstWrites {
     }
 
     /// A page of `leaf` that was mapped for reading is written.
-    pub(crate) fn note_write_in_fault(&self, leaf: LeafId) {
-        self.add(leaf, 1);
+    pub(crate) fn note_write_in_fault(&self, leaf: LeafId, is_whole: bool) {
+        self.add(leaf, if is_whole { WHOLE_WEIGHT } else { 1 });
     }
 
     /// A page of `leaf` that was mapped for reading leaves, and was not written.
@@ -52,10 +54,15 @@ impl FirstWrites {
         self.add(leaf, -1);
     }
 
-    /// Whether to map a page of `leaf`, which is being read, writable.
-    pub(crate) fn is_likely_in_fault(&self, leaf: LeafId) -> bool {
+    /// A whole page of `leaf` that was mapped writable for a read leaves, and `is_written` or not.
+    pub(crate) fn note_whole_in_fault(&self, leaf: LeafId, is_written: bool) {
+        self.add(leaf, if is_written { WHOLE_WEIGHT } else { -1 });
+    }
+
+    /// Whether to map a page of `leaf`, which is being read, writable. Of whole pages all are told about when they leave.
+    pub(crate) fn is_likely_in_fault(&self, leaf: LeafId, is_whole: bool) -> bool {
         self.score(leaf).load(Ordering::Relaxed) >= LIKELY
-            && !self.samples.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLED)
+            && (is_whole || !self.samples.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLED))
     }
 }
 
@@ -68,18 +75,30 @@ mod tests {
     #[test]
     fn leaves_whose_pages_are_written_are_told_from_others() {
         let first_writes = FirstWrites::new();
-        assert!(!first_writes.is_likely_in_fault(LEAF));
-        (0..LIKELY).for_each(|_| first_writes.note_write_in_fault(LEAF));
-        let likely = (0..160).filter(|_| first_writes.is_likely_in_fault(LEAF)).count();
+        assert!(!first_writes.is_likely_in_fault(LEAF, false));
+        (0..LIKELY).for_each(|_| first_writes.note_write_in_fault(LEAF, false));
+        let likely = (0..160).filter(|_| first_writes.is_likely_in_fault(LEAF, false)).count();
         assert_eq!(likely, 150, "one in sixteen is a sample");
-        assert!(!first_writes.is_likely_in_fault(LeafId(4)));
+        assert!(!first_writes.is_likely_in_fault(LeafId(4), false));
     }
 
     #[test]
     fn a_leaf_that_is_only_read_again_is_forgotten_soon() {
         let first_writes = FirstWrites::new();
-        (0..100).for_each(|_| first_writes.note_write_in_fault(LEAF));
+        (0..100).for_each(|_| first_writes.note_write_in_fault(LEAF, false));
         (0..BOUND).for_each(|_| first_writes.note_read_only_in_fault(LEAF));
-        assert!((0..160).all(|_| !first_writes.is_likely_in_fault(LEAF)));
+        assert!((0..160).all(|_| !first_writes.is_likely_in_fault(LEAF, false)));
+    }
+
+    #[test]
+    fn one_whole_page_in_five_is_enough() {
+        let first_writes = FirstWrites::new();
+        first_writes.note_write_in_fault(LEAF, true);
+        for page in 0..500 {
+            first_writes.note_whole_in_fault(LEAF, page % 5 == 0);
+        }
+        assert!((0..160).all(|_| first_writes.is_likely_in_fault(LEAF, true)));
+        (0..BOUND).for_each(|_| first_writes.note_whole_in_fault(LEAF, false));
+        assert!(!first_writes.is_likely_in_fault(LEAF, true));
     }
 }

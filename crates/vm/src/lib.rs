@@ -40,6 +40,7 @@ mod capture;
 mod check;
 mod classes;
 mod context;
+mod digests;
 pub mod counters;
 pub mod engine;
 pub mod error;

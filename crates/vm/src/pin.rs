@@ -10,6 +10,7 @@ use aquifer_sys::SignalsBlocked;
 use crate::engine::Engine;
 use crate::error::PinError;
 use crate::in_place::is_unused;
+use crate::resolve::Access;
 
 impl Engine {
     /// Most pages that may be pinned at a time.
@@ -51,7 +52,7 @@ impl Engine {
             }
         }
         loop {
-            self.resolve_in_fault(page, true)?;
+            self.resolve_for_in_fault(page, Access::MayWrite)?;
             let Some(locked) = self.entries.lock_resident(page) else { continue };
             let before = locked.before().filter(|e| e.state() == State::Mapped && e.is_writable());
             let Some(before) = before else {

@@ -29,6 +29,27 @@ pub(crate) enum Source {
     Zero,
 }
 
+/// What a page is made accessible for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    /// It must not fault if it is written; that it will be is not known.
+    MayWrite,
+    /// It is being written.
+    Write,
+}
+
+impl Access {
+    pub(crate) fn of(write: bool) -> Self {
+        if write { Self::Write } else { Self::Read }
+    }
+
+    /// That of the pages behind, which nobody asked for yet.
+    fn ahead(self) -> Self {
+        if self == Self::Read { self } else { Self::MayWrite }
+    }
+}
+
 impl From<Source> for Found {
     fn from(source: Source) -> Self {
         match source {
@@ -52,7 +73,8 @@ impl Engine {
     /// Makes `page` accessible for reading, or with `write` for writing.
     ///
     /// A read maps the page write-protected, so that it is known to be clean; the first write faults once
-    /// more. A write maps it writable, and so does a read where a write is likely to follow. When faults walk through memory in order, the pages that come next and
+    /// more. A write maps it writable, and so does a read where a write is likely to follow; whether one did is seen
+    /// when the page leaves. When faults walk through memory in order, the pages that come next and
     /// are in RAM or were never written are mapped along.
     ///
     /// # Errors
@@ -61,11 +83,19 @@ impl Engine {
     /// # Context
     /// Runs in fault handlers. Blocks on the device for a page that is not in RAM.
     pub fn resolve_in_fault(&self, page: PageId, write: bool) -> Result<Found, FaultError> {
+        self.resolve_for_in_fault(page, Access::of(write))
+    }
+
+    /// As [`Engine::resolve_in_fault`].
+    pub(crate) fn resolve_for_in_fault(&self, page: PageId, access: Access) -> Result<Found, FaultError> {
         self.counters.faults.add(1);
         let page_bytes = self.leaves.page_bytes(page.leaf());
         let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
         let class = class.ok_or(FaultError::NotAllocated(page))?;
-        let write = write || (class != Class::WHOLE && self.first_writes.is_likely_in_fault(page.leaf()));
+        let is_whole = class == Class::WHOLE;
+        let is_likely =
+            access == Access::Read && self.first_writes.is_likely_in_fault(page.leaf(), is_whole);
+        let access = if is_likely { Access::MayWrite } else { access };
         let ahead = self.streams.note_in_fault(page);
         if class == Class::WHOLE {
             self.ahead.note_in_fault(page, ahead, self.orders.get(page.leaf()));
@@ -74,8 +104,8 @@ impl Engine {
             self.make_page_room_in_fault(1 + ahead);
         }
         let mut context = self.contexts.take_in_fault();
-        let found = self.resolve_page_in_fault(page, page_bytes, class, write, &mut context)?;
-        self.map_ahead_in_fault(page, ahead, page_bytes, class, write, &mut context);
+        let found = self.resolve_page_in_fault(page, page_bytes, class, access, &mut context)?;
+        self.map_ahead_in_fault(page, ahead, page_bytes, class, access.ahead(), &mut context);
         Ok(found)
     }
 
@@ -84,29 +114,29 @@ impl Engine {
         page: PageId,
         page_bytes: usize,
         class: Class,
-        write: bool,
+        access: Access,
         context: &mut Context,
     ) -> Result<Found, FaultError> {
         let locked = self.lock_unused_in_fault(page)?;
         match locked.before() {
-            Some(entry) if entry.state() == State::Mapped => self.upgrade_in_fault(page, locked, write),
+            Some(entry) if entry.state() == State::Mapped => self.upgrade_in_fault(page, locked, access),
             Some(entry) => {
                 let slot = SlotId(entry.slot().expect("a cached page has a slot"));
                 self.counters.hits.add(1);
                 self.cache.touch(slot);
                 if class == Class::WHOLE {
                     let bytes = self.cache.pointer(slot);
-                    self.map_whole_in_fault(page, locked, slot, bytes, write)?;
+                    self.map_whole_in_fault(page, locked, slot, bytes, access)?;
                 } else {
-                    self.map_in_fault(page, page_bytes, locked, slot, write, context)?;
+                    self.map_in_fault(page, page_bytes, locked, slot, access, context)?;
                 }
                 Ok(Found::Ram)
             }
-            None if class == Class::WHOLE => self.fill_whole_in_fault(page, locked, write, context),
+            None if class == Class::WHOLE => self.fill_whole_in_fault(page, locked, access, context),
             None => match self.fill_in_fault(page, page_bytes, class, context) {
                 Ok((slot, source)) => {
                     self.count_source(source);
-                    self.map_in_fault(page, page_bytes, locked, slot, write, context)?;
+                    self.map_in_fault(page, page_bytes, locked, slot, access, context)?;
                     Ok(source.into())
                 }
                 Err(error) => {
@@ -191,23 +221,34 @@ impl Engine {
     }
 
     /// A page that is mapped already: another thread was first, or it is the first write to a clean page.
-    fn upgrade_in_fault(&self, page: PageId, locked: Locked<'_>, write: bool) -> Result<Found, FaultError> {
+    fn upgrade_in_fault(
+        &self,
+        page: PageId,
+        locked: Locked<'_>,
+        access: Access,
+    ) -> Result<Found, FaultError> {
         let before = locked.before().expect("the page is mapped");
-        if !write || before.is_writable() {
+        if access == Access::Read || before.is_writable() {
             locked.restore();
             self.wake_in_fault(page)?;
             return Ok(Found::Mapped);
         }
         self.counters.faults_write_upgrade.add(1);
-        self.first_writes.note_write_in_fault(page.leaf());
+        let slot = SlotId(before.slot().expect("a mapped page has a slot"));
+        if access == Access::Write {
+            self.first_writes.note_write_in_fault(page.leaf(), self.is_whole(page));
+        } else if self.is_whole(page) {
+            // SAFETY: the page is present and write-protected, so it cannot change.
+            let bytes = unsafe { std::slice::from_raw_parts(self.address_of(page), OS_PAGE_BYTES) };
+            self.note_digest_in_fault(slot, Some(bytes));
+        }
         // SAFETY: the page is mapped and its entry is held, so it stays so.
         let allowed = unsafe { self.uffd.write_protect(self.address_of(page), OS_PAGE_BYTES, false) };
         if let Err(errno) = allowed {
             locked.restore();
             return Err(FaultError::Map { page, errno });
         }
-        let slot = before.slot().expect("a mapped page has a slot");
-        let entry = locked.entry().mapped(slot, true);
+        let entry = locked.entry().mapped(slot.0, true);
         locked.release(entry);
         Ok(Found::FirstWrite)
     }
@@ -325,9 +366,10 @@ impl Engine {
         page_bytes: usize,
         locked: Locked<'_>,
         slot: SlotId,
-        write: bool,
+        access: Access,
         context: &mut Context,
     ) -> Result<(), FaultError> {
+        let write = access != Access::Read;
         // SAFETY: the slot belongs to the page whose entry we hold, and holds that many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
         context.set_page(bytes);

@@ -52,7 +52,7 @@ impl Engine {
         batch.save_each(|&Leaving { page, page_bytes, ref locked }| {
             // SAFETY: the page is present and write-protected, so it cannot change.
             let newer = unsafe { std::slice::from_raw_parts(self.address_of(page), page_bytes) };
-            self.keep_in_fault(locked, newer)
+            self.keep_in_fault(page, locked, newer)
         });
         None
     }
@@ -73,7 +73,7 @@ impl Engine {
         let mut ahead = batch.writable().map(|leaving| leaving.page_bytes).sum::<usize>();
         let Saver { pipe, buffer } = saver;
         let (mut start, mut end) = (0, 0);
-        batch.save_each(|&Leaving { page_bytes: len, ref locked, .. }| {
+        batch.save_each(|&Leaving { page, page_bytes: len, ref locked }| {
             if end - start < len {
                 buffer.copy_within(start..end, 0);
                 (start, end) = (0, end - start);
@@ -85,7 +85,7 @@ impl Engine {
                 ahead -= part;
             }
             start += len;
-            self.keep_in_fault(locked, &buffer[start - len..start])
+            self.keep_in_fault(page, locked, &buffer[start - len..start])
         });
     }
 
@@ -126,17 +126,22 @@ impl Engine {
         }
     }
 
-    /// Puts the bytes that a page had at last in its slot. Returns whether they are new: those of whole pages, which had
-    /// no others, always.
-    fn keep_in_fault(&self, locked: &Locked<'_>, newer: &[u8]) -> bool {
+    /// Puts the bytes that a page had at last in its slot. Returns whether they are new: those of a whole page, which had
+    /// no others, if nothing tells that they are not.
+    fn keep_in_fault(&self, page: PageId, locked: &Locked<'_>, newer: &[u8]) -> bool {
         let slot = SlotId(locked.entry().slot().expect("a mapped page has a slot"));
         // SAFETY: the slot is the page's, whose entry is held, and has room.
         let older = unsafe { std::slice::from_raw_parts_mut(self.cache.pointer(slot), newer.len()) };
-        let is_whole = newer.len() == OS_PAGE_BYTES;
-        if is_whole {
+        if newer.len() == OS_PAGE_BYTES {
             self.cache.set_has_memory(slot, true);
+            older.copy_from_slice(newer);
+            let is_as_mapped = self.has_digest_in_fault(slot, newer);
+            if let Some(is_as_mapped) = is_as_mapped {
+                self.first_writes.note_whole_in_fault(page.leaf(), !is_as_mapped);
+            }
+            return is_as_mapped != Some(true);
         }
-        let written = is_whole || newer != older;
+        let written = newer != older;
         if written {
             older.copy_from_slice(newer);
         }
@@ -145,4 +150,4 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,6 +10,7 @@ use aquifer_map::{Entry, Locked, Place, State};
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::in_place::is_unused;
+use crate::resolve::Access;
 use crate::whole_pages::zeros;
 
 /// Walks that are told apart.
@@ -53,7 +54,7 @@ impl Engine {
         count: usize,
         page_bytes: usize,
         class: Class,
-        write: bool,
+        access: Access,
         context: &mut Context,
     ) {
         for next in (page.0 + 1..=page.0 + count as u64).map(PageId) {
@@ -62,9 +63,9 @@ impl Engine {
             };
             let mapped = if class == Class::WHOLE {
                 let bytes = if locked.before().is_some() { self.cache.pointer(slot) } else { zeros() };
-                self.map_whole_in_fault(next, locked, slot, bytes, write)
+                self.map_whole_in_fault(next, locked, slot, bytes, access)
             } else {
-                self.map_in_fault(next, page_bytes, locked, slot, write, context)
+                self.map_in_fault(next, page_bytes, locked, slot, access, context)
             };
             if mapped.is_err() {
                 return;

@@ -2,20 +2,20 @@
 //!
 //! Their RAM is that of their slots: while a page is mapped, its slot has no memory. So they need no page buffer and
 //! may be mapped in any number. The hardware's bits that tell which pages are used are not shown to programs. So pages
-//! leave their addresses for their slots in turn, a while before they leave RAM, and those that fault meanwhile were
-//! used: they are mapped again and stay for another round ([`TwoHanded`](aquifer_cache::policy::TwoHanded)).
+//! are put on trial a while before they leave RAM: they leave their addresses for their slots, and those that fault meanwhile were
+//! used: they are mapped again and stay ([`Trials`](aquifer_cache::policy::Trials)).
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{Found, PageId};
 use aquifer_cache::{Class, SlotId};
-use aquifer_map::{Locked, State};
+use aquifer_map::{Entry, Locked, State};
 use aquifer_sys::{Errno, SpinLock};
 
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::FaultError;
 use crate::evict::{BATCH, Batch};
-use crate::resolve::Source;
+use crate::resolve::{Access, Source};
 
 /// Batches that one fault unmaps at most.
 const BATCHES_MAX: usize = 8;
@@ -78,7 +78,7 @@ impl Engine {
         &self,
         page: PageId,
         locked: Locked<'_>,
-        write: bool,
+        access: Access,
         context: &mut Context,
     ) -> Result<Found, FaultError> {
         let slot = match self.allocate_slot_in_fault(Class::WHOLE, page) {
@@ -91,12 +91,12 @@ impl Engine {
         match self.read_record_in_fault(page, OS_PAGE_BYTES, &mut context.scratch) {
             Ok(Some(range)) => {
                 self.count_source(Source::Log);
-                self.map_whole_in_fault(page, locked, slot, context.scratch[range].as_ptr(), write)?;
+                self.map_whole_in_fault(page, locked, slot, context.scratch[range].as_ptr(), access)?;
                 Ok(Source::Log.into())
             }
             Ok(None) => {
                 self.count_source(Source::Zero);
-                self.map_whole_in_fault(page, locked, slot, zeros(), write)?;
+                self.map_whole_in_fault(page, locked, slot, zeros(), access)?;
                 Ok(Source::Zero.into())
             }
             Err(error) => {
@@ -114,13 +114,21 @@ impl Engine {
         locked: Locked<'_>,
         slot: SlotId,
         bytes: *const u8,
-        write: bool,
+        access: Access,
     ) -> Result<(), FaultError> {
         self.ranges.enter_in_fault(page.leaf());
+        // What is dirty will be written to flash whatever becomes of it at its address.
+        let is_dirty = locked.before().is_some_and(Entry::is_dirty);
+        let write = access != Access::Read || is_dirty;
+        // SAFETY: the source is a whole page, and stays as it is for as long as the caller holds the entry.
+        let digested = (access == Access::MayWrite && !is_dirty)
+            .then(|| unsafe { std::slice::from_raw_parts(bytes, OS_PAGE_BYTES) });
+        self.note_digest_in_fault(slot, digested);
         // SAFETY: the page is ours, absent, and its range is not being dropped; the source is a whole page.
         let copied = unsafe { self.uffd.copy(self.address_of(page), bytes, OS_PAGE_BYTES, !write) };
         if copied == Err(Errno::EEXIST) {
             // A page of ordinary memory that is being captured: its bytes are at its address.
+            self.note_digest_in_fault(slot, None);
             let entry = locked.entry().mapped(slot.0, true);
             locked.release(entry);
             return Ok(());
@@ -147,13 +155,12 @@ impl Engine {
     /// Unmaps pages so that evictions find some that are not mapped.
     pub(crate) fn unmap_due_in_fault(&self) {
         for _ in 0..BATCHES_MAX {
-            let due = self.cache.unmapping_due();
-            // A few less cost a call to the kernel for a few pages.
-            if due == 0 || (due < BATCH && due < self.cache.slots(Class::WHOLE) / 16) {
+            let due = self.cache.trials_due();
+            if due == 0 {
                 break;
             }
             let mut pages = [PageId(0); BATCH];
-            let count = self.cache.next_to_unmap(&mut pages[..due.clamp(1, BATCH)]);
+            let count = self.cache.put_on_trial(&mut pages[..due.min(BATCH)]);
             pages[..count].sort_unstable();
             self.unmap_pages_in_fault(&pages[..count]);
         }
@@ -174,7 +181,7 @@ impl Engine {
         let share = self.page_buffer_units / 4 * 3;
         let mut pages = [PageId(0); 1];
         for _ in 0..BATCHES_MAX {
-            if self.ranges.live() < share || self.cache.next_to_unmap(&mut pages) == 0 {
+            if self.ranges.live() < share || self.cache.put_on_trial(&mut pages) == 0 {
                 return;
             }
             let (mut of_leaf, mut count) = ([PageId(0); BATCH], 0);

@@ -15,6 +15,8 @@ use crate::memcached::command::LISTS;
 /// memcached makes its table larger once there are more items than 3/2 of its buckets.
 const ITEMS_PER_2_BUCKETS_MAX: u64 = 3;
 const HASH_POWER_MIN: u32 = 16;
+/// What a program under `aquifer run` has beside `--ram`: small blocks, code, kernel memory. SQLite has most, nearly 7 MiB.
+const OUTSIDE_BYTES: u64 = 7 << 20;
 
 /// One run that is to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,9 +67,11 @@ impl Launch<'_> {
         self.local_bytes().map(|bytes| bytes + self.options.reserve.next_multiple_of(4096))
     }
 
-    /// `--ram` of `aquifer run`.
+    /// `--ram` of `aquifer run`: what is left of the limit for the program's large blocks and all that serves them. The kernel, which has the same
+    /// limit, gives pages of the program what is left of the reserve as well.
     pub fn given_bytes(&self) -> Option<u64> {
-        self.local_bytes().filter(|_| self.cell.peer.is_run())
+        let local_bytes = self.local_bytes().filter(|_| self.cell.peer.is_run())?;
+        self.limit_bytes().map(|limit| limit.saturating_sub(OUTSIDE_BYTES).max(local_bytes))
     }
 
     /// Percent of the keys that memcached has; all of them, unless Redis has some.
@@ -155,7 +159,7 @@ mod tests {
         }
         assert_eq!(launch(&options, &programs, Peer::Local, 100).limit_bytes(), None);
         let given = |peer| launch(&options, &programs, peer, 50).given_bytes();
-        assert_eq!((given(Peer::Swap), given(Peer::Donors)), (None, Some(200 << 20)));
+        assert_eq!((given(Peer::Swap), given(Peer::Donors)), (None, Some(213 << 20)));
         let near = |peer| launch(&options, &programs, peer, 50).near_percent();
         assert_eq!((near(Peer::Redis), near(Peer::Donors)), (50, 100));
     }

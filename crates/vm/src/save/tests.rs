@@ -15,12 +15,12 @@ const FLASH_BYTES: u64 = 64 << 20;
 const PAGE_BYTES: usize = 640;
 
 /// An engine without threads, whose faults the test resolves itself; `None` where the system refuses it.
-fn engine() -> Option<Engine> {
+pub(crate) fn engine_of(page_bytes: usize) -> Option<Engine> {
     let block = Budget::block_bytes(RAM_BYTES, None);
     let geometry = Geometry::choose(FLASH_BYTES, block).expect("large enough");
     let (log, _, _) = Log::new(Arc::new(MemoryDevice::new(FLASH_BYTES, 512)), geometry);
     let options = EngineOptions {
-        budget: Budget::divide(RAM_BYTES, block, 0, FLASH_BYTES, PAGE_BYTES),
+        budget: Budget::divide(RAM_BYTES, block, 0, FLASH_BYTES, page_bytes),
         leaves: 4,
         policy: PolicyKind::default(),
         signal_faults: true,
@@ -52,7 +52,7 @@ fn write(engine: &Engine, page: PageId, byte: u8) {
 /// leaf, its own leaf is taken back: its size is another one then, and the others have their bytes all the same.
 #[test]
 fn pages_keep_their_bytes_when_the_leaf_of_another_is_taken_back() {
-    let Some(engine) = engine() else { return };
+    let Some(engine) = engine_of(PAGE_BYTES) else { return };
     let [gone, kept] = [LeafId(0), LeafId(1)].map(|leaf| leaf.page(0));
     let more = PageId(kept.0 + 1);
     engine.give_out_leaf(kept.leaf(), PAGE_BYTES, AllocationClass::DEFAULT);
