@@ -19,9 +19,9 @@ use crate::options::{Copies, Options, RAM_BYTES_DEFAULT};
 /// Part of the budget in which pages wait for flash.
 const BEHIND_PART: u64 = 64;
 /// Part of the budget for what is on the way to and from all donors.
-const LINKS_PART: u64 = 32;
+const LINKS_PART: u64 = 64;
 /// Donors that a heap is connected to beside those that are named: as many as have a link of this size within that part.
-const LINK_BYTES: u64 = 1 << 20;
+const LINK_BYTES: u64 = 512 << 10;
 const DONORS_MIN: u64 = 2;
 const DONORS_MAX: u64 = 8;
 /// The most and the least for pages that wait.

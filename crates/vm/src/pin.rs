@@ -85,7 +85,7 @@ impl Engine {
             return left.map(drop).ok_or(PinError::NotPinned(page));
         }
         let before = locked.before().expect("a resident page has an entry");
-        // The hands of the clock find whole pages by their slots.
+        // Whole pages are found by their slots.
         let queued = self.is_whole(page) || self.page_buffer.push_in_fault(page);
         locked.release(before.with_pinned(false));
         if !queued {

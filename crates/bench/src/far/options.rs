@@ -139,10 +139,10 @@ pub(super) mod tests {
     fn the_defaults_are_everything() {
         let options = options("");
         options.check().expect("sensible");
-        assert_eq!((options.program.len(), options.peer.len(), options.share.len()), (5, 6, 3));
+        assert_eq!((options.program.len(), options.peer.len(), options.share.len()), (5, 8, 3));
         assert_eq!((options.data, options.runs, options.task.task), (256 << 20, 5, None));
-        assert_eq!(options.far_peers(Program::Etc).count(), 5);
-        assert_eq!(options.far_peers(Program::Shuffle).count(), 4);
+        assert_eq!(options.far_peers(Program::Etc).count(), 7);
+        assert_eq!(options.far_peers(Program::Shuffle).count(), 6);
     }
 
     #[test]
