@@ -7,7 +7,7 @@
 //! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
 //! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
-//! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines. [`soak`] measures nothing: it runs the library against a model.
+//! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails. [`soak`] measures nothing: it runs the library against a model.
 //!
 //! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
 
@@ -19,6 +19,7 @@ pub mod child;
 pub mod cleanup;
 pub mod device;
 pub mod distribution;
+pub mod donors;
 pub mod durable;
 pub mod error;
 pub mod far;
@@ -34,7 +35,9 @@ pub mod peer;
 pub mod plot;
 pub mod probe_fio;
 pub mod process;
+pub mod programs;
 pub mod progress;
+pub mod recover;
 pub mod references;
 pub mod remote;
 pub mod rng;
@@ -42,6 +45,7 @@ pub mod rumble;
 pub mod runner;
 pub mod sample;
 pub mod scale;
+pub mod service;
 pub mod soak;
 pub mod spawn;
 pub mod swap;

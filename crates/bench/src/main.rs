@@ -11,14 +11,15 @@ use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
 use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::probe_fio::ProbeFioOptions;
+use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::references::ReferencesOptions;
 use aquifer_bench::remote::RemoteOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
-    all, budget, child, cleanup, far, memcached, micro, overhead, page_size, plot, probe_fio, references,
-    remote, table, volume, write_amp,
+    all, budget, child, cleanup, far, memcached, micro, overhead, page_size, plot, probe_fio, recover,
+    references, remote, table, volume, write_amp,
 };
 use clap::{Parser, Subcommand};
 
@@ -45,6 +46,8 @@ Examples:
       Memory of a donor on this machine, beside bare libfabric
   aquifer-bench far --out results.jsonl
       memcached, SQLite, PageRank and a shuffle with 100, 75 and 50 % of their memory local
+  aquifer-bench recover --out results.jsonl
+      What a program does when one of its two donors is killed, hangs or leaves
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -83,10 +86,12 @@ enum Command {
     Remote(RemoteOptions),
     /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
     Far(FarOptions),
+    /// How fast a program recovers when a donor fails, and a donor that leaves gets its RAM back
+    Recover(RecoverOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// All of these but memcached, page-size, far and volume, with tables and plots
+    /// All of these but memcached, page-size, far, recover and volume, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {
@@ -126,6 +131,7 @@ fn main() -> ExitCode {
         Command::PageSize(options) => page_size::run(&options),
         Command::Remote(options) => remote::run(&options),
         Command::Far(options) => far::run(&options),
+        Command::Recover(options) => recover::run(&options),
         Command::Volume(command) => volume::run(&command),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),

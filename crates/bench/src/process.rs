@@ -132,6 +132,11 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Nanoseconds of the clock that all processes of this machine share and that never goes back.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: a zeroed timespec is valid and is filled in; the clocks of processes and threads always exist.
     let time = unsafe {

@@ -62,6 +62,8 @@ pub enum Record {
     Remote(Box<crate::remote::sample::Remote>),
     /// A run of an unchanged program whose memory is local in part.
     Far(Box<crate::far::sample::Far>),
+    /// A run of a program on donors of which one fails.
+    DonorFailure(Box<crate::recover::sample::DonorFailure>),
     /// A heap opened again.
     Recovery(Box<Recovery>),
     /// A run of transactions on a database with pages of one size.

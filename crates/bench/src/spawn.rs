@@ -5,6 +5,11 @@ use std::io::{self, Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
+use crate::error::Error;
+
+/// How [`Error::WrongData`] begins, in the last words of a child.
+pub const WRONG_DATA: &str = "WRONG DATA";
+
 /// Asks the kernel to kill the process when the thread that starts it ends, however that happens.
 pub fn dies_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only prctl is called, which is async-signal-safe.
@@ -43,6 +48,12 @@ pub fn last_line(log: &mut File) -> String {
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().rfind(|line| !line.trim().is_empty());
     line.filter(|_| read.is_ok()).map_or(String::new(), |line| format!(": {}", line.trim()))
+}
+
+/// The error that the last words of a child tell of, if they tell of wrong data.
+pub fn wrong_data(peer: &str, said: &str) -> Option<Error> {
+    let what = || said.trim_start_matches(": ").to_owned();
+    said.contains(WRONG_DATA).then(|| Error::WrongData { peer: peer.to_owned(), what: what() })
 }
 
 /// What the end of a child says about a peer, as the end of a sentence.

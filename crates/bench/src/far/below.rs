@@ -3,19 +3,16 @@
 use std::path::Path;
 
 use super::block::BlockSwap;
-use super::donors::Donors;
 use super::peer::Peer;
-use super::programs::Programs;
 use super::redis::Redis;
 use super::zswap::Zswap;
+use crate::donors::{Donors, flash_bytes};
 use crate::error::Result;
+use crate::programs::Programs;
 use crate::swap::SwapArea;
 
 /// With less, the kernel writes clean pages again.
 const SWAP_FACTOR: u64 = 3;
-/// With less, the log that `aquifer run` writes would clean all the time; some more is for its tables.
-const FLASH_FACTOR: u64 = 2;
-const FLASH_EXTRA_BYTES: u64 = 64 << 20;
 
 /// Undone in the order of the fields: who swaps is gone by then, and nobody ends before those that need it.
 #[derive(Debug, Default)]
@@ -79,9 +76,4 @@ fn provider(peer: Peer) -> &'static str {
         Peer::Shared | Peer::BlockShared => "memory",
         _ => "tcp",
     }
-}
-
-/// The flash of `aquifer run`, all of which can lie on donors.
-pub fn flash_bytes(peak_bytes: u64) -> u64 {
-    (FLASH_FACTOR * peak_bytes).next_multiple_of(1 << 20) + FLASH_EXTRA_BYTES
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::service::Service;
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
+use crate::service::Service;
 use crate::swap::SwapArea;
 use crate::workdir::c_path;
 

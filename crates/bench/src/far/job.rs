@@ -9,7 +9,7 @@ use super::answer::Answer;
 use crate::cgroup::Cgroup;
 use crate::cleanup;
 use crate::error::{Error, Result};
-use crate::spawn::{describe_end, dies_with_parent, has_ended, kill, last_line};
+use crate::spawn::{describe_end, dies_with_parent, has_ended, kill, last_line, wrong_data};
 use crate::workdir::unnamed_file;
 
 const STEP: Duration = Duration::from_millis(5);
@@ -51,11 +51,8 @@ pub fn run(name: &str, mut command: Command, cgroup: Option<&Cgroup>, limit: Dur
         return Ok(answer);
     }
     let said = last_line(&mut log);
-    if said.contains(WRONG_DATA) {
-        return Err(Error::WrongData {
-            peer: name.to_owned(),
-            what: said.trim_start_matches(": ").to_owned(),
-        });
+    if let Some(error) = wrong_data(name, &said) {
+        return Err(error);
     }
     // Nothing that would be better at the next try.
     if is_late {
@@ -65,12 +62,10 @@ pub fn run(name: &str, mut command: Command, cgroup: Option<&Cgroup>, limit: Dur
     Err(Error::Child { peer: name.to_owned(), what })
 }
 
-/// How [`Error::WrongData`] begins, in the last words of a task.
-const WRONG_DATA: &str = "WRONG DATA";
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spawn::WRONG_DATA;
 
     fn shell(script: &str) -> Result<Answer> {
         let mut command = Command::new("/bin/sh");

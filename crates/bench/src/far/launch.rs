@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::below::{self, Below};
+use super::below::Below;
 use super::mix::Mix;
 use super::options::FarOptions;
 use super::peer::Peer;
 use super::program::Program;
-use super::programs::Programs;
+use crate::donors::flash_bytes;
 use crate::error::{Error, Result};
 use crate::memcached::command::LISTS;
+use crate::programs::Programs;
 
 /// memcached makes its table larger once there are more items than 3/2 of its buckets.
 const ITEMS_PER_2_BUCKETS_MAX: u64 = 3;
@@ -95,7 +96,7 @@ impl Launch<'_> {
         let peak_bytes = self.measure.map_or(0, |measure| measure.peak_bytes);
         let mut command = Command::new(self.programs.aquifer()?);
         command.args(["run", "--ram", &given_bytes.to_string(), "--flash"]).arg(&self.options.dir);
-        command.args(["--flash-size", &below::flash_bytes(peak_bytes).to_string()]);
+        command.args(["--flash-size", &flash_bytes(peak_bytes).to_string()]);
         command.args(["--donors", donors, "--"]);
         command.arg(program.get_program()).args(program.get_args());
         Ok(command)

@@ -12,25 +12,21 @@
 //! | `job`, `task` | a task in its control group; the tasks themselves: SQLite, PageRank, a shuffle |
 //! | `cache`, `mix` | memcached in its control group; what its clients ask for |
 //! | `below` | what is made for a run and taken away after it |
-//! | `donors`, `block`, `zswap`, `redis` | the things of which that is made |
-//! | `service`, `programs` | a process that serves; where programs are |
+//! | `block`, `zswap`, `redis`, [`mod@crate::donors`] | the things of which that is made |
 //! | `answer`, `sample` | what a run gave; lines of results |
 
 mod answer;
 mod below;
 mod block;
 mod cache;
-mod donors;
 mod job;
 mod launch;
 mod mix;
 mod options;
 pub mod peer;
 pub mod program;
-mod programs;
 mod redis;
 pub mod sample;
-mod service;
 mod study;
 mod task;
 mod zswap;

@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 
-use super::service::Service;
 use crate::error::{Error, Result};
+use crate::service::Service;
 
 /// A server that keeps everything in RAM and nothing on a disk; ended when dropped.
 #[derive(Debug)]

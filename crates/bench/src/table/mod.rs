@@ -2,6 +2,7 @@
 //! command lines and machines that made them.
 
 mod cleaning;
+mod donor_failure;
 mod far;
 mod layered;
 mod memcached;
@@ -66,6 +67,7 @@ pub fn render(records: &[Record]) -> String {
         page_size::render(records),
         remote::render(records),
         far::render(records),
+        donor_failure::render(records),
         volume::render(records),
         layered::render(records),
         others::write_amp(records),
@@ -106,6 +108,7 @@ fn context(record: &Record) -> &Context {
         Record::ProbeFio(run) => &run.context,
         Record::Remote(run) => &run.context,
         Record::Far(run) => &run.context,
+        Record::DonorFailure(run) => &run.context,
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,

@@ -1,0 +1,40 @@
+//! How fast does a program recover when one of its donors fails, and how fast does a donor that leaves get its RAM back?
+//!
+//! Two donors lend to a program ([`task`](mod@task)) under `aquifer run` that reads, checks and rewrites random pages of an array of which half fits in
+//! its RAM, and tells how many in each slice of 50 ms. In the middle of that one of the donors is killed, hangs for a while, or is told to end. What the
+//! slices say of it is computed in [`recovery`].
+//!
+//! | file | noun |
+//! |---|---|
+//! | `options`, `study` | what is given on the command line; all runs in turns |
+//! | `failure`, `failing` | what happens to a donor; the donor to which it happens |
+//! | `task`, `pages` | the program; its array, whose values can be checked |
+//! | `slice`, `recovery` | what the program says; what follows from that |
+//! | `sample` | lines of results |
+
+mod failing;
+pub mod failure;
+mod options;
+mod pages;
+pub mod recovery;
+pub mod sample;
+pub mod slice;
+mod study;
+mod task;
+
+pub use options::{Copies, Provider, RecoverOptions};
+pub use task::Begin;
+
+use crate::error::Result;
+
+/// Runs the benchmark, or the program that it measures.
+///
+/// # Errors
+/// [`crate::Error::WrongData`], [`crate::Error::Child`] if the program dies, and what makes all runs impossible; what makes one impossible is recorded.
+pub fn run(options: &RecoverOptions) -> Result<()> {
+    options.check()?;
+    if options.task.task {
+        return task::run(options.data, options.task.length());
+    }
+    study::Study::open(options)?.run()
+}

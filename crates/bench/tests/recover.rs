@@ -1,0 +1,36 @@
+//! The program of `aquifer-bench recover` at tiny scale, as a process of its own; and what the command refuses.
+
+use std::process::{Command, Output};
+
+use aquifer_bench::recover::Begin;
+use aquifer_bench::recover::slice::{SLICE_MS, Slice};
+
+fn recover(line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
+    command.arg("recover").args(line.split_whitespace()).output().expect("the program is built")
+}
+
+#[test]
+fn recover_tells_slices_without_gaps() {
+    let output = recover("--task --data 2M --seconds 0.5");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut lines = said.lines();
+    let begin: Begin = serde_json::from_str(lines.next().expect("a line")).expect("the begin");
+    assert!(begin.monotonic_ns > 0 && begin.setup_s > 0.0, "{begin:?}");
+    let slices: Vec<Slice> = lines.map(|line| serde_json::from_str(line).expect("a slice")).collect();
+    assert!(slices.len() >= 10, "{slices:?}");
+    for (nth, slice) in slices.iter().enumerate() {
+        assert_eq!(slice.at_ms, (nth as u64 + 1) * SLICE_MS);
+    }
+    assert!(slices.iter().map(|slice| slice.ops).sum::<u64>() > 1000, "{slices:?}");
+}
+
+#[test]
+fn recover_refuses_what_makes_no_sense() {
+    for line in ["--data 1K", "--data 8M --ram 9M", "--failure fire", "--after 1", "--seconds 3"] {
+        let output = recover(line);
+        assert!(!output.status.success() && output.stdout.is_empty(), "{line}");
+        assert!(!output.stderr.is_empty(), "{line}");
+    }
+}
