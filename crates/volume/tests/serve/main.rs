@@ -98,6 +98,15 @@ fn check(volume: &Volume) {
     assert!(findings.problems.is_empty(), "{:#?}", findings.problems);
 }
 
+/// As [`check`], when the owner may still be busy with what a client wanted before it died: a page that comes between the walk and the
+/// look at its file is counted by one of the two. What is wrong stays wrong.
+fn check_settled(volume: &Volume) {
+    let findings = volume.check(Depth::Contents, |_, _| ()).expect("check");
+    if !findings.problems.is_empty() {
+        check(volume);
+    }
+}
+
 fn load(mapping: &RemoteMapping, at: usize) -> u8 {
     assert!(at < mapping.len());
     // SAFETY: inside of the mapping.
@@ -276,7 +285,7 @@ fn clients_die_at_any_moment() {
         child.kill().expect("kill");
         child.wait().expect("wait");
         rig.volume.sync().expect("sync");
-        check(&rig.volume);
+        check_settled(&rig.volume);
         let mut bytes = [0; 1];
         for page in 0..PAGES as u64 {
             rig.volume.read(ino, page * PAGE_BYTES as u64 + 9, &mut bytes).expect("read");
