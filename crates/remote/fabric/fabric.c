@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,27 @@ static struct {
 static pthread_once_t lib_once = PTHREAD_ONCE_INIT;
 static int lib_error;
 
+/* Opens the library, and leaves the signals of the process as they were: a library that libfabric's psm2 provider brings (libinfinipath) takes SIGBUS, SIGSEGV, SIGABRT,
+ * SIGILL, SIGINT and SIGTERM for itself when it is loaded, to write a file and end the process. */
+static void *open_library(void) {
+    struct sigaction before[NSIG];
+    int is_known[NSIG];
+    void *handle;
+
+    for (int nth = 1; nth < NSIG; nth++)
+        is_known[nth] = sigaction(nth, NULL, &before[nth]) == 0;
+    handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+    for (int nth = 1; nth < NSIG; nth++) {
+        struct sigaction now;
+
+        if (is_known[nth] && sigaction(nth, NULL, &now) == 0 && now.sa_sigaction != before[nth].sa_sigaction)
+            sigaction(nth, &before[nth], NULL);
+    }
+    return handle;
+}
+
 static void load(void) {
-    void *handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *handle = open_library();
     struct {
         const char *name;
         void **to;

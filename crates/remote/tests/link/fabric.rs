@@ -25,6 +25,22 @@ fn is_there() -> bool {
     version.is_ok()
 }
 
+#[test]
+fn the_library_leaves_signals_to_the_program() {
+    if !is_there() {
+        return;
+    }
+    for signal in [libc::SIGINT, libc::SIGILL, libc::SIGABRT, libc::SIGTERM] {
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: it only asks; zeros are a valid action.
+        let action = unsafe {
+            assert_eq!(libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()), 0);
+            action.assume_init()
+        };
+        assert_eq!(action.sa_sigaction, libc::SIG_DFL, "signal {signal} is somebody's");
+    }
+}
+
 /// A donor that serves one borrower while it is told to.
 struct Donor<'scope> {
     port: u16,
