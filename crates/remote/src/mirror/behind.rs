@@ -1,20 +1,29 @@
 //! Pages that wait for flash.
 
+mod chunk;
+
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use aquifer_device::{AlignedBuffer, Device, DeviceError, WriteRequest};
+use aquifer_device::{Device, DeviceError};
 use aquifer_sys::SignalsBlocked;
+use foldhash::fast::FixedState;
 
 use super::{Counts, PAGE_BYTES, page_of};
+use chunk::Chunk;
 
 /// Pages written to flash at once, at the most.
-const BATCH_PAGES_MAX: usize = 256;
+const CHUNK_PAGES_MAX: usize = 256;
+/// One is written while others are filled.
+const CHUNKS_MIN: usize = 4;
 
 /// A bounded buffer before flash. A page is in it from the moment that its writer is told so until flash has it.
+///
+/// Pages come to an open chunk. It is closed when it is full, or when flash has nothing else to do; closed ones are written in the order in which they were opened, so
+/// the newest bytes of a page are the last to reach flash.
 pub struct Behind {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -22,8 +31,6 @@ pub struct Behind {
 
 struct Shared {
     local: Arc<dyn Device>,
-    /// Pages written to flash at once.
-    batch_pages: usize,
     state: Mutex<State>,
     /// There is something to write, or no more will come.
     work: Condvar,
@@ -32,29 +39,97 @@ struct Shared {
 }
 
 struct State {
-    /// Bytes of all slots.
-    memory: AlignedBuffer,
-    free: Vec<u32>,
-    /// Pages to be written, in the order in which they came.
-    queue: VecDeque<usize>,
-    /// Their newest bytes.
-    waiting: HashMap<usize, u32>,
-    /// Pages that are being written.
-    under_way: HashMap<usize, u32>,
-    /// Pages that ever came to the queue, and those that flash has.
+    open: Option<Arc<Chunk>>,
+    /// The first one may be under way. None of them changes any more.
+    closed: VecDeque<Arc<Chunk>>,
+    spare: Vec<Arc<Chunk>>,
+    /// Where the newest bytes of each page are.
+    newest: HashMap<usize, Spot, FixedState>,
+    /// Chunks that flash has.
+    written: u64,
+    /// Pages that ever came to a chunk, and those that flash has.
     came: u64,
     went: u64,
+    /// The thread sleeps, and must be woken.
+    is_idle: bool,
     stopped: Option<DeviceError>,
     is_closing: bool,
 }
 
+/// A place in a chunk: the how manieth one that was opened, from 0, and its how manieth page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Spot {
+    chunk: u64,
+    nth: u32,
+}
+
 impl State {
-    fn slot(&self, slot: u32) -> &[u8] {
-        &self.memory[slot as usize * PAGE_BYTES..][..PAGE_BYTES]
+    /// Number of the chunk that is open, or that will be next.
+    fn open_number(&self) -> u64 {
+        self.written + self.closed.len() as u64
     }
 
-    fn fill(&mut self, slot: u32, bytes: &[u8]) {
-        self.memory[slot as usize * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(bytes);
+    fn bytes(&self, spot: Spot) -> &[u8] {
+        let closed = self.closed.get((spot.chunk - self.written) as usize);
+        let chunk = closed.or(self.open.as_ref()).expect("a spot is of a chunk that is not written yet");
+        chunk.bytes(spot.nth as usize)
+    }
+
+    /// Takes pages until there is no room, and says how many. Flash is told by the caller.
+    fn take(&mut self, first: usize, bytes: &[u8]) -> usize {
+        for (nth, bytes) in bytes.chunks_exact(PAGE_BYTES).enumerate() {
+            if !self.take_page(first + nth, bytes) {
+                return nth;
+            }
+        }
+        bytes.len() / PAGE_BYTES
+    }
+
+    fn take_page(&mut self, page: usize, bytes: &[u8]) -> bool {
+        let open_number = self.open_number();
+        if let Some(spot) = self.newest.get(&page)
+            && spot.chunk == open_number
+        {
+            let nth = spot.nth as usize;
+            self.open().expect("a spot is of it").replace(nth, bytes);
+            return true;
+        }
+        let Some(open) = self.open() else { return false };
+        let nth = open.push(page, bytes) as u32;
+        if open.is_full() {
+            self.close();
+        }
+        self.newest.insert(page, Spot { chunk: open_number, nth });
+        self.came += 1;
+        true
+    }
+
+    /// The open chunk; none if all are closed.
+    fn open(&mut self) -> Option<&mut Chunk> {
+        if self.open.is_none() {
+            self.open = self.spare.pop();
+        }
+        self.open.as_mut().map(|open| Arc::get_mut(open).expect("an open chunk has one owner"))
+    }
+
+    fn close(&mut self) {
+        self.closed.extend(self.open.take());
+    }
+
+    /// Flash has a chunk, the oldest one.
+    fn end(&mut self, chunk: Arc<Chunk>) {
+        let number = self.written;
+        for (nth, page) in chunk.pages().iter().enumerate() {
+            if self.newest.get(page) == Some(&Spot { chunk: number, nth: nth as u32 }) {
+                self.newest.remove(page);
+            }
+        }
+        self.went += chunk.pages().len() as u64;
+        self.written += 1;
+        self.closed.pop_front();
+        let mut chunk = chunk;
+        Arc::get_mut(&mut chunk).expect("it was the last other owner").empty();
+        self.spare.push(chunk);
     }
 }
 
@@ -65,26 +140,22 @@ impl Behind {
     /// No thread.
     pub fn new(local: Arc<dyn Device>, bytes: usize) -> io::Result<Behind> {
         let slots = (bytes / PAGE_BYTES).max(1);
-        let batch_pages = slots.div_ceil(4).min(BATCH_PAGES_MAX);
+        let chunk_pages = slots.div_ceil(CHUNKS_MIN).min(CHUNK_PAGES_MAX);
+        let chunks = (slots / chunk_pages).max(1);
         let state = State {
-            memory: AlignedBuffer::new(slots * PAGE_BYTES),
-            free: (0..slots as u32).rev().collect(),
-            queue: VecDeque::with_capacity(slots),
-            waiting: HashMap::with_capacity(2 * slots),
-            under_way: HashMap::with_capacity(2 * batch_pages),
+            open: None,
+            closed: VecDeque::with_capacity(chunks),
+            spare: (0..chunks).map(|_| Arc::new(Chunk::new(chunk_pages))).collect(),
+            newest: HashMap::with_capacity_and_hasher(2 * slots, FixedState::default()),
+            written: 0,
             came: 0,
             went: 0,
+            is_idle: false,
             stopped: None,
             is_closing: false,
         };
-        let shared = Shared {
-            local,
-            batch_pages,
-            state: Mutex::new(state),
-            work: Condvar::new(),
-            progress: Condvar::new(),
-        };
-        let shared = Arc::new(shared);
+        let (state, work, progress) = (Mutex::new(state), Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { local, state, work, progress });
         let thread = std::thread::Builder::new().name("aq-mirror-flash".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
@@ -98,45 +169,57 @@ impl Behind {
     /// RAM that it takes, its maps included.
     pub fn ram_bytes(&self) -> usize {
         let state = self.shared.lock();
-        let entry_bytes = size_of::<(usize, u32)>() + 1;
-        state.memory.len()
-            + (state.waiting.capacity() + state.under_way.capacity()) * 8 / 7 * entry_bytes
-            + state.queue.capacity() * size_of::<usize>()
-            + self.shared.batch_pages * PAGE_BYTES
+        let chunks = state.spare.iter().chain(&state.closed).chain(&state.open);
+        let entry_bytes = size_of::<(usize, Spot)>() + 1;
+        chunks.map(|chunk| chunk.ram_bytes()).sum::<usize>() + state.newest.capacity() * 8 / 7 * entry_bytes
     }
 
-    /// Takes a page. Waits while there is no room.
+    /// Takes pages that follow each other. Waits while there is no room.
     ///
     /// # Errors
     /// Flash failed: nothing more is taken, and what is here stays here.
-    pub fn put(&self, page: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+    pub fn put(&self, first: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         let mut state = self.shared.lock();
-        loop {
-            if let Some(error) = state.stopped {
-                return Err(error);
-            }
-            if let Some(slot) = state.waiting.get(&page).copied() {
-                state.fill(slot, bytes);
-                return Ok(());
-            }
-            let Some(slot) = state.free.pop() else {
+        let mut taken = 0;
+        while taken < bytes.len() / PAGE_BYTES {
+            let (came, now) = self.put_some(state, first + taken, &bytes[taken * PAGE_BYTES..])?;
+            taken += came;
+            state = now;
+            if came == 0 {
                 state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            state.fill(slot, bytes);
-            state.waiting.insert(page, slot);
-            state.queue.push_back(page);
-            state.came += 1;
-            self.shared.work.notify_one();
-            return Ok(());
+            }
         }
+        Ok(())
+    }
+
+    /// Takes as many of these pages as there is room for, from the first on, and says how many. Does not wait.
+    ///
+    /// # Errors
+    /// As [`Behind::put`].
+    pub fn try_put(&self, first: usize, bytes: &[u8]) -> Result<usize, DeviceError> {
+        self.put_some(self.shared.lock(), first, bytes).map(|(taken, _)| taken)
+    }
+
+    fn put_some<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        first: usize,
+        bytes: &[u8],
+    ) -> Result<(usize, MutexGuard<'a, State>), DeviceError> {
+        if let Some(error) = state.stopped {
+            return Err(error);
+        }
+        let taken = state.take(first, bytes);
+        if taken > 0 && std::mem::take(&mut state.is_idle) {
+            self.shared.work.notify_one();
+        }
+        Ok((taken, state))
     }
 
     /// The newest bytes of a page, if flash may not have them.
     fn get(&self, page: usize, bytes: &mut [u8]) -> bool {
         let state = self.shared.lock();
-        let slot = state.waiting.get(&page).or_else(|| state.under_way.get(&page));
-        slot.map(|slot| bytes.copy_from_slice(state.slot(*slot))).is_some()
+        state.newest.get(&page).map(|spot| bytes.copy_from_slice(state.bytes(*spot))).is_some()
     }
 
     /// Reads pages that buffer or flash have: each from the buffer, or else from flash, which has it if the buffer has not.
@@ -197,19 +280,11 @@ impl Shared {
     }
 
     fn write_until_closed(&self) {
-        let mut buffer = AlignedBuffer::new(self.batch_pages * PAGE_BYTES);
-        let mut pages = Vec::with_capacity(self.batch_pages);
-        while self.take_batch(&mut pages, &mut buffer) {
-            let outcome = self.write_batch(&pages, &buffer);
+        while let Some(chunk) = self.oldest() {
+            let outcome = chunk.write(&*self.local);
             let mut state = self.lock();
             match outcome {
-                Ok(()) => {
-                    state.went += pages.len() as u64;
-                    for page in &pages {
-                        let slot = state.under_way.remove(page).expect("it was under way");
-                        state.free.push(slot);
-                    }
-                }
+                Ok(()) => state.end(chunk),
                 Err(error) => state.stopped = Some(error),
             }
             drop(state);
@@ -217,36 +292,24 @@ impl Shared {
         }
     }
 
-    /// Takes the oldest pages, in the order of the device; `false` when there will be none.
-    fn take_batch(&self, pages: &mut Vec<usize>, buffer: &mut [u8]) -> bool {
+    /// The oldest chunk, closed; none when there will be none.
+    fn oldest(&self) -> Option<Arc<Chunk>> {
         let mut state = self.lock();
-        while state.queue.is_empty() && !state.is_closing {
+        loop {
+            if state.stopped.is_some() {
+                return None;
+            }
+            if state.closed.is_empty() {
+                state.close();
+            }
+            if let Some(chunk) = state.closed.front() {
+                return Some(Arc::clone(chunk));
+            }
+            if state.is_closing {
+                return None;
+            }
+            state.is_idle = true;
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.queue.is_empty() || state.stopped.is_some() {
-            return false;
-        }
-        pages.clear();
-        let count = state.queue.len().min(self.batch_pages);
-        pages.extend(state.queue.drain(..count));
-        pages.sort_unstable();
-        for (page, bytes) in pages.iter().zip(buffer.chunks_exact_mut(PAGE_BYTES)) {
-            let slot = state.waiting.remove(page).expect("what is in the queue waits");
-            bytes.copy_from_slice(state.slot(slot));
-            state.under_way.insert(*page, slot);
-        }
-        true
-    }
-
-    fn write_batch(&self, pages: &[usize], buffer: &[u8]) -> Result<(), DeviceError> {
-        let mut requests = Vec::new();
-        let mut at = 0;
-        for run in pages.chunk_by(|before, after| before + 1 == *after) {
-            let bytes = run.len() * PAGE_BYTES;
-            requests.push(WriteRequest::new(run[0] as u64 * PAGE_BYTES as u64, &buffer[at..at + bytes]));
-            at += bytes;
-        }
-        self.local.write_batch(&mut requests);
-        requests.iter().try_for_each(|request| request.result)
     }
 }

@@ -222,7 +222,7 @@ impl Shared {
                 let bytes = &buffer[within(page, 1)];
                 let is_local =
                     held.before().is_local() || (is_short && parts.behind.put(page, bytes).is_ok());
-                held.are_in(after.epoch(), bytes, is_local);
+                held.are_in(after.epoch(), &[Tag::sum(bytes)], is_local);
             }
         }
         // Every page has been seen since the family began: none is left that some slabs lack, but for those that nobody has.

@@ -25,11 +25,16 @@ impl Tag {
     /// Nobody has it any more.
     pub const LOST: Tag = Tag(IS_NOT_LOCAL);
 
-    /// The slabs of this epoch have these bytes; buffer or flash too, or not.
-    pub fn of(bytes: &[u8], epoch: u32, is_local: bool) -> Tag {
+    /// The checksum of a page's bytes.
+    pub fn sum(bytes: &[u8]) -> u32 {
+        checksum::crc32c_seeded(0, bytes)
+    }
+
+    /// The slabs of this epoch have bytes with this checksum; buffer or flash too, or not.
+    pub fn of(sum: u32, epoch: u32, is_local: bool) -> Tag {
         let epoch = (u64::from(epoch) & EPOCH_MASK) << EPOCH_SHIFT;
         let local = if is_local { 0 } else { IS_NOT_LOCAL };
-        Tag(IS_REMOTE | local | epoch | u64::from(checksum::crc32c_seeded(0, bytes)))
+        Tag(IS_REMOTE | local | epoch | u64::from(sum))
     }
 
     /// Whether the slabs of this epoch have it and nobody is writing it.
@@ -50,7 +55,7 @@ impl Tag {
 
     /// Whether it is of these bytes.
     pub fn is_of(self, bytes: &[u8]) -> bool {
-        self.0 & IS_REMOTE != 0 && self.0 as u32 == checksum::crc32c_seeded(0, bytes)
+        self.0 & IS_REMOTE != 0 && self.0 as u32 == Tag::sum(bytes)
     }
 }
 
@@ -150,10 +155,11 @@ impl Locked<'_> {
         self.unless
     }
 
-    /// Says that the slabs of an epoch have the pages, and lets them go. `bytes` are those of all pages.
-    pub fn are_in(self, epoch: u32, bytes: &[u8], is_local: bool) {
-        for (page, bytes) in self.pages.clone().zip(bytes.chunks_exact(PAGE_BYTES)) {
-            self.tags.words[page].store(Tag::of(bytes, epoch, is_local).0, Ordering::Release);
+    /// Says that the slabs of an epoch have the pages, and lets them go. `sums` are the checksums of all of them.
+    pub fn are_in(self, epoch: u32, sums: &[u32], is_local: bool) {
+        debug_assert!(sums.len() >= self.pages.len(), "a checksum for each page");
+        for (page, sum) in self.pages.clone().zip(sums) {
+            self.tags.words[page].store(Tag::of(*sum, epoch, is_local).0, Ordering::Release);
         }
         std::mem::forget(self);
     }

@@ -157,8 +157,7 @@ impl Parts {
     }
 
     fn put_behind(&self, pages: Range<usize>, buf: &[u8]) -> Result<(), DeviceError> {
-        let mut all = pages.zip(buf.chunks_exact(PAGE_BYTES));
-        all.try_for_each(|(page, bytes)| self.behind.put(page, bytes))
+        self.behind.put(pages.start, &buf[..pages.len() * PAGE_BYTES])
     }
 
     /// Gives the slabs that join a group a row of it. With `saves`, flash gets what donors alone have of it. `false` if that, or flash itself, failed.
