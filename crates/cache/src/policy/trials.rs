@@ -3,6 +3,8 @@
 //! New pages come to the recent queue, which is short; those that are used again there, or that come back soon after they
 //! left, belong to the proven queue. Each queue ends with pages on trial: they are taken from their addresses, so
 //! that their next use is a fault. Whoever is back at its address when its turn comes stays, as proven; the others leave.
+//! Now and then it is the turn of a proven page although the recent queue is too long: else what was proven once would stay
+//! for good beside a program that comes back to nothing soon enough to be remembered.
 //!
 //! It serves whole pages. Their mark is not a policy's: it says that the slot has
 //! memory ([`ObjectCache::has_memory`](crate::ObjectCache::has_memory)).
@@ -21,6 +23,8 @@ const RECENT_PART: usize = 16;
 const RECENT_TRIAL_PART: usize = 2;
 /// Part of the proven queue that is on trial.
 const PROVEN_TRIAL_PART: usize = 5;
+/// One in so many turns is that of a proven page, whatever the lengths of the queues.
+const PROVEN_TURN_PERIOD: u32 = 16;
 /// Pages are put on trial as soon as so many are due, or half of those that should be: a call for a few costs as much.
 const DUE_MIN: usize = 64;
 
@@ -33,6 +37,8 @@ struct Queues {
     recent: Queue,
     proven: Queue,
     ghosts: Ghosts,
+    /// Pages whose turn it was.
+    turns: u32,
 }
 
 struct Queue {
@@ -81,7 +87,8 @@ impl Queues {
 
     /// Whether the next victim should come from the recent queue.
     fn is_recent_due(&self) -> bool {
-        self.recent.len() > self.recent_max() || self.proven.len() == 0
+        let is_proven_turn = self.turns % PROVEN_TURN_PERIOD == PROVEN_TURN_PERIOD - 1;
+        (self.recent.len() > self.recent_max() && !is_proven_turn) || self.proven.len() == 0
     }
 
     /// How many of the recent and of the proven queue.
@@ -120,7 +127,11 @@ impl Queues {
         let Some(at) = queue.tried.candidate() else { return Outcome::NoneLeft };
         // Read before the offer: a taken slot has no page any more.
         let hash = slots.key_hash(at);
-        match tries.offer(slots, at) {
+        let answer = tries.offer(slots, at);
+        if answer != Offer::Refused {
+            self.turns = self.turns.wrapping_add(1);
+        }
+        match answer {
             Offer::Taken => {
                 queue.tried.unlink(slots, at);
                 if is_recent {
@@ -173,7 +184,7 @@ impl Trials {
     /// An empty policy that remembers `ghost_capacity` pages that left. Allocates [`Trials::ghost_bytes`].
     pub fn new(ghost_capacity: usize) -> Self {
         let (recent, proven) = (Queue::new([1, 2]), Queue::new([3, 4]));
-        Self { queues: SpinLock::new(Queues { recent, proven, ghosts: Ghosts::new(ghost_capacity) }) }
+        Self { queues: SpinLock::new(Queues { recent, proven, ghosts: Ghosts::new(ghost_capacity), turns: 0 }) }
     }
 
     /// RAM that a policy with this ghost capacity allocates, in bytes.

@@ -85,6 +85,17 @@ fn a_loop_that_is_too_large_keeps_a_part() {
 }
 
 #[test]
+fn what_is_not_used_any_more_leaves_although_nothing_comes_back() {
+    let mut pages = Pages::new(FULL);
+    let used_before = || (0..10).flat_map(|_| 0..FULL * 9 / 10);
+    pages.misses(used_before());
+    // A loop so long that nothing is remembered until it comes back.
+    pages.misses((0..10).flat_map(|_| 1000..1000 + 8 * FULL));
+    let left = (0..FULL).filter(|page| pages.present.contains_key(page)).count();
+    assert_eq!(left, 0);
+}
+
+#[test]
 fn pages_are_tried_in_bulk() {
     let mut pages = Pages::new(FULL);
     pages.misses(0..FULL);
