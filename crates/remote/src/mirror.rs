@@ -6,6 +6,7 @@
 //! Durable is what flash has: [`Device::sync`] waits for the buffer and for flash, and no donor. With two slabs and no flash ([`Mode::Mirror`]) that is what both
 //! donors had no room for; the rest lives as long as one of the two.
 
+mod batches;
 pub(crate) mod behind;
 mod family;
 mod home;
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-use aquifer_device::{Device, DeviceError};
+use aquifer_device::{Device, DeviceError, ReadRequest};
 
 use crate::far::{self, FarDevice};
 use behind::Behind;
@@ -216,10 +217,21 @@ impl Device for Mirror {
         if self.parts.is_child.load(Relaxed) {
             return self.parts.read_in_child(offset, buf);
         }
-        self.parts.homes.cut(offset, buf.len()).try_for_each(|piece| {
-            let part = &mut buf[piece.start..piece.start + piece.len];
-            self.parts.read(offset + piece.start as u64, part)
-        })
+        self.parts.read_pieces(offset, buf)
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        for request in &mut *requests {
+            request.result = far::check(self, request.offset, request.buf);
+        }
+        let mut sound: Vec<_> = requests.iter_mut().filter(|request| request.result.is_ok()).collect();
+        if self.parts.is_child.load(Relaxed) {
+            for request in sound {
+                request.result = self.parts.read_in_child(request.offset, request.buf);
+            }
+        } else {
+            self.parts.read_batch(&mut sound);
+        }
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {

@@ -93,8 +93,7 @@ impl Engine {
         let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
         let class = class.ok_or(FaultError::NotAllocated(page))?;
         let is_whole = class == Class::WHOLE;
-        let is_likely =
-            access == Access::Read && self.first_writes.is_likely_in_fault(page.leaf(), is_whole);
+        let is_likely = access == Access::Read && self.first_writes.is_likely_in_fault(page.leaf(), is_whole);
         let access = if is_likely { Access::MayWrite } else { access };
         let ahead = self.streams.note_in_fault(page);
         if class == Class::WHOLE {

@@ -8,7 +8,6 @@ mod slots;
 use super::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, Trials};
 pub use slots::FakeSlots;
 
-
 /// One of each; `slots` sizes the ghost queue.
 fn every_policy(slots: usize) -> Vec<Box<dyn Policy>> {
     vec![

@@ -107,8 +107,11 @@ impl Queues {
             Some(first) => first == 0,
             None => self.is_recent_due(),
         };
-        let (first, second) =
-            if is_recent { (&mut self.recent, &mut self.proven) } else { (&mut self.proven, &mut self.recent) };
+        let (first, second) = if is_recent {
+            (&mut self.recent, &mut self.proven)
+        } else {
+            (&mut self.proven, &mut self.recent)
+        };
         let kind = &mut due[usize::from(!is_recent)];
         *kind = kind.saturating_sub(1);
         first.try_oldest(slots).or_else(|| second.try_oldest(slots))
@@ -184,7 +187,9 @@ impl Trials {
     /// An empty policy that remembers `ghost_capacity` pages that left. Allocates [`Trials::ghost_bytes`].
     pub fn new(ghost_capacity: usize) -> Self {
         let (recent, proven) = (Queue::new([1, 2]), Queue::new([3, 4]));
-        Self { queues: SpinLock::new(Queues { recent, proven, ghosts: Ghosts::new(ghost_capacity), turns: 0 }) }
+        Self {
+            queues: SpinLock::new(Queues { recent, proven, ghosts: Ghosts::new(ghost_capacity), turns: 0 }),
+        }
     }
 
     /// RAM that a policy with this ghost capacity allocates, in bytes.

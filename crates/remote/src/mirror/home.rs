@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use super::story::{SlabEvents, Story, What};
 use super::usage::Usage;
 use crate::events::Words;
-use crate::transport::{Link, LinkError, Place, Write, Writing};
+use crate::transport::{Link, LinkError, Place, Read, Write, Writing};
 
 /// Which donor a slab is of; the same for all slabs that are lost with it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -98,8 +98,13 @@ impl Home {
     /// # Errors
     /// [`LinkError`].
     pub fn read(&self, within: u64, to: &mut [u8]) -> Result<(), LinkError> {
+        self.link.read_many(&mut [self.to_read(within, to)])
+    }
+
+    /// Bytes of it that are about to be read over its link, together with others.
+    pub(crate) fn to_read<'a>(&self, within: u64, to: &'a mut [u8]) -> Read<'a> {
         self.usage.note();
-        self.link.read(self.place.at(within), to)
+        Read { from: self.place.at(within), to }
     }
 
     /// Writes bytes of it.

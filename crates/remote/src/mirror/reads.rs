@@ -1,6 +1,7 @@
 //! Reading: from a slab that is alive and has the page, else from the buffer or from flash.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use aquifer_device::{DeviceError, Operation};
@@ -13,8 +14,16 @@ use super::{PAGE_BYTES, Parts, page_of, pages};
 const READS_BYTES: u64 = 128 << 10;
 
 impl Parts {
+    /// Reads pages, those of each slab for themselves.
+    pub(super) fn read_pieces(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.homes.cut(offset, buf.len()).try_for_each(|piece| {
+            let part = &mut buf[piece.start..piece.start + piece.len];
+            self.read(offset + piece.start as u64, part)
+        })
+    }
+
     /// Reads pages of one slab: runs of those that the same slabs have.
-    pub(super) fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let Some(family) = self.homes.of(offset) else { return self.read_locally(offset, buf) };
         let (first, count) = (page_of(offset), buf.len() / PAGE_BYTES);
         let holders = |page: usize| family.holders(self.tags.get(page));
@@ -34,13 +43,22 @@ impl Parts {
 
     /// Whether one of the slabs that have a run of pages gave it as it was written there.
     fn read_remotely(&self, family: &Family, held_by: Holders, offset: u64, buf: &mut [u8]) -> bool {
-        let holders =
-            || family.homes().enumerate().filter(|(nth, home)| held_by.has(*nth) && home.is_alive());
-        // Each of them has its share of the reads.
-        let count = holders().count();
-        let first = (offset / READS_BYTES) as usize % count.max(1);
-        let mut in_turn = holders().skip(first).chain(holders().take(first));
-        in_turn.any(|(_, home)| self.read_from(family, held_by, home, offset, buf))
+        Parts::in_turn(family, held_by, offset).any(|home| self.read_from(family, held_by, home, offset, buf))
+    }
+
+    /// The slabs that have pages at an offset, the one first whose turn it is: each of them has its share of the reads.
+    pub(super) fn in_turn(
+        family: &Family,
+        held_by: Holders,
+        offset: u64,
+    ) -> impl Iterator<Item = &Arc<Home>> {
+        let holders = move || {
+            let alive =
+                family.homes().enumerate().filter(move |(nth, home)| held_by.has(*nth) && home.is_alive());
+            alive.map(|(_, home)| home)
+        };
+        let first = (offset / READS_BYTES) as usize % holders().count().max(1);
+        holders().skip(first).chain(holders().take(first))
     }
 
     /// Whether a slab gave a run of pages as it was written there.
@@ -57,13 +75,7 @@ impl Parts {
                 self.lose(home);
                 return false;
             }
-            let is_right = all.clone().zip(buf.chunks_exact_mut(PAGE_BYTES)).all(|(page, bytes)| {
-                let is_open = self.seals.as_ref().is_none_or(|seals| seals.open(page, bytes));
-                let tag = self.tags.get(page);
-                is_open && family.holders(tag) == held_by && tag.is_of(bytes)
-            });
-            if is_right {
-                self.counts.remote_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
+            if self.is_right(family, held_by, offset, buf) {
                 return true;
             }
             if self.fingerprint(all.clone()) == before {
@@ -74,6 +86,20 @@ impl Parts {
             }
         }
         false
+    }
+
+    /// Opens pages that came from a slab, and says whether they are what was written there last.
+    pub(super) fn is_right(&self, family: &Family, held_by: Holders, offset: u64, buf: &mut [u8]) -> bool {
+        let mut all = pages(offset, buf.len()).zip(buf.chunks_exact_mut(PAGE_BYTES));
+        let is_right = all.all(|(page, bytes)| {
+            let is_open = self.seals.as_ref().is_none_or(|seals| seals.open(page, bytes));
+            let tag = self.tags.get(page);
+            is_open && family.holders(tag) == held_by && tag.is_of(bytes)
+        });
+        if is_right {
+            self.counts.remote_reads.fetch_add((buf.len() / PAGE_BYTES) as u64, Relaxed);
+        }
+        is_right
     }
 
     /// A number that changes when one of the pages is written.

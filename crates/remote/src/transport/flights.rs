@@ -8,10 +8,10 @@ use super::slots::{LARGE_BYTES, Slot};
 /// At once by one caller.
 const FLIGHTS_MAX: usize = 32;
 
-/// A part of a request that one transfer carries.
+/// A part of a request that one transfer carries, or several requests that follow each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// Which request of many.
+    /// Which request of many, the first one if there are several.
     pub nth: usize,
     /// First byte in the request.
     pub start: usize,
@@ -29,6 +29,21 @@ pub fn pieces(nth: usize, place: Place, len: usize) -> impl Iterator<Item = Piec
         len: (len - start).min(LARGE_BYTES),
         place: place.at(start as u64),
     })
+}
+
+/// How many of these requests, from the first one on, one transfer carries, because they follow each other in the donor's memory; and their bytes. A request
+/// that is too long for a transfer is alone.
+pub fn run_of(mut requests: impl Iterator<Item = (Place, usize)>) -> (usize, usize) {
+    let Some((first, mut len)) = requests.next() else { return (0, 0) };
+    let mut count = 1;
+    for (place, more) in requests {
+        if place != first.at(len as u64) || len + more > LARGE_BYTES {
+            break;
+        }
+        len += more;
+        count += 1;
+    }
+    (count, len)
 }
 
 /// A transfer under way.
@@ -93,6 +108,17 @@ mod tests {
         assert_eq!(cut.iter().map(|piece| piece.len).collect::<Vec<_>>(), [LARGE_BYTES, LARGE_BYTES, 5]);
         assert!(cut.iter().all(|piece| piece.place.address == 1000 + piece.start as u64 && piece.nth == 3));
         assert_eq!(pieces(0, place, 0).count(), 0);
+    }
+
+    #[test]
+    fn requests_that_follow_each_other_are_one_transfer() {
+        let at = |page: u64, key| Place { address: 4096 * page, key };
+        let run = |requests: &[(Place, usize)]| run_of(requests.iter().copied());
+        assert_eq!(run(&[(at(1, 7), 4096), (at(2, 7), 8192), (at(4, 8), 4096)]), (2, 12288));
+        assert_eq!(run(&[(at(1, 7), 4096), (at(3, 7), 4096)]), (1, 4096));
+        assert_eq!(run(&[(at(1, 7), LARGE_BYTES), (at(33, 7), 4096)]), (1, LARGE_BYTES));
+        let many: Vec<_> = (0..40).map(|page| (at(page, 1), 4096)).collect();
+        assert_eq!((run(&many), run(&many[32..]), run(&[])), ((32, LARGE_BYTES), (8, 32768), (0, 0)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::clock::Pace;
 use super::endpoint::{Completion, Direction, Endpoint, Place, PostError, Transfer};
 use super::error::{LinkError, TransportError};
-use super::flights::{Flight, Flights, Piece, pieces};
+use super::flights::{Flight, Flights, Piece, pieces, run_of};
 use super::slots::{LARGE_BYTES, Progress, SMALL_BYTES, Slot, Slots};
 use super::staging::{Part, Staging};
 use super::traffic::Traffic;
@@ -167,27 +167,44 @@ impl Link {
         self.write_many(&[Write { from, to }])
     }
 
-    /// Reads many, as many at once as there is room for.
+    /// Reads many, as many at once as there is room for; those that follow each other in the donor's memory and here are one transfer.
     ///
     /// # Errors
     /// As [`Link::read`].
     pub fn read_many(&self, reads: &mut [Read<'_>]) -> Result<(), LinkError> {
         let mut flights = Flights::default();
-        let take = |flight: &Flight, reads: &mut [Read<'_>]| {
-            let Piece { nth, start, len, .. } = flight.piece;
-            // SAFETY: the transfer has ended, and its slot is not given back yet.
-            unsafe { self.staging.take(self.part(flight), &mut reads[nth].to[start..start + len]) };
-        };
-        let outcome = (0..reads.len())
-            .try_for_each(|nth| {
-                pieces(nth, reads[nth].from, reads[nth].to.len()).try_for_each(|piece| {
-                    let slot = self.slot_for(&piece, &mut flights, |flight| take(flight, reads))?;
-                    self.launch(Direction::Read, slot, piece, &mut flights)
-                })
-            })
-            .and_then(|()| self.land_all(&mut flights, |flight| take(flight, reads)));
+        let (mut next, mut outcome) = (0, Ok(()));
+        while next < reads.len() && outcome.is_ok() {
+            let (count, len) = run_of(reads[next..].iter().map(|read| (read.from, read.to.len())));
+            outcome = pieces(next, reads[next].from, len).try_for_each(|piece| {
+                let slot = self.slot_for(&piece, &mut flights, |flight| self.take(flight, reads))?;
+                self.launch(Direction::Read, slot, piece, &mut flights)
+            });
+            next += count;
+        }
+        let outcome = outcome.and_then(|()| self.land_all(&mut flights, |flight| self.take(flight, reads)));
         self.give_back(&mut flights);
         outcome
+    }
+
+    /// Gives the bytes of a transfer that has ended to the reads that they are for.
+    fn take(&self, flight: &Flight, reads: &mut [Read<'_>]) {
+        let Piece { nth, mut start, len, .. } = flight.piece;
+        let Part { offset, .. } = self.part(flight);
+        let mut done = 0;
+        for read in &mut reads[nth..] {
+            let count = (read.to.len() - start).min(len - done);
+            // SAFETY: the transfer has ended, and its slot is not given back yet.
+            unsafe {
+                self.staging
+                    .take(Part { offset: offset + done, len: count }, &mut read.to[start..start + count]);
+            }
+            done += count;
+            start = 0;
+            if done == len {
+                return;
+            }
+        }
     }
 
     /// Writes many, as many at once as there is room for, in no order.
