@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aquifer_device::Device;
+use aquifer_device::{AlignedBuffer, Device, ReadRequest};
 use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::dice::Dice;
-use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read};
+use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read, wait_until};
 
 const THREADS: u64 = 4;
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64 / THREADS;
@@ -29,23 +29,59 @@ fn use_own_pages(mirror: &Mirror, thread: u64) {
                 model[first as usize..(first + count) as usize].fill(round as u8);
             }
             99 => mirror.sync().expect("sync"),
+            70..99 => {
+                // Neighbours, and pages that are far from each other.
+                let pages: Vec<_> = (first..first + count).chain((0..4).map(|_| dice.below(PAGES))).collect();
+                check(&read_together(mirror, thread * PAGES, &pages), &pages, &model, round);
+            }
             _ => {
                 let mut got = filled(0, count as usize);
                 mirror.read_at(offset, &mut got).expect("read");
-                for (n, bytes) in got.chunks_exact(PAGE_BYTES).enumerate() {
-                    let wanted = model[first as usize + n];
-                    assert!(
-                        bytes.iter().all(|byte| *byte == wanted),
-                        "round {round}: {} != {wanted}",
-                        bytes[0]
-                    );
-                }
+                check(&got, &(first..first + count).collect::<Vec<_>>(), &model, round);
             }
         }
     }
     for page in 0..PAGES {
         assert_eq!(read(mirror, thread * PAGES + page), model[page as usize]);
     }
+}
+
+fn check(got: &[u8], pages: &[u64], model: &[u8], round: u64) {
+    for (bytes, page) in got.chunks_exact(PAGE_BYTES).zip(pages) {
+        let wanted = model[*page as usize];
+        assert!(bytes.iter().all(|byte| *byte == wanted), "round {round}: {} != {wanted}", bytes[0]);
+    }
+}
+
+/// Reads pages, counted from `begin`, by one batch.
+fn read_together(mirror: &Mirror, begin: u64, pages: &[u64]) -> AlignedBuffer {
+    let mut got = filled(0, pages.len());
+    let mut requests: Vec<_> = pages
+        .iter()
+        .zip(got.chunks_exact_mut(PAGE_BYTES))
+        .map(|(page, bytes)| ReadRequest::new((begin + page) * PAGE_BYTES as u64, bytes))
+        .collect();
+    mirror.read_batch(&mut requests);
+    requests.iter().for_each(|request| request.result.expect("read"));
+    got
+}
+
+#[test]
+fn neighbours_of_a_batch_are_one_transfer() {
+    const RUN: u64 = 64;
+    let donors = Donors::new();
+    let mirror = mirror(flash(), &donors);
+    (0..RUN).for_each(|page| {
+        mirror.write_at(page * PAGE_BYTES as u64, &filled(page as u8, 1)).expect("write");
+    });
+    wait_until(&mirror, "both parts have their slabs", |mirror| mirror.placed() == (2, 2));
+    let transfers = || donors.lent()[0].link().traffic().so_far().reads;
+    let (before, counters) = (transfers(), mirror.counters());
+    let pages: Vec<_> = (0..RUN).rev().collect();
+    let model: Vec<_> = (0..RUN as u8).collect();
+    check(&read_together(&mirror, 0, &pages), &pages, &model, 0);
+    assert_eq!(mirror.counters().remote_reads - counters.remote_reads, RUN);
+    assert_eq!(transfers() - before, 2, "of 128 KiB each");
 }
 
 #[test]
