@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aquifer_device::{Device, FaultKind, FaultPlan, Faulty, Operation};
+use aquifer_device::{Device, FaultKind, FaultPlan, Faulty, Operation, ReadRequest};
 use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{Mirror, MirrorCounters, Mode, PAGE_BYTES, Slabs};
 use aquifer_remote::stripe::{Code, Stripe};
@@ -180,7 +180,16 @@ impl Storm {
 
     fn read(&mut self, first: u64, count: u64) {
         let mut got = filled(0, count as usize);
-        if let Err(error) = self.mirror.read_at(first * PAGE_BYTES as u64, &mut got) {
+        // Every other run by a batch of its pages.
+        let outcome = if first % 2 == 0 {
+            self.mirror.read_at(first * PAGE_BYTES as u64, &mut got)
+        } else {
+            let pages = (first..).map(|page| page * PAGE_BYTES as u64).zip(got.chunks_exact_mut(PAGE_BYTES));
+            let mut requests: Vec<_> = pages.map(|(offset, page)| ReadRequest::new(offset, page)).collect();
+            self.mirror.read_batch(&mut requests);
+            requests.iter().try_for_each(|request| request.result)
+        };
+        if let Err(error) = outcome {
             self.note_failures();
             let spare = self.kind.spare();
             let may_lose = self.failed.len() > spare || (self.flash_fails && spare < usize::MAX);
