@@ -11,7 +11,7 @@ use aquifer_sys::Errno;
 use balance::Wanted;
 
 use crate::class::{Class, SIZES};
-use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, Trials};
+use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, TwoHanded};
 use crate::slabs::{HAS_MEMORY, Slabs, SlotId};
 
 /// Which policy evicts objects. Measured in `docs/policies.md`.
@@ -60,7 +60,7 @@ pub struct ObjectCache {
     slabs: Slabs,
     classes: Box<[ClassState]>,
     /// The policy of whole pages.
-    whole: Trials,
+    whole: TwoHanded,
     /// Whether a whole page found no free slot yet.
     is_full: AtomicBool,
     /// Mark of objects for whose policy a further use changes nothing; above all marks if there is none.
@@ -123,7 +123,7 @@ impl Slots for View<'_> {
 }
 
 impl ObjectCache {
-    /// A cache of at most `bytes`, slot headers included, and [`ObjectCache::beside_bytes`] of what its policies remember.
+    /// A cache of at most `bytes`, slot headers included.
     ///
     /// # Errors
     /// The kernel refused the address space.
@@ -134,22 +134,16 @@ impl ObjectCache {
             let ghosts = (bytes / size).min(1 << 16);
             ClassState { policy: kind.build(ghosts), evictions: AtomicU64::new(0), wanted: Wanted::new() }
         });
-        let pages = bytes / Class::WHOLE.slot_bytes();
         Ok(Self {
             slabs: Slabs::new(bytes, links)?,
             classes: classes.collect(),
-            whole: Trials::new(pages),
+            whole: TwoHanded::new(),
             is_full: AtomicBool::new(false),
             last_mark,
             objects: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             spares_used: AtomicBool::new(true),
         })
-    }
-
-    /// What the policy of whole pages remembers of those that left, beside a cache of `bytes`.
-    pub const fn beside_bytes(bytes: usize) -> usize {
-        Trials::ghost_bytes(bytes / Class::WHOLE.slot_bytes())
     }
 
     /// Name of the policy.
@@ -251,7 +245,6 @@ impl ObjectCache {
         let view = self.view(class);
         let mut offer = |at: Position| match view.slot(at) {
             Some(slot) if self.try_empty(class, slot, entries) => Offer::Taken,
-            Some(slot) if self.is_in_use(class, slot, entries) => Offer::InUse,
             _ => Offer::Refused,
         };
         let sweep = self.slabs.sweep();
@@ -280,12 +273,6 @@ impl ObjectCache {
         locked.remove();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         true
-    }
-
-    /// Whether the page in `slot` is at its address, or used in the slot.
-    fn is_in_use(&self, class: Class, slot: SlotId, entries: &EntryTable) -> bool {
-        let entry = self.slabs.owner(class, slot).and_then(|owner| entries.find(owner));
-        entry.is_some_and(|entry| entry.state() == State::Mapped || entry.is_pinned())
     }
 
     /// Gives back a slot whose page leaves RAM; the caller holds the page's entry.
@@ -334,18 +321,21 @@ impl ObjectCache {
         }
     }
 
-    /// How many whole pages should be put on trial by [`ObjectCache::put_on_trial`], so that evictions find pages that are not
-    /// mapped; none while too few to be worth a call to the kernel.
-    pub fn trials_due(&self) -> usize {
-        if self.is_full.load(Ordering::Relaxed) { self.whole.due() } else { 0 }
+    /// How many slots of whole pages should be passed by [`ObjectCache::next_to_unmap`], so that evictions find pages
+    /// that are not mapped.
+    pub fn unmapping_due(&self) -> usize {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.whole.front_due(&self.view(Class::WHOLE)) as usize
     }
 
-    /// Puts as many whole pages on trial as `out` has room for, whether they are due or not, and the pages there. They should leave their
+    /// Passes as many slots of whole pages as `out` has room for, and puts the pages there. They should leave their
     /// addresses for their slots; those that come back before their turn stay. Returns how many pages there are.
-    pub fn put_on_trial(&self, out: &mut [PageId]) -> usize {
+    pub fn next_to_unmap(&self, out: &mut [PageId]) -> usize {
         let view = self.view(Class::WHOLE);
-        let (mut count, room) = (0, out.len());
-        self.whole.put_on_trial(&view, room, &mut |at| {
+        let (mut count, room) = (0, out.len() as u64);
+        self.whole.advance_front(&view, room, &mut |at| {
             let owner = view.slot(at).and_then(|slot| self.slabs.owner(Class::WHOLE, slot));
             if let Some(page) = owner {
                 out[count] = page;

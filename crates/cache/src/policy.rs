@@ -8,13 +8,13 @@ mod s3fifo;
 mod sieve;
 #[cfg(test)]
 mod tests;
-mod trials;
+mod two_handed;
 
 pub use clock::Clock;
 pub use lru::Lru;
 pub use s3fifo::S3Fifo;
 pub use sieve::Sieve;
-pub use trials::Trials;
+pub use two_handed::TwoHanded;
 
 /// Position of a slot within its size class: dense from 0, with holes where a slab was given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,11 +52,8 @@ pub trait Slots {
 pub enum Offer {
     /// The slot is empty now; the policy forgets it.
     Taken,
-    /// Pinned or not yet written back; the policy keeps it and offers another.
+    /// In use, pinned or not yet written back; the policy keeps it and offers another.
     Refused,
-    /// It was used since the policy had it put on trial, or is in use; the policy keeps it and offers another. Policies that put
-    /// nothing on trial make no difference.
-    InUse,
 }
 
 /// An eviction policy for one size class.

@@ -6,8 +6,8 @@
 //! header word of a free slot:   31..0 next free slot of the slab
 //! ```
 //!
-//! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page. These always have links, and a digest
-//! of the bytes that a page has on flash.
+//! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page. These have a digest of the
+//! bytes that a page was mapped with.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -32,12 +32,14 @@ const NO_CLASS: u8 = u8::MAX;
 /// Mark of a whole page's slot that may have memory.
 pub(crate) const HAS_MEMORY: u8 = 1;
 
-/// The first of the two words that a whole page's digest takes, behind header and links.
-const DIGEST_WORD: usize = 2;
+/// Words of a slot beside its bytes, without and with links.
+const WORDS: [usize; 2] = [1, 2];
+/// Words of a whole page's digest, behind those.
+const DIGEST_WORDS: usize = 2;
 
 /// Words of a slot beside its bytes.
 const fn words(slot_bytes: usize, links: bool) -> usize {
-    if slot_bytes == Class::WHOLE.slot_bytes() { DIGEST_WORD + 2 } else { 1 + links as usize }
+    WORDS[links as usize] + if slot_bytes == Class::WHOLE.slot_bytes() { DIGEST_WORDS } else { 0 }
 }
 
 impl SlotId {
@@ -85,7 +87,7 @@ struct Shared {
 pub(crate) struct Slabs {
     memory: Reservation,
     slab_bytes: usize,
-    /// Whether slots of objects have links for their policy.
+    /// Whether slots have links for their policy.
     has_links: bool,
     /// Slots of one slab, per class.
     per_slab: [u32; SIZES.len()],
@@ -103,7 +105,7 @@ struct Ranks {
 }
 
 impl Slabs {
-    /// `bytes` of slabs. With `links`, every slot has 8 more bytes for its policy, and not only those of whole pages.
+    /// `bytes` of slabs. With `links`, every slot has 8 more bytes for its policy.
     pub(crate) fn new(bytes: usize, links: bool) -> Result<Self, Errno> {
         let slab_bytes = if bytes < 48 << 20 { 64 << 10 } else { 256 << 10 };
         let count = (bytes / slab_bytes).max(1);
@@ -301,14 +303,16 @@ impl Slabs {
 
     /// The digest that was kept with a whole page's slot.
     pub(crate) fn digest(&self, slot: SlotId) -> u128 {
+        let first = WORDS[usize::from(self.has_links)];
         let word = |which| u128::from(self.word(Class::WHOLE, slot, which).load(Ordering::Relaxed));
-        word(DIGEST_WORD) | word(DIGEST_WORD + 1) << 64
+        word(first) | word(first + 1) << 64
     }
 
     /// Keeps a digest with a whole page's slot.
     pub(crate) fn set_digest(&self, slot: SlotId, digest: u128) {
-        self.word(Class::WHOLE, slot, DIGEST_WORD).store(digest as u64, Ordering::Relaxed);
-        self.word(Class::WHOLE, slot, DIGEST_WORD + 1).store((digest >> 64) as u64, Ordering::Relaxed);
+        let first = WORDS[usize::from(self.has_links)];
+        self.word(Class::WHOLE, slot, first).store(digest as u64, Ordering::Relaxed);
+        self.word(Class::WHOLE, slot, first + 1).store((digest >> 64) as u64, Ordering::Relaxed);
     }
 
     /// A slot that nobody uses, from the class's slabs or a new one; `None` if a slab would have to be
@@ -379,7 +383,7 @@ impl Slabs {
     fn clear_headers(&self, class: Class, slab: u32) {
         for slot in self.slots_in(class, slab) {
             self.clear_owner(class, slot);
-            if self.has_links || class == Class::WHOLE {
+            if self.has_links {
                 self.set_links(class, slot, (NIL, NIL));
             }
         }

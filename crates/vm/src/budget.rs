@@ -1,7 +1,6 @@
 //! How RAM is divided.
 
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_cache::ObjectCache;
 use aquifer_log::log::{BUFFERED_BLOCKS, SUM_BYTES};
 
 use crate::context::CONTEXT_BYTES;
@@ -30,7 +29,7 @@ pub struct Budget {
 const ENTRY_BYTES: usize = 10;
 /// What is kept with a slot, and with that of a whole page.
 const HEADER_BYTES: usize = 8;
-const HEADER_BYTES_WHOLE: usize = 32;
+const HEADER_BYTES_WHOLE: usize = 24;
 
 /// A leaf and a page table take 4 KiB each at most, and are of 2 MiB of whole pages: this part of the flash is twice that.
 const WHOLE_PART: u64 = 256;
@@ -82,7 +81,6 @@ impl Budget {
         let header_bytes = if is_whole { HEADER_BYTES_WHOLE } else { HEADER_BYTES };
         let entries = rest / (object_bytes + header_bytes + ENTRY_BYTES * per_object) * per_object;
         let cache = rest - entries * ENTRY_BYTES;
-        let cache = cache - ObjectCache::beside_bytes(cache);
         Self { total, page_buffer, cache, entries, leaves, contexts, block }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Their RAM is that of their slots: while a page is mapped, its slot has no memory. So they need no page buffer and
 //! may be mapped in any number. The hardware's bits that tell which pages are used are not shown to programs. So pages
-//! are put on trial a while before they leave RAM: they leave their addresses for their slots, and those that fault meanwhile were
-//! used: they are mapped again and stay ([`Trials`](aquifer_cache::policy::Trials)).
+//! leave their addresses for their slots in turn, a while before they leave RAM, and those that fault meanwhile were
+//! used: they are mapped again and stay for another round ([`TwoHanded`](aquifer_cache::policy::TwoHanded)).
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{Found, PageId};
@@ -155,12 +155,13 @@ impl Engine {
     /// Unmaps pages so that evictions find some that are not mapped.
     pub(crate) fn unmap_due_in_fault(&self) {
         for _ in 0..BATCHES_MAX {
-            let due = self.cache.trials_due();
-            if due == 0 {
+            let due = self.cache.unmapping_due();
+            // A few less cost a call to the kernel for a few pages.
+            if due == 0 || (due < BATCH && due < self.cache.slots(Class::WHOLE) / 16) {
                 break;
             }
             let mut pages = [PageId(0); BATCH];
-            let count = self.cache.put_on_trial(&mut pages[..due.min(BATCH)]);
+            let count = self.cache.next_to_unmap(&mut pages[..due.clamp(1, BATCH)]);
             pages[..count].sort_unstable();
             self.unmap_pages_in_fault(&pages[..count]);
         }
@@ -181,7 +182,7 @@ impl Engine {
         let share = self.page_buffer_units / 4 * 3;
         let mut pages = [PageId(0); 1];
         for _ in 0..BATCHES_MAX {
-            if self.ranges.live() < share || self.cache.put_on_trial(&mut pages) == 0 {
+            if self.ranges.live() < share || self.cache.next_to_unmap(&mut pages) == 0 {
                 return;
             }
             let (mut of_leaf, mut count) = ([PageId(0); BATCH], 0);

@@ -13,7 +13,7 @@ use aquifer_sys::spin::SpinLock;
 use super::list::{List, NIL, in_turns};
 use super::offers::Offers;
 use super::{Offer, Policy, Position, Slots};
-pub(super) use ghost::Ghosts;
+use ghost::Ghosts;
 
 /// The share of the slots that the small queue may keep.
 const SMALL_PERCENT: usize = 10;

@@ -5,8 +5,8 @@ mod model;
 mod order;
 mod slots;
 
-use super::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, Trials};
-pub use slots::FakeSlots;
+use super::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve};
+use slots::FakeSlots;
 
 /// One of each; `slots` sizes the ghost queue.
 fn every_policy(slots: usize) -> Vec<Box<dyn Policy>> {
@@ -17,48 +17,7 @@ fn every_policy(slots: usize) -> Vec<Box<dyn Policy>> {
         Box::new(Lru::new()),
         Box::new(Sieve::new()),
         Box::new(S3Fifo::new(slots)),
-        Box::new(AllTried(Trials::new(slots))),
     ]
-}
-
-/// Everything is on trial.
-struct AllTried(Trials);
-
-impl AllTried {
-    fn try_all(&self, slots: &dyn Slots) {
-        self.0.put_on_trial(slots, 2 * slots.end() as usize, &mut |_| {});
-    }
-}
-
-impl Policy for AllTried {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-    fn needs_links(&self) -> bool {
-        self.0.needs_links()
-    }
-    fn insert(&self, slots: &dyn Slots, at: Position) {
-        self.0.insert(slots, at);
-    }
-    fn touch(&self, slots: &dyn Slots, at: Position) {
-        self.0.touch(slots, at);
-    }
-    fn remove(&self, slots: &dyn Slots, at: Position) {
-        self.0.remove(slots, at);
-    }
-    fn evict(
-        &self,
-        slots: &dyn Slots,
-        tries: usize,
-        offer: &mut dyn FnMut(Position) -> Offer,
-    ) -> Option<Position> {
-        self.try_all(slots);
-        self.0.evict(slots, tries, offer)
-    }
-    fn upcoming(&self, slots: &dyn Slots, count: usize, visit: &mut dyn FnMut(Position)) {
-        self.try_all(slots);
-        self.0.upcoming(slots, count, visit);
-    }
 }
 
 /// A policy with its slots, driven by one thread.

@@ -14,7 +14,7 @@ const TICKS: usize = 4096;
 const EMPTY: u32 = 0;
 
 /// A FIFO set of key hashes of fixed size; takes 4 bytes per table entry.
-pub(in crate::policy) struct Ghosts {
+pub(super) struct Ghosts {
     /// Fingerprint in the high half of each entry, tick in the low one.
     buckets: Box<[[u32; WAYS]]>,
     capacity: usize,
@@ -23,18 +23,18 @@ pub(in crate::policy) struct Ghosts {
 
 impl Ghosts {
     /// Remembers the last `capacity` insertions; zero remembers nothing.
-    pub(in crate::policy) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         let buckets = vec![[EMPTY; WAYS]; Self::buckets(capacity)].into_boxed_slice();
         Self { buckets, capacity, inserted: 0 }
     }
 
     /// RAM that a table of this capacity takes, in bytes.
-    pub(in crate::policy) const fn bytes(capacity: usize) -> usize {
+    pub(super) const fn bytes(capacity: usize) -> usize {
         Self::buckets(capacity) * WAYS * size_of::<u32>()
     }
 
     /// Adds the object with this hash as the newest ghost.
-    pub(in crate::policy) fn insert(&mut self, hash: u32) {
+    pub(super) fn insert(&mut self, hash: u32) {
         if self.capacity == 0 {
             return;
         }
@@ -49,7 +49,7 @@ impl Ghosts {
     }
 
     /// Whether the object with this hash is a ghost; it is none afterwards.
-    pub(in crate::policy) fn take(&mut self, hash: u32) -> bool {
+    pub(super) fn take(&mut self, hash: u32) -> bool {
         if self.capacity == 0 {
             return false;
         }

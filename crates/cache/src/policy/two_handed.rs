@@ -1,0 +1,166 @@
+//! Two-handed CLOCK: the front hand takes pages out of use, the back hand evicts those that were not used again
+//! (4.3BSD; Leffler et al., "The Design and Implementation of the 4.3BSD UNIX Operating System", 1989, section 5.12).
+//!
+//! It serves whole pages, of whose uses only faults tell. Their mark is not a policy's: it says that the slot has
+//! memory ([`ObjectCache::has_memory`](crate::ObjectCache::has_memory)).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::offers::Offers;
+use super::{Offer, Policy, Position, Slots};
+
+/// Share of the slots between the hands: one in this many.
+const SPREAD: u64 = 6;
+
+/// Both hands, as slots that they have passed so far.
+#[derive(Debug)]
+pub struct TwoHanded {
+    front: AtomicU64,
+    back: AtomicU64,
+}
+
+impl TwoHanded {
+    /// Hands that stand together.
+    pub const fn new() -> Self {
+        Self { front: AtomicU64::new(0), back: AtomicU64::new(0) }
+    }
+
+    fn ahead(&self) -> u64 {
+        self.front.load(Ordering::Relaxed).saturating_sub(self.back.load(Ordering::Relaxed))
+    }
+
+    /// How many slots the front hand should pass, so that pages have time to be used again.
+    pub fn front_due(&self, slots: &dyn Slots) -> u64 {
+        (u64::from(slots.end()) / SPREAD).saturating_sub(self.ahead())
+    }
+
+    /// Moves the front hand over `count` slots and calls `visit` for the occupied ones.
+    pub fn advance_front(&self, slots: &dyn Slots, count: u64, visit: &mut dyn FnMut(Position)) {
+        let end = u64::from(slots.end());
+        if end == 0 {
+            return;
+        }
+        let first = self.front.fetch_add(count, Ordering::Relaxed);
+        for at in (first..first + count).map(|at| Position((at % end) as u32)) {
+            if slots.is_occupied(at) {
+                visit(at);
+            }
+        }
+    }
+
+    /// Moves the back hand by one slot, unless it has reached the front hand.
+    fn step_back(&self) -> Option<u64> {
+        let front = self.front.load(Ordering::Relaxed);
+        let step = |back: u64| (back < front).then_some(back + 1);
+        self.back.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()
+    }
+}
+
+impl Default for TwoHanded {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Policy for TwoHanded {
+    fn name(&self) -> &'static str {
+        "two-handed clock"
+    }
+
+    fn needs_links(&self) -> bool {
+        false
+    }
+
+    fn insert(&self, _slots: &dyn Slots, _at: Position) {}
+
+    fn touch(&self, _slots: &dyn Slots, _at: Position) {}
+
+    fn remove(&self, _slots: &dyn Slots, _at: Position) {}
+
+    fn evict(
+        &self,
+        slots: &dyn Slots,
+        tries: usize,
+        offer: &mut dyn FnMut(Position) -> Offer,
+    ) -> Option<Position> {
+        let mut offers = Offers::new(tries, offer);
+        let end = u64::from(slots.end());
+        while end > 0 && !offers.exhausted() {
+            let at = Position((self.step_back()? % end) as u32);
+            if offers.make(slots, at) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn upcoming(&self, slots: &dyn Slots, count: usize, visit: &mut dyn FnMut(Position)) {
+        let end = u64::from(slots.end());
+        if end == 0 {
+            return;
+        }
+        let back = self.back.load(Ordering::Relaxed);
+        for at in (back..back + (count as u64).min(end)).map(|at| Position((at % end) as u32)) {
+            if slots.is_occupied(at) {
+                visit(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Full(u32);
+
+    impl Slots for Full {
+        fn end(&self) -> u32 {
+            self.0
+        }
+        fn is_occupied(&self, _at: Position) -> bool {
+            true
+        }
+        fn mark(&self, _at: Position) -> u8 {
+            0
+        }
+        fn set_mark(&self, _at: Position, _mark: u8) {}
+        fn links(&self, _at: Position) -> (u32, u32) {
+            (0, 0)
+        }
+        fn set_links(&self, _at: Position, _links: (u32, u32)) {}
+        fn key_hash(&self, at: Position) -> u32 {
+            at.0
+        }
+    }
+
+    #[test]
+    fn evicts_only_what_the_front_hand_has_passed_and_nobody_uses() {
+        let (clock, slots) = (TwoHanded::new(), Full(60));
+        let mut offer_none = |_| Offer::Taken;
+        assert_eq!(clock.evict(&slots, 64, &mut offer_none), None, "the hands stand together");
+        assert_eq!(clock.front_due(&slots), 10);
+        let mut passed = Vec::new();
+        clock.advance_front(&slots, 10, &mut |at| passed.push(at.0));
+        assert_eq!((passed, clock.front_due(&slots)), ((0..10).collect(), 0));
+        // Slots 0 to 2 are in use again: they stay for another round.
+        let mut offer = |at: Position| if at.0 < 3 { Offer::Refused } else { Offer::Taken };
+        assert_eq!(clock.evict(&slots, 64, &mut offer), Some(Position(3)));
+        assert_eq!(clock.front_due(&slots), 4);
+        assert_eq!(clock.evict(&slots, 64, &mut offer), Some(Position(4)));
+        clock.advance_front(&slots, 55, &mut |_| {});
+        let taken: Vec<_> = std::iter::from_fn(|| clock.evict(&slots, 64, &mut offer)).collect();
+        assert_eq!(taken.len(), 57, "5 to 59, then 3 and 4 of the next round");
+    }
+
+    #[test]
+    fn the_back_hand_waits_for_the_front_hand() {
+        let (clock, slots) = (TwoHanded::new(), Full(60));
+        clock.advance_front(&slots, 5, &mut |_| {});
+        assert_eq!(clock.evict(&slots, 3, &mut |_| Offer::Refused), None);
+        assert_eq!(clock.evict(&slots, 64, &mut |_| Offer::Refused), None);
+        let mut next = Vec::new();
+        clock.upcoming(&slots, 2, &mut |at| next.push(at.0));
+        assert_eq!(next, [5, 6]);
+    }
+}
