@@ -162,6 +162,51 @@ impl Shared {
             && tag.is_of(bytes)
     }
 
+    /// Copies pages, all that a slab has at once, and from flash what no slab has. Says which, counted from `start`, came as their tags say; others may be had one by
+    /// one.
+    fn copy_together(
+        &self,
+        family: &Family,
+        held: &[(usize, Locked<'_>)],
+        start: usize,
+        buffer: &mut [u8],
+    ) -> [bool; COPY_PAGES] {
+        let (parts, mut copied) = (&*self.parts, [false; COPY_PAGES]);
+        let holders = |held: &Locked<'_>| family.holders(held.before());
+        for (nth, home) in family.homes().enumerate().filter(|(_, home)| home.is_alive()) {
+            let is_wanted = |page: usize, held: &Locked<'_>| !copied[page - start] && holders(held).has(nth);
+            let wanted: Vec<_> = held.iter().filter(|(page, held)| is_wanted(*page, held)).collect();
+            let mut places: Vec<_> = buffer.chunks_exact_mut(PAGE_BYTES).map(Some).collect();
+            let mut reads: Vec<_> = wanted
+                .iter()
+                .filter_map(|(page, _)| Some((page, places[page - start].take()?)))
+                .map(|(page, to)| home.to_read(parts.homes.within((page * PAGE_BYTES) as u64), to))
+                .collect();
+            if home.link().read_many(&mut reads).is_err() {
+                continue;
+            }
+            drop(reads);
+            for (page, held) in wanted {
+                let bytes = &mut buffer[(page - start) * PAGE_BYTES..][..PAGE_BYTES];
+                let is_open = parts.seals.as_ref().is_none_or(|seals| seals.open(*page, bytes));
+                copied[page - start] = is_open && held.before().is_of(bytes);
+            }
+        }
+        let on_flash: Vec<_> = held
+            .iter()
+            .filter(|(_, held)| holders(held) == Holders::NOBODY && held.before().is_local())
+            .map(|(page, _)| *page)
+            .collect();
+        for run in on_flash.chunk_by(|before, after| before + 1 == *after) {
+            let within = run[0] - start..run[0] - start + run.len();
+            let bytes = &mut buffer[within.start * PAGE_BYTES..within.end * PAGE_BYTES];
+            if parts.read_known_locally((run[0] * PAGE_BYTES) as u64, bytes).is_ok() {
+                copied[within].fill(true);
+            }
+        }
+        copied
+    }
+
     /// Brings all pages of a part to all of its slabs, from those that have them or from flash; to flash too, if fewer slabs stay than should. Then those that are
     /// to be left are. If a slab is lost meanwhile, the family stays as it is, and another attempt follows.
     fn fill(&self, nth: usize, after: &Arc<Family>) {
@@ -179,7 +224,11 @@ impl Shared {
             let mut held: Vec<_> = (start..all.end.min(start + COPY_PAGES))
                 .filter_map(|page| Some((page, parts.tags.lock_unless_in(page, after.epoch())?)))
                 .collect();
+            let copied = self.copy_together(after, &held, start, &mut buffer);
             held.retain(|(page, held)| {
+                if copied[*page - start] {
+                    return true;
+                }
                 let bytes = &mut buffer[(*page - start) * PAGE_BYTES..][..PAGE_BYTES];
                 let tag = held.before();
                 let holders = after.holders(tag);

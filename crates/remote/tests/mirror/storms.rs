@@ -181,7 +181,7 @@ impl Storm {
     fn read(&mut self, first: u64, count: u64) {
         let mut got = filled(0, count as usize);
         // Every other run by a batch of its pages.
-        let outcome = if first % 2 == 0 {
+        let outcome = if first.is_multiple_of(2) {
             self.mirror.read_at(first * PAGE_BYTES as u64, &mut got)
         } else {
             let pages = (first..).map(|page| page * PAGE_BYTES as u64).zip(got.chunks_exact_mut(PAGE_BYTES));
