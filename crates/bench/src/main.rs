@@ -86,7 +86,7 @@ enum Command {
     Remote(RemoteOptions),
     /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
     Far(FarOptions),
-    /// How fast a program recovers when a donor fails, and a donor that leaves or needs it its RAM
+    /// How fast a program recovers when a donor fails, and how fast the RAM of donors comes back
     Recover(RecoverOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]
