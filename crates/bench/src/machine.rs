@@ -67,9 +67,18 @@ impl Context {
     }
 }
 
+/// What programs could get now without swapping; 0 if the kernel does not say.
+pub fn available_ram_bytes() -> u64 {
+    meminfo_bytes("MemAvailable")
+}
+
 fn machine_ram_bytes() -> u64 {
-    let total = field(&read("/proc/meminfo"), "MemTotal");
-    total.trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) << 10
+    meminfo_bytes("MemTotal")
+}
+
+fn meminfo_bytes(name: &str) -> u64 {
+    let kib = field(&read("/proc/meminfo"), name);
+    kib.trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) << 10
 }
 
 /// A partition has no queue of its own; its disk's directory is the one above.
@@ -145,5 +154,10 @@ mod tests {
     fn fields_of_proc_files() {
         assert_eq!(field("model name\t: Fast CPU\nflags: a b\n", "model name"), "Fast CPU");
         assert_eq!(field("", "model name"), "");
+    }
+
+    #[test]
+    fn less_is_available_than_there_is() {
+        assert!((1..machine_ram_bytes()).contains(&available_ram_bytes()));
     }
 }

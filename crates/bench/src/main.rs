@@ -47,7 +47,7 @@ Examples:
   aquifer-bench far --out results.jsonl
       memcached, SQLite, PageRank and a shuffle with 100, 75 and 50 % of their memory local
   aquifer-bench recover --out results.jsonl
-      What a program does when one of its two donors is killed, hangs or leaves
+      What a program does when one of its two donors is killed, hangs, leaves or needs its RAM
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
@@ -86,7 +86,7 @@ enum Command {
     Remote(RemoteOptions),
     /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
     Far(FarOptions),
-    /// How fast a program recovers when a donor fails, and a donor that leaves gets its RAM back
+    /// How fast a program recovers when a donor fails, and how fast the RAM of donors comes back
     Recover(RecoverOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]

@@ -95,6 +95,11 @@ impl Service {
         self.lines.try_iter().filter_map(|line| look(&line)).last()
     }
 
+    /// Its process, which stays the same number until the service is dropped.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: libc::c_int) {
         send(self.child.id(), signal);

@@ -1,9 +1,11 @@
-//! The program of `aquifer-bench recover` at tiny scale, as a process of its own; and what the command refuses.
+//! The programs of `aquifer-bench recover` at tiny scale, as processes of their own; and what the command refuses.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
-use aquifer_bench::recover::Begin;
+use aquifer_bench::process::Memory;
 use aquifer_bench::recover::slice::{SLICE_MS, Slice};
+use aquifer_bench::recover::{Begin, Held};
 
 fn recover(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
@@ -27,8 +29,24 @@ fn recover_tells_slices_without_gaps() {
 }
 
 #[test]
+fn recover_holds_what_it_took_until_it_is_ended() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
+    command.args(["recover", "--hold", "33554432"]).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the program is built");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("was piped"));
+    stdout.read_line(&mut line).expect("it says that it has it");
+    let held: Held = serde_json::from_str(&line).expect("times");
+    assert!(held.begin_ns < held.end_ns, "{held:?}");
+    assert!(Memory::of(child.id()).expect("it is still there").rss_bytes >= 32 << 20);
+    child.kill().expect("it is ours");
+    child.wait().expect("it ends");
+}
+
+#[test]
 fn recover_refuses_what_makes_no_sense() {
-    for line in ["--data 1K", "--data 8M --ram 9M", "--failure fire", "--after 1", "--seconds 3"] {
+    for line in ["--data 1K", "--data 8M --ram 9M", "--failure fire", "--after 1", "--seconds 3", "--hold x"]
+    {
         let output = recover(line);
         assert!(!output.status.success() && output.stdout.is_empty(), "{line}");
         assert!(!output.stderr.is_empty(), "{line}");

@@ -1,10 +1,12 @@
-//! A donor that fails, from the signal on.
+//! A donor that fails, from the signal on, or from when its RAM is needed.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::failure::{Failure, STOP};
+use super::press::{Press, Pressed};
 use crate::cleanup::Guard;
+use crate::donors::Slabs;
 use crate::error::{Error, Result};
 use crate::service::Service;
 
@@ -17,23 +19,49 @@ pub const STEP: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Failing {
     stopped: Option<Guard>,
+    press: Option<Press>,
     donor: Service,
     failure: Failure,
     since: Instant,
     left_after: Option<Duration>,
 }
 
+/// A donor before it fails.
+#[derive(Debug)]
+pub struct Victim {
+    /// Its process.
+    pub donor: Service,
+    /// What it has.
+    pub slabs: Slabs,
+    /// What it keeps for programs of its machine.
+    pub headroom_bytes: u64,
+}
+
+/// What can be said of the donor afterwards.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Outcome {
+    /// How long one that leaves took until its process had ended and the kernel had its RAM.
+    pub left_after: Option<Duration>,
+    /// How one gave back RAM that programs of its machine needed.
+    pub pressed: Option<Pressed>,
+}
+
 impl Failing {
     /// Lets it happen.
-    pub fn begin(failure: Failure, donor: Service) -> Self {
+    ///
+    /// # Errors
+    /// Those of [`Press::begin`].
+    pub fn begin(failure: Failure, victim: Victim) -> Result<Self> {
+        let Victim { donor, slabs, headroom_bytes } = victim;
         let since = Instant::now();
-        let mut stopped = None;
+        let (mut stopped, mut press) = (None, None);
         match failure {
             Failure::Kill => donor.signal(libc::SIGKILL),
             Failure::Stop => stopped = Some(donor.stop()),
             Failure::Leave => donor.signal(libc::SIGTERM),
+            Failure::Press => press = Some(Press::begin(donor.pid(), slabs, headroom_bytes)?),
         }
-        Self { stopped, donor, failure, since, left_after: None }
+        Ok(Self { stopped, press, donor, failure, since, left_after: None })
     }
 
     /// Looks whether it is time for something: to be called every [`STEP`].
@@ -45,15 +73,21 @@ impl Failing {
         if self.failure == Failure::Leave && self.left_after.is_none() && self.donor.has_ended() {
             self.left_after = Some(elapsed);
         }
+        if let Some(press) = &mut self.press {
+            press.look();
+        }
     }
 
-    /// How long a donor that leaves took until its process had ended and the kernel had its RAM; none of other failures.
+    /// What became of it. To be called when the program has ended.
     ///
     /// # Errors
-    /// [`Error::Child`] if it does not end, or not as it should.
-    pub fn end(mut self) -> Result<Option<Duration>> {
+    /// [`Error::Child`] if it does not end, or not as it should, or has not given back what it had to.
+    pub fn end(mut self) -> Result<Outcome> {
+        if let Some(press) = self.press.take() {
+            return self.end_press(press);
+        }
         if self.failure != Failure::Leave {
-            return Ok(None);
+            return Ok(Outcome::default());
         }
         let started = Instant::now();
         while self.left_after.is_none() && started.elapsed() < LEAVE_MAX {
@@ -66,7 +100,18 @@ impl Failing {
             return Err(Error::Child { peer: "donor".to_owned(), what });
         }
         self.donor.finish()?;
-        Ok(self.left_after)
+        Ok(Outcome { left_after: self.left_after, pressed: None })
+    }
+
+    fn end_press(mut self, press: Press) -> Result<Outcome> {
+        if self.donor.has_ended() {
+            self.donor.finish()?;
+            let what = "ended when programs needed its RAM".to_owned();
+            return Err(Error::Child { peer: "donor".to_owned(), what });
+        }
+        let forced_slabs = self.donor.last_of(Slabs::told_by).map_or(0, |slabs| slabs.forced);
+        let pressed = press.end(forced_slabs)?;
+        Ok(Outcome { left_after: None, pressed: Some(pressed) })
     }
 }
 
@@ -76,30 +121,41 @@ mod tests {
 
     use super::*;
 
-    fn donor(script: &str) -> Service {
+    fn donor(script: &str) -> Victim {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let mut donor = Service::start("donor", command).expect("a shell");
         donor.wait_for(|line| (line == "ready").then_some(())).expect("it says so");
-        donor
+        Victim { donor, slabs: Slabs { all: 1, lent: 1, forced: 0 }, headroom_bytes: u64::MAX }
+    }
+
+    fn begin(failure: Failure, script: &str) -> Failing {
+        Failing::begin(failure, donor(script)).expect("nothing is needed for it")
     }
 
     #[test]
     fn the_time_until_it_has_left_is_told() {
-        let leaves = donor("trap 'sleep 0.2; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
-        let left_after = Failing::begin(Failure::Leave, leaves).end().expect("it leaves").expect("and when");
+        let leaves = "trap 'sleep 0.2; exit 0' TERM; echo ready; while :; do sleep 0.01; done";
+        let outcome = begin(Failure::Leave, leaves).end().expect("it leaves");
+        let left_after = outcome.left_after.expect("and when");
         assert!(left_after >= Duration::from_millis(200), "{left_after:?}");
-        let breaks = donor("trap 'exit 1' TERM; echo ready; while :; do sleep 0.01; done");
-        assert!(matches!(Failing::begin(Failure::Leave, breaks).end(), Err(Error::Child { .. })));
+        let breaks = "trap 'exit 1' TERM; echo ready; while :; do sleep 0.01; done";
+        assert!(matches!(begin(Failure::Leave, breaks).end(), Err(Error::Child { .. })));
     }
 
     #[test]
     fn others_are_not_waited_for() {
-        let killed = Failing::begin(Failure::Kill, donor("echo ready; exec sleep 600"));
-        assert_eq!(killed.end().expect("nothing to say"), None);
-        let mut stopped = Failing::begin(Failure::Stop, donor("echo ready; exec sleep 600"));
+        let killed = begin(Failure::Kill, "echo ready; exec sleep 600");
+        assert_eq!(killed.end().expect("nothing to say"), Outcome::default());
+        let mut stopped = begin(Failure::Stop, "echo ready; exec sleep 600");
         stopped.look();
         assert!(stopped.stopped.is_some() && !stopped.donor.has_ended());
-        assert_eq!(stopped.end().expect("nothing to say"), None);
+        assert_eq!(stopped.end().expect("nothing to say"), Outcome::default());
+    }
+
+    #[test]
+    fn a_donor_without_its_slabs_in_ram_cannot_give_them_back() {
+        let refused = Failing::begin(Failure::Press, donor("echo ready; exec sleep 600"));
+        assert!(matches!(refused, Err(Error::Unavailable(what)) if what.contains("1 slabs")));
     }
 }

@@ -7,7 +7,7 @@ use aquifer_base::units::parse_size;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Failure, STOP};
+use super::failure::Failure;
 use super::task::TaskOptions;
 use crate::error::{Error, Result};
 
@@ -17,15 +17,19 @@ Examples:
       Each failure five times, 64 MiB of data, half of it in RAM, donors over TCP on loopback
   aquifer-bench recover --failure kill,stop --copies donor --out results.jsonl
       Pages lie on both donors, and not on flash
+  aquifer-bench recover --failure press --runs 3 --out results.jsonl
+      The donor's machine needs all the RAM that the donor has
   aquifer-bench recover --provider memory --runs 1
       A first look, without a network
   aquifer-bench table results.jsonl
 
 A program with ordinary memory runs under aquifer run, with two donors on this machine. In the middle of its
-work one of them is killed, stopped for 3 seconds, or told to end. Told are operations a second before and at
-the end, the longest time without any, when it had 80 % of its speed again, and when the donor that was told to
-end had.
-It needs cargo build --release -p aquifer-bench -p aquifer-cli -p aquifer-preload, and no root. A wrong value,
+work one of them is killed, stopped for 3 seconds, or told to end, or another program takes so much RAM that
+the donor has to give back all its slabs. Told are operations a second before and at the end, the longest time
+without any, when it had 80 % of its speed again, and when the donor that was told to end had ended, or the one
+whose RAM was needed had given it back.
+For press some 4 GiB of RAM must be available, and less than 2 GiB are taken; nothing else should take or free
+much of it meanwhile. It needs cargo build --release -p aquifer-bench -p aquifer-cli -p aquifer-preload, and no root. A wrong value,
 or a program that dies, ends the benchmark.";
 
 /// What carries the bytes of the donors.
@@ -71,7 +75,7 @@ impl fmt::Display for Copies {
 #[command(after_help = EXAMPLES)]
 pub struct RecoverOptions {
     /// What happens to the first donor, one in each run
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "kill,stop,leave")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "kill,stop,leave,press")]
     pub failure: Vec<Failure>,
     /// What carries the bytes of the donors
     #[arg(long, value_enum, default_value_t = Provider::Tcp)]
@@ -122,7 +126,7 @@ impl RecoverOptions {
         if !(0.0..=3600.0).contains(&self.warmup) || !(1.0..=3600.0).contains(&self.before) {
             return wrong("--warmup is at most an hour, --before from 1 second to an hour".to_owned());
         }
-        let after_min = STOP.as_secs() + 2;
+        let after_min = self.failure.iter().map(|failure| failure.after_min().as_secs()).max().unwrap_or(0);
         if !(after_min as f64..=3600.0).contains(&self.after) {
             return wrong(format!("--after is from {after_min} seconds to an hour"));
         }
@@ -164,17 +168,26 @@ pub(super) mod tests {
     fn the_defaults_are_sensible() {
         let options = options("");
         options.check().expect("sensible");
-        assert_eq!(options.failure, [Failure::Kill, Failure::Stop, Failure::Leave]);
+        assert_eq!(options.failure, [Failure::Kill, Failure::Stop, Failure::Leave, Failure::Press]);
         assert_eq!((options.provider, options.copies, options.runs), (Provider::Tcp, Copies::Flash, 5));
         assert_eq!((options.data, options.ram_bytes(), options.task.task), (64 << 20, 32 << 20, false));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for line in ["--data 1K", "--data 8M --ram 8M", "--before 0.5", "--after 4", "--warmup 4000"] {
+        for line in ["--data 1K", "--data 8M --ram 8M", "--before 0.5", "--after 7", "--warmup 4000"] {
             assert!(options(line).check().is_err(), "{line}");
         }
-        for line in ["--failure fire", "--copies 4+2", "--provider verbs", "--runs 0", "--seconds 3"] {
+        options("--failure kill,stop --after 5").check().expect("the others are seen sooner");
+        assert!(options("--failure kill,stop --after 4").check().is_err());
+        for line in [
+            "--failure fire",
+            "--copies 4+2",
+            "--provider verbs",
+            "--runs 0",
+            "--seconds 3",
+            "--task --hold 1",
+        ] {
             let words = std::iter::once("recover").chain(line.split_whitespace());
             assert!(Line::try_parse_from(words).is_err(), "{line}");
         }

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use super::failing::{Failing, STEP};
+use super::failing::{Failing, STEP, Victim};
 use super::failure::Failure;
 use super::options::RecoverOptions;
 use super::recovery::Recovery;
@@ -13,7 +13,7 @@ use super::slice::Slice;
 use super::task::Begin;
 use crate::cleanup;
 use crate::device::Device;
-use crate::donors::{Donors, flash_bytes, lent_slabs};
+use crate::donors::{Donors, Slabs, flash_bytes};
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::process::monotonic_ns;
@@ -110,9 +110,8 @@ impl<'a> Study<'a> {
     fn measure(&self, failure: Failure, run: u32) -> Result<DonorFailure> {
         let options = self.options;
         let flash_bytes = flash_bytes(options.data);
-        let provider = options.provider.to_string();
         self.device.settle(SETTLE_LIMIT)?;
-        let mut donors = Donors::start(self.programs.aquifer()?, &provider, LENT_PER_FLASH * flash_bytes)?;
+        let mut donors = self.donors(failure, LENT_PER_FLASH * flash_bytes)?;
         let mut command = self.command(flash_bytes, &donors.list())?;
         dies_with_parent(&mut command);
         let mut program = Service::start("program", command)?;
@@ -124,18 +123,14 @@ impl<'a> Study<'a> {
             program.finish()?;
             return Err(child("ended too early".to_owned()));
         }
-        let mut donor = donors.take_first().expect("there are two");
-        let lent_slabs = donor.last_of(lent_slabs).unwrap_or(0);
-        if lent_slabs == 0 {
-            let nothing = "the donor that was to fail had lent nothing yet; try a longer --warmup";
-            return Err(Error::Unavailable(nothing.to_owned()));
-        }
+        let victim = victim(&mut donors)?;
+        let lent_slabs = victim.slabs.lent;
         let failed_ms = monotonic_ns().saturating_sub(begin.monotonic_ns) as f64 / 1e6;
-        let mut failing = Failing::begin(failure, donor);
+        let mut failing = Failing::begin(failure, victim)?;
         let limit = Duration::from_secs_f64(options.after) + LATE_MAX;
         slices.extend(slices_after(&mut program, &mut failing, limit)?);
         program.finish()?;
-        let left_s = failing.end()?.map(|after| after.as_secs_f64());
+        let outcome = failing.end()?;
         let too_few = || Error::Unavailable(format!("the program told only {} slices", slices.len()));
         Ok(DonorFailure {
             failure,
@@ -151,9 +146,20 @@ impl<'a> Study<'a> {
             failed_ms,
             slice_ops: slices.iter().map(|slice| slice.ops).collect(),
             recovery: Recovery::of(&slices, warmup_ms, failed_ms).ok_or_else(too_few)?,
-            left_s,
+            left_s: outcome.left_after.map(|after| after.as_secs_f64()),
+            pressed: outcome.pressed,
             context: self.context.clone(),
         })
+    }
+
+    /// Two that lend so much together.
+    fn donors(&self, failure: Failure, bytes: u64) -> Result<Donors> {
+        let aquifer = self.programs.aquifer()?;
+        let provider = self.options.provider.to_string();
+        match failure {
+            Failure::Press => Donors::start_short(aquifer, &provider, bytes),
+            Failure::Kill | Failure::Stop | Failure::Leave => Donors::start(aquifer, &provider, bytes),
+        }
     }
 
     /// This program itself as the one that is measured.
@@ -168,6 +174,16 @@ impl<'a> Study<'a> {
         command.args(["--seconds", &options.seconds().to_string()]);
         Ok(command)
     }
+}
+
+/// The first donor, of which the program must have something.
+fn victim(donors: &mut Donors) -> Result<Victim> {
+    let headroom_bytes = donors.first_headroom_bytes();
+    let mut donor = donors.take_first().expect("there are two");
+    let slabs = donor.last_of(Slabs::told_by).filter(|slabs| slabs.lent > 0);
+    let nothing = "the donor that was to fail had lent nothing yet; try a longer --warmup";
+    let slabs = slabs.ok_or_else(|| Error::Unavailable(nothing.to_owned()))?;
+    Ok(Victim { donor, slabs, headroom_bytes })
 }
 
 /// The slices of a program up to the one that ends at `end_ms`, or as many as there are.

@@ -28,6 +28,9 @@ pub struct TaskOptions {
     /// How long it runs
     #[arg(long, hide = true, requires = "task", default_value_t = 1.0)]
     pub seconds: f64,
+    /// Is the program that takes so much RAM
+    #[arg(long, hide = true, conflicts_with = "task")]
+    pub hold: Option<u64>,
 }
 
 impl TaskOptions {
@@ -71,7 +74,11 @@ pub fn run(data_bytes: u64, length: Duration) -> Result<()> {
     Ok(())
 }
 
-fn say(line: &impl Serialize) -> Result<()> {
+/// One line on standard output.
+///
+/// # Errors
+/// [`Error::Io`] if nobody listens.
+pub fn say(line: &impl Serialize) -> Result<()> {
     let line = serde_json::to_string(line).expect("only plain fields") + "\n";
     std::io::stdout().write_all(line.as_bytes()).map_err(Error::io("writing", "a line"))
 }

@@ -10,7 +10,7 @@ use crate::recover::sample::DonorFailure;
 use crate::recover::{Copies, Provider};
 use crate::sample::{Record, median};
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "failure",
     "operations/s before",
     "longest pause before ms",
@@ -20,10 +20,12 @@ const COLUMNS: [&str; 10] = [
     "operations/s at the end",
     "of before",
     "donor's RAM back after s",
+    "of MiB",
     "runs",
 ];
 const NOTE: &str = "\n80 % again: from the failure to the first slice of 50 ms of the first five whose median is 80 % of that before; 0 if none of the first two \
-    seconds were below, never if it did not come. below 80 %: all that were, up to the end of the run. donor's RAM back: from SIGTERM to the end of its process.\n";
+    seconds were below, never if it did not come. below 80 %: all that were, up to the end of the run. donor's RAM back: of leave from SIGTERM to the end of its process; of press \
+    from when other programs had taken what they needed until its resident memory was so much less.\n";
 
 /// Provider, copies, bytes of data and of RAM.
 type Scale = (Provider, Copies, u64, u64);
@@ -62,9 +64,17 @@ fn line(failure: Failure, samples: &[&DonorFailure]) -> Vec<String> {
         number(of(|sample| sample.recovery.slow_s), 2),
         number(of(|sample| sample.recovery.end_ops_per_s), 0),
         number(of(|sample| sample.recovery.end_share()), 2),
-        number(median(samples.iter().filter_map(|sample| sample.left_s).collect()), 3),
+        number(median(samples.iter().filter_map(|sample| sample.ram_back_s()).collect()), 3),
+        number(
+            median(samples.iter().filter_map(|sample| Some(mib(sample.pressed?.returned_bytes))).collect()),
+            0,
+        ),
         samples.len().to_string(),
     ]
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 fn recovered(seconds: Option<f64>) -> String {
@@ -75,6 +85,7 @@ fn recovered(seconds: Option<f64>) -> String {
 mod tests {
     use super::*;
     use crate::machine::Context;
+    use crate::recover::press::Pressed;
     use crate::recover::recovery::Recovery;
 
     fn sample(failure: Failure, run: u32, recovered_s: Option<f64>, left_s: Option<f64>) -> Record {
@@ -100,8 +111,23 @@ mod tests {
                 end_ops_per_s: 18_000.0,
             },
             left_s,
+            pressed: None,
             context: Context::default(),
         }))
+    }
+
+    fn pressed(run: u32, returned_s: f64) -> Record {
+        let mut record = sample(Failure::Press, run, Some(0.0), None);
+        let Record::DonorFailure(sample) = &mut record else { unreachable!("just made") };
+        sample.pressed = Some(Pressed {
+            taken_bytes: 900 << 20,
+            taken_s: 0.5,
+            needed_bytes: 208 << 20,
+            returned_bytes: 207 << 20,
+            returned_s,
+            forced_slabs: 0,
+        });
+        record
     }
 
     #[test]
@@ -112,12 +138,16 @@ mod tests {
             sample(Failure::Kill, 2, None, None),
             sample(Failure::Kill, 3, Some(1.2), None),
             sample(Failure::Stop, 1, None, None),
+            pressed(1, 1.5),
+            pressed(2, 0.5),
+            pressed(3, 0.75),
         ];
         let text = render(&records);
         for line in [
-            "| kill | 20000 | 2.0 | 2000.0 | 1.20 | 1.50 | 18000 | 0.90 | - | 3 |",
-            "| stop | 20000 | 2.0 | 1000.0 | never | 1.50 | 18000 | 0.90 | - | 1 |",
-            "| leave | 20000 | 2.0 | 1000.0 | 0.00 | 1.50 | 18000 | 0.90 | 0.250 | 1 |",
+            "| kill | 20000 | 2.0 | 2000.0 | 1.20 | 1.50 | 18000 | 0.90 | - | - | 3 |",
+            "| stop | 20000 | 2.0 | 1000.0 | never | 1.50 | 18000 | 0.90 | - | - | 1 |",
+            "| leave | 20000 | 2.0 | 1000.0 | 0.00 | 1.50 | 18000 | 0.90 | 0.250 | - | 1 |",
+            "| press | 20000 | 2.0 | 2000.0 | 0.00 | 1.50 | 18000 | 0.90 | 0.750 | 207 | 3 |",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
@@ -127,6 +157,13 @@ mod tests {
 
     #[test]
     fn lines_survive_the_file() {
+        let record = pressed(2, 0.5);
+        let line = serde_json::to_string(&record).expect("plain fields");
+        assert!(
+            line.contains("\"needed_bytes\":218103808,\"returned_bytes\":217055232,\"returned_s\":0.5"),
+            "{line}"
+        );
+        assert_eq!(serde_json::from_str::<Record>(&line).expect("just written"), record);
         let record = sample(Failure::Stop, 2, None, None);
         let line = serde_json::to_string(&record).expect("plain fields");
         assert!(
