@@ -2,6 +2,9 @@
 //!
 //! The kernel's controller counts requests as they are made, before neighbours are merged into one: a page that is swapped is one, however many go
 //! together. In version 1 of control groups it has groups of its own; in version 2 the memory group gets the limit.
+//!
+//! Reads from swap are the reading program's. Writes to swap are those of the group that has the page, and in version 1 the kernel knows no group of
+//! the disk for a page of a memory group: they are the root's, and no limit is known to them.
 
 use std::process::Command;
 

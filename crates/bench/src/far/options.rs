@@ -32,8 +32,8 @@ Everything needs root for control groups; swap, zswap, block-swap and block-shar
 also FUSE and loop devices. All four of donors need cargo build --release -p aquifer-cli -p aquifer-preload, etc
 and sys the package memcached, redis the package redis-server. --disk-iops needs the kernel's blkio controller (io
 in cgroups of version 2); block-swap and block-shared are left out with it, because their server is outside of the
-group that it limits. What cannot run is skipped with the reason; a
-wrong result ends the comparison.";
+group that it limits. In version 1 the kernel writes to swap outside of it as well, so that reads alone are limited
+for swap and zswap. What cannot run is skipped with the reason; a wrong result ends the comparison.";
 
 /// Options of `far`.
 #[derive(Clone, Debug, Args)]
@@ -72,7 +72,7 @@ pub struct FarOptions {
     #[arg(long, value_parser = parse_size, default_value = "12M")]
     pub reserve: u64,
     /// Reads a second, and writes a second, that a program's group may do on the disk of --dir [default: no limit]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..u64::from(u32::MAX)))]
     pub disk_iops: Option<u64>,
     /// Seconds after which a task counts as hanging
     #[arg(long, default_value_t = 300.0)]
@@ -210,6 +210,7 @@ pub(super) mod tests {
             "--runs 0",
             "--disk-iops 0",
             "--disk-iops 3k",
+            "--disk-iops 5000000000",
         ] {
             let words = std::iter::once("far").chain(line.split_whitespace());
             assert!(Line::try_parse_from(words).is_err(), "{line}");
