@@ -21,6 +21,7 @@ const SETTLE_STEP: Duration = Duration::from_millis(200);
 pub struct Device {
     name: String,
     counters_path: PathBuf,
+    sys: PathBuf,
 }
 
 /// Totals since boot; subtract two of them.
@@ -55,7 +56,7 @@ impl Device {
             })?,
         };
         let name = sys.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { name, counters_path: sys.join("stat") })
+        Ok(Self { name, counters_path: sys.join("stat"), sys })
     }
 
     /// File systems such as btrfs have device numbers of their own; the mount table names the disk.
@@ -69,6 +70,16 @@ impl Device {
     /// The kernel's name, as in `sda2`.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Major and minor number of the whole disk, also of a partition's, as in `8:0`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn disk_numbers(&self) -> Result<String> {
+        let path = disk_of(&self.sys).join("dev");
+        let numbers = fs::read_to_string(&path).map_err(Error::io("reading", &path))?;
+        Ok(numbers.trim().to_owned())
     }
 
     /// The counters now.
@@ -125,6 +136,12 @@ impl Counters {
     }
 }
 
+/// The directory in /sys of the disk that has the partition, or is the disk, of the directory `sys`.
+fn disk_of(sys: &Path) -> &Path {
+    let is_partition = sys.join("partition").exists();
+    sys.parent().filter(|_| is_partition).unwrap_or(sys)
+}
+
 /// The source (as in `/dev/sda2`) of the mount with device number `id` in a mountinfo file.
 fn mount_source<'a>(mountinfo: &'a str, id: &str) -> Option<&'a str> {
     let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(id))?;
@@ -151,6 +168,20 @@ mod tests {
         let later = Counters { reads: 4, read_bytes: 15, writes: 2, written_bytes: 26 };
         let between = Counters { reads: 3, read_bytes: 5, writes: 0, written_bytes: 6 };
         assert_eq!(later.since(earlier), between);
+    }
+
+    #[test]
+    fn a_partition_is_of_the_disk_above() {
+        let disk = std::env::temp_dir().join(format!("aquifer-bench-sys-{}", std::process::id()));
+        let partition = disk.join("vda1");
+        fs::create_dir_all(&partition).expect("a temporary directory");
+        fs::write(partition.join("partition"), "1\n").expect("writable");
+        assert_eq!((disk_of(&partition), disk_of(&disk)), (disk.as_path(), disk.as_path()));
+        fs::write(disk.join("dev"), "254:0\n").expect("writable");
+        let device =
+            Device { name: "vda1".to_owned(), counters_path: partition.join("stat"), sys: partition.clone() };
+        assert_eq!(device.disk_numbers().expect("just written"), "254:0");
+        fs::remove_dir_all(&disk).expect("ours");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! ([`objects`]). [`workload`] fills it and lets threads read and write it as [`distribution`]
 //! says; [`peer`] has one file for each system that can provide such an array. [`micro`]
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
-//! [`child`], [`measure`], [`mod@cgroup`], [`swap`]) and they take turns. [`overhead`],
+//! [`child`], [`measure`], [`mod@cgroup`] and what it is made of in [`controller`], [`group_dir`], [`mod@disk_limit`]; [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
 //! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
 //! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails. [`soak`] measures nothing: it runs the library against a model.
@@ -17,12 +17,15 @@ pub mod budget;
 pub mod cgroup;
 pub mod child;
 pub mod cleanup;
+pub mod controller;
 pub mod device;
+pub mod disk_limit;
 pub mod distribution;
 pub mod donors;
 pub mod durable;
 pub mod error;
 pub mod far;
+pub mod group_dir;
 pub mod io;
 pub mod machine;
 pub mod measure;

@@ -20,6 +20,8 @@ Examples:
   aquifer-bench far --program etc,pagerank --peer swap,donors --share 50 --runs 3
   aquifer-bench far --data 64M --seconds 1 --warmup 0.5 --runs 1
       A first look in some minutes
+  aquifer-bench far --peer swap,donors,shared --share 50 --disk-iops 3000
+      The same disk as if it were an ordinary volume of a cloud
   aquifer-bench table results.jsonl
 
 Every program is run with all of its memory local first, which says how much that is, how many rounds of
@@ -28,8 +30,10 @@ donors and block-swap borrow over TCP on loopback; shared and block-shared map t
 with a network that wakes nobody.
 Everything needs root for control groups; swap, zswap, block-swap and block-shared for their areas, the last two
 also FUSE and loop devices. All four of donors need cargo build --release -p aquifer-cli -p aquifer-preload, etc
-and sys the package memcached, redis the package redis-server. What cannot run is skipped with the reason; a
-wrong result ends the comparison.";
+and sys the package memcached, redis the package redis-server. --disk-iops needs the kernel's blkio controller (io
+in cgroups of version 2); block-swap and block-shared are left out with it, because their server is outside of the
+group that it limits. In version 1 the kernel writes to swap outside of it as well, so that reads alone are limited
+for swap and zswap. What cannot run is skipped with the reason; a wrong result ends the comparison.";
 
 /// Options of `far`.
 #[derive(Clone, Debug, Args)]
@@ -67,6 +71,9 @@ pub struct FarOptions {
     /// RAM of every group beside the local share: code, and kernel memory that the group is charged for
     #[arg(long, value_parser = parse_size, default_value = "12M")]
     pub reserve: u64,
+    /// Reads a second, and writes a second, that a program's group may do on the disk of --dir [default: no limit]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..u64::from(u32::MAX)))]
+    pub disk_iops: Option<u64>,
     /// Seconds after which a task counts as hanging
     #[arg(long, default_value_t = 300.0)]
     pub limit: f64,
@@ -109,6 +116,22 @@ impl FarOptions {
             data_bytes: self.data,
             warmup: Duration::from_secs_f64(self.warmup),
             length: Duration::from_secs_f64(self.seconds),
+        }
+    }
+
+    /// The limit for the disk of a run on `peer`.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] for those whose reads and writes are done outside of the group.
+    pub fn disk_iops_of(&self, peer: Peer) -> Result<Option<u64>> {
+        match self.disk_iops {
+            Some(_) if peer.is_block() => {
+                let what = "its server is outside of the group whose disk --disk-iops limits";
+                Err(Error::Unavailable(what.to_owned()))
+            }
+            // Everything is in RAM, and there is no group.
+            _ if peer == Peer::Local => Ok(None),
+            disk_iops => Ok(disk_iops),
         }
     }
 
@@ -158,12 +181,37 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn the_disk_is_limited_for_all_that_can_be() {
+        let without = options("");
+        let with = options("--disk-iops 3000");
+        with.check().expect("sensible");
+        for peer in [Peer::Swap, Peer::Zswap, Peer::Donors, Peer::Shared, Peer::Redis] {
+            assert_eq!(without.disk_iops_of(peer).expect("no limit"), None, "{peer}");
+            assert_eq!(with.disk_iops_of(peer).expect("a limit"), Some(3000), "{peer}");
+        }
+        assert_eq!(with.disk_iops_of(Peer::Local).expect("no limit"), None);
+        for peer in [Peer::BlockSwap, Peer::BlockShared] {
+            assert_eq!(without.disk_iops_of(peer).expect("no limit"), None, "{peer}");
+            assert!(matches!(with.disk_iops_of(peer), Err(Error::Unavailable(_))), "{peer}");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         assert!(options("--data 2G --program shuffle").check().is_ok());
         for line in ["--data 10K", "--data 2G", "--seconds 0", "--warmup 90000", "--limit 0"] {
             assert!(options(line).check().is_err(), "{line}");
         }
-        for line in ["--share 4", "--share 101", "--program emacs", "--rounds 3", "--runs 0"] {
+        for line in [
+            "--share 4",
+            "--share 101",
+            "--program emacs",
+            "--rounds 3",
+            "--runs 0",
+            "--disk-iops 0",
+            "--disk-iops 3k",
+            "--disk-iops 5000000000",
+        ] {
             let words = std::iter::once("far").chain(line.split_whitespace());
             assert!(Line::try_parse_from(words).is_err(), "{line}");
         }

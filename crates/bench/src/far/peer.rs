@@ -35,6 +35,11 @@ impl Peer {
         matches!(self, Self::Swap | Self::Zswap | Self::BlockSwap | Self::BlockShared)
     }
 
+    /// Whether a server of its own reads and writes for the kernel.
+    pub fn is_block(self) -> bool {
+        matches!(self, Self::BlockSwap | Self::BlockShared)
+    }
+
     /// Whether `aquifer run` is told of donors.
     pub fn is_run(self) -> bool {
         matches!(self, Self::Donors | Self::Shared)

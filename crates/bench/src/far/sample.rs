@@ -29,6 +29,9 @@ pub struct Far {
     pub given_bytes: Option<u64>,
     /// Size of the swap area, where there is one.
     pub swap_bytes: Option<u64>,
+    /// `--disk-iops`: reads a second, and writes a second, of a group on the disk. With everything local there is no group to be limited.
+    #[serde(default)]
+    pub disk_iops: Option<u64>,
     /// Length of the warm-up that was asked for.
     pub warmup_s: f64,
     /// What the disk did, from the start of the program to its end.

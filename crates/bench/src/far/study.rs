@@ -179,11 +179,11 @@ impl<'a> Study<'a> {
         let graph = self.graph.as_ref().map(|(path, _)| path);
         let launch = Launch { options, programs, graph, cell, measure };
         let peak_bytes = measure.map_or(0, |measure| measure.peak_bytes);
+        let disk_iops = options.disk_iops_of(cell.peer)?;
         let below = Below::make(cell.peer, programs, &options.dir, peak_bytes)?;
         let command = launch.command(&below, run.into())?;
         let limit_bytes = launch.limit_bytes();
-        let group = |limit| Cgroup::create(&format!("far-{}", cell.peer), limit, cell.peer.swaps());
-        let cgroup = limit_bytes.map(group).transpose()?;
+        let cgroup = limit_bytes.map(|limit| self.group(cell.peer, limit, disk_iops)).transpose()?;
         if let Some(cgroup) = cgroup.as_ref().filter(|_| cell.peer.swaps()) {
             cgroup.wait_for_memory()?;
         }
@@ -206,11 +206,21 @@ impl<'a> Study<'a> {
             limit_bytes,
             given_bytes: launch.given_bytes(),
             swap_bytes: below.swap_bytes(),
+            disk_iops: options.disk_iops,
             warmup_s: options.warmup,
             device: self.device.counters()?.since(before),
             answer,
             context: self.context.clone(),
         })
+    }
+
+    fn group(&self, peer: Peer, limit_bytes: u64, disk_iops: Option<u64>) -> Result<Cgroup> {
+        let name = format!("far-{peer}");
+        let mut group = Cgroup::create(&name, limit_bytes, peer.swaps())?;
+        if let Some(iops) = disk_iops {
+            group.limit_disk(&name, &self.device, iops)?;
+        }
+        Ok(group)
     }
 
     fn requests(&self, launch: &Launch<'_>, run: u32) -> Requests {

@@ -20,27 +20,30 @@ const COLUMNS: [&str; 9] = [
     "runs",
 ];
 
-/// Bytes of data.
-type Scale = u64;
+/// Bytes of data, and the limit for the disk: what makes runs comparable.
+type Scale = (u64, Option<u64>);
 /// The larger local share first.
 type Row = (Program, std::cmp::Reverse<u64>, Peer);
 type Runs<'a> = BTreeMap<Row, Vec<&'a Far>>;
 
-/// One table for each size of the data; empty without samples.
+/// One table for each size of the data and each limit for the disk; empty without samples.
 pub fn render(records: &[Record]) -> String {
     let mut scales: BTreeMap<Scale, Runs<'_>> = BTreeMap::new();
     for record in records {
         let Record::Far(sample) = record else { continue };
         let row = (sample.program, std::cmp::Reverse(sample.share), sample.peer);
-        scales.entry(sample.data_bytes).or_default().entry(row).or_default().push(sample);
+        let scale = (sample.data_bytes, sample.disk_iops);
+        scales.entry(scale).or_default().entry(row).or_default().push(sample);
     }
-    scales.iter().map(|(data_bytes, runs)| table(*data_bytes, runs)).collect::<Vec<_>>().join("\n")
+    scales.iter().map(|(scale, runs)| table(*scale, runs)).collect::<Vec<_>>().join("\n")
 }
 
-fn table(data_bytes: Scale, runs: &Runs<'_>) -> String {
+fn table((data_bytes, disk_iops): Scale, runs: &Runs<'_>) -> String {
+    let limit = disk_iops.map(|iops| format!(", on a disk of {iops} reads/s and {iops} writes/s"));
     let title = format!(
-        "Programs with {} of data, of which a share is local: medians",
-        aquifer_base::units::format_size(data_bytes)
+        "Programs with {} of data, of which a share is local{}: medians",
+        aquifer_base::units::format_size(data_bytes),
+        limit.unwrap_or_default()
     );
     let lines: Vec<_> = runs.iter().map(|(row, samples)| line(*row, samples, runs)).collect();
     markdown(&title, &COLUMNS, &lines)
@@ -90,6 +93,7 @@ mod tests {
             limit_bytes: None,
             given_bytes: None,
             swap_bytes: None,
+            disk_iops: None,
             warmup_s: 1.0,
             device: Counters::default(),
             answer: Answer { rounds, ops, seconds: 2.0, setup_s: 1.0, digest, memory },
@@ -117,6 +121,28 @@ mod tests {
         }
         assert!(text.find("| 100 | local").expect("is there") < text.find("| 75 |").expect("is there"));
         assert_eq!(render(&[]), "");
+    }
+
+    #[test]
+    fn runs_on_a_slow_disk_have_a_table_of_their_own() {
+        let limited = |peer, ops| {
+            let Record::Far(mut sample) = sample(peer, 50, 1, ops) else { unreachable!("it is one") };
+            sample.disk_iops = Some(3000);
+            Record::Far(sample)
+        };
+        let records = [sample(Peer::Swap, 50, 1, 20), limited(Peer::Swap, 4), limited(Peer::Donors, 20)];
+        let text = render(&records);
+        let (fast, slow) = text.split_once("on a disk of 3000 reads/s").expect("two tables");
+        assert!(fast.contains("| swap | 10 |") && !fast.contains("donors"), "{text}");
+        assert!(slow.contains("| donors | 10 | records/s | - | 5.00 |"), "{text}");
+    }
+
+    #[test]
+    fn lines_without_a_limit_for_the_disk_are_read() {
+        let record = sample(Peer::Swap, 75, 4, 7);
+        let line = serde_json::to_string(&record).expect("plain fields").replace("\"disk_iops\":null,", "");
+        assert!(!line.contains("disk_iops"), "{line}");
+        assert_eq!(serde_json::from_str::<Record>(&line).expect("an old line"), record);
     }
 
     #[test]
