@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::answer::Answer;
 use super::mix::Mix;
 use super::redis::Redis;
+use super::slots;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::memcached::client::{Client, Failure};
@@ -51,6 +52,7 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Answer> {
     let setup = Instant::now();
+    let slots = slots::of_running(cgroup.as_ref());
     let mut server = Server::start("memcached", command, dir, cgroup, Vec::new())?;
     let versions = Versions::new(requests.items);
     let mut clients = Vec::new();
@@ -74,6 +76,7 @@ pub fn run(
         clock.phase()
     });
     let measured = checked(name, &mut server, measured)?;
+    let slots = slots()?;
     let memory = server.peak()?;
     if measured.lost + measured.refused + refused > 0 {
         let refused = measured.refused + refused;
@@ -85,7 +88,7 @@ pub fn run(
     let setup_s = (begin - setup).as_secs_f64();
     // The sum of the clients' own rates: each one's time ends with its last reply.
     let ops = (measured.requests_per_s * seconds) as u64;
-    Ok(Answer { rounds: None, ops, seconds, setup_s, digest: None, memory })
+    Ok(Answer { rounds: None, ops, seconds, setup_s, digest: None, memory, slots })
 }
 
 fn connect(redis: &Redis) -> Result<Connection> {

@@ -13,6 +13,7 @@
 //! | `cache`, `mix` | memcached in its control group; what its clients ask for |
 //! | `below` | what is made for a run and taken away after it |
 //! | `block`, `zswap`, `redis`, [`mod@crate::donors`] | the things of which that is made |
+//! | `slots` | what a program has in the swap area, also of pages that are in RAM |
 //! | `answer`, `sample` | what a run gave; lines of results |
 
 mod answer;
@@ -27,12 +28,14 @@ pub mod peer;
 pub mod program;
 mod redis;
 pub mod sample;
+mod slots;
 mod study;
 mod task;
 mod zswap;
 
 pub use answer::Answer;
 pub use options::FarOptions;
+pub use slots::Slots;
 
 use crate::error::Result;
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::Answer;
 use super::peer::Peer;
 use super::program::Program;
+use super::slots::Slots;
 use crate::device::Counters;
 use crate::machine::Context;
 
@@ -47,8 +48,12 @@ impl Far {
     /// One line for the person who waits.
     pub fn summary(&self) -> String {
         let mebibytes = |bytes: u64| bytes >> 20;
+        let kept = |slots: Slots| {
+            let (kept, clean) = (100.0 * slots.kept_share(), 100.0 * slots.clean_share());
+            format!(", {kept:.1} % of RSS have a slot, {clean:.1} % are clean")
+        };
         format!(
-            "{:8} {:3} % local, {:10} run {}: {:>10.0} {}, {:.1} s after {:.1} s, RSS + PTE {} MiB, disk read {} MiB, written {} MiB",
+            "{:8} {:3} % local, {:10} run {}: {:>10.0} {}, {:.1} s after {:.1} s, RSS + PTE {} MiB, disk read {} MiB, written {} MiB{}",
             self.program,
             self.share,
             self.peer,
@@ -60,6 +65,7 @@ impl Far {
             mebibytes(self.answer.memory.total_bytes()),
             mebibytes(self.device.read_bytes),
             mebibytes(self.device.written_bytes),
+            self.answer.slots.map(kept).unwrap_or_default(),
         )
     }
 }

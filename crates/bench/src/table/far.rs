@@ -96,7 +96,7 @@ mod tests {
             disk_iops: None,
             warmup_s: 1.0,
             device: Counters::default(),
-            answer: Answer { rounds, ops, seconds: 2.0, setup_s: 1.0, digest, memory },
+            answer: Answer { rounds, ops, seconds: 2.0, setup_s: 1.0, digest, memory, slots: None },
             context: Context::default(),
         }))
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::answer::Answer;
+use super::super::slots::Slots;
 use super::{Extent, TaskOptions, graph};
 use crate::error::{Error, Result};
 use crate::process::Memory;
@@ -36,6 +37,7 @@ pub fn run(extent: Extent, options: &TaskOptions) -> Result<Answer> {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
+    let slots = Slots::now()?;
     let (sum, digest) = ranks.total(done as u32);
     if (sum - 1.0).abs() > SUM_ERROR_MAX {
         return Err(Error::WrongData {
@@ -50,6 +52,7 @@ pub fn run(extent: Extent, options: &TaskOptions) -> Result<Answer> {
         setup_s,
         digest: Some(digest),
         memory: Memory::default(),
+        slots,
     })
 }
 

@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use super::super::answer::Answer;
+use super::super::slots::Slots;
 use super::Extent;
 use crate::error::{Error, Result};
 use crate::page_size::Kind;
@@ -39,10 +40,11 @@ pub fn run(extent: Extent, seed: u64) -> Result<Answer> {
         ops += 1;
     }
     let seconds = start.elapsed().as_secs_f64();
+    let slots = Slots::now()?;
     if let Some(what) = client.wrong()?.or(miscounted(&connection)?) {
         return Err(Error::WrongData { peer: "SQLite in memory".to_owned(), what });
     }
-    Ok(Answer { rounds: None, ops, seconds, setup_s, digest: None, memory: Memory::default() })
+    Ok(Answer { rounds: None, ops, seconds, setup_s, digest: None, memory: Memory::default(), slots })
 }
 
 /// Whether there are other numbers of orders and lines than were counted (clauses 3.3.2.3 and 3.3.2.4).
