@@ -52,7 +52,7 @@ impl Cluster<'_> {
     /// Fills slabs in their order, and counts what is written.
     pub(crate) fn spread(&mut self, place: u32) {
         let container = &mut self.containers[place as usize];
-        let mut left = container.over_bytes;
+        let mut left = container.far_bytes();
         for held in &mut container.held {
             let bytes = left.min(self.scenario.slab_bytes);
             left -= bytes;

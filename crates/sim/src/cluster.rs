@@ -26,7 +26,7 @@ pub struct Cluster<'a> {
     /// Choices of placers and donors. The load and the failures have sequences of their own.
     pub(crate) rng: Rng,
     pub(crate) index: Index,
-    /// Uses of all slabs in a second, and how many slabs those are.
+    /// Uses of all slabs in a second if nothing in them is elsewhere as well, and how many slabs those are.
     pub(crate) heat: f64,
     pub(crate) borrowed: u64,
 }
@@ -52,6 +52,7 @@ impl<'a> Cluster<'a> {
             started: Moment::ZERO,
             local_bytes: 0,
             over_bytes: 0,
+            kept_bytes: 0,
             held: Vec::new(),
             leaving: Vec::new(),
         };
@@ -91,12 +92,14 @@ impl<'a> Cluster<'a> {
         // What it will need until the next look.
         let age = (self.now - container.started + self.scenario.step).as_secs_f64();
         let spec = &container.spec;
-        let working_set = spec.working_set(&self.scenario.load.kinds[spec.kind], self.now, age);
+        let kind = &self.scenario.load.kinds[spec.kind];
+        let working_set = spec.working_set(kind, self.now, age);
         let local = working_set.min(spec.limit_bytes);
         let own = &mut self.machines[machine as usize].own_bytes;
         *own = *own - container.local_bytes + local;
         container.local_bytes = local;
         container.over_bytes = working_set - local;
+        container.kept_bytes = kind.kept.bytes(local, container.over_bytes);
         self.adjust(place);
     }
 
@@ -151,6 +154,7 @@ impl<'a> Cluster<'a> {
         machine.places.retain(|other| *other != place);
         container.local_bytes = 0;
         container.over_bytes = 0;
+        container.kept_bytes = 0;
         container.generation += 1;
         container.spec = self.scenario.load.spec(self.scenario.seed, place, container.generation);
         let event = Event::Start { place, generation: container.generation, attempt: 0 };

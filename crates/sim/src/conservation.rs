@@ -23,6 +23,13 @@ impl Cluster<'_> {
                 }
                 stored[held.machine as usize] += held.bytes;
             }
+            let (stored_bytes, far_bytes) = (container.stored_bytes(), container.far_bytes());
+            if stored_bytes > far_bytes || container.kept_bytes > container.local_bytes {
+                let kept_bytes = container.kept_bytes;
+                return Err(format!(
+                    "a container stores {stored_bytes} of {far_bytes} bytes, keeps {kept_bytes}"
+                ));
+            }
             match container.machine {
                 Some(machine) => own[machine as usize] += container.local_bytes,
                 None if container.held.is_empty() => {}

@@ -8,7 +8,7 @@
 //!
 //! | step | module |
 //! |---|---|
-//! | machines, load, failures | [`scenario`], [`load`], [`distribution`] |
+//! | machines, load, failures | [`scenario`], [`load`], [`kept`], [`distribution`] |
 //! | who chooses, and what is compared | [`contender`], [`index`] |
 //! | events in their order | [`event`], [`queue`] |
 //! | the state, and what happens to it | [`cluster`], [`machine`], [`container`], `borrowing`, `taking_back`, `failing` |
@@ -30,6 +30,7 @@ pub mod error;
 pub mod event;
 mod failing;
 pub mod index;
+pub mod kept;
 pub mod load;
 pub mod machine;
 pub mod measures;

@@ -4,6 +4,7 @@
 use aquifer_remote::donor::lending::Moment;
 
 use crate::distribution::Distribution;
+use crate::kept::{Kept, Measured};
 use crate::rng::Rng;
 
 /// Bytes in a GiB.
@@ -39,6 +40,10 @@ pub struct Kind {
     pub change: Distribution,
     /// Pages that it reads or writes in each GiB that is not on its machine, in a second.
     pub uses_per_gib_s: Distribution,
+    /// Of what is on its machine, what keeps its place in slabs.
+    pub kept: Kept,
+    /// What a program of this kind was seen to keep.
+    pub measured: Option<Measured>,
 }
 
 /// How many places for containers there are.

@@ -56,9 +56,9 @@ impl Machine {
         }
     }
 
-    /// Share of its RAM that holds bytes of somebody.
+    /// Share of its RAM that holds bytes of somebody, also such as are in the RAM of that somebody as well.
     #[must_use]
-    pub fn used_share(&self) -> f64 {
+    pub fn taken_share(&self) -> f64 {
         (self.own_bytes + self.stored_bytes) as f64 / self.capacity_bytes as f64
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use aquifer_base::units::parse_size;
+use aquifer_sim::kept::Keeping;
 use aquifer_sim::load::Population;
 use aquifer_sim::report::{Report, markdown};
 use aquifer_sim::scenario::Activity;
@@ -23,6 +24,8 @@ Examples:
       32 machines of 64 GiB, 90 containers that may have 100, 75 or 50 % of their working set in RAM
   aquifer-sim paper --limits 50:1 --seed 7
       All of them may have 50 %
+  aquifer-sim paper --kept 0
+      Whatever comes back to RAM gives its place in slabs up
   aquifer-sim cluster --machines 1000 --out results.jsonl --plots docs/plots
   aquifer-sim cluster --machines 10000 --placers two --evict 1+0,1+4,4+12
       How many slabs a donor should ask about before it takes one back
@@ -92,6 +95,10 @@ struct Options {
     /// What borrowers answer when a donor asks how active slabs are: rates, as the engine's do, or counts of uses since the last question
     #[arg(long, default_value = "rates")]
     activity: Activity,
+    /// What of a container's local bytes keeps its place in slabs, having been out: slots or clean, as measured with programs of each kind (paper
+    /// alone), or a share from 0 to 1 [default: slots for paper, 0 for cluster]
+    #[arg(long)]
+    kept: Option<Keeping>,
     /// Runs at the same time [default: as many as there are processors]
     #[arg(long)]
     threads: Option<usize>,
@@ -128,7 +135,11 @@ fn main() -> ExitCode {
         }
     };
     options.change(&mut scenario);
-    match simulate(&scenario, &options) {
+    let scenario = match options.kept {
+        Some(keeping) => scenario.keeping(keeping).map_err(SimError::Scenario),
+        None => Ok(scenario),
+    };
+    match scenario.and_then(|scenario| simulate(&scenario, &options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("aquifer-sim: {error}");

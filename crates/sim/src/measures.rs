@@ -1,6 +1,7 @@
 //! Measures a cluster at many moments.
 
 use crate::cluster::Cluster;
+use crate::container::Container;
 use crate::counters::Counters;
 use crate::outcome::Outcome;
 
@@ -14,6 +15,7 @@ const RANKS_MAX: usize = 100;
 pub struct Measures {
     moments: u64,
     used: f64,
+    taken: f64,
     occupied: f64,
     wanted: f64,
     reserved: f64,
@@ -22,7 +24,7 @@ pub struct Measures {
     imbalance: f64,
     imbalance_max: f64,
     deviation: f64,
-    /// Of each machine: sum of used shares, and moments at which it was up.
+    /// Of each machine: sum of taken shares, and moments at which it was up.
     machines: Vec<(f64, u64)>,
     paged_bytes: f64,
 }
@@ -34,6 +36,7 @@ impl Measures {
         Measures {
             moments: 0,
             used: 0.0,
+            taken: 0.0,
             occupied: 0.0,
             wanted: 0.0,
             reserved: 0.0,
@@ -52,7 +55,9 @@ impl Measures {
         if self.moments == 0 {
             cluster.counters = Counters::default();
         } else {
-            self.paged_bytes += cluster.heat * cluster.scenario.sample_every.as_secs_f64() * PAGE_BYTES;
+            let spared: f64 = cluster.containers.iter().map(Container::heat_spared).sum();
+            self.paged_bytes +=
+                (cluster.heat - spared) * cluster.scenario.sample_every.as_secs_f64() * PAGE_BYTES;
         }
         self.moments += 1;
         let (mut capacity, mut own, mut stored, mut lent, mut reserved) = (0, 0, 0, 0, 0);
@@ -63,7 +68,7 @@ impl Measures {
             stored += machine.stored_bytes;
             lent += machine.lending.lent() * cluster.scenario.slab_bytes;
             reserved += machine.reserved_bytes;
-            let share = machine.used_share();
+            let share = machine.taken_share();
             count += 1.0;
             shares += share;
             squares += share * share;
@@ -76,7 +81,9 @@ impl Measures {
         }
         let over: u64 = cluster.containers.iter().map(|container| container.over_bytes).sum();
         let of_capacity = |bytes: u64| bytes as f64 / capacity as f64;
-        self.used += of_capacity(own + stored);
+        let twice: u64 = cluster.containers.iter().map(Container::twice_bytes).sum();
+        self.used += of_capacity(own + stored - twice);
+        self.taken += of_capacity(own + stored);
         self.occupied += of_capacity(own + lent);
         self.wanted += of_capacity(own + over);
         self.reserved += of_capacity(reserved);
@@ -97,6 +104,7 @@ impl Measures {
         Outcome {
             contender: cluster.contender,
             used_share: mean(self.used),
+            taken_share: mean(self.taken),
             occupied_share: mean(self.occupied),
             wanted_share: mean(self.wanted),
             reserved_share: mean(self.reserved),

@@ -1,4 +1,4 @@
-//! Pictures: use of memory by rank of machine, as the paper shows it, and imbalance by placer.
+//! Pictures: memory taken by rank of machine, as the paper shows it, and imbalance by placer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn picture(path: PathBuf, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<PathB
 fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
     let fail = |error: DrawingAreaErrorKind<_>| error.to_string();
     let machines = reports.iter().map(|report| report.machines).max().unwrap_or(1) as f64;
-    let title = format!("Used memory by rank of machine, {}", reports[0].scenario);
+    let title = format!("Taken memory by rank of machine, {}", reports[0].scenario);
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 18))
         .margin(14)
@@ -68,7 +68,7 @@ fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
     mesh.disable_x_mesh().light_line_style(WHITE).label_style((FONT, 13));
     mesh.x_label_formatter(&|rank| format!("{rank:.0}"))
         .x_desc("rank")
-        .y_desc("% used")
+        .y_desc("% taken")
         .draw()
         .map_err(fail)?;
     // Other evictions would lie on the line of the first.
@@ -83,7 +83,7 @@ fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
         let step = (machines - 1.0) / (ranks.len().max(2) - 1) as f64;
         let line = ranks.iter().enumerate().map(|(nth, share)| (1.0 + nth as f64 * step, 100.0 * share));
         let style = color(report.outcome.contender).stroke_width(2);
-        let label = format!("{placer}, {:.1} %", 100.0 * report.outcome.used_share);
+        let label = format!("{placer}, {:.1} %", 100.0 * report.outcome.taken_share);
         let drawn = chart.draw_series(LineSeries::new(line, style)).map_err(fail)?;
         drawn.label(label).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }

@@ -6,6 +6,7 @@ use aquifer_base::units::format_size;
 use serde::Serialize;
 
 use crate::contender::Placer;
+use crate::kept::Kept;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 
@@ -22,6 +23,8 @@ pub struct Report {
     pub slab_bytes: u64,
     /// Left for programs by donors.
     pub headroom_bytes: u64,
+    /// Kinds of containers, and what of their local bytes keeps its place in slabs.
+    pub kept: Vec<(&'static str, Kept)>,
     /// Measured virtual time.
     pub measured_s: f64,
     /// How long the run took, in real time.
@@ -41,6 +44,7 @@ impl Report {
             machines: scenario.machines,
             slab_bytes: scenario.slab_bytes,
             headroom_bytes: scenario.headroom_bytes,
+            kept: scenario.load.kinds.iter().map(|kind| (kind.name, kind.kept.clone())).collect(),
             measured_s: scenario.measured.as_secs_f64(),
             took_s,
             outcome,
@@ -66,8 +70,8 @@ pub fn markdown(reports: &[Report]) -> String {
             100.0 * first.outcome.wanted_share
         );
     }
-    text += "| placer | E+E' | used | gain | slabs counted full | max/mean | worst | deviation | took |\n";
-    text += "|---|---|---|---|---|---|---|---|---|\n";
+    text += "| placer | E+E' | used | gain | taken | gain | slabs counted full | max/mean | worst | deviation | took |\n";
+    text += "|---|---|---|---|---|---|---|---|---|---|---|\n";
     let without = reports.first().map_or(1.0, |report| report.outcome.used_share);
     for Report { outcome, took_s, .. } in reports {
         let eviction = match outcome.contender.placer {
@@ -76,10 +80,12 @@ pub fn markdown(reports: &[Report]) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {eviction} | {:.1} % | {:.2} x | {:.1} % | {:.2} | {:.2} | {:.3} | {took_s:.1} s |",
+            "| {} | {eviction} | {:.1} % | {:.2} x | {:.1} % | {:.2} x | {:.1} % | {:.2} | {:.2} | {:.3} | {took_s:.1} s |",
             outcome.contender.placer,
             100.0 * outcome.used_share,
             outcome.used_share / without,
+            100.0 * outcome.taken_share,
+            outcome.taken_share / without,
             100.0 * outcome.occupied_share,
             outcome.imbalance,
             outcome.imbalance_max,

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::distribution::Distribution;
+use crate::kept::{self, Keeping, Kept, Measured};
 use crate::load::{Kind, Load, Population, Starts};
 
 const GIB: u64 = 1 << 30;
@@ -116,7 +117,7 @@ impl Scenario {
     /// The set-up of the paper's section on utilisation: 32 machines of 64 GiB, 90 containers.
     #[must_use]
     pub fn paper(seed: u64, limits: Limits) -> Scenario {
-        let kind = |name, gib, uses_per_gib_s| Kind {
+        let kind = |name, gib, uses_per_gib_s, measured: Measured| Kind {
             name,
             weight: 1.0,
             size_gib: Distribution::Uniform { min: 0.8 * gib, max: 1.2 * gib },
@@ -129,12 +130,14 @@ impl Scenario {
             changes_s: Distribution::Uniform { min: 300.0, max: 900.0 },
             change: Distribution::Uniform { min: 0.9, max: 1.0 },
             uses_per_gib_s: Distribution::Constant(uses_per_gib_s),
+            kept: Kept::measured(&measured.slots),
+            measured: Some(measured),
         };
         let kinds = vec![
-            kind("VoltDB", 12.0, 2000.0),
-            kind("Memcached", 10.0, 2000.0),
-            kind("PowerGraph", 10.0, 4000.0),
-            kind("GraphX", 16.0, 4000.0),
+            kind("VoltDB", 12.0, 2000.0, kept::TRANSACTIONS),
+            kind("Memcached", 10.0, 2000.0, kept::CACHE),
+            kind("PowerGraph", 10.0, 4000.0, kept::RANKS),
+            kind("GraphX", 16.0, 4000.0, kept::SHUFFLE),
         ];
         Scenario {
             name: "paper".to_string(),
@@ -177,6 +180,9 @@ impl Scenario {
             changes_s: Distribution::Uniform { min: 1800.0, max: 4.0 * 3600.0 },
             change: Distribution::LogNormal { median: 1.0, sigma: 0.15, max: 2.0 },
             uses_per_gib_s: Distribution::LogNormal { median: 200.0, sigma: 1.5, max: 20_000.0 },
+            // Of such programs nothing was measured.
+            kept: Kept::default(),
+            measured: None,
         };
         let short = Kind {
             name: "short",
@@ -217,6 +223,27 @@ impl Scenario {
                 repair_s: Distribution::LogNormal { median: 1800.0, sigma: 1.0, max: DAY_S },
             }),
         }
+    }
+
+    /// The same with containers that keep so much.
+    ///
+    /// # Errors
+    /// A sentence, if nothing was measured of such containers.
+    pub fn keeping(mut self, keeping: Keeping) -> Result<Scenario, String> {
+        for kind in &mut self.load.kinds {
+            kind.kept = match (keeping, kind.measured) {
+                (Keeping::Share(share), _) => Kept::same(share),
+                (Keeping::Slots, Some(measured)) => Kept::measured(&measured.slots),
+                (Keeping::Clean, Some(measured)) => Kept::measured(&measured.clean),
+                (_, None) => {
+                    return Err(format!(
+                        "of {} containers nothing was measured: name a share (--kept)",
+                        kind.name
+                    ));
+                }
+            };
+        }
+        Ok(self)
     }
 
     /// When it is over.
@@ -268,6 +295,7 @@ mod tests {
         let scenario = Scenario::cluster(1, 1);
         assert!(scenario.check().expect_err("one machine").contains("--machines"));
         assert_eq!(Scenario::cluster(1, 2).check(), Ok(()));
+        assert!(Scenario::cluster(1, 2).keeping(Keeping::Slots).is_err_and(|what| what.contains("--kept")));
         let scenario = Scenario { slab_bytes: 0, ..Scenario::paper(1, Limits::default()) };
         assert!(scenario.check().expect_err("no slab").contains("--slab"));
     }

@@ -44,8 +44,9 @@ impl Cluster<'_> {
         let mut activity = Vec::with_capacity(asked.len());
         for (slab, borrower) in &asked {
             let container = &mut self.containers[Container::place_of(*borrower) as usize];
+            let asked_share = container.asked_share();
             let held = container.held.iter_mut().find(|held| held.machine == nth && held.slab == *slab);
-            activity.push((*slab, held.map_or(0, |held| held.uses(self.now, measure))));
+            activity.push((*slab, held.map_or(0, |held| held.uses(self.now, measure, asked_share))));
         }
         let chosen = least_active(activity, evicted);
         let chosen: Vec<_> = asked.into_iter().filter(|(slab, _)| chosen.contains(slab)).collect();
@@ -57,8 +58,9 @@ impl Cluster<'_> {
 
     /// How active a slab truly is, which no donor knows.
     fn heat_of(&self, nth: u32, slab: SlabId, borrower: BorrowerId) -> f64 {
-        let held = &self.containers[Container::place_of(borrower) as usize].held;
-        held.iter().find(|held| held.machine == nth && held.slab == slab).map_or(0.0, |held| held.heat)
+        let container = &self.containers[Container::place_of(borrower) as usize];
+        let held = container.held.iter().find(|held| held.machine == nth && held.slab == slab);
+        held.map_or(0.0, |held| held.heat * container.asked_share())
     }
 
     /// A donor asks a slab back; its borrower begins to move the bytes to another donor. If there is none, it gives the slab back at once: the bytes are on its

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::*;
+use crate::container::Container;
 use crate::contender::{Eviction, Placer};
 use crate::distribution::Distribution;
+use crate::kept::Keeping;
 use crate::scenario::{Activity, Failures, Limits};
 
 const PLACERS: [Placer; 4] = [Placer::Nobody, Placer::TwoChoices, Placer::OneChoice, Placer::Greedy];
@@ -15,6 +17,11 @@ fn contender(placer: Placer) -> Contender {
 
 fn result(scenario: &Scenario, placer: Placer) -> Outcome {
     run(scenario, contender(placer), &|_| {}).expect("the books agree")
+}
+
+/// With the same share of local bytes in slabs for all containers.
+fn keeping(share: f64, scenario: Scenario) -> Scenario {
+    scenario.keeping(Keeping::Share(share)).expect("a share needs no measurement")
 }
 
 /// Few machines that fail often, so that much happens in a few hours.
@@ -59,8 +66,8 @@ fn every_placer_sees_the_same_load() {
 
 #[test]
 fn books_agree_after_every_event() {
-    let scenario = small();
-    for placer in PLACERS {
+    for (placer, kept) in PLACERS.into_iter().flat_map(|placer| [(placer, 0.0), (placer, 0.5)]) {
+        let scenario = keeping(kept, small());
         let mut cluster = Cluster::new(&scenario, contender(placer));
         for _ in 0..3000 {
             let (at, event) = cluster.queue.take_next().expect("machines are looked at for ever");
@@ -71,6 +78,8 @@ fn books_agree_after_every_event() {
             }
         }
         assert_eq!(placer == Placer::Nobody, cluster.borrowed == 0);
+        let twice: u64 = cluster.containers.iter().map(Container::twice_bytes).sum();
+        assert_eq!(placer == Placer::Nobody || kept == 0.0, twice == 0);
     }
 }
 
@@ -117,6 +126,39 @@ fn idle_memory_is_used() {
     assert!(with.used_share > 1.1 * without.used_share);
     assert!((with.used_share - with.wanted_share).abs() < 0.01, "there is room for all");
     assert!(with.occupied_share >= with.used_share);
+}
+
+#[test]
+fn keeping_nothing_counts_every_byte_once() {
+    let outcome = result(&keeping(0.0, Scenario::paper(1, Limits::default())), Placer::TwoChoices);
+    assert_eq!(outcome.taken_share, outcome.used_share);
+    // What it was when slabs had nothing but bytes that are nowhere else.
+    let counters = outcome.counters;
+    let (requests, evictions, moved_bytes) = (798, 28, 26_358_950_885);
+    assert_eq!(
+        (counters.requests, counters.evictions, counters.moved_bytes),
+        (requests, evictions, moved_bytes)
+    );
+    for (share, before) in [
+        (outcome.used_share, 0.5231091860768261),
+        (outcome.occupied_share, 0.5406301053771548),
+        (outcome.imbalance, 1.7548436945356098),
+        (outcome.deviation, 0.36409372152594105),
+        (counters.paged_bytes as f64 / 139_891_184_899_293.0, 1.0),
+    ] {
+        assert!((share - before).abs() < 1e-9, "{share}, it was {before}");
+    }
+}
+
+#[test]
+fn kept_places_take_memory_and_hold_nothing_new() {
+    let scenario = Scenario { measured: Duration::from_secs(3600), ..Scenario::paper(1, Limits::default()) };
+    let nothing = result(&keeping(0.0, scenario.clone()), Placer::TwoChoices);
+    let some = result(&keeping(0.3, scenario.clone()), Placer::TwoChoices);
+    assert!((some.used_share - nothing.used_share).abs() < 1e-3, "there is room for all");
+    assert!(some.taken_share > 1.05 * some.used_share && some.occupied_share >= some.taken_share);
+    let without = result(&keeping(0.3, scenario), Placer::Nobody);
+    assert_eq!((without.taken_share, without.occupied_share), (without.used_share, without.used_share));
 }
 
 #[test]
