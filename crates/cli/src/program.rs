@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use object::Endianness;
 use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache, ReadRef};
 
 /// Why a program cannot be run on managed memory, in a sentence.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,8 +88,8 @@ pub fn inspect(path: &Path) -> Result<(), Unfit> {
         if meta.mode() & SETS_RIGHTS != 0 {
             return Err(Unfit::Privileged(name));
         }
-        file.read_to_end(&mut start).map_err(unreadable)?;
-        return inspect_bytes(&name, &start);
+        // Of a large program only what is looked at is read: it may have to fit in a control group.
+        return inspect_bytes(&name, &ReadCache::new(file));
     }
     Err(Unfit::Unreadable(path.display().to_string(), "its interpreter is a script of a script".into()))
 }
@@ -109,7 +109,7 @@ pub fn interpreter(start: &[u8]) -> Option<&OsStr> {
 ///
 /// # Errors
 /// Why not.
-pub fn inspect_bytes(name: &str, bytes: &[u8]) -> Result<(), Unfit> {
+pub fn inspect_bytes<'data>(name: &str, bytes: impl ReadRef<'data>) -> Result<(), Unfit> {
     let other = || Unfit::OtherMachine(name.to_owned());
     let unreadable = |error: object::Error| Unfit::Unreadable(name.to_owned(), error.to_string());
     let header = FileHeader64::<Endianness>::parse(bytes).map_err(|_| other())?;
@@ -169,7 +169,7 @@ mod tests {
                 let at = at % bytes.len();
                 bytes[at] = byte;
             }
-            let _ = inspect_bytes("damaged", &bytes);
+            let _ = inspect_bytes("damaged", &bytes[..]);
         }
     }
 }
