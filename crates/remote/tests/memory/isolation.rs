@@ -18,7 +18,13 @@ fn a_slab_that_is_lent_again_is_other_memory() {
     home.write(&[0x5e; 4096], 0).expect("write");
     drop(home);
     wait_until("the slab has come back", || donor.now().lent == 0);
-    let again = second.find(SLAB_BYTES, &[]).expect("a slab");
+    // The donor makes new memory for it first.
+    let mut again = None;
+    wait_until("it is lent again", || {
+        again = again.take().or_else(|| second.find(SLAB_BYTES, &[]));
+        again.is_some()
+    });
+    let again = again.expect("a slab");
     let mut page = [9; 4096];
     again.read(0, &mut page).expect("read");
     assert_eq!(page, [0; 4096], "it is zeros");
