@@ -119,7 +119,7 @@ pub fn wait_for_donors(mirror: &Mirror, round: u8) {
     });
 }
 
-pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < Duration::from_secs(120), "never: {what}");
