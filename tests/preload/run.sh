@@ -11,8 +11,8 @@ cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 programs='files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
     sigbus cancel fork snapshot descriptors spawn loading ending stress'
-# A test that hangs is ended after this; none needs half of it.
-hang_s=100
+# A test that hangs is ended after this; beside other work the longest needs a sixth of it.
+hang_s=300
 failed=0
 
 if [ -z "${AQUIFER:-}" ]; then
@@ -35,6 +35,33 @@ managed() {
     timeout -k 5 "$hang_s" "$AQUIFER" run --ram 16M --flash-size 512M --threshold 4K "$@"
 }
 
+# What every process of the test's directory waits for, to standard output; for a test that hangs.
+tell_threads() {
+    for task in /proc/[0-9]*/task/*; do
+        case $(readlink "$task/exe") in
+            "$dir"/*) ;;
+            *) continue ;;
+        esac
+        echo "$task: $(cat "$task/comm" "$task/wchan" "$task/syscall" 2>/dev/null | tr '\n' ' ')"
+        cat "$task/stack" 2>/dev/null
+    done
+}
+
+# watched COMMAND...: tells of threads, into a file, shortly before the command is ended.
+watched() {
+    {
+        sleep $((hang_s - 5)) &
+        trap 'kill $!; exit' TERM
+        wait $! && tell_threads >"$dir/threads"
+    } &
+    watcher=$!
+    "$@"
+    ended=$?
+    kill "$watcher" 2>/dev/null
+    wait "$watcher" 2>/dev/null
+    return "$ended"
+}
+
 # afresh COMMAND...: runs it with an empty directory for its files.
 afresh() {
     rm -rf "$AQUIFER_TEST_DIR"
@@ -55,12 +82,13 @@ test_program() {
     compile "$1" || { fail "$1: does not compile: $(grep -m1 error "$dir/$1.cc")"; return; }
     afresh timeout -k 5 "$hang_s" "$dir/$1" >"$dir/native" 2>"$dir/native.err"
     native=$?
-    afresh managed -- "$dir/$1" >"$dir/managed" 2>"$dir/managed.err"
+    watched afresh managed -- "$dir/$1" >"$dir/managed" 2>"$dir/managed.err"
     status=$?
     if [ $native -ne 0 ]; then
         fail "$1: natively: status $native, $(grep -m1 FAIL "$dir/native" || tail -1 "$dir/native.err")"
     elif [ $status -eq 124 ] || [ $status -eq 137 ]; then
         fail "$1: hangs after '$(tail -1 "$dir/managed")'"
+        sed 's/^/    /' "$dir/threads"
     elif [ $status -ne 0 ]; then
         fail "$1: status $status, $(grep -m1 FAIL "$dir/managed" || tail -1 "$dir/managed.err")"
     elif ! cmp -s "$dir/native" "$dir/managed"; then
