@@ -7,7 +7,7 @@
 # that begin with "ok ", "FAIL " or "SKIP " (also "skip "). A Rust test that cannot run here
 # prints "SKIP reason" and is counted as skipped, not as passed; so are ignored
 # tests. Tests that only make sense with optimisation are in files named
-# tests/soak*.rs, compile to nothing with debug assertions, and run in release.
+# tests/soak*.rs, compile to nothing with debug assertions, and run optimised (profile soak).
 #
 #   scripts/test.sh [STEP]...      rust soak loom tidy c examples preload programs mount block sqlite remote probe install; default: all
 set -u
@@ -60,7 +60,7 @@ soak() {
     for file in crates/*/tests/soak*.rs; do
         [ -e "$file" ] || continue
         package=$(sed -n 's/^name = "\(.*\)"/\1/p' "${file%/tests/*}/Cargo.toml" | head -n 1)
-        "$CARGO" test --release -p "$package" --test "$(basename "$file" .rs)" -- --show-output || result=1
+        "$CARGO" test --profile soak -p "$package" --test "$(basename "$file" .rs)" -- --show-output || result=1
     done
     return $result
 }
