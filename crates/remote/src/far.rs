@@ -1,6 +1,6 @@
 //! A device whose pages lie in the RAM of donors.
 
-use aquifer_device::{Device, DeviceError};
+use aquifer_device::{Device, DeviceError, ReadRequest};
 
 use crate::mirror::{MirrorCounters, PAGE_BYTES, SlabEvents};
 
@@ -26,6 +26,17 @@ pub(crate) fn check(device: &dyn Device, offset: u64, memory: &[u8]) -> Result<(
         return Ok(());
     }
     Err(DeviceError::Misaligned { offset, len_bytes: memory.len() as u64, block_bytes: PAGE_BYTES })
+}
+
+/// The requests of a batch that can be made; the others have their errors.
+pub(crate) fn sound<'a, 'b>(
+    device: &dyn Device,
+    requests: &'a mut [ReadRequest<'b>],
+) -> Vec<&'a mut ReadRequest<'b>> {
+    for request in &mut *requests {
+        request.result = check(device, request.offset, request.buf);
+    }
+    requests.iter_mut().filter(|request| request.result.is_ok()).collect()
 }
 
 /// Whether they are pages of it.

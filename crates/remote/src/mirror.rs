@@ -17,6 +17,7 @@ pub(crate) mod refusals;
 pub(crate) mod seals;
 mod story;
 mod tags;
+pub(crate) mod together;
 mod usage;
 mod writes;
 
@@ -221,10 +222,7 @@ impl Device for Mirror {
     }
 
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        for request in &mut *requests {
-            request.result = far::check(self, request.offset, request.buf);
-        }
-        let mut sound: Vec<_> = requests.iter_mut().filter(|request| request.result.is_ok()).collect();
+        let mut sound = far::sound(self, requests);
         if self.parts.is_child.load(Relaxed) {
             for request in sound {
                 request.result = self.parts.read_in_child(request.offset, request.buf);

@@ -5,6 +5,7 @@
 //!
 //! Durable is what flash has: nothing that only donors have.
 
+mod batches;
 mod cells;
 mod columns;
 mod gather;
@@ -19,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use aquifer_device::{Device, DeviceError, Operation};
+use aquifer_device::{Device, DeviceError, Operation, ReadRequest};
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
 use cells::Cells;
@@ -186,10 +187,18 @@ impl Device for Stripe {
         if self.parts.is_child.load(Relaxed) {
             return self.parts.read_in_child(offset, buf);
         }
-        self.parts.geometry.cut(pages(offset, buf.len())).try_for_each(|piece| {
-            let part = &mut buf[piece.bytes.clone()];
-            self.parts.read_row(&piece, part)
-        })
+        self.parts.read_rows(offset, buf)
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        let mut sound = crate::far::sound(self, requests);
+        if self.parts.is_child.load(Relaxed) {
+            for request in sound {
+                request.result = self.parts.read_in_child(request.offset, request.buf);
+            }
+        } else {
+            self.parts.read_batch(&mut sound);
+        }
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {

@@ -11,8 +11,15 @@ use super::{Parts, pages};
 use crate::mirror::PAGE_BYTES;
 
 impl Parts {
+    /// Reads pages, those of each row for themselves.
+    pub(super) fn read_rows(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.geometry
+            .cut(pages(offset, buf.len()))
+            .try_for_each(|piece| self.read_row(&piece, &mut buf[piece.bytes.clone()]))
+    }
+
     /// Reads pages of one row.
-    pub(super) fn read_row(&self, piece: &Piece, buf: &mut [u8]) -> Result<(), DeviceError> {
+    fn read_row(&self, piece: &Piece, buf: &mut [u8]) -> Result<(), DeviceError> {
         let _row = self.locks.read(piece.row);
         let columns = self.groups[piece.row.group].columns();
         let kind = |page: usize| (self.geometry.place_of(page).0, self.cell(page).is_newest());

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aquifer_device::Device;
+use aquifer_device::{Device, ReadRequest};
 use aquifer_remote::far::FarDevice;
 use aquifer_remote::mirror::{MirrorCounters, PAGE_BYTES, Slabs};
 use aquifer_remote::stripe::{Code, Stripe, StripeOptions};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::dice::Dice;
-use crate::donors::{DEVICE_BYTES, SLAB_BYTES, Several, filled, flash, read, wait_until, write};
+use crate::donors::{DEVICE_BYTES, Donors, SLAB_BYTES, Several, filled, flash, read, wait_until, write};
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
@@ -67,6 +67,28 @@ fn pages_come_from_donors_and_flash_is_not_written() {
     let counters = read_all(&stripe);
     assert_eq!((counters.remote_reads, counters.decoded_reads), (PAGES, 0));
     assert_eq!(donors.0.iter().map(|donor| donor.lent().len()).sum::<usize>(), 3 * PAGES as usize / 64);
+}
+
+#[test]
+fn neighbours_of_a_batch_are_one_transfer() {
+    let donors = Several::new(3);
+    let stripe = whole("2+1", &donors);
+    let reads = |donor: &Arc<Donors>| donor.lent()[0].link().traffic().so_far().reads;
+    let transfers = || donors.0.iter().map(reads).sum::<u64>();
+    let (before, counters) = (transfers(), stripe.counters());
+    let mut got = filled(0, PAGES as usize);
+    // Those of different slabs in turn.
+    let pages = (0..PAGES).zip(got.chunks_exact_mut(PAGE_BYTES));
+    let mut requests: Vec<_> =
+        pages.map(|(page, bytes)| ReadRequest::new(page * PAGE_BYTES as u64, bytes)).collect();
+    requests.sort_by_key(|request| request.offset / PAGE_BYTES as u64 % 7);
+    stripe.read_batch(&mut requests);
+    requests.iter().for_each(|request| request.result.expect("read"));
+    for (page, bytes) in (0..PAGES).zip(got.chunks_exact(PAGE_BYTES)) {
+        assert!(bytes.iter().all(|found| *found == byte(page)), "page {page}");
+    }
+    assert_eq!(stripe.counters().remote_reads - counters.remote_reads, PAGES);
+    assert_eq!(transfers() - before, DEVICE_BYTES / SLAB_BYTES, "a slab each, of 128 KiB");
 }
 
 #[test]
