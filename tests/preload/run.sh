@@ -50,10 +50,12 @@ tell_threads() {
 # watched COMMAND...: tells of threads, into a file, shortly before the command is ended.
 watched() {
     {
+        sleeper=
+        trap 'kill $sleeper; exit' TERM
         sleep $((hang_s - 5)) &
-        trap 'kill $!; exit' TERM
-        wait $! && tell_threads >"$dir/threads"
-    } &
+        sleeper=$!
+        wait $sleeper && tell_threads >"$dir/threads"
+    } >/dev/null 2>&1 &
     watcher=$!
     "$@"
     ended=$?
