@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib test test-cluster test-rdma test-ublk bench lint install clean
+.PHONY: help demo lib test test-full test-cluster test-rdma test-ublk bench lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -27,8 +27,11 @@ lib: ## the library for C programs, into build/lib
 	@scripts/setup.sh
 	@scripts/build-lib.sh
 
-test: ## every test of the workspace, the C library and the examples
+test: ## every test in its short form, and the lint; under 20 minutes; STEPS="rust c" for some
 	@scripts/test.sh $(STEPS)
+
+test-full: ## the long forms too, of what is released, optimised; hours
+	@scripts/test.sh --full $(STEPS)
 
 test-cluster: ## hosts as network namespaces, whose donors are killed, stopped and cut off; RUNS=50 for many
 	@scripts/build-lib.sh
@@ -44,9 +47,9 @@ test-ublk: ## a block device by ublk, in an emulated machine; downloads a kernel
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)
 
-lint: ## formatting, clippy, tidy, documentation
+lint: ## formatting, clippy, tidy, licences of dependencies, shell scripts, documentation
 	@scripts/setup.sh --lint
-	@scripts/lint.sh
+	@scripts/lint.sh --full
 
 install: ## library, header, command and manual into PREFIX (default /usr/local)
 	@scripts/setup.sh

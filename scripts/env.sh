@@ -1,10 +1,10 @@
 # shellcheck shell=sh disable=SC2034
 # Sourced by the other scripts: where things are and which Rust to use.
-# Sets ROOT, TARGET, CARGO and, for a versioned Debian package, RUSTC.
+# Sets ROOT, TARGET, CARGO, PROFILE and BUILT, and for a versioned Debian package RUSTC.
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 CARGO=${CARGO:-cargo}
-RUST_MINOR_MIN=88
+RUST_MINOR_MIN=90
 PATH=$PATH:/usr/sbin:/sbin
 cd "$ROOT" || exit 1
 
@@ -56,4 +56,7 @@ target_directory() {
 choose_rust || true
 TARGET=$(target_directory)
 TARGET=${TARGET:-${CARGO_TARGET_DIR:-$ROOT/target}}
+# The profile of the library and the command, and where cargo puts them with it.
+PROFILE=${AQUIFER_PROFILE:-release}
+BUILT=$TARGET/$PROFILE
 export CARGO PATH

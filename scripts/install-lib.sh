@@ -15,9 +15,9 @@ put() {
     mv -f "$directory/.$3.new" "$directory/$3"
 }
 
-put 755 "$TARGET/release/libaquifer_c.so" "libaquifer.so.$version"
-put 644 "$TARGET/release/libaquifer_c.a" libaquifer.a
-put 755 "$TARGET/release/libaquifer_preload.so" libaquifer_preload.so
-put 755 "$TARGET/release/libaquifer_sqlite.so" libaquifer_sqlite.so
+put 755 "$BUILT/libaquifer_c.so" "libaquifer.so.$version"
+put 644 "$BUILT/libaquifer_c.a" libaquifer.a
+put 755 "$BUILT/libaquifer_preload.so" libaquifer_preload.so
+put 755 "$BUILT/libaquifer_sqlite.so" libaquifer_sqlite.so
 ln -sf "libaquifer.so.$version" "$directory/$soname"
 ln -sf "$soname" "$directory/libaquifer.so"

@@ -11,7 +11,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 scripts/install-lib.sh "$root/lib"
 install -d "$root/bin" "$root/include" "$root/lib/pkgconfig" "$root/share/man/man1" "$root/share/man/man3" \
     "$root/share/doc/aquifer"
-install -m 755 "$TARGET/release/aquifer" "$root/bin/aquifer"
+install -m 755 "$BUILT/aquifer" "$root/bin/aquifer"
 install -m 644 include/aquifer.h "$root/include/aquifer.h"
 install -m 644 man/aquifer.1 "$root/share/man/man1/"
 install -m 644 man/aquifer.3 "$root/share/man/man3/"

@@ -84,7 +84,7 @@ install_packages() {
 
 # ---- Rust -----------------------------------------------------------------
 
-# The minor version of a package's candidate, as in 88 for 1.88.0-1.
+# The minor version of a package's candidate, as in 90 for 1.90.0-1.
 candidate_minor() {
     apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9]*:\)\{0,1\}1\.\([0-9]*\)[.+~-].*/\2/p'
 }

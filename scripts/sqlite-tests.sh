@@ -16,7 +16,7 @@
 #   N passed, N failed, N skipped
 #
 # SQLITE_TESTS_DIR: instead of build/sqlite. SQLITE_TESTS_BUILDS: plain, batch or both, on the VFS. SQLITE_TESTS_JOBS: files at once (2).
-# SQLITE_TESTS_LIMIT: seconds for each file (60). SQLITE_SOURCES: lines of a sources.list in place of those below, for a mirror.
+# SQLITE_TESTS_LIMIT: seconds for each file (60). AQUIFER_PROFILE: as for scripts/build-lib.sh. SQLITE_SOURCES: lines of a sources.list in place of those below, for a mirror.
 #
 # Exits with 77 if this machine cannot build it (a package or the network is missing), or cannot mount.
 set -u
@@ -283,9 +283,9 @@ killed() (
     fi
 )
 
-volume=$TARGET/release/examples/volume
-library=$TARGET/release/libaquifer_sqlite.so
-aquifer=$TARGET/release/aquifer
+volume=$BUILT/examples/volume
+library=$ROOT/build/lib/libaquifer_sqlite.so
+aquifer=$ROOT/build/bin/aquifer
 if [ "${1:-}" = --one ]; then
     trap end TERM
     one "$2" "$3"
@@ -301,12 +301,11 @@ case $on in
         builds=plain
         [ -c /dev/fuse ] || cannot 'there is no /dev/fuse here'
         [ "$(id -u)" = 0 ] || have fusermount3 || cannot 'this user may not mount; install fuse3'
-        logged build-command "$CARGO" build --release --quiet -p aquifer-cli || exit 1
         ;;
     *) cannot "SQLITE_TESTS_ON is vfs or mount, not $on" ;;
 esac
 cat tests/sqlite/exceptions/both.txt "tests/sqlite/exceptions/$on.txt" >"$out/exceptions.$on" || exit 1
-logged build-crate "$CARGO" build --release --quiet -p aquifer-sqlite --lib --example volume || exit 1
+logged build-crate scripts/build-lib.sh --quiet --lib --bins --example volume || exit 1
 fetch_source
 for package in tcl/tcl.h tcl8.6/tcl.h tcl.h; do
     [ ! -e "/usr/include/$package" ] || tcl_header=$(dirname "/usr/include/$package")

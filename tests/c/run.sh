@@ -2,7 +2,8 @@
 # Compiles every C test against build/lib and runs it. One result line each; exits
 # with 1 if one failed.
 #
-#   tests/c/run.sh [NAME]...      NAME: as in "api"; default: all
+#   tests/c/run.sh [NAME]...      NAME: as in "api", or header, symbols, static; default: all
+#   tests/c/run.sh --list         the names
 set -u
 cd "$(dirname "$0")" || exit 1
 root=$(cd ../.. && pwd)
@@ -10,9 +11,19 @@ lib=${AQUIFER_LIBDIR:-$root/build/lib}
 out=$root/build/tests/c
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
+names='header symbols static api objects blocks references batches hints pins classes limits pressure threads signals fork syscalls
+    durable durable_files volume volume_maps volume_served'
 failed=0
 # A test that hangs is ended after this; no test needs a tenth of it.
 hang_s=900
+
+# shellcheck disable=SC2086 # a list
+[ $# -gt 0 ] || set -- $names
+if [ "$1" = --list ]; then
+    # shellcheck disable=SC2086
+    printf '%s\n' $names
+    exit 0
+fi
 
 mkdir -p "$out"
 AQUIFER_TEST_DIR=$(mktemp -d "${TMPDIR:-/var/tmp}/aquifer-test.XXXXXX") || exit 1
@@ -73,15 +84,20 @@ static_library() {
     fi
 }
 
-header_alone
-./symbols.sh "$lib/libaquifer.so" "$root/include/aquifer.h" || failed=1
-[ $# -gt 0 ] || set -- api objects blocks references batches hints pins classes limits pressure threads signals fork syscalls durable durable_files volume volume_maps volume_served
-for name in "$@"; do
-    if compile "$name.c" "$out/$name" -L"$lib" -Wl,-rpath,"$lib" -laquifer; then
-        run "$name.c" "$out/$name"
+shared_library() {
+    if compile "$1.c" "$out/$1" -L"$lib" -Wl,-rpath,"$lib" -laquifer; then
+        run "$1.c" "$out/$1"
     else
-        fail "$name.c: does not compile"
+        fail "$1.c: does not compile"
     fi
+}
+
+for name in "$@"; do
+    case $name in
+        header) header_alone ;;
+        symbols) ./symbols.sh "$lib/libaquifer.so" "$root/include/aquifer.h" || failed=1 ;;
+        static) static_library ;;
+        *) shared_library "$name" ;;
+    esac
 done
-static_library
 exit $failed

@@ -3,14 +3,20 @@
 # exits with 1 if one failed.
 #
 #   tests/preload/run.sh [NAME]...      NAME: as in "files"; default: all
+#   tests/preload/run.sh --list         the names
 #   AQUIFER=PATH    the aquifer command, with its library beside it or in ../lib
 set -u
 cd "$(dirname "$0")" || exit 1
 root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
-programs='files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
+names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
     sigbus cancel fork snapshot descriptors spawn loading ending stress'
+if [ "${1:-}" = --list ]; then
+    # shellcheck disable=SC2086 # a list
+    printf '%s\n' $names
+    exit 0
+fi
 # A test that hangs is ended after this; beside other work the longest needs a sixth of it.
 hang_s=300
 failed=0
@@ -113,8 +119,7 @@ if ! managed -- true 2>"$dir/why"; then
 fi
 if [ $# -eq 0 ]; then
     # shellcheck disable=SC2086 # a list
-    set -- $programs
-    set -- command profile "$@"
+    set -- $names
 fi
 for name in "$@"; do
     case $name in

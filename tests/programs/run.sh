@@ -3,6 +3,7 @@
 # must be the same. One result line each.
 #
 #   tests/programs/run.sh [NAME...]        all tests if no name is given
+#   tests/programs/run.sh --list           the names
 #
 # AQUIFER            the command [default: build/bin/aquifer of this tree]
 # PROGRAMS_SIGNALS   set: all runs get harmless signals at random times
@@ -16,6 +17,11 @@ AQUIFER=${AQUIFER:-$here/../../build/bin/aquifer}
 . "$here/common.sh"
 
 all='setuid static go script sort xz python numpy sqlite3 rust memcached redis'
+if [ "${1:-}" = --list ]; then
+    # shellcheck disable=SC2086 # a list
+    printf '%s\n' $all
+    exit 0
+fi
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/aquifer-programs.XXXXXX") || exit 1
 running=''

@@ -1,12 +1,16 @@
 //! A crate may depend only on crates above it in the table.
 
 use crate::Finding;
-use crate::rules::layer;
+use crate::rules::{LAYERS, layer};
 use crate::workspace::{Package, Workspace};
 
 /// Compares every dependency inside the workspace with the order of the layers.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
-    workspace.packages.iter().flat_map(check_package).collect()
+    let gone = LAYERS.iter().filter(|rule| !workspace.packages.iter().any(|package| package.name == rule.package));
+    let gone = gone.map(|rule| {
+        Finding::Broken(format!("xtask/src/rules.rs has a layer for {}, which is no crate of the workspace", rule.package))
+    });
+    gone.chain(workspace.packages.iter().flat_map(check_package)).collect()
 }
 
 fn check_package(package: &Package) -> Vec<Finding> {
@@ -44,6 +48,15 @@ mod tests {
         assert_eq!(check_package(&package("aquifer-log", &["aquifer-base", "aquifer-device"])), vec![]);
         assert_eq!(check_package(&package("aquifer-log", &["aquifer-map"])).len(), 1);
         assert_eq!(check_package(&package("aquifer-log", &["aquifer-log"])).len(), 1);
+    }
+
+    #[test]
+    fn a_layer_without_a_crate_is_broken() {
+        let every = LAYERS.iter().map(|rule| package(rule.package, &[])).collect();
+        let mut workspace = Workspace { root: "/".into(), packages: every };
+        assert_eq!(check(&workspace), vec![]);
+        workspace.packages.pop();
+        assert!(matches!(&check(&workspace)[..], [Finding::Broken(text)] if text.contains("xtask")));
     }
 
     #[test]

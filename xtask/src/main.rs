@@ -1,13 +1,15 @@
-//! Checks of the workspace that cargo does not make: `cargo run -p xtask -- tidy`.
+//! What cargo does not do for the workspace: checks, `cargo run -p xtask -- tidy`, and the run of all tests, `cargo run -p xtask -- test`.
 //!
-//! [`rules`] is the table to edit when a crate is added; the other modules hold one check each.
+//! [`rules`] is the table to edit when a crate is added; [`test`] runs tests; the other modules hold one check each.
 #![forbid(unsafe_code)]
 
 mod dependencies;
 mod layers;
 mod rules;
+mod rust_version;
 mod sizes;
 mod source;
+mod test;
 mod unsafe_code;
 mod words;
 mod workspace;
@@ -15,12 +17,14 @@ mod workspace;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Checks of the workspace that cargo does not make.
+/// Checks and tests of the workspace.
 #[derive(Parser)]
 #[command(name = "xtask")]
 enum Command {
-    /// Layers, unsafe code, file sizes, unfinished work, reasons for dependencies.
+    /// Layers, unsafe code, file sizes, unfinished work, reasons for dependencies, the oldest Rust.
     Tidy,
+    /// Builds and runs the tests; scripts/test.sh sets up what they need first.
+    Test(test::TestOptions),
 }
 
 /// What a check has to say about one place.
@@ -33,14 +37,14 @@ pub enum Finding {
 }
 
 fn main() -> ExitCode {
-    let Command::Tidy = Command::parse();
-    match tidy() {
-        Ok(findings) => report(&findings),
-        Err(problem) => {
-            eprintln!("tidy: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    let done = match Command::parse() {
+        Command::Tidy => tidy().map(|findings| report(&findings)),
+        Command::Test(options) => test::run(&options),
+    };
+    done.unwrap_or_else(|problem| {
+        eprintln!("xtask: {problem}");
+        ExitCode::FAILURE
+    })
 }
 
 fn tidy() -> Result<Vec<Finding>, String> {
@@ -51,6 +55,7 @@ fn tidy() -> Result<Vec<Finding>, String> {
     findings.extend(sizes::check(&sources));
     findings.extend(words::check(&sources));
     findings.extend(dependencies::check(&workspace)?);
+    findings.extend(rust_version::check(&workspace.root)?);
     Ok(findings)
 }
 

@@ -44,7 +44,6 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-capi", For("pointers of C callers")),
     rule("aquifer-preload", For("pointers of C callers")),
     rule("aquifer-sqlite", For("pointers of SQLite")),
-    rule("aquifer-python", For("buffers of Python")),
     rule("aquifer-cli", Forbidden),
     rule("aquifer-bench", For("peers are C libraries and raw mappings")),
     rule("aquifer-sim", Forbidden),

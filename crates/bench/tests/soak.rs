@@ -1,5 +1,4 @@
-//! The short form of the soak: a fixed number of operations.
-#![cfg(not(debug_assertions))]
+//! The short form of the soak: a fixed number of operations, a tenth of it where debug assertions check each of them.
 
 use aquifer::{Faults, Options};
 use aquifer_bench::soak::{Config, OBJECT_BYTES_MEAN, Outcome, run};
@@ -7,6 +6,8 @@ use aquifer_bench::soak::{Config, OBJECT_BYTES_MEAN, Outcome, run};
 const RAM_BYTES: u64 = 16 << 20;
 /// Data in units of the RAM budget.
 const RATIO: u64 = 5;
+/// Operations are divided by this.
+const SHORTENED: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
 
 fn config(operations: u64, seed: u64) -> Config {
     let data = RAM_BYTES * RATIO;
@@ -33,13 +34,13 @@ fn agrees(config: &Config) -> Outcome {
 
 #[test]
 fn heap_and_model_agree() {
-    let outcome = agrees(&config(3_000_000, 1));
+    let outcome = agrees(&config(3_000_000 / SHORTENED, 1));
     assert!(outcome.stats.segments_cleaned > 0, "{outcome}");
 }
 
 #[test]
 fn they_agree_with_fault_threads() {
-    let mut config = config(300_000, 2);
+    let mut config = config(300_000 / SHORTENED, 2);
     config.options = config.options.faults(Faults::Thread);
     agrees(&config);
 }
