@@ -58,5 +58,5 @@ TARGET=$(target_directory)
 TARGET=${TARGET:-${CARGO_TARGET_DIR:-$ROOT/target}}
 # The profile of the library and the command, and where cargo puts them with it.
 PROFILE=${AQUIFER_PROFILE:-release}
-BUILT=$TARGET/$PROFILE
+BUILT=${AQUIFER_BUILT:-$TARGET/$PROFILE}
 export CARGO PATH

@@ -6,9 +6,13 @@ use crate::workspace::{Package, Workspace};
 
 /// Compares every dependency inside the workspace with the order of the layers.
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
-    let gone = LAYERS.iter().filter(|rule| !workspace.packages.iter().any(|package| package.name == rule.package));
+    let gone =
+        LAYERS.iter().filter(|rule| !workspace.packages.iter().any(|package| package.name == rule.package));
     let gone = gone.map(|rule| {
-        Finding::Broken(format!("xtask/src/rules.rs has a layer for {}, which is no crate of the workspace", rule.package))
+        Finding::Broken(format!(
+            "xtask/src/rules.rs has a layer for {}, which is no crate of the workspace",
+            rule.package
+        ))
     });
     gone.chain(workspace.packages.iter().flat_map(check_package)).collect()
 }
@@ -53,7 +57,7 @@ mod tests {
     #[test]
     fn a_layer_without_a_crate_is_broken() {
         let every = LAYERS.iter().map(|rule| package(rule.package, &[])).collect();
-        let mut workspace = Workspace { root: "/".into(), packages: every };
+        let mut workspace = Workspace { root: "/".into(), target: "/".into(), packages: every };
         assert_eq!(check(&workspace), vec![]);
         workspace.packages.pop();
         assert!(matches!(&check(&workspace)[..], [Finding::Broken(text)] if text.contains("xtask")));

@@ -40,7 +40,8 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
         let text = fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
         match minor_after(&text, before) {
             Some(minor) => said.push((path, minor)),
-            None => findings.push(Finding::Broken(format!("{path} does not say which Rust is needed ('{before}NN')"))),
+            None => findings
+                .push(Finding::Broken(format!("{path} does not say which Rust is needed ('{before}NN')"))),
         }
     }
     let Some(&(_, minor)) = said.first() else { return Ok(findings) };
@@ -55,8 +56,10 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
 fn packages() -> Result<Vec<Package>, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     // Crates for other systems are not built, and need not be there.
-    let arguments = ["metadata", "--locked", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"];
-    let output = Command::new(&cargo).args(arguments).output().map_err(|error| format!("{cargo}: {error}"))?;
+    let arguments =
+        ["metadata", "--locked", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"];
+    let output =
+        Command::new(&cargo).args(arguments).output().map_err(|error| format!("{cargo}: {error}"))?;
     if !output.status.success() {
         return Err(format!("{cargo} metadata: {}", String::from_utf8_lossy(&output.stderr)));
     }
@@ -72,7 +75,9 @@ fn younger(packages: &[Package], minor: u32) -> Vec<Finding> {
         .filter_map(|package| Some((package, needs(package)?)))
         .filter(|(_, needed)| *needed > minor)
         .map(|(Package { name, version, .. }, needed)| {
-            Finding::Broken(format!("{name} {version} needs Rust 1.{needed}, and Cargo.toml says that 1.{minor} is enough"))
+            Finding::Broken(format!(
+                "{name} {version} needs Rust 1.{needed}, and Cargo.toml says that 1.{minor} is enough"
+            ))
         })
         .collect()
 }

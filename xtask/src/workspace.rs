@@ -10,6 +10,9 @@ pub struct Workspace {
     /// The workspace's directory.
     #[serde(rename = "workspace_root")]
     pub root: PathBuf,
+    /// Where cargo puts what it builds.
+    #[serde(rename = "target_directory")]
+    pub target: PathBuf,
     /// Its members; `--no-deps` leaves out everything else.
     pub packages: Vec<Package>,
 }

@@ -128,7 +128,9 @@ mod tests {
     #[test]
     fn test_binaries_are_found_among_other_lines() {
         let library = TEST.replace("\"test\":true", "\"test\":false");
-        let output = format!("   Compiling x\n{library}\n{TEST}\n{{\"reason\":\"build-finished\",\"success\":true}}\n");
+        let output = format!(
+            "   Compiling x\n{library}\n{TEST}\n{{\"reason\":\"build-finished\",\"success\":true}}\n"
+        );
         let found = named_in(&output);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].package.as_str(), found[0].target.as_str()), ("aquifer-base", "parsers"));

@@ -41,7 +41,12 @@ pub struct Job {
 
 impl Job {
     /// A job of `step` that runs `command` in `directory` and is counted by its lines.
-    pub fn script(step: &'static str, directory: &std::path::Path, command: &[&str], limit: Duration) -> Self {
+    pub fn script(
+        step: &'static str,
+        directory: &std::path::Path,
+        command: &[&str],
+        limit: Duration,
+    ) -> Self {
         let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
         Self {
             step,

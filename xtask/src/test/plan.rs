@@ -3,18 +3,15 @@
 use super::binaries::{self, Binary};
 use super::job::{Job, Results};
 use super::pool::{Build, Ready};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 /// All steps, in the order in which people think of them.
 pub const STEPS: [&str; 15] = [
-    "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "mount", "block", "sqlite", "remote",
-    "probe", "install",
+    "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "mount", "block",
+    "sqlite", "remote", "probe", "install",
 ];
-/// Steps that need the library and the command in `build`.
-const ON_THE_LIBRARY: [&str; 9] =
-    ["c", "examples", "preload", "programs", "mount", "block", "sqlite", "remote", "install"];
 /// A build may take so long on a slow machine that does other things.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 /// No script of the short run needs a third of it.
@@ -23,13 +20,19 @@ const SCRIPT_LIMIT: Duration = Duration::from_secs(1200);
 const LONG_LIMIT: Duration = Duration::from_secs(4 * 3600);
 
 /// How often tests with random faults try in the full run: power cuts, SIGKILL, donors that fail, made-up inputs.
-const LONG_FORMS: [(&str, &str); 4] =
-    [("AQUIFER_CRASHES", "1000"), ("AQUIFER_KILLS", "300"), ("AQUIFER_STORMS", "1000"), ("PROPTEST_CASES", "2000")];
+const LONG_FORMS: [(&str, &str); 4] = [
+    ("AQUIFER_CRASHES", "1000"),
+    ("AQUIFER_KILLS", "300"),
+    ("AQUIFER_STORMS", "1000"),
+    ("PROPTEST_CASES", "2000"),
+];
 
 /// What was asked for.
 pub struct Plan<'a> {
     /// The workspace.
     pub root: &'a Path,
+    /// Where cargo builds.
+    pub target: &'a Path,
     /// Long forms, and everything optimised as it is released.
     pub full: bool,
     /// Steps; all if it is empty.
@@ -47,11 +50,12 @@ impl<'a> Plan<'a> {
     /// A sentence if a script does not list its tests.
     pub fn builds(&self) -> Result<Vec<Build<'a>>, String> {
         let mut builds = Vec::new();
-        if ON_THE_LIBRARY.iter().any(|step| self.wants(step)) {
-            builds.push(Build::then(self.library(), self.on_the_library()?));
+        let on_the_library = self.on_the_library()?;
+        if self.wants("rust") || !(self.full || on_the_library.is_empty()) {
+            builds.push(self.all_targets());
         }
-        if self.wants("rust") {
-            builds.push(self.rust());
+        if !on_the_library.is_empty() {
+            builds.push(Build::then(self.library(), on_the_library));
         }
         let cargo: [(&str, Vec<Job>); 5] = [
             ("doc", vec![self.cargo("doc", &["test", "--workspace", "--doc"], Results::Cargo)]),
@@ -68,13 +72,15 @@ impl<'a> Plan<'a> {
         Ok(builds)
     }
 
-    /// The cargo profile of the library and the command that the scripts test.
-    fn profile(&self) -> &'static str {
-        if self.full { "release" } else { "quick" }
+    /// Scripts test what was built with the Rust tests; in the full run, what is released.
+    fn job(&self, step: &'static str, command: &[&str], limit: Duration) -> Job {
+        let job = Job::script(step, self.root, command, limit);
+        if self.full { job } else { job.with("AQUIFER_BUILT", &self.built().display().to_string()) }
     }
 
-    fn job(&self, step: &'static str, command: &[&str], limit: Duration) -> Job {
-        Job::script(step, self.root, command, limit).with("AQUIFER_PROFILE", self.profile())
+    /// Where cargo puts what tests are built of.
+    fn built(&self) -> PathBuf {
+        self.target.join("debug")
     }
 
     fn script(&self, step: &'static str, command: &[&str]) -> Job {
@@ -93,11 +99,19 @@ impl<'a> Plan<'a> {
 
     // ---- Rust ---------------------------------------------------------------
 
-    fn rust(&self) -> Build<'a> {
-        let arguments = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+    /// Everything in one call, so that crates which tests, library and command share are built once.
+    fn all_targets(&self) -> Build<'a> {
+        let arguments = ["build", "--workspace", "--all-targets", "--message-format=json-render-diagnostics"];
         let job = self.cargo("build", &arguments, Results::Nothing);
-        let more: &'static [(&str, &str)] = if self.full { &LONG_FORMS } else { &[] };
-        Build { job, yields: Box::new(|output| tests_of(&binaries::named_in(output), more)) }
+        if !self.wants("rust") {
+            return Build::alone(job);
+        }
+        let mut more = vec![("AQUIFER_BUILT", self.built().display().to_string())];
+        if self.full {
+            more.extend(LONG_FORMS.map(|(name, value)| (name, value.to_owned())));
+        }
+        let limit = self.full.then_some(LONG_LIMIT);
+        Build { job, yields: Box::new(move |output| tests_of(&binaries::named_in(output), &more, limit)) }
     }
 
     /// Long tests of what is released, and simulations that need optimisation.
@@ -109,8 +123,12 @@ impl<'a> Plan<'a> {
 
     /// Model-checks the atomic protocols.
     fn loom(&self) -> Vec<Job> {
-        let target = self.root.join("target/loom");
-        let job = self.cargo("loom", &["test", "--profile", "soak", "-p", "aquifer-map", "--lib", "loom"], Results::Cargo);
+        let target = self.target.join("loom");
+        let job = self.cargo(
+            "loom",
+            &["test", "--profile", "soak", "-p", "aquifer-map", "--lib", "loom"],
+            Results::Cargo,
+        );
         vec![job.with("RUSTFLAGS", "--cfg loom").with("CARGO_TARGET_DIR", &target.display().to_string())]
     }
 
@@ -121,7 +139,7 @@ impl<'a> Plan<'a> {
 
     // ---- Scripts ------------------------------------------------------------
 
-    /// The longest first.
+    /// What needs the library and the command in `build`; the longest first.
     fn on_the_library(&self) -> Result<Vec<Job>, String> {
         let mut jobs = Vec::new();
         let mut add = |step: &'static str, made: Vec<Job>| {
@@ -153,7 +171,11 @@ impl<'a> Plan<'a> {
 
     fn programs(&self) -> Result<Vec<Job>, String> {
         let jobs = self.each("programs", "tests/programs/run.sh")?;
-        Ok(if self.full { jobs } else { jobs.into_iter().map(|job| job.with("PROGRAMS_SMALL", "1")).collect() })
+        Ok(if self.full {
+            jobs
+        } else {
+            jobs.into_iter().map(|job| job.with("PROGRAMS_SMALL", "1")).collect()
+        })
     }
 
     fn sqlite(&self) -> Vec<Job> {
@@ -168,10 +190,20 @@ impl<'a> Plan<'a> {
     }
 
     fn examples(&self) -> Vec<Job> {
-        let memcached = ["sh", "-c", "examples/memcached/build.sh || [ $? = 77 ] && examples/memcached/test.sh"];
+        let memcached =
+            ["sh", "-c", "examples/memcached/build.sh || [ $? = 77 ] && examples/memcached/test.sh"];
         let mut jobs = vec![self.script("examples", &memcached)];
-        let directories = ["examples/btree", "examples/packetcache", "examples/hashcache", "examples/durable-kv", "examples/kv"];
-        jobs.extend(directories.map(|directory| self.script("examples", &["make", "--quiet", "-C", directory, "test"])));
+        let directories = [
+            "examples/btree",
+            "examples/packetcache",
+            "examples/hashcache",
+            "examples/durable-kv",
+            "examples/kv",
+        ];
+        jobs.extend(
+            directories
+                .map(|directory| self.script("examples", &["make", "--quiet", "-C", directory, "test"])),
+        );
         jobs
     }
 
@@ -182,20 +214,19 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The tests of `binaries`, with `more` in their environment.
-fn tests_of(binaries: &[Binary], more: &[(&str, &str)]) -> Result<Ready, String> {
+/// The tests of `binaries`, with `more` in their environment, and another limit if there is one.
+fn tests_of(binaries: &[Binary], more: &[(&str, String)], limit: Option<Duration>) -> Result<Ready, String> {
     if binaries.is_empty() {
         return Err("cargo has named no test binary".to_owned());
     }
     let mut ready = Ready::default();
     for binary in binaries {
         let (jobs, ignored) = binary.jobs("rust")?;
-        let long = |mut job: Job| {
-            job.limit = if more.is_empty() { job.limit } else { LONG_LIMIT };
-            more.iter().fold(job, |job, (name, value)| job.with(name, value))
-        };
-        ready.jobs.extend(jobs.into_iter().map(long));
         ready.ignored += ignored;
+        ready.jobs.extend(jobs.into_iter().map(|mut job| {
+            job.limit = limit.unwrap_or(job.limit);
+            more.iter().fold(job, |job, (name, value)| job.with(name, value))
+        }));
     }
     Ok(ready)
 }
@@ -208,10 +239,14 @@ mod tests {
     fn steps(full: bool, steps: &[&str]) -> BTreeSet<&'static str> {
         let root = binaries::workspace_root();
         let steps: Vec<String> = steps.iter().map(|&step| step.to_owned()).collect();
-        let builds = Plan { root: &root, full, steps: &steps }.builds().expect("scripts list their tests");
+        let target = root.join("target");
+        let builds = Plan { root: &root, target: &target, full, steps: &steps }
+            .builds()
+            .expect("scripts list their tests");
         let jobs = builds.iter().flat_map(|build| {
-            let after = if build.job.name.contains("--no-run") { None } else { (build.yields)("").ok() };
-            std::iter::once(build.job.step).chain(after.into_iter().flat_map(|ready| ready.jobs).map(|job| job.step))
+            let after = if build.job.name.contains("--all-targets") { None } else { (build.yields)("").ok() };
+            std::iter::once(build.job.step)
+                .chain(after.into_iter().flat_map(|ready| ready.jobs).map(|job| job.step))
         });
         jobs.collect()
     }

@@ -206,8 +206,7 @@ mod tests {
     use std::time::Duration;
 
     fn job(name: &str, script: &str) -> Job {
-        let mut job =
-            Job::script("rust", Path::new("/"), &["sh", "-c", script], Duration::from_secs(100));
+        let mut job = Job::script("rust", Path::new("/"), &["sh", "-c", script], Duration::from_secs(100));
         job.name = name.to_owned();
         job.group = name.to_owned();
         job
@@ -224,15 +223,18 @@ mod tests {
     #[test]
     fn what_a_build_yields_runs_and_is_counted() {
         let tests = vec![job("a", "echo ok a; echo SKIP b"), job("c", "echo ok c; echo FAIL d; exit 1")];
-        let builds =
-            [Build::then(job("build", "true").counted_by(Results::Nothing), tests), Build::alone(job("e", "echo ok e"))];
+        let builds = [
+            Build::then(job("build", "true").counted_by(Results::Nothing), tests),
+            Build::alone(job("e", "echo ok e")),
+        ];
         let total = run(&builds).total();
         assert_eq!((total.passed, total.failed, total.skipped), (3, 1, 1));
     }
 
     #[test]
     fn nothing_runs_after_a_build_that_fails_and_that_is_a_failure() {
-        let builds = [Build::then(job("build", "exit 1").counted_by(Results::Nothing), vec![job("a", "echo ok a")])];
+        let builds =
+            [Build::then(job("build", "exit 1").counted_by(Results::Nothing), vec![job("a", "echo ok a")])];
         let total = run(&builds).total();
         assert_eq!((total.passed, total.failed), (0, 1));
     }

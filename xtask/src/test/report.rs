@@ -18,7 +18,7 @@ pub struct Report {
     steps: BTreeMap<&'static str, Step>,
     /// Jobs that still run or wait, and results, by step and group.
     groups: BTreeMap<(&'static str, String), Group>,
-    slow: Vec<(Duration, String)>,
+    slow: Vec<(Duration, Duration, String)>,
     failures: Vec<String>,
     skips: Vec<String>,
 }
@@ -31,6 +31,7 @@ struct Step {
     last_end: Duration,
     /// Of all its jobs.
     job_time: Duration,
+    processor: Duration,
 }
 
 #[derive(Default, Debug)]
@@ -82,8 +83,9 @@ impl Report {
         step.tally += tally;
         step.last_end = now;
         step.job_time += ended.took;
+        step.processor += ended.processor;
         if ended.took > SLOW {
-            self.slow.push((ended.took, format!("{}: {}", job.step, job.name)));
+            self.slow.push((ended.took, ended.processor, format!("{}: {}", job.step, job.name)));
         }
         if tally.failed > 0 {
             self.failures.push(format!("{}: {}", job.step, job.name));
@@ -124,7 +126,10 @@ impl Report {
             let skipped = if skipped == 0 { String::new() } else { format!(", {skipped} skipped") };
             let failed = if failed == 0 { String::new() } else { format!(", {failed} FAILED") };
             let (now, took) = (now.as_secs_f64(), group.took.as_secs_f64());
-            println!("[{now:6.1} s] {}: {}: {passed} passed{failed}{skipped}, {took:.1} s", job.step, job.group);
+            println!(
+                "[{now:6.1} s] {}: {}: {passed} passed{failed}{skipped}, {took:.1} s",
+                job.step, job.group
+            );
         }
     }
 
@@ -136,34 +141,39 @@ impl Report {
     }
 
     /// Where the time went, what was skipped and what has failed; the last line sums up.
-    pub fn conclude(&self, processor_time: Option<Duration>) {
-        println!("\nstep         from s    to s  jobs' s  passed failed skipped");
+    pub fn conclude(&self, processor: Duration) {
+        println!("\nstep         from s    to s  jobs' s  processor s  passed failed skipped");
         let mut steps: Vec<_> = self.steps.iter().collect();
         steps.sort_by_key(|(_, step)| step.first_start);
         for (name, step) in steps {
             println!(
-                "{name:12} {:6.0}  {:6.0}  {:7.0}  {:6} {:6} {:7}",
+                "{name:12} {:6.0}  {:6.0}  {:7.0}  {:11.0}  {:6} {:6} {:7}",
                 step.first_start.unwrap_or_default().as_secs_f64(),
                 step.last_end.as_secs_f64(),
                 step.job_time.as_secs_f64(),
+                step.processor.as_secs_f64(),
                 step.tally.passed,
                 step.tally.failed,
                 step.tally.skipped,
             );
         }
         let mut slow = self.slow.clone();
-        slow.sort_by(|one, other| other.0.cmp(&one.0));
+        slow.sort_by_key(|job| std::cmp::Reverse(job.0));
         if !slow.is_empty() {
-            println!("\nover {} s, beside others:", SLOW.as_secs());
+            println!("\nover {} s, beside others (processor time in brackets):", SLOW.as_secs());
         }
-        for (took, name) in &slow {
-            println!("{:7.1} s  {name}", took.as_secs_f64());
+        for (took, processor, name) in &slow {
+            println!("{:7.1} s ({:5.1})  {name}", took.as_secs_f64(), processor.as_secs_f64());
         }
         list("skipped", &self.skips);
         list("failed", &self.failures);
         let wall = self.begin.elapsed().as_secs_f64();
-        let processor = processor_time.map_or(String::new(), |time| format!(", processor time {:.0} s", time.as_secs_f64()));
-        println!("\ntook {:.0} min {:02.0} s{processor}", (wall / 60.0).floor(), wall % 60.0);
+        let processor = processor.as_secs_f64();
+        println!(
+            "\ntook {:.0} min {:02.0} s, processor time {processor:.0} s",
+            (wall / 60.0).floor(),
+            wall % 60.0
+        );
         let Tally { passed, failed, skipped } = self.total();
         println!("{passed} passed, {failed} failed, {skipped} skipped");
     }

@@ -3,7 +3,7 @@
 //! A process that a job has started is known by a variable in its environment, whoever its parent is by then.
 
 use super::job::Job;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -38,6 +38,8 @@ pub struct Ended {
     pub ending: Ending,
     /// From start to end.
     pub took: Duration,
+    /// Processor time of its processes, but for those that it did not wait for; nothing of one that hung.
+    pub processor: Duration,
     /// What it has printed; of a job that hung, what its processes waited for.
     pub output: String,
     /// Processes that outlived it, ended here, as `number command`.
@@ -66,16 +68,24 @@ pub fn run(job: &Job, log: &Path, number: usize, started: &dyn Fn(Pid)) -> Ended
     let begin = Instant::now();
     // Closed by a letter, so that no mark is the beginning of another.
     let mark = format!("{}-{number}x", std::process::id());
-    let ending = start(job, log, &mark).map(|child| {
+    let mut processor = Duration::ZERO;
+    let ending = start(job, log, &mark).map(|mut child| {
         let group = Pid::from_child(&child);
         started(group);
-        wait(child, group, job.limit, begin, log, &mark)
+        if ends_within(group, job.limit, begin) {
+            processor = processor_time(group);
+            return child.wait().map_or_else(Ending::NotStarted, Ending::Status);
+        }
+        tell(log, &mark);
+        let _gone = kill_process_group(group, Signal::KILL);
+        let _status = child.wait();
+        Ending::Hung
     });
     let ending = ending.unwrap_or_else(Ending::NotStarted);
     let took = begin.elapsed();
     let left = end_all(&mark, if matches!(ending, Ending::Hung) { Duration::ZERO } else { GRACE });
     let output = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    Ended { ending, took, output, left }
+    Ended { ending, took, processor, output, left }
 }
 
 fn start(job: &Job, log: &Path, mark: &str) -> io::Result<Child> {
@@ -93,21 +103,27 @@ fn start(job: &Job, log: &Path, mark: &str) -> io::Result<Child> {
         .spawn()
 }
 
-fn wait(mut child: Child, group: Pid, limit: Duration, begin: Instant, log: &Path, mark: &str) -> Ending {
+/// Whether the process ends in time. It is still there then, as a zombie that can be asked.
+fn ends_within(process: Pid, limit: Duration, begin: Instant) -> bool {
     let mut look = Duration::from_millis(1);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ending::Status(status),
-            Ok(None) if begin.elapsed() < limit => {}
-            Ok(None) | Err(_) => break,
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while begin.elapsed() < limit {
+        if !matches!(waitid(WaitId::Pid(process), options), Ok(None)) {
+            return true;
         }
         sleep(look);
         look = (look * 2).min(LOOK);
     }
-    tell(log, mark);
-    let _gone = kill_process_group(group, Signal::KILL);
-    let _status = child.wait();
-    Ending::Hung
+    false
+}
+
+/// Processor time of a process and of those that it has waited for.
+pub fn processor_time(process: Pid) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).unwrap_or_default();
+    // Behind the name, which may hold anything: the state is the first field; utime, stime, cutime and cstime are the 12th to the 15th.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11).take(4);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// Adds to the log what each thread of a job waits for, as far as the kernel tells this user.
@@ -172,11 +188,18 @@ fn end_all(mark: &str, grace: Duration) -> Vec<String> {
     }
 }
 
+/// Ends a process and waits until it runs no more: the kernel ends it at its next chance.
 fn end(number: i32) -> String {
     let command = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
     if let Some(pid) = Pid::from_raw(number) {
         let _gone = kill_process(pid, Signal::KILL);
+    }
+    let begin = Instant::now();
+    while fs::read(format!("/proc/{number}/environ")).is_ok_and(|bytes| !bytes.is_empty())
+        && begin.elapsed() < GRACE
+    {
+        sleep(Duration::from_millis(1));
     }
     format!("{number} {}", command.trim())
 }
@@ -197,6 +220,12 @@ mod tests {
         let ended = run(&job(script, limit), &log, number, &|_| {});
         let _removed = fs::remove_file(&log);
         ended
+    }
+
+    #[test]
+    fn processor_time_is_that_of_children_too() {
+        let busy = ended("sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done'; true", LONG);
+        assert!(busy.success() && busy.processor > Duration::ZERO, "{busy:?}");
     }
 
     const LONG: Duration = Duration::from_secs(600);
