@@ -16,11 +16,12 @@ use crate::device::{Counters, Device};
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::machine::Context;
-use crate::measure::{MicroTask, RunRequest};
+use crate::measure::{MicroTask, Request, RunRequest};
 use crate::peer::fio::{RAMP_S, Reads, Target};
 use crate::peer::{Kind, Setup};
 use crate::process::Memory;
 use crate::progress::Progress;
+use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::sample::{Output, Record, Sample, Skipped};
 use crate::scale::check_disk;
@@ -61,6 +62,7 @@ pub fn run(options: &MicroOptions) -> Result<()> {
         swap_bytes,
         swap: None,
         reopened: Vec::new(),
+        proofs: Vec::new(),
     };
     micro.open_all()?;
     micro.measure_all()
@@ -81,6 +83,8 @@ struct Micro<'a> {
     swap: Option<SwapArea>,
     /// Peers that were opened again, once for each time.
     reopened: Vec<Kind>,
+    /// What proving took in each sample.
+    proofs: Vec<Proof>,
 }
 
 enum Contestant {
@@ -115,7 +119,8 @@ impl Micro<'_> {
         let cgroup = self.cgroup(kind)?;
         let limit_bytes = cgroup.is_some().then(|| self.options.scale.limit_bytes());
         let swap_bytes = self.swap.as_ref().filter(|_| kind == Kind::Swap).map(SwapArea::bytes);
-        let task = Task::Micro(MicroTask { kind, setup: self.setup.clone(), limit_bytes, swap_bytes });
+        let flip = self.options.flip_byte;
+        let task = Task::Micro(MicroTask { kind, setup: self.setup.clone(), limit_bytes, swap_bytes, flip });
         let mut runner = Runner::start(&kind.to_string(), task, cgroup, &self.context)?;
         runner.expect_ready(&self.progress)?;
         Ok(Contestant::Child(runner))
@@ -149,6 +154,20 @@ impl Micro<'_> {
             for run in 1..=self.options.runs {
                 self.take_turns(point, run)?;
             }
+        }
+        self.prove_all()
+    }
+
+    /// A last look at what all peers hold.
+    fn prove_all(&mut self) -> Result<()> {
+        for (kind, mut contestant) in std::mem::take(&mut self.contestants) {
+            let Contestant::Child(runner) = &mut contestant else { continue };
+            self.progress.doing(format!("{kind}: reading watched objects"));
+            let proven = runner.send(&Request::Prove).and_then(|()| runner.expect_ready(&self.progress));
+            self.or_skip(kind, proven)?;
+        }
+        if let Some(proof) = Proof::median(&self.proofs) {
+            self.progress.note(&proof.sentence(self.setup.object_bytes));
         }
         Ok(())
     }
@@ -208,13 +227,14 @@ impl Micro<'_> {
 
     fn measure(&mut self, kind: Kind, runner: &mut Runner, request: RunRequest) -> Result<()> {
         self.progress.doing(format!("{kind}: {}, run {}", describe(request.point), request.run));
-        runner.send(&request)?;
+        runner.send(&Request::Run(request))?;
         let event = runner.next(&self.progress)?;
         let Event::Record(record) = event else {
             return Err(Error::Child { peer: kind.to_string(), what: format!("answered {event:?}") });
         };
         if let Record::Sample(sample) = &*record {
             self.progress.note(&summary(sample));
+            self.proofs.extend(sample.proof);
         }
         self.output.write(&record)?;
         runner.expect_ready(&self.progress)
@@ -271,6 +291,7 @@ impl Micro<'_> {
             ops_per_s: reads.ops_per_s,
             p50_ns: reads.p50_ns,
             p99_ns: reads.p99_ns,
+            proof: None,
             memory: Memory::default(),
             metadata_bytes: None,
             device,
