@@ -34,6 +34,7 @@ pub mod measure;
 pub mod memcached;
 pub mod micro;
 pub mod objects;
+pub mod omissions;
 pub mod overhead;
 pub mod page_size;
 pub mod peer;

@@ -17,6 +17,7 @@ use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::measure::{MicroTask, Request, RunRequest};
+use crate::omissions::Omissions;
 use crate::peer::fio::{RAMP_S, Reads, Target};
 use crate::peer::{Kind, Setup};
 use crate::process::Memory;
@@ -33,7 +34,7 @@ pub use options::MicroOptions;
 
 /// Longest wait for one peer's late writes before the next one runs.
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
-/// Times that a peer whose process dies is opened and filled again.
+/// Times that a peer whose process is killed is opened and filled again.
 const REOPENED_MAX: usize = 3;
 /// Block sizes that fio reads with.
 const FIO_BLOCKS: [(u64, &str); 2] = [(4096, "4 KiB"), (512, "512 B")];
@@ -41,7 +42,8 @@ const FIO_BLOCKS: [(u64, &str); 2] = [(4096, "4 KiB"), (512, "512 B")];
 /// Runs the micro-benchmark.
 ///
 /// # Errors
-/// What makes the whole run impossible; a peer that cannot run is recorded as skipped.
+/// [`Error::WrongData`], and what makes the whole run impossible. A peer that cannot run is recorded as skipped; if it was not the
+/// machine that lacked something, that is the error when all others have run.
 pub fn run(options: &MicroOptions) -> Result<()> {
     options.check()?;
     let setup = options.scale.setup()?;
@@ -62,10 +64,12 @@ pub fn run(options: &MicroOptions) -> Result<()> {
         swap_bytes,
         swap: None,
         reopened: Vec::new(),
+        omissions: Omissions::default(),
         proofs: Vec::new(),
     };
     micro.open_all()?;
-    micro.measure_all()
+    micro.measure_all()?;
+    micro.omissions.end()
 }
 
 struct Micro<'a> {
@@ -83,6 +87,7 @@ struct Micro<'a> {
     swap: Option<SwapArea>,
     /// Peers that were opened again, once for each time.
     reopened: Vec<Kind>,
+    omissions: Omissions,
     /// What proving took in each sample.
     proofs: Vec<Proof>,
 }
@@ -137,14 +142,14 @@ impl Micro<'_> {
         }
     }
 
-    /// What was made, or nothing after recording why the peer is left out from here on.
+    /// What was made, or nothing after recording why the peer is left out from here on. Wrong data is never passed over.
     fn or_skip<T>(&mut self, kind: Kind, made: Result<T>) -> Result<Option<T>> {
-        let error = match made {
+        let reason = match made {
             Ok(made) => return Ok(Some(made)),
-            Err(error) => error,
+            Err(error) => self.omissions.reason(error)?,
         };
-        self.progress.note(&format!("{kind} is skipped: {error}"));
-        let (reason, context) = (error.to_string(), self.context.clone());
+        self.progress.note(&format!("{kind} is skipped: {reason}"));
+        let context = self.context.clone();
         self.output.write(&Record::Skipped(Skipped { peer: kind.to_string(), reason, context }))?;
         Ok(None)
     }
@@ -176,7 +181,7 @@ impl Micro<'_> {
     fn take_turns(&mut self, point: Point, run: u32) -> Result<()> {
         for (kind, mut contestant) in std::mem::take(&mut self.contestants) {
             let mut measured = self.take_turn(kind, &mut contestant, point, run, run == 1);
-            if let Err(Error::Child { what, .. }) = &measured
+            if let Err(Error::Killed { what, .. }) = &measured
                 && self.may_reopen(kind)
             {
                 self.progress.note(&format!("{kind} {what}; it is opened and filled again"));
@@ -195,7 +200,7 @@ impl Micro<'_> {
     }
 
     /// Under heavy writes in a small group the kernel now and then finds nothing to swap out at
-    /// once and kills the process; that alone must not end a comparison of hours.
+    /// once and kills the process; that alone must not end a comparison of hours. A process that ends in any other way has failed.
     fn may_reopen(&mut self, kind: Kind) -> bool {
         self.reopened.push(kind);
         self.reopened.iter().filter(|reopened| **reopened == kind).count() <= REOPENED_MAX
