@@ -47,6 +47,7 @@ pub mod proof;
 pub mod recover;
 pub mod references;
 pub mod remote;
+pub mod rest;
 pub mod rng;
 pub mod rumble;
 pub mod runner;
