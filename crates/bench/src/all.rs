@@ -10,6 +10,7 @@ use indicatif::HumanDuration;
 use crate::budget::{self, BudgetOptions};
 use crate::error::{Error, Result};
 use crate::micro::{self, MicroOptions};
+use crate::omissions::Omissions;
 use crate::overhead::{self, OverheadOptions};
 use crate::peer::fio::RAMP_S;
 use crate::plot;
@@ -41,7 +42,7 @@ pub struct AllOptions {
 /// Runs every benchmark one after the other. A benchmark that cannot run does not stop the others.
 ///
 /// # Errors
-/// [`Error::Io`] if the results cannot be written.
+/// [`Error::WrongData`] at once; [`Error::Io`] if the results cannot be written; in the end the first failure of a benchmark.
 pub fn run(options: &AllOptions) -> Result<()> {
     fs::create_dir_all(&options.out).map_err(Error::io("creating", &options.out))?;
     let results = options.out.join("results.jsonl");
@@ -56,9 +57,10 @@ pub fn run(options: &AllOptions) -> Result<()> {
         ("write-amp", &|| write_amp::run(&plan.write_amp)),
         ("budget", &|| budget::run(&plan.budget)),
     ];
+    let mut omissions = Omissions::default();
     for (name, step) in steps {
         if let Err(error) = step() {
-            eprintln!("{name} did not finish: {error}");
+            eprintln!("{name} did not finish: {}", omissions.reason(error)?);
         }
     }
     let records = table::read_all(std::slice::from_ref(&results))?;
@@ -66,7 +68,7 @@ pub fn run(options: &AllOptions) -> Result<()> {
     fs::write(&page, table::render(&records)).map_err(Error::io("writing", &page))?;
     plot::plot(&records, &options.out.join("plots"))?;
     eprintln!("results in {}", page.display());
-    Ok(())
+    omissions.end()
 }
 
 /// The options of each benchmark.

@@ -1,7 +1,6 @@
 //! Does the memory of the process stay within the budget for as long as one cares to look?
 
 use std::path::PathBuf;
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use aquifer_base::units::parse_size;
@@ -12,8 +11,9 @@ use crate::child::{Event, Parent, Task};
 use crate::device::Device;
 use crate::distribution::{Distribution, HOT_SPACING};
 use crate::error::{Error, Result};
+use crate::ledger::Ledger;
 use crate::machine::Context;
-use crate::objects::Objects;
+use crate::objects::in_memory;
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Kind, Peer, Setup, flash_bytes_for};
 use crate::process::Memory;
@@ -22,6 +22,7 @@ use crate::runner::Runner;
 use crate::sample::{Budget, Output, Record};
 use crate::scale::{check_disk, parse_count};
 use crate::table;
+use crate::verified::Verified;
 use crate::workdir::WorkDir;
 use crate::workload::{self, Phase, Point};
 
@@ -116,14 +117,15 @@ pub fn run(options: &BudgetOptions) -> Result<()> {
 /// The child's part.
 ///
 /// # Errors
-/// [`Error::Unavailable`] without the library.
+/// [`Error::Unavailable`] without the library; [`Error::WrongData`].
 pub fn work(task: &BudgetTask, context: &Context, parent: &mut Parent) -> Result<()> {
-    rehearse(task.threads);
+    rehearse(task.threads)?;
+    let count = task.setup.objects();
+    let ledger = Ledger::new("aquifer", count);
     let mut watch = Watch::new(Memory::now()?);
     let heap = Aquifer::open(&task.setup, false)?;
-    let objects = heap.objects();
-    let count = objects.count();
-    workload::fill(objects, task.threads, 0, |done| {
+    let objects = Verified::new(heap.objects(), &ledger);
+    workload::fill(objects, task.threads, |done| {
         watch.look(&heap);
         parent.progress("filling", done, count);
     });
@@ -138,11 +140,12 @@ pub fn work(task: &BudgetTask, context: &Context, parent: &mut Parent) -> Result
         let measured = workload::run(objects, point, turn as u64, || {
             watch.look(&heap);
             parent.progress("mixed run", started.elapsed().as_secs(), length.as_secs());
-            if Instant::now() >= turn_ends { Phase::Stop } else { Phase::Measure }
-        });
+            Ok(if Instant::now() >= turn_ends { Phase::Stop } else { Phase::Measure })
+        })?;
         ops += measured.ops;
     }
     let seconds = started.elapsed().as_secs_f64();
+    objects.read_watched()?;
     parent.tell(&Event::Record(Box::new(Record::Budget(Box::new(Budget {
         objects: count,
         object_bytes: task.setup.object_bytes,
@@ -163,16 +166,18 @@ pub fn work(task: &BudgetTask, context: &Context, parent: &mut Parent) -> Result
 
 /// Runs the threads once on a little memory of our own, so that their stacks and the harness's
 /// code are in the baseline and not mistaken for the heap's.
-fn rehearse(threads: usize) {
-    let mut memory = vec![0u64; HOT_SPACING as usize];
-    let base = NonNull::new(memory.as_mut_ptr().cast::<u8>()).expect("a vector's address");
-    // SAFETY: HOT_SPACING words fill the vector, which outlives the view.
-    let objects = unsafe { Objects::new(base, 8, 8, HOT_SPACING) };
-    for (distribution, read_percent) in MIX {
-        let mut phases = [Phase::WarmUp, Phase::Measure, Phase::Stop].into_iter();
-        let point = Point { distribution, read_percent, threads };
-        workload::run(objects, point, 0, || phases.next().unwrap_or(Phase::Stop));
-    }
+fn rehearse(threads: usize) -> Result<()> {
+    in_memory(8, HOT_SPACING, |objects| {
+        let ledger = Ledger::new("memory of the benchmark", HOT_SPACING);
+        let objects = Verified::new(objects, &ledger);
+        workload::fill(objects, threads, |_| {});
+        for (distribution, read_percent) in MIX {
+            let mut phases = [Phase::WarmUp, Phase::Measure, Phase::Stop].into_iter();
+            let point = Point { distribution, read_percent, threads };
+            workload::run(objects, point, 0, || Ok(phases.next().unwrap_or(Phase::Stop)))?;
+        }
+        Ok(())
+    })
 }
 
 /// Keeps the largest memory seen.

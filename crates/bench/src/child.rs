@@ -89,8 +89,42 @@ pub enum Event {
     Done,
     /// The machine lacks something.
     Unavailable(String),
+    /// What was read is not what was written.
+    WrongData {
+        /// Whose data.
+        peer: String,
+        /// What came, and what was expected.
+        what: String,
+    },
     /// The task failed.
     Failed(String),
+}
+
+impl From<Error> for Event {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unavailable(reason) => Self::Unavailable(reason),
+            Error::WrongData { peer, what } => Self::WrongData { peer, what },
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Event {
+    /// The event, unless it tells of an error. `child` is the name of who says it.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] and [`Error::WrongData`] as the child had them, [`Error::Child`] for all others.
+    pub fn or_error(self, child: &str) -> Result<Self> {
+        match self {
+            Self::Unavailable(reason) => Err(Error::Unavailable(reason)),
+            Self::WrongData { peer, what } => Err(Error::WrongData { peer, what }),
+            Self::Failed(what) => {
+                Err(Error::Child { peer: child.to_owned(), what: format!("failed: {what}") })
+            }
+            event => Ok(event),
+        }
+    }
 }
 
 /// The child's way to its parent.
@@ -131,11 +165,7 @@ impl Parent {
 /// Runs the child until its task is complete.
 pub fn main() {
     let mut parent = Parent { requests: io::stdin().lock().lines(), percent: u64::MAX };
-    let last = match work(&mut parent) {
-        Ok(()) => Event::Done,
-        Err(Error::Unavailable(reason)) => Event::Unavailable(reason),
-        Err(error) => Event::Failed(error.to_string()),
-    };
+    let last = work(&mut parent).map_or_else(Event::from, |()| Event::Done);
     parent.tell(&last);
 }
 
@@ -160,5 +190,30 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::PageSizeFill(task) => page_size::fill(&task, parent),
         Task::PageSizeCell(task) => page_size::measure(&task, &context, parent),
         Task::Volume(task) => volume::work(&task, &context, parent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the parent makes of a child's error.
+    fn through_the_pipe(error: Error) -> Error {
+        let line = serde_json::to_string(&Event::from(error)).expect("plain fields");
+        let event: Event = serde_json::from_str(&line).expect("just written");
+        event.or_error("one").expect_err("it tells of an error")
+    }
+
+    #[test]
+    fn errors_keep_their_kind() {
+        let wrong = || Error::WrongData { peer: "swap".to_owned(), what: "object 7 \"x\"".to_owned() };
+        let told = through_the_pipe(wrong());
+        assert!(matches!(told, Error::WrongData { .. }));
+        assert_eq!(told.to_string(), wrong().to_string());
+        let told = through_the_pipe(Error::Unavailable("no fio".to_owned()));
+        assert!(matches!(told, Error::Unavailable(reason) if reason == "no fio"));
+        let failed = through_the_pipe(Error::Input("no sense".to_owned()));
+        assert!(matches!(failed, Error::Child { peer, what } if peer == "one" && what == "failed: no sense"));
+        assert!(matches!(Event::Ready.or_error("one"), Ok(Event::Ready)));
     }
 }

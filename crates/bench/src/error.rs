@@ -35,6 +35,14 @@ pub enum Error {
         /// What happened to it.
         what: String,
     },
+    /// The kernel killed a peer's process, as it does with little RAM; nothing else may be tried again.
+    #[error("the {peer} process {what}")]
+    Killed {
+        /// Name of the peer.
+        peer: String,
+        /// How it ended.
+        what: String,
+    },
     /// A peer gave data that nobody wrote; nothing it did counts any more.
     #[error("WRONG DATA from {peer}: {what}")]
     WrongData {

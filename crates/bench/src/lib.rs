@@ -2,7 +2,7 @@
 //!
 //! The centre is an array of small objects, larger than the RAM that a peer is given
 //! ([`objects`]). [`workload`] fills it and lets threads read and write it as [`distribution`]
-//! says; [`peer`] has one file for each system that can provide such an array. [`micro`]
+//! says, and proves every object that it reads ([`verified`], [`contents`], [`ledger`]); [`peer`] has one file for each system that can provide such an array. [`micro`]
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`] and what it is made of in [`controller`], [`group_dir`], [`mod@disk_limit`]; [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
@@ -17,6 +17,7 @@ pub mod budget;
 pub mod cgroup;
 pub mod child;
 pub mod cleanup;
+pub mod contents;
 pub mod controller;
 pub mod device;
 pub mod disk_limit;
@@ -27,11 +28,13 @@ pub mod error;
 pub mod far;
 pub mod group_dir;
 pub mod io;
+pub mod ledger;
 pub mod machine;
 pub mod measure;
 pub mod memcached;
 pub mod micro;
 pub mod objects;
+pub mod omissions;
 pub mod overhead;
 pub mod page_size;
 pub mod peer;
@@ -40,9 +43,11 @@ pub mod probe_fio;
 pub mod process;
 pub mod programs;
 pub mod progress;
+pub mod proof;
 pub mod recover;
 pub mod references;
 pub mod remote;
+pub mod rest;
 pub mod rng;
 pub mod rumble;
 pub mod runner;
@@ -54,6 +59,7 @@ pub mod spawn;
 pub mod swap;
 pub mod table;
 pub mod theory;
+pub mod verified;
 pub mod volume;
 pub mod workdir;
 pub mod workload;

@@ -54,7 +54,8 @@ Examples:
   aquifer-bench all --quick
 
 The peers swap, mmap and memkind need root for a memory-limit cgroup; swap also for its swap file.
-Peers that cannot run are skipped with the reason.";
+Peers that cannot run are skipped with the reason. One that fails is left out too, and the call ends with status 1 when
+the others are measured. Wrong bytes end it at once: 'WRONG DATA from PEER: object ...', status 1.";
 
 /// Measures Aquifer beside kernel swap, mmap, memkind, the raw device and memcached's extstore.
 #[derive(Parser)]

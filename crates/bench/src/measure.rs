@@ -8,11 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::child::{Event, Parent};
 use crate::device::{Counters, Device};
 use crate::error::Result;
+use crate::ledger::Ledger;
 use crate::machine::Context;
 use crate::peer::abi::Stats;
 use crate::peer::{self, Kind, Peer, Setup};
 use crate::process::Memory;
+use crate::proof::Proof;
 use crate::sample::{Record, Sample};
+use crate::verified::Verified;
 use crate::workload::{self, Phase, Point};
 
 /// Ticks between two looks at the process's memory.
@@ -30,6 +33,26 @@ pub struct MicroTask {
     pub limit_bytes: Option<u64>,
     /// Size of the swap area; for the record.
     pub swap_bytes: Option<u64>,
+    /// What is made wrong once the objects are filled.
+    pub flip: Option<Flip>,
+}
+
+/// A byte of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Flip {
+    /// The object.
+    pub object: u64,
+    /// Which of its bytes.
+    pub byte: u64,
+}
+
+/// What the child is asked for, once it is ready.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// A record of one measurement.
+    Run(RunRequest),
+    /// A last look at the objects whose last writes are known.
+    Prove,
 }
 
 /// One measurement.
@@ -52,30 +75,39 @@ pub struct RunRequest {
 /// Opens and fills the peer, then answers requests.
 ///
 /// # Errors
-/// Whatever opening the peer or reading the counters gives.
+/// [`crate::Error::WrongData`], and whatever opening the peer or reading the counters gives.
 pub fn work(task: &MicroTask, context: &Context, parent: &mut Parent) -> Result<()> {
     let device = Device::holding(&task.setup.dir)?;
     let peer = peer::open(task.kind, &task.setup)?;
-    fill(peer.as_ref(), parent);
+    let ledger = Ledger::new(task.kind.to_string(), task.setup.objects());
+    let objects = Verified::new(peer.objects(), &ledger);
+    fill(objects, parent);
     peer.quiesce();
+    if let Some(Flip { object, byte }) = task.flip {
+        objects.flip(object, byte)?;
+    }
     parent.tell(&Event::Ready);
-    while let Some(request) = parent.request::<RunRequest>()? {
-        let sample = measure(peer.as_ref(), &device, task, &request, context)?;
-        let writes = request.point.read_percent < 100;
-        parent.tell(&Event::Record(Box::new(Record::Sample(Box::new(sample)))));
-        if writes {
-            peer.quiesce();
+    while let Some(request) = parent.request::<Request>()? {
+        match request {
+            Request::Prove => objects.read_watched()?,
+            Request::Run(request) => {
+                let sample = measure(peer.as_ref(), objects, &device, task, &request, context)?;
+                let writes = request.point.read_percent < 100;
+                parent.tell(&Event::Record(Box::new(Record::Sample(Box::new(sample)))));
+                if writes {
+                    peer.quiesce();
+                }
+            }
         }
         parent.tell(&Event::Ready);
     }
     Ok(())
 }
 
-/// Fills the objects of `peer` with random bytes, on all processors.
-pub fn fill(peer: &dyn Peer, parent: &mut Parent) {
-    let objects = peer.objects();
+/// Fills `objects` on all processors.
+pub fn fill(objects: Verified<'_>, parent: &mut Parent) {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(FILL_THREADS_MAX);
-    workload::fill(objects, threads, 0, |done| parent.progress("filling", done, objects.count()));
+    workload::fill(objects, threads, |done| parent.progress("filling", done, objects.count()));
 }
 
 /// What is known at one end of a measured phase.
@@ -150,6 +182,7 @@ impl Timed<'_> {
 
 fn measure(
     peer: &dyn Peer,
+    objects: Verified<'_>,
     device: &Device,
     task: &MicroTask,
     request: &RunRequest,
@@ -166,16 +199,8 @@ fn measure(
         begin: None,
         end: None,
     };
-    let mut failure = None;
-    let measured = workload::run(peer.objects(), request.point, request.seed, || {
-        timed.phase().unwrap_or_else(|error| {
-            failure = Some(error);
-            Phase::Stop
-        })
-    });
-    if let Some(error) = failure {
-        return Err(error);
-    }
+    let proof = Proof::measure(task.setup.object_bytes as usize)?;
+    let measured = workload::run(objects, request.point, request.seed, || timed.phase())?;
     let (begin, end) = timed.begin.zip(timed.end).expect("both are set before a run without failure ends");
     let interval = begin.until(&end);
     let setup = &task.setup;
@@ -197,6 +222,7 @@ fn measure(
         ops_per_s: measured.ops_per_s,
         p50_ns: measured.percentile_ns(50.0),
         p99_ns: measured.percentile_ns(99.0),
+        proof: Some(proof),
         memory: timed.memory,
         metadata_bytes: peer.metadata_bytes(),
         device: interval.device,

@@ -4,8 +4,6 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::rng::Rng;
-
 const WORD_BYTES: usize = size_of::<u64>();
 
 /// `count` objects of `object_bytes` bytes each, `stride_bytes` apart.
@@ -17,6 +15,8 @@ pub struct Objects<'a> {
     base: NonNull<u8>,
     stride_bytes: usize,
     object_bytes: usize,
+    /// Number of the first object; not 0 in a view of a part.
+    first: u64,
     count: u64,
     owner: PhantomData<&'a [AtomicU64]>,
 }
@@ -37,7 +37,7 @@ impl<'a> Objects<'a> {
         assert!(object_bytes.is_multiple_of(WORD_BYTES) && stride_bytes.is_multiple_of(WORD_BYTES));
         assert!(object_bytes > 0 && object_bytes <= stride_bytes);
         assert!(base.as_ptr().addr().is_multiple_of(WORD_BYTES));
-        Self { base, stride_bytes, object_bytes, count, owner: PhantomData }
+        Self { base, stride_bytes, object_bytes, first: 0, count, owner: PhantomData }
     }
 
     /// Number of objects.
@@ -50,11 +50,17 @@ impl<'a> Objects<'a> {
         self.object_bytes
     }
 
-    /// The objects from `first` on.
-    pub fn behind(&self, first: u64) -> Self {
-        assert!(first < self.count);
-        let base = NonNull::new(self.address(first)).expect("inside the array");
-        Self { base, count: self.count - first, ..*self }
+    /// The objects from `index` on. They keep their numbers.
+    pub fn behind(&self, index: u64) -> Self {
+        assert!(index < self.count);
+        let base = NonNull::new(self.address(index)).expect("inside the array");
+        Self { base, first: self.number(index), count: self.count - index, ..*self }
+    }
+
+    /// Number of object `index` in the whole array, from which its bytes follow.
+    #[inline]
+    pub fn number(&self, index: u64) -> u64 {
+        self.first + index
     }
 
     /// Where object `index` begins.
@@ -65,8 +71,9 @@ impl<'a> Objects<'a> {
         unsafe { self.base.as_ptr().add(index as usize * self.stride_bytes) }
     }
 
+    /// The words of object `index`.
     #[inline]
-    fn words(&self, index: u64) -> impl Iterator<Item = &'a AtomicU64> {
+    pub fn words(&self, index: u64) -> impl Iterator<Item = &'a AtomicU64> {
         let first = self.address(index).cast::<u64>();
         (0..self.object_bytes / WORD_BYTES).map(move |word| {
             // SAFETY: inside the object, aligned to 8, and only used through atomics for 'a.
@@ -74,17 +81,20 @@ impl<'a> Objects<'a> {
         })
     }
 
-    /// Reads every byte of an object; the exclusive or of its words.
+    /// Reads every byte of an object and believes it; the exclusive or of its words. To be compared with
+    /// [`Verified::read`](crate::verified::Verified::read).
     #[inline]
     pub fn read(&self, index: u64) -> u64 {
         self.words(index).fold(0, |sum, word| sum ^ word.load(Ordering::Relaxed))
     }
+}
 
-    /// Rewrites every byte of an object with fresh random bytes.
-    #[inline]
-    pub fn write(&self, index: u64, rng: &mut Rng) {
-        self.words(index).for_each(|word| word.store(rng.next(), Ordering::Relaxed));
-    }
+/// `count` objects of `object_bytes` bytes each in plain memory, for a while.
+pub fn in_memory<T>(object_bytes: usize, count: u64, work: impl FnOnce(Objects<'_>) -> T) -> T {
+    let mut memory = vec![0u64; object_bytes.div_ceil(WORD_BYTES) * count as usize];
+    let base = NonNull::new(memory.as_mut_ptr().cast::<u8>()).expect("a vector's address");
+    // SAFETY: the objects fill the vector, which outlives the view and is not used in any other way meanwhile.
+    work(unsafe { Objects::new(base, object_bytes, object_bytes, count) })
 }
 
 #[cfg(test)]
@@ -92,17 +102,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_whole_objects_and_nothing_else() {
+    fn words_are_those_of_one_object() {
         let mut memory = vec![0u64; 64];
         let base = NonNull::new(memory.as_mut_ptr().cast::<u8>()).expect("a vector's address");
         // SAFETY: 4 objects 128 bytes apart fill the vector, which outlives the view.
         let objects = unsafe { Objects::new(base, 128, 64, 4) };
-        objects.write(2, &mut Rng::new(9));
-        assert_ne!(objects.read(2), 0);
-        assert_eq!((objects.behind(2).count(), objects.behind(2).read(0)), (2, objects.read(2)));
+        objects.words(2).zip(1..).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        assert_eq!(objects.read(2), (1..9).fold(0, |sum, value| sum ^ value));
+        let behind = objects.behind(1).behind(1);
+        assert_eq!((behind.count(), behind.number(1), behind.read(0)), (2, 3, objects.read(2)));
         assert_eq!(objects.read(1), 0);
         assert!(memory[..32].iter().all(|&word| word == 0));
-        assert!(memory[32..40].iter().all(|&word| word != 0));
+        assert!(memory[32..40].iter().copied().eq(1..9));
         assert!(memory[40..].iter().all(|&word| word == 0));
     }
 }

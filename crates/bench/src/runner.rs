@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::progress::Progress;
 use crate::sample::Record;
-use crate::spawn::{describe_end, dies_with_parent, kill};
+use crate::spawn::{dies_with_parent, end_of, kill};
 
 /// Hidden subcommand that a child is started with.
 pub const CHILD_COMMAND: &str = "child";
@@ -80,16 +80,15 @@ impl Runner {
     /// The next event that is not progress, which is shown.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] with the child's reason, [`Error::Child`] if it failed or died.
+    /// [`Error::Unavailable`] and [`Error::WrongData`] as the child has them, [`Error::Child`] if it failed or died,
+    /// [`Error::Killed`] if the kernel killed it.
     pub fn next(&mut self, progress: &Progress) -> Result<Event> {
         while let Some(Ok(line)) = self.events.next() {
             match serde_json::from_str(&line) {
                 Ok(Event::Progress { what, percent }) => {
                     progress.doing(format!("{}: {what} {percent} %", self.name));
                 }
-                Ok(Event::Unavailable(reason)) => return Err(Error::Unavailable(reason)),
-                Ok(Event::Failed(what)) => return Err(self.error(format!("failed: {what}"))),
-                Ok(event) => return Ok(event),
+                Ok(event) => return event.or_error(&self.name),
                 // A library that prints to standard output must not end the run.
                 Err(_) => progress.note(&line),
             }
@@ -114,10 +113,26 @@ impl Runner {
     /// As [`Runner::next`].
     pub fn records(&mut self, progress: &Progress) -> Result<Vec<Record>> {
         let mut records = Vec::new();
+        self.each_record(progress, |record| {
+            records.push(record);
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    /// Gives each record to `keep` as it comes, until the child is done; so those before an error are kept.
+    ///
+    /// # Errors
+    /// As [`Runner::next`], and those of `keep`.
+    pub fn each_record(
+        &mut self,
+        progress: &Progress,
+        mut keep: impl FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
         loop {
             match self.next(progress)? {
-                Event::Record(record) => records.push(*record),
-                Event::Done => return Ok(records),
+                Event::Record(record) => keep(*record)?,
+                Event::Done => return Ok(()),
                 _ => {}
             }
         }
@@ -125,8 +140,7 @@ impl Runner {
 
     fn ended(&mut self) -> Error {
         cleanup::stop_if_interrupted();
-        let status = self.child.wait().ok();
-        self.error(describe_end(status))
+        end_of(&self.name, self.child.wait().ok(), "")
     }
 
     fn error(&self, what: String) -> Error {

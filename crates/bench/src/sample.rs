@@ -20,6 +20,7 @@ use crate::peer::Kind;
 use crate::peer::abi::Stats;
 use crate::probe_fio::sample::ProbeFio;
 use crate::process::Memory;
+use crate::proof::Proof;
 use crate::references::sample as references;
 use crate::rumble::sample as rumble;
 use crate::volume;
@@ -121,6 +122,9 @@ pub struct Sample {
     pub p50_ns: u64,
     /// 99th percentile of the latency.
     pub p99_ns: u64,
+    /// What proving each object that was read took of it; none if nothing was proven.
+    #[serde(default)]
+    pub proof: Option<Proof>,
     /// Largest memory of the process at any tick of the measured phase.
     pub memory: Memory,
     /// RAM for the peer's own tables, where known.
@@ -337,6 +341,7 @@ pub(crate) mod tests {
             ops_per_s,
             p50_ns: 40_000,
             p99_ns: 90_000,
+            proof: Some(Proof { read_ns: 5.0, verify_ns: 15.0 }),
             memory: Memory { rss_bytes: 250 << 20, vm_pte_bytes: 8 << 20 },
             metadata_bytes: None,
             device: Counters { reads: 900, read_bytes: 900 << 12, writes: 400, written_bytes: 400 << 12 },

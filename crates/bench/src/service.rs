@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
-use crate::spawn::{describe_end, has_ended, last_line, wrong_data};
+use crate::spawn::{Said, end_of, has_ended};
 use crate::workdir::unnamed_file;
 
 /// Longest wait until it serves: locking and wiping memory takes a while.
@@ -78,7 +78,7 @@ impl Service {
             }
         }
         cleanup::stop_if_interrupted();
-        let said = last_line(&mut self.errors);
+        let said = Said::in_log(&mut self.errors).last_line();
         Err(Error::Unavailable(format!("the {} does not start{said}", self.name)))
     }
 
@@ -121,7 +121,7 @@ impl Service {
     /// Waits for its end, and ends it if that does not come soon.
     ///
     /// # Errors
-    /// [`Error::WrongData`] if it says so; [`Error::Child`] with its last words if it failed or died.
+    /// [`Error::WrongData`] if it says so; [`Error::Child`] with its last words if it failed or died, [`Error::Killed`] if the kernel killed it.
     pub fn finish(mut self) -> Result<()> {
         await_end(self.child.id(), FINISH_MAX);
         drop(self.ended_on_drop.take());
@@ -130,12 +130,9 @@ impl Service {
         if status.success() {
             return Ok(());
         }
-        let said = last_line(&mut self.errors);
-        let died = || Error::Child {
-            peer: self.name.to_owned(),
-            what: format!("{}{said}", describe_end(Some(status))),
-        };
-        Err(wrong_data(self.name, &said).unwrap_or_else(died))
+        let said = Said::in_log(&mut self.errors);
+        let died = || end_of(self.name, Some(status), &said.last_line());
+        Err(said.wrong_data(self.name).unwrap_or_else(died))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::child::{Event, Parent, Task};
 use crate::device::Device;
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
+use crate::ledger::Ledger;
 use crate::machine::Context;
 use crate::measure::{Snapshot, fill};
 use crate::peer::aquifer::Aquifer;
@@ -22,6 +23,7 @@ use crate::sample::{Output, Record, WriteAmp};
 use crate::scale::check_disk;
 use crate::table;
 use crate::theory::{RECORD_HEADER_BYTES, record_overhead, write_amplification};
+use crate::verified::Verified;
 use crate::workdir::WorkDir;
 use crate::workload::{self, Phase, Point};
 
@@ -140,11 +142,13 @@ impl WriteAmpOptions {
 /// The child's part.
 ///
 /// # Errors
-/// [`Error::Unavailable`] without the library.
+/// [`Error::Unavailable`] without the library; [`Error::WrongData`].
 pub fn work(task: &WriteAmpTask, context: &Context, parent: &mut Parent) -> Result<()> {
     let device = Device::holding(&task.setup.dir)?;
     let heap = Aquifer::open(&task.setup, false)?;
-    fill(&heap, parent);
+    let ledger = Ledger::new("aquifer", task.setup.objects());
+    let objects = Verified::new(heap.objects(), &ledger);
+    fill(objects, parent);
     let mut writing = Writing {
         heap: &heap,
         device: &device,
@@ -157,16 +161,8 @@ pub fn work(task: &WriteAmpTask, context: &Context, parent: &mut Parent) -> Resu
         steady: true,
     };
     let point = Point { distribution: Distribution::Uniform, read_percent: 0, threads: task.threads };
-    let mut failure = None;
-    let measured = workload::run(heap.objects(), point, 1, || {
-        writing.phase().unwrap_or_else(|error| {
-            failure = Some(error);
-            Phase::Stop
-        })
-    });
-    if let Some(error) = failure {
-        return Err(error);
-    }
+    let measured = workload::run(objects, point, 1, || writing.phase())?;
+    objects.read_watched()?;
     let steady = writing.steady;
     let (begin, end) = writing.begin.zip(writing.end).expect("set before a run without failure ends");
     let interval = begin.until(&end);

@@ -151,7 +151,8 @@ pub fn in_place(setup: &Setup, medium: Medium, kind: Kind) -> Result<InPlaceHeap
 pub struct Phase {
     /// Transactions of all threads.
     pub transactions: u64,
-    /// Processor time of the whole process: threads of the heap's own are included.
+    /// Processor time of the whole process from the first begin to the last end: threads of the heap's own are included. What the cleaner
+    /// owes at the end is not, and what it owed at the begin is.
     pub cpu_ns: u64,
     /// From the first begin to the last end.
     pub wall_ns: u64,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{BUCKET_SHIFT, BUCKETS, OBJECTS, Store};
 use crate::error::{Error, Result};
-use crate::process::thread_cpu_ns;
+use crate::process::{cpu_ns, thread_cpu_ns};
 use crate::rng::{Rng, mix};
 
 /// Transactions between two looks at the clock.
@@ -58,10 +58,13 @@ pub struct Load {
 pub struct Ran {
     /// Transactions of each thread.
     pub transactions: Vec<u64>,
-    /// Processor time of all threads.
+    /// Processor time of the process from the first begin until the system rests: threads of the system's own are included, with what
+    /// they still did after the last end.
     pub cpu_ns: u64,
     /// From the first begin to the last end.
     pub wall_ns: u64,
+    /// From the last end until the system rests.
+    pub rest_ns: u64,
 }
 
 impl Ran {
@@ -100,7 +103,8 @@ struct Timed {
     transactions: u64,
     begin: Instant,
     end: Instant,
-    cpu_ns: u64,
+    /// Processor time of the process until the begin.
+    cpu_before_ns: u64,
 }
 
 impl Load {
@@ -108,11 +112,13 @@ impl Load {
         Picks { rng: Rng::new(mix(self.seed) ^ mix(thread)), thread, threads: self.threads }
     }
 
-    /// Runs the transactions.
+    /// Runs the transactions. They begin when the system rests, and `rest` returns when it does; so what it does behind their back, until then,
+    /// it does for them.
     ///
     /// # Errors
-    /// The first one of the store's.
-    pub fn run(&self, store: &dyn Store) -> Result<Ran> {
+    /// The first one of the store's; those of `rest`.
+    pub fn run(&self, store: &dyn Store, rest: impl Fn() -> Result<()>) -> Result<Ran> {
+        rest()?;
         let barrier = Barrier::new(self.threads as usize);
         let parts = thread::scope(|scope| {
             let part = |thread| {
@@ -125,10 +131,16 @@ impl Load {
         let begin = parts.iter().map(|part| part.begin).min();
         let end = parts.iter().map(|part| part.end).max();
         let wall = end.zip(begin).map_or(Duration::ZERO, |(end, begin)| end - begin);
+        // Looking whether it rests is not the system's work.
+        let looking_since_ns = thread_cpu_ns();
+        rest()?;
+        let looked_ns = thread_cpu_ns() - looking_since_ns;
+        let cpu_before_ns = parts.iter().map(|part| part.cpu_before_ns).min().unwrap_or(0);
         Ok(Ran {
             transactions: parts.iter().map(|part| part.transactions).collect(),
-            cpu_ns: parts.iter().map(|part| part.cpu_ns).sum(),
+            cpu_ns: cpu_ns() - cpu_before_ns - looked_ns,
             wall_ns: wall.as_nanos() as u64,
+            rest_ns: end.map_or(0, |end| end.elapsed().as_nanos() as u64),
         })
     }
 
@@ -136,7 +148,7 @@ impl Load {
         let mut picks = self.picks(thread);
         let wanted = self.transactions / self.threads;
         barrier.wait();
-        let (begin, cpu_before) = (Instant::now(), thread_cpu_ns());
+        let (begin, cpu_before_ns) = (Instant::now(), cpu_ns());
         let mut transactions = 0;
         while transactions < wanted {
             for _ in 0..CLOCK_EVERY.min(wanted - transactions) {
@@ -153,7 +165,7 @@ impl Load {
                 break;
             }
         }
-        Ok(Timed { transactions, begin, end: Instant::now(), cpu_ns: thread_cpu_ns() - cpu_before })
+        Ok(Timed { transactions, begin, end: Instant::now(), cpu_before_ns })
     }
 
     /// Looks up some of the keys that `ran` has inserted.
@@ -178,7 +190,9 @@ impl Load {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread::JoinHandle;
 
     use super::*;
 
@@ -209,6 +223,10 @@ mod tests {
         }
     }
 
+    fn no_threads() -> Result<()> {
+        Ok(())
+    }
+
     fn load(workload: Workload, threads: u64) -> Load {
         Load { workload, threads, transactions: 1001, limit: Duration::MAX, seed: 3 }
     }
@@ -216,11 +234,69 @@ mod tests {
     #[test]
     fn threads_share_nothing() {
         let halves = Halves::default();
-        let ran = load(Workload::TwoWords, 2).run(&halves).expect("cannot fail");
+        let ran = load(Workload::TwoWords, 2).run(&halves, no_threads).expect("cannot fail");
         assert_eq!(ran.transactions, [500, 500]);
-        load(Workload::Insert, 2).run(&halves).expect("cannot fail");
+        load(Workload::Insert, 2).run(&halves, no_threads).expect("cannot fail");
         for counts in [&halves.updates, &halves.inserts] {
             assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 500));
+        }
+    }
+
+    /// Has a thread that works for the first update, which waits for it or does not.
+    #[derive(Default)]
+    struct Delegates {
+        is_waited_for: bool,
+        updates: AtomicU64,
+        worker: Mutex<Option<JoinHandle<()>>>,
+    }
+
+    const BURNT_NS: u64 = 20_000_000;
+
+    fn burn() {
+        let begin = thread_cpu_ns();
+        while thread_cpu_ns() - begin < BURNT_NS {}
+    }
+
+    impl Delegates {
+        fn rest(&self) -> Result<()> {
+            let worker = self.worker.lock().expect("nobody panics").take();
+            worker.map_or(Ok(()), |worker| {
+                worker.join().expect("it does not panic");
+                Ok(())
+            })
+        }
+    }
+
+    impl Store for Delegates {
+        fn update(&self, _index: u64) -> Result<()> {
+            if self.updates.fetch_add(1, Ordering::Relaxed) == 0 {
+                *self.worker.lock().expect("nobody panics") = Some(thread::spawn(burn));
+                if self.is_waited_for {
+                    self.rest()?;
+                }
+            }
+            Ok(())
+        }
+
+        fn insert(&self, _key: u64, _value: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn words(&self, _index: u64) -> Result<(u64, u64)> {
+            Ok((0, 0))
+        }
+
+        fn get(&self, _key: u64) -> Result<Option<u64>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn threads_of_the_system_count() {
+        for is_waited_for in [true, false] {
+            let system = Delegates { is_waited_for, ..Delegates::default() };
+            let ran = load(Workload::TwoWords, 2).run(&system, || system.rest()).expect("cannot fail");
+            assert!(ran.cpu_ns >= BURNT_NS, "{} of {BURNT_NS} ns, waited for: {is_waited_for}", ran.cpu_ns);
         }
     }
 
@@ -228,7 +304,7 @@ mod tests {
     fn a_lost_key_is_wrong_data() {
         let load = load(Workload::Insert, 1);
         let halves = Halves::default();
-        let ran = load.run(&halves).expect("cannot fail");
+        let ran = load.run(&halves, no_threads).expect("cannot fail");
         assert_eq!(ran.total(), 1001);
         assert!(matches!(load.check_keys(&ran, &halves, "halves"), Err(Error::WrongData { .. })));
     }
@@ -236,6 +312,6 @@ mod tests {
     #[test]
     fn the_limit_ends_a_phase() {
         let load = Load { limit: Duration::ZERO, ..load(Workload::TwoWords, 1) };
-        assert_eq!(load.run(&Halves::default()).expect("cannot fail").total(), CLOCK_EVERY);
+        assert_eq!(load.run(&Halves::default(), no_threads).expect("cannot fail").total(), CLOCK_EVERY);
     }
 }

@@ -24,6 +24,10 @@ Examples:
       On a disk, where a commit waits for it
   aquifer-bench table results.jsonl
 
+CPU time is that of the whole process from the first begin until all its threads rest after the last end, for every system alike: what
+a cleaner does for the measured transactions is in it. What the kernel does in threads of its own, such as writing to a disk, is not.
+Wall time ends with the last transaction; how long the system needed to rest is in each sample (rest_ns).
+
 A system whose library is not there is skipped with the reason. libpmemobj is told to flush the
 processor's caches (PMEM_IS_PMEM_FORCE=1) if the directory is in memory.";
 

@@ -35,10 +35,14 @@ pub struct Transactions {
     pub warmup_transactions: u64,
     /// Measured transactions of all threads.
     pub transactions: u64,
-    /// Processor time of all threads, for each transaction.
+    /// Processor time of the process for each transaction, from the first begin until the system rests: a cleaner's is in it. What the
+    /// kernel does in threads of its own is not.
     pub cpu_ns: f64,
     /// Time from the first begin to the last end, for each transaction of all threads.
     pub wall_ns: f64,
+    /// Time from the last end until the system rests, for each transaction of all threads.
+    #[serde(default)]
+    pub rest_ns: f64,
     /// Waits for durability, for each transaction, where the system counts them.
     pub fences: Option<f64>,
     /// Bytes persisted, for each transaction, where the system counts them.

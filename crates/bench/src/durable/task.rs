@@ -11,6 +11,7 @@ use super::system::Contestant;
 use crate::child::{Event, Parent};
 use crate::error::Result;
 use crate::machine::Context;
+use crate::rest;
 use crate::sample::Record;
 
 /// The warm-up is this part of the transactions, and of the seconds.
@@ -49,9 +50,9 @@ pub fn work(task: &TransactionsTask, context: &Context, parent: &mut Parent) -> 
         seed: measured.seed + 1,
         ..measured
     };
-    let warmed = warmup.run(store)?;
+    let warmed = warmup.run(store, rest::wait)?;
     let before = store.persisted();
-    let ran = measured.run(store)?;
+    let ran = measured.run(store, rest::wait)?;
     let persisted = store.persisted().zip(before).map(|(after, before)| after.since(before));
     task.check(store, &[(warmup, &warmed), (measured, &ran)])?;
     let sample = task.sample(&warmed, &ran, persisted, context);
@@ -107,6 +108,7 @@ impl TransactionsTask {
             transactions: ran.total(),
             cpu_ns: per(ran.cpu_ns),
             wall_ns: per(ran.wall_ns),
+            rest_ns: per(ran.rest_ns),
             fences: persisted.map(|persisted| per(persisted.fences)),
             persisted_bytes: persisted.map(|persisted| per(persisted.bytes)),
             context: context.clone(),

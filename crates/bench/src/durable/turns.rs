@@ -7,6 +7,7 @@ use super::directory::Directory;
 use crate::child::Task;
 use crate::error::{Error, Result};
 use crate::machine::Context;
+use crate::omissions::Omissions;
 use crate::progress::Progress;
 use crate::runner::Runner;
 use crate::sample::{Output, Record, Skipped};
@@ -21,8 +22,7 @@ pub struct Turns {
     records: Vec<Record>,
     /// What could not run once is not tried again.
     left_out: BTreeSet<String>,
-    /// What first went wrong.
-    failed: Option<Error>,
+    omissions: Omissions,
     dir: Directory,
     _workdir: WorkDir,
 }
@@ -41,7 +41,7 @@ impl Turns {
             output: out.map(|path| Output::open(Some(path))).transpose()?,
             records: Vec::new(),
             left_out: BTreeSet::new(),
-            failed: None,
+            omissions: Omissions::default(),
             dir,
             _workdir: workdir,
         })
@@ -60,7 +60,7 @@ impl Turns {
     /// Makes one sample. `what` could not run if a sample fails, and is not tried again; `details` are for the person who waits.
     ///
     /// # Errors
-    /// [`Error::Io`] of the directory and of the results. What a sample lacks or does wrong is kept for the end.
+    /// [`Error::WrongData`]; [`Error::Io`] of the directory and of the results. What else a sample lacks or does wrong is kept for the end.
     pub fn take(&mut self, what: &str, details: &str, task: Task) -> Result<()> {
         if !self.left_out.contains(what) {
             self.progress.doing(format!("{what}, {details}"));
@@ -80,21 +80,18 @@ impl Turns {
     /// # Errors
     /// The first one of a sample, unless the machine lacked something.
     pub fn end(self) -> Result<()> {
-        let Self { records, progress, failed, .. } = self;
+        let Self { records, progress, omissions, .. } = self;
         drop(progress);
         print!("{}", table::render(&records));
-        failed.map_or(Ok(()), Err)
+        omissions.end()
     }
 
     fn leave_out(&mut self, what: &str, error: Error) -> Result<()> {
-        self.progress.note(&format!("{what} is skipped: {error}"));
+        let reason = self.omissions.reason(error)?;
+        self.progress.note(&format!("{what} is skipped: {reason}"));
         self.left_out.insert(what.to_owned());
         let (peer, context) = (what.to_owned(), self.context.clone());
-        self.keep(Record::Skipped(Skipped { peer, reason: error.to_string(), context }))?;
-        if !matches!(error, Error::Unavailable(_)) {
-            self.failed.get_or_insert(error);
-        }
-        Ok(())
+        self.keep(Record::Skipped(Skipped { peer, reason, context }))
     }
 
     fn keep(&mut self, record: Record) -> Result<()> {

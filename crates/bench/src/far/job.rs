@@ -9,7 +9,7 @@ use super::answer::Answer;
 use crate::cgroup::Cgroup;
 use crate::cleanup;
 use crate::error::{Error, Result};
-use crate::spawn::{describe_end, dies_with_parent, has_ended, kill, last_line, wrong_data};
+use crate::spawn::{Said, dies_with_parent, end_of, has_ended, kill};
 use crate::workdir::unnamed_file;
 
 const STEP: Duration = Duration::from_millis(5);
@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// Runs `command` in `cgroup` for at most so long.
 ///
 /// # Errors
-/// [`Error::Child`] with its last words if it fails or dies; [`Error::Unavailable`] if it is not finished in time; [`Error::WrongData`] if it says so.
+/// [`Error::Child`] with its last words if it fails or dies, [`Error::Killed`] if the kernel kills it; [`Error::Unavailable`] if it is not finished in time; [`Error::WrongData`] if it says so.
 pub fn run(name: &str, mut command: Command, cgroup: Option<&Cgroup>, limit: Duration) -> Result<Answer> {
     let log = format!("aquifer-bench-{}-task.log", std::process::id());
     let mut log = unnamed_file(&std::env::temp_dir().join(log))?;
@@ -50,16 +50,15 @@ pub fn run(name: &str, mut command: Command, cgroup: Option<&Cgroup>, limit: Dur
     {
         return Ok(answer);
     }
-    let said = last_line(&mut log);
-    if let Some(error) = wrong_data(name, &said) {
+    let said = Said::in_log(&mut log);
+    if let Some(error) = said.wrong_data(name) {
         return Err(error);
     }
     // Nothing that would be better at the next try.
     if is_late {
         return Err(Error::Unavailable(format!("it was not finished after {} s", limit.as_secs())));
     }
-    let what = format!("{}{said}", describe_end(Some(status)));
-    Err(Error::Child { peer: name.to_owned(), what })
+    Err(end_of(name, Some(status), &said.last_line()))
 }
 
 #[cfg(test)]

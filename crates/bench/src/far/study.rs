@@ -21,6 +21,7 @@ use crate::cleanup::{self, Guard};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::machine::Context;
+use crate::omissions::Omissions;
 use crate::programs::Programs;
 use crate::progress::Progress;
 use crate::rng::Rng;
@@ -45,6 +46,7 @@ pub struct Study<'a> {
     records: Vec<Record>,
     /// What could not run once is not tried again.
     left_out: BTreeSet<String>,
+    omissions: Omissions,
     graph: Option<(PathBuf, Guard)>,
     _workdir: WorkDir,
 }
@@ -68,6 +70,7 @@ impl<'a> Study<'a> {
             output: Output::open(options.out.as_deref())?,
             records: Vec::new(),
             left_out: BTreeSet::new(),
+            omissions: Omissions::default(),
             graph: None,
             _workdir: workdir,
         })
@@ -76,7 +79,7 @@ impl<'a> Study<'a> {
     /// Runs everything and shows the table.
     ///
     /// # Errors
-    /// [`Error::WrongData`], [`Error::Io`] of the output.
+    /// [`Error::WrongData`], [`Error::Io`] of the output; in the end the first failure of a run that was left out.
     pub fn run(mut self) -> Result<()> {
         for &program in &self.options.program {
             if program == Program::Pagerank {
@@ -85,7 +88,7 @@ impl<'a> Study<'a> {
             self.compare(program)?;
         }
         self.progress.note(&table::render(&self.records));
-        Ok(())
+        self.omissions.end()
     }
 
     fn make_graph(&mut self) -> Result<()> {
@@ -150,10 +153,10 @@ impl<'a> Study<'a> {
                 self.keep(Record::Far(Box::new(sample)))?;
                 Ok(Some(answer))
             }
-            Err(error @ Error::WrongData { .. }) => Err(error),
             Err(error) => {
-                self.progress.note(&format!("{name} is left out: {error}"));
-                let (peer, reason) = (format!("far {name}"), error.to_string());
+                let reason = self.omissions.reason(error)?;
+                self.progress.note(&format!("{name} is left out: {reason}"));
+                let peer = format!("far {name}");
                 self.left_out.insert(name);
                 self.keep(Record::Skipped(Skipped { peer, reason, context: self.context.clone() }))?;
                 Ok(None)
@@ -165,7 +168,7 @@ impl<'a> Study<'a> {
     fn try_measure(&self, name: &str, cell: Cell, run: u32, measure: Option<Measure>) -> Result<Far> {
         for _ in 1..TRIES {
             match self.measure(name, cell, run, measure) {
-                Err(error @ Error::Child { .. }) => {
+                Err(error @ (Error::Child { .. } | Error::Killed { .. })) => {
                     self.progress.note(&format!("{error}; {name} is tried again"))
                 }
                 made => return made,

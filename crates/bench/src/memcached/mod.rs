@@ -32,6 +32,7 @@ use crate::cgroup::Cgroup;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::machine::Context;
+use crate::omissions::Omissions;
 use crate::progress::Progress;
 use crate::sample::{Output, Record, Skipped};
 use crate::swap::SwapArea;
@@ -46,14 +47,14 @@ use sample::Sample;
 
 /// Longest wait for one server's late writes before the next one runs.
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
-/// Times that a server that dies is started and filled again, for each size of values.
+/// Times that a server that is killed is started and filled again, for each size of values.
 const REOPENED_MAX: usize = 2;
 
 /// Runs the comparison.
 ///
 /// # Errors
-/// What makes the whole run impossible, and [`Error::WrongData`]; a peer that cannot run is recorded
-/// as skipped.
+/// What makes the whole run impossible, and [`Error::WrongData`]. A peer that cannot run is recorded as skipped; if it was not the
+/// machine that lacked something, that is the error when all others have run.
 pub fn run(options: &MemcachedOptions) -> Result<()> {
     options.check()?;
     let workdir = WorkDir::acquire(&options.dir)?;
@@ -69,9 +70,11 @@ pub fn run(options: &MemcachedOptions) -> Result<()> {
         output: Output::open(options.out.as_deref())?,
         contestants: Vec::new(),
         reopened: Vec::new(),
+        omissions: Omissions::default(),
         swap: None,
     };
-    options.values.iter().try_for_each(|value_bytes| comparison.compare(&options.plan(*value_bytes)))
+    options.values.iter().try_for_each(|value_bytes| comparison.compare(&options.plan(*value_bytes)))?;
+    comparison.omissions.end()
 }
 
 /// Fails early when the disk cannot hold the files of all peers.
@@ -106,6 +109,7 @@ struct Comparison<'a> {
     contestants: Vec<(Peer, Contestant)>,
     /// Peers that were started again, once for each time.
     reopened: Vec<Peer>,
+    omissions: Omissions,
     swap: Option<SwapArea>,
 }
 
@@ -154,13 +158,12 @@ impl Comparison<'_> {
     /// What was made, or nothing after recording why the peer is left out from here on. Wrong data
     /// is never passed over.
     fn or_skip<T>(&mut self, peer: Peer, made: Result<T>) -> Result<Option<T>> {
-        let error = match made {
+        let reason = match made {
             Ok(made) => return Ok(Some(made)),
-            Err(error @ Error::WrongData { .. }) => return Err(error),
-            Err(error) => error,
+            Err(error) => self.omissions.reason(error)?,
         };
-        self.progress.note(&format!("{peer} is skipped: {error}"));
-        let (peer, reason) = (format!("memcached {peer}"), error.to_string());
+        self.progress.note(&format!("{peer} is skipped: {reason}"));
+        let peer = format!("memcached {peer}");
         self.output.write(&Record::Skipped(Skipped { peer, reason, context: self.context.clone() }))?;
         Ok(None)
     }
@@ -169,7 +172,7 @@ impl Comparison<'_> {
     fn take_turns(&mut self, plan: &Plan, point: Point, run: u32) -> Result<()> {
         for (peer, mut contestant) in std::mem::take(&mut self.contestants) {
             let mut measured = self.measure(&mut contestant, point, run, run == 1);
-            if let Err(Error::Child { what, .. }) = &measured
+            if let Err(Error::Killed { what, .. }) = &measured
                 && self.may_reopen(peer)
             {
                 self.progress.note(&format!("{peer} {what}; it is started and filled again"));

@@ -12,7 +12,7 @@ use crate::cgroup::Cgroup;
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
 use crate::process::{Memory, cpu_s_of};
-use crate::spawn::{describe_end, dies_with_parent, kill, last_line};
+use crate::spawn::{Said, dies_with_parent, end_of, kill};
 use crate::workdir::unnamed_file;
 
 /// Longest wait for a server to listen: making a flash file takes a while.
@@ -134,8 +134,8 @@ impl Server {
         let started = Instant::now();
         while started.elapsed() < END_MAX {
             if let Ok(Some(status)) = self.child.try_wait() {
-                let said = last_line(&mut self.log);
-                return self.error(format!("{}{said}", describe_end(Some(status))));
+                let said = Said::in_log(&mut self.log).last_line();
+                return end_of(&self.name, Some(status), &said);
             }
             thread::sleep(START_STEP);
         }
@@ -147,7 +147,7 @@ impl Server {
         while Connection::open(&self.socket).is_err() {
             if let Ok(Some(_)) = self.child.try_wait() {
                 cleanup::stop_if_interrupted();
-                let said = last_line(&mut self.log);
+                let said = Said::in_log(&mut self.log).last_line();
                 return Err(Error::Unavailable(format!("{} does not start{said}", self.name)));
             }
             if started.elapsed() > START_MAX {

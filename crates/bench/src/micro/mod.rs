@@ -16,11 +16,13 @@ use crate::device::{Counters, Device};
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::machine::Context;
-use crate::measure::{MicroTask, RunRequest};
+use crate::measure::{MicroTask, Request, RunRequest};
+use crate::omissions::Omissions;
 use crate::peer::fio::{RAMP_S, Reads, Target};
 use crate::peer::{Kind, Setup};
 use crate::process::Memory;
 use crate::progress::Progress;
+use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::sample::{Output, Record, Sample, Skipped};
 use crate::scale::check_disk;
@@ -32,7 +34,7 @@ pub use options::MicroOptions;
 
 /// Longest wait for one peer's late writes before the next one runs.
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
-/// Times that a peer whose process dies is opened and filled again.
+/// Times that a peer whose process is killed is opened and filled again.
 const REOPENED_MAX: usize = 3;
 /// Block sizes that fio reads with.
 const FIO_BLOCKS: [(u64, &str); 2] = [(4096, "4 KiB"), (512, "512 B")];
@@ -40,7 +42,8 @@ const FIO_BLOCKS: [(u64, &str); 2] = [(4096, "4 KiB"), (512, "512 B")];
 /// Runs the micro-benchmark.
 ///
 /// # Errors
-/// What makes the whole run impossible; a peer that cannot run is recorded as skipped.
+/// [`Error::WrongData`], and what makes the whole run impossible. A peer that cannot run is recorded as skipped; if it was not the
+/// machine that lacked something, that is the error when all others have run.
 pub fn run(options: &MicroOptions) -> Result<()> {
     options.check()?;
     let setup = options.scale.setup()?;
@@ -61,9 +64,12 @@ pub fn run(options: &MicroOptions) -> Result<()> {
         swap_bytes,
         swap: None,
         reopened: Vec::new(),
+        omissions: Omissions::default(),
+        proofs: Vec::new(),
     };
     micro.open_all()?;
-    micro.measure_all()
+    micro.measure_all()?;
+    micro.omissions.end()
 }
 
 struct Micro<'a> {
@@ -81,6 +87,9 @@ struct Micro<'a> {
     swap: Option<SwapArea>,
     /// Peers that were opened again, once for each time.
     reopened: Vec<Kind>,
+    omissions: Omissions,
+    /// What proving took in each sample.
+    proofs: Vec<Proof>,
 }
 
 enum Contestant {
@@ -115,7 +124,8 @@ impl Micro<'_> {
         let cgroup = self.cgroup(kind)?;
         let limit_bytes = cgroup.is_some().then(|| self.options.scale.limit_bytes());
         let swap_bytes = self.swap.as_ref().filter(|_| kind == Kind::Swap).map(SwapArea::bytes);
-        let task = Task::Micro(MicroTask { kind, setup: self.setup.clone(), limit_bytes, swap_bytes });
+        let flip = self.options.flip_byte;
+        let task = Task::Micro(MicroTask { kind, setup: self.setup.clone(), limit_bytes, swap_bytes, flip });
         let mut runner = Runner::start(&kind.to_string(), task, cgroup, &self.context)?;
         runner.expect_ready(&self.progress)?;
         Ok(Contestant::Child(runner))
@@ -132,14 +142,14 @@ impl Micro<'_> {
         }
     }
 
-    /// What was made, or nothing after recording why the peer is left out from here on.
+    /// What was made, or nothing after recording why the peer is left out from here on. Wrong data is never passed over.
     fn or_skip<T>(&mut self, kind: Kind, made: Result<T>) -> Result<Option<T>> {
-        let error = match made {
+        let reason = match made {
             Ok(made) => return Ok(Some(made)),
-            Err(error) => error,
+            Err(error) => self.omissions.reason(error)?,
         };
-        self.progress.note(&format!("{kind} is skipped: {error}"));
-        let (reason, context) = (error.to_string(), self.context.clone());
+        self.progress.note(&format!("{kind} is skipped: {reason}"));
+        let context = self.context.clone();
         self.output.write(&Record::Skipped(Skipped { peer: kind.to_string(), reason, context }))?;
         Ok(None)
     }
@@ -150,6 +160,20 @@ impl Micro<'_> {
                 self.take_turns(point, run)?;
             }
         }
+        self.prove_all()
+    }
+
+    /// A last look at what all peers hold.
+    fn prove_all(&mut self) -> Result<()> {
+        for (kind, mut contestant) in std::mem::take(&mut self.contestants) {
+            let Contestant::Child(runner) = &mut contestant else { continue };
+            self.progress.doing(format!("{kind}: reading watched objects"));
+            let proven = runner.send(&Request::Prove).and_then(|()| runner.expect_ready(&self.progress));
+            self.or_skip(kind, proven)?;
+        }
+        if let Some(proof) = Proof::median(&self.proofs) {
+            self.progress.note(&proof.sentence(self.setup.object_bytes));
+        }
         Ok(())
     }
 
@@ -157,7 +181,7 @@ impl Micro<'_> {
     fn take_turns(&mut self, point: Point, run: u32) -> Result<()> {
         for (kind, mut contestant) in std::mem::take(&mut self.contestants) {
             let mut measured = self.take_turn(kind, &mut contestant, point, run, run == 1);
-            if let Err(Error::Child { what, .. }) = &measured
+            if let Err(Error::Killed { what, .. }) = &measured
                 && self.may_reopen(kind)
             {
                 self.progress.note(&format!("{kind} {what}; it is opened and filled again"));
@@ -176,7 +200,7 @@ impl Micro<'_> {
     }
 
     /// Under heavy writes in a small group the kernel now and then finds nothing to swap out at
-    /// once and kills the process; that alone must not end a comparison of hours.
+    /// once and kills the process; that alone must not end a comparison of hours. A process that ends in any other way has failed.
     fn may_reopen(&mut self, kind: Kind) -> bool {
         self.reopened.push(kind);
         self.reopened.iter().filter(|reopened| **reopened == kind).count() <= REOPENED_MAX
@@ -208,13 +232,14 @@ impl Micro<'_> {
 
     fn measure(&mut self, kind: Kind, runner: &mut Runner, request: RunRequest) -> Result<()> {
         self.progress.doing(format!("{kind}: {}, run {}", describe(request.point), request.run));
-        runner.send(&request)?;
+        runner.send(&Request::Run(request))?;
         let event = runner.next(&self.progress)?;
         let Event::Record(record) = event else {
             return Err(Error::Child { peer: kind.to_string(), what: format!("answered {event:?}") });
         };
         if let Record::Sample(sample) = &*record {
             self.progress.note(&summary(sample));
+            self.proofs.extend(sample.proof);
         }
         self.output.write(&record)?;
         runner.expect_ready(&self.progress)
@@ -271,6 +296,7 @@ impl Micro<'_> {
             ops_per_s: reads.ops_per_s,
             p50_ns: reads.p50_ns,
             p99_ns: reads.p99_ns,
+            proof: None,
             memory: Memory::default(),
             metadata_bytes: None,
             device,

@@ -4,12 +4,14 @@ use clap::Args;
 
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
+use crate::measure::Flip;
 use crate::peer::Kind;
 use crate::scale::Scale;
 use crate::workload::Point;
 
 /// Options of `micro`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = PROOF)]
 pub struct MicroOptions {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -44,7 +46,17 @@ pub struct MicroOptions {
     /// Size of the swap file as a multiple of --data; below 3 the kernel rewrites clean pages
     #[arg(long, default_value_t = 3)]
     pub swap_factor: u64,
+    /// Turn the bits of a byte around once each peer is filled, to see that wrong bytes end the run: OBJECT:BYTE
+    #[arg(long, value_parser = parse_flip)]
+    pub flip_byte: Option<Flip>,
 }
+
+/// What every read is proven to be.
+pub const PROOF: &str = "\
+Every word of an object says which object and place it belongs to and which write made it, and every word that is read is
+looked at: bytes of another object or of nobody end the run with status 1. Of up to 4096 objects the last write is known
+too, so that a lost one shows; of the others it would take RAM that is being measured. What proving costs is in each
+sample and under the table.";
 
 impl MicroOptions {
     /// The points to measure, in order.
@@ -80,6 +92,18 @@ impl MicroOptions {
     }
 }
 
+/// `OBJECT:BYTE`, as in `1000:5`.
+///
+/// # Errors
+/// A sentence with the form.
+pub fn parse_flip(text: &str) -> std::result::Result<Flip, String> {
+    let parse = || {
+        let (object, byte) = text.split_once(':')?;
+        Some(Flip { object: object.parse().ok()?, byte: byte.parse().ok()? })
+    };
+    parse().ok_or_else(|| format!("'{text}' is not OBJECT:BYTE, as in 1000:5"))
+}
+
 /// `DIST:READS:THREADS`, as in `zipf:50:8`.
 ///
 /// # Errors
@@ -103,6 +127,8 @@ mod tests {
     fn points_are_parsed() {
         let point = Point { distribution: Distribution::ScatteredHot, read_percent: 0, threads: 8 };
         assert_eq!(parse_point("scattered-hot:0:8"), Ok(point));
+        assert_eq!(parse_flip("1000:5"), Ok(Flip { object: 1000, byte: 5 }));
+        assert!(["1000", "1000:", "a:1", ":"].iter().all(|text| parse_flip(text).is_err()));
         for text in ["zipf", "zipf:101:8", "zipf:50", "zipf:50:8:1", "pareto:50:8"] {
             assert!(parse_point(text).is_err(), "{text}");
         }

@@ -18,6 +18,7 @@ use crate::child::{Event, Parent, Task};
 use crate::device::Device;
 use crate::error::Result;
 use crate::machine::Context;
+use crate::omissions::Omissions;
 use crate::progress::Progress;
 use crate::runner::Runner;
 use crate::sample::{Output, Overhead, Record, median};
@@ -73,7 +74,8 @@ pub struct Cost {
 /// Measures in a child and prints the table.
 ///
 /// # Errors
-/// [`crate::Error::Child`] if the child fails; what cannot be measured is a row with the reason.
+/// [`crate::Error::WrongData`]; [`crate::Error::Child`] if the child fails. What cannot be measured is a row with the reason; if it was not
+/// the machine that lacked something, that is the error when all other rows are there.
 pub fn run(options: &OverheadOptions) -> Result<()> {
     let workdir = WorkDir::acquire(&options.dir)?;
     let context = Context::here(&Device::holding(workdir.path())?);
@@ -82,19 +84,22 @@ pub fn run(options: &OverheadOptions) -> Result<()> {
     progress.doing("overhead");
     let task = OverheadTask { ram_bytes: options.ram, dir: options.dir.clone(), runs: options.runs.max(1) };
     let mut runner = Runner::start("overhead", Task::Overhead(task), None, &context)?;
-    let records = runner.records(&progress)?;
-    for record in &records {
-        output.write(record)?;
-    }
+    let mut records = Vec::new();
+    let measured = runner.each_record(&progress, |record| {
+        output.write(&record)?;
+        records.push(record);
+        Ok(())
+    });
     progress.note(&table::render(&records));
-    Ok(())
+    measured
 }
 
 /// The child's part.
 ///
 /// # Errors
-/// None of its own: a cost that cannot be measured is a record without a number.
+/// [`crate::Error::WrongData`] at once, others when all is measured: a cost that cannot be measured is a record without a number.
 pub fn work(task: &OverheadTask, context: &Context, parent: &mut Parent) -> Result<()> {
+    let mut omissions = Omissions::default();
     let mut tell = |name: &str, ns: Option<f64>, note: String| {
         let (name, context) = (name.to_owned(), context.clone());
         let overhead = Overhead { name, ns, runs: task.runs, note, context };
@@ -109,8 +114,8 @@ pub fn work(task: &OverheadTask, context: &Context, parent: &mut Parent) -> Resu
     ] {
         match costs {
             Ok(costs) => costs.into_iter().for_each(|cost| tell(cost.name, median(cost.ns), cost.note)),
-            Err(error) => tell(group, None, error.to_string()),
+            Err(error) => tell(group, None, omissions.reason(error)?),
         }
     }
-    Ok(())
+    omissions.end()
 }

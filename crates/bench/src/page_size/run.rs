@@ -9,6 +9,7 @@ use crate::child::Task;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::machine::Context;
+use crate::omissions::Omissions;
 use crate::progress::Progress;
 use crate::rng::Rng;
 use crate::runner::Runner;
@@ -19,8 +20,8 @@ use crate::workdir::WorkDir;
 /// Measures all cells and prints the tables to standard output.
 ///
 /// # Errors
-/// [`Error::Input`], [`Error::Io`]; [`Error::Unavailable`] without SQLite, room or control groups; when all others have been measured, the
-/// first error of a cell.
+/// [`Error::Input`], [`Error::Io`]; [`Error::Unavailable`] without SQLite, room or control groups; [`Error::WrongData`]; when all others have
+/// been measured, the first error of a cell.
 pub fn run(options: &PageSizeOptions) -> Result<()> {
     options.check()?;
     let workdir = WorkDir::acquire(&options.dir)?;
@@ -37,16 +38,16 @@ pub fn run(options: &PageSizeOptions) -> Result<()> {
         progress: Progress::new((databases + cells.len() * options.runs as usize) as u64),
         output: options.out.as_deref().map(|path| Output::open(Some(path))).transpose()?,
         records: Vec::new(),
-        failed: None,
+        omissions: Omissions::default(),
     };
     study.fill()?;
     for run in 1..=options.runs {
         shuffled(&cells, run).into_iter().try_for_each(|cell| study.cell(cell, run))?;
     }
-    let Study { records, progress, failed, .. } = study;
+    let Study { records, progress, omissions, .. } = study;
     drop(progress);
     print!("{}", table::render(&records));
-    failed.map_or(Ok(()), Err)
+    omissions.end()
 }
 
 /// A call of the benchmark.
@@ -57,8 +58,7 @@ struct Study<'o> {
     progress: Progress,
     output: Option<Output>,
     records: Vec<Record>,
-    /// What first went wrong.
-    failed: Option<Error>,
+    omissions: Omissions,
 }
 
 impl Study<'_> {
@@ -110,11 +110,10 @@ impl Study<'_> {
 
     /// Records a run that failed, for instance because it needed more memory than its limit; the others go on.
     fn leave_out(&mut self, cell: Cell, run: u32, error: Error) -> Result<()> {
+        let reason = self.omissions.reason(error)?;
         let (peer, context) = (format!("{cell}, run {run}"), self.context.clone());
-        self.progress.note(&format!("{peer} is left out: {error}"));
-        self.keep(Record::Skipped(Skipped { peer, reason: error.to_string(), context }))?;
-        self.failed.get_or_insert(error);
-        Ok(())
+        self.progress.note(&format!("{peer} is left out: {reason}"));
+        self.keep(Record::Skipped(Skipped { peer, reason, context }))
     }
 
     fn keep(&mut self, record: Record) -> Result<()> {

@@ -16,6 +16,7 @@ use crate::device::Device;
 use crate::donors::{Donors, Slabs, flash_bytes};
 use crate::error::{Error, Result};
 use crate::machine::Context;
+use crate::omissions::Omissions;
 use crate::process::monotonic_ns;
 use crate::programs::Programs;
 use crate::progress::Progress;
@@ -42,6 +43,7 @@ pub struct Study<'a> {
     progress: Progress,
     output: Output,
     records: Vec<Record>,
+    omissions: Omissions,
     _workdir: WorkDir,
 }
 
@@ -63,6 +65,7 @@ impl<'a> Study<'a> {
             progress: Progress::new(options.failure.len() as u64 * u64::from(options.runs)),
             output: Output::open(options.out.as_deref())?,
             records: Vec::new(),
+            omissions: Omissions::default(),
             _workdir: workdir,
         })
     }
@@ -70,7 +73,7 @@ impl<'a> Study<'a> {
     /// Runs everything and shows the table.
     ///
     /// # Errors
-    /// [`Error::WrongData`], [`Error::Child`], [`Error::Io`] of the output.
+    /// [`Error::WrongData`], [`Error::Child`], [`Error::Killed`], [`Error::Io`] of the output; in the end the first failure of a run that was left out.
     pub fn run(mut self) -> Result<()> {
         for run in 1..=self.options.runs {
             let mut turn = self.options.failure.clone();
@@ -80,7 +83,7 @@ impl<'a> Study<'a> {
             }
         }
         self.progress.note(&table::render(&self.records));
-        Ok(())
+        self.omissions.end()
     }
 
     /// One run. That it could not be made is recorded; that something went wrong in it is an error.
@@ -95,10 +98,11 @@ impl<'a> Study<'a> {
                 self.progress.note(&sample.summary());
                 Record::DonorFailure(Box::new(sample))
             }
-            Err(error @ (Error::WrongData { .. } | Error::Child { .. })) => return Err(error),
+            Err(error @ (Error::Child { .. } | Error::Killed { .. })) => return Err(error),
             Err(error) => {
-                self.progress.note(&format!("{failure}, run {run} is left out: {error}"));
-                let (peer, reason) = (format!("recover {failure}"), error.to_string());
+                let reason = self.omissions.reason(error)?;
+                self.progress.note(&format!("{failure}, run {run} is left out: {reason}"));
+                let peer = format!("recover {failure}");
                 Record::Skipped(Skipped { peer, reason, context: self.context.clone() })
             }
         };

@@ -1,10 +1,10 @@
 //! The bytes of an object, which follow from its number.
 
 use super::OBJECT_BYTES;
+use crate::contents;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
 use crate::peer::aquifer::Aquifer;
-use crate::soak::pattern;
 
 /// An object's bytes.
 pub type Bytes = [u8; OBJECT_BYTES as usize];
@@ -12,10 +12,13 @@ pub type Bytes = [u8; OBJECT_BYTES as usize];
 /// Objects that are written together.
 const WRITTEN_TOGETHER: u64 = 4096;
 
-/// The bytes of object `index`.
+/// The bytes of object `index`: those of its first write in any benchmark.
 pub fn of(index: u64) -> Bytes {
     let mut bytes = [0; OBJECT_BYTES as usize];
-    pattern::fill(index, 0, 0, &mut bytes);
+    let (words, _) = bytes.as_chunks_mut::<8>();
+    for (word, key) in words.iter_mut().zip(contents::keys(index)) {
+        *word = contents::word(key, index).to_ne_bytes();
+    }
     bytes
 }
 

@@ -14,6 +14,7 @@ use super::sample::{Handles, Hits};
 use super::{OBJECT_BYTES, data};
 use crate::child::{Event, Parent};
 use crate::error::{Error, Result};
+use crate::ledger::Ledger;
 use crate::machine::Context;
 use crate::overhead::heap::{Run, warm_up};
 use crate::peer::abi::Stats;
@@ -21,6 +22,7 @@ use crate::peer::aquifer::Aquifer;
 use crate::peer::{Peer, Setup, flash_bytes_for};
 use crate::rng::Rng;
 use crate::sample::{Record, median};
+use crate::verified::Verified;
 
 /// Objects that are used by handle in turn: a set that the processor's caches hold, and one that
 /// they do not.
@@ -61,8 +63,10 @@ pub fn work(task: &HandlesTask, context: &Context, parent: &mut Parent) -> Resul
     for (&index, &reference) in used.iter().zip(&references) {
         heap.with_used(reference, |bytes| data::check(index, bytes))??;
     }
-    let touched = heap.objects().behind(used.len() as u64);
-    warm_up(touched, &mut rng);
+    // Used by handle are the objects in front of these.
+    let ledger = Ledger::unwatched("aquifer", objects);
+    let touched = Verified::new(heap.objects().behind(used.len() as u64), &ledger);
+    warm_up(touched, &mut rng)?;
     for run in 1..=task.runs {
         parent.progress("measuring", u64::from(run - 1), task.runs.into());
         let before = stats(&heap)?;

@@ -7,6 +7,7 @@ use aquifer_base::units::format_size;
 use super::{markdown, mebibytes, number};
 use crate::device::IDLE_WRITE_BYTES_PER_S;
 use crate::peer::Kind;
+use crate::proof::Proof;
 use crate::sample::{Record, Sample, median};
 use crate::workload::Point;
 
@@ -63,6 +64,8 @@ pub struct Group {
     pub points: BTreeMap<Point, Vec<Row>>,
     /// Samples before which other programs were writing to the device.
     pub disturbed: usize,
+    /// What proving an object that was read takes: medians of all samples.
+    pub proof: Option<Proof>,
 }
 
 impl Group {
@@ -93,9 +96,10 @@ pub fn groups(records: &[Record]) -> Vec<Group> {
     let group = |((data_bytes, ram_bytes, object_bytes), points): (_, BTreeMap<Point, Runs<'_>>)| {
         let points = points.into_iter().map(|(point, runs)| (point, rows(runs))).collect();
         let scale = (data_bytes, ram_bytes, object_bytes);
-        let disturbed =
-            samples(records).filter(|sample| scale_of(sample) == scale && is_disturbed(sample)).count();
-        Group { data_bytes, ram_bytes, object_bytes, points, disturbed }
+        let here = || samples(records).filter(move |sample| scale_of(sample) == scale);
+        let disturbed = here().filter(|sample| is_disturbed(sample)).count();
+        let proofs: Vec<_> = here().filter_map(|sample| sample.proof).collect();
+        Group { data_bytes, ram_bytes, object_bytes, points, disturbed, proof: Proof::median(&proofs) }
     };
     sorted.into_iter().map(group).collect()
 }
@@ -153,7 +157,10 @@ fn table(group: &Group) -> String {
         group.object_bytes,
         format_size(group.ram_bytes),
     );
-    let table = markdown(&title, &COLUMNS, &lines);
+    let mut table = markdown(&title, &COLUMNS, &lines);
+    if let Some(proof) = group.proof {
+        table += &format!("\n{}\n", proof.sentence(group.object_bytes));
+    }
     match group.disturbed {
         0 => table,
         disturbed => format!(
@@ -221,6 +228,20 @@ mod tests {
             [Record::Sample(Box::new(sample(Kind::Swap, 3.0))), Record::Sample(Box::new(disturbed))];
         assert!(render(&records).contains("before 1 of these runs"));
         assert!(!render(&records[..1]).contains("other writes"));
+    }
+
+    #[test]
+    fn the_cost_of_proving_is_under_the_table() {
+        let mut records = [1.0, 2.0, 3.0].map(|ops_per_s| sample(Kind::Swap, ops_per_s));
+        let text = |records: &[Sample]| {
+            render(&records.iter().map(|sample| Record::Sample(Box::new(sample.clone()))).collect::<Vec<_>>())
+        };
+        records[2].proof = Some(Proof { read_ns: 50.0, verify_ns: 99.0 });
+        let said = text(&records);
+        assert!(said.contains("an object of 128 bytes takes 15 ns in RAM, reading it alone 5 ns."), "{said}");
+        // As in files from before anything was proven.
+        records.iter_mut().for_each(|sample| sample.proof = None);
+        assert!(!text(&records).contains("proving"));
     }
 
     #[test]

@@ -22,8 +22,8 @@ const COLUMNS: [&str; 12] = [
     "fences",
     "bytes persisted",
 ];
-const NOTE: &str = "\nAll figures are for one transaction. CPU: of all threads. Wall: from the first begin to the last end, over the \
-    transactions of all threads. x pmemobj: how many times less time than pmemobj with as many threads. x 1 thread: throughput over \
+const NOTE: &str = "\nAll figures are for one transaction. CPU: of the process from the first begin until its threads rest, a cleaner's among them. Wall: from the \
+    first begin to the last end, over the transactions of all threads. x pmemobj: how many times less time than pmemobj with as many threads. x 1 thread: throughput over \
     that of one thread. low-high: of the CPU times of all runs. Fences and bytes: where the system counts them, cleaning \
     included. A percentage: the file grows only while at least so much of it is objects; else it is cleaned.\n";
 /// What the ratios refer to.
@@ -160,6 +160,7 @@ mod tests {
             transactions: 40,
             cpu_ns,
             wall_ns,
+            rest_ns: 0.5,
             fences: (system == System::Aquifer).then_some(1.002),
             persisted_bytes: (system == System::Aquifer).then_some(56.0),
             context: Context::default(),

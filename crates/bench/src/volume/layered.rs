@@ -27,7 +27,7 @@ pub use contestant::Contestant;
 pub use options::LayeredOptions;
 pub use point::{Load, Speed};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::progress::Progress;
 use crate::sample::{Output, Record};
@@ -40,7 +40,7 @@ use sample::Layered;
 /// Measures every cell with every stack in turns, and prints the table.
 ///
 /// # Errors
-/// [`crate::Error::Input`], [`crate::Error::Unavailable`] without userfaultfd, [`crate::Error::WrongData`].
+/// [`Error::Input`], [`Error::Unavailable`] without userfaultfd, [`Error::WrongData`].
 pub fn run(options: &LayeredOptions) -> Result<()> {
     options.check()?;
     let points = options.points();
@@ -66,9 +66,10 @@ pub fn run(options: &LayeredOptions) -> Result<()> {
             let ram_bytes = options.data / ratio;
             match mount(stack, ram_bytes) {
                 Ok(mounted) => progress.note(&format!("{stack}: {}", mounted.division()?)),
-                Err(error) => {
-                    progress.note(&format!("{stack} cannot run with {}: {error}", format_size(ram_bytes)))
+                Err(Error::Unavailable(reason)) => {
+                    progress.note(&format!("{stack} cannot run with {}: {reason}", format_size(ram_bytes)))
                 }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -80,7 +81,12 @@ pub fn run(options: &LayeredOptions) -> Result<()> {
             for turn in 0..stacks.len() {
                 let stack = stacks[(first + turn) % stacks.len()];
                 progress.doing(format!("run {run}: {stack}, {point}"));
-                if let Ok(mounted) = mount(stack, point.ram_bytes(options.data)) {
+                let mounted = match mount(stack, point.ram_bytes(options.data)) {
+                    Ok(mounted) => Some(mounted),
+                    Err(Error::Unavailable(_)) => None,
+                    Err(error) => return Err(error),
+                };
+                if let Some(mounted) = mounted {
                     let division = mounted.division()?;
                     let cell = Cell { options, point, stack, mounted };
                     let measured = cell.measure(run)?;

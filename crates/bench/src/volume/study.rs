@@ -14,6 +14,7 @@ use crate::cleanup;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::machine::Context;
+use crate::omissions::Omissions;
 use crate::progress::Progress;
 use crate::rng::Rng;
 use crate::runner::Runner;
@@ -43,7 +44,7 @@ pub struct Study {
     pub progress: Progress,
     output: Option<Output>,
     records: Vec<Record>,
-    failed: Option<Error>,
+    omissions: Omissions,
     device: Device,
     _workdir: WorkDir,
 }
@@ -71,7 +72,7 @@ impl Study {
             progress: Progress::new(steps),
             output: options.out.as_deref().map(|path| Output::open(Some(path))).transpose()?,
             records: Vec::new(),
-            failed: None,
+            omissions: Omissions::default(),
             device,
             _workdir: workdir,
         })
@@ -89,7 +90,7 @@ impl Study {
     /// Runs a child in a control group of its own. A run that fails is left out and recorded as such; the others go on.
     ///
     /// # Errors
-    /// [`Error::Io`] of the output, [`Error::Unavailable`] without control groups.
+    /// [`Error::WrongData`]; [`Error::Io`] of the output, [`Error::Unavailable`] without control groups.
     pub fn limited(&mut self, name: &str, limit_bytes: u64, task: VolumeTask) -> Result<()> {
         let group = Cgroup::create("volume", limit_bytes, false)?;
         let mut child = Runner::start(name, Task::Volume(Box::new(task)), Some(group), &self.context)?;
@@ -134,11 +135,10 @@ impl Study {
     /// Records a run that failed.
     ///
     /// # Errors
-    /// [`Error::Io`] of the output.
+    /// [`Error::WrongData`] if that is why; [`Error::Io`] of the output.
     pub fn leave_out(&mut self, name: &str, error: Error) -> Result<()> {
-        self.skip(name, &error.to_string())?;
-        self.failed.get_or_insert(error);
-        Ok(())
+        let reason = self.omissions.reason(error)?;
+        self.skip(name, &reason)
     }
 
     /// Records that something is not measured because the machine lacks what it needs.
@@ -176,10 +176,10 @@ impl Study {
     /// # Errors
     /// The first of a run that was left out.
     pub fn finish(self) -> Result<()> {
-        let Study { records, progress, failed, .. } = self;
+        let Study { records, progress, omissions, .. } = self;
         drop(progress);
         print!("{}", table::render(&records));
-        failed.map_or(Ok(()), Err)
+        omissions.end()
     }
 }
 

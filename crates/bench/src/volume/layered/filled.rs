@@ -1,5 +1,6 @@
 //! A stack's flash with the data on it.
 
+use std::io;
 use std::sync::Arc;
 
 use aquifer_device::Pacing;
@@ -29,9 +30,18 @@ pub enum Bytes {
     Layers(Image),
 }
 
-/// What went wrong with a stack.
+/// What went wrong with a stack. Damage is wrong data, and too little of something is a reason to leave a stack out.
 pub fn failed(error: VolumeError) -> Error {
-    Error::Unavailable(error.to_string())
+    let what = error.to_string();
+    match error {
+        VolumeError::Damaged { .. } | VolumeError::Corrupt(_) => {
+            Error::WrongData { peer: "emulated flash".to_owned(), what }
+        }
+        VolumeError::Invalid(_) | VolumeError::NoSpace | VolumeError::System { .. } => {
+            Error::Unavailable(what)
+        }
+        _ => Error::io("using", "emulated flash")(io::Error::other(what)),
+    }
 }
 
 /// The first word of a page.
@@ -43,7 +53,7 @@ impl Filled {
     /// Writes every page once.
     ///
     /// # Errors
-    /// [`Error::Unavailable`].
+    /// Those of [`failed`].
     pub fn new(stack: Contestant, options: &LayeredOptions) -> Result<Self> {
         let pages = options.pages();
         let nand = flash(pages, options.fill)?;

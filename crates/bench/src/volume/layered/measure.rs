@@ -15,7 +15,7 @@ use super::point::Point;
 use super::sample::{Measured, Reads};
 use super::{Contestant, LayeredOptions};
 use crate::error::{Error, Result};
-use crate::process::{Memory, thread_cpu_ns};
+use crate::process::{Memory, cpu_ns};
 use crate::rng::Rng;
 use crate::workload::histogram;
 
@@ -44,7 +44,6 @@ struct Tally {
     sum_ns: u64,
     syncs: u64,
     sync_ns: u64,
-    cpu_ns: u64,
 }
 
 /// Threads begin and end together.
@@ -68,7 +67,7 @@ impl Cell<'_> {
             is_over: AtomicBool::new(false),
             started: Barrier::new(threads as usize + 1),
         };
-        let (tallies, seconds, reads) = std::thread::scope(|scope| {
+        let (tallies, seconds, cpu_ns, reads) = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads)
                 .map(|thread| {
                     let (phase, rng) = (&phase, Rng::new(u64::from(run) << 16 | u64::from(thread)));
@@ -77,11 +76,12 @@ impl Cell<'_> {
                 .collect();
             phase.started.wait();
             std::thread::sleep(WARM_UP);
-            let (before, began) = (self.mounted.reads(), Instant::now());
+            let (before, began, cpu_before_ns) = (self.mounted.reads(), Instant::now(), cpu_ns());
             phase.is_measured.store(true, Ordering::Release);
             std::thread::sleep(Duration::from_secs_f64(self.options.seconds));
             phase.is_over.store(true, Ordering::Release);
-            let (seconds, after) = (began.elapsed().as_secs_f64(), self.mounted.reads());
+            let (seconds, cpu_ns) = (began.elapsed().as_secs_f64(), cpu_ns() - cpu_before_ns);
+            let after = self.mounted.reads();
             let tallies: Result<Vec<_>> =
                 workers.into_iter().map(|worker| worker.join().expect("it does not panic")).collect();
             let reads = Reads {
@@ -89,12 +89,12 @@ impl Cell<'_> {
                 nodes: after.nodes - before.nodes,
                 flash: after.flash - before.flash,
             };
-            (tallies, seconds, reads)
+            (tallies, seconds, cpu_ns, reads)
         });
         let vm_pte_bytes = Memory::now()?.vm_pte_bytes;
         // What is left to write is written without waiting.
         self.mounted.set_timing(Timing::NONE);
-        Ok(summed(&tallies?, seconds, reads, vm_pte_bytes))
+        Ok(summed(&tallies?, seconds, cpu_ns, reads, vm_pte_bytes))
     }
 
     fn fill_ram(&self, run: u32) -> Result<()> {
@@ -125,11 +125,11 @@ impl Cell<'_> {
         let words = self.mounted.words();
         let (mut pages, reads) = (self.pages(), u64::from(self.point.load.read_percent));
         let mut tally = Tally::new();
-        let (mut is_measured, mut began_cpu_ns, mut steps) = (false, 0, 0);
+        let (mut is_measured, mut steps) = (false, 0);
         phase.started.wait();
         while !phase.is_over.load(Ordering::Relaxed) {
             if !is_measured && phase.is_measured.load(Ordering::Acquire) {
-                (tally, is_measured, began_cpu_ns) = (Tally::new(), true, thread_cpu_ns());
+                (tally, is_measured) = (Tally::new(), true);
             }
             let (page, is_read) = (pages.pick(&mut rng), rng.below(100) < reads);
             let began = Instant::now();
@@ -148,14 +148,13 @@ impl Cell<'_> {
                 tally.sync_ns += began.elapsed().as_nanos() as u64;
             }
         }
-        tally.cpu_ns = thread_cpu_ns() - began_cpu_ns;
         Ok(tally)
     }
 }
 
 impl Tally {
     fn new() -> Self {
-        Tally { latency_ns: histogram(), accesses: 0, sum_ns: 0, syncs: 0, sync_ns: 0, cpu_ns: 0 }
+        Tally { latency_ns: histogram(), accesses: 0, sum_ns: 0, syncs: 0, sync_ns: 0 }
     }
 
     fn note(&mut self, took: Duration) {
@@ -166,7 +165,7 @@ impl Tally {
     }
 }
 
-fn summed(tallies: &[Tally], seconds: f64, reads: Reads, vm_pte_bytes: u64) -> Measured {
+fn summed(tallies: &[Tally], seconds: f64, cpu_ns: u64, reads: Reads, vm_pte_bytes: u64) -> Measured {
     let sum = |value: fn(&Tally) -> u64| tallies.iter().map(value).sum::<u64>();
     let mut latency_ns = histogram();
     for tally in tallies {
@@ -179,7 +178,7 @@ fn summed(tallies: &[Tally], seconds: f64, reads: Reads, vm_pte_bytes: u64) -> M
         mean_ns: sum(|tally| tally.sum_ns) as f64 / accesses.max(1) as f64,
         p50_ns: latency_ns.value_at_quantile(0.5),
         p99_ns: latency_ns.value_at_quantile(0.99),
-        cpu_ns: sum(|tally| tally.cpu_ns),
+        cpu_ns,
         syncs,
         sync_ns: sum(|tally| tally.sync_ns) as f64 / syncs.max(1) as f64,
         reads,

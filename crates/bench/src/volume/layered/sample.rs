@@ -63,7 +63,7 @@ pub struct Measured {
     pub p50_ns: u64,
     /// 99th percentile.
     pub p99_ns: u64,
-    /// Processor time of all threads, waits for fast flash among it.
+    /// Processor time of the process in these seconds, waits for fast flash among it.
     pub cpu_ns: u64,
     /// Syncs of all threads.
     pub syncs: u64,
