@@ -1,6 +1,7 @@
 //! Runs jobs: builds one after the other in one lane, and beside them, in other lanes, what they have built.
 //!
-//! While something is built, one job runs beside it, because most jobs wait for a disk or for time; afterwards one more than there are processors.
+//! As many lanes as there are processors take Rust tests first, which mostly compute, and two more take scripts first, which mostly wait for a disk, a
+//! server or a deadline. While something is built, one of each kind is open.
 
 use super::job::{Job, Results};
 use super::report::Report;
@@ -62,11 +63,31 @@ struct State {
     ready: VecDeque<Job>,
     building: bool,
     running: Vec<Pid>,
-    lanes_used: usize,
     keys: BTreeSet<&'static str>,
     number: usize,
     interrupted: bool,
     report: Report,
+}
+
+/// What one thread runs.
+#[derive(Clone, Copy)]
+struct Lane {
+    /// Jobs of this kind first.
+    first: Results,
+    /// Whether it is open while something is built.
+    beside_builds: bool,
+}
+
+impl Lane {
+    /// The place of the job that this lane takes next, if there is one that may run now.
+    fn next(self, state: &State) -> Option<usize> {
+        if state.building && !self.beside_builds {
+            return None;
+        }
+        let free = |job: &Job| job.key.is_none_or(|key| !state.keys.contains(key));
+        let preferred = state.ready.iter().position(|job| job.results == self.first && free(job));
+        preferred.or_else(|| state.ready.iter().position(free))
+    }
 }
 
 impl Pool {
@@ -79,8 +100,11 @@ impl Pool {
     pub fn run(&self, builds: &[Build<'_>], processors: usize) -> Report {
         self.state().building = true;
         thread::scope(|scope| {
-            for _ in 0..=processors {
-                scope.spawn(|| self.lane(processors + 1));
+            for number in 0..processors {
+                scope.spawn(move || self.lane(Lane { first: Results::Status, beside_builds: number == 0 }));
+            }
+            for number in 0..2 {
+                scope.spawn(move || self.lane(Lane { first: Results::Lines, beside_builds: number == 0 }));
             }
             for build in builds {
                 self.build(build);
@@ -130,11 +154,10 @@ impl Pool {
     }
 
     /// Runs jobs until there will be no more.
-    fn lane(&self, lanes_max: usize) {
-        while let Some(job) = self.take(lanes_max) {
+    fn lane(&self, lane: Lane) {
+        while let Some(job) = self.take(lane) {
             self.execute(&job);
             let mut state = self.state();
-            state.lanes_used -= 1;
             if let Some(key) = job.key {
                 state.keys.remove(key);
             }
@@ -143,17 +166,14 @@ impl Pool {
     }
 
     /// The next job that may run now; none when all have been taken.
-    fn take(&self, lanes_max: usize) -> Option<Job> {
+    fn take(&self, lane: Lane) -> Option<Job> {
         let mut state = self.state();
         loop {
             if state.interrupted || (!state.building && state.ready.is_empty()) {
                 return None;
             }
-            let lanes = if state.building { 1 } else { lanes_max };
-            let free = |job: &Job| job.key.is_none_or(|key| !state.keys.contains(key));
-            let next = if state.lanes_used < lanes { state.ready.iter().position(free) } else { None };
-            if let Some(job) = next.and_then(|next| state.ready.remove(next)) {
-                state.lanes_used += 1;
+            if let Some(next) = lane.next(&state) {
+                let job = state.ready.remove(next)?;
                 state.keys.extend(job.key);
                 return Some(job);
             }
