@@ -212,7 +212,7 @@ impl Allocator {
     fn allocate_span(&self, pages: u64, page_bytes: usize, is_array: bool) -> Result<*mut u8, HeapError> {
         let leaves = pages.div_ceil(LEAF_PAGES as u64);
         let mut state = self.state();
-        let promised = (pages as u128 * flash_bytes(page_bytes, 1) as u128).min(u64::MAX as u128) as u64;
+        let promised = flash_bytes(page_bytes, pages);
         state.promises.make(self.engine.log(), page_bytes, promised)?;
         let first = self.take_leaves(&mut state, leaves, Use::Span, page_bytes, current_class());
         let first = first.inspect_err(|_| state.promises.take_back(page_bytes, promised))?;

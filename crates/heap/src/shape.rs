@@ -64,14 +64,20 @@ pub(crate) fn element_page_bytes(bytes: usize) -> usize {
     }
 }
 
-/// Bytes that `pages` of `page_bytes` may need on flash.
+/// Bytes that `pages` of `page_bytes` may need on flash; `u64::MAX`, which no device has, for as many as no address space holds.
 pub(crate) fn flash_bytes(page_bytes: usize, pages: u64) -> u64 {
-    pages * (lone_record_bytes(page_bytes) as u64 + leaf_share_bytes(page_bytes))
+    pages.saturating_mul(lone_record_bytes(page_bytes) as u64 + leaf_share_bytes(page_bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn absurd_sizes_need_more_than_any_device_has() {
+        assert_eq!(flash_bytes(OS_PAGE_BYTES, u64::MAX / 4096), u64::MAX);
+        assert!(flash_bytes(OS_PAGE_BYTES, 1 << 40) > 1 << 52);
+    }
 
     #[test]
     fn small_objects_have_one_page_and_large_ones_a_run() {
