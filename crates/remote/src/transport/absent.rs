@@ -21,6 +21,14 @@ pub fn version() -> Result<(u32, u32), TransportError> {
     Err(TransportError::NotBuilt)
 }
 
+/// Providers that can connect a donor and a borrower.
+///
+/// # Errors
+/// Always.
+pub fn providers() -> Result<Vec<String>, TransportError> {
+    Err(TransportError::NotBuilt)
+}
+
 /// Connects to a donor.
 ///
 /// # Errors
