@@ -111,15 +111,21 @@ pub enum Error {
     /// This machine or the settings do not allow managed memory.
     #[error(transparent)]
     Machine(aquifer::Error),
-    /// The library that stands in front of programs is missing.
+    /// A library that comes with the command is missing.
     #[error(
-        "{name} is neither in {} nor in ../lib beside it; install it with this command, or name it in AQUIFER_PRELOAD", beside.display()
+        "{name} is neither in {} nor in ../lib beside it; `make lib` in the source folder makes build/bin/aquifer with build/lib beside it, `make install` installs both{}", beside.display(), other_library(name)
     )]
     NoLibrary {
         /// Its file name.
         name: &'static str,
         /// Where this command is.
         beside: PathBuf,
+    },
+    /// Another library was named, and is missing.
+    #[error("AQUIFER_PRELOAD names {}, which is no file; unset it, or name the library that `make lib` puts into build/lib", path.display())]
+    NamedLibrary {
+        /// As it is named.
+        path: PathBuf,
     },
     /// The system did not start the program.
     #[error("{} cannot be run: {error}", path.display())]
@@ -365,6 +371,11 @@ fn volume_advice(error: &aquifer_volume::VolumeError) -> &'static str {
         V::Device(_) => "; the kernel's log may say more",
         _ => "",
     }
+}
+
+/// How another library is named in place of one that is missing.
+fn other_library(name: &str) -> &'static str {
+    if name == crate::library::PRELOAD { "; or name another in AQUIFER_PRELOAD" } else { "" }
 }
 
 fn choices(paths: &[PathBuf]) -> String {

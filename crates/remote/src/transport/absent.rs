@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use super::{Endpoint, Place, ServeLink, Staging, TransportError};
 
+/// Whether this build has the calls of libfabric.
+pub const IS_BUILT: bool = false;
+
 /// The provider that every machine has.
 pub const PROVIDER: &str = "tcp";
 

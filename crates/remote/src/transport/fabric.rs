@@ -20,6 +20,9 @@ pub use borrowed::connect;
 pub use lent::Served;
 pub use listener::{Listener, Request};
 
+/// Whether this build has the calls of libfabric.
+pub const IS_BUILT: bool = true;
+
 /// The provider that every machine has.
 pub const PROVIDER: &str = "tcp";
 
