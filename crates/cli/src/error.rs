@@ -237,6 +237,16 @@ pub enum Error {
         /// The file or block device.
         path: PathBuf,
     },
+    /// `--erase` does not name what is to be overwritten.
+    #[error(
+        "--erase wants the volume's name a second time, so that nothing is erased by a slip: --erase {}{}", path.display(), said_instead(again)
+    )]
+    EraseOther {
+        /// The file or block device.
+        path: PathBuf,
+        /// What it names.
+        again: Option<PathBuf>,
+    },
     /// Neither side of a copy is a volume.
     #[error(
         "neither source nor target is in a volume; write VOLUME:/path for one of them, as in data.vol:/a"
@@ -376,6 +386,11 @@ fn volume_advice(error: &aquifer_volume::VolumeError) -> &'static str {
 /// How another library is named in place of one that is missing.
 fn other_library(name: &str) -> &'static str {
     if name == crate::library::PRELOAD { "; or name another in AQUIFER_PRELOAD" } else { "" }
+}
+
+/// What stands behind `--erase`.
+fn said_instead(again: &Option<PathBuf>) -> String {
+    again.as_ref().map_or_else(String::new, |again| format!(", and not {}", again.display()))
 }
 
 fn choices(paths: &[PathBuf]) -> String {
