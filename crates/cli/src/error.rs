@@ -254,7 +254,7 @@ pub enum Error {
     NoVolumeToCopy,
     /// Two places that must be in one volume are not.
     #[error(
-        "{} and {} are two volumes, a file has its names in one; copy it with aquifer volume cp -p", first.display(), second.display()
+        "{} and {} are two volumes, a file has its names in one; copy it with `aquifer volume cp -rp`", first.display(), second.display()
     )]
     OtherVolume {
         /// One of them.
@@ -264,7 +264,7 @@ pub enum Error {
     },
     /// Several files cannot have one name.
     #[error(
-        "{target} is no folder, so only one file can go there; make it with aquifer volume mkdir, or mkdir"
+        "{target} is no folder, so only one file can go there; make it with `aquifer volume mkdir`, or mkdir on the host"
     )]
     SeveralIntoNoFolder {
         /// Where they were to go.
@@ -272,7 +272,7 @@ pub enum Error {
     },
     /// It is a socket, a device or the like.
     #[error(
-        "{path} is neither a file, a folder nor a symbolic link, and is left out; aquifer volume cat writes to pipes and devices"
+        "{path} is neither a file, a folder nor a symbolic link, and is left out; `aquifer volume cat VOLUME:PATH` writes to pipes and devices"
     )]
     NotCopied {
         /// What it is.
@@ -372,9 +372,9 @@ fn volume_advice(error: &aquifer_volume::VolumeError) -> &'static str {
     use aquifer_volume::VolumeError as V;
 
     match error {
-        V::NotAVolume(_) => "; aquifer volume create makes one",
+        V::NotAVolume(_) => "; `aquifer volume create VOLUME --size SIZE` makes one",
         V::Damaged { .. } => {
-            "; aquifer volume scrub finds all that is damaged, what is whole can still be copied out"
+            "; `aquifer volume scrub VOLUME` finds all that is damaged, what is whole can still be copied out"
         }
         V::Corrupt(_) => "; copy the file or device away before anything else, then take the last good copy",
         V::Stopped(_) => "; the device may be broken: copy out what can be read",

@@ -66,7 +66,7 @@ fn files_are_moved_and_linked() {
     assert!(ground.refused(1, &["mv", &at("/d"), &at("/d/e")]).contains("cannot be moved into itself"));
     assert!(ground.refused(2, &["ln", &at("/d"), &at("/e")]).contains("-s makes a symbolic link"));
     let elsewhere = format!("{}:/f", name(&ground.host("other.vol")));
-    assert!(ground.refused(2, &["mv", &at("/d"), &elsewhere]).contains("aquifer volume cp -p"));
+    assert!(ground.refused(2, &["mv", &at("/d"), &elsewhere]).contains("aquifer volume cp -rp"));
     ground.told(&["ln", "-s", "loop", &at("/loop")]);
     assert!(ground.refused(1, &["cat", &at("/loop")]).contains("too many symbolic links"));
     ground.check();
