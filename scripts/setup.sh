@@ -125,11 +125,15 @@ install_rust() {
     fi
 }
 
+explain_rustup() {
+    have curl || complain '  sudo apt-get install curl'
+    complain "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y"
+}
+
 explain_rust() {
     found=$(rustc --version 2>/dev/null || echo 'none found')
     complain "Rust 1.$RUST_MINOR_MIN or newer is missing ($found). Install it with"
-    have curl || complain '  sudo apt-get install curl'
-    complain "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y"
+    explain_rustup
     complain 'and run this again.'
 }
 
@@ -164,7 +168,9 @@ fi
 if asks --lint "$@"; then
     for part in fmt clippy; do
         if ! "$CARGO" $part --version >/dev/null 2>&1; then
-            complain "cargo $part is missing. Install it with: rustup component add rustfmt clippy"
+            complain "cargo $part is missing for $CARGO. rustup has it"
+            have rustup || explain_rustup
+            complain '  rustup component add rustfmt clippy'
             exit 1
         fi
     done

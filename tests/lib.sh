@@ -31,5 +31,5 @@ if [ -n "${needs_aquifer-yes}" ]; then
         done
     fi
     AQUIFER=$(realpath "$AQUIFER")
-    [ -x "$AQUIFER" ] || skip_all "the aquifer command is not built: $AQUIFER"
+    [ -x "$AQUIFER" ] || skip_all "the aquifer command is not built (make lib): $AQUIFER"
 fi

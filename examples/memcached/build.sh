@@ -68,7 +68,7 @@ check_library() {
     # shellcheck disable=SC2086 # lists of flags
     printf '#include <aquifer.h>\nint main(void) { return aq_version() == 0; }\n' |
         ${CC:-cc} -x c -o /dev/null $cflags - $libs 2>/dev/null ||
-        die 'no library of Aquifer: make lib, or set AQUIFER_CFLAGS and AQUIFER_LIBS'
+        die 'no library of Aquifer: run 'make lib' in the source folder, or set AQUIFER_CFLAGS and AQUIFER_LIBS'
 }
 
 # ---- Source ---------------------------------------------------------------

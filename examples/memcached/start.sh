@@ -39,7 +39,7 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ -x "$program" ] || die "no $program; run build.sh first"
+[ -x "$program" ] || die "no $program; run examples/memcached/build.sh first"
 megabytes=$(mebibytes "$data")
 [ -n "$items" ] || items=$((megabytes << 10))
 case $items in

@@ -30,7 +30,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 if [ ! -x "$AQUIFER" ]; then
-    echo "run.sh: there is no $AQUIFER; build it, or name it: AQUIFER=path $0" >&2
+    echo "run.sh: there is no $AQUIFER; 'make lib' builds it, or name another: AQUIFER=path $0" >&2
     exit 1
 fi
 AQUIFER=$(realpath "$AQUIFER")

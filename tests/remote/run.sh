@@ -197,7 +197,7 @@ else
 fi
 if "$AQUIFER" donate --listen 0.0.0.0:0 >"$work/open" 2>&1; then
     fail 'a donor without certificates listens to the network'
-elif grep -q 'aquifer cluster init' "$work/open"; then
+elif grep -q 'aquifer cluster join' "$work/open"; then
     pass 'a donor without certificates keeps to this machine'
 else
     fail "a donor without certificates: $(cat "$work/open")"

@@ -197,9 +197,12 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
+/// The oldest kernel that heaps run on: major and minor version of Linux.
+pub const KERNEL_MIN: (u32, u32) = (6, 8);
+
 pub(crate) fn check_kernel() -> Result<(), Error> {
     let (major, minor) = process::kernel_version();
-    if (major, minor) < (6, 8) { Err(Error::KernelOld(major, minor)) } else { Ok(()) }
+    if (major, minor) < KERNEL_MIN { Err(Error::KernelOld(major, minor)) } else { Ok(()) }
 }
 
 /// The size that most objects have.

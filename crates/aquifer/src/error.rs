@@ -6,6 +6,8 @@ use aquifer_sys::Errno;
 use aquifer_vm::{FaultError, PinError};
 use thiserror::Error;
 
+use crate::assembly::KERNEL_MIN;
+
 /// Why a heap could not do something.
 #[derive(Debug, Error)]
 pub enum Error {
@@ -44,7 +46,7 @@ pub enum Error {
         minimum: u64,
     },
     /// The kernel is too old.
-    #[error("this kernel is {0}.{1}; Aquifer needs Linux 6.8 or newer")]
+    #[error("this kernel is {0}.{1}; Aquifer needs Linux {major}.{minor} or newer", major = KERNEL_MIN.0, minor = KERNEL_MIN.1)]
     KernelOld(u32, u32),
     /// The kernel lacks a feature or refused a call.
     #[error("the kernel refused {what}: {errno}")]

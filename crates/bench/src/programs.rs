@@ -37,8 +37,7 @@ impl Programs {
     pub fn aquifer(&self) -> Result<&Path> {
         for file in [self.aquifer.clone(), self.aquifer.with_file_name(PRELOAD)] {
             if !file.is_file() {
-                let remedy = "run cargo build --release -p aquifer-cli -p aquifer-preload";
-                return Err(Error::Unavailable(format!("{} is not there; {remedy}", file.display())));
+                return Err(Error::Unavailable(format!("{} is not there; {}", file.display(), build(&file))));
             }
         }
         Ok(&self.aquifer)
@@ -61,6 +60,17 @@ impl Programs {
     }
 }
 
+/// How the command and its library come to be where `file` is missing, which in a workspace is `target/PROFILE`.
+pub fn build(file: &Path) -> String {
+    let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let profile = match folder {
+        Some("debug") => "",
+        Some("soak") => " --profile soak",
+        _ => " --release",
+    };
+    format!("run `cargo build{profile} -p aquifer-cli -p aquifer-preload` in the source folder")
+}
+
 fn missing(package: &str) -> Error {
     Error::Unavailable(format!("{package} is not there; install the package {package}"))
 }
@@ -75,6 +85,10 @@ mod tests {
             Programs { aquifer: PathBuf::from("/nonexistent/aquifer"), memcached: None, redis: None };
         let said = |found: Result<&Path>| found.expect_err("it is not there").to_string();
         assert!(said(programs.aquifer()).contains("cargo build --release -p aquifer-cli"));
+        let beside = |profile: &str| build(Path::new(&format!("/source/target/{profile}/aquifer")));
+        assert!(beside("release").contains("build --release -p aquifer-cli -p aquifer-preload`"));
+        assert!(beside("debug").contains("build -p aquifer-cli"));
+        assert!(beside("soak").contains("build --profile soak -p aquifer-cli"));
         assert!(said(programs.memcached()).contains("install the package memcached"));
         assert!(said(programs.redis()).contains("redis-server"));
     }

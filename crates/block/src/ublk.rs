@@ -34,3 +34,11 @@ mod transfer;
 
 pub use error::UblkError;
 pub use shown::{Options, Shown};
+
+/// Whether the kernel's driver is there and this user may use it.
+///
+/// # Errors
+/// [`UblkError::NoDriver`], [`UblkError::NoRights`], [`UblkError::NoRing`].
+pub fn possible() -> Result<(), UblkError> {
+    control::Control::open().map(drop)
+}

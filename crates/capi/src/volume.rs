@@ -229,7 +229,7 @@ pub unsafe extern "C" fn aq_volume_check(volume: *mut AqVolume) -> c_int {
 
 fn check(reach: &Reach) -> Result<(), c_int> {
     let Reach::Own { volume, .. } = reach else {
-        let sentence = "the volume is checked by the process that has it; or, when that has ended, by aquifer volume check";
+        let sentence = "the volume is checked by the process that has it; or, when that has ended, by `aquifer volume check VOLUME`";
         return Err(fail_with(ErrorCode::Permission, sentence));
     };
     let found = volume.check(Depth::Contents, |_, _| ()).map_err(failed)?;

@@ -21,6 +21,7 @@ Examples:
   aquifer block --flash /nvme/b --size 64G       a block device over the network, also for swap
   aquifer probe /mnt/nvme --quick --html d.html  what a disk really does
   aquifer advise report.json                     settings for a device that was measured
+  aquifer version                                what is built in and here, and what adds the rest
 
 Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.";
 
@@ -145,6 +146,9 @@ pub enum Command {
     /// Serves a block device: over NBD, or as a file for losetup
     #[command(after_help = crate::block::arguments::EXAMPLES)]
     Block(crate::block::arguments::BlockArguments),
+    /// Says what this build can do here, and what would add the rest
+    #[command(after_help = crate::version::EXAMPLES)]
+    Version(crate::version::VersionArguments),
 }
 
 /// Which heap.

@@ -111,15 +111,21 @@ pub enum Error {
     /// This machine or the settings do not allow managed memory.
     #[error(transparent)]
     Machine(aquifer::Error),
-    /// The library that stands in front of programs is missing.
+    /// A library that comes with the command is missing.
     #[error(
-        "{name} is neither in {} nor in ../lib beside it; install it with this command, or name it in AQUIFER_PRELOAD", beside.display()
+        "{name} is neither in {} nor in ../lib beside it; `make lib` in the source folder makes build/bin/aquifer with build/lib beside it, `make install` installs both{}", beside.display(), other_library(name)
     )]
     NoLibrary {
         /// Its file name.
         name: &'static str,
         /// Where this command is.
         beside: PathBuf,
+    },
+    /// Another library was named, and is missing.
+    #[error("AQUIFER_PRELOAD names {}, which is no file; unset it, or name the library that `make lib` puts into build/lib", path.display())]
+    NamedLibrary {
+        /// As it is named.
+        path: PathBuf,
     },
     /// The system did not start the program.
     #[error("{} cannot be run: {error}", path.display())]
@@ -231,6 +237,16 @@ pub enum Error {
         /// The file or block device.
         path: PathBuf,
     },
+    /// `--erase` does not name what is to be overwritten.
+    #[error(
+        "--erase wants the volume's name a second time, so that nothing is erased by a slip: --erase {}{}", path.display(), said_instead(again)
+    )]
+    EraseOther {
+        /// The file or block device.
+        path: PathBuf,
+        /// What it names.
+        again: Option<PathBuf>,
+    },
     /// Neither side of a copy is a volume.
     #[error(
         "neither source nor target is in a volume; write VOLUME:/path for one of them, as in data.vol:/a"
@@ -238,7 +254,7 @@ pub enum Error {
     NoVolumeToCopy,
     /// Two places that must be in one volume are not.
     #[error(
-        "{} and {} are two volumes, a file has its names in one; copy it with aquifer volume cp -p", first.display(), second.display()
+        "{} and {} are two volumes, a file has its names in one; copy it with `aquifer volume cp -rp`", first.display(), second.display()
     )]
     OtherVolume {
         /// One of them.
@@ -248,7 +264,7 @@ pub enum Error {
     },
     /// Several files cannot have one name.
     #[error(
-        "{target} is no folder, so only one file can go there; make it with aquifer volume mkdir, or mkdir"
+        "{target} is no folder, so only one file can go there; make it with `aquifer volume mkdir`, or mkdir on the host"
     )]
     SeveralIntoNoFolder {
         /// Where they were to go.
@@ -256,7 +272,7 @@ pub enum Error {
     },
     /// It is a socket, a device or the like.
     #[error(
-        "{path} is neither a file, a folder nor a symbolic link, and is left out; aquifer volume cat writes to pipes and devices"
+        "{path} is neither a file, a folder nor a symbolic link, and is left out; `aquifer volume cat VOLUME:PATH` writes to pipes and devices"
     )]
     NotCopied {
         /// What it is.
@@ -356,15 +372,25 @@ fn volume_advice(error: &aquifer_volume::VolumeError) -> &'static str {
     use aquifer_volume::VolumeError as V;
 
     match error {
-        V::NotAVolume(_) => "; aquifer volume create makes one",
+        V::NotAVolume(_) => "; `aquifer volume create VOLUME --size SIZE` makes one",
         V::Damaged { .. } => {
-            "; aquifer volume scrub finds all that is damaged, what is whole can still be copied out"
+            "; `aquifer volume scrub VOLUME` finds all that is damaged, what is whole can still be copied out"
         }
         V::Corrupt(_) => "; copy the file or device away before anything else, then take the last good copy",
         V::Stopped(_) => "; the device may be broken: copy out what can be read",
         V::Device(_) => "; the kernel's log may say more",
         _ => "",
     }
+}
+
+/// How another library is named in place of one that is missing.
+fn other_library(name: &str) -> &'static str {
+    if name == crate::library::PRELOAD { "; or name another in AQUIFER_PRELOAD" } else { "" }
+}
+
+/// What stands behind `--erase`.
+fn said_instead(again: &Option<PathBuf>) -> String {
+    again.as_ref().map_or_else(String::new, |again| format!(", and not {}", again.display()))
 }
 
 fn choices(paths: &[PathBuf]) -> String {

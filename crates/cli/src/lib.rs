@@ -25,9 +25,11 @@
 //! | `advise` | what a report means for a machine and for the heap |
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
+//! | `library` | the libraries that come with the command |
 //! | `profile` | where its faults come from |
 //! | `volume` | volumes, and the files in them |
 //! | `block` | a device for kernels: NBD, or a file through FUSE |
+//! | `version` | what this build can do here, and what would add the rest |
 //! | `error` | what can go wrong, and what to do then |
 #![forbid(unsafe_code)]
 
@@ -45,6 +47,7 @@ pub mod export;
 pub mod heap;
 pub mod http;
 pub mod latency;
+pub mod library;
 pub mod probe;
 pub mod process;
 pub mod profile;
@@ -56,6 +59,7 @@ pub mod run;
 pub mod server;
 pub mod table;
 pub mod top;
+pub mod version;
 pub mod volume;
 
 pub use error::Error;

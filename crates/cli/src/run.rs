@@ -6,9 +6,8 @@ use std::process::{Command, ExitCode};
 
 use crate::arguments::RunArguments;
 use crate::error::Error;
-use crate::{profile, program};
+use crate::{library, profile, program};
 
-const LIBRARY: &str = "libaquifer_preload.so";
 /// What is kept in RAM and on flash.
 const PAGE_BYTES: usize = 4096;
 
@@ -22,7 +21,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
         return profile::run(arguments);
     }
     let path = check(arguments)?;
-    let library = library()?;
+    let library = library::find(library::PRELOAD)?;
     let mut command = Command::new(&path);
     command.arg0(&arguments.program[0]).args(&arguments.program[1..]);
     let preload = std::env::var("LD_PRELOAD").ok().filter(|others| !others.is_empty());
@@ -56,7 +55,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
 pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
     let path = program::find(arguments.program.first().expect("the command line needs a program"))?;
     program::inspect(&path)?;
-    library()?;
+    library::find(library::PRELOAD)?;
     let mut options = aquifer::Options::new()
         .ram_bytes(arguments.ram)
         .flash_bytes(arguments.flash_size)
@@ -88,21 +87,4 @@ fn set(command: &mut Command, name: &str, value: Option<PathBuf>) {
         Some(value) => command.env(name, value),
         None => command.env_remove(name),
     };
-}
-
-/// The library that stands in front: of the same installation as this command.
-fn library() -> Result<PathBuf, Error> {
-    if let Some(path) = std::env::var_os("AQUIFER_PRELOAD").filter(|path| !path.is_empty()) {
-        return Ok(path.into());
-    }
-    let own = std::env::current_exe()?;
-    let beside = own.parent().unwrap_or(&own);
-    let places = [
-        beside.join(LIBRARY),
-        beside.join("../lib").join(LIBRARY),
-        beside.join("../lib/aquifer").join(LIBRARY),
-    ];
-    let found = places.iter().find(|place| place.is_file());
-    let found = found.ok_or_else(|| Error::NoLibrary { name: LIBRARY, beside: beside.to_owned() })?;
-    Ok(found.canonicalize()?)
 }

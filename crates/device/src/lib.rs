@@ -38,3 +38,4 @@ pub use memory::MemoryDevice;
 pub use pacing::{PacedClock, Pacing};
 pub use stripe::{Stripe, StripeError, StripeLayout, StripePart};
 pub use throttled::{Throttle, Throttled};
+pub use uring::try_ring;

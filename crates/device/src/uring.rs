@@ -167,6 +167,14 @@ impl Drop for Ring {
     }
 }
 
+/// Whether the system gives this process a ring. Without one, batches are done by one system call after the other.
+///
+/// # Errors
+/// What `io_uring_setup` says: ENOSYS or EPERM where the system or a seccomp filter refuses rings.
+pub fn try_ring() -> io::Result<()> {
+    Ring::new(1).map(drop)
+}
+
 /// Puts request number `index` in the submission queue; false when it is finished or does not fit an entry.
 fn push<T: Transfer>(ring: &mut IoUring, file: &File, index: usize, request: &mut T) -> bool {
     let Some(done) = request.unfinished() else { return false };

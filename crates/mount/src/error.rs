@@ -13,11 +13,16 @@ pub type Result<T> = std::result::Result<T, MountError>;
 pub enum MountError {
     /// The kernel has no FUSE, or does not show it here.
     #[error(
-        "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or give the container the device with `--device /dev/fuse`"
+        "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or give the container the device with `docker run --device /dev/fuse --cap-add SYS_ADMIN`"
     )]
     NoDevice(io::Error),
+    /// The device is there, and not for this user.
+    #[error(
+        "this user may not open /dev/fuse: allow it with `chmod 666 /dev/fuse` as root, or run this as root"
+    )]
+    Forbidden,
     /// Only root can mount without a helper.
-    #[error("this user may not mount: install the helper with `apt install fuse3`, or run this as root")]
+    #[error("this user may not mount: install the helper with `apt-get install fuse3`, or run this as root")]
     NoHelper,
     /// The folder is not there, or is none.
     #[error("{path} cannot be mounted on: {source}", path = path.display())]

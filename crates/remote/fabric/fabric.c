@@ -129,6 +129,7 @@ static void close_fid(struct fid *fid) {
             close_fid(&(object)->fid);                                                                                                     \
     } while (0)
 
+/* What providers can do it: `provider`, or any if it is NULL. */
 static int find(const char *provider, const char *host, const char *port, uint64_t flags, struct fi_info **info) {
     int error = aqf_load();
     struct fi_info *hints;
@@ -143,10 +144,30 @@ static int find(const char *provider, const char *host, const char *port, uint64
     hints->mode = FI_RX_CQ_DATA;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     hints->domain_attr->threading = FI_THREAD_SAFE;
-    hints->fabric_attr->prov_name = strdup(provider);
-    error = hints->fabric_attr->prov_name ? lib.getinfo(FI_VERSION(1, 11), host, port, flags, hints, info) : -ENOMEM;
+    hints->fabric_attr->prov_name = provider ? strdup(provider) : NULL;
+    error = provider && !hints->fabric_attr->prov_name ? -ENOMEM : lib.getinfo(FI_VERSION(1, 11), host, port, flags, hints, info);
     lib.freeinfo(hints);
     return error;
+}
+
+int aqf_providers(char *text, size_t bytes) {
+    struct fi_info *found = NULL;
+    const char *last = "";
+    size_t used = 0;
+    int error = find(NULL, NULL, NULL, 0, &found);
+
+    text[0] = '\0';
+    if (error)
+        return error == -FI_ENODATA ? 0 : error;
+    for (const struct fi_info *info = found; info && used < bytes; info = info->next) {
+        const char *name = info->fabric_attr->prov_name;
+        int more = strcmp(name, last) ? snprintf(text + used, bytes - used, "%s\n", name) : 0;
+
+        used += more > 0 ? (size_t)more : 0;
+        last = name;
+    }
+    lib.freeinfo(found);
+    return 0;
 }
 
 static int open_eq(struct fid_fabric *fabric, struct fid_eq **eq) {

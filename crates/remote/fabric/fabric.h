@@ -33,6 +33,8 @@ int aqf_load(void);
 uint32_t aqf_version(void);
 /* Writes a sentence of at most `bytes` bytes with its NUL. */
 void aqf_explain(int error, char *text, size_t bytes);
+/* Writes the names of the providers that can do this on this machine, each with a line feed behind it; what has no room in `bytes` bytes is cut. */
+int aqf_providers(char *text, size_t bytes);
 
 /* Port "0" is any that is free. */
 int aqf_listen(const char *provider, const char *host, const char *port, aqf_listener **listener);

@@ -44,7 +44,7 @@ const LEARN_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum BorrowerError {
     /// No donor is there.
-    #[error("no donor can be reached:\n{0}")]
+    #[error("no donor can be reached: {0}")]
     Nobody(String),
     /// Donors lend slabs of different sizes.
     #[error("{donor} lends slabs of {theirs} bytes and others of {ours}: start all donors with one --slab")]
@@ -265,12 +265,18 @@ impl Shared {
 
     fn slab_bytes(&self) -> Result<u64, BorrowerError> {
         let mut found = None;
-        let mut troubles = String::new();
+        let mut troubles = Vec::new();
         for donor in self.donors() {
             let donor = lock(&donor);
             let Some(connection) = &donor.connection else {
                 let trouble = donor.trouble.as_deref().unwrap_or("it was not tried");
-                troubles += &format!("  {}: {trouble}\n", donor.address);
+                // Most name the address themselves.
+                let is_named = trouble.starts_with(&donor.address);
+                troubles.push(if is_named {
+                    trouble.into()
+                } else {
+                    format!("{}: {trouble}", donor.address)
+                });
                 continue;
             };
             let theirs = connection.slab_bytes();
@@ -282,7 +288,7 @@ impl Shared {
                 Some(_) => {}
             }
         }
-        found.ok_or_else(|| BorrowerError::Nobody(troubles.trim_end().to_string()))
+        found.ok_or_else(|| BorrowerError::Nobody(troubles.join("; ")))
     }
 
     fn candidates(&self) -> Vec<(Arc<Connection>, Candidate)> {

@@ -25,12 +25,12 @@ pub enum Fault {
     NotText,
     /// The first setting is not the version.
     #[error(
-        "this is not a device profile, which begins with '{FORMAT} = {VERSION}'; aquifer advise --write-profile makes one"
+        "this is not a device profile, which begins with '{FORMAT} = {VERSION}'; `aquifer advise REPORT --write-profile FILE` makes one"
     )]
     NotAProfile,
     /// A version that this program does not read.
     #[error(
-        "this profile has version '{0}', and this program reads version {VERSION}; make it again with aquifer advise"
+        "this profile has version '{0}', and this program reads version {VERSION}; make it again with `aquifer advise REPORT --write-profile FILE`"
     )]
     OtherVersion(String),
     /// No `=`.

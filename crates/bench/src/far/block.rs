@@ -109,9 +109,9 @@ fn losetup() -> Command {
 }
 
 fn run(command: &mut Command) -> Result<String> {
-    let output = command
-        .output()
-        .map_err(|error| Error::Unavailable(format!("losetup does not run ({error}); install util-linux")))?;
+    let output = command.output().map_err(|error| {
+        Error::Unavailable(format!("losetup does not run ({error}); install the package mount"))
+    })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -49,14 +49,12 @@ impl Programs {
     /// # Errors
     /// [`Error::Unavailable`] with what is missing and how to get it.
     pub fn check(&self, peer: Peer) -> Result<()> {
+        let build = crate::programs::build(&self.runner);
         let built = "run examples/memcached/build.sh, or say with --build where it was built";
         let needed: &[(&Path, &str)] = match peer {
             Peer::Swap => &[(&self.plain, built)],
             Peer::Aquifer => &[(&self.plain, built), (&self.aquifer, built)],
-            Peer::Pages => &[
-                (&self.plain, built),
-                (&self.runner, "run cargo build --release -p aquifer-cli -p aquifer-preload"),
-            ],
+            Peer::Pages => &[(&self.plain, built), (&self.runner, &build)],
             Peer::Extstore => &[(&self.extstore, "install the package memcached")],
         };
         for (program, remedy) in needed {

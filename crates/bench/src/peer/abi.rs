@@ -3,7 +3,7 @@
 
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 use libloading::Library;
@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 
 const LIBRARY: &str = "libaquifer.so";
 const LIBRARY_VARIABLE: &str = "AQUIFER_LIB";
+/// Where `make lib` puts it, from the root of the workspace.
+const BUILT: &str = "build/lib";
 
 /// `aq_heap`.
 pub type HeapPointer = *mut c_void;
@@ -135,8 +137,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// Loads the library named by `AQUIFER_LIB`, else the one beside this program, else the
-    /// release build of the workspace one is in.
+    /// Loads the library named by `AQUIFER_LIB`, else the one beside this program, else the one that `make lib` puts into
+    /// `build/lib` of the workspace that one is in, or that this program was built in.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if there is none or it lacks a function.
@@ -145,7 +147,7 @@ impl Api {
         let path = places.iter().find(|place| place.is_file()).ok_or_else(|| {
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
             Error::Unavailable(format!(
-                "{LIBRARY} is not at {}; run `cargo build --release -p aquifer-capi` or set {LIBRARY_VARIABLE}",
+                "{LIBRARY} is not at {}; run `make lib` in the source folder, or name another in {LIBRARY_VARIABLE}",
                 places.join(" or ")
             ))
         })?;
@@ -210,8 +212,15 @@ fn places() -> Vec<PathBuf> {
         return vec![PathBuf::from(path)];
     }
     let program = env::current_exe().ok();
-    let beside = program.iter().filter_map(|program| Some(program.parent()?.join(LIBRARY)));
-    beside.chain([PathBuf::from("target/release").join(LIBRARY)]).collect()
+    let folder = program.as_deref().and_then(Path::parent);
+    places_around(folder)
+}
+
+/// Where the library may be for a program in this folder, which in a workspace is `target/PROFILE`.
+fn places_around(folder: Option<&Path>) -> Vec<PathBuf> {
+    let beside = folder.iter().map(|folder| folder.join(LIBRARY));
+    let built = folder.iter().filter_map(|folder| Some(folder.parent()?.parent()?.join(BUILT).join(LIBRARY)));
+    beside.chain([Path::new(BUILT).join(LIBRARY)]).chain(built).collect()
 }
 
 #[cfg(test)]
@@ -234,6 +243,21 @@ mod tests {
             declaration.split(|c: char| !(c.is_alphanumeric() || c == '_')).rfind(|word| !word.is_empty())
         });
         names.map(str::to_owned).collect()
+    }
+
+    /// `scripts/build-lib.sh` is what `make lib` runs.
+    #[test]
+    fn the_library_is_looked_for_where_make_puts_it() {
+        let script = include_str!("../../../../scripts/build-lib.sh");
+        assert!(script.contains(BUILT), "{script}");
+        let places = places_around(Some(Path::new("/source/target/release")));
+        let expected = [
+            "/source/target/release/libaquifer.so",
+            "build/lib/libaquifer.so",
+            "/source/build/lib/libaquifer.so",
+        ];
+        assert_eq!(places, expected.map(PathBuf::from));
+        assert_eq!(places_around(None), [PathBuf::from("build/lib/libaquifer.so")]);
     }
 
     #[test]

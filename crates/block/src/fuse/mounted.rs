@@ -26,11 +26,16 @@ pub struct Options {
 pub enum FuseError {
     /// The kernel has no FUSE, or does not show it here.
     #[error(
-        "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or give the container the device with `--device /dev/fuse`"
+        "/dev/fuse cannot be opened ({0}): load the kernel's module with `modprobe fuse`, or give the container the device with `docker run --device /dev/fuse --cap-add SYS_ADMIN`"
     )]
     NoDevice(io::Error),
+    /// The device is there, and not for this user.
+    #[error(
+        "this user may not open /dev/fuse: allow it with `chmod 666 /dev/fuse` as root, or run this as root"
+    )]
+    Forbidden,
     /// The folder is not there, is none, or cannot be mounted on.
-    #[error("{path} cannot show the device: {source}; name an empty folder, and be root or install fuse3", path = path.display())]
+    #[error("{path} cannot show the device: {source}; name an empty folder, and be root or install the helper with `apt-get install fuse3`", path = path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -71,10 +76,10 @@ impl Mounted {
     /// Shows `device` as the file [`FILE_NAME`](super::FILE_NAME) of `folder`, for this user only.
     ///
     /// # Errors
-    /// [`FuseError::NoDevice`], [`FuseError::Folder`].
+    /// [`FuseError::NoDevice`], [`FuseError::Forbidden`], [`FuseError::Folder`].
     pub fn new(device: Arc<dyn Device>, folder: &Path, options: &Options) -> Result<Self, FuseError> {
         let fuse = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
-        drop(fuse.map_err(FuseError::NoDevice)?);
+        drop(fuse.map_err(unopened)?);
         let failed = |source: io::Error| FuseError::Folder { path: folder.to_owned(), source };
         let folder_found = folder.canonicalize().map_err(failed)?;
         let threads = options.threads.max(1);
@@ -160,5 +165,24 @@ impl Unmounter {
 
     fn in_use(&self) -> FuseError {
         FuseError::InUse { path: self.folder.clone() }
+    }
+}
+
+/// What it means that the device is not opened. A container without the device may answer EPERM.
+fn unopened(error: io::Error) -> FuseError {
+    if error.raw_os_error() == Some(libc::EACCES) { FuseError::Forbidden } else { FuseError::NoDevice(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_for_others_is_told_from_a_missing_one() {
+        let said = |number| unopened(io::Error::from_raw_os_error(number)).to_string();
+        assert!(said(libc::EACCES).contains("chmod 666 /dev/fuse"));
+        for number in [libc::ENOENT, libc::ENODEV, libc::EPERM] {
+            assert!(said(number).contains("modprobe fuse"), "{number}");
+        }
     }
 }

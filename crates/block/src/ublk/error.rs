@@ -12,7 +12,7 @@ use super::abi::CONTROL_PATH;
 pub enum UblkError {
     /// The kernel has no driver, or it is not loaded.
     #[error(
-        "there is no {CONTROL_PATH}: load the kernel's module with `modprobe ublk_drv`. Linux has it since 6.0, but not every distribution builds it: Debian 13 does, Debian 12 in the kernel of bookworm-backports (6.12). Without it use --socket with nbd-client, or --fuse"
+        "there is no {CONTROL_PATH}: load the kernel's module with `modprobe ublk_drv`; `aquifer version` says whether this kernel has it. Linux has it since 6.0, but not every distribution builds it: Debian 13 does, Debian 12 in the kernel of bookworm-backports (6.12). Without it use --socket with nbd-client, or --fuse"
     )]
     NoDriver,
     /// Only root may.

@@ -56,7 +56,7 @@ pub struct ProbeArguments {
     #[arg(long, value_name = "PATH")]
     pub beside: Vec<PathBuf>,
     /// Allows to overwrite what holds data: the target's name, again
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "TARGET")]
     pub erase: Vec<PathBuf>,
     /// Says what would be written and how long it would take, and ends
     #[arg(long)]

@@ -13,6 +13,7 @@ use super::place::{HostOrVolume, Place};
 pub const EXAMPLES: &str = "\
 Examples:
   aquifer volume create data.vol --size 10G      a volume in a file
+  aquifer volume create data.vol --size 10G --erase data.vol   another in its place
   aquifer volume cp -rp results data.vol:/       a folder of the host into it
   aquifer volume ls -lR data.vol:/results
   aquifer volume cat data.vol:/results/a.txt | head
@@ -103,8 +104,8 @@ pub struct CreateArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<u64>,
     /// Allows to overwrite what holds data: the volume's name, again
-    #[arg(long, value_name = "VOLUME")]
-    pub erase: Option<PathBuf>,
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1)]
+    pub erase: Option<Option<PathBuf>>,
 }
 
 /// Arguments of `aquifer volume ls`.

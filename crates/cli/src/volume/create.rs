@@ -28,7 +28,12 @@ pub fn create(arguments: &CreateArguments) -> Result<ExitCode, Error> {
     if arguments.size.is_none() && !is_block_device {
         return Err(Error::NoVolumeSize);
     }
-    if is_there && arguments.erase.as_ref() != Some(path) && holds_data(path)? {
+    let is_named_again = match &arguments.erase {
+        Some(Some(again)) if again == path => true,
+        Some(again) => return Err(Error::EraseOther { path: path.clone(), again: again.clone() }),
+        None => false,
+    };
+    if is_there && !is_named_again && holds_data(path)? {
         return Err(Error::VolumeHoldsData { path: path.clone() });
     }
     let medium = image::new_medium(path, arguments.size.unwrap_or(0), arguments.segment.unwrap_or(0));

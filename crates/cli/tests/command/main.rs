@@ -15,6 +15,7 @@ mod running;
 mod terminal;
 mod top;
 mod usage;
+mod version;
 mod volume;
 
 use std::path::Path;
@@ -23,7 +24,7 @@ use std::process::{Command, Output};
 /// The command with these arguments, and nothing of the tests' own environment that it looks at.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer"));
-    command.args(arguments).env_remove("AQUIFER_SOCKET");
+    command.args(arguments).env_remove("AQUIFER_SOCKET").env_remove("AQUIFER_PRELOAD");
     command
 }
 

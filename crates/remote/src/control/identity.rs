@@ -23,7 +23,7 @@ pub const KEY_FILE: &str = "host-key.pem";
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file is missing.
-    #[error("{} cannot be read ({reason}); `aquifer cluster init` makes a cluster, `aquifer cluster join` a host's files", path.display())]
+    #[error("{} cannot be read ({reason}); `aquifer cluster init CLUSTER` makes a cluster, `aquifer cluster join CLUSTER HOST` a host's folder", path.display())]
     Missing {
         /// Which.
         path: PathBuf,

@@ -94,7 +94,7 @@ impl DonorOptions {
 pub enum DonorError {
     /// Open to the network without certificates.
     #[error(
-        "{0} can be reached from other machines: name the host's folder of a cluster (`aquifer cluster init`), or listen on 127.0.0.1"
+        "{0} can be reached from other machines: name this host's folder of a cluster, which `aquifer cluster join` makes, with --cluster; or listen on 127.0.0.1"
     )]
     Open(SocketAddr),
     /// The name of the domain would not fit into what others are told.

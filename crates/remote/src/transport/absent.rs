@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use super::{Endpoint, Place, ServeLink, Staging, TransportError};
 
+/// Whether this build has the calls of libfabric.
+pub const IS_BUILT: bool = false;
+
 /// The provider that every machine has.
 pub const PROVIDER: &str = "tcp";
 
@@ -18,6 +21,14 @@ pub type Token = [u8; 32];
 /// # Errors
 /// Always.
 pub fn version() -> Result<(u32, u32), TransportError> {
+    Err(TransportError::NotBuilt)
+}
+
+/// Providers that can connect a donor and a borrower.
+///
+/// # Errors
+/// Always.
+pub fn providers() -> Result<Vec<String>, TransportError> {
     Err(TransportError::NotBuilt)
 }
 

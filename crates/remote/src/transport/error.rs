@@ -20,13 +20,17 @@ pub enum LinkError {
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// Built without it.
-    #[error("this build has no network transport: install libfabric-dev and build again")]
+    #[error(
+        "this build has no network transport: install libfabric's headers (Debian: apt-get install libfabric-dev) and build again"
+    )]
     NotBuilt,
     /// It is not on this machine.
-    #[error("libfabric is not installed here: apt install libfabric1")]
+    #[error("libfabric is not installed here: apt-get install libfabric1")]
     NoLibrary,
     /// No provider of this name for this address.
-    #[error("libfabric has no provider '{provider}' for {address}; `fi_info -l` lists those that it has")]
+    #[error(
+        "libfabric has no provider '{provider}' for {address}; `aquifer version` lists those that work here"
+    )]
     NoProvider {
         /// As asked for.
         provider: String,

@@ -20,8 +20,14 @@ pub use borrowed::connect;
 pub use lent::Served;
 pub use listener::{Listener, Request};
 
+/// Whether this build has the calls of libfabric.
+pub const IS_BUILT: bool = true;
+
 /// The provider that every machine has.
 pub const PROVIDER: &str = "tcp";
+
+/// Room for the names of providers, some dozen.
+const PROVIDERS_BYTES: usize = 4096;
 
 /// Bytes that a borrower shows when it connects; the donor gave them to it before.
 pub type Token = [u8; ffi::TOKEN_BYTES];
@@ -37,6 +43,24 @@ pub fn version() -> Result<(u32, u32), TransportError> {
     Ok((version >> 16, version & 0xffff))
 }
 
+/// Providers that can connect a donor and a borrower on this machine, by name, in order.
+///
+/// # Errors
+/// The library is not there, or finds none for another reason than that there is none.
+pub fn providers() -> Result<Vec<String>, TransportError> {
+    load()?;
+    let mut text = [0; PROVIDERS_BYTES];
+    // SAFETY: the length is that of the array; what is written ends in NUL.
+    let error = unsafe { ffi::aqf_providers(text.as_mut_ptr().cast(), text.len()) };
+    if error != 0 {
+        return Err(failed("looking for providers", error));
+    }
+    let mut names: Vec<String> = c_text(&text).lines().map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
 /// Loads the library, once. Under an unchanged program its memory is not managed memory, which it may be needed for.
 fn load() -> Result<(), TransportError> {
     static LOADED: OnceLock<c_int> = OnceLock::new();
@@ -50,8 +74,13 @@ fn explain(error: c_int) -> String {
     let mut text = [0; 256];
     // SAFETY: the length is that of the array; what is written ends in NUL.
     unsafe { ffi::aqf_explain(error, text.as_mut_ptr().cast(), text.len()) };
-    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    String::from_utf8_lossy(&text[..end]).into_owned()
+    c_text(&text)
+}
+
+/// The text before the NUL.
+fn c_text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 fn failed(doing: &'static str, error: c_int) -> TransportError {

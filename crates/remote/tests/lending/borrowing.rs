@@ -172,6 +172,7 @@ fn mistakes_are_told() {
     assert!(nobody("127.0.0.1:1").contains("aquifer donate"), "{}", nobody("127.0.0.1:1"));
     assert!(nobody("no.such.host.invalid:7447").contains("resolve"));
     assert!(nobody("no port").contains("HOST:PORT"));
+    assert!(!nobody("127.0.0.1:1").contains('\n'), "what is shown in one line is one");
     let donor = donor(donor_options(1));
     let same = Donor::start(DonorOptions { address: donor.address(), ..donor_options(1) });
     let error = same.err().expect("the port is in use").to_string();

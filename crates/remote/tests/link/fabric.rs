@@ -25,6 +25,20 @@ fn is_there() -> bool {
     version.is_ok()
 }
 
+/// A provider that is named can be asked for, one that is not cannot.
+#[test]
+fn providers_are_those_that_work_here() {
+    if !is_there() {
+        return;
+    }
+    let providers = fabric::providers().expect("the library is there");
+    assert!(providers.contains(&provider()), "{providers:?}");
+    assert!(!providers.contains(&"made-up".to_owned()));
+    let is_known =
+        |name: &str| !matches!(Listener::new(name, &host(), 0), Err(TransportError::NoProvider { .. }));
+    assert!(is_known(&provider()) && !is_known("made-up"));
+}
+
 #[test]
 fn the_library_leaves_signals_to_the_program() {
     if !is_there() {

@@ -100,7 +100,7 @@ fn a_copy_goes_into_a_folder_or_takes_its_name() {
         (1, vec!["cp", "-r", &at("/d"), &at("/d")], "cannot be copied into itself"),
         (1, vec!["cp", "-r", &at("/"), &at("/d")], "cannot be copied into itself"),
         (1, vec!["cp", "/dev/null", &at("/d")], "neither a file, a folder nor a symbolic link"),
-        (1, vec!["cp", &at("/new"), "/dev/null"], "aquifer volume cat writes to pipes"),
+        (1, vec!["cp", &at("/new"), "/dev/null"], "`aquifer volume cat VOLUME:PATH` writes to pipes"),
     ] {
         let arguments: Vec<&str> = arguments.iter().map(|argument| &**argument).collect();
         let said = ground.refused(status, &arguments);

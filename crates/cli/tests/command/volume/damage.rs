@@ -50,7 +50,7 @@ fn a_scrub_names_the_file_that_is_damaged() {
     );
     let output = ground.run(&["cat", &ground.at("/d/victim")]);
     assert_eq!((output.status.code(), output.stdout), (Some(1), bytes[..3 * PAGE].to_vec()));
-    assert!(text(&output.stderr).contains("aquifer volume scrub finds all"));
+    assert!(text(&output.stderr).contains("`aquifer volume scrub VOLUME` finds all"));
     let out = ground.host("out");
     let said = ground.refused(1, &["cp", "-r", &ground.at("/"), name(&out)]);
     assert!(said.lines().count() == 1 && said.contains(":/d/victim: page 3 of inode "), "{said}");

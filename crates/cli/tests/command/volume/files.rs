@@ -66,7 +66,7 @@ fn files_are_moved_and_linked() {
     assert!(ground.refused(1, &["mv", &at("/d"), &at("/d/e")]).contains("cannot be moved into itself"));
     assert!(ground.refused(2, &["ln", &at("/d"), &at("/e")]).contains("-s makes a symbolic link"));
     let elsewhere = format!("{}:/f", name(&ground.host("other.vol")));
-    assert!(ground.refused(2, &["mv", &at("/d"), &elsewhere]).contains("aquifer volume cp -p"));
+    assert!(ground.refused(2, &["mv", &at("/d"), &elsewhere]).contains("aquifer volume cp -rp"));
     ground.told(&["ln", "-s", "loop", &at("/loop")]);
     assert!(ground.refused(1, &["cat", &at("/loop")]).contains("too many symbolic links"));
     ground.check();
@@ -142,7 +142,10 @@ fn a_new_volume_destroys_nothing_by_mistake() {
     ground.told(&["mkdir", &ground.at("/a")]);
     let said = ground.refused(2, &["create", &path, "--size", "8M"]);
     assert!(said.contains("holds data") && said.contains(&format!("--erase {path}")), "{said}");
-    ground.refused(2, &["create", &path, "--size", "8M", "--erase", "other"]);
+    for (wrong, why) in [(&["--erase", "other"][..], "and not other"), (&["--erase"], "a second time")] {
+        let said = ground.refused(2, &[&["create", &path, "--size", "8M"], wrong].concat());
+        assert!(said.contains(why) && said.contains(&format!("--erase {path}")), "{said}");
+    }
     assert_eq!(ground.names("/"), ["a"]);
     ground.told(&["create", &path, "--size", "16M", "--segment", "128K", "--erase", &path]);
     assert_eq!(ground.names("/"), [""; 0]);

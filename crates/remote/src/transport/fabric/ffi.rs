@@ -35,6 +35,7 @@ unsafe extern "C" {
     pub fn aqf_load() -> c_int;
     pub fn aqf_version() -> u32;
     pub fn aqf_explain(error: c_int, text: *mut c_char, bytes: usize);
+    pub fn aqf_providers(text: *mut c_char, bytes: usize) -> c_int;
 
     pub fn aqf_listen(
         provider: *const c_char,
