@@ -1,7 +1,7 @@
 //! What the words of an object hold: each proves by itself where it belongs and which write made it.
 //!
 //! A word is `key(object, place) ^ version * CODE`. Whoever knows object and place takes the key away, multiplies by the
-//! inverse of [`CODE`] and has the version. Versions are below [`VERSIONS`]; any other bytes decode to a number of 64 bits
+//! inverse of `CODE` and has the version. Versions are below [`VERSIONS`]; any other bytes decode to a number of 64 bits
 //! that is as good as random, so one wrong word passes once in 2^24 times at most, and once in 2^64 / versions handed out
 //! when the reader knows that number ([`crate::ledger`]).
 //!
