@@ -1,13 +1,16 @@
 #!/bin/sh
 # Tests of the example, one result line each. $1: where build.sh builds it.
 #
-# The servers listen on free ports of 127.0.0.1. Three to four minutes on two slow processors.
+# The servers listen on free ports of 127.0.0.1. Two minutes on two slow processors; AQUIFER_LONG=1: twice the data, twice the time.
 set -u
 cd "$(dirname "$0")" || exit 1
 out=${1:-../../build/examples/memcached}
 mkdir -p "$out" || exit 1
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/memcached-test.XXXXXX") || exit 1
 plain='' aquifer='' failed=0
+# Data and requests are multiplied by it.
+long=1
+[ -z "${AQUIFER_LONG:-}" ] || long=2
 export AQUIFER_FLASH="$work/flash" MEMCACHED="$out/memcached-aquifer" PYTHONDONTWRITEBYTECODE=1
 mkdir "$work/flash"
 
@@ -113,23 +116,23 @@ echo '# memcached beside memcached-aquifer'
 serve_plain -m 400
 serve_aquifer ./start.sh --ram 8M --data 400M
 capable
-run 'the same replies to 15000 requests' ./same.py "$plain_port" "$aquifer_port" --requests 15000
+run "the same replies to $((7500 * long)) requests" ./same.py "$plain_port" "$aquifer_port" --requests $((7500 * long))
 kill -TERM "$plain" && wait "$plain"
 plain=''
 stop "$aquifer" 'SIGTERM ends it'
 
 echo '# data 8 times RAM'
-serve_aquifer ./start.sh --ram 16M --data 400M
-run '4 clients, recommended options' ./load.py "$aquifer_port" --megabytes 128
+serve_aquifer ./start.sh --ram $((8 * long))M --data 400M
+run '4 clients, recommended options' ./load.py "$aquifer_port" --megabytes $((64 * long))
 kill -KILL "$aquifer" && wait "$aquifer" 2>/dev/null
 aquifer=''
 if [ -z "$(ls -A "$work/flash")" ]; then pass 'SIGKILL leaves nothing'; else fail 'SIGKILL leaves files'; fi
 export AQUIFER_RAM=8M AQUIFER_FLASH_SIZE=512M
 serve_aquifer "$MEMCACHED" -u "$(id -un)" -m 400
-run '4 clients, default options' ./load.py "$aquifer_port" --megabytes 64
+run '4 clients, default options' ./load.py "$aquifer_port" --megabytes $((32 * long))
 stop "$aquifer" ''
 serve_aquifer "$MEMCACHED" -u "$(id -un)" -m 400 -o slab_chunk_max=4096,no_lru_maintainer -t 2
-run '4 clients, values in chains of chunks' ./load.py "$aquifer_port" --megabytes 64
+run '4 clients, values in chains of chunks' ./load.py "$aquifer_port" --megabytes $((32 * long))
 stop "$aquifer" ''
 
 echo '# more data than memcached may hold'

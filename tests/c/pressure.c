@@ -1,8 +1,9 @@
 /* pressure.c - eight times more data than RAM: random reads, writes, frees and
- * reallocations against a model, and the budget at every sample. */
+ * reallocations against a model, and the budget at every sample. With AQUIFER_LONG
+ * in the environment three times as many. */
 #include "check.h"
 
-enum { RAM_BYTES = 16 << 20, DATA_BYTES = 8 * RAM_BYTES, OBJECTS_MAX = 1 << 18, OPERATIONS = 300000 };
+enum { RAM_BYTES = 16 << 20, DATA_BYTES = 8 * RAM_BYTES, OBJECTS_MAX = 1 << 18, OPERATIONS = 100000 };
 
 struct slot {
     void *object;
@@ -130,7 +131,8 @@ static void run_with(int faults)
     while (data_bytes < DATA_BYTES && slot_count < OBJECTS_MAX)
         create(&slots[slot_count++], random_size());
     CHECK(data_bytes >= DATA_BYTES);
-    for (int i = 0; i < OPERATIONS; i++) {
+    int operations = getenv("AQUIFER_LONG") ? 3 * OPERATIONS : OPERATIONS;
+    for (int i = 0; i < operations; i++) {
         one_operation();
         if (i % 1000 == 0)
             check_budget();

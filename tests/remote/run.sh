@@ -4,11 +4,13 @@
 #
 #   tests/remote/run.sh
 #   AQUIFER=PATH    the aquifer command [build/bin/aquifer or target/release/aquifer]
+#   AQUIFER_LONG    set: more data, and more rounds over them
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
 # Of the program: enough that most of it is not in --ram.
-mebibytes=64 rounds=4
+mebibytes=40 rounds=3
+[ -z "${AQUIFER_LONG:-}" ] || mebibytes=64 rounds=4
 
 subject='remote'
 . tests/lib.sh

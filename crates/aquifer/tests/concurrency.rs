@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 
 use aquifer::{Array, ErrorCode, Faults, Heap, Options};
-use common::{Object, Rng, Watchdog, child};
+use common::{Object, Rng, Watchdog, child, long_or};
 
 const RAM_BYTES: u64 = 8 << 20;
 const THREADS: usize = 4;
@@ -245,7 +245,7 @@ fn pins_of_one_page_nest_across_threads() {
                 let (array, barrier) = (&array, &barrier);
                 scope.spawn(move || {
                     let mut rng = Rng::new(thread + 1);
-                    for _ in 0..15 {
+                    for _ in 0..long_or(15, 5) {
                         // Few elements, so that first pins and last unpins of a page meet.
                         for _ in 0..500 {
                             let element = array.element(rng.below(2));
@@ -282,7 +282,7 @@ fn pins_of_one_page_nest_across_threads() {
 fn a_leaf_changes_its_size() {
     both_ways("a leaf that changes its size", |heap, watchdog| {
         let others = written_array(heap, 4000, 2000);
-        for round in 0..40 {
+        for round in 0..long_or(40, 20) {
             let bytes = [160, 224, 48, 1000, 320][round % 5];
             let count = [200, 240][round % 2];
             let mut objects: Vec<Object> =

@@ -10,15 +10,15 @@ use std::sync::{Arc, OnceLock};
 
 use aquifer::device::{FaultKind, FaultPlan, Faulty, MemoryDevice, Operation};
 use aquifer::{Error, ErrorCode, Flash, Heap, Options};
-use common::{Object, Rng, Watchdog};
+use common::{Object, Rng, Watchdog, long_or};
 
 const RAM_BYTES: u64 = 8 << 20;
 const DEVICE_BYTES: u64 = 28 << 20;
 /// Their bytes are two and a half times the RAM.
 const OBJECTS: usize = 6500;
 const OPERATIONS: usize = 12_000;
-/// Calls at which each kind of fault is tried.
-const PLACES: u64 = 10;
+/// Calls at which each kind of fault is tried; at half as many in the short form.
+const PLACES: usize = 10;
 
 type Device = Arc<Faulty<MemoryDevice>>;
 
@@ -185,7 +185,11 @@ fn at_each_call(operation: Operation, kind: impl Fn(u64) -> FaultKind) {
     let watchdog = Watchdog::new(format!("{:?} at a {operation}", kind(1)));
     let (reads, writes) = calls(&watchdog);
     let total = if operation == Operation::Read { reads } else { writes };
-    let step = if std::env::var_os("AQUIFER_FAULTS_ALL").is_some() { 1 } else { (total / PLACES).max(1) };
+    let step = if std::env::var_os("AQUIFER_FAULTS_ALL").is_some() {
+        1
+    } else {
+        (total / long_or(PLACES, PLACES / 2) as u64).max(1)
+    };
     let mut met = Met::default();
     for nth in (1..=total).step_by(step as usize) {
         let (one, _) = run(FaultPlan::new(nth).on_nth(operation, nth, kind(nth)), true, &watchdog);

@@ -4,7 +4,7 @@ mod common;
 
 use aquifer::device::MemoryDevice;
 use aquifer::{ErrorCode, Flash, Heap, Options};
-use common::{Object, Rng, Watchdog};
+use common::{Object, Rng, Watchdog, long_or};
 use std::sync::Arc;
 
 const RAM_BYTES: u64 = 8 << 20;
@@ -80,13 +80,13 @@ fn full_of_tiny_objects() {
 
 #[test]
 fn full_of_small_objects() {
-    fill_and_rewrite(32 << 20, 3, || 128);
+    fill_and_rewrite(32 << 20, long_or(3, 1), || 128);
 }
 
 /// With a dozen times more data than RAM most leaves are on the device too, and each move of a page writes one.
 #[test]
 fn full_with_little_ram() {
-    fill_and_rewrite(96 << 20, 1, || 128);
+    fill_and_rewrite(long_or(96 << 20, 64 << 20) as u64, 1, || 128);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Memory that is ordinary until it exceeds its budget: no byte is lost when a heap takes over.
 
+mod common;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aquifer::{Error, Options, PageHeap};
+use common::long_or;
 
 const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
@@ -70,7 +73,7 @@ fn no_byte_is_lost_when_memory_exceeds_the_budget() {
 
 #[test]
 fn threads_go_on_writing_while_a_heap_takes_over() {
-    for _ in 0..5 {
+    for _ in 0..long_or(5, 2) {
         let heap = heap(16, 256);
         let early: Vec<_> = (0..4).map(|_| heap.allocate(3 * MIB, 16).unwrap() as usize).collect();
         assert!(!heap.is_managed());

@@ -3,7 +3,7 @@
 mod common;
 
 use aquifer::{Heap, Options};
-use common::Object;
+use common::{Object, long_or};
 
 fn heap(ram: u64, flash: u64) -> Heap {
     Heap::open(Options::new().ram_bytes(ram).flash_bytes(flash)).unwrap()
@@ -11,8 +11,8 @@ fn heap(ram: u64, flash: u64) -> Heap {
 
 #[test]
 fn keeps_sixteen_times_more_than_ram() {
-    let heap = heap(16 << 20, 600 << 20);
-    let count = 2 << 20;
+    let heap = heap(long_or(16 << 20, 8 << 20) as u64, 600 << 20);
+    let count = long_or(2 << 20, 1 << 20);
     let array = heap.array(count, 128).unwrap();
     for n in 0..count {
         let words = array.element(n).cast::<u64>();

@@ -110,7 +110,7 @@ fn what_was_acknowledged_is_there() {
 }
 
 fn kill_again_and_again(name: &str) {
-    let rounds: u64 = std::env::var("AQUIFER_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let rounds: u64 = std::env::var("AQUIFER_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join(name);
     for round in 0..rounds {

@@ -20,11 +20,25 @@ const SCRIPT_LIMIT: Duration = Duration::from_secs(1200);
 const LONG_LIMIT: Duration = Duration::from_secs(4 * 3600);
 
 /// How often tests with random faults try in the full run: power cuts, SIGKILL, donors that fail, made-up inputs.
-const LONG_FORMS: [(&str, &str); 4] = [
+const LONG_FORMS: [(&str, &str); 5] = [
+    ("AQUIFER_LONG", "1"),
     ("AQUIFER_CRASHES", "1000"),
     ("AQUIFER_KILLS", "300"),
     ("AQUIFER_STORMS", "1000"),
     ("PROPTEST_CASES", "2000"),
+];
+
+/// Words in the names of scripts that take longest, half a minute and more beside others: they start first, so that none of them runs alone in the end.
+const LONGEST: [&str; 9] = [
+    "remote/run.sh",
+    "examples/memcached",
+    "sqlite-tests.sh",
+    "c/run.sh pressure",
+    "block/run.sh",
+    "examples/btree",
+    "preload/run.sh snapshot",
+    "preload/run.sh profile",
+    "programs/run.sh xz",
 ];
 
 /// What was asked for.
@@ -75,7 +89,11 @@ impl<'a> Plan<'a> {
     /// Scripts test what was built with the Rust tests; in the full run, what is released.
     fn job(&self, step: &'static str, command: &[&str], limit: Duration) -> Job {
         let job = Job::script(step, self.root, command, limit);
-        if self.full { job } else { job.with("AQUIFER_BUILT", &self.built().display().to_string()) }
+        if self.full {
+            job.with("AQUIFER_LONG", "1")
+        } else {
+            job.with("AQUIFER_BUILT", &self.built().display().to_string())
+        }
     }
 
     /// Where cargo puts what tests are built of.
@@ -157,6 +175,9 @@ impl<'a> Plan<'a> {
         add("programs", self.programs()?);
         add("c", self.each("c", "tests/c/run.sh")?);
         add("install", vec![self.script("install", &["tests/install.sh"])]);
+        jobs.sort_by_key(|job| {
+            LONGEST.iter().position(|long| job.name.contains(long)).unwrap_or(LONGEST.len())
+        });
         Ok(jobs)
     }
 
