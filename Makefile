@@ -20,7 +20,7 @@ help: ## this list
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 @/p' Makefile | awk -F@ '{ printf "%-16s%s\n", $$1, $$2 }'
 
-demo: ## a B+tree eight times the size of its RAM; about two minutes, cleans up after itself
+demo: ## sessions eight times larger than their RAM, beside kernel swap if run as root; three minutes, cleans up
 	@scripts/demo.sh $(ARGS)
 
 lib: ## the library for C programs, into build/lib

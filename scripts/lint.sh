@@ -39,7 +39,7 @@ clean tidy "$CARGO" run --quiet -p xtask -- tidy
 with_part clippy 'rustup component add clippy' --workspace --all-targets --quiet -- -D warnings
 with_part deny 'cargo install cargo-deny' --log-level error check bans licenses sources
 if have shellcheck; then
-    clean shellcheck shellcheck -x --severity=warning scripts/*.sh tests/*.sh tests/*/*.sh examples/*/*.sh .ci/run
+    clean shellcheck shellcheck -x --severity=warning scripts/*.sh tests/*.sh tests/*/*.sh examples/*.sh examples/*/*.sh .ci/run
 else
     say 'SKIP lint: shellcheck is not installed (package shellcheck)'
 fi

@@ -1,41 +1,15 @@
 #!/bin/sh
-# The same load twice: on the heap of Aquifer, then on malloc under kernel swap,
-# in a memory cgroup with the same RAM. The second run is skipped, with the
-# reason, where the machine does not allow it.
+# The same load twice in the same RAM: on the heap of Aquifer, and on malloc
+# under kernel swap. ../compare.sh says how.
 #
 #   examples/hashcache/compare.sh [--ram 64M] [--data 512M] [--dir DIR] [OPTION OF hashcache]...
 #
-# The script of the B+tree does the work. It is shown the programs of this
-# example in place of its own.
-#
 # Build first: make -C examples/hashcache
+# shellcheck disable=SC2034 # for ../compare.sh
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-built=${HASHCACHE_BUILD:-$here/../../build/examples/hashcache}
-if [ ! -x "$built/hashcache" ] || [ ! -x "$built/hashcache-plain" ]; then
-    echo "compare.sh: $built has no programs; run 'make -C examples/hashcache' first" >&2
-    exit 1
-fi
-built=$(cd "$built" && pwd)
-shown=$(mktemp -d "${TMPDIR:-/var/tmp}/hashcache-compare.XXXXXX")
-trap 'rm -rf "$shown"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# Under swap the index shares the RAM with the responses, so here it is taken from
-# the heap's: $2 is the data, $4 the RAM, $6 the flash file, $8 its size.
-cat >"$shown/btree" <<END
-#!/bin/sh
-export AQUIFER_RAM=\$((\$4 - \$2 / 115)) AQUIFER_FLASH="\$6" AQUIFER_FLASH_SIZE="\$8"
-data=\$2
-shift 8
-exec '$built/hashcache' --data "\$data" "\$@"
-END
-chmod +x "$shown/btree"
-ln -s "$built/hashcache-plain" "$shown/btree-plain"
-
-{
-    BTREE_BUILD=$shown "$here/../btree/compare.sh" "$@" || echo $? >"$shown/status"
-} | sed 's/^== B+tree on/== web cache on/'
-[ ! -e "$shown/status" ] || exit "$(cat "$shown/status")"
+title='web cache' program=hashcache
+# The index: 16 bytes for each response.
+beside=9
+. "$here/../compare.sh"

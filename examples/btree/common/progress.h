@@ -22,6 +22,9 @@ struct progress progress_start(const char *title, uint64_t total, bool visible);
 /* Cheap enough to call often: draws at most ten times a second. */
 void progress_show(struct progress *progress, uint64_t done);
 
+/* The same for work that ends after that many seconds, however much is done. */
+void progress_show_time(struct progress *progress, uint64_t done, double seconds);
+
 /* Removes the bar. */
 void progress_end(struct progress *progress);
 

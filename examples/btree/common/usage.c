@@ -4,6 +4,7 @@
 #include "progress.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,6 +27,19 @@ static uint64_t proc_number(const char *path, const char *name)
     return number;
 }
 
+/* Its seventh number is the sectors of 512 bytes that were written. */
+static uint64_t disk_written_bytes(void)
+{
+    const char *path = getenv("DISK_STAT");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    unsigned long long sectors = 0;
+    if (file && fscanf(file, "%*u %*u %*u %*u %*u %*u %llu", &sectors) != 1)
+        sectors = 0;
+    if (file)
+        fclose(file);
+    return sectors * 512;
+}
+
 struct usage usage_of_process(void)
 {
     struct rusage rusage;
@@ -37,6 +51,7 @@ struct usage usage_of_process(void)
         .disk_fetches = (uint64_t)rusage.ru_majflt,
         .read_bytes = proc_number("/proc/vmstat", "pswpin ") * page_bytes,
         .written_bytes = proc_number("/proc/vmstat", "pswpout ") * page_bytes,
+        .disk_written_bytes = disk_written_bytes(),
     };
 }
 

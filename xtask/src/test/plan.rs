@@ -215,6 +215,7 @@ impl<'a> Plan<'a> {
             ["sh", "-c", "examples/memcached/build.sh || [ $? = 77 ] && examples/memcached/test.sh"];
         let mut jobs = vec![self.script("examples", &memcached)];
         let directories = [
+            "examples/sessions",
             "examples/btree",
             "examples/packetcache",
             "examples/hashcache",
