@@ -18,7 +18,7 @@ mod part;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use aquifer_remote::transport::fabric;
@@ -110,15 +110,17 @@ fn kernel_release() -> String {
 /// The output cannot be written.
 pub fn version(arguments: &VersionArguments) -> Result<ExitCode, Error> {
     let report = Report::new();
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        serde_json::to_writer(&mut out, &report).map_err(io::Error::from)?;
-        writeln!(out)?;
+    let text = if arguments.json {
+        serde_json::to_string(&report).map_err(io::Error::from)? + "\n"
     } else {
-        write!(out, "{}", report.table())?;
+        report.table()
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        outcome => Ok(outcome.map(|()| ExitCode::SUCCESS)?),
     }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
