@@ -20,6 +20,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Looks that must find nothing, one after the other: a process that replaces itself has no environment for a moment.
 const EMPTY_LOOKS: u32 = 3;
 
+/// With this status a script says that a package or a right is missing; its output has the reason.
+const CANNOT_RUN: i32 = 77;
+
 /// How a job ended.
 #[derive(Debug)]
 pub enum Ending {
@@ -47,9 +50,10 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether it ended well and left nothing.
+    /// Whether it ended well, or said that it cannot run here, and left nothing.
     pub fn success(&self) -> bool {
-        matches!(self.ending, Ending::Status(status) if status.success()) && self.left.is_empty()
+        let good = |status: ExitStatus| status.success() || status.code() == Some(CANNOT_RUN);
+        matches!(self.ending, Ending::Status(status) if good(status)) && self.left.is_empty()
     }
 
     /// Why it has failed, in a few words.
@@ -235,6 +239,7 @@ mod tests {
         let good = ended("echo out; echo err >&2", LONG);
         assert!(good.success(), "{good:?}");
         assert_eq!(good.output, "out\nerr\n");
+        assert!(ended("echo SKIP all: no tcl.h; exit 77", LONG).success());
         let bad = ended("exit 3", LONG);
         assert!(!bad.success());
         assert!(bad.why().contains('3'), "{}", bad.why());

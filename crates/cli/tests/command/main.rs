@@ -21,6 +21,8 @@ mod volume;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// The command with these arguments, and nothing of the tests' own environment that it looks at.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer"));
@@ -30,6 +32,12 @@ fn command(arguments: &[&str]) -> Command {
 
 fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the command runs")
+}
+
+/// Sends a signal to a process that a test has started and not yet waited for.
+fn send(signal: Signal, process: u32) {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("the number of a process");
+    kill_process(process, signal).expect("it is there");
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use aquifer_probe::report::Report;
@@ -50,8 +50,7 @@ impl Running {
     }
 
     fn interrupt(&self) {
-        let sent = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
+        crate::send(rustix::process::Signal::INT, self.child.id());
     }
 
     /// Waits for its end: its status, what it complained about, and its report.

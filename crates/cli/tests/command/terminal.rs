@@ -2,6 +2,7 @@
 //!
 //! `script` of util-linux makes the terminal. Where it is missing the tests say so and look at nothing.
 
+use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -92,9 +93,8 @@ impl Terminal {
         fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
     }
 
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, self.file("pid").trim()]).status().expect("it runs");
-        assert!(sent.success());
+    fn signal(&self, signal: Signal) {
+        crate::send(signal, self.file("pid").trim().parse().expect("its number"));
     }
 
     /// Waits until the command has ended, and looks at the terminal: its status and what was said last.
@@ -147,7 +147,7 @@ fn control_c_and_escape_end() {
 fn signals_give_the_terminal_back() {
     let (_folder, path) = socket();
     let _program = Program::start(Told::AsOption(&path));
-    for signal in ["-TERM", "-INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let Some(terminal) = Terminal::top(&path) else { return };
         terminal.wait_for("metadata");
         terminal.signal(signal);

@@ -27,6 +27,15 @@ pub fn is_there() -> bool {
     version.is_ok()
 }
 
+/// Whether there is a network beside memory of this machine.
+pub fn is_built() -> bool {
+    let version = fabric::version();
+    if let Err(error) = &version {
+        println!("SKIP {error}");
+    }
+    version.is_ok()
+}
+
 /// Without certificates on this machine's loopback, and in a cluster of one host elsewhere.
 pub fn security() -> Security {
     static CLUSTER: OnceLock<Security> = OnceLock::new();

@@ -197,17 +197,19 @@ fn nobody_and_nothing_are_told_apart() {
     if !is_there() {
         return;
     }
-    let mut listener = Listener::new(&provider(), &host(), 0).expect("listen");
-    let port = listener.port().expect("port");
-    let second = Listener::new(&provider(), &host(), port);
-    let is_told = match &second {
-        Err(TransportError::InUse(_)) => true,
-        // Who offers verbs looks at the address before it says that it is there.
-        Err(TransportError::NoProvider { .. }) => provider() != "tcp",
-        _ => false,
+    let port = {
+        let mut listener = Listener::new(&provider(), &host(), 0).expect("listen");
+        let port = listener.port().expect("port");
+        let second = Listener::new(&provider(), &host(), port);
+        let is_told = match &second {
+            Err(TransportError::InUse(_)) => true,
+            // Who offers verbs looks at the address before it says that it is there.
+            Err(TransportError::NoProvider { .. }) => provider() != "tcp",
+            _ => false,
+        };
+        assert!(is_told, "{:?}", second.err());
+        port
     };
-    assert!(is_told, "{:?}", second.err());
-    drop(listener);
     let outcome = connect(port, &TOKEN, &LinkOptions::default());
     assert!(matches!(outcome, Err(TransportError::Refused { .. })), "{outcome:?}");
     let other = Listener::new("no-such-provider", &host(), 0);

@@ -32,7 +32,8 @@ impl Rig {
     fn new() -> Self {
         let device = Arc::new(MemoryDevice::new(64 << 20, 4096));
         let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 128).expect("medium"));
-        Volume::create(medium(), (0, 0)).expect("create");
+        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        Volume::create(medium(), owner).expect("create");
         let options = OpenOptions { ram_bytes: 3 << 20, is_read_only: false };
         let volume = Arc::new(Volume::open(medium(), options).expect("open"));
         let folder = tempfile::tempdir().expect("folder");

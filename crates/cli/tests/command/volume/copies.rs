@@ -1,5 +1,6 @@
 //! Copies between host and volumes.
 
+use rustix::process::Signal;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -149,17 +150,19 @@ fn a_copy_that_is_ended_leaves_whole_files() {
     let bytes: Vec<Vec<u8>> = (0..6).map(|seed| noise(seed, 4 << 20)).collect();
     let sources: Vec<String> = (0..6).map(|nth| ground.host_file(&format!("f{nth}"), &bytes[nth])).collect();
     let target = ground.at("/");
-    for (round, signal) in ["-INT", "-KILL", "-TERM", "-KILL", "-INT", "-KILL"].into_iter().enumerate() {
+    for (round, signal) in [Signal::INT, Signal::KILL, Signal::TERM, Signal::KILL, Signal::INT, Signal::KILL]
+        .into_iter()
+        .enumerate()
+    {
         let mut arguments = vec!["volume", "cp"];
         arguments.extend(sources.iter().map(String::as_str));
         arguments.push(&target);
         let mut child = command(&arguments).stderr(std::process::Stdio::piped()).spawn().expect("it runs");
         std::thread::sleep(Duration::from_millis(40 * round as u64));
-        let killed = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
-        assert!(killed.expect("kill runs").success());
+        crate::send(signal, child.id());
         let status = child.wait().expect("it ends");
         match signal {
-            "-KILL" => {}
+            Signal::KILL => {}
             // Too early for the handler, in time, or too late.
             _ => assert!(matches!(status.code(), None | Some(0 | 1)), "{status}"),
         }
@@ -170,9 +173,12 @@ fn a_copy_that_is_ended_leaves_whole_files() {
         ground.check();
         for file in ground.names("/") {
             if let Some(nth) = file.strip_prefix('f').and_then(|nth| nth.parse::<usize>().ok()) {
-                assert!(ground.bytes(&format!("/{file}")) == bytes[nth], "{file} after {signal}");
+                assert!(ground.bytes(&format!("/{file}")) == bytes[nth], "{file} after {signal:?}");
             } else {
-                assert!(signal == "-KILL" && file.starts_with(".aquifer-copy-"), "{file} after {signal}");
+                assert!(
+                    signal == Signal::KILL && file.starts_with(".aquifer-copy-"),
+                    "{file} after {signal:?}"
+                );
                 ground.told(&["rm", &ground.at(&format!("/{file}"))]);
             }
         }
