@@ -1,6 +1,6 @@
 //! What cargo does not do for the workspace: checks, `cargo run -p xtask -- tidy`, and the run of all tests, `cargo run -p xtask -- test`.
 //!
-//! [`rules`] is the table to edit when a crate is added; [`test`] runs tests; the other modules hold one check each.
+//! [`rules`] is the table to edit when a crate is added; [`mod@test`] runs tests; the other modules hold one check each.
 #![forbid(unsafe_code)]
 
 mod dependencies;

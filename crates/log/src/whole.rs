@@ -5,7 +5,7 @@
 //! page n    at 4096 (n + 1)
 //! ```
 //! A word of zero: no page there, and none behind it. A page that is read alone is checked against the CRC in RAM
-//! ([`crate::sums`]), so that reading it takes its own device blocks and no others.
+//! (`crate::sums`), so that reading it takes its own device blocks and no others.
 
 use aquifer_base::LogAddress;
 use aquifer_base::limits::OS_PAGE_BYTES;

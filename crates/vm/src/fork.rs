@@ -3,7 +3,7 @@
 //! - Of most heaps, nothing: the region is not copied to the child (`MADV_DONTFORK`), and its addresses are made
 //!   inaccessible there, so that nothing else is mapped at them. A child that touches an object dies of SIGSEGV instead
 //!   of reading zeros.
-//! - Of a heap under a program that knows nothing of it, a snapshot ([`snapshot`](crate::snapshot)): all its memory as it was.
+//! - Of a heap under a program that knows nothing of it, a snapshot (`snapshot`): all its memory as it was.
 //!
 //! Functions of the library see [`is_forked`] and refuse.
 

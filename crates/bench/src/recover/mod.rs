@@ -1,6 +1,6 @@
 //! How fast does a program recover when one of its donors fails, and how fast does a donor get its RAM back that leaves, or whose machine needs it?
 //!
-//! Two donors lend to a program ([`task`](mod@task)) under `aquifer run` that reads, checks and rewrites random pages of an array of which half fits in
+//! Two donors lend to a program (`task`) under `aquifer run` that reads, checks and rewrites random pages of an array of which half fits in
 //! its RAM, and tells how many in each slice of 50 ms. In the middle of that one of the donors is killed, hangs for a while, is told to end, or
 //! has to give back what it lends because other programs need it. What the slices say of it is computed in [`recovery`].
 //!

@@ -2,7 +2,7 @@
 //!
 //! Threads allocate, free, reallocate, read, write, prefetch and pin objects that they share, each
 //! object under a lock of its own. The model keeps of most objects only a key and versions, from which
-//! their bytes follow ([`pattern`]), and of some every byte. Whatever is read is compared. At quiescent
+//! their bytes follow (`pattern`), and of some every byte. Whatever is read is compared. At quiescent
 //! points all threads rest, the heap proves that its parts agree, and its counts must be the model's.
 //!
 //! | file | noun |

@@ -1,6 +1,6 @@
 //! Files of a volume as memory, beside `mmap` of files of the host's file system on the same disk.
 //!
-//! Both sides have the same bytes ([`source`](mod@source)), and a process of each runs in a control group of the same size ([`study`](mod@study)).
+//! Both sides have the same bytes (`source`), and a process of each runs in a control group of the same size (`study`).
 //! What the kernel caches of the host's file is in that group's limit; what a volume caches is in it too, beside the process, its page tables
 //! and copies of pages, so a volume is told to use less ([`peer`](mod@peer)).
 //!

@@ -158,7 +158,7 @@ impl AsFd for Channel {
     }
 }
 
-/// Ends the wait of [`Channel::accept`].
+/// Ends the wait of `Channel::accept`.
 pub fn stop_listening(listening: &OwnedFd) {
     // It may have ended already.
     let _ = shutdown(listening, Shutdown::Both);

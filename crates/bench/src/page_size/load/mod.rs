@@ -54,7 +54,7 @@ impl Kind {
     /// Makes the tables and about `data_bytes` of rows; `tell` is told how many rows of how many are there.
     ///
     /// # Errors
-    /// Those of [`Connection`].
+    /// Those of `Connection`.
     pub fn fill(
         self,
         connection: &Connection,
@@ -70,7 +70,7 @@ impl Kind {
     /// A client of a database that was filled with as many bytes.
     ///
     /// # Errors
-    /// Those of [`Connection`].
+    /// Those of `Connection`.
     pub fn client(self, connection: &Connection, data_bytes: u64, seed: u64) -> Result<Box<dyn Load + '_>> {
         Ok(match self {
             Self::TpcB => Box::new(tpcb::Client::new(connection, tpcb::Size::of_bytes(data_bytes), seed)?),

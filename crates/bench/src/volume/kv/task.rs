@@ -64,7 +64,7 @@ struct Shared<'a> {
 /// Runs and measures.
 ///
 /// # Errors
-/// [`Error::WrongData`] if a record is missing or not what was written; those of [`MappedFile`].
+/// [`Error::WrongData`] if a record is missing or not what was written; those of `MappedFile`.
 pub fn work(task: &KvTask, context: &Context) -> Result<Kv> {
     let file = MappedFile::open(&task.setup)?;
     // SAFETY: the file has the size of the shape, is used by nobody else, and is closed after the store's last use.

@@ -37,7 +37,7 @@ impl Load {
     /// Makes the tables and about `data_bytes` of rows; `tell` is told how many rows of how many are there.
     ///
     /// # Errors
-    /// Those of [`Connection`].
+    /// Those of `Connection`.
     pub fn fill(
         self,
         connection: &Connection,
@@ -54,7 +54,7 @@ impl Load {
     /// A client of a database that was filled with as many bytes.
     ///
     /// # Errors
-    /// Those of [`Connection`].
+    /// Those of `Connection`.
     pub fn client(self, connection: &Connection, data_bytes: u64, seed: u64) -> Result<Box<dyn Client + '_>> {
         match self {
             Self::TpcB => Kind::TpcB.client(connection, data_bytes, seed),

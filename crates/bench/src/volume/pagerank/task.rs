@@ -41,7 +41,7 @@ pub struct PagerankTask {
 /// Iterates and measures. The first vector is filled before.
 ///
 /// # Errors
-/// [`Error::WrongData`] if the ranks do not sum to one; those of [`MappedFile`].
+/// [`Error::WrongData`] if the ranks do not sum to one; those of `MappedFile`.
 pub fn work(task: &PagerankTask, context: &Context, parent: &mut Parent) -> Result<Pagerank> {
     let layout = task.layout;
     let file = MappedFile::open(&task.setup)?;

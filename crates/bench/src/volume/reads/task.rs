@@ -49,7 +49,7 @@ struct Count(AtomicU64);
 /// Reads and measures.
 ///
 /// # Errors
-/// [`Error::WrongData`] if a word was not what was written; those of [`MappedFile`].
+/// [`Error::WrongData`] if a word was not what was written; those of `MappedFile`.
 pub fn work(task: &ReadsTask, context: &Context) -> Result<Reads> {
     let file = MappedFile::open(&task.setup)?;
     let shared =

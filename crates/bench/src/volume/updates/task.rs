@@ -55,7 +55,7 @@ struct Client<'a> {
 /// Updates and measures.
 ///
 /// # Errors
-/// [`Error::WrongData`] if one of the last updates is not in the file when it is opened again; those of [`MappedFile`].
+/// [`Error::WrongData`] if one of the last updates is not in the file when it is opened again; those of `MappedFile`.
 pub fn work(task: &UpdatesTask, context: &Context) -> Result<Updates> {
     let file = MappedFile::open(&task.setup)?;
     let mut client = Client {
