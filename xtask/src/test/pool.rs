@@ -5,9 +5,10 @@
 
 use super::job::{Job, Results};
 use super::report::Report;
-use super::supervise::{self, Ended};
+use super::supervise;
 use super::tally::Tally;
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -189,28 +190,17 @@ impl Pool {
             state.report.starts(job);
             (state.number, self.logs.join(format!("{:04}.log", state.number)))
         };
-        let mut group = None;
-        let ended = {
-            let noted = std::cell::Cell::new(None);
-            let ended = supervise::run(job, &log, number, &|pid| {
-                noted.set(Some(pid));
-                self.state().running.push(pid);
-            });
-            group = noted.get().or(group);
-            ended
-        };
+        let group = Cell::new(None);
+        let ended = supervise::run(job, &log, number, &|started| {
+            group.set(Some(started));
+            self.state().running.push(started);
+        });
         let mut state = self.state();
-        if let Some(group) = group {
-            state.running.retain(|running| *running != group);
-        }
+        state.running.retain(|running| Some(*running) != group.get());
         if !state.interrupted {
             let tally = Tally::of(job.results, ended.success(), &ended.output);
             state.report.ended(job, &ended, tally);
         }
-        self.output(job, ended, &log)
-    }
-
-    fn output(&self, job: &Job, ended: Ended, log: &Path) -> Option<String> {
         let good = ended.success();
         // Of a test that held there is nothing to read.
         if good && job.results == Results::Status {

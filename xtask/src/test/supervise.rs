@@ -62,7 +62,10 @@ impl Ended {
             Ending::NotStarted(error) => format!("does not start: {error}"),
             Ending::Hung => format!("hangs: ended after {:.0} s", self.took.as_secs_f64()),
             Ending::Status(status) if !status.success() => status.to_string(),
-            Ending::Status(_) => format!("leaves processes behind: {}", self.left.join(", ")),
+            Ending::Status(_) if !self.left.is_empty() => {
+                format!("leaves processes behind: {}", self.left.join(", "))
+            }
+            Ending::Status(_) => "its output has a failure, or no result at all".to_owned(),
         }
     }
 }

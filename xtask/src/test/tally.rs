@@ -23,7 +23,7 @@ impl AddAssign for Tally {
 }
 
 impl Tally {
-    /// Counts a job's output. A job that ends badly has failed at least once, whatever it printed.
+    /// Counts a job's output. A job that ends badly, or has no result, has failed at least once, whatever it printed.
     pub fn of(results: Results, success: bool, output: &str) -> Self {
         let mut tally = match results {
             Results::Status => status(success, output),
@@ -31,7 +31,9 @@ impl Tally {
             Results::Cargo => cargo(output),
             Results::Nothing => Self::default(),
         };
-        if !success {
+        // A script or a filter of names that finds nothing to test must not look like one whose tests hold.
+        let is_mute = results != Results::Nothing && tally == Self::default();
+        if !success || is_mute {
             tally.failed = tally.failed.max(1);
         }
         tally
@@ -98,6 +100,15 @@ mod tests {
         let output = "ok a\nok b\nFAIL c: why\nskip d: why\nnot ok\n";
         assert_eq!(Tally::of(Results::Lines, false, output), tally(2, 1, 1));
         assert_eq!(Tally::of(Results::Lines, false, "ok a\n"), tally(1, 1, 0));
+    }
+
+    #[test]
+    fn a_job_without_a_result_has_failed() {
+        assert_eq!(Tally::of(Results::Lines, true, "nothing to do\n"), tally(0, 1, 0));
+        assert_eq!(
+            Tally::of(Results::Cargo, true, "test result: ok. 0 passed; 0 failed; 0 ignored;\n"),
+            tally(0, 1, 0)
+        );
     }
 
     #[test]
