@@ -15,6 +15,7 @@ use super::connection::{HANDLES_MAX, Opened};
 use super::protocol::Request;
 use super::server::lock;
 use crate::error::{Result, VolumeError};
+use crate::grace::Grace;
 use crate::key::Ino;
 use crate::mapping::{Pages, SharedPages, View, resolve};
 use crate::volume::Volume;
@@ -27,6 +28,8 @@ const FAULT_THREADS: usize = 4;
 pub struct Views {
     volume: Arc<Volume>,
     seen: Arc<Mutex<HashMap<u32, Seen>>>,
+    /// Faults that are being resolved, with what they read ahead after whoever faulted goes on.
+    resolving: Arc<Grace>,
     faults: Option<Faults>,
 }
 
@@ -54,7 +57,7 @@ struct Faults {
 impl Views {
     /// None yet.
     pub fn new(volume: &Arc<Volume>) -> Self {
-        Views { volume: Arc::clone(volume), seen: Arc::default(), faults: None }
+        Views { volume: Arc::clone(volume), seen: Arc::default(), resolving: Arc::default(), faults: None }
     }
 
     /// The memory of a file's pages: for loads alone, if the file is open for reading alone.
@@ -120,9 +123,11 @@ impl Views {
         Ok(())
     }
 
-    /// Forgets a view; `None` if there is none of this handle.
+    /// Forgets a view; `None` if there is none of this handle. After it nobody puts bytes at its addresses, where the client may map another file
+    /// next, and nobody holds its file.
     pub fn detach(&self, handle: u32) -> Option<()> {
         let seen = lock(&self.seen).remove(&handle)?;
+        self.resolving.wait();
         seen.pages.remove(&seen.view);
         Some(())
     }
@@ -140,10 +145,11 @@ impl Views {
         let mut faults = Faults { descriptor, stop, threads: Vec::new() };
         for _ in 0..FAULT_THREADS {
             let (volume, seen) = (Arc::clone(&self.volume), Arc::clone(&self.seen));
+            let resolving = Arc::clone(&self.resolving);
             let (descriptor, stop) = (Arc::clone(&faults.descriptor), Arc::clone(&faults.stop));
             let thread = std::thread::Builder::new()
                 .name("aq-volume-fault".into())
-                .spawn(move || resolve_faults(&volume, &seen, &descriptor, &stop))
+                .spawn(move || resolve_faults(&volume, &seen, &resolving, &descriptor, &stop))
                 .map_err(|error| VolumeError::System {
                     step: "starting a thread",
                     errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
@@ -189,6 +195,7 @@ impl Drop for Held {
 fn resolve_faults(
     volume: &Volume,
     views: &Mutex<HashMap<u32, Seen>>,
+    resolving: &Grace,
     descriptor: &Userfaultfd,
     stop: &OwnedFd,
 ) {
@@ -204,6 +211,7 @@ fn resolve_faults(
             Err(_) => return,
         };
         let Event::PageFault { address, write, write_protected, .. } = event else { continue };
+        let _look = resolving.look();
         let found =
             lock(views).values().find_map(|seen| seen.view.page_at(address).map(|page| (seen.clone(), page)));
         let Some((seen, index)) = found else { continue };

@@ -134,6 +134,30 @@ fn a_mapped_file_keeps_its_bytes_when_it_is_closed_and_has_no_name() {
 }
 
 #[test]
+fn a_mapping_that_is_gone_holds_nothing() {
+    let rig = Rig::new();
+    let client = Client::connect(&rig.socket).expect("connect");
+    let files = rig.volume.space().expect("space").files;
+    for _ in 0..200 {
+        let file = client.open(b"/file", READ_WRITE | open::CREATE, 0o644).expect("open");
+        file.write(0, &[7; 40 * PAGE_BYTES]).expect("write");
+        let mapping = match file.map(0, 40 * PAGE_BYTES, Protection::Read) {
+            Err(error @ VolumeError::System { .. }) => {
+                eprintln!("SKIP a_mapping_that_is_gone_holds_nothing: {error}");
+                return;
+            }
+            mapping => mapping.expect("map"),
+        };
+        drop(file);
+        client.remove(b"/file").expect("remove");
+        // The owner reads ahead while this goes on.
+        assert_eq!(load(&mapping, 0), 7);
+        drop(mapping);
+        assert_eq!(rig.volume.space().expect("space").files, files);
+    }
+}
+
+#[test]
 fn a_folder_is_no_memory_and_a_range_is_one_of_a_file() {
     let rig = Rig::new();
     let client = Client::connect(&rig.socket).expect("connect");
