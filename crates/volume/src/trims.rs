@@ -67,3 +67,20 @@ impl Trim {
         key.level() == 0 && key.ino() == self.ino && (self.first..=self.last).contains(&key.index())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Ino;
+
+    #[test]
+    fn what_a_commit_is_writing_still_reads_as_zeros() {
+        let (trims, key) = (Trims::default(), PageKey::data(Ino(9), 5));
+        trims.add(Trim { ino: Ino(9), first: 4, last: 6 });
+        assert!(trims.covers(key) && !trims.commit_covers(key));
+        assert_eq!(trims.begin_commit().len(), 1);
+        assert!(trims.covers(key) && trims.commit_covers(key) && trims.is_empty());
+        trims.end_commit();
+        assert!(!trims.covers(key) && !trims.commit_covers(key));
+    }
+}

@@ -123,3 +123,23 @@ fn more_than_ram_holds_is_refused() {
     volume.write_together(ino, &writes[..50]).expect("write");
     check(&volume);
 }
+
+#[test]
+fn zeros_over_a_page_that_is_not_in_ram_are_kept() {
+    let device = new_volume(16 << 20);
+    let volume = open(&device);
+    let ino = make(&volume, b"file");
+    volume.write(ino, 0, &[7; 2 * PAGE_BYTES]).expect("write");
+    volume.close().expect("close");
+    let volume = open(&device);
+    volume.write(ino, 0, &[0; PAGE_BYTES]).expect("write");
+    volume.sync().expect("sync");
+    // What was not synced is lost here, as by a crash.
+    drop(volume);
+    let volume = open(&device);
+    let mut bytes = [1; 2 * PAGE_BYTES];
+    assert_eq!(volume.read(ino, 0, &mut bytes).expect("read"), bytes.len());
+    assert!(bytes[..PAGE_BYTES].iter().all(|&byte| byte == 0), "the zeros are lost");
+    assert!(bytes[PAGE_BYTES..].iter().all(|&byte| byte == 7));
+    check(&volume);
+}

@@ -1,5 +1,7 @@
 //! Records come back from the write buffer and from the device.
 
+use aquifer_device::{AlignedBuffer, Device, FaultPlan};
+use aquifer_log::cleaner::CleanError;
 use aquifer_log::record::{lone_record_bytes, record_bytes};
 use aquifer_log::{Geometry, Kind, ReadError};
 
@@ -98,4 +100,29 @@ fn a_buffer_does_not_outlive_the_segment_it_was_written_to() {
     bench.write(8, &payload(8, 4000)).unwrap();
     assert_eq!(bench.read(7).unwrap(), payload(7, 4000));
     bench.check_all();
+}
+
+/// A write that the device lost leaves there what an earlier life of the segment had: an older version of the same page, intact.
+#[test]
+fn an_older_version_from_an_earlier_life_of_the_segment_is_an_error() {
+    let geometry = Geometry { segment_bytes: BLOCK_BYTES, ..GEOMETRY };
+    let mut bench = Bench::with(geometry, FaultPlan::new(0));
+    let old = bench.write(1, &payload(1, 4000)).unwrap();
+    // Puts the block before on the device.
+    bench.write(2, &payload(2, 4000)).unwrap();
+    let start = old.offset_bytes() / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+    let mut older = AlignedBuffer::new(BLOCK_BYTES);
+    bench.device.read_at(start, &mut older).unwrap();
+    let again = (0..2 * SEGMENTS).find(|_| {
+        bench.clean_all();
+        bench.write(1, &payload(3, 4000)).unwrap() == old
+    });
+    assert!(again.is_some(), "the first segment was not used again");
+    bench.write(2, &payload(2, 4000)).unwrap();
+    assert_eq!(bench.read(1).unwrap(), payload(3, 4000));
+    bench.device.write_at(start, &older).unwrap();
+    assert!(matches!(bench.read(1), Err(ReadError::Mismatch { .. })));
+    // Nor does the cleaner take it for a record that is needed.
+    let segment = geometry.segment_of(old).expect("a segment");
+    assert!(matches!(bench.clean(segment), Err(CleanError::Damaged(victim)) if victim == segment));
 }

@@ -46,6 +46,22 @@ fn walks_a_leaf() {
     assert_eq!(seen, [0, 5, 511]);
 }
 
+#[test]
+fn walks_find_pages_in_either_bucket() {
+    let table = EntryTable::new(4000);
+    let mut kept = std::collections::BTreeSet::new();
+    for page in 0..4000 {
+        let Ok(locked) = table.lock(PageId(page)) else { continue };
+        let entry = locked.entry().cached(page as u32);
+        locked.release(entry);
+        kept.insert(page);
+    }
+    assert!(kept.iter().any(|&page| table.find(PageId(page)).is_some_and(Entry::is_second)), "too empty");
+    let mut seen = std::collections::BTreeSet::new();
+    (0..8).for_each(|leaf| table.for_each_of_leaf(LeafId(leaf), &mut |page, _| assert!(seen.insert(page.0))));
+    assert_eq!(seen, kept);
+}
+
 proptest! {
     #[test]
     fn agrees_with_a_map(ops in proptest::collection::vec((0u64..3000, 0u32..3), 1..2000)) {

@@ -107,6 +107,25 @@ fn a_moved_folder_is_changed_itself() {
 }
 
 #[test]
+fn no_folder_comes_to_lie_in_itself() {
+    let volume = volume();
+    let root = root(&volume);
+    root.make_folder(b"/a", 0o755).expect("made");
+    root.make_folder(b"/a/b", 0o755).expect("made");
+    file(&root, b"/a/b/f");
+    for if_taken in [IfTaken::Replace, IfTaken::Fail, IfTaken::Exchange] {
+        let into = root.rename(b"/a", b"/a/b/c", if_taken);
+        assert!(into.is_err(), "{into:?}");
+    }
+    for (from, to) in [(&b"/a/b"[..], &b"/a"[..]), (b"/a", b"/a/b"), (b"/a/b/f", b"/a")] {
+        let outcome = root.rename(from, to, IfTaken::Exchange);
+        assert!(matches!(outcome, Err(VolumeError::Invalid(_))), "{outcome:?}");
+    }
+    assert!(root.stat(b"/a/b/f", Last::Keep).is_ok());
+    check(&volume);
+}
+
+#[test]
 fn slashes_and_dots_at_the_end() {
     let volume = volume();
     let owner = user(&volume, OWNER);
