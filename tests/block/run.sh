@@ -365,7 +365,7 @@ else
     # Others may have come and gone meanwhile.
     left=''
     for ours in $our_areas; do
-        ! grep -q "^$ours[[:space:]]" /proc/swaps || left="$left $ours"
+        ! grep -q "^${ours}[[:space:]]" /proc/swaps || left="$left $ours"
     done
     if [ -z "$left" ]; then pass 'swap: none of our areas is left'; else fail "swap: in use still:$left"; fi
 fi
