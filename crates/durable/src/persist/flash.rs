@@ -15,8 +15,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::{Counts, MemoryFile, Persist};
 use crate::error::{Error, Result};
 
+/// Syncs that those share who wait at the same time.
 #[derive(Default)]
 struct Syncs {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
     /// How many have begun, and how many of these have ended.
     begun: u64,
     ended: u64,
@@ -24,12 +31,38 @@ struct Syncs {
     failed: Option<i32>,
 }
 
+impl Syncs {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a `sync` that begins after this call, and makes it if nobody does.
+    fn join(&self, sync: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let mut state = self.lock();
+        // The one under way may have begun before the bytes were stored.
+        let wanted = state.begun + 1;
+        while state.ended < wanted && state.failed.is_none() {
+            if state.begun == state.ended {
+                state.begun += 1;
+                drop(state);
+                let synced = sync();
+                state = self.lock();
+                state.ended += 1;
+                state.failed = synced.err().map(|error| error.raw_os_error().unwrap_or(libc::EIO));
+                self.ended.notify_all();
+            } else {
+                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        state.failed.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
+    }
+}
+
 /// A mapped file on a disk.
 pub struct FlashFile {
     mapped: MemoryFile,
     file: File,
-    syncs: Mutex<Syncs>,
-    ended: Condvar,
+    syncs: Syncs,
     counts: Counts,
 }
 
@@ -43,37 +76,12 @@ impl FlashFile {
         mapped.expect_random_reads();
         let file = mapped.file().try_clone().map_err(Error::io("opening the heap's file again"))?;
         sync_directory(path)?;
-        Ok(Self { mapped, file, syncs: Mutex::default(), ended: Condvar::new(), counts: Counts::default() })
+        Ok(Self { mapped, file, syncs: Syncs::default(), counts: Counts::default() })
     }
 
-    fn syncs(&self) -> MutexGuard<'_, Syncs> {
-        self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a sync that begins after this call, and makes it if nobody does.
+    /// Makes all durable that was stored before this call.
     fn sync_all(&self) -> Result<()> {
-        let mut syncs = self.syncs();
-        // The one under way may have begun before the bytes were stored.
-        let wanted = syncs.begun + 1;
-        while syncs.ended < wanted && syncs.failed.is_none() {
-            if syncs.begun == syncs.ended {
-                syncs.begun += 1;
-                drop(syncs);
-                let synced = self.file.sync_data();
-                syncs = self.syncs();
-                syncs.ended += 1;
-                syncs.failed = synced.err().map(|error| error.raw_os_error().unwrap_or(libc::EIO));
-                self.ended.notify_all();
-            } else {
-                syncs = self.ended.wait(syncs).unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-        match syncs.failed {
-            Some(errno) => {
-                Err(Error::io("making the heap's file durable")(io::Error::from_raw_os_error(errno)))
-            }
-            None => Ok(()),
-        }
+        self.syncs.join(|| self.file.sync_data()).map_err(Error::io("making the heap's file durable"))
     }
 }
 
@@ -143,7 +151,51 @@ impl Persist for FlashFile {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn who_comes_during_a_sync_waits_for_another_one() {
+        let (syncs, calls) = (Syncs::default(), AtomicU64::new(0));
+        let ((begun, has_begun), (allowed, is_allowed)) = (channel(), channel());
+        std::thread::scope(|scope| {
+            let (syncs, calls) = (&syncs, &calls);
+            scope.spawn(move || {
+                let first = || {
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    begun.send(()).expect("heard");
+                    is_allowed.recv().expect("said");
+                    Ok(())
+                };
+                syncs.join(first).expect("no failure");
+            });
+            has_begun.recv().expect("said");
+            let count = || {
+                calls.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            };
+            let later = || syncs.join(count);
+            let later = [scope.spawn(later), scope.spawn(later)];
+            // Time to begin to wait for the first one. Those who have not yet wait for one of their own all the same.
+            std::thread::sleep(Duration::from_millis(50));
+            allowed.send(()).expect("heard");
+            later.into_iter().for_each(|thread| thread.join().expect("no panic").expect("no failure"));
+        });
+        assert!(calls.into_inner() >= 2);
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_durable_any_more() {
+        let syncs = Syncs::default();
+        syncs.join(|| Ok(())).expect("no failure");
+        let failed = syncs.join(|| Err(io::Error::from_raw_os_error(libc::EIO)));
+        assert_eq!(failed.expect_err("it failed").raw_os_error(), Some(libc::EIO));
+        let later = syncs.join(|| panic!("it would not tell"));
+        assert_eq!(later.expect_err("nobody knows").raw_os_error(), Some(libc::EIO));
+    }
 
     #[test]
     fn a_sync_is_behind_each_persist() {
@@ -166,7 +218,7 @@ mod tests {
         let mut out = vec![0; THREADS * EACH * 64];
         file.read(0, &mut out);
         assert!(out.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at / 64 / EACH + 1));
-        let Syncs { begun, ended, .. } = *file.syncs();
+        let State { begun, ended, .. } = *file.syncs.lock();
         assert!(begun == ended && ended > 0 && ended as usize <= THREADS * EACH, "{ended} syncs");
         assert_eq!(file.counts().fences() as usize, THREADS * EACH);
     }

@@ -187,6 +187,22 @@ mod tests {
         assert!(!Seals::new(1).expect("a key").open(0, &mut newer.clone()), "another key");
     }
 
+    /// What two pages that were sealed with one number have in common is what their bytes have.
+    #[test]
+    fn no_number_is_used_twice() {
+        const PAGES: usize = 8;
+        let seals = Seals::new(PAGES).expect("a key");
+        let rounds =
+            || (0..20).flat_map(|_| (0..PAGES).map(|page| sealed(&seals, page, 0)).collect::<Vec<_>>());
+        let mut all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| rounds().collect::<Vec<_>>())).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+        });
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 3 * 20 * PAGES);
+    }
+
     #[test]
     fn a_second_slab_gets_the_same_bytes() {
         let seals = Seals::new(1).expect("a key");

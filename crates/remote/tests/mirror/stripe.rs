@@ -241,3 +241,28 @@ fn threads_share_rows() {
         });
     });
 }
+
+#[test]
+fn writers_of_one_row_leave_parity_that_is_right() {
+    let donors = Several::new(3);
+    let stripe = whole("2+1", &donors);
+    // Whose a page is follows no pattern, so that the pages of each parity page have several writers.
+    let writer = |page: u64| page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 62;
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let stripe = &stripe;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let own = (0..PAGES).filter(|page| writer(*page) == thread);
+                    own.for_each(|page| write(stripe, page, byte(page).wrapping_add(19 - round)));
+                }
+            });
+        }
+    });
+    read_all(&stripe);
+    donors.0[0].lends.store(false, Ordering::Relaxed);
+    donors.0[0].donor.behave(Behaviour::Failing(-libc::ENOTCONN));
+    assert!(read_all(&stripe).decoded_reads > 0);
+    let counters = stripe.counters();
+    assert_eq!((counters.wrong_pages, counters.lost_pages), (0, 0));
+}
