@@ -177,7 +177,7 @@ mod tests {
                 calls.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             };
-            let later = || syncs.join(count);
+            let later = move || syncs.join(count);
             let later = [scope.spawn(later), scope.spawn(later)];
             // Time to begin to wait for the first one. Those who have not yet wait for one of their own all the same.
             std::thread::sleep(Duration::from_millis(50));
