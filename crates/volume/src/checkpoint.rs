@@ -109,3 +109,35 @@ impl Core {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    use aquifer_device::MemoryDevice;
+
+    use crate::medium::DeviceMedium;
+    use crate::volume::{OpenOptions, Volume};
+
+    #[test]
+    fn nothing_is_erased_while_somebody_reads() {
+        let medium = || DeviceMedium::new(MemoryDevice::new(16 << 20, 4096), 32).expect("a medium");
+        let medium = Box::new(std::sync::Arc::new(medium()));
+        Volume::create(medium.clone(), (0, 0)).expect("create");
+        let volume =
+            Volume::open(medium, OpenOptions { ram_bytes: 1 << 20, is_read_only: false }).expect("open");
+        let core = volume.core();
+        let (told, hears) = channel();
+        let reading = core.flash.reading();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let outcome = core.checkpoint(&mut core.lock_writer(), false);
+                told.send(outcome).expect("somebody hears");
+            });
+            assert_eq!(hears.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout));
+            drop(reading);
+            assert_eq!(hears.recv_timeout(Duration::from_secs(60)), Ok(Ok(())));
+        });
+    }
+}

@@ -100,3 +100,35 @@ fn point(flash: &Flash, table: &Table, segments: &mut Segments, key: PageKey, pl
     segments.add(word);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{BlockBuilder, Header, Trim};
+    use crate::key::Ino;
+    use crate::word::Physical;
+
+    fn found((sequence, first_sequence, is_last): (u64, u64, bool)) -> FoundBlock {
+        let mut builder = BlockBuilder::default();
+        assert!(builder.add_trim(Trim { ino: Ino(9), first: 0, last: 0 }));
+        let (kind, at) = (Kind::Commit, Physical(100));
+        let header =
+            Header { volume: 1, sequence, epoch: 1, at, next_segment: 5, kind, is_last, first_sequence };
+        FoundBlock::of(&builder, &header)
+    }
+
+    fn whole(blocks: &[(u64, u64, bool)]) -> usize {
+        whole_transactions(7, &blocks.iter().copied().map(found).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn transactions_count_up_to_the_first_gap_or_unfinished_one() {
+        assert_eq!(whole(&[]), 0);
+        assert_eq!(whole(&[(7, 7, true), (8, 8, false), (9, 8, true)]), 3);
+        assert_eq!(whole(&[(7, 7, true), (8, 8, false)]), 1, "unfinished");
+        assert_eq!(whole(&[(7, 7, true), (9, 9, true)]), 1, "the block between is lost");
+        assert_eq!(whole(&[(8, 8, true)]), 0, "the first one is lost");
+        assert_eq!(whole(&[(7, 7, true), (8, 7, true)]), 1, "of a transaction that has ended");
+        assert_eq!(whole(&[(7, 6, true)]), 0, "of a transaction that began before the anchor");
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aquifer_device::MemoryDevice;
+use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
 use aquifer_volume::medium::DeviceMedium;
 use aquifer_volume::{Depth, Ino, Kind, OpenOptions, PAGE_BYTES, Volume, VolumeError};
 
@@ -142,4 +142,37 @@ fn zeros_over_a_page_that_is_not_in_ram_are_kept() {
     assert!(bytes[..PAGE_BYTES].iter().all(|&byte| byte == 0), "the zeros are lost");
     assert!(bytes[PAGE_BYTES..].iter().all(|&byte| byte == 7));
     check(&volume);
+}
+
+#[test]
+fn pages_that_are_read_together_are_verified() {
+    const PAGES: usize = 64;
+    let device = new_volume(16 << 20);
+    let volume = open(&device);
+    let ino = make(&volume, b"file");
+    let page = |nth: usize| [nth as u8 + 1; PAGE_BYTES];
+    let bytes: Vec<u8> = (0..PAGES).flat_map(page).collect();
+    volume.write(ino, 0, &bytes).expect("write");
+    volume.close().expect("close");
+    let mut block = AlignedBuffer::new(PAGE_BYTES);
+    let mut flipped = 0;
+    for at in (0..device.len_bytes()).step_by(PAGE_BYTES) {
+        device.read_at(at, &mut block).expect("memory");
+        if block[..] == page(20) {
+            block[1000] ^= 4;
+            device.write_at(at, &block).expect("memory");
+            flipped += 1;
+        }
+    }
+    assert_eq!(flipped, 1);
+    let volume = open(&device);
+    let mut found = vec![0; bytes.len()];
+    // In order, so that all of it is read ahead.
+    for (nth, found) in found.chunks_exact_mut(PAGE_BYTES).enumerate() {
+        let outcome = volume.read(ino, (nth * PAGE_BYTES) as u64, found);
+        assert_eq!(outcome.is_err(), nth == 20, "page {nth}: {outcome:?}");
+        assert!(nth == 20 || *found == page(nth), "page {nth}");
+    }
+    let volume = open(&device);
+    assert!(matches!(volume.read(ino, 0, &mut found), Err(VolumeError::Damaged { .. })));
 }

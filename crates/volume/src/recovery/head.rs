@@ -26,6 +26,13 @@ impl FoundBlock {
         (&self.bytes[..]).try_into().expect("a page")
     }
 
+    #[cfg(test)]
+    pub fn of(builder: &crate::block::BlockBuilder, header: &crate::block::Header) -> Self {
+        let mut bytes = AlignedBuffer::new(PAGE_BYTES);
+        builder.encode(header, (&mut bytes[..]).try_into().expect("a page"));
+        FoundBlock { sequence: header.sequence, bytes }
+    }
+
     fn block(&self) -> Block<'_> {
         Block::decode(self.page()).expect("was decoded before")
     }
@@ -130,5 +137,68 @@ impl Reader<'_> {
         }
         let all = self.medium.anchor_segments()..self.medium.geometry().segments;
         all.filter(is_new).filter_map(first_block).min_by_key(|(_, found)| found.sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aquifer_device::{Device, MemoryDevice};
+
+    use super::*;
+    use crate::block::{BlockBuilder, Header, Trim};
+    use crate::key::Ino;
+    use crate::medium::DeviceMedium;
+    use crate::word::Word;
+
+    const SEGMENT_PAGES: u32 = 16;
+
+    /// What is found of a block that is like `header` at page 3 of segment 6, by an opening of epoch 4.
+    fn is_found(change: impl FnOnce(&mut Header)) -> bool {
+        let device = MemoryDevice::new(2 << 20, PAGE_BYTES);
+        let medium = DeviceMedium::new(device, SEGMENT_PAGES).expect("a medium");
+        let geometry = medium.geometry();
+        let at = geometry.page(6, 3);
+        let (kind, next_segment) = (Kind::Commit, 7);
+        let mut header = Header {
+            volume: 1,
+            sequence: 20,
+            epoch: 4,
+            at,
+            next_segment,
+            kind,
+            is_last: true,
+            first_sequence: 20,
+        };
+        change(&mut header);
+        let mut builder = BlockBuilder::default();
+        assert!(builder.add_trim(Trim { ino: Ino(9), first: 0, last: 0 }));
+        let block = FoundBlock::of(&builder, &header);
+        medium.device().write_at(u64::from(at.0) * PAGE_BYTES as u64, &block.bytes).expect("memory");
+        let anchor = Anchor {
+            volume: 1,
+            number: 1,
+            sequence: 10,
+            epoch: 4,
+            geometry,
+            root: Word::ZERO,
+            root_height: 0,
+            is_clean: false,
+            made_at: 0,
+            heads: Default::default(),
+            units: Vec::new(),
+        };
+        let reader = Reader { medium: &medium, anchor: &anchor, head: Head::Changes };
+        reader.block(6, 3, 20).is_some()
+    }
+
+    #[test]
+    fn a_head_goes_on_with_its_own_blocks_of_this_opening_alone() {
+        assert!(is_found(|_| ()));
+        assert!(!is_found(|header| header.epoch = 3), "what an earlier opening had written there");
+        assert!(!is_found(|header| header.volume = 2));
+        assert!(!is_found(|header| header.sequence = 19));
+        assert!(!is_found(|header| header.kind = Kind::Move), "the other head's");
+        assert!(!is_found(|header| header.at.0 += 1), "it was somewhere else");
+        assert!(!is_found(|header| header.next_segment = 1000));
     }
 }

@@ -1,5 +1,6 @@
-//! A device that forgets, at a crash, any of the writes since the last sync, each sector for itself.
+//! A device that forgets, at a crash, any of the writes since the last sync: each sector for itself, or all of them but the last ones.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use aquifer_device::{Device, DeviceError, Operation};
@@ -7,7 +8,7 @@ use aquifer_volume::Volume;
 use aquifer_volume::medium::DeviceMedium;
 
 use crate::model::{Dice, Model, Step, read_all};
-use crate::{check, open, seeds};
+use crate::{LITTLE_RAM, check, open, seeds};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -19,8 +20,8 @@ struct Forgetful {
 struct State {
     durable: Vec<u8>,
     now: Vec<u8>,
-    /// Sectors that differ, perhaps.
-    unsynced: Vec<usize>,
+    /// Sectors of each write since the last sync.
+    unsynced: Vec<Range<usize>>,
     /// Operations until the power goes.
     left: u64,
 }
@@ -35,19 +36,20 @@ impl Forgetful {
         self.state.lock().expect("state").left = operations;
     }
 
-    /// The power comes back: each sector that was not synced is old or new.
+    /// The power comes back: each sector that was not synced is old or new. Or the writes that came last are on flash, and none before them.
     fn restore(&self, dice: &mut Dice) {
         let mut state = self.state.lock().expect("state");
         let state = &mut *state;
-        let share = dice.below(5);
-        for &sector in &state.unsynced {
-            if dice.below(4) < share {
+        let unsynced = std::mem::take(&mut state.unsynced);
+        let (share, last) = (dice.below(5), dice.below(4) as usize);
+        let old = if dice.below(2) == 0 { 0 } else { unsynced.len().saturating_sub(last) };
+        for sector in unsynced[old..].iter().flat_map(Range::clone) {
+            if old > 0 || dice.below(4) < share {
                 let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
                 state.durable[range.clone()].copy_from_slice(&state.now[range]);
             }
         }
         state.now.copy_from_slice(&state.durable);
-        state.unsynced.clear();
         state.left = u64::MAX;
     }
 
@@ -86,7 +88,7 @@ impl Device for Forgetful {
         let outcome = Self::spend(&mut state, Operation::Write, offset, buf.len());
         state.now[offset as usize..][..buf.len()].copy_from_slice(buf);
         let sectors = offset as usize / SECTOR_BYTES..(offset as usize + buf.len()) / SECTOR_BYTES;
-        state.unsynced.extend(sectors);
+        state.unsynced.push(sectors);
         outcome
     }
 
@@ -94,7 +96,7 @@ impl Device for Forgetful {
         let mut state = self.state.lock().expect("state");
         Self::spend(&mut state, Operation::Sync, 0, 0)?;
         let state = &mut *state;
-        for sector in state.unsynced.drain(..) {
+        for sector in state.unsynced.drain(..).flatten() {
             let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
             state.durable[range.clone()].copy_from_slice(&state.now[range]);
         }
@@ -116,31 +118,34 @@ fn crash(seed: u64, after_operations: u64, steps: u32, crashes: u32) -> bool {
     let mut model = Model::default();
     let (mut was_cut, mut after_operations) = (false, after_operations);
     for crash in 0..crashes {
-        let volume = open(medium());
         let mut states = vec![model];
         let mut synced = 0;
+        // Recovery and its anchor may be cut too.
         device.cut_after(after_operations);
-        was_cut = false;
-        for _ in 0..steps {
-            let model = states.last().expect("one at least");
-            let step = Step::random(&mut dice, model);
-            let expected = step.expected(model);
-            if expected.is_none() {
-                let mut next = model.clone();
-                next.apply(&step);
-                states.push(next);
-            }
-            match step.apply(&volume) {
-                Ok(()) if matches!(step, Step::Sync) => synced = states.len() - 1,
-                Ok(()) => {}
-                Err(error) if expected.as_ref() == Some(&error) => {}
-                Err(_) => {
-                    was_cut = true;
-                    break;
+        let opened = Volume::open(medium(), LITTLE_RAM);
+        was_cut = opened.is_err();
+        if let Ok(volume) = &opened {
+            for _ in 0..steps {
+                let model = states.last().expect("one at least");
+                let step = Step::random(&mut dice, model);
+                let expected = step.expected(model);
+                if expected.is_none() {
+                    let mut next = model.clone();
+                    next.apply(&step);
+                    states.push(next);
+                }
+                match step.apply(volume) {
+                    Ok(()) if matches!(step, Step::Sync) => synced = states.len() - 1,
+                    Ok(()) => {}
+                    Err(error) if expected.as_ref() == Some(&error) => {}
+                    Err(_) => {
+                        was_cut = true;
+                        break;
+                    }
                 }
             }
         }
-        drop(volume);
+        drop(opened);
         device.restore(&mut forgetting);
         let volume = open(medium());
         check(&volume);

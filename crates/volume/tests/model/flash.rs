@@ -9,7 +9,7 @@ use aquifer_volume::{Ino, Kind, OpenOptions, Result, Volume, VolumeError};
 
 use crate::history::{History, verify};
 use crate::model::{Dice, Model};
-use crate::{check, open, seeds};
+use crate::{LITTLE_RAM, check, open, seeds};
 
 const SMALL: Geometry = Geometry {
     channels: 2,
@@ -19,8 +19,6 @@ const SMALL: Geometry = Geometry {
     pages_per_block: 8,
     page_bytes: 4096,
 };
-
-const LITTLE_RAM: OpenOptions = OpenOptions { ram_bytes: 1 << 20, is_read_only: false };
 
 fn medium(geometry: Geometry, wear: Wear, seed: u64) -> Arc<NandMedium> {
     let nand = Nand::new(NandOptions { seed, wear, ..NandOptions::new(geometry) }).expect("nand");

@@ -20,10 +20,11 @@ mod wear;
 use aquifer_volume::medium::Medium;
 use aquifer_volume::{Depth, OpenOptions, Volume};
 
+const LITTLE_RAM: OpenOptions = OpenOptions { ram_bytes: 1 << 20, is_read_only: false };
+
 /// A volume with as little RAM as possible.
 fn open(medium: Box<dyn Medium>) -> Volume {
-    let options = OpenOptions { ram_bytes: 1 << 20, is_read_only: false };
-    Volume::open(medium, options).unwrap_or_else(|error| panic!("open: {error}"))
+    Volume::open(medium, LITTLE_RAM).unwrap_or_else(|error| panic!("open: {error}"))
 }
 
 /// Says that a volume fits together.
