@@ -112,6 +112,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::time::Duration;
 
@@ -122,11 +123,11 @@ mod tests {
 
     #[test]
     fn nothing_is_erased_while_somebody_reads() {
-        let medium = || DeviceMedium::new(MemoryDevice::new(16 << 20, 4096), 32).expect("a medium");
-        let medium = Box::new(std::sync::Arc::new(medium()));
-        Volume::create(medium.clone(), (0, 0)).expect("create");
-        let volume =
-            Volume::open(medium, OpenOptions { ram_bytes: 1 << 20, is_read_only: false }).expect("open");
+        let device = Arc::new(MemoryDevice::new(16 << 20, 4096));
+        let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 32).expect("a medium"));
+        Volume::create(medium(), (0, 0)).expect("create");
+        let options = OpenOptions { ram_bytes: 1 << 20, is_read_only: false };
+        let volume = Volume::open(medium(), options).expect("open");
         let core = volume.core();
         let (told, hears) = channel();
         let reading = core.flash.reading();

@@ -26,6 +26,7 @@ impl FoundBlock {
         (&self.bytes[..]).try_into().expect("a page")
     }
 
+    /// A block as a test builds it.
     #[cfg(test)]
     pub fn of(builder: &crate::block::BlockBuilder, header: &crate::block::Header) -> Self {
         let mut bytes = AlignedBuffer::new(PAGE_BYTES);

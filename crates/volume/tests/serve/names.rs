@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use aquifer_volume::path::Last;
-use aquifer_volume::serve::Client;
 use aquifer_volume::serve::protocol::{APPEND_BYTES_MAX, open};
+use aquifer_volume::serve::{Client, RemoteFile, RemoteMapping};
 use aquifer_volume::{IfTaken, Ino, Kind, PAGE_BYTES, Protection, VolumeError};
 
 use super::{Rig, check, load};
@@ -102,18 +102,26 @@ fn appends_of_several_clients_are_one_step_each() {
     check(&rig.volume);
 }
 
+/// 40 pages of a file as memory; `None`, which is said, where the kernel hands its faults to no other process.
+fn mapped(file: &RemoteFile, test: &str) -> Option<RemoteMapping> {
+    match file.map(0, 40 * PAGE_BYTES, Protection::Read) {
+        Err(error @ VolumeError::System { .. }) => {
+            eprintln!("SKIP {test}: {error}");
+            None
+        }
+        mapping => Some(mapping.expect("map")),
+    }
+}
+
 #[test]
 fn a_mapped_file_keeps_its_bytes_when_it_is_closed_and_has_no_name() {
     let rig = Rig::new();
     let client = Client::connect(&rig.socket).expect("connect");
     let file = client.open(b"/file", READ_WRITE | open::CREATE, 0o644).expect("open");
     file.write(0, &[7; 40 * PAGE_BYTES]).expect("write");
-    let mapping = match file.map(0, 40 * PAGE_BYTES, Protection::Read) {
-        Err(error @ VolumeError::System { .. }) => {
-            eprintln!("SKIP a_mapped_file_keeps_its_bytes_when_it_is_closed_and_has_no_name: {error}");
-            return;
-        }
-        mapping => mapping.expect("map"),
+    let Some(mapping) = mapped(&file, "a_mapped_file_keeps_its_bytes_when_it_is_closed_and_has_no_name")
+    else {
+        return;
     };
     drop(file);
     client.remove(b"/file").expect("remove");
@@ -141,13 +149,7 @@ fn a_mapping_that_is_gone_holds_nothing() {
     for _ in 0..200 {
         let file = client.open(b"/file", READ_WRITE | open::CREATE, 0o644).expect("open");
         file.write(0, &[7; 40 * PAGE_BYTES]).expect("write");
-        let mapping = match file.map(0, 40 * PAGE_BYTES, Protection::Read) {
-            Err(error @ VolumeError::System { .. }) => {
-                eprintln!("SKIP a_mapping_that_is_gone_holds_nothing: {error}");
-                return;
-            }
-            mapping => mapping.expect("map"),
-        };
+        let Some(mapping) = mapped(&file, "a_mapping_that_is_gone_holds_nothing") else { return };
         drop(file);
         client.remove(b"/file").expect("remove");
         // The owner reads ahead while this goes on.
