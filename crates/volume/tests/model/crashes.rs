@@ -4,13 +4,16 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use aquifer_device::{Device, DeviceError, Operation};
-use aquifer_volume::Volume;
 use aquifer_volume::medium::DeviceMedium;
+use aquifer_volume::{PAGE_BYTES, Volume};
 
 use crate::model::{Dice, Model, Step, read_all};
 use crate::{LITTLE_RAM, check, open, seeds};
 
 const SECTOR_BYTES: usize = 512;
+const SEGMENT_PAGES: u32 = 16;
+/// Sectors of the first two segments, where the anchors are.
+const ANCHOR_SECTORS: usize = 2 * SEGMENT_PAGES as usize * PAGE_BYTES / SECTOR_BYTES;
 
 /// What is on the device, and what may be lost.
 struct Forgetful {
@@ -88,6 +91,8 @@ impl Device for Forgetful {
         let outcome = Self::spend(&mut state, Operation::Write, offset, buf.len());
         state.now[offset as usize..][..buf.len()].copy_from_slice(buf);
         let sectors = offset as usize / SECTOR_BYTES..(offset as usize + buf.len()) / SECTOR_BYTES;
+        let may_be_lost = state.unsynced.iter().any(|write| write.start >= ANCHOR_SECTORS);
+        assert!(sectors.start >= ANCHOR_SECTORS || !may_be_lost, "an anchor before what it names is durable");
         state.unsynced.push(sectors);
         outcome
     }
@@ -111,7 +116,7 @@ impl Device for Forgetful {
 
 fn crash(seed: u64, after_operations: u64, steps: u32, crashes: u32) -> bool {
     let device = Arc::new(Forgetful::new(5 << 20));
-    let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 16).expect("medium"));
+    let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), SEGMENT_PAGES).expect("medium"));
     Volume::create(medium(), (0, 0)).expect("create");
     let mut dice = Dice::new(seed);
     let mut forgetting = Dice::new(seed ^ after_operations << 20 ^ 0xABCD);
