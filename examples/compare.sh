@@ -10,9 +10,9 @@
 #                    second is missing
 #
 # Both run in a memory cgroup with the same limit. Aquifer's budget is less than
-# that: what lies beside the heap comes off, and an eighth (8 MiB at the least)
-# for page tables that the kernel has dropped and not yet given back. What the
-# machine does not allow is left out, with the reason.
+# that: what lies beside the heap comes off, and an eighth (16 MiB at the
+# least) for page tables that the kernel has dropped and not yet given back. What
+# the machine does not allow is left out, with the reason.
 #
 # DIR gets the flash file and then the swap file; both are removed at the end.
 
@@ -22,8 +22,9 @@ ram=64M data='' parent=${TMPDIR:-/var/tmp}
 work='' child='' watcher=''
 # Code, stacks and what the C library keeps.
 OWN_BYTES=$((4 << 20))
-# Page tables that the kernel has dropped and not yet given back, at the least.
-TABLE_BYTES_MIN=$((8 << 20))
+# Page tables that the library has dropped and the kernel not yet given back, at
+# the least (docs/adr/0009-page-tables-pending-in-the-kernel.md).
+TABLE_BYTES_MIN=$((16 << 20))
 
 say() {
     printf '%s\n' "$*"

@@ -51,7 +51,7 @@ says() {
 
 # Both programs in the same RAM, small: the plain one must come to its end under swap.
 compare() {
-    run 'compare.sh' env BUILT="$out" timeout 300 ./compare.sh --dir "$flash/compare" --ram 24M --data 64M \
+    run 'compare.sh' env BUILT="$out" timeout 300 ./compare.sh --dir "$flash/compare" --ram 40M --data 128M \
         --seconds 1 --warmup 0.2 --check
     says 'compare.sh, every session right on aq_malloc' '^verified .* 0 wrong'
     if skipped=$(grep '^skipped: ' "$flash/output"); then
@@ -59,11 +59,11 @@ compare() {
         says 'compare.sh says what root would add' '^As root'
     else
         says 'compare.sh, both side by side' '^requests/s .* times as many'
-        if awk '/^MiB of RAM at most/ && $6 > 0 && $6 <= 24 && $7 > 0 && $7 <= 24 { n++ } END { exit n != 1 }' \
+        if awk '/^MiB of RAM at most/ && $6 > 0 && $6 <= 40 && $7 > 0 && $7 <= 40 { n++ } END { exit n != 1 }' \
             "$flash/output"; then
             echo 'ok sessions compare.sh, both within the limit'
         else
-            fails "compare.sh: over the limit of 24 MiB: $(grep '^MiB of RAM' "$flash/output")"
+            fails "compare.sh: over the limit of 40 MiB: $(grep '^MiB of RAM' "$flash/output")"
         fi
         [ "$(grep -c '^verified .* 0 wrong' "$flash/output")" = 2 ] || fails 'compare.sh: not both reports say verified'
     fi
@@ -88,7 +88,7 @@ compare_without_root() {
     mkdir "$flash/nobody"
     chmod 711 "$flash"
     chmod 777 "$flash/nobody"
-    run 'compare.sh without root' env BUILT="$out" timeout 300 "$@" ./compare.sh --dir "$flash/nobody" --ram 24M \
+    run 'compare.sh without root' env BUILT="$out" timeout 300 "$@" ./compare.sh --dir "$flash/nobody" --ram 40M \
         --data 64M --seconds 1 --warmup 0.2
     says 'compare.sh without root, every session right' '^verified .* 0 wrong'
     says 'compare.sh without root says what root would add' '^As root'
@@ -115,7 +115,7 @@ refuses "fewer sessions than threads" "one for each thread" "$out/sessions" --co
 refuses "budget below the minimum" "8" "$out/sessions" --ram 1M --count 1000
 refuses "missing flash directory" "/nonexistent" "$out/sessions" --flash /nonexistent/file --count 1000
 refuses "full heap" "give the heap more" "$out/sessions" --flash-size 64M --data 256M
-refuses "compare.sh, too little RAM" "with --ram" env BUILT="$out" ./compare.sh --dir "$flash" --ram 16M
+refuses "compare.sh, too little RAM" "with --ram" env BUILT="$out" ./compare.sh --dir "$flash" --ram 24M
 refuses "compare.sh, malformed size" "is not a size" env BUILT="$out" ./compare.sh --ram 8X
 compare
 compare_without_root
