@@ -27,6 +27,7 @@
 //! | `device_profile` | settings for the flash, from a file that advice was written to |
 //! | `heap` | the heap: allocation, prefetch, pin, statistics, check |
 //! | `reference` | objects used where they are in RAM |
+//! | `announced` | buffers of system calls that are under way while memory is ordinary |
 //! | `page_heap` | memory for programs that cannot be changed: a heap once it exceeds RAM |
 //! | `assembly` | device, log, engine and allocator put together |
 //! | `stats` | what a heap uses and has done |
@@ -34,6 +35,7 @@
 //! | `error` | numbered errors with sentences that say what to do |
 #![forbid(unsafe_code)]
 
+mod announced;
 mod assembly;
 mod device_profile;
 mod error;
@@ -57,7 +59,7 @@ pub use assembly::KERNEL_MIN;
 pub use error::{Error, ErrorCode};
 pub use heap::{Array, Heap};
 pub use options::{Copies, Faults, Flash, Options};
-pub use page_heap::PageHeap;
+pub use page_heap::{CallBuffer, PageHeap};
 pub use reference::{Ref, Use, UseMut};
 pub use stats::Stats;
 

@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use aquifer::{Error, Options, PageHeap};
+use aquifer::device::{FaultKind, FaultPlan, Faulty, MemoryDevice, Operation};
+use aquifer::{Error, Flash, Options, PageHeap};
 use common::long_or;
 
 const MIB: usize = 1 << 20;
@@ -155,6 +157,68 @@ fn without_flash_memory_stays_ordinary_and_bounded() {
     check(block, 10 * MIB, 3);
     heap.free(block as usize).unwrap();
     heap.allocate(10 * MIB, 16).unwrap();
+}
+
+/// Flash that dies while the memory is being taken over, at whatever write: what the heap has not made its own stays where it is, can
+/// be freed, and comes back empty.
+#[test]
+fn an_error_while_taking_over_loses_nothing() {
+    for nth in [1, 2, 5, 12] {
+        let plan = FaultPlan::new(0).from_nth(Operation::Write, nth, FaultKind::Eio);
+        let device = Arc::new(Faulty::new(MemoryDevice::new(1024 * MIB as u64, 4096), plan));
+        let options = Options::new().ram_bytes(16 * MIB as u64).flash(Flash::Device(device.clone()));
+        let heap = PageHeap::new(options).unwrap();
+        let mut blocks = Vec::new();
+        let refused = loop {
+            match heap.allocate(MIB, 16) {
+                Ok(block) => {
+                    fill(block, MIB, (blocks.len() as u64) << 32);
+                    blocks.push((block, (blocks.len() as u64) << 32));
+                }
+                Err(error) => break error,
+            }
+            assert!(blocks.len() < 200, "flash that cannot be written takes {} MiB", blocks.len());
+        };
+        assert!(heap.is_managed() && matches!(refused, Error::Heap(_)), "{refused}");
+        for &(block, seed) in blocks.iter().rev() {
+            check(block, MIB, seed);
+        }
+        heap.check().unwrap();
+        for &(block, seed) in &blocks {
+            check(block, MIB, seed);
+            heap.free(block as usize).unwrap();
+        }
+        heap.check().unwrap();
+        let block = heap.allocate_fresh(4 * MIB, 16).unwrap();
+        assert!(words(block, 4 * MIB).iter().all(|word| word.load(Ordering::Relaxed) == 0));
+    }
+}
+
+/// A call that waits in the kernel when its buffer becomes a heap's has it where it was.
+#[test]
+fn buffers_of_calls_stay_in_place_when_a_heap_takes_over() {
+    let heap = heap(16, 256);
+    let block = heap.allocate(MIB, 16).unwrap();
+    let (buffer, bytes) = (block as usize + 100 * PAGE, 3 * PAGE);
+    // Of the second and third page nothing is there yet.
+    fill(buffer as *mut u8, PAGE, 5);
+    let call = heap.begin_call(buffer + 8, bytes - 8).unwrap();
+    let filled: Vec<_> = (0..40).map(|n| (heap.allocate(MIB, 16).unwrap(), n << 32 | 3)).collect();
+    filled.iter().for_each(|&(block, seed)| fill(block, MIB, seed));
+    assert!(heap.is_managed());
+    filled.iter().for_each(|&(block, seed)| check(block, MIB, seed));
+    let mut present = [0u8; 3];
+    let mut are_present = || {
+        // SAFETY: the kernel writes one byte for each page.
+        assert_eq!(unsafe { libc::mincore(buffer as *mut _, bytes, present.as_mut_ptr()) }, 0);
+        present.iter().all(|byte| byte & 1 == 1)
+    };
+    assert!(are_present(), "the kernel cannot use the buffer");
+    heap.end_call(call).unwrap();
+    filled.iter().for_each(|&(block, seed)| check(block, MIB, seed));
+    assert!(!are_present(), "the call is over, and its buffer stays");
+    heap.check().unwrap();
+    check(buffer as *mut u8, PAGE, 5);
 }
 
 /// A walk is in the middle of a block when it is freed, so pages of it are being read ahead.

@@ -3,6 +3,7 @@
 //! A system call that is given an absent page of a heap fails with EFAULT, or has done half of its work before it does. So
 //! the pages are brought in and pinned before the call.
 
+use aquifer::CallBuffer;
 use aquifer_sys::ErrnoGuard;
 
 use crate::route::{is_managed_address, route};
@@ -10,20 +11,15 @@ use crate::route::{is_managed_address, route};
 const PAGE: usize = 4096;
 
 /// Memory that stays in place until this is dropped. Nothing is done for memory of others.
-pub struct Pin {
-    address: usize,
-    /// 0 if nothing is pinned.
-    bytes: usize,
-}
+pub struct Pin(Option<CallBuffer>);
 
 impl Pin {
     /// Pins `bytes` from `address` as far as they are the heap's.
     pub fn new(address: usize, bytes: usize) -> Self {
-        let none = Self { address, bytes: 0 };
         if bytes == 0 || !is_managed_address(address) {
-            return none;
+            return Self(None);
         }
-        Self::managed(address, bytes).unwrap_or(none)
+        Self::managed(address, bytes).unwrap_or(Self(None))
     }
 
     /// As [`Pin::new`], for a string that ends with a zero byte.
@@ -32,7 +28,7 @@ impl Pin {
     /// `text` is NULL or such a string.
     pub unsafe fn string(text: *const libc::c_char) -> Self {
         if !is_managed_address(text as usize) {
-            return Self { address: 0, bytes: 0 };
+            return Self(None);
         }
         // SAFETY: the caller says so; absent pages fault in.
         Self::new(text as usize, unsafe { libc::strlen(text) } + 1)
@@ -56,28 +52,20 @@ impl Pin {
 
     /// As [`Pin::new`]; `None` if the memory could not be pinned, because too much is.
     pub fn only(address: usize, bytes: usize) -> Option<Self> {
-        let none = Some(Self { address, bytes: 0 });
         if bytes == 0 || !is_managed_address(address) {
-            return none;
+            return Some(Self(None));
         }
-        let Some(route) = route() else { return none };
+        let Some(route) = route() else { return Some(Self(None)) };
         let _errno = ErrnoGuard::new();
-        match route.heap.pin(address, bytes) {
-            Ok(true) => Some(Self { address, bytes }),
-            // Ordinary memory is always there.
-            Ok(false) => none,
-            Err(_) => None,
-        }
+        route.heap.begin_call(address, bytes).ok().map(|buffer| Self(Some(buffer)))
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        if let (Some(buffer), Some(route)) = (self.0.take(), route()) {
             let _errno = ErrnoGuard::new();
-            if let Some(route) = route() {
-                let _ = route.heap.unpin(self.address, self.bytes);
-            }
+            let _ = route.heap.end_call(buffer);
         }
     }
 }

@@ -5,6 +5,7 @@
 mod discarder;
 mod page_pipe;
 mod page_tables;
+mod presence;
 mod range;
 mod reservation;
 mod shared;
@@ -12,6 +13,7 @@ mod shared;
 pub use discarder::Discarder;
 pub use page_pipe::PagePipe;
 pub use page_tables::{drops_page_tables, remap_fresh};
+pub use presence::Presence;
 pub use range::{MappedRange, read_if_present};
 pub use reservation::Reservation;
 pub use shared::{Protection, SharedMemory};
@@ -34,6 +36,10 @@ pub enum Advice {
     DoFork,
     /// Leave the range out of core dumps.
     DontDump,
+    /// Copy the range to core dumps, as is usual.
+    DoDump,
+    /// Bring all pages in now, as reading them would.
+    PopulateRead,
     /// Allocate all pages now, writable.
     PopulateWrite,
 }
@@ -47,6 +53,8 @@ impl Advice {
             Advice::DontFork => libc::MADV_DONTFORK,
             Advice::DoFork => libc::MADV_DOFORK,
             Advice::DontDump => libc::MADV_DONTDUMP,
+            Advice::DoDump => libc::MADV_DODUMP,
+            Advice::PopulateRead => libc::MADV_POPULATE_READ,
             Advice::PopulateWrite => libc::MADV_POPULATE_WRITE,
         }
     }
@@ -67,7 +75,7 @@ pub fn page_size() -> usize {
 /// The kernel's; a part of the range may have been advised then.
 ///
 /// # Context
-/// [`Advice::PopulateWrite`] may block; signal-safe.
+/// Populating may block; signal-safe.
 pub unsafe fn advise(ptr: *mut u8, len: usize, advice: Advice) -> Result<()> {
     loop {
         // SAFETY: the caller answers for the range; the call reads no memory of ours.
@@ -116,19 +124,6 @@ unsafe fn map_fixed(ptr: *mut u8, len: usize, protection: libc::c_int) -> Result
     // SAFETY: the caller owns the range that is replaced.
     let mapped = unsafe { libc::syscall(libc::SYS_mmap, ptr, len, protection, flags, -1, 0) };
     Errno::check(mapped).map(drop)
-}
-
-/// Whether each OS page of a range is in RAM, one byte per page: its lowest bit.
-///
-/// # Errors
-/// `ENOMEM` if a part of the range is not mapped.
-///
-/// # Safety
-/// None is needed: the kernel looks at its tables, not at the range. Unsafe because of the pointer.
-pub unsafe fn resident(start: *mut u8, pages: &mut [u8]) -> Result<()> {
-    let len = pages.len() * page_size();
-    // SAFETY: the kernel writes one byte per page of the range.
-    Errno::check(unsafe { libc::syscall(libc::SYS_mincore, start, len, pages.as_mut_ptr()) }).map(drop)
 }
 
 /// Private memory that costs no RAM and no commit charge until it is touched.

@@ -65,7 +65,7 @@ impl Engine {
             return Err(problem);
         }
         for (leaf, count) in mapped {
-            let counted = self.ranges.mapped(leaf);
+            let counted = self.ranges.mapped(leaf) - self.natives.guards(leaf);
             if counted != count {
                 return Err(format!("{count} pages of {leaf:?} are mapped, its range counts {counted}"));
             }

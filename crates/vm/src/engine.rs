@@ -14,7 +14,7 @@ use aquifer_sys::{Discarder, Errno, Features, Reservation, Userfaultfd, futex};
 
 use crate::ahead::Ahead;
 use crate::budget::Budget;
-use crate::capture::NativeRegion;
+use crate::capture::{NativeRegion, Natives};
 use crate::classes::Classes;
 use crate::context::{CONTEXT_BYTES, Context};
 use crate::counters::{Counters, Durations};
@@ -68,8 +68,7 @@ pub struct Engine {
     pub(crate) streams: Streams,
     pub(crate) first_writes: FirstWrites,
     pub(crate) digests: Digests,
-    /// Pages may be present that have no entry yet: nothing is brought in that was not touched.
-    pub(crate) is_capturing: AtomicBool,
+    pub(crate) natives: Natives,
     pub(crate) ahead: Ahead,
     pub(crate) orders: Orders,
     pub(crate) classes: Classes,
@@ -106,7 +105,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// An engine over a region that it has yet to take over, by [`Engine::capture`]; it has as many leaves as the options say.
+    /// An engine over a region that it has yet to take over, by [`Engine::take_over`]; it has as many leaves as the options say.
     ///
     /// # Errors
     /// As [`Engine::new`].
@@ -138,7 +137,7 @@ impl Engine {
             streams: Streams::new(),
             first_writes: FirstWrites::new(),
             digests: Digests::new(),
-            is_capturing: AtomicBool::new(false),
+            natives: Natives::none(),
             ahead: Ahead::new(read_ahead_pages),
             orders: Orders::new(leaves)?,
             classes: Classes::new(leaves)?,
@@ -159,8 +158,19 @@ impl Engine {
         })
     }
 
-    /// From now on faults of the region are the engine's.
+    /// From now on faults of the region are the engine's; on an error it is as before.
     pub(crate) fn take_over_region(&self) -> Result<(), Errno> {
+        let taken = self.try_take_over_region();
+        if taken.is_err() {
+            for advice in [Advice::DoFork, Advice::DoDump] {
+                // SAFETY: the region is ours; no byte changes.
+                let _ = unsafe { advise(self.region.base(), self.region.len(), advice) };
+            }
+        }
+        taken
+    }
+
+    fn try_take_over_region(&self) -> Result<(), Errno> {
         let region = &self.region;
         for advice in [Advice::NoHugePage, Advice::DontFork, Advice::DontDump] {
             // SAFETY: the region is ours; no byte changes.

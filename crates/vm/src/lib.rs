@@ -68,7 +68,7 @@ mod whole_pages;
 mod writer;
 
 pub use budget::Budget;
-pub use capture::NativeRegion;
+pub use capture::{NativeRegion, Run};
 pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};

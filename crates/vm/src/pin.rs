@@ -23,11 +23,16 @@ impl Engine {
     /// # Errors
     /// [`PinError`]; no page of the call is pinned then.
     pub fn pin(&self, first: PageId, count: u64) -> Result<(), PinError> {
+        self.pin_up_to(first, count, self.pin_limit())
+    }
+
+    /// As [`Engine::pin`], with at most `limit` pages pinned.
+    pub(crate) fn pin_up_to(&self, first: PageId, count: u64, limit: usize) -> Result<(), PinError> {
         let _signals = SignalsBlocked::new();
         let _pass = self.users_gate.pass_in_fault();
         let mut done = 0;
         while done < count {
-            if let Err(error) = self.pin_page(PageId(first.0 + done), (count - done) as usize) {
+            if let Err(error) = self.pin_page(PageId(first.0 + done), (count - done) as usize, limit) {
                 for page in first.0..first.0 + done {
                     let _ = self.unpin_page(PageId(page));
                 }
@@ -38,10 +43,10 @@ impl Engine {
         Ok(())
     }
 
-    fn pin_page(&self, page: PageId, wanted: usize) -> Result<(), PinError> {
+    fn pin_page(&self, page: PageId, wanted: usize, limit: usize) -> Result<(), PinError> {
         {
             let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-            let (pinned, limit) = (pins.len(), self.pin_limit());
+            let pinned = pins.len();
             match pins.get_mut(&page.0) {
                 Some(count) => {
                     *count += 1;

@@ -34,7 +34,7 @@ impl Engine {
     /// # Errors
     /// The first page that could not be read; the others of the batch are brought in.
     pub fn prefetch(&self, pages: &mut dyn Iterator<Item = PageId>) -> Result<(), FaultError> {
-        if self.is_capturing.load(Ordering::SeqCst) {
+        if self.natives.any() {
             return Ok(());
         }
         let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);

@@ -26,6 +26,7 @@ impl Engine {
     pub fn release(&self, first: PageId, count: u64) -> Result<(), FaultError> {
         let _signals = SignalsBlocked::new();
         let _pass = self.users_gate.pass_in_fault();
+        self.forget_natives(first, count)?;
         let end = first.0 + count;
         let mut page = first;
         while page.0 < end {

@@ -21,6 +21,9 @@ use crate::writer::LOOKS_PER_SLOT;
 
 /// Pages that one page meets in the entry table.
 const RIVALS: usize = 16;
+/// Slots that one try to evict looks at, at least, and tries beyond those that look at all.
+const SLOTS_PER_TRY: usize = 32;
+const TRIES_SPARE: usize = 16;
 
 /// Where the bytes of a page came from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -283,6 +286,8 @@ impl Engine {
 
     pub(crate) fn allocate_slot_in_fault(&self, class: Class, page: PageId) -> Result<SlotId, FaultError> {
         let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
+        // Each try looks at some of the slots. When nothing is written any more, few have clean pages: all are looked at.
+        let mut tries_left = self.cache.slots(class) / SLOTS_PER_TRY + TRIES_SPARE;
         loop {
             let evicted = self.cache.evicted();
             if let Some(slot) = self.cache.allocate(class, page, &self.entries) {
@@ -294,7 +299,10 @@ impl Engine {
             }
             self.unmap_wanted_in_fault(class);
             self.unmap_due_in_fault();
-            self.wait_for_writer_in_fault(page, &mut wait)?;
+            match self.wait_for_writer_in_fault(page, &mut wait) {
+                Err(FaultError::Stopped { .. }) if tries_left > 0 => tries_left -= 1,
+                waited => waited?,
+            }
             backoff.wait();
         }
     }

@@ -86,7 +86,8 @@ impl Engine {
             self.cache.touch(slot);
             return Some((locked, slot));
         }
-        if !self.leaves.is_at_hand(page.leaf()) {
+        // A native page has its bytes already, and would take a slot.
+        if self.natives.any() || !self.leaves.is_at_hand(page.leaf()) {
             return None;
         }
         let locked = self.entries.try_insert(page)?;

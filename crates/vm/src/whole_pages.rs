@@ -126,14 +126,14 @@ impl Engine {
         self.note_digest_in_fault(slot, digested);
         // SAFETY: the page is ours, absent, and its range is not being dropped; the source is a whole page.
         let copied = unsafe { self.uffd.copy(self.address_of(page), bytes, OS_PAGE_BYTES, !write) };
-        if copied == Err(Errno::EEXIST) {
-            // A page of ordinary memory that is being captured: its bytes are at its address.
-            self.note_digest_in_fault(slot, None);
-            let entry = locked.entry().mapped(slot.0, true);
-            locked.release(entry);
-            return Ok(());
-        }
-        if let Err(errno) = copied {
+        // A native page has its bytes at its address.
+        let is_native = copied == Err(Errno::EEXIST);
+        let mapped = if is_native {
+            self.own_page(page)
+        } else {
+            copied.map_err(|errno| FaultError::Map { page, errno })
+        };
+        if let Err(error) = mapped {
             self.leave_range_in_fault(page.leaf());
             if locked.before().is_some() {
                 locked.restore();
@@ -141,8 +141,12 @@ impl Engine {
                 self.cache.free(slot);
                 locked.remove();
             }
-            return Err(FaultError::Map { page, errno });
+            return Err(error);
         }
+        if is_native {
+            self.note_digest_in_fault(slot, None);
+        }
+        let write = write || is_native;
         let has_memory = self.cache.has_memory(slot);
         let entry = locked.entry().mapped(slot.0, write);
         locked.release(entry);
