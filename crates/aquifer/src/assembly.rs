@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, PAGE_ID_BITS, RAM_BYTES_MIN};
 use aquifer_base::profile::Profile;
@@ -13,6 +12,7 @@ use aquifer_log::geometry::SEGMENTS_MIN;
 use aquifer_sys::{Errno, Features, Userfaultfd, process};
 use aquifer_vm::fault::{signal, thread};
 use aquifer_vm::fork::{self, Children, ForkGuard};
+use aquifer_vm::helper::Helper;
 use aquifer_vm::{Budget, Engine, EngineOptions, NativeRegion};
 
 use crate::device_profile;
@@ -44,12 +44,18 @@ pub(crate) struct Assembly {
     pub(crate) counted: Arc<Counted<Arc<dyn Device>>>,
     pub(crate) budget: Budget,
     pub(crate) remote: Option<Remote>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Helper>,
     delivery: Option<Delivery>,
     fork_guard: Option<ForkGuard>,
 }
 
 impl Assembly {
+    /// Threads that one starts.
+    pub(crate) fn threads(options: &Options) -> usize {
+        let handlers = if options.faults == Faults::Thread { thread::HANDLERS } else { 0 };
+        Engine::THREADS + handlers
+    }
+
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         Self::over(options, None)
     }
@@ -142,7 +148,7 @@ impl Drop for Assembly {
         }
         self.engine.close();
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            thread.join();
         }
         self.delivery = None;
         self.fork_guard = None;

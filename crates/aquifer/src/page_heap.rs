@@ -1,14 +1,14 @@
 //! Memory for programs that cannot be changed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 use aquifer_base::PageId;
 use aquifer_base::limits::{LEAF_PAGES, OS_PAGE_BYTES};
-use aquifer_heap::paged::{Change, Pages};
+use aquifer_heap::paged::{self, Change, Pages};
 use aquifer_heap::{HeapError, Paged};
 use aquifer_sys::SignalsBlocked;
-use aquifer_vm::{NativeRegion, fork};
+use aquifer_vm::{NativeRegion, fork, helper};
 
 use crate::announced::{Announced, Ticket};
 use crate::assembly::{Assembly, check_kernel, flash_bytes_asked, ram_bytes_asked};
@@ -78,6 +78,13 @@ enum Kept {
         address: usize,
         bytes: usize,
     },
+}
+
+/// Nobody changes the books of a heap.
+pub struct Rest<'a> {
+    _paged: paged::Rest<'a>,
+    _warm: MutexGuard<'a, Warm>,
+    _becoming: RwLockWriteGuard<'a, ()>,
 }
 
 /// Why a block was not allocated.
@@ -151,11 +158,22 @@ impl PageHeap {
         self.pages_high.load(Ordering::Relaxed) * OS_PAGE_BYTES as u64
     }
 
-    /// Runs `fork` while no other thread is between two steps in the books.
-    pub fn while_at_rest<T>(&self, fork: impl FnOnce() -> T) -> T {
-        let _becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
-        let _warm = self.warm();
-        self.paged.while_at_rest(fork)
+    /// Keeps other threads from being between two steps in the books until the guard is dropped: around a fork.
+    pub fn rest(&self) -> Rest<'_> {
+        let becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
+        let warm = self.warm();
+        Rest { _paged: self.paged.rest(), _warm: warm, _becoming: becoming }
+    }
+
+    /// Makes the threads that a heap needs, asleep: for a program that may exceed its RAM where no threads can be made, such as in a
+    /// malloc of its own.
+    ///
+    /// # Errors
+    /// There is no room for threads.
+    pub fn prepare_threads(&self) -> Result<(), Error> {
+        let count = Assembly::threads(&self.options) + usize::from(self.options.socket.is_some());
+        let what = || "threads could not be made".into();
+        helper::prepare(count).map_err(|error| Error::System { what: what(), error })
     }
 
     fn warm(&self) -> MutexGuard<'_, Warm> {
@@ -210,7 +228,8 @@ impl PageHeap {
             return Ok(());
         }
         self.is_taken_over.store(true, Ordering::SeqCst);
-        let opened = self.open();
+        // What the C library allocates on the way is its own.
+        let opened = helper::as_helper(|| self.open());
         self.is_taken_over.store(false, Ordering::SeqCst);
         opened.inspect_err(|_| self.is_refused.store(true, Ordering::Relaxed))
     }
@@ -347,6 +366,10 @@ impl PageHeap {
     /// [`Error::Heap`] if none begins at `address`.
     pub fn free(&self, address: usize) -> Result<(), Error> {
         self.usable()?;
+        // Whom a thread of the library would wait for may wait for it.
+        if helper::is_helper() {
+            return Ok(());
+        }
         if !self.is_managed() && self.keep_warm(address)? {
             return Ok(());
         }
@@ -392,6 +415,9 @@ impl PageHeap {
     pub fn unmap(&self, address: usize, bytes: usize) -> Result<(), Error> {
         if self.usable().is_err() {
             return self.discard(address, bytes);
+        }
+        if helper::is_helper() {
+            return Ok(());
         }
         let mut outcome = Ok(());
         self.paged.cut(address, bytes, &mut |pages| {

@@ -9,10 +9,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use aquifer_sys::{SignalsBlocked, descriptors};
+use aquifer_sys::descriptors;
+use aquifer_vm::helper::Helper;
 use serde_json::json;
 
 use crate::assembly::Assembly;
@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(crate) struct Server {
     path: PathBuf,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Helper>,
 }
 
 impl Server {
@@ -48,16 +48,12 @@ impl Server {
         listener.set_nonblocking(true).map_err(failed)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopping) = (Arc::downgrade(parts), stop.clone());
-        let thread = std::thread::Builder::new()
-            .name("aquifer-socket".into())
-            .stack_size(256 << 10)
-            .spawn(move || {
-                let _signals = SignalsBlocked::new();
-                descriptors::note(listener.as_raw_fd());
-                serve(&listener, &weak, &stopping);
-                descriptors::forget(listener.as_raw_fd());
-            })
-            .map_err(failed)?;
+        let thread = Helper::start(c"aquifer-socket", move || {
+            descriptors::note(listener.as_raw_fd());
+            serve(&listener, &weak, &stopping);
+            descriptors::forget(listener.as_raw_fd());
+        })
+        .map_err(failed)?;
         Ok(Self { path: path.to_owned(), stop, thread: Some(thread) })
     }
 }
@@ -70,7 +66,7 @@ impl Drop for Server {
         }
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            thread.join();
         }
         let _ = std::fs::remove_file(&self.path);
     }

@@ -32,6 +32,11 @@ pub enum Change {
     Impossible,
 }
 
+/// Nobody else is in the books.
+pub struct Rest<'a> {
+    _space: MutexGuard<'a, Space>,
+}
+
 impl Paged {
     /// A space of `pages` from `first`, which is at address `base`.
     pub fn new(first: PageId, base: usize, pages: u64) -> Self {
@@ -47,10 +52,9 @@ impl Paged {
         address.wrapping_sub(self.base) < self.pages as usize * OS_PAGE_BYTES
     }
 
-    /// Runs `work` while no other thread is in the books.
-    pub fn while_at_rest<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _space = self.space();
-        work()
+    /// Keeps other threads out of the books until the guard is dropped.
+    pub fn rest(&self) -> Rest<'_> {
+        Rest { _space: self.space() }
     }
 
     fn offset(&self, address: usize) -> Result<u64, HeapError> {

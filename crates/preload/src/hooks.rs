@@ -80,4 +80,5 @@ mod stdio;
 mod transfer;
 mod waiting;
 
+pub use process::install_at_fork;
 pub use signals::unblock_sigbus;

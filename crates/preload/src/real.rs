@@ -11,23 +11,63 @@ pub fn find(name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// The function of that name and type behind this library, looked up once.
+/// A function behind this library.
+pub struct Real {
+    address: AtomicPtr<c_void>,
+    name: &'static CStr,
+}
+
+unsafe extern "C" {
+    /// The first of them, and the end: all stand in one section of this library.
+    #[link_name = "__start_aquifer_real"]
+    static FIRST: u8;
+    #[link_name = "__stop_aquifer_real"]
+    static END: u8;
+}
+
+impl Real {
+    pub const fn new(name: &'static CStr) -> Self {
+        Self { address: AtomicPtr::new(std::ptr::null_mut()), name }
+    }
+
+    pub fn get(&self) -> *mut c_void {
+        let found = self.address.load(Ordering::Acquire);
+        if found.is_null() { self.look_up() } else { found }
+    }
+
+    #[cold]
+    fn look_up(&self) -> *mut c_void {
+        let found = find(self.name);
+        self.address.store(found, Ordering::Release);
+        found
+    }
+}
+
+/// Looks all functions up. The linker has a lock, for which a thread of the heap must not wait: its holder may wait for the heap.
+pub fn find_all() {
+    let (mut at, end) = ((&raw const FIRST).cast::<Real>(), (&raw const END).cast::<Real>());
+    while at < end {
+        // SAFETY: the section holds these alone, and the pointer is in it.
+        unsafe {
+            (*at).get();
+            at = at.add(1);
+        }
+    }
+}
+
+/// The function of that name and type behind this library.
 macro_rules! real {
     ($name:ident: $type:ty) => {{
-        static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
-            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
-        let mut found = FOUND.load(std::sync::atomic::Ordering::Acquire);
-        if found.is_null() {
-            const NAME: &std::ffi::CStr =
-                match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => unreachable!(),
-                };
-            found = $crate::real::find(NAME);
-            FOUND.store(found, std::sync::atomic::Ordering::Release);
-        }
+        #[used]
+        #[unsafe(link_section = "aquifer_real")]
+        static REAL: $crate::real::Real = $crate::real::Real::new(
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => unreachable!(),
+            },
+        );
         // SAFETY: the type is that of the function, as its manual page says; Option is NULL where there is none.
-        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Option<$type>>(found) }
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Option<$type>>(REAL.get()) }
     }};
 }
 pub(crate) use real;
@@ -206,6 +246,13 @@ unsafe extern "C" {
     fn __libc_realloc(block: *mut c_void, bytes: usize) -> *mut c_void;
     fn __libc_memalign(align: usize, bytes: usize) -> *mut c_void;
     fn __libc_free(block: *mut c_void);
+}
+
+/// Whether the program has a malloc of its own, in front of this library's or behind it.
+pub fn has_own_malloc() -> bool {
+    // SAFETY: the name ends with a zero byte.
+    let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) } as usize;
+    first != 0 && !crate::route::is_insider(first) || is_foreign()
 }
 
 /// Whether the program has a malloc of its own in front of the C library's.

@@ -8,8 +8,10 @@ use aquifer::{Error, PageHeap};
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_sys::insiders;
 use aquifer_vm::fork::is_forked;
+use aquifer_vm::helper::is_helper;
 
 use crate::protect;
+use crate::real;
 use crate::settings::Settings;
 
 /// The heap with its settings.
@@ -42,8 +44,19 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
         BASE.store(base, Ordering::Relaxed);
         LEN.store(len, Ordering::Release);
         THRESHOLD.store(threshold, Ordering::Release);
+        prepare_threads();
     }
     Ok(())
+}
+
+/// Makes the heap's threads in a program with a malloc of its own: later its locks may be held, and the C library needs it to make
+/// threads. Other programs have none before they need them.
+pub fn prepare_threads() {
+    if let Some(route) = ROUTE.get().filter(|_| real::has_own_malloc())
+        && let Err(error) = route.heap.prepare_threads()
+    {
+        say(&format!("{error}; a program with a malloc of its own may hang when it exceeds its RAM"));
+    }
 }
 
 /// The route, once there is one.
@@ -64,7 +77,7 @@ pub fn owns(block: *const c_void) -> bool {
 
 /// The heap, for a block of `bytes` that the code at `caller` asks for; `None` if the C library has it.
 pub fn heap_for(bytes: usize, caller: usize) -> Option<&'static PageHeap> {
-    if bytes < THRESHOLD.load(Ordering::Relaxed) || is_insider(caller) {
+    if bytes < THRESHOLD.load(Ordering::Relaxed) || is_insider(caller) || is_helper() {
         return None;
     }
     let heap = &ROUTE.get()?.heap;

@@ -25,7 +25,9 @@ extern "C" fn start() {
         unsafe { set_real_sigaction(sigaction) };
     }
     crate::hooks::unblock_sigbus();
+    crate::hooks::install_at_fork();
     STARTED.store(std::process::id(), Ordering::Relaxed);
+    crate::real::find_all();
     let begun = Settings::from_env().and_then(route::begin);
     if let Err(error) = begun {
         eprintln!("aquifer: {} runs without managed memory: {error}", route::program());

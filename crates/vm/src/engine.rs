@@ -22,6 +22,7 @@ use crate::digests::Digests;
 use crate::first_writes::FirstWrites;
 use crate::gate::Gate;
 use crate::grace::Grace;
+use crate::helper::Helper;
 use crate::hints::Orders;
 use crate::page_buffer::PageBuffer;
 use crate::pool::Pool;
@@ -184,28 +185,24 @@ impl Engine {
         unsafe { self.uffd.register(region.base(), region.len(), true) }
     }
 
+    /// Threads that [`Engine::start`] starts.
+    pub const THREADS: usize = 4;
+
     /// Starts the writer and the cleaner, which own the two ends of the log, and the thread that follows the kernel's
     /// grace periods, and the one that reads ahead.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(
-        self: &Arc<Self>,
-        fresh: Head,
-        survivor: Head,
-    ) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
-        let spawn = |name: &str, run: Box<dyn FnOnce(Arc<Self>) + Send>| {
+    pub fn start(self: &Arc<Self>, fresh: Head, survivor: Head) -> std::io::Result<Vec<Helper>> {
+        let start = |name, run: Box<dyn FnOnce(Arc<Self>) + Send>| {
             let engine = self.clone();
-            std::thread::Builder::new().name(name.into()).stack_size(256 << 10).spawn(move || {
-                let _signals = aquifer_sys::SignalsBlocked::new();
-                run(engine);
-            })
+            Helper::start(name, move || run(engine))
         };
         Ok(vec![
-            spawn("aquifer-writer", Box::new(move |engine| engine.run_writer(fresh)))?,
-            spawn("aquifer-cleaner", Box::new(move |engine| engine.run_cleaner(survivor)))?,
-            spawn("aquifer-grace", Box::new(|engine| engine.run_grace()))?,
-            spawn("aquifer-ahead", Box::new(|engine| engine.run_ahead()))?,
+            start(c"aquifer-writer", Box::new(move |engine| engine.run_writer(fresh)))?,
+            start(c"aquifer-cleaner", Box::new(move |engine| engine.run_cleaner(survivor)))?,
+            start(c"aquifer-grace", Box::new(|engine| engine.run_grace()))?,
+            start(c"aquifer-ahead", Box::new(|engine| engine.run_ahead()))?,
         ])
     }
 

@@ -24,6 +24,7 @@
 //! | `prefetch`, `pin`, `release` | batches into the cache, pages that must stay, pages that are freed |
 //! | `budget` | how RAM is divided |
 //! | `fork`, `snapshot` | what a forked child finds |
+//! | `helper` | the library's own threads, which need nothing that a program can hold |
 //! | `gate` | where everybody waits while the process forks |
 //! | `capture` | memory that becomes a heap's when it no longer fits in RAM |
 //! | `check` | proof that entries, slots, pages and log agree |
@@ -50,6 +51,7 @@ mod first_writes;
 pub mod fork;
 mod gate;
 mod grace;
+pub mod helper;
 pub mod hints;
 mod in_place;
 mod page_buffer;

@@ -1,16 +1,18 @@
 //! New programs and processes.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{FILE, c_char, c_int, pid_t, pthread_attr_t};
 
+use aquifer::Rest;
 use aquifer_sys::signal::Sigaction;
-use aquifer_vm::fork;
+use aquifer_vm::{fork, helper};
 
 use crate::hooks::missing;
 use crate::real::real;
-use crate::route::{is_managed_address, owns, route, set_errno};
+use crate::route::{is_managed_address, owns, prepare_threads, route, set_errno};
 use crate::span::Pin;
 
 type List = *const *const c_char;
@@ -158,7 +160,14 @@ pub unsafe extern "C" fn __register_atfork(
     in_child: AtFork,
     library: *mut c_void,
 ) -> c_int {
-    fork::install();
+    install_at_fork();
+    // SAFETY: passed on to the caller.
+    unsafe { register(before, in_parent, in_child, library) }
+}
+
+type AtFork = Option<unsafe extern "C" fn()>;
+
+unsafe fn register(before: AtFork, in_parent: AtFork, in_child: AtFork, library: *mut c_void) -> c_int {
     match real!(__register_atfork: unsafe extern "C" fn(AtFork, AtFork, AtFork, *mut c_void) -> c_int) {
         // SAFETY: passed on to the caller.
         Some(real) => unsafe { real(before, in_parent, in_child, library) },
@@ -166,23 +175,51 @@ pub unsafe extern "C" fn __register_atfork(
     }
 }
 
-type AtFork = Option<unsafe extern "C" fn()>;
-
-/// Forks while no thread is between two steps in the heap's books, so that the child finds them whole.
-///
-/// # Safety
-/// As the manual page of `fork` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fork() -> pid_t {
-    let Some(real) = real!(fork: unsafe extern "C" fn() -> pid_t) else { return missing() };
-    // SAFETY: passed on to the caller.
-    let Some(route) = route() else { return unsafe { real() } };
-    // SAFETY: passed on to the caller.
-    let child = route.heap.while_at_rest(|| unsafe { real() });
-    if child == 0 && route.heap.is_out_of_reach() {
-        explain_faults();
+/// Has the heap's books at rest while the process forks, so that the child finds them whole: from before the heap itself
+/// pauses until after it goes on.
+pub fn install_at_fork() {
+    static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+    if !IS_INSTALLED.swap(true, Ordering::AcqRel) {
+        fork::install();
+        // SAFETY: the functions may run at a fork.
+        unsafe {
+            register(Some(before_fork), Some(after_fork), Some(after_fork_in_child), std::ptr::null_mut())
+        };
     }
-    child
+}
+
+/// The books at rest, of the thread that forks.
+struct AtRest(UnsafeCell<Option<Rest<'static>>>);
+
+// SAFETY: only the thread that forks has the books at rest, and only it looks here.
+unsafe impl Sync for AtRest {}
+
+static AT_REST: AtRest = AtRest(UnsafeCell::new(None));
+
+unsafe extern "C" fn before_fork() {
+    if let Some(route) = route() {
+        let rest = route.heap.rest();
+        // SAFETY: the books are at rest, for this thread.
+        unsafe { *AT_REST.0.get() = Some(rest) };
+    }
+}
+
+unsafe extern "C" fn after_fork() {
+    // SAFETY: the books are at rest, for this thread; if there was no heap before the fork, nobody else looks here.
+    drop(unsafe { (*AT_REST.0.get()).take() });
+}
+
+unsafe extern "C" fn after_fork_in_child() {
+    // SAFETY: this is the child's only thread, and a copy of the one that has the books at rest.
+    unsafe { after_fork() };
+    let Some(route) = route() else { return };
+    route.heap.forget_calls();
+    helper::forget_prepared();
+    if route.heap.is_out_of_reach() {
+        explain_faults();
+    } else if !route.heap.is_managed() {
+        prepare_threads();
+    }
 }
 
 /// In a child whose parent's heap is out of its reach, because the kernel had no room for it: says so when the child touches it, if that is to be its end.

@@ -6,20 +6,20 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use aquifer_sys::{Event, SignalsBlocked, descriptors};
+use aquifer_sys::{Event, descriptors};
 
 use crate::engine::Engine;
 use crate::fault::{abort_in_fault, report_in_fault};
+use crate::helper::Helper;
 
 /// Threads that handle the faults of one heap: as many reads can be under way at once.
-const HANDLERS: usize = 4;
+pub const HANDLERS: usize = 4;
 
 /// The running handler threads; they end when this is dropped.
 pub struct Handlers {
     stop: OwnedFd,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Helper>,
 }
 
 /// Starts the threads that resolve the engine's faults.
@@ -38,11 +38,7 @@ pub fn start(engine: &Arc<Engine>) -> io::Result<Handlers> {
     let mut handlers = Handlers { stop, threads: Vec::new() };
     for _ in 0..HANDLERS {
         let (engine, stop) = (engine.clone(), handlers.stop.as_raw_fd());
-        let thread = std::thread::Builder::new().name("aquifer-fault".into()).spawn(move || {
-            let _signals = SignalsBlocked::new();
-            run(&engine, stop);
-        })?;
-        handlers.threads.push(thread);
+        handlers.threads.push(Helper::start(c"aquifer-fault", move || run(&engine, stop))?);
     }
     Ok(handlers)
 }
@@ -53,7 +49,7 @@ impl Drop for Handlers {
         // SAFETY: writes eight bytes of ours to our eventfd.
         unsafe { libc::write(self.stop.as_raw_fd(), one.as_ptr().cast(), one.len()) };
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            thread.join();
         }
         descriptors::forget(self.stop.as_raw_fd());
     }

@@ -1,0 +1,181 @@
+//! The library's own threads, which need nothing that a program can hold.
+//!
+//! A heap can begin in the middle of anything: in a constructor while the loader's lock is held, in a malloc of the program's own,
+//! in a handler of `fork`. A thread of Rust's standard library would then wait for ever: it registers destructors with the loader, and
+//! to make a thread the C library allocates with the program's malloc. So threads are made here, by `pthread_create` alone and,
+//! where the program has a malloc of its own, long before they are needed: they sleep until they are.
+
+use std::ffi::{CStr, c_void};
+use std::io;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use aquifer_sys::{SignalsBlocked, futex};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+const STACK_BYTES: usize = 256 << 10;
+/// Threads that may sleep at a time.
+const PREPARED_MAX: usize = 16;
+
+/// A thread that sleeps until there is work. Never freed: who wakes it may look at it later than it does itself.
+struct Prepared {
+    /// 1 when there is.
+    has_work: AtomicU32,
+    /// Known when it can be taken.
+    thread: AtomicU64,
+    /// A box of [`Work`].
+    work: AtomicPtr<Work>,
+}
+
+static PREPARED: [AtomicPtr<Prepared>; PREPARED_MAX] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; PREPARED_MAX];
+
+thread_local! {
+    static IS_HELPER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// A running thread of the library.
+#[derive(Debug)]
+pub struct Helper {
+    thread: libc::pthread_t,
+}
+
+impl Helper {
+    /// Runs `work` in a thread of its own, which takes no signals but those of faults.
+    ///
+    /// # Errors
+    /// The kernel has no room for a thread.
+    pub fn start(name: &'static CStr, work: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let named: Work = Box::new(move || {
+            // SAFETY: a name that ends with a zero byte, of this thread.
+            unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+            work();
+        });
+        let named = Box::new(named);
+        match PREPARED.iter().find_map(take) {
+            Some(prepared) => {
+                prepared.work.store(Box::into_raw(named), Ordering::Release);
+                prepared.has_work.store(1, Ordering::Release);
+                futex::wake(&prepared.has_work, 1);
+                Ok(Self { thread: prepared.thread.load(Ordering::Relaxed) })
+            }
+            None => Ok(Self { thread: spawn(run_work, Box::into_raw(named).cast())? }),
+        }
+    }
+
+    /// Waits until it has ended.
+    pub fn join(self) {
+        // SAFETY: the thread was made joinable, and is joined once.
+        unsafe { libc::pthread_join(self.thread, std::ptr::null_mut()) };
+    }
+}
+
+/// Makes threads that sleep until [`Helper::start`] takes them, so that `count` do.
+///
+/// # Errors
+/// The kernel has no room for them.
+pub fn prepare(count: usize) -> io::Result<()> {
+    for place in PREPARED.iter().take(count) {
+        if place.load(Ordering::Acquire).is_null() {
+            let prepared: &Prepared = Box::leak(Box::new(Prepared {
+                has_work: AtomicU32::new(0),
+                thread: AtomicU64::new(0),
+                work: AtomicPtr::new(std::ptr::null_mut()),
+            }));
+            let thread = spawn(run_prepared, std::ptr::from_ref(prepared).cast_mut().cast())?;
+            prepared.thread.store(thread, Ordering::Relaxed);
+            place.store(std::ptr::from_ref(prepared).cast_mut(), Ordering::Release);
+        }
+    }
+    Ok(())
+}
+
+/// In a child, which has none of its parent's threads: none are prepared.
+pub fn forget_prepared() {
+    PREPARED.iter().for_each(|place| place.store(std::ptr::null_mut(), Ordering::Relaxed));
+}
+
+/// Whether this thread is one of the library's, or does the library's work at this moment.
+pub fn is_helper() -> bool {
+    IS_HELPER.get()
+}
+
+/// Does work of the library's in a thread of the program: [`is_helper`] meanwhile.
+pub fn as_helper<T>(work: impl FnOnce() -> T) -> T {
+    let before = IS_HELPER.replace(true);
+    let done = work();
+    IS_HELPER.set(before);
+    done
+}
+
+/// Takes a thread that sleeps.
+fn take(place: &AtomicPtr<Prepared>) -> Option<&'static Prepared> {
+    let prepared = place.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: it is never freed.
+    unsafe { prepared.as_ref() }
+}
+
+fn spawn(
+    run: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> io::Result<libc::pthread_t> {
+    // The thread inherits the mask.
+    let _signals = SignalsBlocked::new();
+    // SAFETY: zeros are room for attributes, which are initialised before they are used.
+    let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    let mut thread = 0;
+    // SAFETY: the attributes and the thread are the caller's own; `run` has the type that is asked for.
+    let failed = unsafe {
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES);
+        let failed = libc::pthread_create(&raw mut thread, &raw const attributes, run, argument);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        failed
+    };
+    if failed == 0 { Ok(thread) } else { Err(io::Error::from_raw_os_error(failed)) }
+}
+
+extern "C" fn run_work(work: *mut c_void) -> *mut c_void {
+    IS_HELPER.set(true);
+    // SAFETY: the box of who made the thread.
+    let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+    work();
+    std::ptr::null_mut()
+}
+
+extern "C" fn run_prepared(prepared: *mut c_void) -> *mut c_void {
+    // SAFETY: it is never freed.
+    let prepared = unsafe { &*prepared.cast::<Prepared>() };
+    while prepared.has_work.load(Ordering::Acquire) == 0 {
+        // Interrupted or changed meanwhile: the loop looks again.
+        let _ = futex::wait(&prepared.has_work, 0, None);
+    }
+    run_work(prepared.work.load(Ordering::Acquire).cast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn threads_do_what_they_are_given() {
+        let done = Arc::new(AtomicUsize::new(0));
+        prepare(3).unwrap();
+        // Three of them sleep already.
+        let helpers: Vec<_> = (0..8)
+            .map(|n| {
+                let done = done.clone();
+                Helper::start(c"test", move || {
+                    assert!(is_helper());
+                    done.fetch_add(1 << (4 * n), Ordering::SeqCst);
+                })
+                .unwrap()
+            })
+            .collect();
+        helpers.into_iter().for_each(Helper::join);
+        assert_eq!(done.load(Ordering::SeqCst), 0x1111_1111);
+        assert!(!is_helper() && as_helper(is_helper) && !is_helper());
+    }
+}
