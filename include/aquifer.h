@@ -58,7 +58,7 @@ enum aq_error {
     AQ_ECORRUPT = 13,    /* bytes on flash do not match their checksum */
     AQ_EFOREIGN = 14,    /* the pointer is not from this heap */
     AQ_EDOUBLE_FREE = 15,/* the object is not allocated */
-    AQ_EPINNED = 16,     /* the object is pinned, or too much is pinned */
+    AQ_EPINNED = 16,     /* the object is pinned or in use, or too much is */
     AQ_EFORKED = 17,     /* this process was forked from one with open heaps */
     AQ_EOPEN = 18,       /* the default heap is already open */
     AQ_ECLOSED = 19,     /* the heap is not open */

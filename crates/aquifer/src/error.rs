@@ -207,7 +207,10 @@ fn heap_code(error: &HeapError) -> ErrorCode {
         HeapError::Full { .. } | HeapError::NoAddressSpace { .. } => ErrorCode::NoMemory,
         HeapError::Foreign(_) | HeapError::SomeForeign { .. } => ErrorCode::Foreign,
         HeapError::DoubleFree(_) => ErrorCode::DoubleFree,
-        HeapError::Pinned(_) | HeapError::Pin(PinError::TooMany { .. }) => ErrorCode::Pinned,
+        HeapError::Pinned(_)
+        | HeapError::Pin(PinError::TooMany { .. } | PinError::InUse(_) | PinError::Crowded(_)) => {
+            ErrorCode::Pinned
+        }
         HeapError::Pin(PinError::NotPinned(_)) => ErrorCode::Invalid,
         HeapError::Pin(PinError::Fault(error)) | HeapError::Fault(error) => fault_code(error),
     }
@@ -219,6 +222,7 @@ fn fault_code(error: &FaultError) -> ErrorCode {
         FaultError::Device { .. } | FaultError::Stopped { .. } => ErrorCode::Io,
         FaultError::Damaged { .. } => ErrorCode::Corrupt,
         FaultError::Gone(_) => ErrorCode::Forked,
+        FaultError::Again { .. } => ErrorCode::Pinned,
         FaultError::Map { .. } => ErrorCode::Kernel,
     }
 }

@@ -61,7 +61,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if aquifer_vm::fork::is_forked() {
-            std::mem::forget(self.thread.take());
             return;
         }
         self.stop.store(true, Ordering::Release);

@@ -3,8 +3,9 @@
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use aquifer::{Array, Heap, Options, Ref};
+use aquifer::{Array, ErrorCode, Heap, Options, Ref};
 use common::{Rng, Watchdog};
 
 fn heap() -> Heap {
@@ -154,6 +155,151 @@ fn batches_copy_what_is_there() {
     let mut foreign = [(8usize, std::ptr::null_mut(), 8)].into_iter();
     assert!(heap.batch(&mut foreign).is_err());
     heap.check().unwrap();
+}
+
+/// Pins and references of one object are not mixed up: the pin is refused, in bounded time, and nothing is left over.
+#[test]
+fn an_object_in_use_cannot_be_pinned() {
+    let _watchdog = Watchdog::new("waits of references and pins");
+    let heap = heap();
+    for references in 1..4 {
+        // One that is not at its address yet.
+        let object = heap.allocate(200).unwrap();
+        let number = heap.reference(object).unwrap();
+        let uses: Vec<_> = (0..references).map(|_| heap.read(number).unwrap()).collect();
+        let error = heap.pin(object, 200).unwrap_err();
+        assert!(error.code() == ErrorCode::Pinned && error.to_string().contains("reference"), "{error}");
+        drop(uses);
+        assert!(heap.unpin(object, 200).is_err());
+        word_at(object, 1).store(references, Ordering::Relaxed);
+        heap.pin(object, 200).unwrap();
+        // A reference to a pinned object is one to its address.
+        assert_eq!(heap.read(number).unwrap().as_ptr(), object.cast_const());
+        heap.unpin(object, 200).unwrap();
+        assert_eq!(word_at(object, 1).load(Ordering::Relaxed), references);
+        heap.check().unwrap();
+    }
+}
+
+/// Threads that wait for an object that is in use keep nothing that others need.
+#[test]
+fn who_waits_for_an_object_in_use_stops_nobody() {
+    let _watchdog = Watchdog::new("waits of references and pins");
+    let heap = heap();
+    let (held, others) = (heap.allocate(200).unwrap(), heap.array(1000, 200).unwrap());
+    let number = heap.reference(held).unwrap();
+    let mut used = heap.write(number).unwrap();
+    let (held, waiting) = (held as usize, AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        // More than there are contexts.
+        for _ in 0..24 {
+            scope.spawn(|| {
+                waiting.fetch_add(1, Ordering::SeqCst);
+                assert_eq!(word_at(held as *mut u8, 2).load(Ordering::Relaxed), 42);
+            });
+        }
+        while waiting.load(Ordering::SeqCst) < 24 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        for n in 0..others.len() {
+            word_at(others.element(n), 0).store(n as u64, Ordering::Relaxed);
+        }
+        heap.prefetch(&(0..others.len()).map(|n| others.element(n).cast_const()).collect::<Vec<_>>())
+            .unwrap();
+        word_at(used.as_mut_ptr(), 2).store(42, Ordering::Relaxed);
+        drop(used);
+    });
+    heap.check().unwrap();
+}
+
+#[test]
+fn more_references_than_there_is_room_for_are_refused() {
+    let _watchdog = Watchdog::new("references beyond RAM");
+    let heap = heap();
+    for bytes in [200, 4096] {
+        let array = heap.array(24_000_000 / bytes, bytes).unwrap();
+        let refs = refs(&heap, &array);
+        let mut uses = Vec::new();
+        let error = refs.iter().find_map(|&number| match heap.read(number) {
+            Ok(used) => {
+                uses.push(used);
+                None
+            }
+            Err(error) => Some(error),
+        });
+        let error = error.unwrap_or_else(|| panic!("{} objects of {bytes} bytes in 8 MiB", refs.len()));
+        assert_eq!(error.code(), ErrorCode::Pinned, "{error}");
+        assert!(uses.len() * bytes > 2 << 20, "{} of {bytes} bytes", uses.len());
+        drop(uses);
+        refs.iter().for_each(|&number| drop(heap.read(number).unwrap()));
+        heap.check().unwrap();
+        heap.free(array.base()).unwrap();
+    }
+}
+
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count_signal(_signal: i32) {
+    SIGNALS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// A signal is handled while a fault waits, however long it does.
+#[test]
+fn a_fault_that_waits_takes_signals() {
+    let _watchdog = Watchdog::new("waits of references and pins");
+    let heap = heap();
+    let object = heap.allocate(200).unwrap();
+    let mut used = heap.write(heap.reference(object).unwrap()).unwrap();
+    let (object, thread) = (object as usize, AtomicU64::new(0));
+    // SAFETY: the handler only counts.
+    unsafe { libc::signal(libc::SIGUSR1, count_signal as *const () as usize) };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: a plain call.
+            thread.store(unsafe { libc::pthread_self() }, Ordering::SeqCst);
+            assert_eq!(word_at(object as *mut u8, 0).load(Ordering::Relaxed), 7);
+        });
+        while thread.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        // SAFETY: the thread lives until the object can be had.
+        assert_eq!(unsafe { libc::pthread_kill(thread.load(Ordering::SeqCst), libc::SIGUSR1) }, 0);
+        while SIGNALS.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        word_at(used.as_mut_ptr(), 0).store(7, Ordering::Relaxed);
+        drop(used);
+    });
+}
+
+/// Waits for an object that it holds itself, for ever.
+#[test]
+#[ignore = "run by the test below"]
+fn waits_for_itself() {
+    let heap = heap();
+    let object = heap.allocate(200).unwrap();
+    let _used = heap.write(heap.reference(object).unwrap()).unwrap();
+    word_at(object, 0).store(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_long_wait_is_told_of_and_ends_by_sigterm() {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::ExitStatusExt;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "waits_for_itself", "--ignored", "--nocapture"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let told = lines.map_while(Result::ok).find(|line| line.contains("has waited 10 s"));
+    assert!(told.is_some_and(|line| line.contains("a reference holds the page")));
+    // SAFETY: the child of this test.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
 }
 
 #[test]

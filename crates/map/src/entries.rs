@@ -200,6 +200,18 @@ impl EntryTable {
             .map(|_| Locked { word, before: Some(entry), held })
     }
 
+    /// Takes the page's entry, and makes one if the page is not in RAM; `None` if another thread holds it.
+    ///
+    /// # Errors
+    /// [`TableFull`]: evict something and try again.
+    pub fn try_lock(&self, page: PageId) -> Result<Option<Locked<'_>>, TableFull> {
+        match self.find_word(page) {
+            Some((_, entry)) if entry.state() == State::Moving => Ok(None),
+            Some((word, entry)) => Ok(Self::take(word, entry)),
+            None => self.insert(page),
+        }
+    }
+
     /// Takes the page's entry, waiting for whoever holds it; makes one if the page is not in RAM.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ mod forward;
 mod mask;
 
 pub use chain::{chain, raise_default};
-pub use fault::{fault_address, fault_is_write};
+pub use fault::{fault_address, fault_is_write, is_page_fault};
 pub use forward::{Forwarding, hold_for_program};
 pub use mask::SignalsBlocked;
 

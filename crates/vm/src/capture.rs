@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::{LeafId, PageId};
-use aquifer_cache::{Class, SlotId};
+use aquifer_cache::SlotId;
 use aquifer_map::{Entry, State};
 use aquifer_sys::memory::{Advice, Presence, advise};
 use aquifer_sys::{Errno, Reservation, SignalsBlocked};
 
 use crate::engine::Engine;
 use crate::error::{FaultError, PinError};
+use crate::patience::Patience;
 
 /// Pages that are looked at together.
 const CHUNK_PAGES: usize = 4096;
@@ -236,28 +237,19 @@ impl Engine {
     /// Gives a native page an entry and a slot.
     fn adopt(&self, page: PageId, presence: &Presence) -> Result<(), FaultError> {
         self.unmap_due_in_fault();
-        let locked = self.lock_in_fault(page)?;
+        let mut patience = Patience::of_call();
+        let mut fill = self.begin_fill_in_fault(page, &mut patience)?;
         // A fault may have brought the page in and another may have evicted it since it was seen. While its entry is held
         // neither happens.
         let mut present = [0];
-        let looked = if locked.before().is_some() { Ok(()) } else { self.look(page, &mut present, presence) };
-        if looked.is_err() || present[0] == 0 {
-            locked.restore();
-            return looked;
+        if fill.before().is_none() {
+            self.look(page, &mut present, presence)?;
         }
-        match self.own_page(page).and_then(|()| self.allocate_slot_in_fault(Class::WHOLE, page)) {
-            Ok(slot) => {
-                self.ranges.enter_in_fault(page.leaf());
-                self.note_digest_in_fault(slot, None);
-                let entry = locked.entry().mapped(slot.0, true);
-                locked.release(entry);
-                Ok(())
-            }
-            Err(error) => {
-                locked.restore();
-                Err(error)
-            }
+        if present[0] == 0 {
+            return Ok(());
         }
+        fill.place_in_fault(&mut patience)?;
+        fill.publish_native()
     }
 
     /// Makes a page native that was adopted, if it is still at its address.
@@ -299,7 +291,7 @@ impl Engine {
         }
         for (first, count) in self.natives.books().cut((first, count)) {
             for page in (first.0..first.0 + count).map(PageId) {
-                let locked = self.lock_in_fault(page)?;
+                let locked = self.lock_in_fault(page, &mut Patience::of_call())?;
                 if locked.before().is_none() {
                     // SAFETY: the page is the region's, and its bytes are given up. While its entry is held nobody brings it in.
                     let emptied = unsafe { advise(self.address_of(page), OS_PAGE_BYTES, Advice::DontNeed) };

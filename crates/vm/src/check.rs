@@ -1,10 +1,9 @@
 //! Proof that entries, slots, pages and log agree.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 use std::time::Duration;
 
-use aquifer_base::{LeafId, PageId};
+use aquifer_base::LeafId;
 use aquifer_cache::SlotId;
 use aquifer_device::AlignedBuffer;
 use aquifer_map::leaves::SCRATCH_BYTES;
@@ -82,19 +81,18 @@ impl Engine {
             State::Cached => shared += usize::from(entry.is_pinned() && entry.is_shared()),
             State::Moving => {}
         });
-        let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        for &page in pins.keys() {
-            let entry = self.entries.find(PageId(page));
-            if !entry.is_some_and(Entry::is_pinned) {
-                return Err(format!("page {page} is pinned, its entry is {entry:?}"));
+        let is_not_pinned = |page| !self.entries.find(page).is_some_and(Entry::is_pinned);
+        for (book, counted, marked) in
+            [("pinned", &self.holds.pins, mapped), ("used more than once", &self.holds.uses, shared)]
+        {
+            if let Some(page) = counted.find(is_not_pinned) {
+                return Err(format!("{page:?} is {book}, its entry is {:?}", self.entries.find(page)));
+            }
+            if marked != counted.len() {
+                return Err(format!("{marked} entries are {book}, {} pages are", counted.len()));
             }
         }
-        let (marked, counted) = (mapped + shared, pins.len());
-        if marked == counted {
-            Ok(())
-        } else {
-            Err(format!("{marked} entries are pinned, {counted} pages are"))
-        }
+        Ok(())
     }
 
     fn check_slots(&self) -> Result<(), String> {

@@ -1,8 +1,7 @@
 //! Region, table, cache and log of one heap, put together.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::{AllocationClass, LeafId, PageId};
@@ -24,6 +23,7 @@ use crate::gate::Gate;
 use crate::grace::Grace;
 use crate::helper::Helper;
 use crate::hints::Orders;
+use crate::holds::Holds;
 use crate::page_buffer::PageBuffer;
 use crate::pool::Pool;
 use crate::ranges::Ranges;
@@ -73,7 +73,7 @@ pub struct Engine {
     pub(crate) ahead: Ahead,
     pub(crate) orders: Orders,
     pub(crate) classes: Classes,
-    pub(crate) pins: Mutex<HashMap<u64, u32>>,
+    pub(crate) holds: Holds,
     pub(crate) signal_faults: bool,
     /// Passed by who uses the heap, by the writer for a pass, and by the cleaner for a segment.
     pub(crate) users_gate: Gate,
@@ -142,7 +142,7 @@ impl Engine {
             ahead: Ahead::new(read_ahead_pages),
             orders: Orders::new(leaves)?,
             classes: Classes::new(leaves)?,
-            pins: Mutex::new(HashMap::new()),
+            holds: Holds::new(),
             signal_faults,
             users_gate: Gate::new(),
             writer_gate: Gate::new(),

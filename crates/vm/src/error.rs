@@ -6,6 +6,8 @@ use aquifer_log::{ReadError, StopError};
 use aquifer_sys::Errno;
 use thiserror::Error;
 
+use crate::patience::Reason;
+
 /// Why a page could not be brought into RAM. `Copy`, so that it can be made in a fault handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum FaultError {
@@ -39,6 +41,14 @@ pub enum FaultError {
         /// The error that stopped the log.
         error: StopError,
     },
+    /// The page cannot be had at this moment; trying again is right.
+    #[error("page {page:?} cannot be had now ({reason:?}); try again")]
+    Again {
+        /// Which page.
+        page: PageId,
+        /// What was waited for.
+        reason: Reason,
+    },
     /// The kernel refused to map the page.
     #[error("the kernel refused to map page {page:?}: {errno}")]
     Map {
@@ -63,7 +73,7 @@ impl FaultError {
 pub enum PinError {
     /// A page could not be brought in.
     #[error(transparent)]
-    Fault(#[from] FaultError),
+    Fault(FaultError),
     /// More pages would be pinned than may be.
     #[error("{wanted} more pages cannot be pinned: {pinned} of at most {limit} are")]
     TooMany {
@@ -74,7 +84,23 @@ pub enum PinError {
         /// Most that may be.
         limit: usize,
     },
+    /// The page is used where it is in RAM by somebody, who did not end that in time.
+    #[error("page {0:?} is used in its slot, so it cannot be pinned at its address; end the reference first")]
+    InUse(PageId),
+    /// All RAM that the page could be in is held.
+    #[error("no RAM for page {0:?}: all of it is in use by references and pins; end some")]
+    Crowded(PageId),
     /// The page is not pinned.
     #[error("page {0:?} is not pinned")]
     NotPinned(PageId),
+}
+
+impl From<FaultError> for PinError {
+    fn from(error: FaultError) -> Self {
+        match error {
+            FaultError::Again { page, reason: Reason::Used } => Self::InUse(page),
+            FaultError::Again { page, reason: Reason::Room } => Self::Crowded(page),
+            error => Self::Fault(error),
+        }
+    }
 }

@@ -27,6 +27,7 @@ pub(crate) fn report_in_fault(error: &FaultError) {
         FaultError::Stopped { .. } => {
             b"aquifer: flash could not be written and RAM is full; the access fails\n"
         }
+        FaultError::Again { .. } => b"aquifer: memory of a heap is held by others; the access fails\n",
         FaultError::Map { .. } => b"aquifer: the kernel refused to map a page\n",
     };
     aquifer_sys::process::write_stderr(message);

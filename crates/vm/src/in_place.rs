@@ -1,21 +1,21 @@
 //! Objects that are used where they are in the cache: no fault, no copy.
 //!
 //! A reference is counted in the entry itself while there is one, by the pinned flag, so that taking and releasing it is
-//! one exchange of a word each. Further ones at the same time are counted with the pins, and the entry says so. A page that
+//! one exchange of a word each. Further ones at the same time are counted in a book ([`Holds`](crate::holds::Holds)), and the entry says so. A page that
 //! is mapped is pinned at its address, and used there.
 //!
 //! As long as a page is referenced in its slot, faults on its address wait: there is one copy at any time.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use aquifer_base::PageId;
-use aquifer_cache::{Class, SlotId};
+use aquifer_cache::SlotId;
 use aquifer_map::{Entry, State};
-use aquifer_sys::{Backoff, SignalsBlocked};
+use aquifer_sys::SignalsBlocked;
 
 use crate::engine::Engine;
 use crate::error::{FaultError, PinError};
+use crate::patience::{Patience, Reason};
 
 /// Whether nobody uses the page in its slot.
 pub(crate) fn is_unused(entry: Entry) -> bool {
@@ -61,14 +61,19 @@ impl Engine {
     #[cold]
     fn begin_use_slowly(&self, page: PageId, write: bool) -> Result<*mut u8, PinError> {
         let _signals = SignalsBlocked::new();
-        let mut backoff = Backoff::new();
+        let _pass = self.users_gate.pass_in_fault();
+        let mut patience = Patience::of_call();
         loop {
             let state = self.entries.find(page).map(|entry| (entry.state(), entry.is_pinned()));
             match state {
-                None => self.bring_in(page)?,
+                None => {
+                    if let Some(bytes) = self.bring_in(page, write, &mut patience)? {
+                        return Ok(bytes);
+                    }
+                }
                 Some((State::Mapped, _)) => {
                     // It may leave its address meanwhile; then it is mapped again, which is slow and right.
-                    self.pin(page, 1)?;
+                    self.pin_page(page, 1, self.pin_limit(), &mut patience)?;
                     return Ok(self.address_of(page));
                 }
                 Some((State::Cached, false)) => {
@@ -83,7 +88,7 @@ impl Engine {
                 }
                 Some((State::Moving, _)) => {}
             }
-            backoff.wait();
+            patience.wait_in_fault(page, Reason::Moving)?;
         }
     }
 
@@ -91,39 +96,29 @@ impl Engine {
     fn share_use(&self, page: PageId, write: bool) -> Option<*mut u8> {
         let locked = self.entries.try_lock_if(page, |e| e.state() == State::Cached && e.is_pinned())?;
         let before = locked.before()?;
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        *pins.entry(page.0).or_insert(1) += 1;
-        drop(pins);
+        let _ = self.holds.uses.add(&locked, page, 1, usize::MAX);
         let after = before.with_shared(true).with_dirty(before.is_dirty() || write);
         locked.release(after);
         Some(self.slot_of(before, after))
     }
 
-    /// Brings a page into the cache, not to its address.
-    fn bring_in(&self, page: PageId) -> Result<(), FaultError> {
-        let page_bytes = self.leaves.page_bytes(page.leaf());
-        let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
-        let class = class.ok_or(FaultError::NotAllocated(page))?;
+    /// Brings a page into the cache, not to its address, and uses it there; `None` if another thread was first.
+    fn bring_in(
+        &self,
+        page: PageId,
+        write: bool,
+        patience: &mut Patience,
+    ) -> Result<Option<*mut u8>, FaultError> {
         self.unmap_due_in_fault();
+        let mut fill = self.begin_fill_in_fault(page, patience)?;
+        if fill.before().is_some() {
+            return Ok(None);
+        }
+        fill.place_in_fault(patience)?;
         let mut context = self.contexts.take_in_fault();
-        let locked = self.lock_in_fault(page)?;
-        if locked.before().is_some() {
-            locked.restore();
-            return Ok(());
-        }
-        match self.fill_in_fault(page, page_bytes, class, &mut context) {
-            Ok((slot, source)) => {
-                self.count_source(source);
-                self.cache.set_has_memory(slot, true);
-                let entry = locked.entry().cached(slot.0);
-                locked.release(entry);
-                Ok(())
-            }
-            Err(error) => {
-                locked.restore();
-                Err(error)
-            }
-        }
+        fill.read_in_fault(&mut context)?;
+        let slot = fill.publish_cached(&context, Some(write));
+        Ok(Some(self.cache.pointer(slot)))
     }
 
     /// Ends one use of a page.
@@ -145,11 +140,12 @@ impl Engine {
     #[cold]
     fn end_use_slowly(&self, page: PageId) -> Result<(), PinError> {
         let _signals = SignalsBlocked::new();
+        let _pass = self.users_gate.pass_in_fault();
         let locked = self.entries.lock_resident(page).ok_or(PinError::NotPinned(page))?;
         let before = locked.before().ok_or(PinError::NotPinned(page))?;
         if before.state() == State::Mapped {
             locked.restore();
-            return self.unpin(page, 1);
+            return self.unpin_page(page);
         }
         if !before.is_pinned() {
             locked.restore();
@@ -159,16 +155,8 @@ impl Engine {
             locked.release(before.with_pinned(false));
             return Ok(());
         }
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = pins.get_mut(&page.0).map_or(0, |count| {
-            *count -= 1;
-            *count
-        });
-        if left <= 1 {
-            pins.remove(&page.0);
-        }
-        drop(pins);
-        locked.release(if left <= 1 { before.with_shared(false) } else { before });
+        let left = self.holds.uses.end(&locked, page, 1);
+        locked.release(if left.is_none_or(|left| left <= 1) { before.with_shared(false) } else { before });
         Ok(())
     }
 }

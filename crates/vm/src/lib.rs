@@ -3,6 +3,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `engine` | region, table, cache and log of one heap, put together |
+//! | `fill` | the one way of a page into RAM |
+//! | `patience` | waits that neither last in silence nor keep a process from ending |
 //! | `resolve` | what a fault does: find the bytes, map the page |
 //! | `streams` | faults in order: pages that are mapped ahead |
 //! | `ahead` | faults with a stride: whole pages that are read ahead |
@@ -19,6 +21,7 @@
 //! | `relocate` | log -> log: the cleaner's view of the table |
 //! | `hints` | what the program says about its accesses |
 //! | `classes` | which class of objects each leaf holds |
+//! | `holds` | who holds pages where they are: two books |
 //! | `in_place` | objects that are used where they are in the cache |
 //! | `batch` | many objects read or written at once |
 //! | `prefetch`, `pin`, `release` | batches into the cache, pages that must stay, pages that are freed |
@@ -47,14 +50,17 @@ pub mod engine;
 pub mod error;
 mod evict;
 pub mod fault;
+mod fill;
 mod first_writes;
 pub mod fork;
 mod gate;
 mod grace;
 pub mod helper;
 pub mod hints;
+mod holds;
 mod in_place;
 mod page_buffer;
+mod patience;
 mod pin;
 mod pool;
 mod prefetch;

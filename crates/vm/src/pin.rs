@@ -1,15 +1,14 @@
 //! Pages that must stay mapped, so that system calls can use them.
 
-use std::sync::PoisonError;
-
 use aquifer_base::PageId;
 use aquifer_cache::Class;
 use aquifer_map::State;
 use aquifer_sys::SignalsBlocked;
 
 use crate::engine::Engine;
-use crate::error::PinError;
+use crate::error::{FaultError, PinError};
 use crate::in_place::is_unused;
+use crate::patience::{Patience, Reason};
 use crate::resolve::Access;
 
 impl Engine {
@@ -30,44 +29,47 @@ impl Engine {
     pub(crate) fn pin_up_to(&self, first: PageId, count: u64, limit: usize) -> Result<(), PinError> {
         let _signals = SignalsBlocked::new();
         let _pass = self.users_gate.pass_in_fault();
-        let mut done = 0;
-        while done < count {
-            if let Err(error) = self.pin_page(PageId(first.0 + done), (count - done) as usize, limit) {
+        let mut patience = Patience::of_call();
+        for done in 0..count {
+            let pinned = self.pin_page(PageId(first.0 + done), (count - done) as usize, limit, &mut patience);
+            if let Err(error) = pinned {
                 for page in first.0..first.0 + done {
                     let _ = self.unpin_page(PageId(page));
                 }
                 return Err(error);
             }
-            done += 1;
         }
         Ok(())
     }
 
-    fn pin_page(&self, page: PageId, wanted: usize, limit: usize) -> Result<(), PinError> {
-        {
-            let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-            let pinned = pins.len();
-            match pins.get_mut(&page.0) {
-                Some(count) => {
-                    *count += 1;
-                    return Ok(());
-                }
-                None if pinned + wanted > limit => return Err(PinError::TooMany { wanted, pinned, limit }),
-                None => {}
-            }
-        }
+    /// Pins one page, of `wanted` that are to be. Inside of the gate, with signals blocked.
+    pub(crate) fn pin_page(
+        &self,
+        page: PageId,
+        wanted: usize,
+        limit: usize,
+        patience: &mut Patience,
+    ) -> Result<(), PinError> {
+        // Some of the others may be pinned already; then there is room for more.
+        let room = limit.saturating_sub(wanted - 1);
         loop {
-            self.resolve_for_in_fault(page, Access::MayWrite)?;
-            let Some(locked) = self.entries.lock_resident(page) else { continue };
-            let before = locked.before().filter(|e| e.state() == State::Mapped && e.is_writable());
-            let Some(before) = before else {
+            if let Some(locked) = self.entries.lock_resident(page) {
+                let before = locked.before().filter(|e| e.state() == State::Mapped && e.is_writable());
+                if let Some(before) = before {
+                    let added = self.holds.pins.add(&locked, page, 0, room);
+                    locked.release(if added.is_ok() { before.with_pinned(true) } else { before });
+                    return added.map_err(|pinned| PinError::TooMany { wanted, pinned, limit });
+                }
                 locked.restore();
-                continue;
-            };
-            // The mark and the first count change together, while the entry is held.
-            *self.pins.lock().unwrap_or_else(PoisonError::into_inner).entry(page.0).or_insert(0) += 1;
-            locked.release(before.with_pinned(true));
-            return Ok(());
+            }
+            match self.resolve_for_in_fault(page, Access::MayWrite) {
+                Ok(_) => {}
+                Err(FaultError::Again { reason: Reason::Room, .. }) => {
+                    self.wait_for_room_in_fault(page, patience)?;
+                }
+                Err(FaultError::Again { reason, .. }) => patience.wait_in_fault(page, reason)?,
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -81,10 +83,11 @@ impl Engine {
         (first.0..first.0 + count).try_for_each(|page| self.unpin_page(PageId(page)))
     }
 
-    fn unpin_page(&self, page: PageId) -> Result<(), PinError> {
+    pub(crate) fn unpin_page(&self, page: PageId) -> Result<(), PinError> {
         // Pinned pages are resident.
         let locked = self.entries.lock_resident(page).ok_or(PinError::NotPinned(page))?;
-        let left = self.lower_pin_count(page);
+        let is_mapped = locked.before().is_some_and(|before| before.state() == State::Mapped);
+        let left = if is_mapped { self.holds.pins.end(&locked, page, 0) } else { None };
         if left != Some(0) {
             locked.restore();
             return left.map(drop).ok_or(PinError::NotPinned(page));
@@ -99,25 +102,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes one from the pins of a page and returns how many are left; `None` if there were none.
-    fn lower_pin_count(&self, page: PageId) -> Option<u32> {
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = pins.get_mut(&page.0)?;
-        *count -= 1;
-        let left = *count;
-        if left == 0 {
-            pins.remove(&page.0);
-        }
-        Some(left)
-    }
-
     /// Whether any page of the range is pinned.
     pub fn is_pinned(&self, first: PageId, count: u64) -> bool {
-        {
-            let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-            if !pins.is_empty() && (first.0..first.0 + count).any(|page| pins.contains_key(&page)) {
-                return true;
-            }
+        if self.holds.pins.has_any(first, count) || self.holds.uses.has_any(first, count) {
+            return true;
         }
         // A single use in a slot stands in the entry only; objects of several pages are not used so.
         count == 1 && self.entries.find(first).is_some_and(|entry| !is_unused(entry))

@@ -9,13 +9,12 @@ use aquifer_base::{Found, PageId};
 use aquifer_cache::{Class, SlotId};
 use aquifer_log::{ReadError, RecordId};
 use aquifer_map::entries::TableFull;
-use aquifer_map::{Locked, Place, State};
-use aquifer_sys::Backoff;
+use aquifer_map::{Entry, Locked, Place, State};
 
-use crate::context::Context;
 use crate::engine::Engine;
 use crate::error::FaultError;
-use crate::in_place::is_unused;
+use crate::fill::Fill;
+use crate::patience::{Patience, Reason};
 use crate::trouble::WriterWait;
 use crate::writer::LOOKS_PER_SLOT;
 
@@ -92,61 +91,38 @@ impl Engine {
     /// As [`Engine::resolve_in_fault`].
     pub(crate) fn resolve_for_in_fault(&self, page: PageId, access: Access) -> Result<Found, FaultError> {
         self.counters.faults.add(1);
-        let page_bytes = self.leaves.page_bytes(page.leaf());
-        let class = Class::for_bytes(page_bytes).filter(|_| page_bytes > 0);
-        let class = class.ok_or(FaultError::NotAllocated(page))?;
-        let is_whole = class == Class::WHOLE;
-        let is_likely = access == Access::Read && self.first_writes.is_likely_in_fault(page.leaf(), is_whole);
+        // For decisions only: the fill looks at it again.
+        let size = self.size_of(page.leaf()).ok_or(FaultError::NotAllocated(page))?;
+        let is_likely =
+            access == Access::Read && self.first_writes.is_likely_in_fault(page.leaf(), size.is_whole());
         let access = if is_likely { Access::MayWrite } else { access };
         let ahead = self.streams.note_in_fault(page);
-        if class == Class::WHOLE {
+        if size.is_whole() {
             self.ahead.note_in_fault(page, ahead, self.orders.get(page.leaf()));
             self.unmap_due_in_fault();
         } else {
             self.make_page_room_in_fault(1 + ahead);
         }
-        let mut context = self.contexts.take_in_fault();
-        let found = self.resolve_page_in_fault(page, page_bytes, class, access, &mut context)?;
-        self.map_ahead_in_fault(page, ahead, page_bytes, class, access.ahead(), &mut context);
-        Ok(found)
-    }
-
-    fn resolve_page_in_fault(
-        &self,
-        page: PageId,
-        page_bytes: usize,
-        class: Class,
-        access: Access,
-        context: &mut Context,
-    ) -> Result<Found, FaultError> {
-        let locked = self.lock_unused_in_fault(page)?;
-        match locked.before() {
-            Some(entry) if entry.state() == State::Mapped => self.upgrade_in_fault(page, locked, access),
-            Some(entry) => {
-                let slot = SlotId(entry.slot().expect("a cached page has a slot"));
-                self.counters.hits.add(1);
-                self.cache.touch(slot);
-                if class == Class::WHOLE {
-                    let bytes = self.cache.pointer(slot);
-                    self.map_whole_in_fault(page, locked, slot, bytes, access)?;
-                } else {
-                    self.map_in_fault(page, page_bytes, locked, slot, access, context)?;
-                }
-                Ok(Found::Ram)
-            }
-            None if class == Class::WHOLE => self.fill_whole_in_fault(page, locked, access, context),
-            None => match self.fill_in_fault(page, page_bytes, class, context) {
-                Ok((slot, source)) => {
-                    self.count_source(source);
-                    self.map_in_fault(page, page_bytes, locked, slot, access, context)?;
-                    Ok(source.into())
-                }
-                Err(error) => {
-                    locked.restore();
-                    Err(error)
-                }
-            },
+        let mut patience = Patience::of_fault();
+        let mut fill = self.begin_fill_in_fault(page, &mut patience)?;
+        let size = fill.size;
+        if fill.before().is_some_and(|entry| entry.state() == State::Mapped) {
+            return fill.upgrade_in_fault(access);
         }
+        if fill.before().is_none() {
+            fill.place_in_fault(&mut patience)?;
+        }
+        let mut context = self.contexts.take_in_fault();
+        let found = if fill.before().is_some() {
+            self.counters.hits.add(1);
+            self.cache.touch(fill.slot());
+            Found::Ram
+        } else {
+            fill.read_in_fault(&mut context)?.into()
+        };
+        fill.publish_mapped_in_fault(access, &mut context)?;
+        self.map_ahead_in_fault(page, ahead, size, access.ahead(), &mut context);
+        Ok(found)
     }
 
     pub(crate) fn count_source(&self, source: Source) {
@@ -157,28 +133,24 @@ impl Engine {
         counter.add(1);
     }
 
-    /// Takes the page's entry. If the table has no room, one of its rivals leaves first.
-    pub(crate) fn lock_in_fault(&self, page: PageId) -> Result<Locked<'_>, FaultError> {
-        let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
+    /// Takes the page's entry, waiting for whoever holds it. If the table has no room, one of its rivals leaves first.
+    ///
+    /// # Errors
+    /// [`FaultError::Again`] after the patience; nothing can leave.
+    pub(crate) fn lock_in_fault(
+        &self,
+        page: PageId,
+        patience: &mut Patience,
+    ) -> Result<Locked<'_>, FaultError> {
         loop {
-            match self.entries.lock(page) {
-                Ok(locked) => return Ok(locked),
-                Err(TableFull) => self.evict_rival_in_fault(page, &mut wait)?,
+            match self.entries.try_lock(page) {
+                Ok(Some(locked)) => return Ok(locked),
+                Ok(None) => patience.wait_in_fault(page, Reason::Moving)?,
+                Err(TableFull) => {
+                    self.evict_rival_in_fault(page, &mut patience.writer)?;
+                    self.wait_for_room_in_fault(page, patience)?;
+                }
             }
-            backoff.wait();
-        }
-    }
-
-    /// As [`Engine::lock_in_fault`], when nobody uses the page in its slot any more.
-    fn lock_unused_in_fault(&self, page: PageId) -> Result<Locked<'_>, FaultError> {
-        let mut backoff = Backoff::new();
-        loop {
-            let locked = self.lock_in_fault(page)?;
-            if locked.before().is_none_or(is_unused) {
-                return Ok(locked);
-            }
-            locked.restore();
-            backoff.wait();
         }
     }
 
@@ -222,70 +194,24 @@ impl Engine {
         }
     }
 
-    /// A page that is mapped already: another thread was first, or it is the first write to a clean page.
-    fn upgrade_in_fault(
-        &self,
-        page: PageId,
-        locked: Locked<'_>,
-        access: Access,
-    ) -> Result<Found, FaultError> {
-        let before = locked.before().expect("the page is mapped");
-        if access == Access::Read || before.is_writable() {
-            locked.restore();
-            self.wake_in_fault(page)?;
-            return Ok(Found::Mapped);
-        }
-        self.counters.faults_write_upgrade.add(1);
-        let slot = SlotId(before.slot().expect("a mapped page has a slot"));
-        if access == Access::Write {
-            self.first_writes.note_write_in_fault(page.leaf(), self.is_whole(page));
-        } else if self.is_whole(page) {
-            // SAFETY: the page is present and write-protected, so it cannot change.
-            let bytes = unsafe { std::slice::from_raw_parts(self.address_of(page), OS_PAGE_BYTES) };
-            self.note_digest_in_fault(slot, Some(bytes));
-        }
-        // SAFETY: the page is mapped and its entry is held, so it stays so.
-        let allowed = unsafe { self.uffd.write_protect(self.address_of(page), OS_PAGE_BYTES, false) };
-        if let Err(errno) = allowed {
-            locked.restore();
-            return Err(FaultError::Map { page, errno });
-        }
-        let entry = locked.entry().mapped(slot.0, true);
-        locked.release(entry);
-        Ok(Found::FirstWrite)
-    }
-
     /// A thread that sleeps in the kernel for a page that is there already must be told.
-    fn wake_in_fault(&self, page: PageId) -> Result<(), FaultError> {
+    pub(crate) fn wake_in_fault(&self, page: PageId) -> Result<(), FaultError> {
         if self.signal_faults {
             return Ok(());
         }
         self.uffd.wake(self.address_of(page), OS_PAGE_BYTES).map_err(|errno| FaultError::Map { page, errno })
     }
 
-    /// A slot with the bytes of a page that is not in RAM. The caller holds the page's entry.
-    pub(crate) fn fill_in_fault(
+    /// A slot for a page that is not in RAM, whose entry the caller holds.
+    ///
+    /// # Errors
+    /// Nothing can leave RAM any more; [`FaultError::Again`] after the patience.
+    pub(crate) fn allocate_slot_in_fault(
         &self,
-        page: PageId,
-        page_bytes: usize,
         class: Class,
-        context: &mut Context,
-    ) -> Result<(SlotId, Source), FaultError> {
-        // The slot comes first: the read may be long, and other faults should find clean slots meanwhile.
-        let slot = self.allocate_slot_in_fault(class, page)?;
-        // SAFETY: the slot belongs to the page whose entry the caller holds.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(self.cache.pointer(slot), page_bytes) };
-        match self.read_page_in_fault(page, bytes, &mut context.scratch) {
-            Ok(source) => Ok((slot, source)),
-            Err(error) => {
-                self.cache.free(slot);
-                Err(error)
-            }
-        }
-    }
-
-    pub(crate) fn allocate_slot_in_fault(&self, class: Class, page: PageId) -> Result<SlotId, FaultError> {
-        let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
+        page: PageId,
+        patience: &mut Patience,
+    ) -> Result<SlotId, FaultError> {
         // Each try looks at some of the slots. When nothing is written any more, few have clean pages: all are looked at.
         let mut tries_left = self.cache.slots(class) / SLOTS_PER_TRY + TRIES_SPARE;
         loop {
@@ -299,11 +225,11 @@ impl Engine {
             }
             self.unmap_wanted_in_fault(class);
             self.unmap_due_in_fault();
-            match self.wait_for_writer_in_fault(page, &mut wait) {
+            match self.wait_for_writer_in_fault(page, &mut patience.writer) {
                 Err(FaultError::Stopped { .. }) if tries_left > 0 => tries_left -= 1,
                 waited => waited?,
             }
-            backoff.wait();
+            self.wait_for_room_in_fault(page, patience)?;
         }
     }
 
@@ -318,25 +244,6 @@ impl Engine {
                 self.evict_page_in_fault(page);
             }
         });
-    }
-
-    /// The newest logged version of `page`, or zeros.
-    fn read_page_in_fault(
-        &self,
-        page: PageId,
-        out: &mut [u8],
-        scratch: &mut [u8],
-    ) -> Result<Source, FaultError> {
-        match self.read_record_in_fault(page, out.len(), scratch)? {
-            Some(range) => {
-                out.copy_from_slice(&scratch[range]);
-                Ok(Source::Log)
-            }
-            None => {
-                out.fill(0);
-                Ok(Source::Zero)
-            }
-        }
     }
 
     /// Where in `scratch` the `len` bytes of the newest logged version of `page` are now; `None` if they are zeros.
@@ -366,37 +273,29 @@ impl Engine {
             }
         }
     }
+}
 
-    pub(crate) fn map_in_fault(
-        &self,
-        page: PageId,
-        page_bytes: usize,
-        locked: Locked<'_>,
-        slot: SlotId,
-        access: Access,
-        context: &mut Context,
-    ) -> Result<(), FaultError> {
-        let write = access != Access::Read;
-        // SAFETY: the slot belongs to the page whose entry we hold, and holds that many bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), page_bytes) };
-        context.set_page(bytes);
-        self.ranges.enter_in_fault(page.leaf());
-        let (address, source) = (self.address_of(page), context.page.as_ptr());
-        // SAFETY: the page is ours, absent, and its range is not being dropped; the source is a whole page.
-        let copied = unsafe { self.uffd.copy(address, source, OS_PAGE_BYTES, !write) };
-        if let Err(errno) = copied {
-            self.leave_range_in_fault(page.leaf());
-            let entry = locked.entry().cached(slot.0);
-            locked.release(entry);
-            return Err(FaultError::Map { page, errno });
+impl Fill<'_> {
+    /// A page that is mapped already: another thread was first, or it is the first write to a clean page.
+    fn upgrade_in_fault(mut self, access: Access) -> Result<Found, FaultError> {
+        let (engine, page, slot) = (self.engine, self.page, self.slot());
+        if access == Access::Read || self.before().is_some_and(Entry::is_writable) {
+            drop(self);
+            engine.wake_in_fault(page)?;
+            return Ok(Found::Mapped);
         }
-        let entry = locked.entry().mapped(slot.0, write);
-        // Queued before the entry is released, so that it is in the queue whenever it is mapped.
-        let queued = self.page_buffer.push_in_fault(page);
-        locked.release(entry);
-        if !queued {
-            self.evict_page_in_fault(page);
+        engine.counters.faults_write_upgrade.add(1);
+        if access == Access::Write {
+            engine.first_writes.note_write_in_fault(page.leaf(), self.size.is_whole());
+        } else if self.size.is_whole() {
+            // SAFETY: the page is present and write-protected, so it cannot change.
+            let bytes = unsafe { std::slice::from_raw_parts(engine.address_of(page), OS_PAGE_BYTES) };
+            engine.note_digest_in_fault(slot, Some(bytes));
         }
-        Ok(())
+        // SAFETY: the page is mapped and its entry is held, so it stays so.
+        unsafe { engine.uffd.write_protect(engine.address_of(page), OS_PAGE_BYTES, false) }
+            .map_err(|errno| FaultError::Map { page, errno })?;
+        self.publish(|locked| locked.entry().mapped(slot.0, true));
+        Ok(Found::FirstWrite)
     }
 }

@@ -1,17 +1,15 @@
 //! Faults that walk through memory in order.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::PageId;
 use aquifer_base::limits::LEAF_PAGES;
-use aquifer_cache::{Class, SlotId};
-use aquifer_map::{Entry, Locked, Place, State};
+use aquifer_map::Place;
 
 use crate::context::Context;
 use crate::engine::Engine;
-use crate::in_place::is_unused;
+use crate::fill::{Fill, PageSize};
 use crate::resolve::Access;
-use crate::whole_pages::zeros;
 
 /// Walks that are told apart.
 const STREAMS: usize = 64;
@@ -52,63 +50,37 @@ impl Engine {
         &self,
         page: PageId,
         count: usize,
-        page_bytes: usize,
-        class: Class,
+        size: PageSize,
         access: Access,
         context: &mut Context,
     ) {
         for next in (page.0 + 1..=page.0 + count as u64).map(PageId) {
-            let Some((locked, slot)) = self.take_at_hand_in_fault(next, page_bytes, class, context) else {
-                return;
-            };
-            let mapped = if class == Class::WHOLE {
-                let bytes = if locked.before().is_some() { self.cache.pointer(slot) } else { zeros() };
-                self.map_whole_in_fault(next, locked, slot, bytes, access)
-            } else {
-                self.map_in_fault(next, page_bytes, locked, slot, access, context)
-            };
-            if mapped.is_err() {
+            let at_hand = self.take_at_hand_in_fault(next, context);
+            let Some(fill) = at_hand.filter(|fill| fill.size == size) else { return };
+            if fill.publish_mapped_in_fault(access, context).is_err() {
                 return;
             }
         }
     }
 
-    fn take_at_hand_in_fault(
-        &self,
-        page: PageId,
-        page_bytes: usize,
-        class: Class,
-        context: &mut Context,
-    ) -> Option<(Locked<'_>, SlotId)> {
+    fn take_at_hand_in_fault(&self, page: PageId, context: &mut Context) -> Option<Fill<'_>> {
         if self.entries.find(page).is_some() {
-            let locked = self.entries.try_lock_if(page, |e| e.state() == State::Cached && is_unused(e))?;
-            let slot = SlotId(locked.before().and_then(Entry::slot)?);
-            self.cache.touch(slot);
-            return Some((locked, slot));
+            let fill = self.try_begin_from_slot(page)?;
+            self.cache.touch(fill.slot());
+            return Some(fill);
         }
         // A native page has its bytes already, and would take a slot.
         if self.natives.any() || !self.leaves.is_at_hand(page.leaf()) {
             return None;
         }
-        let locked = self.entries.try_insert(page)?;
         // The page may belong to no object, and its leaf may be taken back just now.
-        fence(Ordering::SeqCst);
-        let is_same = self.leaves.page_bytes(page.leaf()) == page_bytes;
+        let mut fill = self.try_begin_fill(page)?;
         let place = self.leaves.locate_in_fault(page, &mut context.scratch);
-        let slot = match place {
-            Ok(Place::ZERO) if is_same => self.cache.allocate(class, page, &self.entries),
-            _ => None,
-        };
-        let Some(slot) = slot else {
-            locked.remove();
+        if place != Ok(Place::ZERO) || !fill.try_place() {
             return None;
-        };
-        if class == Class::WHOLE {
-            return Some((locked, slot));
         }
-        // SAFETY: the slot is the page's, whose entry we hold, and has room.
-        unsafe { std::ptr::write_bytes(self.cache.pointer(slot), 0, page_bytes) };
-        Some((locked, slot))
+        fill.clear();
+        Some(fill)
     }
 }
 

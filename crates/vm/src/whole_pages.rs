@@ -5,17 +5,14 @@
 //! leave their addresses for their slots in turn, a while before they leave RAM, and those that fault meanwhile were
 //! used: they are mapped again and stay for another round ([`TwoHanded`](aquifer_cache::policy::TwoHanded)).
 
+use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_base::{Found, PageId};
 use aquifer_cache::{Class, SlotId};
-use aquifer_map::{Entry, Locked, State};
+use aquifer_map::{Locked, State};
 use aquifer_sys::{Errno, SpinLock};
 
-use crate::context::Context;
 use crate::engine::Engine;
-use crate::error::FaultError;
 use crate::evict::{BATCH, Batch};
-use crate::resolve::{Access, Source};
 
 /// Batches that one fault unmaps at most.
 const BATCHES_MAX: usize = 8;
@@ -73,87 +70,11 @@ impl Engine {
         self.leaves.page_bytes(page.leaf()) == OS_PAGE_BYTES
     }
 
-    /// Brings a page into RAM that is not there, and maps it.
-    pub(crate) fn fill_whole_in_fault(
-        &self,
-        page: PageId,
-        locked: Locked<'_>,
-        access: Access,
-        context: &mut Context,
-    ) -> Result<Found, FaultError> {
-        let slot = match self.allocate_slot_in_fault(Class::WHOLE, page) {
-            Ok(slot) => slot,
-            Err(error) => {
-                locked.restore();
-                return Err(error);
-            }
-        };
-        match self.read_record_in_fault(page, OS_PAGE_BYTES, &mut context.scratch) {
-            Ok(Some(range)) => {
-                self.count_source(Source::Log);
-                self.map_whole_in_fault(page, locked, slot, context.scratch[range].as_ptr(), access)?;
-                Ok(Source::Log.into())
-            }
-            Ok(None) => {
-                self.count_source(Source::Zero);
-                self.map_whole_in_fault(page, locked, slot, zeros(), access)?;
-                Ok(Source::Zero.into())
-            }
-            Err(error) => {
-                self.cache.free(slot);
-                locked.restore();
-                Err(error)
-            }
-        }
-    }
-
-    /// Maps a page with the `bytes`, those in its slot or newer than any memory that the slot may have.
-    pub(crate) fn map_whole_in_fault(
-        &self,
-        page: PageId,
-        locked: Locked<'_>,
-        slot: SlotId,
-        bytes: *const u8,
-        access: Access,
-    ) -> Result<(), FaultError> {
-        self.ranges.enter_in_fault(page.leaf());
-        // What is dirty will be written to flash whatever becomes of it at its address.
-        let is_dirty = locked.before().is_some_and(Entry::is_dirty);
-        let write = access != Access::Read || is_dirty;
-        // SAFETY: the source is a whole page, and stays as it is for as long as the caller holds the entry.
-        let digested = (access == Access::MayWrite && !is_dirty)
-            .then(|| unsafe { std::slice::from_raw_parts(bytes, OS_PAGE_BYTES) });
-        self.note_digest_in_fault(slot, digested);
-        // SAFETY: the page is ours, absent, and its range is not being dropped; the source is a whole page.
-        let copied = unsafe { self.uffd.copy(self.address_of(page), bytes, OS_PAGE_BYTES, !write) };
-        // A native page has its bytes at its address.
-        let is_native = copied == Err(Errno::EEXIST);
-        let mapped = if is_native {
-            self.own_page(page)
-        } else {
-            copied.map_err(|errno| FaultError::Map { page, errno })
-        };
-        if let Err(error) = mapped {
-            self.leave_range_in_fault(page.leaf());
-            if locked.before().is_some() {
-                locked.restore();
-            } else {
-                self.cache.free(slot);
-                locked.remove();
-            }
-            return Err(error);
-        }
-        if is_native {
-            self.note_digest_in_fault(slot, None);
-        }
-        let write = write || is_native;
-        let has_memory = self.cache.has_memory(slot);
-        let entry = locked.entry().mapped(slot.0, write);
-        locked.release(entry);
-        if has_memory && !self.stale.push_in_fault(page) {
+    /// A page was mapped whose slot still has memory.
+    pub(crate) fn note_stale_in_fault(&self, page: PageId) {
+        if !self.stale.push_in_fault(page) {
             self.drop_stale_in_fault();
         }
-        Ok(())
     }
 
     /// Unmaps pages so that evictions find some that are not mapped.

@@ -23,11 +23,10 @@ pub use view::View;
 
 use std::sync::{Arc, OnceLock};
 
-use aquifer_base::Found;
 use aquifer_sys::memory::{Discarder, MappedRange, Protection};
 use aquifer_sys::uffd::Features;
 use aquifer_sys::{Userfaultfd, process};
-use aquifer_vm::fault::signal::{self, FaultTarget, Registration};
+use aquifer_vm::fault::signal::{self, FaultTarget, Registration, Resolved};
 
 use crate::core::Core;
 use crate::error::{Result, VolumeError};
@@ -89,7 +88,7 @@ struct MappedFiles {
 }
 
 impl FaultTarget for MappedFiles {
-    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Option<Found>> {
+    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Resolved> {
         let (region, index) = self.regions.find(address)?;
         let pages = region.pages();
         let ask = |first, count| {
@@ -99,7 +98,7 @@ impl FaultTarget for MappedFiles {
             });
         };
         let outcome = fault::resolve(&self.core, region.ino, &pages, &region.view, index, write, ask);
-        Some(outcome.inspect_err(report).ok())
+        Some(outcome.inspect_err(report).map_or(Resolved::Failed, Resolved::Found))
     }
 }
 

@@ -14,26 +14,48 @@ use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal};
 
 use crate::engine::Engine;
+use crate::error::FaultError;
 use crate::fault::observer::{ResolvedFault, observer_in_fault};
 use crate::fault::report_in_fault;
+use crate::patience::note_again_in_fault;
 
 /// Heaps and volumes of one process.
 pub const HEAPS_MAX: usize = 16;
 
 /// Memory whose faults are resolved in the faulting thread.
 pub trait FaultTarget: Send + Sync {
-    /// Makes the page at `address` accessible. `None` if it is not this memory's; `Some(None)` if it is and cannot be had, after a line on
-    /// standard error that says why.
+    /// Makes the page at `address` accessible; `None` if it is not this memory's.
     ///
     /// # Context
     /// Called in a signal handler of the thread that faulted.
-    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Option<Found>>;
+    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Resolved>;
+}
+
+/// What became of a fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resolved {
+    /// The page is accessible.
+    Found(Found),
+    /// It cannot be had at this moment. Signals that came meanwhile are handled first; then the instruction faults again.
+    Again,
+    /// It cannot be had, after a line on standard error that says why.
+    Failed,
 }
 
 impl FaultTarget for Engine {
-    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Option<Found>> {
+    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Resolved> {
         let page = self.page_at(address)?;
-        Some(self.fault(page, write).inspect_err(report_in_fault).ok())
+        Some(match self.fault(page, write) {
+            Ok(found) => Resolved::Found(found),
+            Err(FaultError::Again { page, reason }) => {
+                note_again_in_fault(page, address, reason);
+                Resolved::Again
+            }
+            Err(error) => {
+                report_in_fault(&error);
+                Resolved::Failed
+            }
+        })
     }
 }
 
@@ -127,13 +149,19 @@ fn install() -> Result<(), Errno> {
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let _errno = ErrnoGuard::new();
     // SAFETY: the kernel calls the handler with valid pointers.
-    let (address, write) = unsafe { (signal::fault_address(info), signal::fault_is_write(context)) };
+    let (is_fault, address, write) = unsafe {
+        (signal::is_page_fault(info), signal::fault_address(info), signal::fault_is_write(context))
+    };
     let observer = observer_in_fault().map(|observer| (observer, Instant::now()));
-    if let Some(found) = resolve_in_fault(address, write) {
-        if let Some((observer, began)) = observer {
-            observer(&ResolvedFault { context, address, found, duration: began.elapsed() });
+    match if is_fault { resolve_in_fault(address, write) } else { Resolved::Failed } {
+        Resolved::Found(found) => {
+            if let Some((observer, began)) = observer {
+                observer(&ResolvedFault { context, address, found, duration: began.elapsed() });
+            }
+            return;
         }
-        return;
+        Resolved::Again => return,
+        Resolved::Failed => {}
     }
     // SAFETY: what it refers to is never freed or changed.
     match unsafe { NEXT.load(Ordering::Acquire).as_ref() } {
@@ -144,8 +172,8 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
     }
 }
 
-/// What was found for `address`, if it belonged to somebody and is accessible now.
-fn resolve_in_fault(address: usize, write: bool) -> Option<Found> {
+/// What became of a fault at `address`, which failed if it is nobody's.
+fn resolve_in_fault(address: usize, write: bool) -> Resolved {
     for slot in &REGISTRY {
         if slot.target.load(Ordering::Relaxed).is_null() {
             continue;
@@ -160,5 +188,5 @@ fn resolve_in_fault(address: usize, write: bool) -> Option<Found> {
             return outcome;
         }
     }
-    None
+    Resolved::Failed
 }

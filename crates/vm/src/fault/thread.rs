@@ -10,8 +10,10 @@ use std::sync::Arc;
 use aquifer_sys::{Event, descriptors};
 
 use crate::engine::Engine;
+use crate::error::FaultError;
 use crate::fault::{abort_in_fault, report_in_fault};
 use crate::helper::Helper;
+use crate::patience::note_again_in_fault;
 
 /// Threads that handle the faults of one heap: as many reads can be under way at once.
 pub const HANDLERS: usize = 4;
@@ -72,11 +74,21 @@ fn run(engine: &Engine, stop: i32) {
 
 fn resolve(engine: &Engine, address: usize, write: bool) {
     let Some(page) = engine.page_at(address) else { return };
-    if let Err(error) = engine.fault(page, write) {
-        report_in_fault(&error);
-        // The thread that faulted sleeps in the kernel and cannot be given an error; the process ends as
-        // it would on a SIGBUS that nobody handles.
-        // SAFETY: ends the process.
-        unsafe { aquifer_sys::signal::raise_default(libc::SIGBUS) };
+    match engine.fault(page, write) {
+        Ok(_) => {}
+        Err(FaultError::Again { page, reason }) => {
+            note_again_in_fault(page, address, reason);
+            // The thread that faulted does so again.
+            if engine.wake_in_fault(page).is_err() {
+                abort_in_fault(b"waking a thread that faulted failed\n");
+            }
+        }
+        Err(error) => {
+            report_in_fault(&error);
+            // The thread that faulted sleeps in the kernel and cannot be given an error; the process ends as
+            // it would on a SIGBUS that nobody handles.
+            // SAFETY: ends the process.
+            unsafe { aquifer_sys::signal::raise_default(libc::SIGBUS) };
+        }
     }
 }

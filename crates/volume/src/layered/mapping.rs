@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aquifer_base::Found;
 use aquifer_sys::Userfaultfd;
 use aquifer_sys::memory::{Discarder, Protection};
-use aquifer_vm::fault::signal::{self, FaultTarget, Registration};
+use aquifer_vm::fault::signal::{self, FaultTarget, Registration, Resolved};
 
 use super::stack::Stack;
 use crate::error::{Result, VolumeError};
@@ -71,11 +71,11 @@ struct Target {
 }
 
 impl FaultTarget for Target {
-    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Option<Found>> {
+    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Resolved> {
         let (region, index) = self.regions.find(address)?;
-        let Pages::Alone(pages) = &*region.pages() else { return Some(None) };
+        let Pages::Alone(pages) = &*region.pages() else { return Some(Resolved::Failed) };
         let outcome = self.stack.resolve(region.view.access(), pages, index, write);
-        Some(outcome.inspect_err(report).ok())
+        Some(outcome.inspect_err(report).map_or(Resolved::Failed, Resolved::Found))
     }
 }
 
