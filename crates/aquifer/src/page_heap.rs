@@ -1,5 +1,10 @@
 //! Memory for programs that cannot be changed.
 
+mod pins;
+mod takeover;
+
+pub use pins::CallBuffer;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
@@ -7,10 +12,9 @@ use aquifer_base::PageId;
 use aquifer_base::limits::{LEAF_PAGES, OS_PAGE_BYTES};
 use aquifer_heap::paged::{self, Change, Pages};
 use aquifer_heap::{HeapError, Paged};
-use aquifer_sys::SignalsBlocked;
 use aquifer_vm::{NativeRegion, fork, helper};
 
-use crate::announced::{Announced, Ticket};
+use crate::announced::Announced;
 use crate::assembly::{Assembly, check_kernel, flash_bytes_asked, ram_bytes_asked};
 use crate::error::Error;
 use crate::options::Options;
@@ -63,21 +67,6 @@ pub struct PageHeap {
     is_taken_over: AtomicBool,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
-}
-
-/// A buffer that stays where it is during a system call.
-#[derive(Debug)]
-pub struct CallBuffer(Kept);
-
-#[derive(Debug)]
-enum Kept {
-    Anyway,
-    /// In ordinary memory.
-    Announced(Ticket),
-    Pinned {
-        address: usize,
-        bytes: usize,
-    },
 }
 
 /// Nobody changes the books of a heap.
@@ -203,78 +192,6 @@ impl PageHeap {
 
     fn take_back(&self, pages: u64) {
         self.pages.fetch_sub(pages, Ordering::Relaxed);
-    }
-
-    /// Opens the heap if blocks exceed the RAM for ordinary memory.
-    fn overflow(&self) -> Result<(), Error> {
-        if self.managed.get().is_some_and(|managed| managed.parts.engine.has_natives()) {
-            return self.capture_rest();
-        }
-        let fits = || self.pages.load(Ordering::Relaxed) <= self.native_pages_max || self.is_managed();
-        self.cool(fits)?;
-        if fits() {
-            return Ok(());
-        }
-        let opened = self.become_managed();
-        // What was kept meanwhile is the heap's to give back.
-        self.cool(|| false).and(opened)
-    }
-
-    fn become_managed(&self) -> Result<(), Error> {
-        // A handler that came now could make a system call that waits for this thread.
-        let _signals = SignalsBlocked::new();
-        let _becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
-        if self.is_managed() {
-            return Ok(());
-        }
-        self.is_taken_over.store(true, Ordering::SeqCst);
-        // What the C library allocates on the way is its own.
-        let opened = helper::as_helper(|| self.open());
-        self.is_taken_over.store(false, Ordering::SeqCst);
-        opened.inspect_err(|_| self.is_refused.store(true, Ordering::Relaxed))
-    }
-
-    /// Makes the heap's what could not be when it took over.
-    #[cold]
-    fn capture_rest(&self) -> Result<(), Error> {
-        let _becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
-        match self.managed.get() {
-            Some(managed) => Ok(managed.parts.engine.capture_rest().map_err(HeapError::Fault)?),
-            None => Ok(()),
-        }
-    }
-
-    /// Pins the buffers of the system calls that are under way.
-    fn pin_announced(&self, parts: &Assembly) {
-        let mut pin = |address, bytes| {
-            let (first, count) = self.pages_of(address, bytes);
-            parts.engine.pin_native(first, count).is_ok()
-        };
-        let mut unpin = |address, bytes| {
-            let (first, count) = self.pages_of(address, bytes);
-            let _ = parts.engine.unpin(first, count);
-        };
-        self.announced.pin_each(&mut pin, &mut unpin);
-    }
-
-    fn open(&self) -> Result<(), Error> {
-        let parts = Arc::new(Assembly::over(&self.options, Some(self.region.clone()))?);
-        self.announced.for_each(&mut |address, bytes| {
-            let (first, count) = self.pages_of(address, bytes);
-            // What cannot be written is present already, or the call would fail anyway.
-            let _ = self.region.populate(first, count);
-        });
-        let refused = |errno| Error::Kernel { what: "to take over memory of the program", errno };
-        parts.engine.take_over().map_err(refused)?;
-        self.pin_announced(&parts);
-        let mut taken = Vec::new();
-        self.paged.for_each_taken(&mut |pages| taken.push(pages));
-        let captured = parts.engine.capture(taken);
-        // The region is the heap's from here on. Pages that could not be captured are used where they are.
-        let server = self.options.socket.as_deref().map(|path| Server::start(path, &parts)).transpose();
-        // The memory is the heap's by now; without a socket it only cannot be asked.
-        let _ = self.managed.set(Managed { _server: server.ok().flatten(), parts });
-        captured.map_err(|error| Error::Heap(HeapError::Fault(error)))
     }
 
     fn usable(&self) -> Result<(), Error> {
@@ -448,90 +365,6 @@ impl PageHeap {
         let offset = address - self.range().0;
         let (first, end) = (offset / OS_PAGE_BYTES, (offset + bytes).div_ceil(OS_PAGE_BYTES));
         (PageId(first as u64), (end - first) as u64)
-    }
-
-    /// Keeps the pages of a range mapped and writable until [`PageHeap::unpin`]. Pins nest. Ordinary memory needs none.
-    ///
-    /// # Errors
-    /// [`Error::Heap`] if they cannot be read or too much is pinned. Returns whether there is something to unpin.
-    pub fn pin(&self, address: usize, bytes: usize) -> Result<bool, Error> {
-        match self.managed.get() {
-            Some(managed) if fork::is_forked() => {
-                let (first, count) = self.pages_of(address, bytes);
-                managed.parts.engine.keep_in_snapshot(first, count).map_err(HeapError::Pin)?;
-                Ok(false)
-            }
-            Some(managed) => {
-                managed.parts.allocator.pin(address, bytes)?;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-
-    /// Ends one pin of that range, or of a part of it.
-    ///
-    /// # Errors
-    /// [`Error::Heap`] if it is not pinned.
-    pub fn unpin(&self, address: usize, bytes: usize) -> Result<(), Error> {
-        match self.managed.get() {
-            Some(managed) if !fork::is_forked() => Ok(managed.parts.allocator.unpin(address, bytes)?),
-            _ => Ok(()),
-        }
-    }
-
-    /// Keeps a buffer in place for a system call, until [`PageHeap::end_call`]: as [`PageHeap::pin`], also if the memory becomes a
-    /// heap's during the call. Signal-safe, and lock-free while the memory is ordinary.
-    ///
-    /// # Errors
-    /// As [`PageHeap::pin`].
-    pub fn begin_call(&self, address: usize, bytes: usize) -> Result<CallBuffer, Error> {
-        loop {
-            if self.is_managed() {
-                let is_pinned = self.pin(address, bytes)?;
-                return Ok(CallBuffer(if is_pinned {
-                    Kept::Pinned { address, bytes }
-                } else {
-                    Kept::Anyway
-                }));
-            }
-            let ticket = self.announced.begin(address, bytes);
-            // Who takes over says so before it looks for buffers.
-            if !self.is_taken_over.load(Ordering::SeqCst) && !self.is_managed() {
-                return Ok(CallBuffer(ticket.map_or(Kept::Anyway, Kept::Announced)));
-            }
-            ticket.into_iter().for_each(|ticket| self.end_announced(ticket));
-            drop(self.becoming_managed.read());
-        }
-    }
-
-    /// The call has returned.
-    ///
-    /// # Errors
-    /// [`Error::Heap`] if the buffer is not pinned.
-    pub fn end_call(&self, buffer: CallBuffer) -> Result<(), Error> {
-        match buffer.0 {
-            Kept::Anyway => Ok(()),
-            Kept::Pinned { address, bytes } => self.unpin(address, bytes),
-            Kept::Announced(ticket) => {
-                self.end_announced(ticket);
-                Ok(())
-            }
-        }
-    }
-
-    fn end_announced(&self, ticket: Ticket) {
-        if let Some((address, bytes)) = self.announced.end(ticket)
-            && let Some(managed) = self.managed.get()
-        {
-            let (first, count) = self.pages_of(address, bytes);
-            let _ = managed.parts.engine.unpin(first, count);
-        }
-    }
-
-    /// In a forked child: none of its parent's calls are under way. Signal-safe.
-    pub fn forget_calls(&self) {
-        self.announced.forget_all();
     }
 
     /// What the heap uses and has done; `None` while the memory is ordinary.

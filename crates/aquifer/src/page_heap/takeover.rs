@@ -1,0 +1,88 @@
+//! Ordinary memory becomes a heap's: a transaction. Until the region is taken over, an error leaves all as it was; after that, pages
+//! that could not be captured stay where they are.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use aquifer_heap::HeapError;
+use aquifer_sys::SignalsBlocked;
+use aquifer_vm::helper;
+
+use super::{Managed, PageHeap};
+use crate::assembly::Assembly;
+use crate::error::Error;
+use crate::socket::Server;
+
+impl PageHeap {
+    /// Opens the heap if blocks exceed the RAM for ordinary memory.
+    pub(super) fn overflow(&self) -> Result<(), Error> {
+        if self.managed.get().is_some_and(|managed| managed.parts.engine.has_natives()) {
+            return self.capture_rest();
+        }
+        let fits = || self.pages.load(Ordering::Relaxed) <= self.native_pages_max || self.is_managed();
+        self.cool(fits)?;
+        if fits() {
+            return Ok(());
+        }
+        let opened = self.become_managed();
+        // What was kept meanwhile is the heap's to give back.
+        self.cool(|| false).and(opened)
+    }
+
+    fn become_managed(&self) -> Result<(), Error> {
+        // A handler that came now could make a system call that waits for this thread.
+        let _signals = SignalsBlocked::new();
+        let _becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_managed() {
+            return Ok(());
+        }
+        self.is_taken_over.store(true, Ordering::SeqCst);
+        // What the C library allocates on the way is its own.
+        let opened = helper::as_helper(|| self.open());
+        self.is_taken_over.store(false, Ordering::SeqCst);
+        opened.inspect_err(|_| self.is_refused.store(true, Ordering::Relaxed))
+    }
+
+    /// Makes the heap's what could not be when it took over.
+    #[cold]
+    fn capture_rest(&self) -> Result<(), Error> {
+        let _becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
+        match self.managed.get() {
+            Some(managed) => Ok(managed.parts.engine.capture_rest().map_err(HeapError::Fault)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Pins the buffers of the system calls that are under way.
+    fn pin_announced(&self, parts: &Assembly) {
+        let mut pin = |address, bytes| {
+            let (first, count) = self.pages_of(address, bytes);
+            parts.engine.pin_native(first, count).is_ok()
+        };
+        let mut unpin = |address, bytes| {
+            let (first, count) = self.pages_of(address, bytes);
+            let _ = parts.engine.unpin(first, count);
+        };
+        self.announced.pin_each(&mut pin, &mut unpin);
+    }
+
+    fn open(&self) -> Result<(), Error> {
+        let parts = Arc::new(Assembly::over(&self.options, Some(self.region.clone()))?);
+        self.announced.for_each(&mut |address, bytes| {
+            let (first, count) = self.pages_of(address, bytes);
+            // What cannot be written is present already, or the call would fail anyway.
+            let _ = self.region.populate(first, count);
+        });
+        let refused = |errno| Error::Kernel { what: "to take over memory of the program", errno };
+        parts.engine.take_over().map_err(refused)?;
+        self.pin_announced(&parts);
+        let mut taken = Vec::new();
+        self.paged.for_each_taken(&mut |pages| taken.push(pages));
+        let captured = parts.engine.capture(taken);
+        // The region is the heap's from here on. Pages that could not be captured are used where they are.
+        let server = self.options.socket.as_deref().map(|path| Server::start(path, &parts)).transpose();
+        // The memory is the heap's by now; without a socket it only cannot be asked.
+        let _ = self.managed.set(Managed { _server: server.ok().flatten(), parts });
+        captured.map_err(|error| Error::Heap(HeapError::Fault(error)))
+    }
+}
