@@ -165,6 +165,12 @@ says_when_flash_is_full() {
     [ $? = 1 ] && says 'memory was refused' && says 'flash-size'
 }
 
+# What it has to say cannot be written: the program goes on, and its status is its own.
+goes_on_without_standard_error() {
+    "$aquifer" run --ram 16M --flash-size 64M --report -- "$dir/need" 400 2>/dev/full
+    [ $? = 1 ] && "$aquifer" run --ram 16M --flash-size 256M --report -- "$dir/need" 48 2>&-
+}
+
 by_a_thread() {
     run --faults thread -- "$dir/need" 48
 }
@@ -185,5 +191,6 @@ check 'uses a directory' uses_a_directory
 check 'passes the status on' passes_the_status_on
 check 'refuses what cannot run' refuses_what_cannot_run
 check 'says when flash is full' says_when_flash_is_full
+check 'goes on without standard error' goes_on_without_standard_error
 check 'handles faults by a thread' by_a_thread
 exit $failed

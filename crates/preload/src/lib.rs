@@ -13,12 +13,15 @@
 //! | `parts` | long transfers, of which each part is in place in turn |
 //! | `report` | what happened, when the program ends |
 //! | `profile` | where its faults come from |
+//! | `tell` | lines on standard error |
 //! | `start` | what runs before and after the program |
 //! | `hooks` | the functions themselves, by what they are about |
 //!
 //! # Rules
 //! Nothing here allocates from the heap that it routes to: Rust's own allocations go to the C library. Allocations by
 //! the C library itself stay there, because it hands them to the kernel without asking anybody.
+
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod hooks;
 mod insiders;
@@ -32,3 +35,4 @@ mod route;
 mod settings;
 mod span;
 mod start;
+mod tell;

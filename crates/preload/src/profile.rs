@@ -34,7 +34,7 @@ pub fn begin(path: &Path, is_child: bool) {
                 observe(note_in_fault);
             }
         }
-        Err(error) if !is_child => eprintln!("aquifer: no profile can be taken: {error}"),
+        Err(error) if !is_child => crate::tell::tell!("aquifer: no profile can be taken: {error}"),
         Err(_) => {}
     }
 }

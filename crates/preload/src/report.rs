@@ -16,7 +16,7 @@ pub fn write(route: &Route) {
         return;
     }
     if settings.report {
-        eprint!("{}", text(route));
+        crate::tell::write(format_args!("{}", text(route)));
     }
     if let Some(path) = &settings.report_json {
         let report = json!({
@@ -29,7 +29,7 @@ pub fn write(route: &Route) {
             "stats": stats,
         });
         if let Err(error) = std::fs::write(path, format!("{report}\n")) {
-            eprintln!("aquifer: the report could not be written to {}: {error}", path.display());
+            crate::tell::tell!("aquifer: the report could not be written to {}: {error}", path.display());
         }
     }
 }

@@ -178,7 +178,7 @@ pub fn take_over(heap: &PageHeap) -> bool {
 /// Says something once on standard error that a user should know.
 pub fn say(text: &str) {
     if !HAS_SAID.swap(true, Ordering::Relaxed) {
-        eprintln!("aquifer: {}: {text}", program());
+        crate::tell::tell!("aquifer: {}: {text}", program());
     }
 }
 
@@ -189,7 +189,7 @@ pub fn say_why(error: &Error) {
             Error::BudgetSmall { .. } => "give aquifer run a larger --ram, or a smaller --flash-size",
             _ => "give aquifer run a larger --flash-size, or another --flash",
         };
-        eprintln!("aquifer: memory was refused to {}: {error}; {hint}", program());
+        crate::tell::tell!("aquifer: memory was refused to {}: {error}; {hint}", program());
     }
 }
 

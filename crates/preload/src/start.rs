@@ -30,7 +30,7 @@ extern "C" fn start() {
     crate::real::find_all();
     let begun = Settings::from_env().and_then(route::begin);
     if let Err(error) = begun {
-        eprintln!("aquifer: {} runs without managed memory: {error}", route::program());
+        crate::tell::tell!("aquifer: {} runs without managed memory: {error}", route::program());
     }
     if let Some(settings) = route::route().map(|route| &route.settings)
         && let Some(path) = &settings.profile

@@ -46,6 +46,38 @@ pub fn next_own(fd: u32) -> Option<u32> {
     None
 }
 
+/// Takes the numbers of standard input, output and error that are free, until it is dropped: what the library opens meanwhile gets
+/// others. A program that has closed them opens its own there, or writes there without a look.
+pub struct StandardNumbers([i32; 3]);
+
+impl StandardNumbers {
+    /// Takes those that are free.
+    #[must_use]
+    pub fn take() -> Self {
+        let mut taken = Self([-1; 3]);
+        for number in &mut taken.0 {
+            // By the call itself: a program's own `open` may be one that asks us.
+            let flags = libc::O_PATH | libc::O_CLOEXEC;
+            // SAFETY: a path that ends with a zero byte.
+            let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/".as_ptr(), flags) } as i32;
+            *number = fd;
+            if !(0..=2).contains(&fd) {
+                break;
+            }
+        }
+        taken
+    }
+}
+
+impl Drop for StandardNumbers {
+    fn drop(&mut self) {
+        for fd in self.0.into_iter().filter(|&fd| fd >= 0) {
+            // SAFETY: the descriptor is ours.
+            unsafe { libc::syscall(libc::SYS_close, fd) };
+        }
+    }
+}
+
 /// Closes an own descriptor.
 pub fn close(fd: i32) {
     forget(fd);

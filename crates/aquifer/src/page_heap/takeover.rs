@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use aquifer_heap::HeapError;
 use aquifer_sys::SignalsBlocked;
+use aquifer_sys::descriptors::StandardNumbers;
 use aquifer_vm::helper;
 
 use super::{Managed, PageHeap};
@@ -67,6 +68,7 @@ impl PageHeap {
     }
 
     fn open(&self) -> Result<(), Error> {
+        let _numbers = StandardNumbers::take();
         let parts = Arc::new(Assembly::over(&self.options, Some(self.region.clone()))?);
         self.announced.for_each(&mut |address, bytes| {
             let (first, count) = self.pages_of(address, bytes);

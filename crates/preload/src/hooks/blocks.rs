@@ -173,7 +173,7 @@ extern "C" fn pvalloc_for(bytes: usize, caller: usize) -> *mut c_void {
 
 #[cold]
 fn bad_block(function: &str, block: *mut c_void) -> ! {
-    eprintln!("aquifer: {function}: {block:p} is not a block, or was freed before");
+    crate::tell::tell!("aquifer: {function}: {block:p} is not a block, or was freed before");
     std::process::abort()
 }
 

@@ -287,7 +287,7 @@ pub unsafe extern "C" fn pthread_attr_setstack(
     bytes: usize,
 ) -> c_int {
     if owns(stack) {
-        eprintln!("aquifer: a thread's stack cannot be in managed memory; map it with MAP_STACK");
+        crate::tell::tell!("aquifer: a thread's stack cannot be in managed memory; map it with MAP_STACK");
         set_errno(libc::EINVAL);
         return libc::EINVAL;
     }
