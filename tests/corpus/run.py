@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Runs the programs of programs.toml natively and under `aquifer run` with less RAM than they need, and compares.
+
+Each entry runs once natively, which shows the memory that it needs, and then with 1/N of that for each N of
+--budgets. Outputs must be the same, and no run may hang. With --swap (root) the program also runs natively in a
+memory cgroup with kernel swap, in the RAM that the managed run had.
+
+Example: AQUIFER=build/bin/aquifer tests/corpus/run.py --budgets 2,4 --out /tmp/corpus sort pandas
+"""
+import argparse
+import json
+import os
+import re
+import signal
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import data
+from processes import Limits, run
+from swap import Swap, why_no_swap
+from tools import Missing, Tools, version_of
+
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parents[1]
+BUILD = TREE / "build" / "corpus"
+MIB = 1 << 20
+LEAST_MIB = 32
+THREADS = 2
+
+
+@dataclass
+class Managed:
+    """One run under `aquifer run`."""
+
+    divisor: int
+    budget_mib: int
+    outcome: str
+    why: str
+    seconds: float
+    peak_mib: int
+    block_mib: int
+    exceeded: bool
+    swap_seconds: float | None = None
+    swap_why: str = ""
+
+
+@dataclass
+class Result:
+    """What is known of an entry in the end."""
+
+    name: str
+    make: str
+    version: str = ""
+    seconds: float = 0.0
+    need_mib: int = 0
+    skipped: str = ""
+    failures: list[str] = field(default_factory=list)
+    runs: list[Managed] = field(default_factory=list)
+
+
+def progress(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Entry:
+    """A row of the table with its directories."""
+
+    def __init__(self, row, options, tools):
+        self.row, self.options, self.tools = row, options, tools
+        self.name = row["name"]
+        self.made = options.work / self.name
+        self.environment = dict(os.environ, LC_ALL="C.UTF-8", TZ="UTC", SOURCE_DATE_EPOCH="0", **row.get("env", {}))
+        self.places = {}
+
+    def prepare(self):
+        """Installs the program and makes its data; raises Missing."""
+        self.made.mkdir(parents=True)
+        self.tools.provide(self.row, self.environment)
+        self.places = {"made": self.made, "here": HERE, "threads": THREADS, "python": self.tools.python(self.row)}
+        if "data" in self.row:
+            self.places["data"] = data.make(self.row["data"], BUILD / "data")
+        if "script" in self.row:
+            self.places["script"] = self.made / f"script{self.row.get('suffix', '')}"
+            self.places["script"].write_text(self.row["script"])
+        if "setup" in self.row:
+            setup = run(self.filled(self.row["setup"], ""), self.made, self.environment, Limits(300), self.made / "setup")
+            if setup.status != 0:
+                raise Missing(f"the data could not be made: {setup.last_error()}")
+
+    def filled(self, command, launcher):
+        """The command with its placeholders replaced, behind `launcher`."""
+        command = command if "{run}" in command else "exec {run} " + command.lstrip()
+        for name, value in {**self.places, "run": launcher}.items():
+            command = command.replace("{" + name + "}", str(value))
+        return command
+
+    def run(self, label, launcher, limits, prefix=""):
+        """One run in a directory of its own; its output is digested before that is removed."""
+        work = self.made / label
+        work.mkdir()
+        self.places["work"] = work
+        command = prefix + self.filled(self.row["run"], launcher)
+        ended = run(command, work, self.environment, limits, self.options.out / f"{self.name}.{label}")
+        ended.digest(work, self.row.get("files", []), self.row.get("drop"))
+        remove(work)
+        return ended
+
+    def launcher(self, budget_mib, need_mib):
+        """The `aquifer run` command up to the program."""
+        words = [self.options.aquifer, "run", "--ram", f"{budget_mib}M", "--flash", self.made, "--flash-size"]
+        words += [f"{max(1024, 6 * need_mib)}M", "--report-json", self.made / "report", *self.row.get("options", [])]
+        return " ".join(map(str, words)) + " --"
+
+    def reports(self):
+        """The reports of the last managed run's processes, which are removed."""
+        found = []
+        for path in self.made.glob("report*"):
+            try:
+                found.append(json.loads(path.read_text()))
+            except ValueError:
+                progress(f"{self.name}: {path.name} is no JSON")
+            path.unlink()
+        return found
+
+
+def remove(path):
+    """Removes a directory with all that is in it, whatever its permissions."""
+    for folder, _, _ in os.walk(path):
+        os.chmod(folder, 0o700)
+    for folder, folders, files in os.walk(path, topdown=False):
+        for name in files:
+            os.unlink(os.path.join(folder, name))
+        for name in folders:
+            inner = os.path.join(folder, name)
+            os.unlink(inner) if os.path.islink(inner) else os.rmdir(inner)
+    os.rmdir(path)
+
+
+def judge(native, managed):
+    """The outcome of a managed run in a word, and its reason."""
+    if managed.timed_out:
+        return managed.timed_out, f"ended after {managed.seconds:.0f} s"
+    if managed.status < 0 or managed.status > 128:
+        number = -managed.status if managed.status < 0 else managed.status - 128
+        return "crashed", f"{signal_name(number)}: {managed.last_error()}"
+    if managed.status != native.status:
+        refusal = managed.status == 2 and managed.first_error().startswith("aquifer: ") and not managed.output_bytes
+        return "refused" if refusal else "wrong", f"status {managed.status}: {managed.last_error()}"
+    for name, digest in native.digests.items():
+        if managed.digests.get(name) != digest:
+            return "wrong", f"{name} differs: {managed.last_error()}"
+    return "right", ""
+
+
+def signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def managed_run(entry, result, native, divisor, number):
+    """Runs an entry with 1/`divisor` of its memory."""
+    options = entry.options
+    budget_mib = max(LEAST_MIB, result.need_mib // divisor)
+    label = f"{divisor}" + (f".{number}" if number else "")
+    limits = Limits(options.timeout or max(60, 60 * native.seconds), hang=options.out / f"{entry.name}.{label}.hang")
+    progress(f"{entry.name}: 1/{divisor}, {budget_mib} MiB")
+    ended = entry.run(label, entry.launcher(budget_mib, result.need_mib), limits)
+    outcome, why = judge(native, ended)
+    if outcome == "right":
+        ended.forget_output()
+    reports = entry.reports()
+    block_mib = max((report["block_bytes_max"] for report in reports), default=0) // MIB
+    exceeded = any(report["exceeded_ram"] for report in reports)
+    made = Managed(divisor, budget_mib, outcome, why, ended.seconds, ended.peak_mib, block_mib, exceeded)
+    if options.swap and outcome == "right":
+        swap_run(entry, result, native, made, label, ended.whole_peak_mib)
+    return made
+
+
+def swap_run(entry, result, native, made, label, ram_mib):
+    """Runs an entry natively with kernel swap in the RAM that its managed run had."""
+    with Swap(entry.made, ram_mib, 3 * result.need_mib) as swap:
+        limits = Limits(max(60, 60 * native.seconds), tick=swap.refresh)
+        ended = entry.run(f"{label}.swap", "", limits, prefix=swap.prefix())
+    outcome, why = judge(native, ended)
+    made.swap_seconds = ended.seconds if outcome == "right" else None
+    made.swap_why = outcome if outcome == "right" else f"{outcome}: {why}"
+
+
+def failure_of(made, expect):
+    """Why a managed run is no success, or nothing."""
+    if expect == "refused":
+        return "" if made.outcome == "refused" else f"{made.outcome} instead of refused"
+    if made.outcome != "right":
+        return f"{made.outcome}, {made.why}"
+    if expect == "managed" and not made.block_mib:
+        return "right, but nothing was managed"
+    return ""
+
+
+def one_entry(row, options, tools):
+    """Runs an entry in all its budgets."""
+    result = Result(row["name"], row["make"])
+    entry = Entry(row, options, tools)
+    try:
+        entry.prepare()
+        result.version = version_of(row, entry.environment, entry.filled)
+        progress(f"{entry.name}: native")
+        native = entry.run("native", "", Limits(300))
+        if native.timed_out or native.status != row.get("status", 0):
+            raise Missing(f"it fails natively, status {native.status}: {native.last_error()}")
+        result.seconds, result.need_mib = native.seconds, native.peak_mib
+        done = set()
+        for divisor in options.budgets:
+            budget_mib = max(LEAST_MIB, result.need_mib // divisor)
+            if budget_mib in done or (budget_mib >= result.need_mib and done):
+                continue
+            done.add(budget_mib)
+            for number in range(options.runs):
+                made = managed_run(entry, result, native, divisor, number)
+                result.runs.append(made)
+                why = failure_of(made, row.get("expect", "managed"))
+                if why:
+                    result.failures.append(f"1/{divisor}, {made.budget_mib} MiB: {why}")
+        if not result.failures:
+            native.forget_output()
+    except Missing as missing:
+        result.skipped = str(missing)
+    finally:
+        remove(entry.made)
+    return result
+
+
+def line_of(result, row):
+    """The result line of an entry."""
+    if result.skipped:
+        return f"SKIP corpus {result.name}: {result.skipped}"
+    if result.failures:
+        return f"FAIL corpus {result.name}: " + "; ".join(result.failures)
+    parts = [f"{result.need_mib} MiB, {result.seconds:.1f} s"]
+    for made in result.runs:
+        what = made.outcome if row.get("expect", "managed") != "unmanaged" else f"{made.outcome}, not managed"
+        parts.append(f"1/{made.divisor} {what} in {made.seconds:.1f} s, {made.peak_mib} MiB of {made.budget_mib}")
+    expected = row.get("need_mib", 0)
+    if expected and not expected / 2 <= result.need_mib <= expected * 2:
+        parts.append(f"the table says {expected} MiB")
+    return f"ok corpus {result.name}: " + "; ".join(parts)
+
+
+def cell(result, divisor):
+    """What the table says of an entry's runs in 1/`divisor` of its memory."""
+    runs = [made for made in result.runs if made.divisor == divisor]
+    if not runs:
+        return "-"
+    worst = next((made for made in runs if made.outcome != "right"), max(runs, key=lambda made: made.seconds))
+    text = "right" if worst.exceeded or worst.outcome != "right" else "right, fits"
+    text = text if worst.outcome == "right" else f"**{worst.outcome}**"
+    text += f", x {worst.seconds / max(result.seconds, 0.01):.1f}, {worst.peak_mib / worst.budget_mib:.2f}"
+    if worst.swap_seconds:
+        text += f"; swap {worst.swap_seconds:.1f} s, {worst.swap_seconds / worst.seconds:.2f}"
+    return text + (f"; swap {worst.swap_why}" if worst.swap_why not in ("", "right") else "")
+
+
+def table(results, budgets):
+    """All results as Markdown."""
+    heads = ["program", "make", "version", "native s", "need MiB", *(f"1/{divisor}" for divisor in budgets)]
+    rows = [heads, ["---"] * len(heads)]
+    for result in results:
+        if result.skipped:
+            rows.append([result.name, result.make, f"skipped: {result.skipped}", *["-"] * (len(heads) - 3)])
+            continue
+        cells = [cell(result, divisor) for divisor in budgets]
+        rows.append([result.name, result.make, result.version, f"{result.seconds:.1f}", str(result.need_mib), *cells])
+    lines = ["| " + " | ".join(text.replace("|", "/") for text in row) + " |" for row in rows]
+    note = "Of each run: outcome, time / native time, peak of anonymous memory and page tables / budget"
+    return "\n".join([*lines, "", note + "; with swap: its seconds, and its time / Aquifer's.", ""])
+
+
+def arguments(names):
+    description, example = __doc__.split("\n\nExample: ")
+    parser = argparse.ArgumentParser(
+        description=description,
+        epilog=f"Example: {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--list", action="store_true", help="print the names")
+    parser.add_argument("--short", action="store_true", help="only a few quick programs of different makes")
+    parser.add_argument("--budgets", default="2,4,8", help="divisors of the memory that is needed [2,4,8]")
+    parser.add_argument("--swap", action="store_true", help="compare with kernel swap in the same RAM; needs root")
+    parser.add_argument("--runs", type=int, default=1, help="managed runs for each budget [1]")
+    parser.add_argument("--out", type=Path, default=BUILD / "out", help="where outputs and the table go [build/corpus/out]")
+    parser.add_argument("--timeout", type=float, help="seconds of a managed run [60 x native, 60 at least]")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="entries of programs.toml [all]")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in names]
+    if unknown:
+        parser.error(f"there is no entry {unknown[0]}; --list prints the names")
+    try:
+        options.budgets = [int(word) for word in options.budgets.split(",")]
+    except ValueError:
+        parser.error(f"--budgets takes numbers like 2,4,8, not {options.budgets}")
+    if min(options.budgets) < 1 or options.runs < 1:
+        parser.error("--budgets and --runs start at 1")
+    return parser, options
+
+
+def main():
+    rows = tomllib.loads((HERE / "programs.toml").read_text())["program"]
+    parser, options = arguments([row["name"] for row in rows])
+    if options.list:
+        print("\n".join(row["name"] for row in rows))
+        return 0
+    options.aquifer = Path(os.environ.get("AQUIFER", TREE / "build" / "bin" / "aquifer")).resolve()
+    if not os.access(options.aquifer, os.X_OK):
+        parser.error(f"there is no {options.aquifer}; 'make lib' builds it, or name another: AQUIFER=path")
+    if options.swap and (why := why_no_swap()):
+        parser.error(f"--swap is not possible: {why}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options.out = options.out.resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
+    options.work = BUILD / f"work.{os.getpid()}"
+    options.work.mkdir(parents=True)
+    if options.names:
+        rows = [row for row in rows if row["name"] in options.names]
+    elif options.short:
+        rows = [row for row in rows if row.get("short")]
+    tools, results = Tools(BUILD), []
+    try:
+        for row in rows:
+            results.append(one_entry(row, options, tools))
+            print(re.sub(r"\s+", " ", line_of(results[-1], row)), flush=True)
+            (options.out / "table.md").write_text(table(results, options.budgets))
+    finally:
+        remove(options.work)
+    print("\n" + table(results, options.budgets))
+    failed, skipped = sum(bool(result.failures) for result in results), sum(bool(r.skipped) for r in results)
+    print(f"{len(results)} programs, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
