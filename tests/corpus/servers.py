@@ -1,12 +1,12 @@
 """Fills and asks a server: servers.py redis|memcached DATA|COUNT -- COMMAND of the server. Prints what it answered."""
 import hashlib
-import shlex
 import socket
 import subprocess
 import sys
 import time
 
 TRIES = 200
+BATCH = 50
 
 
 def free_port():
@@ -60,17 +60,18 @@ def memcached(port, count):
         for i in range(int(count)):
             value = hashlib.sha256(b"%d" % i).digest() * (1 + i % 40)
             stream.write(b"set k%d 0 0 %d noreply\r\n%s\r\n" % (i, len(value), value))
-        for round in range(2):
-            for i in range(int(count)):
-                key = i * 7919 % int(count)
-                stream.write(b"get k%d\r\n" % key)
-                stream.flush()
-                size = int(stream.readline().split()[3])
-                value = stream.read(size + 2)[:-2]
-                if value != hashlib.sha256(b"%d" % key).digest() * (1 + key % 40):
+        keys = [i * 7919 % int(count) for i in range(int(count))] * 2
+        for first in range(0, len(keys), BATCH):
+            batch = keys[first:first + BATCH]
+            stream.write(b"get " + b" ".join(b"k%d" % key for key in batch) + b"\r\n")
+            stream.flush()
+            for key in batch:
+                _, name, _, size = stream.readline().split()
+                value = stream.read(int(size) + 2)[:-2]
+                if name != b"k%d" % key or value != hashlib.sha256(b"%d" % key).digest() * (1 + key % 40):
                     sys.exit(f"k{key} has a wrong value")
                 digest.update(value)
-                stream.readline()
+            stream.readline()
         print(digest.hexdigest())
 
 
@@ -80,7 +81,6 @@ def main():
     command = [word.replace("PORT", str(port)) for word in server]
     with open("log", "wb") as log:
         running = subprocess.Popen(command, stdout=log, stderr=log)
-    print(shlex.join(server[-3:]))
     wait_for("the start", lambda: answers(port) or running.poll() is not None)
     try:
         {"redis": redis, "memcached": memcached}[kind](port, argument)

@@ -45,7 +45,7 @@ class Tools:
         marks = [self.venv / f"installed-{wheel}" for wheel in wheels]
         if all(mark.exists() for mark in marks):
             return
-        pip = [self.venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels]
+        pip = [self.venv / "bin" / "python", "-m", "pip", "install", "--quiet", *wheels]
         quietly(pip, f"pip cannot install {' '.join(wheels)}")
         for mark in marks:
             mark.touch()
@@ -93,5 +93,6 @@ def version_of(row, environment, filled):
     ended = subprocess.run(
         ["/bin/sh", "-c", command], capture_output=True, text=True, errors="replace", env=environment, timeout=60
     )
-    found = re.search(r"\d+(\.\d+)+[\w.+-]*|\d+", ended.stdout + ended.stderr)
+    text = ended.stdout + ended.stderr
+    found = re.search(r"\d+(\.\d+)+[\w.+-]*", text) or re.search(r"\d+", text)
     return found.group(0) if found else "unknown"
