@@ -45,6 +45,8 @@ __attribute__((constructor)) static void on_load(void)
 #else
 
 static bool is_right;
+/* Each thread has it, those of the library too. */
+static _Thread_local volatile char wide[2 << 20];
 static pthread_key_t key;
 
 static void note(void)
@@ -54,6 +56,7 @@ static void note(void)
 
 static void *return_at_once(void *argument)
 {
+    wide[1] = 1;
     return argument;
 }
 

@@ -158,11 +158,14 @@ impl PageHeap {
     /// malloc of its own.
     ///
     /// # Errors
-    /// There is no room for threads.
+    /// There is no room for threads. The memory stays ordinary then, and no more of it is given than fits in RAM.
     pub fn prepare_threads(&self) -> Result<(), Error> {
         let count = Assembly::threads(&self.options) + usize::from(self.options.socket.is_some());
         let what = || "threads could not be made".into();
-        helper::prepare(count).map_err(|error| Error::System { what: what(), error })
+        helper::prepare(count).map_err(|error| {
+            self.is_refused.store(true, Ordering::Relaxed);
+            Error::System { what: what(), error }
+        })
     }
 
     fn warm(&self) -> MutexGuard<'_, Warm> {

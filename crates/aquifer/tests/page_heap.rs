@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use aquifer::device::{FaultKind, FaultPlan, Faulty, MemoryDevice, Operation};
 use aquifer::{Error, Flash, Options, PageHeap};
@@ -219,6 +220,48 @@ fn buffers_of_calls_stay_in_place_when_a_heap_takes_over() {
     assert!(!are_present(), "the call is over, and its buffer stays");
     heap.check().unwrap();
     check(buffer as *mut u8, PAGE, 5);
+}
+
+/// Calls that return while a heap takes over leave no pin behind.
+#[test]
+fn buffers_of_calls_that_return_meanwhile_can_leave() {
+    for _ in 0..long_or(20, 5) {
+        let heap = heap(16, 256);
+        let buffers = heap.allocate(4 * 64 * PAGE, 16).unwrap() as usize;
+        fill(buffers as *mut u8, 4 * 64 * PAGE, 9);
+        std::thread::scope(|scope| {
+            for n in 0..4 {
+                let (heap, first) = (&heap, buffers + n * 64 * PAGE);
+                scope.spawn(move || {
+                    for turn in 0.. {
+                        let call = heap.begin_call(first + turn % 64 * PAGE, 100).unwrap();
+                        // Some return in the middle of it.
+                        std::thread::sleep(Duration::from_micros(turn as u64 * 1700 % 9000));
+                        heap.end_call(call).unwrap();
+                        if heap.is_managed() {
+                            break;
+                        }
+                    }
+                });
+            }
+            let filled: Vec<_> = (0..40).map(|n| (heap.allocate(MIB, 16).unwrap(), n << 32 | 3)).collect();
+            filled.iter().for_each(|&(block, seed)| fill(block, MIB, seed));
+            filled.iter().for_each(|&(block, seed)| check(block, MIB, seed));
+        });
+        let filled = heap.allocate(30 * MIB, 16).unwrap();
+        fill(filled, 30 * MIB, 1);
+        check(filled, 30 * MIB, 1);
+        let mut present = [0u8; 4 * 64];
+        // SAFETY: the kernel writes one byte for each page.
+        assert_eq!(unsafe { libc::mincore(buffers as *mut _, 4 * 64 * PAGE, present.as_mut_ptr()) }, 0);
+        assert_eq!(
+            present.iter().filter(|&byte| byte & 1 == 1).count(),
+            0,
+            "pages stay though no call uses them"
+        );
+        check(buffers as *mut u8, 4 * 64 * PAGE, 9);
+        heap.check().unwrap();
+    }
 }
 
 /// A walk is in the middle of a block when it is freed, so pages of it are being read ahead.

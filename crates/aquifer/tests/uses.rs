@@ -181,6 +181,32 @@ fn an_object_in_use_cannot_be_pinned() {
     }
 }
 
+/// Threads that want an absent object at the same moment all get it, while the others have it.
+#[test]
+fn references_of_one_moment_are_shared() {
+    const THREADS: usize = 8;
+    let watchdog = Watchdog::new("references of one moment");
+    let heap = heap();
+    let array = heap.array(if cfg!(debug_assertions) { 3000 } else { 9000 }, 200).unwrap();
+    let refs = refs(&heap, &array);
+    let barrier = std::sync::Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for &number in &refs {
+                    barrier.wait();
+                    let used = heap.read(number);
+                    // Nobody ends its reference before all have theirs, or an error.
+                    barrier.wait();
+                    drop(used.unwrap());
+                    watchdog.step();
+                }
+            });
+        }
+    });
+    heap.check().unwrap();
+}
+
 /// Threads that wait for an object that is in use keep nothing that others need.
 #[test]
 fn who_waits_for_an_object_in_use_stops_nobody() {

@@ -55,7 +55,9 @@ pub fn prepare_threads() {
     if let Some(route) = ROUTE.get().filter(|_| real::has_own_malloc())
         && let Err(error) = route.heap.prepare_threads()
     {
-        say(&format!("{error}; a program with a malloc of its own may hang when it exceeds its RAM"));
+        say(&format!(
+            "{error}, which a program with a malloc of its own needs now; memory beyond its RAM is refused"
+        ));
     }
 }
 

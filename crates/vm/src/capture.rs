@@ -238,7 +238,7 @@ impl Engine {
     fn adopt(&self, page: PageId, presence: &Presence) -> Result<(), FaultError> {
         self.unmap_due_in_fault();
         let mut patience = Patience::of_call();
-        let mut fill = self.begin_fill_in_fault(page, &mut patience)?;
+        let mut fill = self.hold_in_fault(page, &mut patience)?;
         // A fault may have brought the page in and another may have evicted it since it was seen. While its entry is held
         // neither happens.
         let mut present = [0];

@@ -66,21 +66,34 @@ impl Engine {
         Class::for_bytes(bytes).filter(|_| bytes > 0).map(|class| PageSize { bytes, class })
     }
 
-    /// Takes a page, waiting for whoever holds its entry, and until nobody uses it in its slot.
+    /// Takes a page, waiting for whoever holds its entry.
     ///
     /// # Errors
     /// [`FaultError::NotAllocated`]; why there is no room in the table; [`FaultError::Again`] after the patience.
+    pub(crate) fn hold_in_fault(
+        &self,
+        page: PageId,
+        patience: &mut Patience,
+    ) -> Result<Fill<'_>, FaultError> {
+        let locked = self.lock_in_fault(page, patience)?;
+        Fill::of(self, page, locked).ok_or(FaultError::NotAllocated(page))
+    }
+
+    /// As [`Engine::hold_in_fault`], when nobody uses the page in its slot any more.
+    ///
+    /// # Errors
+    /// As [`Engine::hold_in_fault`].
     pub(crate) fn begin_fill_in_fault(
         &self,
         page: PageId,
         patience: &mut Patience,
     ) -> Result<Fill<'_>, FaultError> {
         loop {
-            let locked = self.lock_in_fault(page, patience)?;
-            if locked.before().is_none_or(is_unused) {
-                return Fill::of(self, page, locked).ok_or(FaultError::NotAllocated(page));
+            let fill = self.hold_in_fault(page, patience)?;
+            if fill.before().is_none_or(is_unused) {
+                return Ok(fill);
             }
-            locked.restore();
+            drop(fill);
             patience.wait_in_fault(page, Reason::Used)?;
         }
     }
@@ -274,9 +287,10 @@ impl<'a> Fill<'a> {
         // What is dirty will be written to flash whatever becomes of it at its address.
         let is_dirty = self.before().is_some_and(Entry::is_dirty);
         let write = access != Access::Read || is_dirty;
-        // SAFETY: the source is a whole page, and stays as it is while the entry is held.
-        let digested = (access == Access::MayWrite && !is_dirty)
-            .then(|| unsafe { std::slice::from_raw_parts(bytes, OS_PAGE_BYTES) });
+        let digested = (access == Access::MayWrite && !is_dirty).then(|| {
+            // SAFETY: the source is a whole page, and stays as it is while the entry is held.
+            unsafe { std::slice::from_raw_parts(bytes, OS_PAGE_BYTES) }
+        });
         engine.note_digest_in_fault(slot, digested);
         match self.map_in_fault(bytes, write) {
             Ok(()) => {}
@@ -296,9 +310,9 @@ impl<'a> Fill<'a> {
     fn map_in_fault(&self, bytes: *const u8, write: bool) -> Result<(), Errno> {
         let leaf = self.page.leaf();
         self.engine.ranges.enter_in_fault(leaf);
+        let address = self.engine.address_of(self.page);
         // SAFETY: the page is the region's and absent, and its range is not being dropped; the source is a whole page.
-        let copied =
-            unsafe { self.engine.uffd.copy(self.engine.address_of(self.page), bytes, OS_PAGE_BYTES, !write) };
+        let copied = unsafe { self.engine.uffd.copy(address, bytes, OS_PAGE_BYTES, !write) };
         copied.inspect_err(|_| self.engine.leave_range_in_fault(leaf))
     }
 }

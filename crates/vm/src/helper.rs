@@ -13,7 +13,9 @@ use aquifer_sys::{SignalsBlocked, futex};
 
 type Work = Box<dyn FnOnce() + Send>;
 
+/// The stack of a thread, and the most that is tried: a program's thread-local variables lie in it too.
 const STACK_BYTES: usize = 256 << 10;
+const STACK_BYTES_MAX: usize = 64 << 20;
 /// Threads that may sleep at a time.
 const PREPARED_MAX: usize = 16;
 
@@ -59,7 +61,14 @@ impl Helper {
                 futex::wake(&prepared.has_work, 1);
                 Ok(Self { thread: prepared.thread.load(Ordering::Relaxed) })
             }
-            None => Ok(Self { thread: spawn(run_work, Box::into_raw(named).cast())? }),
+            None => {
+                let work = Box::into_raw(named);
+                let spawned = spawn(run_work, work.cast()).inspect_err(|_| {
+                    // SAFETY: there is no thread that has it.
+                    drop(unsafe { Box::from_raw(work) });
+                });
+                Ok(Self { thread: spawned? })
+            }
         }
     }
 
@@ -121,18 +130,34 @@ fn spawn(
 ) -> io::Result<libc::pthread_t> {
     // The thread inherits the mask.
     let _signals = SignalsBlocked::new();
+    let mut stack_bytes = STACK_BYTES;
+    loop {
+        match create(run, argument, stack_bytes) {
+            Err(libc::EINVAL) if stack_bytes < STACK_BYTES_MAX => stack_bytes *= 4,
+            created => return created.map_err(io::Error::from_raw_os_error),
+        }
+    }
+}
+
+/// # Errors
+/// The C library's number; `EINVAL` if the stack is too small.
+fn create(
+    run: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+    stack_bytes: usize,
+) -> Result<libc::pthread_t, i32> {
     // SAFETY: zeros are room for attributes, which are initialised before they are used.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
     let mut thread = 0;
     // SAFETY: the attributes and the thread are the caller's own; `run` has the type that is asked for.
     let failed = unsafe {
         libc::pthread_attr_init(&raw mut attributes);
-        libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES);
+        libc::pthread_attr_setstacksize(&raw mut attributes, stack_bytes);
         let failed = libc::pthread_create(&raw mut thread, &raw const attributes, run, argument);
         libc::pthread_attr_destroy(&raw mut attributes);
         failed
     };
-    if failed == 0 { Ok(thread) } else { Err(io::Error::from_raw_os_error(failed)) }
+    if failed == 0 { Ok(thread) } else { Err(failed) }
 }
 
 extern "C" fn run_work(work: *mut c_void) -> *mut c_void {

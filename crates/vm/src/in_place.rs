@@ -110,7 +110,8 @@ impl Engine {
         patience: &mut Patience,
     ) -> Result<Option<*mut u8>, FaultError> {
         self.unmap_due_in_fault();
-        let mut fill = self.begin_fill_in_fault(page, patience)?;
+        // Whoever was first may use it by now: then it is shared, not waited for.
+        let mut fill = self.hold_in_fault(page, patience)?;
         if fill.before().is_some() {
             return Ok(None);
         }

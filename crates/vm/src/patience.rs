@@ -16,6 +16,8 @@ use crate::trouble::WriterWait;
 
 /// A fault that waits longer comes again.
 const MOMENT: Duration = Duration::from_millis(100);
+/// Waits between two looks at the clock: a few milliseconds, when they have become long.
+const WAITS_PER_LOOK: u32 = 32;
 /// A call that waits longer for somebody who holds the page, or RAM, ends with an error.
 const CALL: Duration = Duration::from_secs(2);
 /// A wait that lasts longer is told of.
@@ -52,6 +54,7 @@ impl Reason {
 pub(crate) struct Patience {
     is_call: bool,
     since: Option<Instant>,
+    waits: u32,
     backoff: Backoff,
     pub(crate) writer: WriterWait,
 }
@@ -68,7 +71,7 @@ impl Patience {
     }
 
     fn new(is_call: bool) -> Self {
-        Self { is_call, since: None, backoff: Backoff::new(), writer: WriterWait::default() }
+        Self { is_call, since: None, waits: 0, backoff: Backoff::new(), writer: WriterWait::default() }
     }
 
     /// Waits a little, longer each time.
@@ -77,6 +80,11 @@ impl Patience {
     /// [`FaultError::Again`] when it was long enough. A call waits for a page that moves however long that takes: a device may be slow.
     pub(crate) fn wait_in_fault(&mut self, page: PageId, reason: Reason) -> Result<(), FaultError> {
         self.backoff.wait();
+        // Most waits are over before the clock is worth a look.
+        self.waits = self.waits.wrapping_add(1);
+        if !self.waits.is_multiple_of(WAITS_PER_LOOK) {
+            return Ok(());
+        }
         let since = *self.since.get_or_insert_with(Instant::now);
         let limit = if self.is_call { CALL } else { MOMENT };
         let is_patient = self.is_call && reason == Reason::Moving || since.elapsed() < limit;

@@ -107,7 +107,12 @@ impl Engine {
         let mut fill = self.begin_fill_in_fault(page, &mut patience)?;
         let size = fill.size;
         if fill.before().is_some_and(|entry| entry.state() == State::Mapped) {
-            return fill.upgrade_in_fault(access);
+            let found = fill.upgrade_in_fault(access)?;
+            if ahead > 0 {
+                let mut context = self.contexts.take_in_fault();
+                self.map_ahead_in_fault(page, ahead, size, access.ahead(), &mut context);
+            }
+            return Ok(found);
         }
         if fill.before().is_none() {
             fill.place_in_fault(&mut patience)?;

@@ -96,9 +96,12 @@ impl PageHeap {
     }
 
     fn end_announced(&self, ticket: Ticket) {
-        if let Some((address, bytes)) = self.announced.end(ticket)
-            && let Some(managed) = self.managed.get()
-        {
+        let Some((address, bytes)) = self.announced.end(ticket) else { return };
+        if !self.is_managed() {
+            // Who takes over has pinned it and is not done yet.
+            drop(self.becoming_managed.read());
+        }
+        if let Some(managed) = self.managed.get() {
             let (first, count) = self.pages_of(address, bytes);
             let _ = managed.parts.engine.unpin(first, count);
         }

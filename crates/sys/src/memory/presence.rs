@@ -95,9 +95,9 @@ impl Drop for Presence {
 /// As [`Presence::look`].
 unsafe fn look_one_by_one(start: *mut u8, pages: &mut [u8]) -> Result<()> {
     let page_bytes = page_size();
+    let len = pages.len() * page_bytes;
     // SAFETY: the kernel writes one byte per page of the range.
-    let looked =
-        unsafe { libc::syscall(libc::SYS_mincore, start, pages.len() * page_bytes, pages.as_mut_ptr()) };
+    let looked = unsafe { libc::syscall(libc::SYS_mincore, start, len, pages.as_mut_ptr()) };
     Errno::check(looked)?;
     for (n, page) in pages.iter_mut().enumerate() {
         *page &= IN_RAM;
