@@ -88,30 +88,31 @@ fn get(counter: &AtomicU64) -> u64 {
 
 impl Stats {
     pub(crate) fn of(parts: &Assembly) -> Self {
-        let usage = parts.allocator.usage();
+        let given_out = parts.allocator.usage();
+        let usage = parts.engine.usage(given_out.leaves);
         let (engine, device) = (&parts.engine, parts.device_counters());
         let (counters, leaves) = (&engine.counters, &engine.leaves().counters);
         let remote_bytes = parts.remote.as_ref().map_or(0, |remote| remote.ram_bytes);
         let bookkeeping = parts.allocator.ram_bytes() + remote_bytes as usize;
         Self {
             ram_budget_bytes: parts.budget.total as u64 + remote_bytes,
-            ram_used_bytes: (engine.ram_bytes(usage.leaves) + bookkeeping) as u64,
-            metadata_bytes: (engine.metadata_bytes(usage.leaves) + bookkeeping) as u64,
-            page_buffer_bytes: engine.page_buffer_bytes() as u64,
-            page_table_bytes: engine.page_table_bytes(usage.leaves) as u64,
-            cache_bytes: engine.cache().ram_bytes() as u64,
-            cache_objects: engine.cache().objects(),
-            objects: usage.objects,
-            object_bytes: usage.object_bytes,
-            flash_bytes: usage.promised_bytes_max,
-            flash_live_bytes: engine.log().segments().live_bytes_total(),
+            ram_used_bytes: (usage.ram_bytes + bookkeeping) as u64,
+            metadata_bytes: (usage.metadata_bytes + bookkeeping) as u64,
+            page_buffer_bytes: usage.page_buffer_bytes as u64,
+            page_table_bytes: usage.page_table_bytes as u64,
+            cache_bytes: usage.cache_bytes as u64,
+            cache_objects: usage.cache_objects,
+            objects: given_out.objects,
+            object_bytes: given_out.object_bytes,
+            flash_bytes: given_out.promised_bytes_max,
+            flash_live_bytes: usage.flash_live_bytes,
             faults: counters.faults.sum(),
             faults_write_upgrade: counters.faults_write_upgrade.sum(),
             hits: counters.hits.sum(),
             misses: counters.misses.sum(),
             zero_fills: counters.zero_fills.sum(),
             evicted_pages: counters.evicted_pages.sum(),
-            evicted_objects: engine.cache().evicted(),
+            evicted_objects: usage.evicted_objects,
             device_reads: device.reads,
             device_read_bytes: device.read_bytes,
             device_writes: device.writes,

@@ -149,8 +149,8 @@ impl Slabs {
 
     /// RAM of the slabs in use and of the bookkeeping.
     pub(crate) fn ram_bytes(&self) -> usize {
-        let free = self.state.lock().free_slabs.len();
-        (self.shared.len() - free) * self.slab_bytes + self.bookkeeping_bytes()
+        let slabs: u32 = Class::all().map(|class| self.slabs_of(class)).sum();
+        slabs as usize * self.slab_bytes + self.bookkeeping_bytes()
     }
 
     /// RAM that is not slots: slot headers of slabs in use, slab tables.

@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::spin::Backoff;
+use crate::spin::{Backoff, debug_assert_blocked};
 
 const WRITER: u32 = 1 << 31;
 
@@ -29,6 +29,7 @@ impl<T> RwSpinLock<T> {
 
     /// Waits until no writer holds the lock.
     pub fn read(&self) -> ReadGuard<'_, T> {
+        debug_assert_blocked();
         let mut backoff = Backoff::new();
         loop {
             let state = self.state.load(Ordering::Relaxed);
@@ -46,6 +47,7 @@ impl<T> RwSpinLock<T> {
 
     /// Waits until nobody holds the lock.
     pub fn write(&self) -> WriteGuard<'_, T> {
+        debug_assert_blocked();
         let mut backoff = Backoff::new();
         while self.state.compare_exchange_weak(0, WRITER, Ordering::Acquire, Ordering::Relaxed).is_err() {
             backoff.wait();

@@ -9,7 +9,7 @@ mod mask;
 pub use chain::{chain, raise_default};
 pub use fault::{fault_address, fault_is_write, is_page_fault};
 pub use forward::{Forwarding, hold_for_program};
-pub use mask::SignalsBlocked;
+pub use mask::{SignalsBlocked, are_blocked};
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;

@@ -11,6 +11,22 @@ use crate::futex::timespec_from_ns;
 /// Spins before the processor is given to somebody else: about a microsecond.
 const SPINS_BEFORE_YIELD: u32 = 100;
 
+static ARE_FAULTS_RESOLVED: AtomicBool = AtomicBool::new(false);
+
+/// To be called before handlers of this process resolve faults: from then on, builds with debug assertions refuse spin locks to threads
+/// whose signals are not blocked.
+pub fn faults_are_resolved() {
+    ARE_FAULTS_RESOLVED.store(true, Ordering::Relaxed);
+}
+
+/// A handler that interrupts who holds a spin lock may fault, and its fault wait for that lock for ever.
+pub(crate) fn debug_assert_blocked() {
+    debug_assert!(
+        !ARE_FAULTS_RESOLVED.load(Ordering::Relaxed) || crate::signal::are_blocked(),
+        "a spin lock is taken while signals may come in"
+    );
+}
+
 /// A lock for a few instructions, usable in a fault handler.
 ///
 /// The holder must have its signals blocked ([`crate::SignalsBlocked`]) or be in the fault handler
@@ -51,6 +67,7 @@ impl<T> SpinLock<T> {
 
     /// The lock, if it is free now.
     pub fn try_lock(&self) -> Option<SpinLockGuard<'_, T>> {
+        debug_assert_blocked();
         self.held
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()

@@ -15,7 +15,7 @@ use crate::ahead::Ahead;
 use crate::budget::Budget;
 use crate::capture::{NativeRegion, Natives};
 use crate::classes::Classes;
-use crate::context::{CONTEXT_BYTES, Context};
+use crate::context::Context;
 use crate::counters::{Counters, Durations};
 use crate::digests::Digests;
 use crate::first_writes::FirstWrites;
@@ -27,7 +27,7 @@ use crate::holds::Holds;
 use crate::page_buffer::PageBuffer;
 use crate::pool::Pool;
 use crate::ranges::Ranges;
-use crate::save::{SAVERS_BYTES, Saver, savers};
+use crate::save::{Saver, savers};
 use crate::snapshot::Snapshot;
 use crate::streams::Streams;
 use crate::trouble::Trouble;
@@ -253,11 +253,6 @@ impl Engine {
         &self.leaves
     }
 
-    /// The object cache.
-    pub fn cache(&self) -> &ObjectCache {
-        &self.cache
-    }
-
     /// Gives `leaf` out for pages of `page_bytes` with objects of `class`.
     ///
     /// # Panics
@@ -287,38 +282,5 @@ impl Engine {
             // Interrupted or changed meanwhile: the loop looks again.
             let _ = futex::wait(&self.writer_wanted, 0, None);
         }
-    }
-
-    /// Mapped pages, in bytes.
-    pub fn page_buffer_bytes(&self) -> usize {
-        self.page_buffer.len() * OS_PAGE_BYTES
-    }
-
-    /// The kernel's page tables for them, in bytes: one per range with a mapped page, and the upper
-    /// levels for `leaves_in_use`.
-    pub fn page_table_bytes(&self, leaves_in_use: u32) -> usize {
-        (self.ranges.live() + leaves_in_use as usize / 512 + 1) * OS_PAGE_BYTES
-    }
-
-    /// RAM that is neither objects nor mapped pages: entries, leaves, slot headers, segments.
-    pub fn metadata_bytes(&self, leaves_in_use: u32) -> usize {
-        self.entries.ram_bytes()
-            + self.leaves.ram_bytes(leaves_in_use)
-            + self.cache.metadata_bytes()
-            + self.log.metadata_bytes()
-            + self.page_buffer.ram_bytes()
-            + leaves_in_use as usize * 4
-    }
-
-    /// All RAM of the engine.
-    pub fn ram_bytes(&self, leaves_in_use: u32) -> usize {
-        self.metadata_bytes(leaves_in_use) - self.cache.metadata_bytes() - self.log.metadata_bytes()
-            + self.cache.ram_bytes()
-            + self.log.ram_bytes()
-            + self.log.geometry().block_bytes
-            + self.contexts.len() * CONTEXT_BYTES
-            + SAVERS_BYTES
-            + self.page_buffer_bytes()
-            + self.page_table_bytes(leaves_in_use)
     }
 }

@@ -72,6 +72,7 @@ mod save;
 mod snapshot;
 mod streams;
 mod trouble;
+pub mod usage;
 mod whole_pages;
 mod writer;
 

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow::{Break, Continue};
 
+use aquifer_sys::signal::SignalsBlocked;
 use aquifer_sys::spin::SpinLock;
 
 use super::list::{List, NIL, in_turns};
@@ -43,6 +44,8 @@ impl Policy for Lru {
     }
 
     fn touch(&self, slots: &dyn Slots, at: Position) {
+        // A page may be used where it is with signals open: other policies take no lock for that.
+        let _signals = SignalsBlocked::new();
         let mut list = self.list.lock();
         if !list.is_newest(at) && list.unlink(slots, at) {
             list.push(slots, at);

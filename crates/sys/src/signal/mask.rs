@@ -22,6 +22,20 @@ pub(super) fn blockable_signals() -> libc::sigset_t {
     }
 }
 
+/// Whether no signal handler can interrupt this thread, except for those of faults: [`SignalsBlocked`] lives, or it is in the handler
+/// of a fault. Asks the kernel.
+pub fn are_blocked() -> bool {
+    let mut now = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is writable, initialised by zeros, and filled in by the kernel.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), now.as_mut_ptr());
+        // These stand for all.
+        [libc::SIGTERM, libc::SIGALRM, libc::SIGPROF]
+            .into_iter()
+            .all(|signal| libc::sigismember(now.as_ptr(), signal) == 1)
+    }
+}
+
 /// While this lives, no signal handler interrupts this thread, except for faults (SIGBUS, SIGSEGV,
 /// SIGFPE, SIGILL, SIGTRAP) and SIGABRT. What arrives meanwhile is delivered after the drop.
 ///

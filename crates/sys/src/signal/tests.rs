@@ -144,10 +144,11 @@ fn blocked_signals_wait_and_faults_do_not() {
     let outer = SignalsBlocked::new();
     {
         let _inner = SignalsBlocked::new();
+        assert!(are_blocked());
         assert!(is_blocked(libc::SIGUSR1) && is_blocked(libc::SIGTERM));
         assert!(mask::FAULT_SIGNALS.into_iter().all(|fault| !is_blocked(fault)));
     }
     assert!(is_blocked(libc::SIGUSR1), "the outer guard still holds");
     drop(outer);
-    assert!(!is_blocked(libc::SIGUSR1));
+    assert!(!is_blocked(libc::SIGUSR1) && !are_blocked());
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use aquifer_base::Found;
 use aquifer_sys::stripe::{STRIPES, stripe};
-use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal};
+use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal, spin};
 
 use crate::engine::Engine;
 use crate::error::FaultError;
@@ -138,6 +138,7 @@ fn install() -> Result<(), Errno> {
     if INSTALLED.load(Ordering::Acquire) {
         return Ok(());
     }
+    spin::faults_are_resolved();
     // SAFETY: the handler is async-signal-safe and chains to the action that is returned.
     let previous = unsafe { signal::install_sigbus(on_sigbus)? };
     // A fault in this instant finds no target and is treated as the default.

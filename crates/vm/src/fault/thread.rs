@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-use aquifer_sys::{Event, descriptors};
+use aquifer_sys::{Event, descriptors, spin};
 
 use crate::engine::Engine;
 use crate::error::FaultError;
@@ -29,6 +29,7 @@ pub struct Handlers {
 /// # Errors
 /// No thread or descriptor could be made.
 pub fn start(engine: &Arc<Engine>) -> io::Result<Handlers> {
+    spin::faults_are_resolved();
     // SAFETY: a plain system call; the result is checked.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if fd < 0 {
