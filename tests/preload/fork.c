@@ -196,15 +196,49 @@ static void amid_other_threads(void)
     CHECK_IS(0, wrong);
 }
 
+/* A child finds all locks free, and the list of protected parts whole, whatever other threads did when it was forked. */
+static atomic_bool has_forked;
+
+static void *protect_in_turns(void *block)
+{
+    while (!has_forked) {
+        mprotect(block, PAGE, PROT_READ);
+        mprotect(block, PAGE, PROT_READ | PROT_WRITE);
+    }
+    return NULL;
+}
+
+static int unmap_and_allocate(void)
+{
+    char *block = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return block == MAP_FAILED || munmap(block, MIB) != 0 || calloc(1, MIB) == NULL;
+}
+
+static void while_others_protect(void)
+{
+    char *block = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(block != MAP_FAILED);
+    pthread_t thread;
+    has_forked = false;
+    CHECK_IS(0, pthread_create(&thread, NULL, protect_in_turns, block));
+    for (int round = 0; round < 200; round++)
+        CHECK_IS(0, end_of(unmap_and_allocate));
+    has_forked = true;
+    pthread_join(thread, NULL);
+    munmap(block, MIB);
+}
+
 int main(void)
 {
     early = malloc(MIB);
     fill(early, MIB, 1);
     RUN(before_the_heap);
+    RUN(while_others_protect);
     RUN(start_beside);
     begin();
     RUN(both_take_over);
     RUN(after_the_heap);
+    RUN(while_others_protect);
     RUN(amid_other_threads);
     return tests_failed();
 }

@@ -80,5 +80,6 @@ mod stdio;
 mod transfer;
 mod waiting;
 
+pub use alternate::prepare_substitutes;
 pub use process::install_at_fork;
 pub use signals::unblock_sigbus;

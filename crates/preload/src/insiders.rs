@@ -21,6 +21,16 @@ fn blocks() -> MutexGuard<'static, HashSet<usize>> {
     BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// No thread is at the blocks while this lives.
+pub struct Rest {
+    _blocks: MutexGuard<'static, HashSet<usize>>,
+}
+
+/// Keeps threads from the blocks: around a fork.
+pub fn rest() -> Rest {
+    Rest { _blocks: blocks() }
+}
+
 fn count(block: *const c_void) -> &'static AtomicU32 {
     let hash = (block as u64 >> REGION_SHIFT).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52;
     &COUNTS[hash as usize]

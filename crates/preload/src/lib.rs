@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `real` | the functions that these stand in front of |
 //! | `settings` | what `aquifer run` says through the environment |
+//! | `memory` | Rust's own |
 //! | `insiders` | blocks of the C library in programs with a malloc of their own |
 //! | `route` | the heap, and which memory comes from it |
 //! | `protect` | parts of it that the program has protected, or mapped something else over |
@@ -18,13 +19,14 @@
 //! | `hooks` | the functions themselves, by what they are about |
 //!
 //! # Rules
-//! Nothing here allocates from the heap that it routes to: Rust's own allocations go to the C library. Allocations by
+//! Nothing here allocates from the heap that it routes to: Rust's own allocations are mapped by this library. Allocations by
 //! the C library itself stay there, because it hands them to the kernel without asking anybody.
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod hooks;
 mod insiders;
+mod memory;
 mod parts;
 mod place;
 mod profile;

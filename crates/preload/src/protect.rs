@@ -38,6 +38,16 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 struct Parts(MutexGuard<'static, Vec<Part>>);
 
+/// No thread is at the parts while this lives.
+pub struct Rest {
+    _parts: Parts,
+}
+
+/// Keeps threads from the parts: around a fork.
+pub fn rest() -> Rest {
+    Rest { _parts: Parts::lock() }
+}
+
 impl Parts {
     fn lock() -> Self {
         Self(PARTS.lock().unwrap_or_else(PoisonError::into_inner))

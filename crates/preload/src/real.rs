@@ -1,7 +1,6 @@
 //! The functions that these stand in front of: those of the next library in the program's order, which is not always the C
 //! library (a program may be linked with a malloc of its own).
 
-use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -232,17 +231,7 @@ pub unsafe fn usable_bytes(block: *mut c_void) -> usize {
     }
 }
 
-/// Rust's own memory: always the C library's. A malloc that the program brought may be what called us, and hold its locks.
-struct OfLibrary;
-
-#[global_allocator]
-static ALLOCATOR: OfLibrary = OfLibrary;
-
-const MALLOC_ALIGN: usize = 16;
-
 unsafe extern "C" {
-    fn __libc_malloc(bytes: usize) -> *mut c_void;
-    fn __libc_calloc(count: usize, bytes: usize) -> *mut c_void;
     fn __libc_realloc(block: *mut c_void, bytes: usize) -> *mut c_void;
     fn __libc_memalign(align: usize, bytes: usize) -> *mut c_void;
     fn __libc_free(block: *mut c_void);
@@ -296,52 +285,4 @@ pub unsafe fn libc_usable_bytes(block: *mut c_void) -> usize {
     let size = unsafe { block.cast::<usize>().sub(1).read() };
     let header = if size & IS_MAPPED != 0 { 2 } else { 1 };
     (size & !FLAGS) - header * size_of::<usize>()
-}
-
-// SAFETY: the C library's functions keep their contract, and blocks come from and go to the same ones.
-unsafe impl GlobalAlloc for OfLibrary {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: plain numbers.
-        unsafe {
-            if layout.align() <= MALLOC_ALIGN {
-                __libc_malloc(layout.size()).cast()
-            } else {
-                __libc_memalign(layout.align(), layout.size()).cast()
-            }
-        }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: plain numbers; a new block has that many bytes.
-        unsafe {
-            if layout.align() <= MALLOC_ALIGN {
-                return __libc_calloc(1, layout.size()).cast();
-            }
-            let block = __libc_memalign(layout.align(), layout.size()).cast::<u8>();
-            if !block.is_null() {
-                block.write_bytes(0, layout.size());
-            }
-            block
-        }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        // SAFETY: the block is one of those above.
-        unsafe { __libc_free(block.cast()) };
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: the block is one of those above; a new one has that many bytes, and they do not overlap.
-        unsafe {
-            if layout.align() <= MALLOC_ALIGN {
-                return __libc_realloc(block.cast(), bytes).cast();
-            }
-            let moved = __libc_memalign(layout.align(), bytes).cast::<u8>();
-            if !moved.is_null() {
-                std::ptr::copy_nonoverlapping(block, moved, layout.size().min(bytes));
-                __libc_free(block.cast());
-            }
-            moved
-        }
-    }
 }

@@ -29,7 +29,6 @@ static LEN: AtomicUsize = AtomicUsize::new(0);
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HAS_SAID_WHY: AtomicBool = AtomicBool::new(false);
 static HAS_SAID: AtomicBool = AtomicBool::new(false);
-static HAS_FORGOTTEN: AtomicBool = AtomicBool::new(false);
 
 /// Begins to route.
 ///
@@ -149,20 +148,7 @@ fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Er
     }
     let ram = ROUTE.get().map_or(0, |route| route.settings.ram_bytes);
     let may_take_over = heap.block_bytes() + bytes as u64 > ram / 4 * 3;
-    let grown = if may_take_over { protect::while_open(heap, grow) } else { grow() };
-    if heap.is_managed() {
-        forget_flash_name();
-    }
-    grown
-}
-
-/// A flash file that the heap has made needs no name any more, so that nothing is left however the program ends.
-fn forget_flash_name() {
-    let Some(Route { settings, .. }) = ROUTE.get() else { return };
-    if let Some(path) = settings.made_flash.as_ref().filter(|_| !HAS_FORGOTTEN.swap(true, Ordering::Relaxed))
-    {
-        let _ = std::fs::remove_file(path);
-    }
+    if may_take_over { protect::while_open(heap, grow) } else { grow() }
 }
 
 /// Makes the memory a heap's, whether or not it exceeds the RAM.

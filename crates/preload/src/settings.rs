@@ -1,7 +1,7 @@
 //! What `aquifer run` says through the environment.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aquifer::units::parse_size;
 use aquifer::{Error, Options};
@@ -19,8 +19,6 @@ pub struct Settings {
     pub threshold_bytes: usize,
     /// A summary goes to standard error when the program ends.
     pub report: bool,
-    /// A flash file that the heap will make.
-    pub made_flash: Option<PathBuf>,
     /// It goes here as JSON.
     pub report_json: Option<PathBuf>,
     /// Samples of faults go here.
@@ -53,16 +51,15 @@ impl Settings {
                 bytes.min(1 << 40) as usize
             }
         };
-        // A file that does not exist yet is the parent's too, for when it needs it.
-        let shared = variable("AQUIFER_FLASH")
+        // A file that does not exist yet has no name: parent and children may all exceed their RAM, each in a file of its own.
+        let beside = variable("AQUIFER_FLASH")
             .map(PathBuf::from)
-            .filter(|path| is_child && (path.is_file() || !path.exists()));
-        if let Some(path) = shared {
-            let beside = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-            options = options.flash_path(beside.map_or(".".into(), PathBuf::from));
+            .filter(|path| !path.exists() || is_child && path.is_file())
+            .and_then(|path| path.parent().map(Path::to_path_buf));
+        if let Some(directory) = beside {
+            let is_here = directory.as_os_str().is_empty();
+            options = options.flash_path(if is_here { ".".into() } else { directory });
         }
-        let made_flash =
-            variable("AQUIFER_FLASH").map(PathBuf::from).filter(|path| !is_child && !path.exists());
         let report_json = variable("AQUIFER_REPORT_JSON").map(|path| {
             let mut path = path;
             if is_child {
@@ -78,7 +75,6 @@ impl Settings {
             report: variable("AQUIFER_REPORT").is_some(),
             report_json,
             profile: variable("AQUIFER_PROFILE").map(PathBuf::from),
-            made_flash,
         })
     }
 }

@@ -26,6 +26,7 @@ extern "C" fn start() {
     }
     crate::hooks::unblock_sigbus();
     crate::hooks::install_at_fork();
+    crate::hooks::prepare_substitutes();
     STARTED.store(std::process::id(), Ordering::Relaxed);
     crate::real::find_all();
     let begun = Settings::from_env().and_then(route::begin);

@@ -7,10 +7,11 @@
 //!
 //! Functions of the library see [`is_forked`] and refuse.
 
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_sys::lifeline::{Line, lifeline};
-use aquifer_sys::{futex, memory};
+use aquifer_sys::{SignalsBlocked, futex, memory};
 
 use crate::engine::Engine;
 use crate::fault::abort_in_fault;
@@ -93,16 +94,33 @@ impl Drop for ForkGuard {
     }
 }
 
-/// While this lives no other thread forks.
-struct Forking;
+/// While this lives no other thread forks, and no handler of a signal comes in between: it may touch memory whose heap rests.
+struct Forking {
+    _signals: SignalsBlocked,
+}
+
+/// That of the thread that forks, from the first handler to the last.
+struct Handlers(UnsafeCell<Option<Forking>>);
+
+// SAFETY: only the thread that forks looks here.
+unsafe impl Sync for Handlers {}
+
+static HANDLERS: Handlers = Handlers(UnsafeCell::new(None));
+
+/// The last handler of a fork.
+fn end() {
+    // SAFETY: this thread, or the one that it is a copy of, forks.
+    drop(unsafe { (*HANDLERS.0.get()).take() });
+}
 
 impl Forking {
     fn begin() -> Self {
+        let _signals = SignalsBlocked::new();
         while FORKING.swap(1, Ordering::Acquire) != 0 {
             // Interrupted or changed meanwhile: the loop looks again.
             let _ = futex::wait(&FORKING, 1, None);
         }
-        Self
+        Self { _signals }
     }
 }
 
@@ -126,7 +144,9 @@ impl Region {
 }
 
 extern "C" fn before() {
-    std::mem::forget(Forking::begin());
+    let forking = Forking::begin();
+    // SAFETY: no other thread forks.
+    unsafe { *HANDLERS.0.get() = Some(forking) };
     for region in &REGIONS {
         if let Some(engine) = region.engine()
             && let Ok((line, watch)) = lifeline()
@@ -153,7 +173,7 @@ extern "C" fn in_parent() {
             engine.go_on();
         }
     }
-    drop(Forking);
+    end();
 }
 
 extern "C" fn in_child() {
@@ -169,5 +189,5 @@ extern "C" fn in_child() {
             let _ = unsafe { memory::protect_none_fixed(base, len) };
         }
     }
-    drop(Forking);
+    end();
 }

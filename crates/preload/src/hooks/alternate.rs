@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 use libc::{c_int, stack_t};
 
@@ -20,7 +21,8 @@ const BYTES_MIN: usize = libc::MINSIGSTKSZ;
 
 type Sigaltstack = unsafe extern "C" fn(*const stack_t, *mut stack_t) -> c_int;
 
-/// A thread's substitute, which ends with the thread.
+/// A thread's substitute, which ends with the thread: by a key, since the C library allocates for destructors of thread-local storage,
+/// perhaps by a malloc of the program that has not begun.
 struct Substitute {
     /// What the program has given.
     given: Cell<Option<stack_t>>,
@@ -45,23 +47,38 @@ impl Substitute {
                 return None;
             }
             self.base.set(base);
+            if let Some(&key) = END.get() {
+                // SAFETY: the key is there; where the C library has no memory for its value the substitute stays.
+                unsafe { libc::pthread_setspecific(key, base) };
+            }
         }
         Some(self.base.get())
     }
 }
 
-impl Drop for Substitute {
-    fn drop(&mut self) {
-        if self.base.get().is_null() {
-            return;
-        }
-        let none = stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-        let Some(real) = real!(sigaltstack: Sigaltstack) else { return };
-        // SAFETY: the kernel refuses if the thread is on it. Then it stays.
-        unsafe {
-            if real(&raw const none, std::ptr::null_mut()) == 0 {
-                libc::munmap(self.base.get(), BYTES);
-            }
+/// The key whose value is a thread's substitute.
+static END: OnceLock<libc::pthread_key_t> = OnceLock::new();
+
+/// To be called before the program begins: the C library has room for the values of the first keys.
+pub fn prepare_substitutes() {
+    let mut key = 0;
+    // SAFETY: the function takes what is set.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(end_substitute)) } == 0 {
+        let _ = END.set(key);
+    }
+}
+
+unsafe extern "C" fn end_substitute(base: *mut c_void) {
+    let none = stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    let Some(real) = real!(sigaltstack: Sigaltstack) else { return };
+    // SAFETY: the kernel refuses if the thread is on it. Then it stays.
+    unsafe {
+        if real(&raw const none, std::ptr::null_mut()) == 0 {
+            SUBSTITUTE.with(|own| {
+                own.given.set(None);
+                own.base.set(std::ptr::null_mut());
+            });
+            libc::munmap(base, BYTES);
         }
     }
 }
@@ -73,43 +90,37 @@ pub unsafe extern "C" fn sigaltstack(stack: *const stack_t, before: *mut stack_t
     let Some(real) = real!(sigaltstack: Sigaltstack) else { return missing() };
     // SAFETY: passed on to the caller.
     let given = unsafe { stack.as_ref() }.copied();
-    SUBSTITUTE
-        .try_with(|own| {
-            let mut passed = given;
-            let substituted = given.filter(|given| {
-                given.ss_flags & libc::SS_DISABLE == 0
-                    && given.ss_size >= BYTES_MIN
-                    && route().is_some()
-                    && (given.ss_size < BYTES || owns(given.ss_sp))
-            });
-            if let Some(given) = substituted
-                && let Some(base) = own.base()
-            {
-                passed = Some(stack_t { ss_sp: base, ss_size: BYTES, ..given });
-            }
-            // SAFETY: zeros are a valid stack, and both are our own.
-            let mut previous: stack_t = unsafe { std::mem::zeroed() };
-            let pointer = passed.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            // SAFETY: the substitute lives as long as the thread.
-            let outcome = unsafe { real(pointer, &raw mut previous) };
-            if outcome != 0 {
-                return outcome;
-            }
-            if let Some(own) = own.given.get().filter(|_| previous.ss_flags & libc::SS_DISABLE == 0) {
-                (previous.ss_sp, previous.ss_size) = (own.ss_sp, own.ss_size);
-            }
-            if given.is_some() {
-                own.given.set(substituted);
-            }
-            // SAFETY: passed on to the caller.
-            if let Some(before) = unsafe { before.as_mut() } {
-                *before = previous;
-            }
-            0
-        })
-        // The thread is at its end.
-        .unwrap_or_else(|_| {
-            // SAFETY: passed on to the caller.
-            unsafe { real(stack, before) }
-        })
+    SUBSTITUTE.with(|own| {
+        let mut passed = given;
+        let substituted = given.filter(|given| {
+            given.ss_flags & libc::SS_DISABLE == 0
+                && given.ss_size >= BYTES_MIN
+                && route().is_some()
+                && (given.ss_size < BYTES || owns(given.ss_sp))
+        });
+        if let Some(given) = substituted
+            && let Some(base) = own.base()
+        {
+            passed = Some(stack_t { ss_sp: base, ss_size: BYTES, ..given });
+        }
+        // SAFETY: zeros are a valid stack, and both are our own.
+        let mut previous: stack_t = unsafe { std::mem::zeroed() };
+        let pointer = passed.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the substitute lives as long as the thread.
+        let outcome = unsafe { real(pointer, &raw mut previous) };
+        if outcome != 0 {
+            return outcome;
+        }
+        if let Some(own) = own.given.get().filter(|_| previous.ss_flags & libc::SS_DISABLE == 0) {
+            (previous.ss_sp, previous.ss_size) = (own.ss_sp, own.ss_size);
+        }
+        if given.is_some() {
+            own.given.set(substituted);
+        }
+        // SAFETY: passed on to the caller.
+        if let Some(before) = unsafe { before.as_mut() } {
+            *before = previous;
+        }
+        0
+    })
 }

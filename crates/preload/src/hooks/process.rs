@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{FILE, c_char, c_int, pid_t, pthread_attr_t};
 
-use aquifer::Rest;
 use aquifer_sys::signal::Sigaction;
 use aquifer_vm::{fork, helper};
 
@@ -14,6 +13,7 @@ use crate::hooks::missing;
 use crate::real::real;
 use crate::route::{is_managed_address, owns, prepare_threads, route, set_errno};
 use crate::span::Pin;
+use crate::{insiders, memory, protect};
 
 type List = *const *const c_char;
 
@@ -175,38 +175,60 @@ unsafe fn register(before: AtFork, in_parent: AtFork, in_child: AtFork, library:
     }
 }
 
-/// Has the heap's books at rest while the process forks, so that the child finds them whole: from before the heap itself
-/// pauses until after it goes on.
+/// Has all that has a lock at rest while the process forks, so that the child finds it whole: the heap's books from before the heap itself
+/// pauses until after it goes on, and memory next to the fork itself.
 pub fn install_at_fork() {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
     if !IS_INSTALLED.swap(true, Ordering::AcqRel) {
-        fork::install();
+        let nobody = std::ptr::null_mut();
         // SAFETY: the functions may run at a fork.
-        unsafe {
-            register(Some(before_fork), Some(after_fork), Some(after_fork_in_child), std::ptr::null_mut())
-        };
+        unsafe { register(Some(rest_memory), Some(go_on_with_memory), Some(go_on_with_memory), nobody) };
+        fork::install();
+        // SAFETY: the same.
+        unsafe { register(Some(before_fork), Some(after_fork), Some(after_fork_in_child), nobody) };
     }
 }
 
-/// The books at rest, of the thread that forks.
-struct AtRest(UnsafeCell<Option<Rest<'static>>>);
+/// What the thread that forks has at rest.
+struct AtRest<T>(UnsafeCell<Option<T>>);
 
-// SAFETY: only the thread that forks has the books at rest, and only it looks here.
-unsafe impl Sync for AtRest {}
+// SAFETY: only the thread that forks has it at rest, and only it looks here.
+unsafe impl<T> Sync for AtRest<T> {}
 
-static AT_REST: AtRest = AtRest(UnsafeCell::new(None));
+impl<T> AtRest<T> {
+    /// # Safety
+    /// For the handlers of a fork.
+    unsafe fn keep(&self, rest: Option<T>) {
+        // SAFETY: passed on to the caller.
+        drop(unsafe { std::mem::replace(&mut *self.0.get(), rest) });
+    }
+}
+
+/// Every lock of this library, in the order in which they are taken: parts, heap, blocks. A child finds them free.
+static BOOKS: AtRest<(protect::Rest, Option<aquifer::Rest<'static>>, insiders::Rest)> =
+    AtRest(UnsafeCell::new(None));
+static MEMORY: AtRest<memory::Rest> = AtRest(UnsafeCell::new(None));
+
+unsafe extern "C" fn rest_memory() {
+    // SAFETY: this is a handler of a fork.
+    unsafe { MEMORY.keep(Some(memory::rest())) };
+}
+
+unsafe extern "C" fn go_on_with_memory() {
+    // SAFETY: the same.
+    unsafe { MEMORY.keep(None) };
+}
 
 unsafe extern "C" fn before_fork() {
-    if let Some(route) = route() {
-        let rest = route.heap.rest();
-        // SAFETY: the books are at rest, for this thread.
-        unsafe { *AT_REST.0.get() = Some(rest) };
-    }
+    let parts = protect::rest();
+    let heap = route().map(|route| route.heap.rest());
+    // SAFETY: the same.
+    unsafe { BOOKS.keep(Some((parts, heap, insiders::rest()))) };
 }
 
 unsafe extern "C" fn after_fork() {
-    // SAFETY: the books are at rest, for this thread; if there was no heap before the fork, nobody else looks here.
-    drop(unsafe { (*AT_REST.0.get()).take() });
+    // SAFETY: the same.
+    unsafe { BOOKS.keep(None) };
 }
 
 unsafe extern "C" fn after_fork_in_child() {

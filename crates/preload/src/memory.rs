@@ -1,0 +1,110 @@
+//! Rust's own memory: mapped by this library itself.
+//!
+//! A malloc that the program brought may be what called us, and hold its locks. One that begins only with the program's `main`, as those of
+//! Lisp systems do, takes what it gave out before as free, and the C library's own heap with it, if it moves the program break. And
+//! functions that may be called in signal handlers, such as `readv`, allocate here.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ptr::null_mut;
+
+use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_sys::{SignalsBlocked, SpinLock, SpinLockGuard};
+use dlmalloc::{Allocator, Dlmalloc};
+
+/// Memory of the kernel, by system calls that no hook stands in front of.
+struct Kernel;
+
+/// A system call that gives an address; null on an error. The caller may be about to look at `errno`.
+fn address_of(call: impl FnOnce() -> libc::c_long) -> *mut u8 {
+    let _errno = aquifer_sys::ErrnoGuard::new();
+    let address = call();
+    if address == -1 { null_mut() } else { std::ptr::with_exposed_provenance_mut(address as usize) }
+}
+
+// SAFETY: the kernel gives memory that nobody else has.
+unsafe impl Allocator for Kernel {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let nowhere = null_mut::<u8>();
+        // SAFETY: new memory.
+        (
+            address_of(|| unsafe { libc::syscall(libc::SYS_mmap, nowhere, size, protection, flags, -1, 0) }),
+            size,
+            0,
+        )
+    }
+
+    fn remap(&self, ptr: *mut u8, oldsize: usize, newsize: usize, can_move: bool) -> *mut u8 {
+        let flags = if can_move { libc::MREMAP_MAYMOVE } else { 0 };
+        // SAFETY: the memory is ours.
+        address_of(|| unsafe { libc::syscall(libc::SYS_mremap, ptr, oldsize, newsize, flags) })
+    }
+
+    fn free_part(&self, ptr: *mut u8, oldsize: usize, newsize: usize) -> bool {
+        self.free(ptr.wrapping_add(newsize), oldsize - newsize)
+    }
+
+    fn free(&self, ptr: *mut u8, size: usize) -> bool {
+        // SAFETY: the memory is ours, and not needed any more.
+        !address_of(|| unsafe { libc::syscall(libc::SYS_munmap, ptr, size) | 1 }).is_null()
+    }
+
+    fn can_release_part(&self, _flags: u32) -> bool {
+        true
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        OS_PAGE_BYTES
+    }
+}
+
+static MEMORY: SpinLock<Dlmalloc<Kernel>> = SpinLock::new(Dlmalloc::new_with_allocator(Kernel));
+
+struct OfLibrary;
+
+#[global_allocator]
+static ALLOCATOR: OfLibrary = OfLibrary;
+
+// SAFETY: as that of `dlmalloc`, by one thread at a time; a handler does not come in between.
+unsafe impl GlobalAlloc for OfLibrary {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _signals = SignalsBlocked::new();
+        // SAFETY: passed on to the caller.
+        unsafe { MEMORY.lock().malloc(layout.size(), layout.align()) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let _signals = SignalsBlocked::new();
+        // SAFETY: passed on to the caller.
+        unsafe { MEMORY.lock().calloc(layout.size(), layout.align()) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let _signals = SignalsBlocked::new();
+        // SAFETY: passed on to the caller.
+        unsafe { MEMORY.lock().free(block, layout.size(), layout.align()) };
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let _signals = SignalsBlocked::new();
+        // SAFETY: passed on to the caller.
+        unsafe { MEMORY.lock().realloc(block, layout.size(), layout.align(), bytes) }
+    }
+}
+
+/// No thread allocates while this lives; the one that has it neither.
+pub struct Rest {
+    _lock: SpinLockGuard<'static, Dlmalloc<Kernel>>,
+    _signals: SignalsBlocked,
+}
+
+/// Keeps threads from being between two steps of an allocation: around a fork.
+pub fn rest() -> Rest {
+    let _signals = SignalsBlocked::new();
+    Rest { _lock: MEMORY.lock(), _signals }
+}
