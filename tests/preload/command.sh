@@ -165,6 +165,44 @@ says_when_flash_is_full() {
     [ $? = 1 ] && says 'memory was refused' && says 'flash-size'
 }
 
+# Memory that would be taken over holds the stack: no more is given than fits in RAM, and a line says why.
+says_what_stack_is_in_the_way() {
+    cat >"$dir/coroutine.c" <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+static ucontext_t back, coroutine;
+static int status = 1;
+
+static void work(void)
+{
+    for (int i = 0; i < 64; i++) {
+        char *block = malloc(1 << 20);
+        if (!block)
+            return;
+        memset(block, i, 1 << 20);
+    }
+    status = 0;
+}
+
+int main(void)
+{
+    getcontext(&coroutine);
+    coroutine.uc_stack.ss_size = 1 << 20;
+    coroutine.uc_stack.ss_sp = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    coroutine.uc_link = &back;
+    makecontext(&coroutine, work, 0);
+    swapcontext(&back, &coroutine);
+    return status;
+}
+END
+    ${CC:-cc} -D_GNU_SOURCE -o "$dir/coroutine" "$dir/coroutine.c" || return 1
+    run -- "$dir/coroutine"
+    [ $? = 1 ] && says 'a stack lies in the memory' && says 'threshold'
+}
+
 # What it has to say cannot be written: the program goes on, and its status is its own.
 goes_on_without_standard_error() {
     "$aquifer" run --ram 16M --flash-size 64M --report -- "$dir/need" 400 2>/dev/full
@@ -191,6 +229,7 @@ check 'uses a directory' uses_a_directory
 check 'passes the status on' passes_the_status_on
 check 'refuses what cannot run' refuses_what_cannot_run
 check 'says when flash is full' says_when_flash_is_full
+check 'says what stack is in the way' says_what_stack_is_in_the_way
 check 'goes on without standard error' goes_on_without_standard_error
 check 'handles faults by a thread' by_a_thread
 exit $failed

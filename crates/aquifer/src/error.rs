@@ -75,6 +75,11 @@ pub enum Error {
     /// The allocator refused.
     #[error(transparent)]
     Heap(#[from] HeapError),
+    /// The memory that shall become a heap's holds the stack that the thread is on.
+    #[error(
+        "a stack lies in the memory that is to be managed (a coroutine's, in a block of malloc or mapped without MAP_STACK)"
+    )]
+    Stack,
     /// A heap does not survive fork.
     #[error(
         "this process was forked from one with open heaps and cannot use any; use heaps in the parent, or exec"
@@ -171,7 +176,7 @@ impl Error {
     /// Its number.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Invalid(_) => ErrorCode::Invalid,
+            Self::Invalid(_) | Self::Stack => ErrorCode::Invalid,
             Self::BudgetSmall { .. } => ErrorCode::BudgetSmall,
             Self::BudgetLarge { .. } => ErrorCode::BudgetLarge,
             Self::Flash(error) => error.into(),

@@ -174,6 +174,7 @@ pub fn say(text: &str) {
 pub fn say_why(error: &Error) {
     if !HAS_SAID_WHY.swap(true, Ordering::Relaxed) {
         let hint = match error {
+            Error::Stack => "give aquifer run a --threshold above the size of a stack",
             Error::BudgetSmall { .. } => "give aquifer run a larger --ram, or a smaller --flash-size",
             _ => "give aquifer run a larger --flash-size, or another --flash",
         };

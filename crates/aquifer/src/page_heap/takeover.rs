@@ -37,6 +37,12 @@ impl PageHeap {
         if self.is_managed() {
             return Ok(());
         }
+        let here = 0u8;
+        let (base, bytes) = self.range();
+        if (base..base + bytes).contains(&(&raw const here).addr()) {
+            // Its pages would be taken away while this goes on. Memory that is asked for on another stack may be had.
+            return Err(Error::Stack);
+        }
         self.is_taken_over.store(true, Ordering::SeqCst);
         // What the C library allocates on the way is its own.
         let opened = helper::as_helper(|| self.open());
