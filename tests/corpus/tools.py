@@ -5,8 +5,13 @@ import shutil
 import subprocess
 import sys
 import venv
+from pathlib import Path
 
 TIMEOUT_SECONDS = 600
+# Nothing waits long for a network that is not there; what needs it is skipped then.
+PIP = ["--quiet", "--disable-pip-version-check", "--retries", "0", "--timeout", "8"]
+APT = [f"-oAcquire::{name}" for name in ("Retries=0", "http::Timeout=8", "https::Timeout=8")]
+UNREACHABLE = "from versions: none|timed out|resolving|[Cc]ould not connect|[Uu]nable to connect|unreachable"
 
 
 class Missing(Exception):
@@ -18,6 +23,7 @@ class Tools:
 
     def __init__(self, build):
         self.venv, self.debian = build / "venv", build / "debian"
+        self.unreachable = set()
 
     def python(self, row):
         """The interpreter for an entry."""
@@ -45,10 +51,22 @@ class Tools:
         marks = [self.venv / f"installed-{wheel}" for wheel in wheels]
         if all(mark.exists() for mark in marks):
             return
-        pip = [self.venv / "bin" / "python", "-m", "pip", "install", "--quiet", *wheels]
-        quietly(pip, f"pip cannot install {' '.join(wheels)}")
+        pip = [self.venv / "bin" / "python", "-m", "pip", "install", *PIP, *wheels]
+        self.over_network(pip, f"pip cannot install {' '.join(wheels)}")
         for mark in marks:
             mark.touch()
+
+    def over_network(self, command, what, folder=None):
+        """Runs a command as `quietly`, unless an earlier one of its kind found no network."""
+        kind = Path(command[0]).name
+        if kind in self.unreachable:
+            raise Missing(f"{what}: no network")
+        try:
+            quietly(command, what, folder)
+        except Missing as missing:
+            if re.search(UNREACHABLE, str(missing)):
+                self.unreachable.add(kind)
+            raise
 
     def unpack(self, packages):
         """Downloads packages with what they depend on and this machine lacks, and unpacks them."""
@@ -59,7 +77,9 @@ class Tools:
         names = re.findall(r"^Inst (\S+)", plan, re.M)
         archives = self.debian / "archives"
         archives.mkdir(parents=True, exist_ok=True)
-        quietly(["apt-get", "download", *names], f"apt-get cannot download {' '.join(packages)}", archives)
+        self.over_network(
+            ["apt-get", *APT, "download", *names], f"apt-get cannot download {' '.join(packages)}", archives
+        )
         for archive in archives.glob("*.deb"):
             quietly(["dpkg", "-x", archive, self.debian], f"{archive.name} cannot be unpacked")
             archive.unlink()
@@ -79,7 +99,7 @@ def quietly(command, what, folder=None):
     except subprocess.TimeoutExpired:
         raise Missing(f"{what} in {TIMEOUT_SECONDS} s") from None
     if ended.returncode != 0:
-        raise Missing(f"{what}: {' '.join(ended.stderr.split()[-30:])}")
+        raise Missing(f"{what}: {' / '.join(ended.stderr.splitlines()[-2:])}")
     return ended.stdout
 
 
