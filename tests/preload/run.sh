@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
-    sigbus cancel fork snapshot descriptors spawn loading ending forgetful takeover closed contexts swapped stress'
+    sigbus cancel fork snapshot descriptors spawn loading ending forgetful takeover closed contexts refusals swapped stress'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list
     printf '%s\n' $names
@@ -123,7 +123,7 @@ if [ $# -eq 0 ]; then
 fi
 for name in "$@"; do
     case $name in
-        command | profile | contexts | swapped) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
+        command | profile | contexts | refusals | swapped) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
         *) test_program "$name" ;;
     esac
 done

@@ -5,6 +5,7 @@
 //! functions that may be called in signal handlers, such as `readv`, allocate here.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
 use std::ptr::null_mut;
 
 use aquifer_base::limits::OS_PAGE_BYTES;
@@ -12,7 +13,30 @@ use aquifer_sys::{SignalsBlocked, SpinLock, SpinLockGuard};
 use dlmalloc::{Allocator, Dlmalloc};
 
 /// Memory of the kernel, by system calls that no hook stands in front of.
-struct Kernel;
+struct Kernel {
+    /// Addresses for when the kernel gives no more: from, to.
+    ready: Cell<(usize, usize)>,
+}
+
+impl Kernel {
+    fn map(bytes: usize) -> *mut u8 {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let flags = flags | libc::MAP_NORESERVE;
+        let nowhere = null_mut::<u8>();
+        // SAFETY: new memory.
+        address_of(|| unsafe { libc::syscall(libc::SYS_mmap, nowhere, bytes, protection, flags, -1, 0) })
+    }
+
+    fn take_ready(&self, bytes: usize) -> *mut u8 {
+        let (from, to) = self.ready.get();
+        if to - from < bytes {
+            return null_mut();
+        }
+        self.ready.set((from + bytes.next_multiple_of(OS_PAGE_BYTES).min(to - from), to));
+        std::ptr::with_exposed_provenance_mut(from)
+    }
+}
 
 /// A system call that gives an address; null on an error. The caller may be about to look at `errno`.
 fn address_of(call: impl FnOnce() -> libc::c_long) -> *mut u8 {
@@ -24,15 +48,8 @@ fn address_of(call: impl FnOnce() -> libc::c_long) -> *mut u8 {
 // SAFETY: the kernel gives memory that nobody else has.
 unsafe impl Allocator for Kernel {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let nowhere = null_mut::<u8>();
-        // SAFETY: new memory.
-        (
-            address_of(|| unsafe { libc::syscall(libc::SYS_mmap, nowhere, size, protection, flags, -1, 0) }),
-            size,
-            0,
-        )
+        let mapped = Self::map(size);
+        (if mapped.is_null() { self.take_ready(size) } else { mapped }, size, 0)
     }
 
     fn remap(&self, ptr: *mut u8, oldsize: usize, newsize: usize, can_move: bool) -> *mut u8 {
@@ -63,7 +80,8 @@ unsafe impl Allocator for Kernel {
     }
 }
 
-static MEMORY: SpinLock<Dlmalloc<Kernel>> = SpinLock::new(Dlmalloc::new_with_allocator(Kernel));
+static MEMORY: SpinLock<Dlmalloc<Kernel>> =
+    SpinLock::new(Dlmalloc::new_with_allocator(Kernel { ready: Cell::new((0, 0)) }));
 
 struct OfLibrary;
 
@@ -94,6 +112,15 @@ unsafe impl GlobalAlloc for OfLibrary {
         let _signals = SignalsBlocked::new();
         // SAFETY: passed on to the caller.
         unsafe { MEMORY.lock().realloc(block, layout.size(), layout.align(), bytes) }
+    }
+}
+
+/// Keeps `bytes` of addresses ready, which cost no RAM: a program that has used up what it may map can still become managed, or is told why not.
+pub fn keep_ready(bytes: usize) {
+    let mapped = Kernel::map(bytes).expose_provenance();
+    if mapped != 0 {
+        let _signals = SignalsBlocked::new();
+        MEMORY.lock().allocator_mut().ready.set((mapped, mapped + bytes));
     }
 }
 

@@ -4,12 +4,14 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use aquifer::{Error, PageHeap};
+use aquifer::{Error, HeapError, PageHeap};
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_sys::insiders;
+use aquifer_sys::{Errno, insiders};
+use aquifer_vm::FaultError;
 use aquifer_vm::fork::is_forked;
 use aquifer_vm::helper::is_helper;
 
+use crate::memory;
 use crate::protect;
 use crate::real;
 use crate::settings::Settings;
@@ -21,6 +23,10 @@ pub struct Route {
     /// What the environment says.
     pub settings: Settings,
 }
+
+/// What becoming managed allocates: buffers of faults, and tables that grow with the RAM.
+const READY_BYTES: usize = 16 << 20;
+const READY_PART: usize = 512;
 
 static ROUTE: OnceLock<Route> = OnceLock::new();
 /// First byte and length of the heap's range, for checks without a lock; 0 before there is one.
@@ -39,6 +45,7 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
     let (base, len) = heap.range();
     let threshold = settings.threshold_bytes;
     find_insiders();
+    memory::keep_ready(READY_BYTES + settings.ram_bytes as usize / READY_PART);
     if ROUTE.set(Route { heap, settings }).is_ok() {
         BASE.store(base, Ordering::Relaxed);
         LEN.store(len, Ordering::Release);
@@ -173,12 +180,27 @@ pub fn say(text: &str) {
 /// Says once on standard error why the heap cannot give what was asked for.
 pub fn say_why(error: &Error) {
     if !HAS_SAID_WHY.swap(true, Ordering::Relaxed) {
-        let hint = match error {
-            Error::Stack => "give aquifer run a --threshold above the size of a stack",
-            Error::BudgetSmall { .. } => "give aquifer run a larger --ram, or a smaller --flash-size",
-            _ => "give aquifer run a larger --flash-size, or another --flash",
-        };
+        let hint = hint(error);
         crate::tell::tell!("aquifer: memory was refused to {}: {error}; {hint}", program());
+    }
+}
+
+/// What to do about memory that was refused.
+fn hint(error: &Error) -> &'static str {
+    let errno = match error {
+        Error::Kernel { errno, .. } => Some(*errno),
+        Error::Heap(HeapError::Fault(FaultError::Map { errno, .. })) => Some(*errno),
+        _ => None,
+    };
+    match (error, errno) {
+        (_, Some(Errno(libc::EMFILE))) => "raise the limit on open files (ulimit -n)",
+        (_, Some(Errno::ENOMEM)) => {
+            "raise the limit on memory (ulimit -v, or the container's) or on mappings (vm.max_map_count)"
+        }
+        (_, Some(_)) => "'aquifer version' tells what this kernel can do",
+        (Error::Stack, _) => "give aquifer run a --threshold above the size of a stack",
+        (Error::BudgetSmall { .. }, _) => "give aquifer run a larger --ram, or a smaller --flash-size",
+        _ => "give aquifer run a larger --flash-size, or another --flash",
     }
 }
 
