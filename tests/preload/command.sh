@@ -74,6 +74,13 @@ reports() {
     run --report -- "$dir/need" 48 && says 'exceeded its RAM  *yes' && says 'written to flash' && says 'RAM in use'
 }
 
+# Who has more than half of --ram beside the heap is told how much.
+tells_of_what_is_not_managed() {
+    "$aquifer" run --ram 16M --flash-size 256M --threshold 2M -- "$dir/need" 48 2>"$dir/err" &&
+        says 'need: 4[0-9]\.. MiB of its memory were not managed' &&
+        "$aquifer" run --ram 128M --flash-size 1G --threshold 2M -- "$dir/need" 48 2>"$dir/err" && [ ! -s "$dir/err" ]
+}
+
 takes_a_device_profile() {
     printf 'aquifer-device-profile = 1\nwrite_depth = 2\nread_ahead_pages = 16\n' >"$dir/device.profile"
     run --report --device-profile "$dir/device.profile" -- "$dir/need" 48 && says 'exceeded its RAM  *yes'
@@ -215,6 +222,7 @@ by_a_thread() {
 
 check 'reports' reports
 check 'reports that RAM sufficed' reports_that_ram_sufficed
+check 'tells of what is not managed' tells_of_what_is_not_managed
 check 'takes a device profile' takes_a_device_profile
 check 'refuses a broken device profile' refuses_a_broken_device_profile
 check 'is silent' is_silent

@@ -1,11 +1,37 @@
 //! What happened, when the program ends.
 
+use aquifer_sys::process::memory_of_self;
 use serde_json::json;
 
 use crate::route::{Route, program};
 
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
+}
+
+/// Memory that is not managed is told of from here on, and where it is more than half of the RAM that was given.
+const UNMANAGED_BYTES_MIN: u64 = 32 << 20;
+
+/// RAM of this process beside what is managed, at the most.
+fn unmanaged_bytes(route: &Route) -> u64 {
+    let managed = route.heap.block_bytes_max().min(route.settings.ram_bytes);
+    memory_of_self(&mut [0; 8192]).map_or(0, |memory| {
+        (memory.rss_bytes_max + memory.page_table_bytes).saturating_sub(memory.file_bytes + managed)
+    })
+}
+
+/// Says so if most of the program's memory was none of the heap's.
+pub fn tell_of_unmanaged(route: &Route) {
+    let (bytes, ram) = (unmanaged_bytes(route), route.settings.ram_bytes);
+    if ram > 0 && bytes >= UNMANAGED_BYTES_MIN && bytes > ram / 2 {
+        crate::tell::tell!(
+            "aquifer: {}: {} of its memory were not managed and came on top of --ram {}: a heap of its own, or blocks below --threshold {} KiB",
+            program(),
+            mib(bytes),
+            mib(ram),
+            route.settings.threshold_bytes >> 10,
+        );
+    }
 }
 
 /// Writes what was asked for.
@@ -25,6 +51,7 @@ pub fn write(route: &Route) {
             "version": aquifer::VERSION,
             "block_bytes": route.heap.block_bytes(),
             "block_bytes_max": route.heap.block_bytes_max(),
+            "unmanaged_bytes_max": unmanaged_bytes(route),
             "exceeded_ram": stats.is_some(),
             "stats": stats,
         });
@@ -38,6 +65,7 @@ fn text(route: &Route) -> String {
     let mut text = format!("aquifer: {} (process {})\n", program(), std::process::id());
     let mut line = |name: &str, value: String| text += &format!("  {name:<26}{value:>14}\n");
     line("managed memory, most", mib(route.heap.block_bytes_max()));
+    line("other memory, most", mib(unmanaged_bytes(route)));
     match route.heap.stats() {
         None => line("exceeded its RAM", "no".into()),
         Some(stats) => {

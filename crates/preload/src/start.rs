@@ -47,5 +47,6 @@ extern "C" fn end() {
         return;
     }
     profile::end();
+    report::tell_of_unmanaged(route);
     report::write(route);
 }

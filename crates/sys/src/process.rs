@@ -70,6 +70,8 @@ pub fn machine_ram_bytes() -> u64 {
 pub struct MemoryUse {
     /// Resident pages (`VmRSS`), bytes.
     pub rss_bytes: u64,
+    /// The most there ever were (`VmHWM`), bytes.
+    pub rss_bytes_max: u64,
     /// Those of them that are pages of files (`RssFile`), bytes: mostly code, which the page cache holds anyway.
     pub file_bytes: u64,
     /// The process's page tables (`VmPTE`), bytes; not part of the resident pages.
@@ -113,6 +115,7 @@ fn read_to_end(fd: libc::c_int, buf: &mut [u8]) -> usize {
 fn parse_status(text: &[u8]) -> Option<MemoryUse> {
     Some(MemoryUse {
         rss_bytes: field_bytes(text, b"VmRSS:")?,
+        rss_bytes_max: field_bytes(text, b"VmHWM:")?,
         file_bytes: field_bytes(text, b"RssFile:")?,
         page_table_bytes: field_bytes(text, b"VmPTE:")?,
     })
@@ -152,15 +155,24 @@ mod tests {
     #[test]
     fn reads_the_status_of_this_process() {
         let used = memory_of_self(&mut [0; 4096]).expect("/proc is mounted");
-        assert!(used.rss_bytes > 0 && used.rss_bytes < machine_ram_bytes());
+        assert!(
+            used.rss_bytes > 0
+                && used.rss_bytes <= used.rss_bytes_max
+                && used.rss_bytes < machine_ram_bytes()
+        );
         assert!(used.page_table_bytes > 0 && used.file_bytes < used.rss_bytes);
         assert_eq!(memory_of_self(&mut [0; 16]), None);
     }
 
     #[test]
     fn parses_whole_lines_only() {
-        let text = b"Name:\tx\nVmRSS:\t    1024 kB\nRssFile:\t     16 kB\nVmPTE:\t      12 kB\n";
-        let expected = MemoryUse { rss_bytes: 1 << 20, file_bytes: 16 << 10, page_table_bytes: 12 << 10 };
+        let text = b"Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssFile:\t     16 kB\nVmPTE:\t      12 kB\n";
+        let expected = MemoryUse {
+            rss_bytes: 1 << 20,
+            rss_bytes_max: 2 << 20,
+            file_bytes: 16 << 10,
+            page_table_bytes: 12 << 10,
+        };
         assert_eq!(parse_status(text), Some(expected));
         assert_eq!(parse_status(&text[..text.len() - 1]), None);
         assert_eq!(parse_status(b"VmRSS:\t many kB\nVmPTE:\t1 kB\n"), None);
