@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -76,6 +77,50 @@ static void each(void)
     }
 }
 
+/* What natively is no point of cancellation is none on managed memory either. */
+static void *use_memory_while_cancelled(void *argument)
+{
+    char **blocks = argument;
+    while (!cleaned)
+        sched_yield();
+    pthread_cleanup_push(clean, NULL);
+    for (int n = 0; n < 8; n++) {
+        if (!is_filled(blocks[n], MIB, (uint64_t)n))
+            _exit(1);
+        blocks[n][7] = 1;
+        mprotect(blocks[n], PAGE, PROT_READ);
+        mprotect(blocks[n], PAGE, PROT_READ | PROT_WRITE);
+        free(blocks[n]);
+        blocks[n] = calloc(1, MIB);
+    }
+    cleaned = 10;
+    for (;;)
+        pthread_testcancel();
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void while_memory_is_used(void)
+{
+    char *blocks[8];
+    pthread_t thread;
+    void *result;
+    for (uint64_t n = 0; n < 8; n++)
+        blocks[n] = filled(MIB, n);
+    push_out();
+    cleaned = 0;
+    CHECK_IS(0, pthread_create(&thread, NULL, use_memory_while_cancelled, blocks));
+    CHECK_IS(0, pthread_cancel(thread));
+    cleaned = 1;
+    CHECK_IS(0, pthread_join(thread, &result));
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK_IS(11, cleaned);
+    for (int n = 0; n < 8; n++) {
+        CHECK(is_zero(blocks[n], MIB));
+        free(blocks[n]);
+    }
+}
+
 int main(void)
 {
     begin();
@@ -88,5 +133,6 @@ int main(void)
     pthread_mutex_init(lock, NULL);
     pthread_cond_init(cond, NULL);
     RUN(each);
+    RUN(while_memory_is_used);
     return tests_failed();
 }

@@ -1,8 +1,10 @@
 /* protection.c - mprotect, before and after the heap has taken over. */
 #include "check.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 static sigjmp_buf caught;
 
@@ -145,10 +147,59 @@ static void mapped_anew_without_access(void)
     CHECK(munmap(memory, 300 * PAGE) == 0);
 }
 
+/* A collector's write barrier: a page that may only be read faults when it is written, at any time. */
+static struct {
+    char *page;
+    atomic_int faults, missed;
+    atomic_bool is_over;
+    pthread_t thread;
+} barrier;
+
+static void on_barrier(int number)
+{
+    (void)number;
+    barrier.faults++;
+    mprotect(barrier.page, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void *write_behind_barrier(void *argument)
+{
+    while (!barrier.is_over) {
+        int before = barrier.faults;
+        if (mprotect(barrier.page, PAGE, PROT_READ) != 0)
+            barrier.missed = 1 << 20;
+        for (volatile int wait = 0; wait < 20000; wait++)
+            ;
+        *(volatile char *)barrier.page = 1;
+        barrier.missed += barrier.faults == before;
+    }
+    return argument;
+}
+
+static void start_barrier(void)
+{
+    struct sigaction action = {.sa_handler = on_barrier};
+    sigaction(SIGSEGV, &action, NULL);
+    barrier.page = map(64) + 8 * PAGE;
+    fill(barrier.page, PAGE, 9);
+    CHECK_IS(0, pthread_create(&barrier.thread, NULL, write_behind_barrier, NULL));
+}
+
+static void barrier_missed_nothing(void)
+{
+    barrier.is_over = true;
+    pthread_join(barrier.thread, NULL);
+    CHECK_IS(0, barrier.missed);
+    CHECK(barrier.faults > 0);
+    signal(SIGSEGV, SIG_DFL);
+}
+
 int main(void)
 {
     RUN(before_the_heap);
+    RUN(start_barrier);
     begin();
+    RUN(barrier_missed_nothing);
     RUN(after_it);
     RUN(made_inaccessible_and_accessible);
     RUN(freed_while_protected);

@@ -271,8 +271,8 @@ static void resize(struct worker *w, struct block *b, size_t bytes)
     int flags = roll(w, 4) ? MREMAP_MAYMOVE : 0;
     void *moved = b->is_mapped ? mremap(b->memory, before, bytes, flags) : realloc(b->memory, bytes);
     if (moved == MAP_FAILED || moved == NULL) {
-        /* The kernel does not move what it has in several pieces. */
-        bool is_pieces = b->is_mapped && errno == EFAULT && !on_managed_memory();
+        /* The kernel does not move what it has in several pieces; small mappings are the kernel's. */
+        bool is_pieces = b->is_mapped && errno == EFAULT;
         if (!(b->is_mapped && flags == 0 && errno == ENOMEM) && !is_pieces)
             refused("a change of size");
         verify(b, "what could not get another size");

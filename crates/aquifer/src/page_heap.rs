@@ -67,6 +67,19 @@ pub struct PageHeap {
     is_taken_over: AtomicBool,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
+    /// What the program has protected, for who makes the memory a heap's.
+    protected: Mutex<Vec<ProtectedRange>>,
+}
+
+/// Pages that the program has protected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProtectedRange {
+    /// Address of the first.
+    pub start: usize,
+    /// Address behind the last.
+    pub end: usize,
+    /// They are pinned.
+    pub is_pinned: bool,
 }
 
 /// Nobody changes the books of a heap.
@@ -113,6 +126,7 @@ impl PageHeap {
             becoming_managed: RwLock::new(()),
             is_taken_over: AtomicBool::new(false),
             announced: Announced::new(),
+            protected: Mutex::new(Vec::new()),
         })
     }
 

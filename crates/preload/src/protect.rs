@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use aquifer::PageHeap;
+use aquifer::{PageHeap, ProtectedRange};
+use aquifer_sys::SignalsBlocked;
 use libc::{PROT_READ, PROT_WRITE, c_int};
 
 use crate::real::real;
@@ -36,7 +37,8 @@ static PARTS: Mutex<Vec<Part>> = Mutex::new(Vec::new());
 /// How many there are, for a look without the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-struct Parts(MutexGuard<'static, Vec<Part>>);
+/// The parts, for one thread, in which no handler of a signal comes in between: it may protect memory, too.
+struct Parts(MutexGuard<'static, Vec<Part>>, #[expect(dead_code)] SignalsBlocked);
 
 /// No thread is at the parts while this lives.
 pub struct Rest {
@@ -50,7 +52,8 @@ pub fn rest() -> Rest {
 
 impl Parts {
     fn lock() -> Self {
-        Self(PARTS.lock().unwrap_or_else(PoisonError::into_inner))
+        let signals = SignalsBlocked::new();
+        Self(PARTS.lock().unwrap_or_else(PoisonError::into_inner), signals)
     }
 
     /// Takes what lies in a range out of the list.
@@ -86,7 +89,7 @@ impl Parts {
                 Kind::Protected { is_pinned, .. } => {
                     protect(part.start, part.end, OPEN);
                     if let Some(route) = route().filter(|_| is_pinned) {
-                        let _ = route.heap.unpin(part.start, part.end - part.start);
+                        let _ = route.heap.unpin_protected(part.start, part.end - part.start);
                     }
                 }
                 Kind::Foreign => self.add(part),
@@ -205,30 +208,28 @@ pub fn for_each_piece(start: usize, end: usize, visit: &mut dyn FnMut(usize, usi
     }
 }
 
-/// Runs `grow`, which may make ordinary memory a heap's: protected pages are accessible meanwhile, and pinned from then on.
-pub fn while_open<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
-    if is_none() || heap.is_managed() {
-        return grow();
-    }
+/// Runs `grow`, which may make ordinary memory a heap's: protected pages are pinned from then on, and nobody protects others meanwhile.
+pub fn while_growing<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
     let mut parts = Parts::lock();
     if heap.is_managed() {
         drop(parts);
         return grow();
     }
-    parts.0.iter().for_each(|part| {
-        protect(part.start, part.end, OPEN);
-    });
-    let grown = grow();
-    for part in parts.0.iter_mut() {
-        if let Kind::Protected { protection, is_pinned } = &mut part.kind {
-            *is_pinned = heap.is_managed() && heap.pin(part.start, part.end - part.start).is_ok();
-            if *is_pinned || !heap.is_managed() {
-                protect(part.start, part.end, *protection);
-            } else {
-                crate::route::say(
-                    "memory that was protected before it became managed is not any more; give aquifer run more --ram",
-                );
-            }
+    let is_protected = |part: &&mut Part| matches!(part.kind, Kind::Protected { .. });
+    let range = |part: &mut Part| ProtectedRange { start: part.start, end: part.end, is_pinned: false };
+    let ranges = parts.0.iter_mut().filter(is_protected).map(range).collect();
+    let (grown, ranges) = heap.while_protected(ranges, grow);
+    if !heap.is_managed() {
+        return grown;
+    }
+    for (part, range) in parts.0.iter_mut().filter(is_protected).zip(ranges) {
+        let Kind::Protected { is_pinned, .. } = &mut part.kind else { continue };
+        *is_pinned = range.is_pinned;
+        if !range.is_pinned {
+            protect(part.start, part.end, OPEN);
+            crate::route::say(
+                "memory that was protected before it became managed is not any more; give aquifer run more --ram",
+            );
         }
     }
     grown

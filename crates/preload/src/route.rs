@@ -155,7 +155,7 @@ fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Er
     }
     let ram = ROUTE.get().map_or(0, |route| route.settings.ram_bytes);
     let may_take_over = heap.block_bytes() + bytes as u64 > ram / 4 * 3;
-    if may_take_over { protect::while_open(heap, grow) } else { grow() }
+    if may_take_over { protect::while_growing(heap, grow) } else { grow() }
 }
 
 /// Makes the memory a heap's, whether or not it exceeds the RAM.

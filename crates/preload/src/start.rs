@@ -1,6 +1,6 @@
 //! What runs before and after the program.
 
-use aquifer_sys::signal::{Sigaction, set_real_sigaction};
+use aquifer_sys::signal::{Sigaction, alternate_stacks_have_room, set_real_sigaction};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,6 +24,8 @@ extern "C" fn start() {
         // SAFETY: it is the C library's.
         unsafe { set_real_sigaction(sigaction) };
     }
+    // Those without have substitutes.
+    alternate_stacks_have_room();
     crate::hooks::unblock_sigbus();
     crate::hooks::install_at_fork();
     crate::hooks::prepare_substitutes();

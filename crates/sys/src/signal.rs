@@ -9,12 +9,12 @@ mod mask;
 pub use chain::{chain, raise_default};
 pub use fault::{fault_address, fault_is_write, is_page_fault};
 pub use forward::{Forwarding, hold_for_program};
-pub use mask::{SignalsBlocked, are_blocked};
+pub use mask::{CancellationDisabled, SignalsBlocked, are_blocked};
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::siginfo_t;
 
@@ -24,11 +24,20 @@ use mask::blockable_signals;
 /// A handler as `SA_SIGINFO` calls it: signal number, what happened, and the interrupted context.
 pub type Handler = extern "C" fn(i32, *mut siginfo_t, *mut c_void);
 
+static ROOM_ON_ALTERNATE_STACKS: AtomicBool = AtomicBool::new(false);
+
+/// Promises that every alternate stack of this process has room for the handler of [`install_sigbus`] beside one of the program's, 64 KiB, and is
+/// always there.
+pub fn alternate_stacks_have_room() {
+    ROOM_ON_ALTERNATE_STACKS.store(true, Ordering::Relaxed);
+}
+
 /// Makes `handler` the process's SIGBUS handler and returns what was there before, for
 /// [`chain`] and [`restore_sigbus`].
 ///
 /// The handler runs on the stack that faulted: alternate stacks are often just large enough for a
-/// handler that reports and dies, and a nested fault would reuse one. Everything is blocked except
+/// handler that reports and dies. Where all have room ([`alternate_stacks_have_room`]) it runs on that of the thread, if there is one: then
+/// the stack that faulted may itself be absent. Everything is blocked except
 /// the signals by which the processor reports a fault. SIGBUS itself is blocked too (there is no
 /// `SA_NODEFER`): a page fault inside the handler would be one of our own bugs, and kills the
 /// process at the spot instead of recursing.
@@ -42,7 +51,8 @@ pub unsafe fn install_sigbus(handler: Handler) -> Result<libc::sigaction> {
     // SAFETY: all fields are integers or an optional function pointer; zeros are valid for them.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as usize;
-    action.sa_flags = libc::SA_SIGINFO;
+    let on_stack = if ROOM_ON_ALTERNATE_STACKS.load(Ordering::Relaxed) { libc::SA_ONSTACK } else { 0 };
+    action.sa_flags = libc::SA_SIGINFO | on_stack;
     action.sa_mask = blockable_signals();
     // SAFETY: the caller answers for the handler.
     unsafe { set_action(libc::SIGBUS, &action) }

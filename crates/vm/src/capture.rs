@@ -269,11 +269,24 @@ impl Engine {
     }
 
     /// Brings in a native page that the kernel has swapped, and makes it the region's own, if it is the zero page or shared with a
-    /// child: pages that are held by pipes must not change their place when they are written.
+    /// child: pages that are held by pipes must not change their place when they are written. One that the program has protected
+    /// stays as it is: who protects pages pins them, and makes them the region's own when they are accessible again ([`Engine::own`]).
     pub(crate) fn own_page(&self, page: PageId) -> Result<(), FaultError> {
         // SAFETY: the page is the region's and has bytes, which do not change.
-        unsafe { advise(self.address_of(page), OS_PAGE_BYTES, Advice::PopulateWrite) }
-            .map_err(|errno| FaultError::Map { page, errno })
+        match unsafe { advise(self.address_of(page), OS_PAGE_BYTES, Advice::PopulateWrite) } {
+            Ok(()) | Err(Errno::EINVAL) => Ok(()),
+            Err(errno) => Err(FaultError::Map { page, errno }),
+        }
+    }
+
+    /// Makes pages that are pinned the region's own, which were protected when they were captured. Afterwards they may be unpinned.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn own(&self, first: PageId, count: u64) -> Result<(), FaultError> {
+        // SAFETY: pages of the region that are present or in the kernel's swap; no byte changes.
+        unsafe { advise(self.address_of(first), count as usize * OS_PAGE_BYTES, Advice::PopulateWrite) }
+            .map_err(|errno| FaultError::Map { page: first, errno })
     }
 
     /// Keeps pages that a system call uses at this moment where they are, as [`Engine::pin`] does, however many are pinned.

@@ -55,6 +55,21 @@ impl PageHeap {
         }
     }
 
+    /// Ends the pin of pages that were protected and are accessible now.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if they cannot be made the heap's own; they stay in RAM then.
+    pub fn unpin_protected(&self, address: usize, bytes: usize) -> Result<(), Error> {
+        match self.managed.get() {
+            Some(managed) if !fork::is_forked() => {
+                let (first, count) = self.pages_of(address, bytes);
+                managed.parts.engine.own(first, count).map_err(HeapError::Fault)?;
+                self.unpin(address, bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Keeps a buffer in place for a system call, until [`PageHeap::end_call`]: as [`PageHeap::pin`], also if the memory becomes a
     /// heap's during the call. Signal-safe, and lock-free while the memory is ordinary.
     ///

@@ -9,7 +9,7 @@ use aquifer_sys::SignalsBlocked;
 use aquifer_sys::descriptors::StandardNumbers;
 use aquifer_vm::helper;
 
-use super::{Managed, PageHeap};
+use super::{Managed, PageHeap, ProtectedRange};
 use crate::assembly::Assembly;
 use crate::error::Error;
 use crate::socket::Server;
@@ -73,6 +73,26 @@ impl PageHeap {
         self.announced.pin_each(&mut pin, &mut unpin);
     }
 
+    /// Runs `grow`, which may make the memory a heap's, while nobody changes how the ranges are protected. Those that can be are
+    /// pinned then, as they are: others see no page accessible that is not.
+    pub fn while_protected<T>(
+        &self,
+        ranges: Vec<ProtectedRange>,
+        grow: impl FnOnce() -> T,
+    ) -> (T, Vec<ProtectedRange>) {
+        let protected = || self.protected.lock().unwrap_or_else(PoisonError::into_inner);
+        *protected() = ranges;
+        let grown = grow();
+        (grown, std::mem::take(&mut *protected()))
+    }
+
+    fn pin_protected(&self, parts: &Assembly) {
+        for range in self.protected.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            let (first, count) = self.pages_of(range.start, range.end - range.start);
+            range.is_pinned = parts.engine.pin(first, count).is_ok();
+        }
+    }
+
     fn open(&self) -> Result<(), Error> {
         let _numbers = StandardNumbers::take();
         let parts = Arc::new(Assembly::over(&self.options, Some(self.region.clone()))?);
@@ -84,6 +104,7 @@ impl PageHeap {
         let refused = |errno| Error::Kernel { what: "to take over memory of the program", errno };
         parts.engine.take_over().map_err(refused)?;
         self.pin_announced(&parts);
+        self.pin_protected(&parts);
         let mut taken = Vec::new();
         self.paged.for_each_taken(&mut |pages| taken.push(pages));
         let captured = parts.engine.capture(taken);

@@ -36,20 +36,61 @@ pub fn are_blocked() -> bool {
     }
 }
 
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
+
+/// While this lives, calls of the C library are no points of cancellation for this thread: what asks for memory, or touches it, is none
+/// natively, and would be left half done.
+///
+/// # Context
+/// Changes a word of the thread's own. Signal-safe.
+#[must_use = "the thread may be cancelled again when the guard drops"]
+pub struct CancellationDisabled {
+    saved: libc::c_int,
+    /// The state belongs to one thread, and so does the guard.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl CancellationDisabled {
+    /// Disables this thread's cancellation.
+    pub fn new() -> CancellationDisabled {
+        let mut saved = 0;
+        // SAFETY: changes this thread's state only, and fails only for an unknown one.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut saved) };
+        CancellationDisabled { saved, not_send: PhantomData }
+    }
+}
+
+impl Default for CancellationDisabled {
+    fn default() -> Self {
+        CancellationDisabled::new()
+    }
+}
+
+impl Drop for CancellationDisabled {
+    fn drop(&mut self) {
+        // SAFETY: as in `new`.
+        unsafe { pthread_setcancelstate(self.saved, ptr::null_mut()) };
+    }
+}
+
 /// While this lives, no signal handler interrupts this thread, except for faults (SIGBUS, SIGSEGV,
-/// SIGFPE, SIGILL, SIGTRAP) and SIGABRT. What arrives meanwhile is delivered after the drop.
+/// SIGFPE, SIGILL, SIGTRAP) and SIGABRT, and it is not cancelled. What arrives meanwhile is delivered after the drop.
 ///
 /// Guards nest; they must be dropped in the reverse order of their making.
 #[must_use = "signals are let in again when the guard drops"]
 pub struct SignalsBlocked {
     saved: libc::sigset_t,
-    /// The mask belongs to one thread, and so does the guard.
-    not_send: PhantomData<*mut ()>,
+    _cancellation: CancellationDisabled,
 }
 
 impl SignalsBlocked {
     /// Blocks this thread's signals.
     pub fn new() -> SignalsBlocked {
+        let _cancellation = CancellationDisabled::new();
         let mut saved = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: both sets live for the call, which changes this thread's mask only. It fails
         // only for an unknown first argument.
@@ -57,7 +98,7 @@ impl SignalsBlocked {
             libc::pthread_sigmask(libc::SIG_BLOCK, &blockable_signals(), saved.as_mut_ptr());
             saved.assume_init()
         };
-        SignalsBlocked { saved, not_send: PhantomData }
+        SignalsBlocked { saved, _cancellation }
     }
 }
 

@@ -149,6 +149,7 @@ fn install() -> Result<(), Errno> {
 
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let _errno = ErrnoGuard::new();
+    let _cancellation = signal::CancellationDisabled::new();
     // SAFETY: the kernel calls the handler with valid pointers.
     let (is_fault, address, write) = unsafe {
         (signal::is_page_fault(info), signal::fault_address(info), signal::fault_is_write(context))
