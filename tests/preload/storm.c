@@ -44,6 +44,7 @@ static _Thread_local uint64_t handler_counts[8];
 static _Thread_local bool is_to_exceed;
 static atomic_int handled;
 static int restart;
+static FILE *nowhere;
 
 /* ---- Signals --------------------------------------------------------------- */
 
@@ -238,24 +239,44 @@ static void *live_for_a_while(void *argument)
 {
     struct worker *w = argument;
     self = w;
+    /* To use memory is no point at which a thread may be cancelled. */
+    bool is_cancelled = roll(w, 3) == 0;
+    if (is_cancelled)
+        MUST(pthread_cancel(pthread_self()) == 0);
     memset(local, 1, sizeof local);
     struct block *b = make(w, some_size(w));
     if (b != NULL)
         verify(b, "of a thread that ends");
-    handler_words = NULL;
-    return NULL;
+    if (w->blocks_count > 0)
+        rewrite(w, some_block(w));
+    if (is_cancelled)
+        pthread_testcancel();
+    return is_cancelled ? NULL : w;
 }
 
 /* A thread that works in the name of this one, which waits for its end. */
 static void start_thread(struct worker *w)
 {
     pthread_t thread;
+    void *result;
     int error = pthread_create(&thread, NULL, live_for_a_while, w);
     errno = error;
-    if (error == 0)
-        MUST(pthread_join(thread, NULL) == 0);
-    else
+    if (error != 0)
         refused("a thread");
+    else
+        MUST(pthread_join(thread, &result) == 0 && (result == w || result == PTHREAD_CANCELED));
+}
+
+/* Reads a block with the lock of a stream, or takes that lock with the one of all streams. */
+static void print(struct worker *w)
+{
+    struct block *b = some_block(w);
+    if (b == NULL)
+        return;
+    size_t from = roll(w, b->bytes), bytes = b->bytes - from < 100 ? b->bytes - from : 100;
+    MUST(fprintf(nowhere, "%.*s", (int)bytes, b->memory + from) >= 0 || may_lose_flash);
+    if (roll(w, 3) == 0)
+        MUST(fflush(NULL) == 0);
 }
 
 static void use_block(struct worker *w)
@@ -283,6 +304,8 @@ static void use_others(struct worker *w)
         use_shared(w);
     else if (use < 78 && sleepers_count > 0)
         wake(&sleepers[roll(w, sleepers_count)], new_key(w));
+    else if (use < 82)
+        print(w);
     else if (use < 84)
         pthread_kill(workers[roll(w, threads_count)].thread, SIGUSR1);
     else if (use < 88)
@@ -359,7 +382,8 @@ static void begin_storm(struct worker *w)
 {
     frozen = (struct block){.bytes = FROZEN_BYTES, .key = new_key(w), .memory = malloc(FROZEN_BYTES)};
     barrier = malloc(4 * KIB + 200);
-    MUST(frozen.memory != NULL && barrier != NULL && pthread_barrier_init(barrier, NULL, threads_count) == 0);
+    nowhere = fopen("/dev/null", "w");
+    MUST(nowhere != NULL && frozen.memory != NULL && barrier != NULL && pthread_barrier_init(barrier, NULL, threads_count) == 0);
     with_block(&frozen, 0, frozen.bytes, NULL);
     make_shared(w);
     MUST(pthread_key_create(&key, at_end_of_thread) == 0 && pthread_atfork(before_fork, NULL, NULL) == 0);

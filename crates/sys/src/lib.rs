@@ -22,6 +22,7 @@ pub mod futex;
 pub mod insiders;
 pub mod lifeline;
 pub mod memory;
+pub mod own;
 pub mod persist;
 pub mod process;
 pub mod rcu;

@@ -11,6 +11,14 @@ pub fn thread_id() -> u32 {
     id as u32
 }
 
+/// The kernel's monotonic clock, in nanoseconds. Signal-safe.
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is ours, and every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Groups of who is at the other end of a connected Unix socket, besides the first; gives how many there are. Those that do not fit into `groups` are
 /// left out.
 ///

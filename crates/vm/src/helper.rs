@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use aquifer_sys::{SignalsBlocked, futex};
+use aquifer_sys::{SignalsBlocked, futex, own};
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -31,10 +31,6 @@ struct Prepared {
 
 static PREPARED: [AtomicPtr<Prepared>; PREPARED_MAX] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; PREPARED_MAX];
-
-thread_local! {
-    static IS_HELPER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
 
 /// A running thread of the library.
 #[derive(Debug)]
@@ -106,14 +102,14 @@ pub fn forget_prepared() {
 
 /// Whether this thread is one of the library's, or does the library's work at this moment.
 pub fn is_helper() -> bool {
-    IS_HELPER.get()
+    own::with(|own| own.is_helper.get())
 }
 
 /// Does work of the library's in a thread of the program: [`is_helper`] meanwhile.
 pub fn as_helper<T>(work: impl FnOnce() -> T) -> T {
-    let before = IS_HELPER.replace(true);
+    let before = own::with(|own| own.is_helper.replace(true));
     let done = work();
-    IS_HELPER.set(before);
+    own::with(|own| own.is_helper.set(before));
     done
 }
 
@@ -161,7 +157,7 @@ fn create(
 }
 
 extern "C" fn run_work(work: *mut c_void) -> *mut c_void {
-    IS_HELPER.set(true);
+    own::with(|own| own.is_helper.set(true));
     // SAFETY: the box of who made the thread.
     let work = unsafe { Box::from_raw(work.cast::<Work>()) };
     work();

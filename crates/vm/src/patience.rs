@@ -4,11 +4,10 @@
 //! that came meanwhile are handled first, SIGTERM ends the process, and the instruction faults once more. Who has waited for
 //! ten seconds in all says so on standard error, once.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use aquifer_base::PageId;
-use aquifer_sys::{Backoff, process};
+use aquifer_sys::{Backoff, own, process};
 
 use crate::engine::Engine;
 use crate::error::FaultError;
@@ -123,31 +122,23 @@ impl Engine {
     }
 }
 
-/// The wait of a thread for a page, over many faults.
-#[derive(Clone, Copy)]
-struct Wait {
-    page: PageId,
-    began: Instant,
-    last: Instant,
-    is_told: bool,
-}
-
-thread_local! {
-    static WAIT: Cell<Option<Wait>> = const { Cell::new(None) };
-}
-
-/// Notes that a fault at `page` comes again, and tells of it if it has for long.
+/// Notes that a fault at `page` comes again, and tells of it if it has for long. The wait of a thread for a page goes over many faults.
 pub(crate) fn note_again_in_fault(page: PageId, address: usize, reason: Reason) {
-    let now = Instant::now();
-    let is_same = |wait: &Wait| wait.page == page && now.duration_since(wait.last) < GAP;
-    let fresh = Wait { page, began: now, last: now, is_told: false };
-    let mut wait = WAIT.get().filter(is_same).unwrap_or(fresh);
-    wait.last = now;
-    if !wait.is_told && now.duration_since(wait.began) >= SILENCE {
-        wait.is_told = true;
+    let now_ns = process::monotonic_ns();
+    let is_due = own::with(|wait| {
+        let is_same = wait.page.get() == page.0 && now_ns - wait.last_ns.get() < GAP.as_nanos() as u64;
+        if !is_same {
+            wait.page.set(page.0);
+            wait.began_ns.set(now_ns);
+            wait.is_told.set(false);
+        }
+        wait.last_ns.set(now_ns);
+        let is_silence = now_ns - wait.began_ns.get() >= SILENCE.as_nanos() as u64;
+        is_silence && !wait.is_told.replace(true)
+    });
+    if is_due {
         tell_in_fault(address, reason);
     }
-    WAIT.set(Some(wait));
 }
 
 /// One line, by one write. No formatting: runs in fault handlers.

@@ -22,13 +22,23 @@ pub(super) fn blockable_signals() -> libc::sigset_t {
     }
 }
 
+/// `pthread_sigmask` by the system call itself: a program's own may be one that asks us.
+///
+/// # Safety
+/// Both are NULL or valid; only as many bytes as the kernel has signals are looked at and changed.
+unsafe fn change_mask(how: libc::c_int, set: *const libc::sigset_t, before: *mut libc::sigset_t) {
+    const KERNEL_BYTES: usize = 8;
+    // SAFETY: passed on to the caller. It fails only for an unknown first argument.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, set, before, KERNEL_BYTES) };
+}
+
 /// Whether no signal handler can interrupt this thread, except for those of faults: [`SignalsBlocked`] lives, or it is in the handler
 /// of a fault. Asks the kernel.
 pub fn are_blocked() -> bool {
     let mut now = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the set is writable, initialised by zeros, and filled in by the kernel.
     unsafe {
-        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), now.as_mut_ptr());
+        change_mask(libc::SIG_BLOCK, ptr::null(), now.as_mut_ptr());
         // These stand for all.
         [libc::SIGTERM, libc::SIGALRM, libc::SIGPROF]
             .into_iter()
@@ -95,7 +105,7 @@ impl SignalsBlocked {
         // SAFETY: both sets live for the call, which changes this thread's mask only. It fails
         // only for an unknown first argument.
         let saved = unsafe {
-            libc::pthread_sigmask(libc::SIG_BLOCK, &blockable_signals(), saved.as_mut_ptr());
+            change_mask(libc::SIG_BLOCK, &blockable_signals(), saved.as_mut_ptr());
             saved.assume_init()
         };
         SignalsBlocked { saved, _cancellation }
@@ -111,6 +121,6 @@ impl Default for SignalsBlocked {
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
         // SAFETY: the set was filled in by the kernel for this thread.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.saved, ptr::null_mut()) };
+        unsafe { change_mask(libc::SIG_SETMASK, &self.saved, ptr::null_mut()) };
     }
 }
