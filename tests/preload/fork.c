@@ -228,6 +228,61 @@ static void while_others_protect(void)
     munmap(block, MIB);
 }
 
+/* A handler that touches memory may come while its thread holds a lock of the C library's malloc, for which a fork waits. */
+static char *touched;
+static atomic_bool is_over, is_wrong;
+
+static void touch_at_random(int number)
+{
+    static _Thread_local uint64_t dice = 1;
+    (void)number;
+    for (int n = 0; n < 4; n++) {
+        size_t page = next_random(&dice) % (32 * MIB / PAGE);
+        if (touched[page * PAGE] != (char)(page * 7))
+            is_wrong = true;
+    }
+}
+
+static void *allocate_small_blocks(void *argument)
+{
+    void *blocks[64] = {0};
+    for (unsigned round = 0; !is_over; round++) {
+        unsigned n = round * 7 % 64;
+        free(blocks[n]);
+        blocks[n] = calloc(1, 1100 + round % 1900);
+    }
+    for (unsigned n = 0; n < 64; n++)
+        free(blocks[n]);
+    return argument;
+}
+
+static int nothing(void)
+{
+    return 0;
+}
+
+static void while_handlers_come_in_malloc(void)
+{
+    pthread_t threads[2];
+    struct sigaction action = {.sa_handler = touch_at_random, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    touched = malloc(32 * MIB);
+    for (size_t page = 0; page < 32 * MIB / PAGE; page++)
+        memset(touched + page * PAGE, (int)(page * 7), PAGE);
+    for (int n = 0; n < 2; n++)
+        CHECK_IS(0, pthread_create(&threads[n], NULL, allocate_small_blocks, touched));
+    for (int round = 0; round < 60; round++) {
+        for (int n = 0; n < 2; n++)
+            pthread_kill(threads[n], SIGUSR1);
+        CHECK_IS(0, end_of(nothing));
+    }
+    is_over = true;
+    for (int n = 0; n < 2; n++)
+        pthread_join(threads[n], NULL);
+    CHECK(!is_wrong);
+    free(touched);
+}
+
 int main(void)
 {
     early = malloc(MIB);
@@ -240,5 +295,6 @@ int main(void)
     RUN(after_the_heap);
     RUN(while_others_protect);
     RUN(amid_other_threads);
+    RUN(while_handlers_come_in_malloc);
     return tests_failed();
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_sys::stripe::{STRIPES, stripe};
-use aquifer_sys::{Backoff, futex, process};
+use aquifer_sys::{Backoff, Errno, futex, process};
 
 const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
@@ -12,7 +12,16 @@ const CLOSED: u32 = 1;
 #[repr(align(64))]
 struct Inside(AtomicUsize);
 
+/// A thread that waits for the gate looks after so long whether who closed it waits itself.
+const LOOK_NS: u64 = 50_000_000;
+/// As many such looks in a row are no coincidence.
+const LOOKS: u32 = 4;
+
 /// Threads pass it while it is open. Whoever closes it waits until nobody is inside, and may go on passing itself.
+///
+/// Who forks waits for locks of the C library when it has closed the gate, and one of their holders may wait for the gate: in a handler that came
+/// while it was in `malloc`, or in `fflush`. That one passes. Nothing is copied as long as it holds its lock; if the fork goes on all the same,
+/// the child finds the gate [torn](Gate::is_torn).
 pub(crate) struct Gate {
     inside: [Inside; STRIPES],
     state: AtomicU32,
@@ -41,18 +50,27 @@ impl Gate {
     /// Passes, as soon as the gate is open. Passes of one thread must not nest.
     pub(crate) fn pass_in_fault(&self) -> Pass<'_> {
         let inside = &self.inside[stripe()];
+        let mut looks = 0;
         loop {
             inside.0.fetch_add(1, Ordering::SeqCst);
             let pass = Pass(inside);
             if self.state.load(Ordering::SeqCst) == OPEN
                 || self.owner.load(Ordering::Relaxed) == process::thread_id()
+                || looks == LOOKS
             {
                 return pass;
             }
             drop(pass);
             // Interrupted or open meanwhile: the loop looks again.
-            let _ = futex::wait(&self.state, CLOSED, None);
+            let is_late = futex::wait(&self.state, CLOSED, Some(LOOK_NS)) == Err(Errno::ETIMEDOUT);
+            let is_stuck = is_late && process::waits_for_a_word(self.owner.load(Ordering::Relaxed));
+            looks = if is_stuck { looks + 1 } else { 0 };
         }
+    }
+
+    /// In a child: whether somebody was inside all the same when it was forked.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.inside.iter().any(|inside| inside.0.load(Ordering::Relaxed) != 0)
     }
 
     /// Closes the gate and waits until nobody is inside. Only one thread may do this at a time.
@@ -87,6 +105,30 @@ impl Gate {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+
+    /// The closing thread waits for a lock whose holder waits for the gate.
+    #[test]
+    fn who_is_waited_for_passes() {
+        let (gate, lock, has_lock) = (Gate::new(), AtomicU32::new(1), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                gate.close();
+                has_lock.store(true, Ordering::SeqCst);
+                while lock.load(Ordering::SeqCst) == 1 {
+                    let _ = futex::wait(&lock, 1, None);
+                }
+                gate.open();
+            });
+            while !has_lock.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            let pass = gate.pass_in_fault();
+            assert!(gate.is_torn());
+            drop(pass);
+            lock.store(0, Ordering::SeqCst);
+            futex::wake(&lock, 1);
+        });
+    }
 
     #[test]
     fn nobody_else_is_inside_while_it_is_closed() {

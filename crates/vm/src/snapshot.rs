@@ -111,8 +111,11 @@ impl Engine {
         unsafe { advise(self.base(), self.region_bytes(), advice) }
     }
 
-    /// In a child: makes this copy of the engine a snapshot. False if the kernel does not allow it.
+    /// In a child: makes this copy of the engine a snapshot. False if the kernel does not allow it, or the copy is torn.
     pub(crate) fn become_snapshot(&self) -> bool {
+        if self.users_gate.is_torn() {
+            return false;
+        }
         self.snapshot.is_active.store(true, Ordering::Relaxed);
         // What the parent, if it was a snapshot, had not written is unprotected here.
         *self.snapshot.unwritten.lock() = Unwritten::new();
