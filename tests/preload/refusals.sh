@@ -2,10 +2,10 @@
 # The kernel refuses the n-th call of the library, once or from then on, for growing n until a run passes without a refusal: every
 # run ends, with the right bytes, with memory that is refused, or killed after a line that says why.
 #
-#   refusals.sh AQUIFER [full]      full: n grows by 1 in 40 instead of 1 in 4
+#   refusals.sh AQUIFER [full]      full: n grows by 1 in 40 instead of 1 in 2
 set -u
 aquifer=$1
-part=4
+part=2
 [ "${2:-}" = full ] && part=40
 here=$(cd "$(dirname "$0")" && pwd)
 work=${AQUIFER_TEST_DIR:-$(mktemp -d)}

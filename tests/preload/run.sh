@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
-    sigbus cancel fork snapshot descriptors spawn loading ending forgetful takeover closed contexts refusals swapped stress'
+    sigbus cancel fork snapshot descriptors spawn loading ending forgetful takeover closed contexts refusals swapped storm stress'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list
     printf '%s\n' $names
@@ -123,7 +123,13 @@ if [ $# -eq 0 ]; then
 fi
 for name in "$@"; do
     case $name in
-        command | profile | contexts | refusals | swapped) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
+        storm)
+            # Two thousand seeds take an hour.
+            # shellcheck disable=SC2046 # two words
+            afresh ./storm.sh "$AQUIFER" $([ -n "${AQUIFER_LONG:-}" ] && echo 1 2000 || echo 1 60s) || failed=1
+            ;;
+        command | profile | contexts | swapped) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
+        refusals) afresh ./refusals.sh "$AQUIFER" ${AQUIFER_LONG:+full} || failed=1 ;;
         *) test_program "$name" ;;
     esac
 done

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 /// All steps, in the order in which people think of them.
-pub const STEPS: [&str; 15] = [
-    "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "mount", "block",
+pub const STEPS: [&str; 16] = [
+    "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "corpus", "mount", "block",
     "sqlite", "remote", "probe", "install",
 ];
 /// A build may take so long on a slow machine that does other things.
@@ -29,7 +29,9 @@ const LONG_FORMS: [(&str, &str); 5] = [
 ];
 
 /// Words in the names of scripts that take longest, half a minute and more beside others: they start first, so that none of them runs alone in the end.
-const LONGEST: [&str; 9] = [
+const LONGEST: [&str; 11] = [
+    "corpus/run.py",
+    "preload/run.sh storm",
     "remote/run.sh",
     "examples/memcached",
     "sqlite-tests.sh",
@@ -173,6 +175,9 @@ impl<'a> Plan<'a> {
         let seconds = if self.full { "60" } else { "10" };
         add("mount", vec![self.script("mount", &["tests/mount/postgres.sh", "-T", seconds])]);
         add("programs", self.programs()?);
+        // One job: its programs are installed into one place, and their memory is measured.
+        let corpus: &[&str] = if self.full { &["tests/corpus/run.py"] } else { &["tests/corpus/run.py", "--short"] };
+        add("corpus", vec![self.script("corpus", corpus).counted_by(Results::Lines)]);
         add("c", self.each("c", "tests/c/run.sh")?);
         add("install", vec![self.script("install", &["tests/install.sh"])]);
         jobs.sort_by_key(|job| {
