@@ -188,7 +188,7 @@ def managed_run(entry, result, native, divisor, number):
 
 def swap_run(entry, result, native, made, label, ram_mib):
     """Runs an entry natively with kernel swap in the RAM that its managed run had."""
-    with Swap(entry.made, ram_mib, 3 * result.need_mib) as swap:
+    with Swap(entry.made, max(ram_mib, LEAST_MIB), 3 * max(result.need_mib, LEAST_MIB)) as swap:
         limits = Limits(max(60, 60 * native.seconds), tick=swap.refresh)
         ended = entry.run(f"{label}.swap", "", limits, prefix=swap.prefix())
     outcome, why = judge(native, ended)

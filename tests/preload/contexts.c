@@ -8,6 +8,7 @@
 #include "check.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -107,6 +108,23 @@ static void in_thread(void *(*run)(void *))
     pthread_join(thread, NULL);
 }
 
+static void *with_note(void *argument)
+{
+    note();
+    return argument;
+}
+
+/* A thread with the smallest stack that there is, beside its variables. */
+static void in_small_stack(void)
+{
+    pthread_t thread;
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, sizeof wide + PTHREAD_STACK_MIN);
+    pthread_create(&thread, &small, with_note, NULL);
+    pthread_join(thread, NULL);
+}
+
 static void on_signal(int signal)
 {
     (void)signal;
@@ -190,6 +208,8 @@ int main(int argc, char **argv)
         in_thread(with_key);
     } else if (strcmp(context, "local") == 0) {
         in_thread(with_local);
+    } else if (strcmp(context, "small") == 0) {
+        in_small_stack();
     } else if (strcmp(context, "signal") == 0) {
         in_signal();
     } else if (strcmp(context, "fork") == 0) {

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=${AQUIFER_TEST_DIR:-$(mktemp -d)}
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
-[ $# -gt 0 ] || set -- main key local signal fork child stream exit once dlopen
+[ $# -gt 0 ] || set -- main key local small signal fork child stream exit once dlopen
 export PLUGIN_DIR="$work"
 failed=0
 

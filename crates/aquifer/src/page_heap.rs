@@ -174,7 +174,8 @@ impl PageHeap {
     /// # Errors
     /// There is no room for threads. The memory stays ordinary then, and no more of it is given than fits in RAM.
     pub fn prepare_threads(&self) -> Result<(), Error> {
-        let count = Assembly::threads(&self.options) + usize::from(self.options.socket.is_some());
+        // One more takes over.
+        let count = Assembly::threads(&self.options) + usize::from(self.options.socket.is_some()) + 1;
         let what = || "threads could not be made".into();
         helper::prepare(count).map_err(|error| {
             self.is_refused.store(true, Ordering::Relaxed);

@@ -138,10 +138,13 @@ fn reply_to(request: &str, parts: &Assembly) -> serde_json::Value {
                 json!({ "pid": std::process::id(), "version": crate::VERSION, "events": remote.events() })
             }
         },
-        "check" => match parts.allocator.check() {
-            Ok(()) => json!({ "pid": std::process::id(), "check": "ok" }),
-            Err(problem) => json!({ "pid": std::process::id(), "check": "failed", "problem": problem }),
-        },
+        "check" => {
+            let (pid, waits) = (std::process::id(), parts.engine.long_waits());
+            match parts.allocator.check() {
+                Ok(()) => json!({ "pid": pid, "check": "ok", "waits": waits }),
+                Err(problem) => json!({ "pid": pid, "check": "failed", "problem": problem, "waits": waits }),
+            }
+        }
         _ => json!({ "error": "unknown request; stats, latency, events and check are known" }),
     }
 }

@@ -304,25 +304,49 @@ fn a_fault_that_waits_takes_signals() {
 #[test]
 #[ignore = "run by the test below"]
 fn waits_for_itself() {
-    let heap = heap();
+    let socket = std::env::var("SOCKET").unwrap();
+    let heap = Heap::open(Options::new().ram_bytes(8 << 20).flash_bytes(128 << 20).socket(socket)).unwrap();
     let object = heap.allocate(200).unwrap();
     let _used = heap.write(heap.reference(object).unwrap()).unwrap();
+    let _again = heap.read(heap.reference(object).unwrap()).unwrap();
     word_at(object, 0).store(1, Ordering::Relaxed);
+}
+
+/// What a heap answers.
+fn asked(socket: &std::path::Path, question: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    stream.write_all(question.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]
 fn a_long_wait_is_told_of_and_ends_by_sigterm() {
     use std::io::{BufRead, BufReader};
     use std::os::unix::process::ExitStatusExt;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "waits_for_itself", "--ignored", "--nocapture"])
+        .env("SOCKET", &socket)
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let told = lines.map_while(Result::ok).find(|line| line.contains("has waited 10 s"));
-    assert!(told.is_some_and(|line| line.contains("a reference holds the page")));
+    let told = told.expect("it says so");
+    assert!(
+        told.contains("a reference holds the page") && told.contains("the last was taken by thread"),
+        "{told}"
+    );
+    let answer = asked(&socket, "check\n");
+    assert!(
+        answer.contains("has waited 1") && answer.contains("referenced 2 times, the last by thread"),
+        "{answer}"
+    );
     // SAFETY: the child of this test.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));

@@ -342,9 +342,9 @@ pub struct RunArguments {
     /// Directory, file or block device for what does not fit [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "PATH")]
     pub flash: Option<PathBuf>,
-    /// Size of the flash file
-    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = parse_size)]
-    pub flash_size: u64,
+    /// Size of the flash file [default: 64 times --ram, 1G to 8G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub flash_size: Option<u64>,
     /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
     #[arg(long, value_name = "DONORS", value_delimiter = ',')]
     pub donors: Vec<String>,
@@ -397,6 +397,13 @@ pub struct RunArguments {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub program: Vec<std::ffi::OsString>,
+}
+
+impl RunArguments {
+    /// Size of the flash file. Flash costs RAM for checksums, a thousandth of its size: a small budget has little of it.
+    pub fn flash_bytes(&self) -> u64 {
+        self.flash_size.unwrap_or_else(|| (64 * self.ram).clamp(1 << 30, 8 << 30))
+    }
 }
 
 /// A positive number of seconds, up to a day.

@@ -8,7 +8,7 @@ use crate::arguments::{CheckArguments, StatsArguments};
 use crate::error::{Error, printable};
 use crate::events::events;
 use crate::heap::Heap;
-use crate::reply::{Sample, Verdict};
+use crate::reply::{Checked, Sample, Verdict};
 use crate::table::table;
 
 /// Home, and everything after it erased.
@@ -68,12 +68,15 @@ fn show(sample: &Sample, earlier: Option<(&Sample, f64)>, arguments: &StatsArgum
     Ok(out.flush()?)
 }
 
-/// Has a heap prove that its parts agree; the exit status says whether they do.
+/// Has a heap prove that its parts agree, and says who waits for long; the exit status says whether they agree.
 ///
 /// # Errors
 /// [`Error`] if the heap cannot be asked.
 pub fn check(arguments: &CheckArguments) -> Result<ExitCode, Error> {
-    let (pid, verdict) = Heap::of(&arguments.target, arguments.timeout)?.check()?;
+    let Checked { pid, verdict, waits } = Heap::of(&arguments.target, arguments.timeout)?.check()?;
+    for wait in waits {
+        writeln!(io::stdout(), "process {pid}: {}", printable(&wait))?;
+    }
     match verdict {
         Verdict::InOrder => {
             writeln!(io::stdout(), "process {pid}: the heap is in order")?;

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::latency::Latency;
 use crate::process::socket_of;
-use crate::reply::{ReplyError, Sample, Verdict, parse_check, parse_events, parse_latency, parse_stats};
+use crate::reply::{Checked, ReplyError, Sample, parse_check, parse_events, parse_latency, parse_stats};
 
 /// A heap, by its socket.
 pub struct Heap {
@@ -68,15 +68,15 @@ impl Heap {
         Ok((pid, events))
     }
 
-    /// Whether its parts agree, and which process says so.
+    /// Whether its parts agree, and who waits for long.
     ///
     /// # Errors
     /// As for [`Heap::stats`].
-    pub fn check(&mut self) -> Result<(u32, Verdict), Error> {
+    pub fn check(&mut self) -> Result<Checked, Error> {
         let reply = self.client.ask(Question::Check, self.patience)?;
-        let (pid, verdict) = parse_check(&reply).map_err(|error| self.senseless(error))?;
-        same_process(&self.target, pid)?;
-        Ok((pid, verdict))
+        let checked = parse_check(&reply).map_err(|error| self.senseless(error))?;
+        same_process(&self.target, checked.pid)?;
+        Ok(checked)
     }
 
     /// Its numbers and latencies.

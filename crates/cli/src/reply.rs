@@ -59,11 +59,24 @@ pub enum Verdict {
     Disagreement(String),
 }
 
+/// The answer to a check.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Checked {
+    /// Which process says so.
+    pub pid: u32,
+    /// What it found.
+    pub verdict: Verdict,
+    /// Threads that have waited for memory for ten seconds and more: for what, and who holds it.
+    pub waits: Vec<String>,
+}
+
 #[derive(Deserialize)]
 struct CheckReply {
     pid: u32,
     check: String,
     problem: Option<String>,
+    #[serde(default)]
+    waits: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -113,18 +126,16 @@ pub fn parse_events(reply: &[u8]) -> Result<(u32, Events), ReplyError> {
     Ok((pid, events))
 }
 
-/// The answer to [`crate::client::Question::Check`], and the process that gave it.
+/// The answer to [`crate::client::Question::Check`].
 ///
 /// # Errors
 /// [`ReplyError`] for anything that is not such an answer.
-pub fn parse_check(reply: &[u8]) -> Result<(u32, Verdict), ReplyError> {
-    let CheckReply { pid, check, problem } = serde_json::from_value(answer(reply)?)?;
-    match check.as_str() {
-        "ok" => Ok((pid, Verdict::InOrder)),
-        "failed" => {
-            let problem = problem.unwrap_or_else(|| "the program does not say what".into());
-            Ok((pid, Verdict::Disagreement(problem)))
-        }
-        other => Err(ReplyError::Malformed(format!("the check ended with '{other}'"))),
-    }
+pub fn parse_check(reply: &[u8]) -> Result<Checked, ReplyError> {
+    let CheckReply { pid, check, problem, waits } = serde_json::from_value(answer(reply)?)?;
+    let verdict = match check.as_str() {
+        "ok" => Verdict::InOrder,
+        "failed" => Verdict::Disagreement(problem.unwrap_or_else(|| "the program does not say what".into())),
+        other => return Err(ReplyError::Malformed(format!("the check ended with '{other}'"))),
+    };
+    Ok(Checked { pid, verdict, waits })
 }

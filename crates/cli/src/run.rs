@@ -29,7 +29,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     command.env("LD_PRELOAD", preload.map_or_else(|| own.clone(), |others| format!("{own}:{others}")));
     command.env("AQUIFER_RUN_PID", std::process::id().to_string());
     command.env("AQUIFER_RAM", arguments.ram.to_string());
-    command.env("AQUIFER_FLASH_SIZE", arguments.flash_size.to_string());
+    command.env("AQUIFER_FLASH_SIZE", arguments.flash_bytes().to_string());
     command.env("AQUIFER_THRESHOLD", arguments.threshold.to_string());
     command.env("AQUIFER_FAULTS", arguments.faults.name());
     set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
@@ -58,7 +58,7 @@ pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
     library::find(library::PRELOAD)?;
     let mut options = aquifer::Options::new()
         .ram_bytes(arguments.ram)
-        .flash_bytes(arguments.flash_size)
+        .flash_bytes(arguments.flash_bytes())
         .object_bytes(PAGE_BYTES);
     if let Some(flash) = &arguments.flash {
         options = options.flash_path(flash);

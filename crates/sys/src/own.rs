@@ -20,6 +20,8 @@ pub struct Own {
     pub last_ns: Cell<u64>,
     /// Whether that was told.
     pub is_told: Cell<bool>,
+    /// The kernel's id of the thread, once it was asked for.
+    id: Cell<u32>,
 }
 
 const BYTES: usize = 64;
@@ -76,6 +78,24 @@ fn own() -> *const Own {
 pub fn with<T>(look: impl FnOnce(&Own) -> T) -> T {
     // SAFETY: they live as long as the thread, are zeros at first, for which all fields are valid, and no other thread has them.
     look(unsafe { &*own() })
+}
+
+/// The kernel's id of the calling thread, which it is asked for once.
+///
+/// # Context
+/// Signal-safe.
+pub fn thread_id() -> u32 {
+    with(|own| {
+        if own.id.get() == 0 {
+            own.id.set(crate::process::thread_id());
+        }
+        own.id.get()
+    })
+}
+
+/// In a child: its thread has another id than the one that it is a copy of.
+pub fn forget_thread_id() {
+    with(|own| own.id.set(0));
 }
 
 #[cfg(test)]

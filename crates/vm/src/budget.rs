@@ -63,9 +63,9 @@ impl Budget {
         let is_whole = object_bytes >= OS_PAGE_BYTES;
         // All whole pages that flash has room for need no more, with their leaves half empty.
         let whole_most = if is_whole { (flash_bytes / WHOLE_PART) as usize } else { usize::MAX };
-        let page_buffer = (total / if is_whole { 32 } else { 16 }).min(whole_most).max(512 << 10);
+        let page_buffer = (total / if is_whole { 64 } else { 16 }).min(whole_most).max(512 << 10);
         // The directory of leaves, which grows with the flash, comes out of their share.
-        let leaves = (total / if is_whole { 32 } else { 24 }).saturating_sub(fixed).max(total / 64);
+        let leaves = (total / if is_whole { 64 } else { 24 }).saturating_sub(fixed).max(total / 64);
         let leaves = leaves.min(whole_most).max(128 << 10);
         // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
         let slack = total / 128 + (256 << 10);

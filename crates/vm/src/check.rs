@@ -85,7 +85,7 @@ impl Engine {
         for (book, counted, marked) in
             [("pinned", &self.holds.pins, mapped), ("used more than once", &self.holds.uses, shared)]
         {
-            if let Some(page) = counted.find(is_not_pinned) {
+            if let Some(page) = counted.find_page(is_not_pinned) {
                 return Err(format!("{page:?} is {book}, its entry is {:?}", self.entries.find(page)));
             }
             if marked != counted.len() {

@@ -11,7 +11,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_sys::lifeline::{Line, lifeline};
-use aquifer_sys::{SignalsBlocked, futex, memory};
+use aquifer_sys::{SignalsBlocked, futex, memory, own};
 
 use crate::engine::Engine;
 use crate::fault::abort_in_fault;
@@ -177,6 +177,7 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    own::forget_thread_id();
     for region in &REGIONS {
         let Some((base, len)) = region.range() else { continue };
         FORKED.store(true, Ordering::Relaxed);

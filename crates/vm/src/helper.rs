@@ -68,6 +68,34 @@ impl Helper {
         }
     }
 
+    /// Runs `work` in a thread of its own and waits for it: the caller may be on a small stack.
+    ///
+    /// # Errors
+    /// The kernel has no room for a thread.
+    pub fn run<T: Send>(name: &'static CStr, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let is_done = AtomicU32::new(0);
+        let mut result = None;
+        let place = &mut result;
+        let done = &is_done;
+        let scoped: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
+            *place = Some(work());
+            done.store(1, Ordering::Release);
+            futex::wake(done, 1);
+        });
+        // SAFETY: what it borrows lives until it is done, for which this function waits. Nothing unwinds out of it: the thread begins
+        // with a function of the C calling convention.
+        let work = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Work>(scoped) };
+        let helper = Self::start(name, work)?;
+        while is_done.load(Ordering::Acquire) == 0 {
+            // Interrupted or changed meanwhile: the loop looks again.
+            let _ = futex::wait(&is_done, 0, None);
+        }
+        // It is not joined: its end may need locks of the caller's malloc.
+        // SAFETY: it was made joinable, and is left once.
+        unsafe { libc::pthread_detach(helper.thread) };
+        Ok(result.expect("it is done"))
+    }
+
     /// Waits until it has ended.
     pub fn join(self) {
         // SAFETY: the thread was made joinable, and is joined once.
@@ -197,6 +225,10 @@ mod tests {
             .collect();
         helpers.into_iter().for_each(Helper::join);
         assert_eq!(done.load(Ordering::SeqCst), 0x1111_1111);
+        assert_eq!(
+            Helper::run(c"test", || (is_helper(), done.load(Ordering::SeqCst) >> 28)).unwrap(),
+            (true, 1)
+        );
         assert!(!is_helper() && as_helper(is_helper) && !is_helper());
     }
 }

@@ -11,9 +11,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::PageId;
 use aquifer_map::Locked;
+use aquifer_sys::own;
 
-/// How often pages are held.
-pub(crate) struct Book(Mutex<HashMap<u64, u32>>);
+/// How often a page is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hold {
+    pub(crate) count: u32,
+    /// The thread that was the last to hold it.
+    pub(crate) thread: u32,
+}
+
+/// The pages that are held.
+pub(crate) struct Book(Mutex<HashMap<u64, Hold>>);
 
 /// The books of one heap.
 pub(crate) struct Holds {
@@ -32,7 +41,7 @@ impl Book {
         Self(Mutex::new(HashMap::new()))
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+    fn counts(&self) -> MutexGuard<'_, HashMap<u64, Hold>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -48,10 +57,10 @@ impl Book {
         let mut counts = self.counts();
         let pages = counts.len();
         match counts.get_mut(&page.0) {
-            Some(count) => *count += 1,
+            Some(hold) => *hold = Hold { count: hold.count + 1, thread: own::thread_id() },
             None if pages >= limit => return Err(pages),
             None => {
-                counts.insert(page.0, before + 1);
+                counts.insert(page.0, Hold { count: before + 1, thread: own::thread_id() });
             }
         }
         Ok(())
@@ -60,9 +69,9 @@ impl Book {
     /// Holds a page once less; returns how often it is held still, `None` if it was not. With `left` it leaves the book.
     pub(crate) fn end(&self, _held: &Locked<'_>, page: PageId, left: u32) -> Option<u32> {
         let mut counts = self.counts();
-        let count = counts.get_mut(&page.0)?;
-        *count -= 1;
-        let now = *count;
+        let hold = counts.get_mut(&page.0)?;
+        hold.count -= 1;
+        let now = hold.count;
         if now <= left {
             counts.remove(&page.0);
         }
@@ -75,13 +84,18 @@ impl Book {
         !counts.is_empty() && (first.0..first.0 + count).any(|page| counts.contains_key(&page))
     }
 
+    /// How a page is held, if it is in the book. Whoever has the book has its signals blocked and does not fault, so that handlers may look.
+    pub(crate) fn find_in_fault(&self, page: PageId) -> Option<Hold> {
+        self.counts().get(&page.0).copied()
+    }
+
     /// Pages in the book.
     pub(crate) fn len(&self) -> usize {
         self.counts().len()
     }
 
     /// Those for which `is_wrong` holds: the first.
-    pub(crate) fn find(&self, mut is_wrong: impl FnMut(PageId) -> bool) -> Option<PageId> {
+    pub(crate) fn find_page(&self, mut is_wrong: impl FnMut(PageId) -> bool) -> Option<PageId> {
         self.counts().keys().map(|&page| PageId(page)).find(|&page| is_wrong(page))
     }
 }

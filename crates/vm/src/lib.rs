@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `engine` | region, table, cache and log of one heap, put together |
 //! | `fill` | the one way of a page into RAM |
-//! | `patience` | waits that neither last in silence nor keep a process from ending |
+//! | `patience` | waits that do not keep a process from ending |
+//! | `waits` | those that have become long: told of, and shown to who asks |
 //! | `resolve` | what a fault does: find the bytes, map the page |
 //! | `streams` | faults in order: pages that are mapped ahead |
 //! | `ahead` | faults with a stride: whole pages that are read ahead |
@@ -30,6 +31,7 @@
 //! | `helper` | the library's own threads, which need nothing that a program can hold |
 //! | `gate` | where everybody waits while the process forks |
 //! | `capture` | memory that becomes a heap's when it no longer fits in RAM |
+//! | `usage` | what an engine uses at a moment |
 //! | `check` | proof that entries, slots, pages and log agree |
 //!
 //! # Rules of the fault path
@@ -73,6 +75,7 @@ mod snapshot;
 mod streams;
 mod trouble;
 pub mod usage;
+mod waits;
 mod whole_pages;
 mod writer;
 

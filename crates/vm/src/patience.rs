@@ -1,13 +1,13 @@
 //! Waits that neither last in silence nor keep a process from ending.
 //!
 //! A fault waits in a signal handler, with signals blocked. So it waits for a moment only, and then lets its instruction run again: signals
-//! that came meanwhile are handled first, SIGTERM ends the process, and the instruction faults once more. Who has waited for
-//! ten seconds in all says so on standard error, once.
+//! that came meanwhile are handled first, SIGTERM ends the process, and the instruction faults once more. A wait that goes on is told of
+//! ([`waits`](crate::waits)).
 
 use std::time::{Duration, Instant};
 
 use aquifer_base::PageId;
-use aquifer_sys::{Backoff, own, process};
+use aquifer_sys::Backoff;
 
 use crate::engine::Engine;
 use crate::error::FaultError;
@@ -19,10 +19,6 @@ const MOMENT: Duration = Duration::from_millis(100);
 const WAITS_PER_LOOK: u32 = 32;
 /// A call that waits longer for somebody who holds the page, or RAM, ends with an error.
 const CALL: Duration = Duration::from_secs(2);
-/// A wait that lasts longer is told of.
-const SILENCE: Duration = Duration::from_secs(10);
-/// Waits of one thread that are further apart are not the same.
-const GAP: Duration = Duration::from_secs(1);
 
 /// What somebody waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,20 +29,6 @@ pub enum Reason {
     Used,
     /// All RAM for pages of this size is held, or not written back yet.
     Room,
-}
-
-impl Reason {
-    const fn text(self) -> &'static [u8] {
-        match self {
-            Self::Moving => b": another thread is bringing the page in or taking it away\n",
-            Self::Used => {
-                b": a reference holds the page where it is in RAM (aq_deref, aq_begin_use); end it in the thread that has it\n"
-            }
-            Self::Room => {
-                b": all RAM is in use by references and pins, or waits for flash; end some, or give the heap more RAM\n"
-            }
-        }
-    }
 }
 
 /// How long one fault or call may wait.
@@ -122,54 +104,6 @@ impl Engine {
     }
 }
 
-/// Notes that a fault at `page` comes again, and tells of it if it has for long. The wait of a thread for a page goes over many faults.
-pub(crate) fn note_again_in_fault(page: PageId, address: usize, reason: Reason) {
-    let now_ns = process::monotonic_ns();
-    let is_due = own::with(|wait| {
-        let is_same = wait.page.get() == page.0 && now_ns - wait.last_ns.get() < GAP.as_nanos() as u64;
-        if !is_same {
-            wait.page.set(page.0);
-            wait.began_ns.set(now_ns);
-            wait.is_told.set(false);
-        }
-        wait.last_ns.set(now_ns);
-        let is_silence = now_ns - wait.began_ns.get() >= SILENCE.as_nanos() as u64;
-        is_silence && !wait.is_told.replace(true)
-    });
-    if is_due {
-        tell_in_fault(address, reason);
-    }
-}
-
-/// One line, by one write. No formatting: runs in fault handlers.
-fn tell_in_fault(address: usize, reason: Reason) {
-    const BEFORE: &[u8] = b"aquifer: thread ";
-    let mut line = [0u8; 256];
-    let mut len = 0;
-    let mut add = |bytes: &[u8]| {
-        line[len..len + bytes.len()].copy_from_slice(bytes);
-        len += bytes.len();
-    };
-    add(BEFORE);
-    add(digits(u64::from(process::thread_id()), 10, &mut [0; 20]));
-    add(b" has waited 10 s for the memory at 0x");
-    add(digits(address as u64, 16, &mut [0; 20]));
-    add(reason.text());
-    process::write_stderr(&line[..len]);
-}
-
-fn digits(mut number: u64, base: u64, room: &mut [u8; 20]) -> &[u8] {
-    let mut at = room.len();
-    loop {
-        at -= 1;
-        room[at] = b"0123456789abcdef"[(number % base) as usize];
-        number /= base;
-        if number == 0 {
-            return &room[at..];
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,21 +116,6 @@ mod tests {
             let page = PageId(7);
             let error = std::iter::repeat_with(|| patience.wait_in_fault(page, reason)).find_map(Result::err);
             assert_eq!(error, Some(FaultError::Again { page, reason }));
-        }
-    }
-
-    #[test]
-    fn numbers_are_written_without_allocating() {
-        for number in [0, 7, 10, 123_456_789, u64::MAX] {
-            assert_eq!(digits(number, 10, &mut [0; 20]), number.to_string().as_bytes());
-            assert_eq!(digits(number, 16, &mut [0; 20]), format!("{number:x}").as_bytes());
-        }
-    }
-
-    #[test]
-    fn the_longest_line_has_room() {
-        for reason in [Reason::Moving, Reason::Used, Reason::Room] {
-            assert!(16 + 20 + 36 + 20 + reason.text().len() <= 256);
         }
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// All steps, in the order in which people think of them.
 pub const STEPS: [&str; 16] = [
-    "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "corpus", "mount", "block",
-    "sqlite", "remote", "probe", "install",
+    "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "corpus", "mount",
+    "block", "sqlite", "remote", "probe", "install",
 ];
 /// A build may take so long on a slow machine that does other things.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
@@ -176,7 +176,8 @@ impl<'a> Plan<'a> {
         add("mount", vec![self.script("mount", &["tests/mount/postgres.sh", "-T", seconds])]);
         add("programs", self.programs()?);
         // One job: its programs are installed into one place, and their memory is measured.
-        let corpus: &[&str] = if self.full { &["tests/corpus/run.py"] } else { &["tests/corpus/run.py", "--short"] };
+        let corpus: &[&str] =
+            if self.full { &["tests/corpus/run.py"] } else { &["tests/corpus/run.py", "--short"] };
         add("corpus", vec![self.script("corpus", corpus).counted_by(Results::Lines)]);
         add("c", self.each("c", "tests/c/run.sh")?);
         add("install", vec![self.script("install", &["tests/install.sh"])]);

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use aquifer_heap::HeapError;
 use aquifer_sys::SignalsBlocked;
 use aquifer_sys::descriptors::StandardNumbers;
-use aquifer_vm::helper;
+use aquifer_vm::helper::{self, Helper};
 
 use super::{Managed, PageHeap, ProtectedRange};
 use crate::assembly::Assembly;
@@ -44,8 +44,11 @@ impl PageHeap {
             return Err(Error::Stack);
         }
         self.is_taken_over.store(true, Ordering::SeqCst);
-        // What the C library allocates on the way is its own.
-        let opened = helper::as_helper(|| self.open());
+        // What the C library allocates on the way is its own. The stack of a thread may be small.
+        let opened = helper::as_helper(|| Helper::run(c"aquifer-take", || self.open()));
+        let opened = opened.unwrap_or_else(|error| {
+            Err(Error::System { what: "no thread could be made to take over the memory".into(), error })
+        });
         self.is_taken_over.store(false, Ordering::SeqCst);
         opened.inspect_err(|_| self.is_refused.store(true, Ordering::Relaxed))
     }

@@ -293,9 +293,10 @@ pub unsafe extern "C" fn pthread_attr_setstacksize(attributes: *mut pthread_attr
     else {
         return libc::ENOSYS;
     };
-    let is_small = (libc::PTHREAD_STACK_MIN..4 * FAULT_BYTES).contains(&bytes) && route().is_some();
+    // A large one may be full of thread-local variables, which lie in it.
+    let more = if bytes >= libc::PTHREAD_STACK_MIN && route().is_some() { FAULT_BYTES } else { 0 };
     // SAFETY: passed on to the caller.
-    unsafe { real(attributes, if is_small { bytes + FAULT_BYTES } else { bytes }) }
+    unsafe { real(attributes, bytes.saturating_add(more)) }
 }
 
 /// A stack must be there when a signal comes, so it cannot be in managed memory.

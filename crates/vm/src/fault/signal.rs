@@ -17,7 +17,6 @@ use crate::engine::Engine;
 use crate::error::FaultError;
 use crate::fault::observer::{ResolvedFault, observer_in_fault};
 use crate::fault::report_in_fault;
-use crate::patience::note_again_in_fault;
 
 /// Heaps and volumes of one process.
 pub const HEAPS_MAX: usize = 16;
@@ -48,7 +47,7 @@ impl FaultTarget for Engine {
         Some(match self.fault(page, write) {
             Ok(found) => Resolved::Found(found),
             Err(FaultError::Again { page, reason }) => {
-                note_again_in_fault(page, address, reason);
+                self.note_again_in_fault(page, address, reason);
                 Resolved::Again
             }
             Err(error) => {

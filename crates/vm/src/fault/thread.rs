@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::error::FaultError;
 use crate::fault::{abort_in_fault, report_in_fault};
 use crate::helper::Helper;
-use crate::patience::note_again_in_fault;
 
 /// Threads that handle the faults of one heap: as many reads can be under way at once.
 pub const HANDLERS: usize = 4;
@@ -78,7 +77,7 @@ fn resolve(engine: &Engine, address: usize, write: bool) {
     match engine.fault(page, write) {
         Ok(_) => {}
         Err(FaultError::Again { page, reason }) => {
-            note_again_in_fault(page, address, reason);
+            engine.note_again_in_fault(page, address, reason);
             // The thread that faulted does so again.
             if engine.wake_in_fault(page).is_err() {
                 abort_in_fault(b"waking a thread that faulted failed\n");
