@@ -352,6 +352,35 @@ fn a_long_wait_is_told_of_and_ends_by_sigterm() {
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
 }
 
+/// The writer writes nothing back that is in use: what is written to it later would not be new any more.
+#[test]
+fn what_is_written_late_in_a_use_is_kept() {
+    let heap = heap();
+    let array = heap.array(60_000, 200).unwrap();
+    let refs = refs(&heap, &array);
+    let write_others = |value: u64| {
+        for n in 100..array.len() {
+            word_at(array.element(n), 0).store(value, Ordering::Relaxed);
+        }
+    };
+    for round in 1..4u64 {
+        let written = heap.stats().objects_written;
+        let mut used: Vec<_> = refs[..100].iter().map(|&object| heap.write(object).unwrap()).collect();
+        used.iter_mut().for_each(|used| word_at(used.as_mut_ptr(), 0).store(0, Ordering::Relaxed));
+        write_others(round);
+        assert!(heap.stats().objects_written > written + 1000, "the writer has been at it");
+        for (n, used) in used.iter_mut().enumerate() {
+            word_at(used.as_mut_ptr(), 0).store(round * 1000 + n as u64, Ordering::Relaxed);
+        }
+        drop(used);
+        write_others(round);
+        for n in 0..100 {
+            assert_eq!(word_at(array.element(n), 0).load(Ordering::Relaxed), round * 1000 + n as u64);
+        }
+    }
+    heap.check().unwrap();
+}
+
 #[test]
 fn hints_change_nothing_but_speed() {
     use aquifer::Hint;
