@@ -167,7 +167,8 @@ fn an_error_while_taking_over_loses_nothing() {
     for nth in [1, 2, 5, 12] {
         let plan = FaultPlan::new(0).from_nth(Operation::Write, nth, FaultKind::Eio);
         let device = Arc::new(Faulty::new(MemoryDevice::new(1024 * MIB as u64, 4096), plan));
-        let options = Options::new().ram_bytes(16 * MIB as u64).flash(Flash::Device(device.clone()));
+        // So little that what is there when it takes over does not fit.
+        let options = Options::new().ram_bytes(8 * MIB as u64).flash(Flash::Device(device.clone()));
         let heap = PageHeap::new(options).unwrap();
         let mut blocks = Vec::new();
         let refused = loop {

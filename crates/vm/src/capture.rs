@@ -252,17 +252,31 @@ impl Engine {
         fill.publish_native()
     }
 
-    /// Makes a page native that was adopted, if it is still at its address.
+    /// Makes a page native that was adopted; one that has left its address since, because room was wanted, comes back to it.
     fn give_back(&self, page: PageId) -> bool {
-        let is_there =
-            |entry: Entry| entry.state() == State::Mapped && entry.is_writable() && !entry.is_pinned();
-        let Some(locked) = self.entries.try_lock_if(page, is_there) else { return false };
-        let slot = SlotId(locked.entry().slot().expect("a mapped page has a slot"));
+        let is_whole = |entry: Entry| match entry.state() {
+            State::Mapped => entry.is_writable() && !entry.is_pinned(),
+            State::Cached => entry.is_dirty() && !entry.is_pinned(),
+            State::Moving => false,
+        };
+        let Some(locked) = self.entries.try_lock_if(page, is_whole) else { return false };
+        let slot = SlotId(locked.entry().slot().expect("a page in RAM has a slot"));
+        if locked.before().is_some_and(|before| before.state() == State::Mapped) {
+            // The range is guarded: it does not lose its last page.
+            self.leave_range_in_fault(page.leaf());
+        } else {
+            // SAFETY: the page is the region's and absent, its range is guarded, and the slot is its own, whose entry is held.
+            let copied = unsafe {
+                self.uffd.copy(self.address_of(page), self.cache.pointer(slot), OS_PAGE_BYTES, false)
+            };
+            if copied.is_err() {
+                locked.restore();
+                return false;
+            }
+        }
         if locked.entry().is_dirty() {
             self.dirty.fetch_sub(1, Ordering::Relaxed);
         }
-        // The range is guarded: it does not lose its last page.
-        self.leave_range_in_fault(page.leaf());
         self.cache.free(slot);
         locked.remove();
         true
