@@ -27,7 +27,7 @@ lib: ## the library for C programs, into build/lib
 	@scripts/setup.sh
 	@scripts/build-lib.sh
 
-test: ## every test in its short form, and the lint; about 18 minutes; STEPS="rust c" for some
+test: ## every test in its short form, and the lint; about 23 minutes; STEPS="rust c" for some
 	@scripts/test.sh $(STEPS)
 
 test-full: ## the long forms too, of what is released, optimised; hours
