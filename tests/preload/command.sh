@@ -210,6 +210,33 @@ END
     [ $? = 1 ] && says 'a stack lies in the memory' && says 'threshold'
 }
 
+# More is protected than can stay in RAM when the memory becomes managed: it is accessible from then on, and a line says so.
+opens_what_cannot_be_kept() {
+    cat >"$dir/protected.c" <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int main(void)
+{
+    size_t bytes = 10 << 20;
+    char *kept = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t at = 0; at < bytes; at++)
+        kept[at] = (char)(at * 7);
+    mprotect(kept, bytes, PROT_NONE);
+    for (int i = 0; i < 30; i++)
+        memset(malloc(1 << 20), i, 1 << 20);
+    mprotect(kept, bytes, PROT_READ | PROT_WRITE);
+    for (size_t at = 0; at < bytes; at++)
+        if (kept[at] != (char)(at * 7))
+            return 3;
+    return 0;
+}
+END
+    ${CC:-cc} -D_GNU_SOURCE -o "$dir/protected" "$dir/protected.c" || return 1
+    run -- "$dir/protected" && says 'is not any more'
+}
+
 # What it has to say cannot be written: the program goes on, and its status is its own.
 goes_on_without_standard_error() {
     "$aquifer" run --ram 16M --flash-size 64M --report -- "$dir/need" 400 2>/dev/full
@@ -238,6 +265,7 @@ check 'passes the status on' passes_the_status_on
 check 'refuses what cannot run' refuses_what_cannot_run
 check 'says when flash is full' says_when_flash_is_full
 check 'says what stack is in the way' says_what_stack_is_in_the_way
+check 'opens what cannot be kept' opens_what_cannot_be_kept
 check 'goes on without standard error' goes_on_without_standard_error
 check 'handles faults by a thread' by_a_thread
 exit $failed

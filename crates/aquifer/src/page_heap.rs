@@ -67,8 +67,13 @@ pub struct PageHeap {
     is_taken_over: AtomicBool,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
-    /// What the program has protected, for who makes the memory a heap's.
-    protected: Mutex<Vec<ProtectedRange>>,
+    /// What the program has protected, for who makes the memory a heap's, and how that is made accessible.
+    protected: Mutex<Protected>,
+}
+
+struct Protected {
+    ranges: Vec<ProtectedRange>,
+    open: fn(&ProtectedRange),
 }
 
 /// Pages that the program has protected.
@@ -126,7 +131,7 @@ impl PageHeap {
             becoming_managed: RwLock::new(()),
             is_taken_over: AtomicBool::new(false),
             announced: Announced::new(),
-            protected: Mutex::new(Vec::new()),
+            protected: Mutex::new(Protected { ranges: Vec::new(), open: |_| {} }),
         })
     }
 

@@ -218,7 +218,10 @@ pub fn while_growing<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
     let is_protected = |part: &&mut Part| matches!(part.kind, Kind::Protected { .. });
     let range = |part: &mut Part| ProtectedRange { start: part.start, end: part.end, is_pinned: false };
     let ranges = parts.0.iter_mut().filter(is_protected).map(range).collect();
-    let (grown, ranges) = heap.while_protected(ranges, grow);
+    let open = |range: &ProtectedRange| {
+        protect(range.start, range.end, OPEN);
+    };
+    let (grown, ranges) = heap.while_protected(ranges, open, grow);
     if !heap.is_managed() {
         return grown;
     }
@@ -226,7 +229,6 @@ pub fn while_growing<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
         let Kind::Protected { is_pinned, .. } = &mut part.kind else { continue };
         *is_pinned = range.is_pinned;
         if !range.is_pinned {
-            protect(part.start, part.end, OPEN);
             crate::route::say(
                 "memory that was protected before it became managed is not any more; give aquifer run more --ram",
             );

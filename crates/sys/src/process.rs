@@ -18,15 +18,8 @@ pub fn thread_id() -> u32 {
 pub fn waits_for_a_word(thread: u32) -> bool {
     const BEFORE: &[u8] = b"/proc/self/task/";
     const BEHIND: &[u8] = b"/syscall\0";
-    let (mut path, mut digits) = ([0u8; 48], [0u8; 10]);
-    let (mut first, mut left) = (digits.len(), thread);
-    while left > 0 {
-        first -= 1;
-        digits[first] = b'0' + (left % 10) as u8;
-        left /= 10;
-    }
-    let mut len = 0;
-    for part in [BEFORE, &digits[first..], BEHIND] {
+    let (mut path, mut len) = ([0u8; 48], 0);
+    for part in [BEFORE, digits(u64::from(thread), 10, &mut [0; 20]), BEHIND] {
         path[len..len + part.len()].copy_from_slice(part);
         len += part.len();
     }
@@ -44,6 +37,19 @@ pub fn waits_for_a_word(thread: u32) -> bool {
     let number = text[..filled].split(|&c| c == b' ').next().unwrap_or(b"");
     let value = number.iter().try_fold(0i64, |n, &c| Some(n * 10 + i64::from((c as char).to_digit(10)?)));
     !number.is_empty() && value == Some(libc::SYS_futex)
+}
+
+/// A number as text, to a base of at most 16. Signal-safe.
+pub fn digits(mut number: u64, base: u64, room: &mut [u8; 20]) -> &[u8] {
+    let mut at = room.len();
+    loop {
+        at -= 1;
+        room[at] = b"0123456789abcdef"[(number % base) as usize];
+        number /= base;
+        if number == 0 {
+            return &room[at..];
+        }
+    }
 }
 
 /// The kernel's monotonic clock, in nanoseconds. Signal-safe.
@@ -205,6 +211,14 @@ mod tests {
         );
         assert!(used.page_table_bytes > 0 && used.file_bytes < used.rss_bytes);
         assert_eq!(memory_of_self(&mut [0; 16]), None);
+    }
+
+    #[test]
+    fn numbers_are_written_without_allocating() {
+        for number in [0, 7, 10, 123_456_789, u64::MAX] {
+            assert_eq!(digits(number, 10, &mut [0; 20]), number.to_string().as_bytes());
+            assert_eq!(digits(number, 16, &mut [0; 20]), format!("{number:x}").as_bytes());
+        }
     }
 
     #[test]

@@ -132,42 +132,22 @@ fn tell_in_fault(address: usize, reason: Reason, holder: Option<u32>) {
         len += bytes.len();
     };
     add(b"aquifer: thread ");
-    add(digits(u64::from(own::thread_id()), 10, &mut [0; 20]));
+    add(process::digits(u64::from(own::thread_id()), 10, &mut [0; 20]));
     add(b" has waited 10 s for the memory at 0x");
-    add(digits(address as u64, 16, &mut [0; 20]));
+    add(process::digits(address as u64, 16, &mut [0; 20]));
     add(b": ");
     add(reason.text().as_bytes());
     if let Some(holder) = holder {
         add(b"; the last was taken by thread ");
-        add(digits(u64::from(holder), 10, &mut [0; 20]));
+        add(process::digits(u64::from(holder), 10, &mut [0; 20]));
     }
     add(b"\n");
     process::write_stderr(&line[..len]);
 }
 
-fn digits(mut number: u64, base: u64, room: &mut [u8; 20]) -> &[u8] {
-    let mut at = room.len();
-    loop {
-        at -= 1;
-        room[at] = b"0123456789abcdef"[(number % base) as usize];
-        number /= base;
-        if number == 0 {
-            return &room[at..];
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_written_without_allocating() {
-        for number in [0, 7, 10, 123_456_789, u64::MAX] {
-            assert_eq!(digits(number, 10, &mut [0; 20]), number.to_string().as_bytes());
-            assert_eq!(digits(number, 16, &mut [0; 20]), format!("{number:x}").as_bytes());
-        }
-    }
 
     #[test]
     fn the_longest_line_has_room() {

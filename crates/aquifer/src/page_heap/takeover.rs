@@ -9,7 +9,7 @@ use aquifer_sys::SignalsBlocked;
 use aquifer_sys::descriptors::StandardNumbers;
 use aquifer_vm::helper::{self, Helper};
 
-use super::{Managed, PageHeap, ProtectedRange};
+use super::{Managed, PageHeap, Protected, ProtectedRange};
 use crate::assembly::Assembly;
 use crate::error::Error;
 use crate::socket::Server;
@@ -77,22 +77,28 @@ impl PageHeap {
     }
 
     /// Runs `grow`, which may make the memory a heap's, while nobody changes how the ranges are protected. Those that can be are
-    /// pinned then, as they are: others see no page accessible that is not.
+    /// pinned then, as they are: others see no page accessible that is not. Too many for that are given to `open`, which makes them
+    /// accessible: what may leave its address must be readable.
     pub fn while_protected<T>(
         &self,
         ranges: Vec<ProtectedRange>,
+        open: fn(&ProtectedRange),
         grow: impl FnOnce() -> T,
     ) -> (T, Vec<ProtectedRange>) {
         let protected = || self.protected.lock().unwrap_or_else(PoisonError::into_inner);
-        *protected() = ranges;
+        *protected() = Protected { ranges, open };
         let grown = grow();
-        (grown, std::mem::take(&mut *protected()))
+        (grown, std::mem::take(&mut protected().ranges))
     }
 
     fn pin_protected(&self, parts: &Assembly) {
-        for range in self.protected.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+        let Protected { ranges, open } = &mut *self.protected.lock().unwrap_or_else(PoisonError::into_inner);
+        for range in ranges {
             let (first, count) = self.pages_of(range.start, range.end - range.start);
             range.is_pinned = parts.engine.pin(first, count).is_ok();
+            if !range.is_pinned {
+                open(range);
+            }
         }
     }
 
