@@ -119,13 +119,14 @@ impl Assembly {
         let delivery = match options.faults {
             Faults::Signal => Delivery::Signal { _registration: by_signal()? },
             Faults::Thread => Delivery::Thread {
-                _handlers: thread::start(&engine).map_err(system)?,
+                _handlers: thread::start(&(engine.clone() as Arc<dyn thread::FaultSource>))
+                    .map_err(system)?,
                 // A child has no threads of its parent.
                 _of_children: (children == Children::Snapshot).then(by_signal).transpose()?,
             },
         };
         let threads = engine.start(fresh, survivor).map_err(system)?;
-        let fork_guard = fork::guard(&engine, children);
+        let fork_guard = fork::guard(engine.clone(), children);
         let allocator = Allocator::new(engine.clone());
         let delivery = Some(delivery);
         Ok(Self { allocator, engine, counted, budget, remote, threads, delivery, fork_guard })

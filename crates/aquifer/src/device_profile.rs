@@ -7,7 +7,7 @@ use std::path::Path;
 use aquifer_base::profile::{PROFILE_BYTES_MAX, Profile, Setting};
 use aquifer_log::Geometry;
 use aquifer_vm::Budget;
-use aquifer_vm::ahead::WINDOW_MAX_DEFAULT;
+use aquifer_vm::WINDOW_MAX_DEFAULT;
 
 use crate::error::Error;
 

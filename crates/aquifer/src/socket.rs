@@ -116,7 +116,7 @@ fn read_request(mut stream: &UnixStream) -> std::io::Result<String> {
 
 /// How long reads from flash took, by powers of two.
 fn latency(parts: &Assembly) -> serde_json::Value {
-    let (upper, count): (Vec<u64>, Vec<u64>) = parts.engine.read_durations.counts().unzip();
+    let (upper, count): (Vec<u64>, Vec<u64>) = parts.engine.read_durations().counts().unzip();
     json!({ "upper_ns": upper, "count": count })
 }
 

@@ -91,7 +91,7 @@ impl Stats {
         let given_out = parts.allocator.usage();
         let usage = parts.engine.usage(given_out.leaves);
         let (engine, device) = (&parts.engine, parts.device_counters());
-        let (counters, leaves) = (&engine.counters, &engine.leaves().counters);
+        let (counters, leaves) = (engine.counters(), &engine.leaves().counters);
         let remote_bytes = parts.remote.as_ref().map_or(0, |remote| remote.ram_bytes);
         let bookkeeping = parts.allocator.ram_bytes() + remote_bytes as usize;
         Self {

@@ -1,6 +1,6 @@
 //! The directory of leaves: where each leaf is, and through it where each page is in the log.
 //!
-//! One 64-bit word per leaf:
+//! One 64-bit word per leaf, in its [row](crate::leaf_table):
 //!
 //! ```text
 //! 63      locked       one thread reads or changes the leaf; others wait
@@ -21,16 +21,17 @@ mod held;
 mod patched;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, LogAddress, PageId};
 use aquifer_log::record::{lone_record_bytes, record_bytes};
 use aquifer_log::{Head, Kind, Log, ReadError, RecordId};
-use aquifer_sys::{Backoff, Errno, Reservation};
+use aquifer_sys::{Backoff, Errno};
 
 use crate::arena::{Arena, Cell};
 use crate::image::Place;
+use crate::leaf_table::LeafTable;
 use crate::packed;
 
 pub use held::{Held, NoRoom};
@@ -65,9 +66,7 @@ pub struct LeafCounters {
 
 /// All leaves of one heap.
 pub struct Leaves {
-    words: Reservation,
-    page_bytes: Reservation,
-    count: u32,
+    table: Arc<LeafTable>,
     arena: Arena,
     log: Arc<Log>,
     /// Somebody without an end of the log found no room in the arena.
@@ -89,16 +88,13 @@ fn logged_place(word: u64) -> (LogAddress, usize) {
 }
 
 impl Leaves {
-    /// An empty directory for `count` leaves, of which as many are resident as `arena_bytes` can hold.
+    /// An empty directory of the leaves of `table`, of which as many are resident as `arena_bytes` can hold.
     ///
     /// # Errors
     /// The kernel refused the address space.
-    pub fn new(log: Arc<Log>, count: u32, arena_bytes: usize) -> Result<Self, Errno> {
-        let array = |bytes: usize| Reservation::new(bytes.next_multiple_of(OS_PAGE_BYTES), OS_PAGE_BYTES);
+    pub fn new(log: Arc<Log>, table: Arc<LeafTable>, arena_bytes: usize) -> Result<Self, Errno> {
         Ok(Self {
-            words: array(count as usize * 8)?,
-            page_bytes: array(count as usize * 2)?,
-            count,
+            table,
             arena: Arena::new(arena_bytes)?,
             log,
             wants_room: AtomicBool::new(false),
@@ -106,33 +102,24 @@ impl Leaves {
         })
     }
 
-    /// RAM in use when `leaves_in_use` leaves have been given out from the start of the range.
-    pub fn ram_bytes(&self, leaves_in_use: u32) -> usize {
-        self.arena.ram_bytes() + leaves_in_use as usize * 10
+    /// RAM of the leaves that are resident.
+    pub fn ram_bytes(&self) -> usize {
+        self.arena.ram_bytes()
     }
 
     fn word(&self, leaf: LeafId) -> &AtomicU64 {
-        assert!(leaf.0 < self.count, "leaf {leaf:?} is beyond the {} of this heap", self.count);
-        // SAFETY: the reservation holds `count` words, is zeroed, aligned, and lives as long as self;
-        // it is only ever used as these atomics.
-        unsafe { &*self.words.base().cast::<AtomicU64>().add(leaf.0 as usize) }
-    }
-
-    fn size_word(&self, leaf: LeafId) -> &AtomicU16 {
-        assert!(leaf.0 < self.count, "leaf {leaf:?} is beyond the {} of this heap", self.count);
-        // SAFETY: as for `word`, with 16-bit atomics.
-        unsafe { &*self.page_bytes.base().cast::<AtomicU16>().add(leaf.0 as usize) }
+        &self.table.row(leaf).place
     }
 
     /// Bytes of every page of `leaf`, 1 to 4096; 0 if the leaf is not given out.
     pub fn page_bytes(&self, leaf: LeafId) -> usize {
-        usize::from(self.size_word(leaf).load(Ordering::Acquire))
+        usize::from(self.table.row(leaf).page_bytes.load(Ordering::Acquire))
     }
 
     /// Gives the leaf out for pages of `bytes`, or takes it back with 0. No page of it may be in use.
     pub fn set_page_bytes(&self, leaf: LeafId, bytes: usize) {
         debug_assert!(bytes <= OS_PAGE_BYTES);
-        self.size_word(leaf).store(bytes as u16, Ordering::Release);
+        self.table.row(leaf).page_bytes.store(bytes as u16, Ordering::Release);
     }
 
     /// Whether no page of the leaf has a record.
@@ -260,7 +247,7 @@ impl Leaves {
         // SAFETY: the owner field of a cell is an atomic that may be read at any time; whether it still
         // owns the cell is checked under its lock below.
         let leaf = unsafe { cell::owner(&self.arena, cell) };
-        if leaf.0 >= self.count {
+        if leaf.0 >= self.table.count() {
             return;
         }
         let Some(word) = self.try_lock(leaf) else { return };
@@ -329,7 +316,7 @@ impl Leaves {
             let Some(cell) = self.arena.sweep() else { break };
             // SAFETY: as in `evict_one`.
             let leaf = unsafe { cell::owner(&self.arena, cell) };
-            if leaf.0 >= self.count {
+            if leaf.0 >= self.table.count() {
                 continue;
             }
             let Some(word) = self.try_lock(leaf) else { continue };
@@ -363,7 +350,7 @@ impl Leaves {
     /// # Panics
     /// If `head` has no room for [`LEAF_RECORD_BYTES_MAX`].
     pub fn relocate(&self, leaf: LeafId, address: LogAddress, packed: &[u8], head: &mut Head) {
-        if leaf.0 >= self.count {
+        if leaf.0 >= self.table.count() {
             return;
         }
         let word = self.lock(leaf);

@@ -21,6 +21,7 @@
 //! | `packed` | a leaf as stored in RAM and in the log |
 //! | `patch` | what changed in a leaf since it was written |
 //! | `arena` | memory for packed leaves and patches |
+//! | `leaf_table` | what is known of each leaf: a row |
 //! | `leaves` | the directory of leaves: lookup, update, eviction to the log |
 //! | `partitions` | the address map of a durable heap: extents of any size |
 //! | `word` | lock and version of a partition |
@@ -33,6 +34,8 @@ pub mod entries;
 pub mod entry;
 pub mod image;
 #[cfg(not(loom))]
+pub mod leaf_table;
+#[cfg(not(loom))]
 pub mod leaves;
 pub mod packed;
 #[cfg(not(loom))]
@@ -44,5 +47,7 @@ mod word;
 pub use entries::{EntryTable, Locked};
 pub use entry::{Entry, State};
 pub use image::{Image, Place};
+#[cfg(not(loom))]
+pub use leaf_table::LeafTable;
 #[cfg(not(loom))]
 pub use leaves::{Held, Leaves};

@@ -13,7 +13,7 @@ use aquifer_log::record::{MARKER_BYTES, record_bytes};
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Geometry, Head, Kind, Log, RecordId};
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
-use aquifer_map::{Leaves, Place};
+use aquifer_map::{LeafTable, Leaves, Place};
 
 const LEAVES: u32 = 48;
 const PAGE_BYTES: usize = 64;
@@ -119,7 +119,7 @@ fn churn(arena_bytes: usize, seed: u64) {
     let device = Arc::new(MemoryDevice::new(DEVICE_BYTES, 512));
     let geometry = Geometry::choose(DEVICE_BYTES, BLOCK_BYTES).unwrap();
     let (log, mut fresh, mut survivor) = Log::new(device, geometry);
-    let leaves = Leaves::new(log.clone(), LEAVES, arena_bytes).unwrap();
+    let leaves = Leaves::new(log.clone(), Arc::new(LeafTable::new(LEAVES).unwrap()), arena_bytes).unwrap();
     (0..LEAVES).for_each(|leaf| leaves.set_page_bytes(LeafId(leaf), PAGE_BYTES));
     let scratch = AlignedBuffer::new(SCRATCH_BYTES);
     let mut table = Table { leaves, log: log.clone(), scratch, model: HashMap::new() };

@@ -3,8 +3,7 @@
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_log::log::{BUFFERED_BLOCKS, SUM_BYTES};
 
-use crate::context::CONTEXT_BYTES;
-use crate::save::SAVERS_BYTES;
+use crate::context::{CONTEXT_BYTES, SAVERS_BYTES};
 
 /// RAM of each part, in bytes. The sum is the user's budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -33,6 +33,22 @@ impl Context {
     }
 }
 
+#[repr(align(4096))]
+struct ZeroPage([u8; OS_PAGE_BYTES]);
+
+static ZEROS: ZeroPage = ZeroPage([0; OS_PAGE_BYTES]);
+
+/// A page of zeros.
+pub(crate) fn zeros() -> &'static [u8; OS_PAGE_BYTES] {
+    &ZEROS.0
+}
+
+/// Pipes of one heap, in which pages leave: as many batches can be under way at a time.
+pub(crate) const SAVERS: usize = 4;
+/// What is read from a pipe at once.
+pub(crate) const SAVER_BYTES: usize = 4 * OS_PAGE_BYTES;
+/// RAM of all of them.
+pub(crate) const SAVERS_BYTES: usize = SAVERS * SAVER_BYTES;
 /// RAM of one context.
 pub(crate) const CONTEXT_BYTES: usize = OS_PAGE_BYTES + SCRATCH_BYTES;
 

@@ -1,37 +1,36 @@
-//! Region, table, cache and log of one heap, put together.
+//! The memory of one heap, put together: public calls, each behind a gate, over the parts below.
+
+mod delivery;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
-use aquifer_base::{AllocationClass, LeafId, PageId};
-use aquifer_cache::{Class, ObjectCache, PolicyKind};
+use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_base::{AllocationClass, Found, LeafId, PageId};
+use aquifer_cache::{Class, PolicyKind};
 use aquifer_log::{Head, Log};
-use aquifer_map::{EntryTable, Leaves};
-use aquifer_sys::memory::{Advice, advise};
-use aquifer_sys::{Discarder, Errno, Features, Reservation, Userfaultfd, futex};
+use aquifer_map::{LeafTable, Leaves};
+use aquifer_sys::{Errno, SignalsBlocked};
 
-use crate::ahead::Ahead;
+use crate::backing::Backing;
+use crate::batch::{self, Part};
 use crate::budget::Budget;
-use crate::capture::{NativeRegion, Natives};
-use crate::classes::Classes;
 use crate::context::Context;
 use crate::counters::{Counters, Durations};
-use crate::digests::Digests;
-use crate::first_writes::FirstWrites;
-use crate::gate::Gate;
-use crate::grace::Grace;
+use crate::error::{FaultError, PinError};
+use crate::fill::Access;
+use crate::foresight::{Foresight, Order};
+use crate::gate::Gates;
 use crate::helper::Helper;
-use crate::hints::Orders;
+use crate::hints::{self, Hint};
 use crate::holds::Holds;
-use crate::page_buffer::PageBuffer;
+use crate::mapping::Mapping;
+use crate::natives::{NativeRegion, Natives, Run};
+use crate::pages::Pages;
 use crate::pool::Pool;
-use crate::ranges::Ranges;
-use crate::save::{Saver, savers};
+use crate::residence::Residence;
 use crate::snapshot::Snapshot;
-use crate::streams::Streams;
-use crate::trouble::Trouble;
-use crate::whole_pages::Stale;
+use crate::usage::{self, Usage};
+use crate::{check, cleaner, in_place, pin, prefetch, release, takeover, touch, waits, writer};
 
 /// How an engine is made.
 #[derive(Clone, Copy, Debug)]
@@ -48,49 +47,14 @@ pub struct EngineOptions {
     pub read_ahead_pages: u32,
 }
 
+/// What a thread of a heap does until that closes.
+type Loop = Box<dyn FnOnce(&Pages, &Gates) + Send>;
+
 /// The memory of one heap.
 pub struct Engine {
-    pub(crate) region: Arc<Reservation>,
-    pub(crate) uffd: Userfaultfd,
-    pub(crate) discarder: Discarder,
-    pub(crate) entries: EntryTable,
-    pub(crate) leaves: Leaves,
-    pub(crate) cache: ObjectCache,
-    pub(crate) log: Arc<Log>,
-    pub(crate) page_buffer: PageBuffer,
-    pub(crate) page_buffer_units: usize,
-    /// Pages that were taken from the page buffer and may still be mapped.
-    pub(crate) leaving: AtomicUsize,
-    pub(crate) ranges: Ranges,
-    pub(crate) grace: Grace,
-    pub(crate) contexts: Pool<Context>,
-    pub(crate) stale: Stale,
-    pub(crate) savers: Option<Pool<Saver>>,
-    pub(crate) streams: Streams,
-    pub(crate) first_writes: FirstWrites,
-    pub(crate) digests: Digests,
-    pub(crate) natives: Natives,
-    pub(crate) ahead: Ahead,
-    pub(crate) orders: Orders,
-    pub(crate) classes: Classes,
-    pub(crate) holds: Holds,
-    pub(crate) signal_faults: bool,
-    /// Passed by who uses the heap, by the writer for a pass, and by the cleaner for a segment.
-    pub(crate) users_gate: Gate,
-    pub(crate) writer_gate: Gate,
-    pub(crate) cleaner_gate: Gate,
-    pub(crate) snapshot: Snapshot,
-    /// Pages whose newest bytes are only in RAM.
-    pub(crate) dirty: AtomicU64,
-    /// A page that must be written back before a fault can go on; `u64::MAX` if none.
-    pub(crate) urgent: AtomicU64,
-    pub(crate) trouble: Trouble,
-    writer_wanted: AtomicU32,
-    closing: AtomicBool,
-    /// What happened so far.
-    pub counters: Counters,
-    /// How long reads from the log took.
-    pub read_durations: Durations,
+    pages: Pages,
+    gates: Gates,
+    snapshot: Snapshot,
 }
 
 /// Leaves that were given out are counted from the start of the region.
@@ -102,7 +66,7 @@ impl Engine {
     pub fn new(options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
         let region = NativeRegion::new(options.leaves)?;
         let engine = Self::over(region, options, log)?;
-        engine.take_over_region()?;
+        engine.pages.mapping.take()?;
         Ok(engine)
     }
 
@@ -112,77 +76,19 @@ impl Engine {
     /// As [`Engine::new`].
     pub fn over(region: NativeRegion, options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
         let EngineOptions { budget, leaves, policy, signal_faults, read_ahead_pages } = options;
-        let region = region.reservation;
-        assert_eq!(region.len(), leaves as usize * LEAF_RANGE_BYTES);
-        let uffd = if signal_faults {
-            Userfaultfd::open(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP)?
-        } else {
-            Userfaultfd::open_full(Features::PAGEFAULT_FLAG_WP)
-                .or_else(|_| Userfaultfd::open(Features::PAGEFAULT_FLAG_WP))?
-        };
-        Ok(Self {
-            uffd,
-            discarder: Discarder::new(),
-            entries: EntryTable::new(budget.entries),
-            leaves: Leaves::new(log.clone(), leaves, budget.leaves)?,
-            cache: ObjectCache::new(budget.cache, policy)?,
-            log,
-            page_buffer: PageBuffer::new(budget.page_buffer_units() + 128),
-            page_buffer_units: budget.page_buffer_units(),
-            leaving: AtomicUsize::new(0),
-            ranges: Ranges::new(leaves)?,
-            grace: Grace::new(budget.total),
-            contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
-            stale: Stale::new(budget.cache / OS_PAGE_BYTES / 64),
-            savers: savers(),
-            streams: Streams::new(),
-            first_writes: FirstWrites::new(),
-            digests: Digests::new(),
-            natives: Natives::none(),
-            ahead: Ahead::new(read_ahead_pages),
-            orders: Orders::new(leaves)?,
-            classes: Classes::new(leaves)?,
+        assert_eq!(region.leaves(), leaves);
+        let table = Arc::new(LeafTable::new(leaves)?);
+        let pages = Pages {
+            mapping: Mapping::new(region.reservation(), table.clone(), signal_faults, budget.total)?,
+            residence: Residence::new(&budget, policy)?,
+            backing: Backing::new(log, table.clone(), budget.leaves)?,
+            foresight: Foresight::new(table, read_ahead_pages),
             holds: Holds::new(),
-            signal_faults,
-            users_gate: Gate::new(),
-            writer_gate: Gate::new(),
-            cleaner_gate: Gate::new(),
-            snapshot: Snapshot::new(),
-            dirty: AtomicU64::new(0),
-            urgent: AtomicU64::new(u64::MAX),
-            trouble: Trouble::new(),
-            writer_wanted: AtomicU32::new(0),
-            closing: AtomicBool::new(false),
+            natives: Natives::none(),
+            contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
             counters: Counters::default(),
-            read_durations: Durations::default(),
-            region,
-        })
-    }
-
-    /// From now on faults of the region are the engine's; on an error it is as before.
-    pub(crate) fn take_over_region(&self) -> Result<(), Errno> {
-        let taken = self.try_take_over_region();
-        if taken.is_err() {
-            for advice in [Advice::DoFork, Advice::DoDump] {
-                // SAFETY: the region is ours; no byte changes.
-                let _ = unsafe { advise(self.region.base(), self.region.len(), advice) };
-            }
-        }
-        taken
-    }
-
-    fn try_take_over_region(&self) -> Result<(), Errno> {
-        let region = &self.region;
-        for advice in [Advice::NoHugePage, Advice::DontFork, Advice::DontDump] {
-            // SAFETY: the region is ours; no byte changes.
-            match unsafe { advise(region.base(), region.len(), advice) } {
-                // A kernel built without huge pages has nothing to switch off.
-                Err(Errno::EINVAL) if advice == Advice::NoHugePage => {}
-                outcome => outcome?,
-            }
-        }
-        // SAFETY: the region is ours and outlives the userfaultfd (field order); its faults are resolved from now on.
-        unsafe { self.uffd.register(region.base(), region.len(), true) }
+        };
+        Ok(Self { pages, gates: Gates::new(), snapshot: Snapshot::new() })
     }
 
     /// Threads that [`Engine::start`] starts.
@@ -194,64 +100,70 @@ impl Engine {
     /// # Errors
     /// No thread could be started.
     pub fn start(self: &Arc<Self>, fresh: Head, survivor: Head) -> std::io::Result<Vec<Helper>> {
-        let start = |name, run: Box<dyn FnOnce(Arc<Self>) + Send>| {
+        let start = |name, run: Loop| {
             let engine = self.clone();
-            Helper::start(name, move || run(engine))
+            Helper::start(name, move || run(&engine.pages, &engine.gates))
         };
         Ok(vec![
-            start(c"aquifer-writer", Box::new(move |engine| engine.run_writer(fresh)))?,
-            start(c"aquifer-cleaner", Box::new(move |engine| engine.run_cleaner(survivor)))?,
-            start(c"aquifer-grace", Box::new(|engine| engine.run_grace()))?,
-            start(c"aquifer-ahead", Box::new(|engine| engine.run_ahead()))?,
+            start(c"aquifer-writer", Box::new(move |pages, gates| writer::run(pages, gates, fresh)))?,
+            start(c"aquifer-cleaner", Box::new(move |pages, gates| cleaner::run(pages, gates, survivor)))?,
+            start(c"aquifer-grace", Box::new(|pages, gates| pages.mapping.run_grace(|| gates.is_closing())))?,
+            start(c"aquifer-ahead", Box::new(prefetch::run))?,
         ])
     }
 
     /// Makes the threads end. Nothing is written back: the heap's objects go with it.
     pub fn close(&self) {
-        self.closing.store(true, Ordering::Release);
-        self.log.close();
-        self.want_writer();
-        self.grace.close();
-        self.ahead.wake();
-    }
-
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        self.gates.close();
+        self.pages.backing.log().close();
+        self.pages.backing.want_writer();
+        self.pages.mapping.close();
+        self.pages.foresight.close();
     }
 
     /// First byte of the region.
     pub fn base(&self) -> *mut u8 {
-        self.region.base()
+        self.pages.mapping.base()
     }
 
     /// Bytes of the region.
     pub fn region_bytes(&self) -> usize {
-        self.region.len()
+        self.pages.mapping.region_bytes()
     }
 
     /// The page that `address` lies in, if it is in the region.
     #[inline]
     pub fn page_at(&self, address: usize) -> Option<PageId> {
-        let offset = address.checked_sub(self.region.base() as usize)?;
-        (offset < self.region.len()).then(|| PageId::from_offset(offset as u64))
+        self.pages.mapping.page_at(address)
     }
 
     /// First byte of a page.
     pub fn address_of(&self, page: PageId) -> *mut u8 {
-        debug_assert!(page.offset_bytes() < self.region.len() as u64);
-        // SAFETY: pages handed out by this engine lie in the region.
-        unsafe { self.region.base().add(page.offset_bytes() as usize) }
+        self.pages.mapping.address_of(page)
     }
 
     /// The log below.
     pub fn log(&self) -> &Log {
-        &self.log
+        self.pages.backing.log()
     }
 
     /// The directory of leaves.
+    #[inline]
     pub fn leaves(&self) -> &Leaves {
-        &self.leaves
+        self.pages.backing.leaves()
     }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.pages.counters
+    }
+
+    /// How long reads from the log took.
+    pub fn read_durations(&self) -> &Durations {
+        self.pages.backing.read_durations()
+    }
+
+    // ---- Leaves --------------------------------------------------------------
 
     /// Gives `leaf` out for pages of `page_bytes` with objects of `class`.
     ///
@@ -260,27 +172,258 @@ impl Engine {
     pub fn give_out_leaf(&self, leaf: LeafId, page_bytes: usize, class: AllocationClass) {
         let is_whole = Class::for_bytes(page_bytes) == Some(Class::WHOLE);
         assert!(!is_whole || page_bytes == OS_PAGE_BYTES, "pages of {page_bytes} bytes in whole slots");
-        self.classes.set(leaf, class);
-        self.leaves.set_page_bytes(leaf, page_bytes);
+        self.pages.backing.set_class(leaf, class);
+        self.pages.backing.leaves().set_page_bytes(leaf, page_bytes);
     }
 
     /// The class of the objects that a leaf that is given out holds.
     pub fn class_of(&self, leaf: LeafId) -> AllocationClass {
-        self.classes.get(leaf)
+        self.pages.backing.class_of(leaf)
     }
 
-    /// Lets the writer make a pass. Cheap when it is running anyway.
-    pub(crate) fn want_writer(&self) {
-        if self.writer_wanted.swap(1, Ordering::AcqRel) == 0 {
-            futex::wake(&self.writer_wanted, 1);
-        }
+    /// Takes a leaf back of which no page is in use.
+    ///
+    /// # Errors
+    /// It cannot be read or changed; then it must not be given out again.
+    ///
+    /// # Context
+    /// Blocks.
+    pub fn take_back_leaf(&self, leaf: LeafId) -> Result<(), FaultError> {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        release::take_back_leaf(&self.pages, leaf)
     }
 
-    /// Waits until the writer is wanted.
-    pub(crate) fn wait_until_writer_is_wanted(&self) {
-        while self.writer_wanted.swap(0, Ordering::AcqRel) == 0 && !self.is_closing() {
-            // Interrupted or changed meanwhile: the loop looks again.
-            let _ = futex::wait(&self.writer_wanted, 0, None);
+    /// Frees `count` pages from `first`: they read as zeros when they are given out again.
+    ///
+    /// # Errors
+    /// A leaf could not be read or changed; pages of earlier leaves are freed, those of that leaf and later
+    /// ones are as before.
+    ///
+    /// # Context
+    /// Blocks. Nobody may use the pages meanwhile; a program that does gets zeros or its old bytes.
+    pub fn release(&self, first: PageId, count: u64) -> Result<(), FaultError> {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        release::release(&self.pages, first, count)
+    }
+
+    // ---- Pages that are wanted -----------------------------------------------
+
+    /// Makes `page` accessible for reading, or with `write` for writing.
+    ///
+    /// # Errors
+    /// [`FaultError`]; the page is as it was.
+    ///
+    /// # Context
+    /// Runs in fault handlers. Blocks on the device for a page that is not in RAM.
+    pub fn resolve_in_fault(&self, page: PageId, write: bool) -> Result<Found, FaultError> {
+        touch::resolve_in_fault(&self.pages, page, Access::of(write))
+    }
+
+    /// Where the bytes of `page` can be read, and with `write` written, until [`Engine::end_use`]. Uses nest.
+    ///
+    /// # Errors
+    /// [`PinError`]; nothing is held then.
+    ///
+    /// # Context
+    /// Blocks on the device if the page is not in RAM. A thread that uses a page must not touch its address meanwhile.
+    #[inline]
+    pub fn begin_use(&self, page: PageId, write: bool) -> Result<*mut u8, PinError> {
+        in_place::begin(&self.pages, &self.gates, page, write)
+    }
+
+    /// Ends one use of a page.
+    ///
+    /// # Errors
+    /// [`PinError::NotPinned`].
+    #[inline]
+    pub fn end_use(&self, page: PageId) -> Result<(), PinError> {
+        in_place::end(&self.pages, &self.gates, page)
+    }
+
+    /// Most pages that may be pinned at a time.
+    pub fn pin_limit(&self) -> usize {
+        self.pages.residence.pin_limit()
+    }
+
+    /// Maps `count` pages from `first` writable and keeps them so until [`Engine::unpin`]. Pins nest.
+    ///
+    /// # Errors
+    /// [`PinError`]; no page of the call is pinned then.
+    pub fn pin(&self, first: PageId, count: u64) -> Result<(), PinError> {
+        self.pin_up_to(first, count, self.pin_limit())
+    }
+
+    /// Keeps pages that a system call uses at this moment where they are, as [`Engine::pin`] does, however many are pinned.
+    ///
+    /// # Errors
+    /// [`PinError`]; no page of the call is pinned then.
+    pub fn pin_native(&self, first: PageId, count: u64) -> Result<(), PinError> {
+        self.pin_up_to(first, count, usize::MAX)
+    }
+
+    fn pin_up_to(&self, first: PageId, count: u64, limit: usize) -> Result<(), PinError> {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        pin::pin(&self.pages, first, count, limit)
+    }
+
+    /// Ends one pin of each of `count` pages from `first`.
+    ///
+    /// # Errors
+    /// [`PinError::NotPinned`] with the first page that is not; earlier ones are unpinned.
+    pub fn unpin(&self, first: PageId, count: u64) -> Result<(), PinError> {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        (first.0..first.0 + count).try_for_each(|page| pin::unpin_page(&self.pages, PageId(page)))
+    }
+
+    /// Whether any page of the range is pinned.
+    pub fn is_pinned(&self, first: PageId, count: u64) -> bool {
+        pin::is_pinned(&self.pages, first, count)
+    }
+
+    /// Brings pages into the object cache. Pages that are in RAM or being brought in are skipped, and so is
+    /// what finds no room: it is a hint, and the page will be faulted in.
+    ///
+    /// # Errors
+    /// The first page that could not be read; the others of the batch are brought in.
+    pub fn prefetch(&self, pages: &mut dyn Iterator<Item = PageId>) -> Result<(), FaultError> {
+        prefetch::prefetch(&self.pages, &self.gates, pages)
+    }
+
+    /// Copies the parts of pages to the program's memory, or with `write` from there. Each part is copied once, in the order
+    /// of pages; of the same page in the order given.
+    ///
+    /// # Safety
+    /// The memory of each part has its bytes.
+    ///
+    /// # Errors
+    /// The first page that cannot be used; parts of other pages may have been copied.
+    pub unsafe fn transfer(&self, parts: &mut [Part], write: bool) -> Result<(), PinError> {
+        // SAFETY: passed on to the caller.
+        unsafe { batch::transfer(&self.pages, &self.gates, parts, write) }
+    }
+
+    /// Takes a hint about `count` pages from `first`.
+    ///
+    /// # Errors
+    /// With [`Hint::WillNeed`] the first page that cannot be read.
+    pub fn advise(&self, first: PageId, count: u64, hint: Hint) -> Result<(), FaultError> {
+        match hint {
+            Hint::WillNeed => self.prefetch(&mut (first.0..first.0 + count).map(PageId))?,
+            Hint::Sequential => hints::set_order(&self.pages, first, count, Order::Sequential),
+            Hint::Random => hints::set_order(&self.pages, first, count, Order::Random),
+            Hint::Cold => {
+                let _signals = SignalsBlocked::new();
+                let _pass = self.gates.pass_in_fault();
+                hints::cool(&self.pages, first, count);
+            }
         }
+        Ok(())
+    }
+
+    // ---- Memory that was the kernel's ----------------------------------------
+
+    /// Takes over the region from the kernel: from here on its faults are the engine's, and what is there is native. Other threads may
+    /// use it meanwhile.
+    ///
+    /// # Errors
+    /// The kernel refused; the region is ordinary memory as before, and the engine over it of no use.
+    pub fn take_over(&self) -> Result<(), Errno> {
+        takeover::take_over(&self.pages)
+    }
+
+    /// Makes pages of a region that was taken over the heap's: `taken` are those that are in use. Other threads may use them
+    /// meanwhile; their faults wait for nothing but their own pages.
+    ///
+    /// # Errors
+    /// [`FaultError`]; the rest of the pages stay native ([`Engine::capture_rest`]).
+    pub fn capture(&self, taken: Vec<Run>) -> Result<(), FaultError> {
+        let _signals = SignalsBlocked::new();
+        takeover::capture(&self.pages, taken)
+    }
+
+    /// Makes the native pages the heap's. Nobody else does meanwhile.
+    ///
+    /// # Errors
+    /// As [`Engine::capture`].
+    pub fn capture_rest(&self) -> Result<(), FaultError> {
+        self.capture(Vec::new())
+    }
+
+    /// Whether pages of the region may be native.
+    pub fn has_natives(&self) -> bool {
+        self.pages.natives.any()
+    }
+
+    /// Makes pages that are pinned the region's own, which were protected when they were captured. Afterwards they may be unpinned.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn own(&self, first: PageId, count: u64) -> Result<(), FaultError> {
+        let owned = self.pages.mapping.own(first, count as usize);
+        owned.map_err(|errno| FaultError::Map { page: first, errno })
+    }
+
+    // ---- Children ------------------------------------------------------------
+
+    /// In a child: makes `count` pages from `first` present and writable for as long as the child lives.
+    ///
+    /// # Errors
+    /// [`PinError::Fault`].
+    pub fn keep_in_snapshot(&self, first: PageId, count: u64) -> Result<(), PinError> {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        self.snapshot.keep(&self.pages, first, count)
+    }
+
+    /// In a child: `count` pages from `first` read as zeros.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn empty_in_snapshot(&self, first: PageId, count: u64) -> Result<(), FaultError> {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        self.snapshot.empty(&self.pages, first, count)
+    }
+
+    /// Whether this is a child's.
+    pub fn is_snapshot(&self) -> bool {
+        self.snapshot.is_active()
+    }
+
+    // ---- Account -------------------------------------------------------------
+
+    /// What it uses now, when `leaves_in_use` leaves were given out.
+    ///
+    /// # Context
+    /// May wait for a fork of another thread.
+    pub fn usage(&self, leaves_in_use: u32) -> Usage {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        usage::usage(&self.pages, leaves_in_use)
+    }
+
+    /// Looks at everything and describes the first disagreement. `leaves_in_use` leaves were given out.
+    ///
+    /// No other thread may use the heap meanwhile; the writer and the cleaner may.
+    ///
+    /// # Errors
+    /// A sentence that names both sides of the disagreement.
+    pub fn check(&self, leaves_in_use: u32) -> Result<(), String> {
+        check::check(&self.pages, leaves_in_use)
+    }
+
+    /// The long waits of this moment for memory of this heap, a sentence each: who waits, for what, and who holds it.
+    pub fn long_waits(&self) -> Vec<String> {
+        waits::long_waits(&self.pages)
+    }
+
+    /// The parts, for tests of this crate.
+    #[cfg(test)]
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
     }
 }

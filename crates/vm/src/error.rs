@@ -6,7 +6,16 @@ use aquifer_log::{ReadError, StopError};
 use aquifer_sys::Errno;
 use thiserror::Error;
 
-use crate::patience::Reason;
+/// What somebody waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Another thread holds the page's entry: it brings the page in, or takes it away.
+    Moving,
+    /// The page is used in its slot, by a reference or a batch.
+    Used,
+    /// All RAM for pages of this size is held, or not written back yet.
+    Room,
+}
 
 /// Why a page could not be brought into RAM. `Copy`, so that it can be made in a fault handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]

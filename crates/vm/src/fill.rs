@@ -1,6 +1,6 @@
 //! The one way of a page into RAM.
 //!
-//! 1. Take the page's entry, and look at the page's size while holding it ([`Engine::begin_fill_in_fault`]). A leaf that is taken back
+//! 1. Take the page's entry, and look at the page's size while holding it ([`Fill::begin_in_fault`]). A leaf that is taken back
 //!    and given out for pages of another size waits for the entry.
 //! 2. Find a slot ([`Fill::place_in_fault`]). Only here a fill waits for others: the writer, and evictions.
 //! 3. Locate, read and verify the bytes ([`Fill::read_in_fault`]), with a context: who holds one waits for kernel, device and leaves
@@ -13,30 +13,44 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_base::{LeafId, PageId};
-use aquifer_cache::{Class, SlotId};
-use aquifer_map::{Entry, Locked, State};
+use aquifer_base::{Found, PageId};
+use aquifer_cache::SlotId;
+use aquifer_map::{Entry, State};
 use aquifer_sys::Errno;
 
-use crate::context::Context;
-use crate::engine::Engine;
-use crate::error::FaultError;
-use crate::in_place::is_unused;
-use crate::patience::{Patience, Reason};
-use crate::resolve::{Access, Source};
-use crate::whole_pages::zeros;
+use crate::backing::PageSize;
+use crate::context::{Context, zeros};
+use crate::error::{FaultError, Reason};
+use crate::leave::{leave_one_in_fault, note_stale_in_fault};
+use crate::pages::Pages;
+use crate::patience::Patience;
+use crate::residence::{Held, is_unused};
+use crate::room;
 
-/// Bytes of a leaf's pages, and the class of slots that holds them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PageSize {
-    pub(crate) bytes: usize,
-    pub(crate) class: Class,
+/// Where the bytes of a page came from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Log,
+    Zero,
 }
 
-impl PageSize {
-    pub(crate) fn is_whole(self) -> bool {
-        self.class == Class::WHOLE
+impl From<Source> for Found {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Log => Self::Flash,
+            Source::Zero => Self::Zeros,
+        }
     }
+}
+
+/// What a page is made accessible for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    /// It must not fault if it is written; that it will be is not known.
+    MayWrite,
+    /// It is being written.
+    Write,
 }
 
 /// Where the bytes are that a page is mapped with.
@@ -49,47 +63,41 @@ enum Bytes {
 
 /// A page whose entry this thread holds, on its way into RAM.
 pub(crate) struct Fill<'a> {
-    pub(crate) engine: &'a Engine,
-    pub(crate) page: PageId,
-    pub(crate) size: PageSize,
+    pages: &'a Pages,
+    page: PageId,
+    size: PageSize,
     /// `None` once the entry was given back.
-    locked: Option<Locked<'a>>,
+    held: Option<Held<'a>>,
     /// A slot that the page did not have before.
     slot: Option<SlotId>,
     bytes: Bytes,
 }
 
-impl Engine {
-    /// The size of a leaf's pages; `None` if it is not given out. It stays as it is while an entry of the leaf is held.
-    pub(crate) fn size_of(&self, leaf: LeafId) -> Option<PageSize> {
-        let bytes = self.leaves.page_bytes(leaf);
-        Class::for_bytes(bytes).filter(|_| bytes > 0).map(|class| PageSize { bytes, class })
-    }
-
+impl<'a> Fill<'a> {
     /// Takes a page, waiting for whoever holds its entry.
     ///
     /// # Errors
     /// [`FaultError::NotAllocated`]; why there is no room in the table; [`FaultError::Again`] after the patience.
     pub(crate) fn hold_in_fault(
-        &self,
+        pages: &'a Pages,
         page: PageId,
         patience: &mut Patience,
-    ) -> Result<Fill<'_>, FaultError> {
-        let locked = self.lock_in_fault(page, patience)?;
-        Fill::of(self, page, locked).ok_or(FaultError::NotAllocated(page))
+    ) -> Result<Self, FaultError> {
+        let held = room::hold_in_fault(pages, page, patience)?;
+        Self::of(pages, held).ok_or(FaultError::NotAllocated(page))
     }
 
-    /// As [`Engine::hold_in_fault`], when nobody uses the page in its slot any more.
+    /// As [`Fill::hold_in_fault`], when nobody uses the page in its slot any more.
     ///
     /// # Errors
-    /// As [`Engine::hold_in_fault`].
-    pub(crate) fn begin_fill_in_fault(
-        &self,
+    /// As [`Fill::hold_in_fault`].
+    pub(crate) fn begin_in_fault(
+        pages: &'a Pages,
         page: PageId,
         patience: &mut Patience,
-    ) -> Result<Fill<'_>, FaultError> {
+    ) -> Result<Self, FaultError> {
         loop {
-            let fill = self.hold_in_fault(page, patience)?;
+            let fill = Self::hold_in_fault(pages, page, patience)?;
             if fill.before().is_none_or(is_unused) {
                 return Ok(fill);
             }
@@ -99,40 +107,42 @@ impl Engine {
     }
 
     /// Takes a page that is not in RAM, if that needs no waiting.
-    pub(crate) fn try_begin_fill(&self, page: PageId) -> Option<Fill<'_>> {
-        Fill::of(self, page, self.entries.try_insert(page)?)
+    pub(crate) fn try_begin(pages: &'a Pages, page: PageId) -> Option<Self> {
+        Self::of(pages, pages.residence.try_hold_absent(page)?)
     }
 
     /// Takes a page that is in its slot and that nobody uses, if that needs no waiting.
-    pub(crate) fn try_begin_from_slot(&self, page: PageId) -> Option<Fill<'_>> {
+    pub(crate) fn try_begin_from_slot(pages: &'a Pages, page: PageId) -> Option<Self> {
         let at_hand = |entry: Entry| entry.state() == State::Cached && is_unused(entry);
-        Fill::of(self, page, self.entries.try_lock_if(page, at_hand)?)
+        Self::of(pages, pages.residence.try_hold(page, at_hand)?)
     }
-}
 
-impl<'a> Fill<'a> {
     /// `None` if the page's leaf is not given out.
-    fn of(engine: &'a Engine, page: PageId, locked: Locked<'a>) -> Option<Self> {
+    fn of(pages: &'a Pages, held: Held<'a>) -> Option<Self> {
         // Who takes a leaf back changes its size and then looks for entries: either it sees this one or we see the new size.
         fence(Ordering::SeqCst);
-        match engine.size_of(page.leaf()) {
-            Some(size) => {
-                Some(Self { engine, page, size, locked: Some(locked), slot: None, bytes: Bytes::Slot })
-            }
-            None => {
-                locked.restore();
-                None
-            }
-        }
+        let page = held.page();
+        let size = pages.backing.size_of(page.leaf())?;
+        Some(Self { pages, page, size, held: Some(held), slot: None, bytes: Bytes::Slot })
     }
 
-    fn locked(&self) -> &Locked<'a> {
-        self.locked.as_ref().expect("a fill holds its entry until it is published")
+    /// Which page.
+    pub(crate) fn page(&self) -> PageId {
+        self.page
+    }
+
+    /// Its size.
+    pub(crate) fn size(&self) -> PageSize {
+        self.size
+    }
+
+    fn held(&self) -> &Held<'a> {
+        self.held.as_ref().expect("a fill holds its entry until it is published")
     }
 
     /// The page's entry as it was.
     pub(crate) fn before(&self) -> Option<Entry> {
-        self.locked().before()
+        self.held().before()
     }
 
     /// The page's slot.
@@ -145,7 +155,7 @@ impl<'a> Fill<'a> {
     }
 
     fn slot_bytes(&self) -> *mut u8 {
-        self.engine.cache.pointer(self.slot())
+        self.pages.residence.pointer(self.slot())
     }
 
     /// Finds a slot for a page that is not in RAM.
@@ -153,13 +163,13 @@ impl<'a> Fill<'a> {
     /// # Errors
     /// Nothing can leave RAM any more; [`FaultError::Again`] after the patience.
     pub(crate) fn place_in_fault(&mut self, patience: &mut Patience) -> Result<(), FaultError> {
-        self.slot = Some(self.engine.allocate_slot_in_fault(self.size.class, self.page, patience)?);
+        self.slot = Some(room::allocate_slot_in_fault(self.pages, self.size.class, self.page, patience)?);
         Ok(())
     }
 
     /// As [`Fill::place_in_fault`], without waiting; false if there is none.
     pub(crate) fn try_place(&mut self) -> bool {
-        self.slot = self.engine.cache.allocate(self.size.class, self.page, &self.engine.entries);
+        self.slot = self.pages.residence.allocate_slot(self.size.class, self.page);
         self.slot.is_some()
     }
 
@@ -168,16 +178,24 @@ impl<'a> Fill<'a> {
     /// # Errors
     /// They cannot be read, or are damaged.
     pub(crate) fn read_in_fault(&mut self, context: &mut Context) -> Result<Source, FaultError> {
-        let read = self.engine.read_record_in_fault(self.page, self.size.bytes, &mut context.scratch)?;
-        let source = if read.is_some() { Source::Log } else { Source::Zero };
-        self.engine.count_source(source);
-        match read {
-            // A whole page is at its address or in its slot, never in both.
-            Some(range) if self.size.is_whole() => self.bytes = Bytes::Scratch(range),
-            Some(range) => self.write_slot(&context.scratch[range]),
-            None => self.clear(),
+        let counters = &self.pages.counters;
+        match self.pages.backing.read_in_fault(self.page, self.size.bytes, &mut context.scratch)? {
+            Some(range) => {
+                counters.misses.add(1);
+                // A whole page is at its address or in its slot, never in both.
+                if self.size.is_whole() {
+                    self.bytes = Bytes::Scratch(range);
+                } else {
+                    self.write_slot(&context.scratch[range]);
+                }
+                Ok(Source::Log)
+            }
+            None => {
+                counters.zero_fills.add(1);
+                self.clear();
+                Ok(Source::Zero)
+            }
         }
-        Ok(source)
     }
 
     /// Puts the page's bytes, all of them, into its slot.
@@ -185,7 +203,7 @@ impl<'a> Fill<'a> {
         assert_eq!(bytes.len(), self.size.bytes);
         // SAFETY: the slot is the page's, whose entry is held, and has room.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.slot_bytes(), bytes.len()) };
-        self.engine.cache.set_has_memory(self.slot(), true);
+        self.pages.residence.set_has_memory(self.slot(), true);
         self.bytes = Bytes::Slot;
     }
 
@@ -200,11 +218,10 @@ impl<'a> Fill<'a> {
     }
 
     /// Gives the entry back.
-    pub(crate) fn publish(&mut self, entry: impl FnOnce(&Locked<'a>) -> Entry) -> Entry {
-        let locked = self.locked.take().expect("a fill is published once");
-        let entry = entry(&locked);
-        locked.release(entry);
-        entry
+    fn publish(&mut self, entry: impl FnOnce(&Held<'a>) -> Entry) -> Entry {
+        let held = self.held.take().expect("a fill is published once");
+        let entry = entry(&held);
+        held.release(entry)
     }
 
     /// Publishes the page in its slot; with `used` somebody uses it there from this moment on, to write it if that is true.
@@ -212,21 +229,14 @@ impl<'a> Fill<'a> {
         match std::mem::replace(&mut self.bytes, Bytes::Slot) {
             Bytes::Slot => {}
             Bytes::Scratch(range) => self.write_slot(&context.scratch[range]),
-            Bytes::Zeros => {
-                // SAFETY: a page of zeros.
-                self.write_slot(unsafe { std::slice::from_raw_parts(zeros(), OS_PAGE_BYTES) });
-            }
+            Bytes::Zeros => self.write_slot(zeros()),
         }
         let slot = self.slot();
-        self.engine.cache.set_has_memory(slot, true);
-        let is_written = used == Some(true);
-        let entry = self.publish(|locked| {
-            let entry = locked.entry().cached(slot.0).with_pinned(used.is_some());
-            entry.with_dirty(entry.is_dirty() || is_written)
+        self.pages.residence.set_has_memory(slot, true);
+        self.publish(|held| {
+            let entry = held.entry().cached(slot.0).with_pinned(used.is_some());
+            entry.with_dirty(entry.is_dirty() || used == Some(true))
         });
-        if is_written && entry.is_dirty() {
-            self.engine.dirty.fetch_add(1, Ordering::Relaxed);
-        }
         slot
     }
 
@@ -235,11 +245,17 @@ impl<'a> Fill<'a> {
     /// # Errors
     /// The kernel does not bring it in.
     pub(crate) fn publish_native(mut self) -> Result<(), FaultError> {
-        self.engine.own_page(self.page)?;
-        self.engine.ranges.enter_in_fault(self.page.leaf());
+        let (pages, page) = (self.pages, self.page);
+        match pages.mapping.own(page, 1) {
+            // One that the program has protected stays as it is: who protects pages pins them, and makes them the region's own when they
+            // are accessible again.
+            Ok(()) | Err(Errno::EINVAL) => {}
+            Err(errno) => return Err(FaultError::Map { page, errno }),
+        }
+        pages.mapping.enter_in_fault(page.leaf());
         let slot = self.slot();
-        self.engine.note_digest_in_fault(slot, None);
-        self.publish(|locked| locked.entry().mapped(slot.0, true));
+        pages.residence.note_digest_in_fault(slot, None);
+        self.publish(|held| held.entry().mapped(slot.0, true));
         Ok(())
     }
 
@@ -261,28 +277,29 @@ impl<'a> Fill<'a> {
     }
 
     fn publish_small_in_fault(mut self, access: Access, context: &Context) -> Result<(), FaultError> {
-        let (engine, page, slot) = (self.engine, self.page, self.slot());
+        let (pages, page, slot) = (self.pages, self.page, self.slot());
         let write = access != Access::Read;
-        if let Err(errno) = self.map_in_fault(context.page.as_ptr(), write) {
+        // SAFETY: the page is absent, as its entry says; the source is a whole page.
+        if let Err(errno) = unsafe { pages.mapping.appear_in_fault(page, context.page.as_ptr(), write) } {
             // It is read already, and its next fault needs no device.
-            self.publish(|locked| locked.entry().cached(slot.0));
+            self.publish(|held| held.entry().cached(slot.0));
             return Err(FaultError::Map { page, errno });
         }
         // Queued before the entry is released, so that it is in the queue whenever it is mapped.
-        let queued = engine.page_buffer.push_in_fault(page);
-        self.publish(|locked| locked.entry().mapped(slot.0, write));
+        let queued = pages.residence.push_mapped_in_fault(page);
+        self.publish(|held| held.entry().mapped(slot.0, write));
         if !queued {
-            engine.evict_page_in_fault(page);
+            leave_one_in_fault(pages, page);
         }
         Ok(())
     }
 
     fn publish_whole_in_fault(mut self, access: Access, context: &Context) -> Result<(), FaultError> {
-        let (engine, page, slot) = (self.engine, self.page, self.slot());
+        let (pages, page, slot) = (self.pages, self.page, self.slot());
         let bytes = match &self.bytes {
             Bytes::Slot => self.slot_bytes().cast_const(),
             Bytes::Scratch(range) => context.scratch[range.clone()].as_ptr(),
-            Bytes::Zeros => zeros(),
+            Bytes::Zeros => zeros().as_ptr(),
         };
         // What is dirty will be written to flash whatever becomes of it at its address.
         let is_dirty = self.before().is_some_and(Entry::is_dirty);
@@ -291,39 +308,55 @@ impl<'a> Fill<'a> {
             // SAFETY: the source is a whole page, and stays as it is while the entry is held.
             unsafe { std::slice::from_raw_parts(bytes, OS_PAGE_BYTES) }
         });
-        engine.note_digest_in_fault(slot, digested);
-        match self.map_in_fault(bytes, write) {
+        pages.residence.note_digest_in_fault(slot, digested);
+        // SAFETY: the page is absent, as its entry says, or native; the source is a whole page.
+        match unsafe { pages.mapping.appear_in_fault(page, bytes, write) } {
             Ok(()) => {}
             // A native page has its bytes at its address.
             Err(Errno::EEXIST) if self.before().is_none() => return self.publish_native(),
             Err(errno) => return Err(FaultError::Map { page, errno }),
         }
-        let has_memory = engine.cache.has_memory(slot);
-        self.publish(|locked| locked.entry().mapped(slot.0, write));
+        let has_memory = pages.residence.has_memory(slot);
+        self.publish(|held| held.entry().mapped(slot.0, write));
         if has_memory {
-            engine.note_stale_in_fault(page);
+            note_stale_in_fault(pages, page);
         }
         Ok(())
     }
 
-    /// Has the kernel map a copy of a whole page.
-    fn map_in_fault(&self, bytes: *const u8, write: bool) -> Result<(), Errno> {
-        let leaf = self.page.leaf();
-        self.engine.ranges.enter_in_fault(leaf);
-        let address = self.engine.address_of(self.page);
-        // SAFETY: the page is the region's and absent, and its range is not being dropped; the source is a whole page.
-        let copied = unsafe { self.engine.uffd.copy(address, bytes, OS_PAGE_BYTES, !write) };
-        copied.inspect_err(|_| self.engine.leave_range_in_fault(leaf))
+    /// A page that is mapped already: another thread was first, or it is the first write to a clean page.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub(crate) fn upgrade_in_fault(mut self, access: Access) -> Result<Found, FaultError> {
+        let (pages, page, slot) = (self.pages, self.page, self.slot());
+        let refused = |errno| FaultError::Map { page, errno };
+        if access == Access::Read || self.before().is_some_and(Entry::is_writable) {
+            drop(self);
+            pages.mapping.wake_in_fault(page).map_err(refused)?;
+            return Ok(Found::Mapped);
+        }
+        pages.counters.faults_write_upgrade.add(1);
+        if access == Access::Write {
+            pages.foresight.note_write_in_fault(page.leaf(), self.size.is_whole());
+        } else if self.size.is_whole() {
+            // SAFETY: the page is present and write-protected, so it cannot change.
+            let bytes = unsafe { std::slice::from_raw_parts(pages.mapping.address_of(page), OS_PAGE_BYTES) };
+            pages.residence.note_digest_in_fault(slot, Some(bytes));
+        }
+        // SAFETY: the page is mapped and its entry is held, so it stays so.
+        unsafe { pages.mapping.allow_writes_in_fault(page) }.map_err(refused)?;
+        self.publish(|held| held.entry().mapped(slot.0, true));
+        Ok(Found::FirstWrite)
     }
 }
 
 impl Drop for Fill<'_> {
     fn drop(&mut self) {
-        if let Some(locked) = self.locked.take() {
-            if let Some(slot) = self.slot {
-                self.engine.cache.free(slot);
-            }
-            locked.restore();
+        if self.held.is_some()
+            && let Some(slot) = self.slot
+        {
+            self.pages.residence.free_slot(slot);
         }
     }
 }

@@ -8,20 +8,20 @@
 //! Functions of the library see [`is_forked`] and refuse.
 
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_sys::lifeline::{Line, lifeline};
-use aquifer_sys::{SignalsBlocked, futex, memory, own};
+use aquifer_sys::{Errno, SignalsBlocked, futex, memory, own};
 
-use crate::engine::Engine;
 use crate::fault::abort_in_fault;
 use crate::fault::signal::HEAPS_MAX;
 
 struct Region {
     base: AtomicUsize,
     len: AtomicUsize,
-    /// Of a heap whose children get snapshots; else null.
-    engine: AtomicPtr<Engine>,
+    /// A heap whose children get snapshots; else null.
+    target: AtomicPtr<Arc<dyn ForkTarget>>,
     /// Held by the child that is being forked.
     line: Line,
 }
@@ -30,7 +30,7 @@ static REGIONS: [Region; HEAPS_MAX] = [const {
     Region {
         base: AtomicUsize::new(0),
         len: AtomicUsize::new(0),
-        engine: AtomicPtr::new(std::ptr::null_mut()),
+        target: AtomicPtr::new(std::ptr::null_mut()),
         line: Line::none(),
     }
 }; HEAPS_MAX];
@@ -38,6 +38,30 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// 1 while a thread forks.
 static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// Memory that a child can be given as it was.
+pub trait ForkTarget: Send + Sync {
+    /// First byte and length.
+    fn range(&self) -> (*mut u8, usize);
+
+    /// Brings everybody between two steps. What the child may read is kept until `is_over`.
+    ///
+    /// # Errors
+    /// The kernel's: the child finds nothing.
+    fn before_fork(&self, is_over: Box<dyn Fn() -> bool + Send + Sync>) -> Result<(), Errno>;
+
+    /// Lets everybody go on in the parent.
+    ///
+    /// # Errors
+    /// The kernel's: children that know nothing of it would be given the memory.
+    fn in_parent(&self) -> Result<(), Errno>;
+
+    /// The child begins. Async-signal-safe, as all that is done there.
+    fn in_child(&self);
+
+    /// In a child: makes its copy a snapshot; false if that cannot be had.
+    fn become_snapshot(&self) -> bool;
+}
 
 /// What a child has of a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +80,7 @@ pub fn is_forked() -> bool {
 /// A region that children cannot change, until this is dropped.
 pub struct ForkGuard {
     index: usize,
+    _target: Box<Arc<dyn ForkTarget>>,
 }
 
 /// Has what is needed done when the process forks. Handlers that are installed earlier may touch memory of heaps when they run in a
@@ -69,26 +94,28 @@ pub fn install() {
     }
 }
 
-/// Protects the engine's region from children that are forked from now on. `None` if there are
-/// [`HEAPS_MAX`] heaps already. The engine outlives the guard.
-pub fn guard(engine: &Engine, children: Children) -> Option<ForkGuard> {
+/// Protects a heap's memory from children that are forked from now on. `None` if there are
+/// [`HEAPS_MAX`] heaps already.
+pub fn guard(target: Arc<dyn ForkTarget>, children: Children) -> Option<ForkGuard> {
     install();
-    let base = engine.base() as usize;
+    let (base, len) = target.range();
+    let base = base as usize;
     let index = REGIONS
         .iter()
         .position(|r| r.base.compare_exchange(0, base, Ordering::AcqRel, Ordering::Relaxed).is_ok())?;
-    REGIONS[index].len.store(engine.region_bytes(), Ordering::Release);
+    REGIONS[index].len.store(len, Ordering::Release);
+    let target = Box::new(target);
     if children == Children::Snapshot {
-        REGIONS[index].engine.store(std::ptr::from_ref(engine).cast_mut(), Ordering::Release);
+        REGIONS[index].target.store(std::ptr::from_ref(&*target).cast_mut(), Ordering::Release);
     }
-    Some(ForkGuard { index })
+    Some(ForkGuard { index, _target: target })
 }
 
 impl Drop for ForkGuard {
     fn drop(&mut self) {
         let _forking = Forking::begin();
         let region = &REGIONS[self.index];
-        region.engine.store(std::ptr::null_mut(), Ordering::Release);
+        region.target.store(std::ptr::null_mut(), Ordering::Release);
         region.len.store(0, Ordering::Release);
         region.base.store(0, Ordering::Release);
     }
@@ -137,9 +164,9 @@ impl Region {
         (base != 0 && len != 0).then_some((base as *mut u8, len))
     }
 
-    fn engine(&self) -> Option<&'static Engine> {
+    fn target(&self) -> Option<&'static dyn ForkTarget> {
         // SAFETY: the guard keeps it alive, and is not dropped while a thread forks.
-        unsafe { self.engine.load(Ordering::Acquire).as_ref() }
+        unsafe { self.target.load(Ordering::Acquire).as_ref() }.map(|target| &**target)
     }
 }
 
@@ -148,29 +175,22 @@ extern "C" fn before() {
     // SAFETY: no other thread forks.
     unsafe { *HANDLERS.0.get() = Some(forking) };
     for region in &REGIONS {
-        if let Some(engine) = region.engine()
+        if let Some(target) = region.target()
             && let Ok((line, watch)) = lifeline()
+            && target.before_fork(Box::new(move || watch.is_cut())).is_ok()
         {
-            engine.pause();
-            engine.log().device().before_fork();
-            // Without this the child finds the region unmapped, and does without.
-            if engine.show_to_children(true).is_ok() {
-                region.line.take(line);
-                engine.log().keep_for(Box::new(move || watch.is_cut()));
-            }
+            region.line.take(line);
         }
     }
 }
 
 extern "C" fn in_parent() {
     for region in &REGIONS {
-        if let Some(engine) = region.engine() {
+        if let Some(target) = region.target() {
             region.line.let_go();
-            // A snapshot of a snapshot goes on being one.
-            if !engine.is_snapshot() && engine.show_to_children(false).is_err() {
+            if target.in_parent().is_err() {
                 abort_in_fault(b"the kernel refused to keep a heap from children\n");
             }
-            engine.go_on();
         }
     }
     end();
@@ -181,10 +201,10 @@ extern "C" fn in_child() {
     for region in &REGIONS {
         let Some((base, len)) = region.range() else { continue };
         FORKED.store(true, Ordering::Relaxed);
-        if let Some(engine) = region.engine() {
-            engine.log().device().in_child();
+        if let Some(target) = region.target() {
+            target.in_child();
         }
-        let has_snapshot = region.line.keep() && region.engine().is_some_and(Engine::become_snapshot);
+        let has_snapshot = region.line.keep() && region.target().is_some_and(ForkTarget::become_snapshot);
         if !has_snapshot {
             // SAFETY: nothing in the range is needed in this process.
             let _ = unsafe { memory::protect_none_fixed(base, len) };

@@ -1,6 +1,6 @@
 //! A door that a fork closes behind those who are inside, so that a child finds everything between two steps.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, futex, process};
@@ -22,7 +22,7 @@ const LOOKS: u32 = 4;
 /// Who forks waits for locks of the C library when it has closed the gate, and one of their holders may wait for the gate: in a handler that came
 /// while it was in `malloc`, or in `fflush`. That one passes. Nothing is copied as long as it holds its lock; if the fork goes on all the same,
 /// the child finds the gate [torn](Gate::is_torn).
-pub(crate) struct Gate {
+struct Gate {
     inside: [Inside; STRIPES],
     state: AtomicU32,
     /// The thread that closed it.
@@ -39,7 +39,7 @@ impl Drop for Pass<'_> {
 }
 
 impl Gate {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             inside: [const { Inside(AtomicUsize::new(0)) }; STRIPES],
             state: AtomicU32::new(OPEN),
@@ -48,7 +48,7 @@ impl Gate {
     }
 
     /// Passes, as soon as the gate is open. Passes of one thread must not nest.
-    pub(crate) fn pass_in_fault(&self) -> Pass<'_> {
+    fn pass_in_fault(&self) -> Pass<'_> {
         let inside = &self.inside[stripe()];
         let mut looks = 0;
         loop {
@@ -69,12 +69,12 @@ impl Gate {
     }
 
     /// In a child: whether somebody was inside all the same when it was forked.
-    pub(crate) fn is_torn(&self) -> bool {
+    fn is_torn(&self) -> bool {
         self.inside.iter().any(|inside| inside.0.load(Ordering::Relaxed) != 0)
     }
 
     /// Closes the gate and waits until nobody is inside. Only one thread may do this at a time.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.owner.store(process::thread_id(), Ordering::Relaxed);
         self.state.store(CLOSED, Ordering::SeqCst);
         let mut backoff = Backoff::new();
@@ -86,14 +86,14 @@ impl Gate {
     }
 
     /// Opens it again.
-    pub(crate) fn open(&self) {
+    fn open(&self) {
         self.owner.store(0, Ordering::Relaxed);
         self.state.store(OPEN, Ordering::SeqCst);
         futex::wake(&self.state, u32::MAX);
     }
 
     /// Opens it in a child, which has none of the threads that were at it.
-    pub(crate) fn open_in_child(&self) {
+    fn open_in_child(&self) {
         for inside in &self.inside {
             inside.0.store(0, Ordering::Relaxed);
         }
@@ -101,10 +101,70 @@ impl Gate {
     }
 }
 
+/// The gates of one heap, and whether it is closing.
+pub(crate) struct Gates {
+    /// Passed by who uses the heap, by the writer for a pass, and by the cleaner for a segment.
+    users: Gate,
+    writer: Gate,
+    cleaner: Gate,
+    closing: AtomicBool,
+}
+
+impl Gates {
+    pub(crate) fn new() -> Self {
+        let closing = AtomicBool::new(false);
+        Self { users: Gate::new(), writer: Gate::new(), cleaner: Gate::new(), closing }
+    }
+
+    /// Passes as somebody who uses the heap.
+    pub(crate) fn pass_in_fault(&self) -> Pass<'_> {
+        self.users.pass_in_fault()
+    }
+
+    /// Passes as the writer.
+    pub(crate) fn pass_as_writer(&self) -> Pass<'_> {
+        self.writer.pass_in_fault()
+    }
+
+    /// Passes as the cleaner.
+    pub(crate) fn pass_as_cleaner(&self) -> Pass<'_> {
+        self.cleaner.pass_in_fault()
+    }
+
+    /// Brings everybody between two steps: first those who use the heap, then the writer, on whom they wait, then the
+    /// cleaner, on whom the writer waits.
+    pub(crate) fn pause(&self) {
+        [&self.users, &self.writer, &self.cleaner].into_iter().for_each(Gate::close);
+    }
+
+    /// Lets everybody go on.
+    pub(crate) fn go_on(&self) {
+        [&self.cleaner, &self.writer, &self.users].into_iter().for_each(Gate::open);
+    }
+
+    /// In a child: lets everybody go on; false if the copy is torn.
+    pub(crate) fn go_on_in_child(&self) -> bool {
+        let is_whole = !self.users.is_torn();
+        if is_whole {
+            [&self.cleaner, &self.writer, &self.users].into_iter().for_each(Gate::open_in_child);
+        }
+        is_whole
+    }
+
+    /// The threads of the heap are to end.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    /// Whether they are.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
 
     /// The closing thread waits for a lock whose holder waits for the gate.
     #[test]

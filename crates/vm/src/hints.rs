@@ -1,14 +1,11 @@
 //! What the program says about its accesses to come.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
-use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, PageId};
-use aquifer_map::State;
-use aquifer_sys::{Errno, Reservation, SignalsBlocked};
 
-use crate::engine::Engine;
-use crate::error::FaultError;
+use crate::foresight::Order;
+use crate::leave::leave_one_in_fault;
+use crate::pages::Pages;
+use crate::residence::may_leave;
 
 /// How a range will be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,77 +20,21 @@ pub enum Hint {
     Cold,
 }
 
-/// How walks through a leaf are expected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Order {
-    /// To be found out.
-    Unknown = 0,
-    Sequential = 1,
-    Random = 2,
+/// The leaves of `count` pages from `first` are used in this order.
+pub(crate) fn set_order(pages: &Pages, first: PageId, count: u64, order: Order) {
+    let last = PageId((first.0 + count).max(first.0 + 1) - 1).leaf();
+    (first.leaf().0..=last.0).for_each(|leaf| pages.foresight.set_order(LeafId(leaf), order));
 }
 
-/// The order of each leaf.
-pub(crate) struct Orders {
-    bytes: Reservation,
-    leaves: u32,
-}
-
-impl Orders {
-    pub(crate) fn new(leaves: u32) -> Result<Self, Errno> {
-        let len = (leaves as usize).next_multiple_of(OS_PAGE_BYTES);
-        Ok(Self { bytes: Reservation::new(len, OS_PAGE_BYTES)?, leaves })
-    }
-
-    fn byte(&self, leaf: LeafId) -> &AtomicU8 {
-        assert!(leaf.0 < self.leaves);
-        // SAFETY: the reservation holds `leaves` zeroed bytes that are only used as these atomics.
-        unsafe { &*self.bytes.base().cast::<AtomicU8>().add(leaf.0 as usize) }
-    }
-
-    pub(crate) fn get(&self, leaf: LeafId) -> Order {
-        match self.byte(leaf).load(Ordering::Relaxed) {
-            1 => Order::Sequential,
-            2 => Order::Random,
-            _ => Order::Unknown,
-        }
-    }
-
-    pub(crate) fn set(&self, leaf: LeafId, order: Order) {
-        self.byte(leaf).store(order as u8, Ordering::Relaxed);
-    }
-}
-
-impl Engine {
-    /// Takes a hint about `count` pages from `first`.
-    ///
-    /// # Errors
-    /// With [`Hint::WillNeed`] the first page that cannot be read.
-    pub fn advise(&self, first: PageId, count: u64, hint: Hint) -> Result<(), FaultError> {
-        let end = first.0 + count;
-        match hint {
-            Hint::WillNeed => self.prefetch(&mut (first.0..end).map(PageId)),
-            Hint::Sequential | Hint::Random => {
-                let order = if hint == Hint::Random { Order::Random } else { Order::Sequential };
-                let last = PageId(end.max(first.0 + 1) - 1).leaf();
-                (first.leaf().0..=last.0).for_each(|leaf| self.orders.set(LeafId(leaf), order));
-                Ok(())
-            }
-            Hint::Cold => {
-                let _signals = SignalsBlocked::new();
-                (first.0..end).map(PageId).for_each(|page| self.cool(page));
-                self.want_writer();
-                Ok(())
-            }
-        }
-    }
-
-    fn cool(&self, page: PageId) {
-        let Some(entry) = self.entries.find(page) else { return };
-        if entry.state() == State::Mapped && !entry.is_pinned() {
-            self.evict_page_in_fault(page);
+/// Has `count` pages from `first` leave RAM before others.
+pub(crate) fn cool(pages: &Pages, first: PageId, count: u64) {
+    for page in (first.0..first.0 + count).map(PageId) {
+        let Some(entry) = pages.residence.find(page) else { continue };
+        if may_leave(entry) {
+            leave_one_in_fault(pages, page);
         }
         // A dirty page stays until it has been written.
-        self.cache.evict_page(page, &self.entries);
+        pages.residence.evict(page);
     }
+    pages.backing.want_writer();
 }

@@ -1,86 +1,70 @@
 //! Virtual memory: pages of a region appear when they are touched and leave when room is needed.
 //!
+//! Floors, the highest first. A file may import files of lower floors only, which `cargo run -p xtask -- tidy` checks.
+//!
 //! | file | noun |
 //! |---|---|
-//! | `engine` | region, table, cache and log of one heap, put together |
-//! | `fill` | the one way of a page into RAM |
-//! | `patience` | waits that do not keep a process from ending |
-//! | `waits` | those that have become long: told of, and shown to who asks |
-//! | `resolve` | what a fault does: find the bytes, map the page |
-//! | `streams` | faults in order: pages that are mapped ahead |
-//! | `ahead` | faults with a stride: whole pages that are read ahead |
-//! | `fault/signal`, `fault/thread` | how faults reach the engine |
-//! | `fault/observer` | somebody who is told of them |
-//! | `page_buffer` | which pages are mapped, in order of arrival |
-//! | `ranges` | how many pages are mapped in each 2 MiB range, so that empty page tables are dropped |
-//! | `grace` | page tables that the kernel has let go of and not freed yet |
-//! | `evict` | page buffer -> cache, in batches |
-//! | `whole_pages` | pages of 4096 bytes, which are at their address or in their slot |
-//! | `save` | the bytes of written pages, which must outlive their unmapping |
-//! | `context`, `pool` | memory that a fault needs, reserved at start |
-//! | `writer` | cache -> log: the thread that writes dirty pages back |
-//! | `relocate` | log -> log: the cleaner's view of the table |
-//! | `hints` | what the program says about its accesses |
-//! | `classes` | which class of objects each leaf holds |
-//! | `holds` | who holds pages where they are: two books |
-//! | `in_place` | objects that are used where they are in the cache |
+//! | `engine` | the memory of one heap: public calls, each behind a gate |
 //! | `batch` | many objects read or written at once |
-//! | `prefetch`, `pin`, `release` | batches into the cache, pages that must stay, pages that are freed |
-//! | `budget` | how RAM is divided |
-//! | `fork`, `snapshot` | what a forked child finds |
-//! | `helper` | the library's own threads, which need nothing that a program can hold |
-//! | `gate` | where everybody waits while the process forks |
-//! | `capture` | memory that becomes a heap's when it no longer fits in RAM |
-//! | `usage` | what an engine uses at a moment |
-//! | `check` | proof that entries, slots, pages and log agree |
+//! | `in_place`, `release` | objects that are used where they are in the cache; pages that are freed |
+//! | `pin`, `prefetch`, `takeover`, `writer`, `cleaner` | pages that must stay; batches into the cache; memory becomes a heap's; cache to log; log to log |
+//! | `touch`, `write_back`, `hints`, `waits` | what a fault does; pages of one leaf, written together; what the program says of its accesses; waits that have become long |
+//! | `fill` | the one way of a page into RAM |
+//! | `room` | a place for it: the only file with waits for room |
+//! | `leave`, `snapshot`, `check`, `usage` | pages leave their addresses; what a forked child finds; proof that all parts agree; what is used |
+//! | `pages`, `patience` | the parts side by side; waits that do not keep a process from ending |
+//! | `mapping`, `residence`, `backing`, `foresight`, `holds`, `natives` | the parts: each owns its state and knows nothing of the others |
+//! | `fork` | how forks reach an engine |
+//! | `fault` | how faults reach an engine |
+//! | `budget`, `gate`, `helper` | how RAM is divided; where everybody waits while the process forks; the library's own threads |
+//! | `error`, `counters`, `context`, `pool`, `bell` | what all need |
 //!
 //! # Rules of the fault path
 //! Functions that may run in a fault handler end in `_in_fault`. They allocate nothing, take no lock that
 //! a faulting thread can hold, touch no managed memory, and do not unwind. Other threads block signals
 //! while they hold an entry or a leaf, so that a handler on the same thread never waits for it.
 
-pub mod ahead;
+mod backing;
 pub mod batch;
+mod bell;
 pub mod budget;
-mod capture;
 mod check;
-mod classes;
+mod cleaner;
 mod context;
 pub mod counters;
-mod digests;
 pub mod engine;
 pub mod error;
-mod evict;
 pub mod fault;
 mod fill;
-mod first_writes;
+mod foresight;
 pub mod fork;
 mod gate;
-mod grace;
 pub mod helper;
 pub mod hints;
 mod holds;
 mod in_place;
-mod page_buffer;
+mod leave;
+mod mapping;
+mod natives;
+mod pages;
 mod patience;
 mod pin;
 mod pool;
 mod prefetch;
-mod ranges;
 mod release;
-mod relocate;
-mod resolve;
-mod save;
+mod residence;
+mod room;
 mod snapshot;
-mod streams;
-mod trouble;
+mod takeover;
+mod touch;
 pub mod usage;
 mod waits;
-mod whole_pages;
+mod write_back;
 mod writer;
 
 pub use budget::Budget;
-pub use capture::{NativeRegion, Run};
 pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};
+pub use foresight::WINDOW_MAX_DEFAULT;
+pub use natives::{NativeRegion, Run};

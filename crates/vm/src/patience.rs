@@ -2,16 +2,15 @@
 //!
 //! A fault waits in a signal handler, with signals blocked. So it waits for a moment only, and then lets its instruction run again: signals
 //! that came meanwhile are handled first, SIGTERM ends the process, and the instruction faults once more. A wait that goes on is told of
-//! ([`waits`](crate::waits)).
+//! (`waits`).
 
 use std::time::{Duration, Instant};
 
 use aquifer_base::PageId;
 use aquifer_sys::Backoff;
 
-use crate::engine::Engine;
-use crate::error::FaultError;
-use crate::trouble::WriterWait;
+use crate::backing::WriterWait;
+use crate::error::{FaultError, Reason};
 
 /// A fault that waits longer comes again.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -19,17 +18,6 @@ const MOMENT: Duration = Duration::from_millis(100);
 const WAITS_PER_LOOK: u32 = 32;
 /// A call that waits longer for somebody who holds the page, or RAM, ends with an error.
 const CALL: Duration = Duration::from_secs(2);
-
-/// What somebody waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reason {
-    /// Another thread holds the page's entry: it brings the page in, or takes it away.
-    Moving,
-    /// The page is used in its slot, by a reference or a batch.
-    Used,
-    /// All RAM for pages of this size is held, or not written back yet.
-    Room,
-}
 
 /// How long one fault or call may wait.
 pub(crate) struct Patience {
@@ -71,36 +59,23 @@ impl Patience {
         let is_patient = self.is_call && reason == Reason::Moving || since.elapsed() < limit;
         if is_patient { Ok(()) } else { Err(FaultError::Again { page, reason }) }
     }
-}
 
-impl Engine {
-    /// Waits a little for RAM.
+    /// Waits a little for RAM; `is_crowded` tells whether all of it is held.
     ///
     /// # Errors
     /// [`FaultError::Again`] when it was long enough. A call waits as long as some of the RAM is not held: flash may be slow.
     pub(crate) fn wait_for_room_in_fault(
-        &self,
+        &mut self,
         page: PageId,
-        patience: &mut Patience,
+        is_crowded: impl FnOnce() -> bool,
     ) -> Result<(), FaultError> {
-        patience.wait_in_fault(page, Reason::Room).or_else(|again| {
-            if !patience.is_call || self.is_crowded(page) {
+        self.wait_in_fault(page, Reason::Room).or_else(|again| {
+            if !self.is_call || is_crowded() {
                 return Err(again);
             }
-            patience.since = None;
+            self.since = None;
             Ok(())
         })
-    }
-
-    /// Whether all slots for pages like this one are held by references and pins. Looks at all slots.
-    fn is_crowded(&self, page: PageId) -> bool {
-        let class = self.size_of(page.leaf()).map(|size| size.class);
-        let mut is_free = false;
-        self.cache.for_each(&mut |_, owner| {
-            let is_like = self.size_of(owner.leaf()).map(|size| size.class) == class;
-            is_free |= is_like && self.entries.find(owner).is_some_and(|entry| !entry.is_pinned());
-        });
-        !is_free
     }
 }
 

@@ -7,11 +7,13 @@ use aquifer_log::RecordId;
 use aquifer_map::Place;
 use aquifer_sys::SignalsBlocked;
 
+use crate::backing::WriterWait;
 use crate::context::Context;
-use crate::engine::Engine;
 use crate::error::FaultError;
 use crate::fill::Fill;
-use crate::trouble::WriterWait;
+use crate::gate::Gates;
+use crate::pages::Pages;
+use crate::room;
 
 /// Pages that are filled together. The device works at full depth over all of them.
 const BATCH: usize = 256;
@@ -22,161 +24,177 @@ struct Located<'a> {
     place: Place,
 }
 
-impl Engine {
-    /// Brings pages into the object cache. Pages that are in RAM or being brought in are skipped, and so is
-    /// what finds no room: it is a hint, and the page will be faulted in.
-    ///
-    /// # Errors
-    /// The first page that could not be read; the others of the batch are brought in.
-    pub fn prefetch(&self, pages: &mut dyn Iterator<Item = PageId>) -> Result<(), FaultError> {
-        if self.natives.any() {
-            return Ok(());
-        }
-        let mut context = Context::new();
-        let mut outcome = Ok(());
-        loop {
-            let _signals = SignalsBlocked::new();
-            let _pass = self.users_gate.pass_in_fault();
-            self.unmap_due_in_fault();
-            let mut fills = Vec::with_capacity(BATCH);
-            let mut more = false;
-            for page in &mut *pages {
-                if self.entries.is_resident(page) {
-                    continue;
-                }
-                match self.begin_located(page, &mut context.scratch) {
-                    Ok(located) => fills.extend(located),
-                    Err(error) => outcome = outcome.and(Err(error)),
-                }
-                more = fills.len() == BATCH;
-                if more {
-                    break;
-                }
-            }
-            if !fills.is_empty() {
-                outcome = outcome.and(self.finish_fills(fills, &mut context));
-            }
-            if !more {
-                return outcome;
-            }
-        }
+/// Brings pages into the object cache. Pages that are in RAM or being brought in are skipped, and so is
+/// what finds no room: it is a hint, and the page will be faulted in.
+///
+/// # Errors
+/// The first page that could not be read; the others of the batch are brought in.
+pub(crate) fn prefetch(
+    pages: &Pages,
+    gates: &Gates,
+    wanted: &mut dyn Iterator<Item = PageId>,
+) -> Result<(), FaultError> {
+    if pages.natives.any() {
+        return Ok(());
     }
-
-    /// Takes a page that is not in RAM, with a slot for it.
-    fn begin_located(&self, page: PageId, scratch: &mut [u8]) -> Result<Option<Located<'_>>, FaultError> {
-        let Some(mut fill) = self.insert_for_fill(page)? else { return Ok(None) };
-        if !fill.try_place() {
-            return Ok(None);
-        }
-        let place = self.leaves.locate_in_fault(page, scratch).map_err(|e| FaultError::from_read(page, e))?;
-        Ok(Some(Located { fill, place }))
-    }
-
-    /// A page that is not in RAM. If the table has no room, one of its rivals leaves first.
-    fn insert_for_fill(&self, page: PageId) -> Result<Option<Fill<'_>>, FaultError> {
-        if let Some(fill) = self.try_begin_fill(page) {
-            return Ok(Some(fill));
-        }
-        if self.entries.is_resident(page) {
-            return Ok(None);
-        }
-        self.size_of(page.leaf()).ok_or(FaultError::NotAllocated(page))?;
-        self.evict_rival_in_fault(page, &mut WriterWait::default())?;
-        Ok(self.try_begin_fill(page))
-    }
-
-    /// Reads what must be read, in one batch.
-    fn finish_fills(&self, fills: Vec<Located<'_>>, context: &mut Context) -> Result<(), FaultError> {
-        let pending: Vec<_> =
-            fills.into_iter().filter_map(|located| self.fill_from_ram(located, context)).collect();
-        let range = |(located, address): &(Located<'_>, LogAddress)| {
-            self.log.device_range(*address, located.place.span_bytes(located.fill.size.bytes))
-        };
-        let ranges: Vec<_> = pending.iter().map(range).collect();
-        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        let mut buffer = AlignedBuffer::new((bytes as usize).max(1).next_multiple_of(OS_PAGE_BYTES));
-        let mut rest = &mut buffer[..];
-        let mut requests: Vec<ReadRequest<'_>> = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let (own, behind) = rest.split_at_mut((range.end - range.start) as usize);
-            rest = behind;
-            requests.push(ReadRequest::new(range.start, own));
-        }
-        self.log.device().read_batch(&mut requests);
-        let (mut outcome, mut moved) = (Ok(()), Vec::new());
-        for ((located, address), request) in pending.into_iter().zip(requests) {
-            let page = located.fill.page;
-            match self.finish_fill(located, address, &request, context) {
-                Ok(true) => {}
-                Ok(false) => moved.push(page),
+    let mut context = Context::new();
+    let mut outcome = Ok(());
+    loop {
+        let _signals = SignalsBlocked::new();
+        let _pass = gates.pass_in_fault();
+        room::unmap_due_in_fault(pages);
+        let mut fills = Vec::with_capacity(BATCH);
+        let mut more = false;
+        for page in &mut *wanted {
+            if pages.residence.find(page).is_some() {
+                continue;
+            }
+            match begin_located(pages, page, &mut context.scratch) {
+                Ok(located) => fills.extend(located),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
-        }
-        // When all others are published: a slot may have to be waited for, and these hold some.
-        moved.into_iter().fold(outcome, |outcome, page| outcome.and(self.fill_singly(page, context)))
-    }
-
-    /// Fills pages that are zero or still in a write buffer; gives back what the device must be asked for.
-    fn fill_from_ram<'a>(
-        &'a self,
-        located: Located<'a>,
-        context: &mut Context,
-    ) -> Option<(Located<'a>, LogAddress)> {
-        let Located { mut fill, place } = located;
-        let Some(address) = place.address() else {
-            fill.clear();
-            self.keep(fill, context);
-            return None;
-        };
-        let (len, span) = (fill.size.bytes, place.span_bytes(fill.size.bytes));
-        let id = RecordId::of_page(fill.page.0, len);
-        match self.log.read_buffered_in_fault(address, span, id, &mut context.scratch) {
-            Some(Ok(range)) if range.len() == len => {
-                fill.write_slot(&context.scratch[range]);
-                self.keep(fill, context);
-                None
+            more = fills.len() == BATCH;
+            if more {
+                break;
             }
-            _ => Some((Located { fill, place }, address)),
+        }
+        if !fills.is_empty() {
+            outcome = outcome.and(finish_fills(pages, fills, &mut context));
+        }
+        if !more {
+            return outcome;
         }
     }
+}
 
-    /// Fills a page with what was read; false if its record is not there: the single path tells whether it was moved by the cleaner
-    /// or is damaged.
-    fn finish_fill(
-        &self,
-        located: Located<'_>,
-        address: LogAddress,
-        request: &ReadRequest<'_>,
-        context: &Context,
-    ) -> Result<bool, FaultError> {
-        let mut fill = located.fill;
-        let (page, len) = (fill.page, fill.size.bytes);
-        if let Err(error) = request.result {
-            self.log.count_io_error();
-            return Err(FaultError::Device { page, error });
-        }
-        match self.log.find_in_fault(address, RecordId::of_page(page.0, len), request.buf) {
-            Ok(range) if range.len() == len => {
-                fill.write_slot(&request.buf[range]);
-                self.keep(fill, context);
-                Ok(true)
-            }
-            _ => Ok(false),
+/// Takes a page that is not in RAM, with a slot for it.
+fn begin_located<'a>(
+    pages: &'a Pages,
+    page: PageId,
+    scratch: &mut [u8],
+) -> Result<Option<Located<'a>>, FaultError> {
+    let Some(mut fill) = insert_for_fill(pages, page)? else { return Ok(None) };
+    if !fill.try_place() {
+        return Ok(None);
+    }
+    let place = pages.backing.locate_in_fault(page, scratch)?;
+    Ok(Some(Located { fill, place }))
+}
+
+/// A page that is not in RAM. If the table has no room, one of its rivals leaves first.
+fn insert_for_fill(pages: &Pages, page: PageId) -> Result<Option<Fill<'_>>, FaultError> {
+    if let Some(fill) = Fill::try_begin(pages, page) {
+        return Ok(Some(fill));
+    }
+    if pages.residence.find(page).is_some() {
+        return Ok(None);
+    }
+    pages.backing.size_of(page.leaf()).ok_or(FaultError::NotAllocated(page))?;
+    room::evict_rival_in_fault(pages, page, &mut WriterWait::default())?;
+    Ok(Fill::try_begin(pages, page))
+}
+
+/// Reads what must be read, in one batch.
+fn finish_fills(pages: &Pages, fills: Vec<Located<'_>>, context: &mut Context) -> Result<(), FaultError> {
+    let pending: Vec<_> =
+        fills.into_iter().filter_map(|located| fill_from_ram(pages, located, context)).collect();
+    let range = |(located, address): &(Located<'_>, LogAddress)| {
+        pages.backing.log().device_range(*address, located.place.span_bytes(located.fill.size().bytes))
+    };
+    let ranges: Vec<_> = pending.iter().map(range).collect();
+    let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let mut buffer = AlignedBuffer::new((bytes as usize).max(1).next_multiple_of(OS_PAGE_BYTES));
+    let mut rest = &mut buffer[..];
+    let mut requests: Vec<ReadRequest<'_>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let (own, behind) = rest.split_at_mut((range.end - range.start) as usize);
+        rest = behind;
+        requests.push(ReadRequest::new(range.start, own));
+    }
+    pages.backing.log().device().read_batch(&mut requests);
+    let (mut outcome, mut moved) = (Ok(()), Vec::new());
+    for ((located, address), request) in pending.into_iter().zip(requests) {
+        let page = located.fill.page();
+        match finish_fill(pages, located, address, &request, context) {
+            Ok(true) => {}
+            Ok(false) => moved.push(page),
+            Err(error) => outcome = outcome.and(Err(error)),
         }
     }
+    // When all others are published: a slot may have to be waited for, and these hold some.
+    moved.into_iter().fold(outcome, |outcome, page| outcome.and(fill_singly(pages, page, context)))
+}
 
-    fn fill_singly(&self, page: PageId, context: &mut Context) -> Result<(), FaultError> {
-        let Some(mut fill) = self.try_begin_fill(page) else { return Ok(()) };
-        if !fill.try_place() {
-            return Ok(());
+/// Fills pages that are zero or still in a write buffer; gives back what the device must be asked for.
+fn fill_from_ram<'a>(
+    pages: &'a Pages,
+    located: Located<'a>,
+    context: &mut Context,
+) -> Option<(Located<'a>, LogAddress)> {
+    let Located { mut fill, place } = located;
+    let Some(address) = place.address() else {
+        fill.clear();
+        keep(pages, fill, context);
+        return None;
+    };
+    let (len, span) = (fill.size().bytes, place.span_bytes(fill.size().bytes));
+    let id = RecordId::of_page(fill.page().0, len);
+    match pages.backing.log().read_buffered_in_fault(address, span, id, &mut context.scratch) {
+        Some(Ok(range)) if range.len() == len => {
+            fill.write_slot(&context.scratch[range]);
+            keep(pages, fill, context);
+            None
         }
-        fill.read_in_fault(context)?;
-        fill.publish_cached(context, None);
-        Ok(())
+        _ => Some((Located { fill, place }, address)),
     }
+}
 
-    fn keep(&self, fill: Fill<'_>, context: &Context) {
-        self.counters.prefetched.add(1);
-        fill.publish_cached(context, None);
+/// Fills a page with what was read; false if its record is not there: the single path tells whether it was moved by the cleaner
+/// or is damaged.
+fn finish_fill(
+    pages: &Pages,
+    located: Located<'_>,
+    address: LogAddress,
+    request: &ReadRequest<'_>,
+    context: &Context,
+) -> Result<bool, FaultError> {
+    let mut fill = located.fill;
+    let (page, len) = (fill.page(), fill.size().bytes);
+    if let Err(error) = request.result {
+        pages.backing.log().count_io_error();
+        return Err(FaultError::Device { page, error });
+    }
+    match pages.backing.log().find_in_fault(address, RecordId::of_page(page.0, len), request.buf) {
+        Ok(range) if range.len() == len => {
+            fill.write_slot(&request.buf[range]);
+            keep(pages, fill, context);
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn fill_singly(pages: &Pages, page: PageId, context: &mut Context) -> Result<(), FaultError> {
+    let Some(mut fill) = Fill::try_begin(pages, page) else { return Ok(()) };
+    if !fill.try_place() {
+        return Ok(());
+    }
+    fill.read_in_fault(context)?;
+    fill.publish_cached(context, None);
+    Ok(())
+}
+
+fn keep(pages: &Pages, fill: Fill<'_>, context: &Context) {
+    pages.counters.prefetched.add(1);
+    fill.publish_cached(context, None);
+}
+
+/// Reads ahead what walks ask for, until the heap closes.
+pub(crate) fn run(pages: &Pages, gates: &Gates) {
+    while let Some(walk) = pages.foresight.next_walk(|| gates.is_closing()) {
+        let end = (pages.mapping.region_bytes() / OS_PAGE_BYTES) as u64;
+        let mut wanted = walk.pages().filter(|&page| page.0 < end && pages.is_whole(page));
+        // A page that cannot be read is one whose fault will say so.
+        let _ = prefetch(pages, gates, &mut wanted);
     }
 }

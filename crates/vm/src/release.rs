@@ -1,143 +1,117 @@
 //! Pages that are freed: gone from RAM and garbage on flash at once.
 
-use std::sync::atomic::Ordering;
+use std::ops::Range;
+use std::sync::atomic::{Ordering, fence};
 
 use aquifer_base::limits::LEAF_PAGES;
 use aquifer_base::{LeafId, PageId};
-use aquifer_cache::SlotId;
 use aquifer_device::AlignedBuffer;
-use aquifer_map::leaves::{Held, NoRoom, SCRATCH_BYTES};
-use aquifer_map::{Locked, Place, State};
-use aquifer_sys::{Backoff, SignalsBlocked};
+use aquifer_map::leaves::{NoRoom, SCRATCH_BYTES};
+use aquifer_map::{Place, State};
+use aquifer_sys::Backoff;
 
-use crate::engine::Engine;
+use crate::backing::WriterWait;
 use crate::error::FaultError;
-use crate::trouble::WriterWait;
+use crate::pages::Pages;
+use crate::residence::Held;
+use crate::{room, takeover};
 
-impl Engine {
-    /// Frees `count` pages from `first`: they read as zeros when they are given out again.
-    ///
-    /// # Errors
-    /// A leaf could not be read or changed; pages of earlier leaves are freed, those of that leaf and later
-    /// ones are as before.
-    ///
-    /// # Context
-    /// Blocks. Nobody may use the pages meanwhile; a program that does gets zeros or its old bytes.
-    pub fn release(&self, first: PageId, count: u64) -> Result<(), FaultError> {
-        let _signals = SignalsBlocked::new();
-        let _pass = self.users_gate.pass_in_fault();
-        self.forget_natives(first, count)?;
-        let end = first.0 + count;
-        let mut page = first;
-        while page.0 < end {
-            let leaf_end = page.leaf().page(0).0 + LEAF_PAGES as u64;
-            let part = leaf_end.min(end) - page.0;
-            self.release_in_leaf(page.leaf(), page.index()..page.index() + part as usize)?;
-            page = PageId(page.0 + part);
-        }
-        Ok(())
+/// Frees `count` pages from `first`: they read as zeros when they are given out again.
+///
+/// # Errors
+/// A leaf could not be read or changed; pages of earlier leaves are freed, those of that leaf and later
+/// ones are as before.
+pub(crate) fn release(pages: &Pages, first: PageId, count: u64) -> Result<(), FaultError> {
+    takeover::forget_natives(pages, first, count)?;
+    let end = first.0 + count;
+    let mut page = first;
+    while page.0 < end {
+        let leaf_end = page.leaf().page(0).0 + LEAF_PAGES as u64;
+        let part = leaf_end.min(end) - page.0;
+        release_in_leaf(pages, page.leaf(), page.index()..page.index() + part as usize)?;
+        page = PageId(page.0 + part);
     }
+    Ok(())
+}
 
-    /// Takes a leaf back of which no page is in use. Walks map pages along that belong to no object; they
-    /// go too, before the leaf is given out for pages of another size. So do records of what a program wrote to
-    /// objects after it had freed them: later pages of another size would be looked for there.
-    ///
-    /// # Errors
-    /// There are such records and the leaf cannot be read or changed; then it must not be given out again.
-    ///
-    /// # Context
-    /// Blocks.
-    pub fn take_back_leaf(&self, leaf: LeafId) -> Result<(), FaultError> {
-        let _signals = SignalsBlocked::new();
-        if !self.leaves.is_empty(leaf) {
-            self.release_in_leaf(leaf, 0..LEAF_PAGES)?;
-        }
-        self.leaves.set_page_bytes(leaf, 0);
-        // Who has inserted an entry looks at the size again: either it sees the new one or we see the entry.
-        std::sync::atomic::fence(Ordering::SeqCst);
-        self.forget_pages(leaf, 0..LEAF_PAGES);
-        Ok(())
+/// Takes a leaf back of which no page is in use. Walks map pages along that belong to no object; they
+/// go too, before the leaf is given out for pages of another size. So do records of what a program wrote to
+/// objects after it had freed them: later pages of another size would be looked for there.
+///
+/// # Errors
+/// There are such records and the leaf cannot be read or changed; then it must not be given out again.
+pub(crate) fn take_back_leaf(pages: &Pages, leaf: LeafId) -> Result<(), FaultError> {
+    let leaves = pages.backing.leaves();
+    if !leaves.is_empty(leaf) {
+        release_in_leaf(pages, leaf, 0..LEAF_PAGES)?;
     }
+    leaves.set_page_bytes(leaf, 0);
+    // Who has inserted an entry looks at the size again: either it sees the new one or we see the entry.
+    fence(Ordering::SeqCst);
+    forget_pages(pages, leaf, 0..LEAF_PAGES);
+    Ok(())
+}
 
-    fn forget_pages(&self, leaf: LeafId, indices: std::ops::Range<usize>) {
-        for (page, locked) in self.lock_residents(leaf, indices) {
-            self.forget(page, locked);
-        }
+fn forget_pages(pages: &Pages, leaf: LeafId, indices: Range<usize>) {
+    for held in hold_residents(pages, leaf, indices) {
+        forget(pages, held);
     }
+}
 
-    /// Takes the entries of those of the pages that are in RAM.
-    fn lock_residents(&self, leaf: LeafId, indices: std::ops::Range<usize>) -> Vec<(PageId, Locked<'_>)> {
-        let mut resident = Vec::new();
-        if indices.len() == 1 {
-            resident.push(leaf.page(indices.start));
-        } else {
-            self.entries.for_each_of_leaf(leaf, &mut |page, _| {
-                if indices.contains(&page.index()) {
-                    resident.push(page);
-                }
-            });
-        }
-        resident.into_iter().filter_map(|page| Some((page, self.entries.lock_resident(page)?))).collect()
-    }
-
-    fn release_in_leaf(&self, leaf: LeafId, indices: std::ops::Range<usize>) -> Result<(), FaultError> {
-        let resident = self.lock_residents(leaf, indices.clone());
-        // The leaf first: if it cannot be read, the newest bytes are still in RAM.
-        let released = match self.leaves.is_empty(leaf) {
-            true => Ok(()),
-            false => {
-                let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
-                self.change_leaf(leaf, &mut scratch, &mut |held| {
-                    indices.clone().for_each(|index| held.set_place(index, Place::ZERO));
-                })
+/// Takes the entries of those of the pages that are in RAM.
+fn hold_residents(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Vec<Held<'_>> {
+    let mut resident = Vec::new();
+    if indices.len() == 1 {
+        resident.push(leaf.page(indices.start));
+    } else {
+        pages.residence.for_each_of_leaf(leaf, &mut |page, _| {
+            if indices.contains(&page.index()) {
+                resident.push(page);
             }
-        };
-        for (page, locked) in resident {
-            match released {
-                Ok(()) => self.forget(page, locked),
-                Err(_) => locked.restore(),
-            }
-        }
-        if released.is_ok() && self.is_whole(leaf.page(0)) {
-            // Who reads ahead may have found a page's place before it was freed, and put its old bytes in RAM since.
-            self.forget_pages(leaf, indices);
-        }
-        released
+        });
     }
+    resident.into_iter().filter_map(|page| pages.residence.hold_resident(page)).collect()
+}
 
-    /// Ends a page's stay in RAM, whatever its state, without keeping its bytes.
-    fn forget(&self, page: PageId, locked: Locked<'_>) {
-        let entry = locked.entry();
-        if locked.before().is_some_and(|before| before.state() == State::Mapped) {
-            self.drop_page(page);
-        }
-        if let Some(slot) = entry.slot() {
-            self.cache.free(SlotId(slot));
-        }
-        if entry.is_dirty() {
-            self.dirty.fetch_sub(1, Ordering::Relaxed);
-        }
-        locked.remove();
+fn release_in_leaf(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Result<(), FaultError> {
+    let resident = hold_residents(pages, leaf, indices.clone());
+    // The leaf first: if it cannot be read, the newest bytes are still in RAM, and the entries are given back as they were.
+    if !pages.backing.leaves().is_empty(leaf) {
+        empty_in_leaf(pages, leaf, indices.clone())?;
     }
+    for held in resident {
+        forget(pages, held);
+    }
+    if pages.is_whole(leaf.page(0)) {
+        // Who reads ahead may have found a page's place before it was freed, and put its old bytes in RAM since.
+        forget_pages(pages, leaf, indices);
+    }
+    Ok(())
+}
 
-    /// Changes a leaf from a thread that owns no end of the log: waits for the writer if there is no room.
-    fn change_leaf(
-        &self,
-        leaf: LeafId,
-        scratch: &mut [u8],
-        change: &mut dyn FnMut(&mut Held<'_>),
-    ) -> Result<(), FaultError> {
-        let page = leaf.page(0);
-        let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
-        loop {
-            let mut held = self.leaves.hold(leaf, scratch).map_err(|e| FaultError::from_read(page, e))?;
-            change(&mut held);
-            match held.store(None) {
-                Ok(()) => return Ok(()),
-                Err(NoRoom) => {
-                    self.wait_for_writer_in_fault(page, &mut wait)?;
-                    backoff.wait();
-                }
+/// Ends a page's stay in RAM, whatever its state, without keeping its bytes.
+fn forget(pages: &Pages, held: Held<'_>) {
+    if held.before().is_some_and(|before| before.state() == State::Mapped) {
+        // SAFETY: we hold its entry, and its bytes are given up.
+        unsafe { pages.mapping.drop_page(held.page()) };
+    }
+    held.forget();
+}
+
+/// Makes pages zero in their leaf, from a thread that owns no end of the log: waits for the writer if there is no room.
+fn empty_in_leaf(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Result<(), FaultError> {
+    let page = leaf.page(0);
+    let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
+    let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
+    loop {
+        let held = pages.backing.leaves().hold(leaf, &mut scratch);
+        let mut held = held.map_err(|error| FaultError::from_read(page, error))?;
+        indices.clone().for_each(|index| held.set_place(index, Place::ZERO));
+        match held.store(None) {
+            Ok(()) => return Ok(()),
+            Err(NoRoom) => {
+                room::wait_for_writer_in_fault(pages, page, &mut wait)?;
+                backoff.wait();
             }
         }
     }

@@ -12,19 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{Found, PageId};
 use aquifer_cache::SlotId;
-use aquifer_map::Entry;
-use aquifer_sys::memory::{Advice, advise};
-use aquifer_sys::{Errno, Features, SignalsBlocked, SpinLock};
+use aquifer_map::{Entry, State};
+use aquifer_sys::{Errno, SpinLock};
 
-use crate::engine::Engine;
+use crate::context::zeros;
 use crate::error::{FaultError, PinError};
-use crate::whole_pages::zeros;
+use crate::pages::Pages;
 
 /// Unwritten pages that a child keeps: 16 MiB.
 const SETS: usize = 512;
 const WAYS: usize = 8;
-/// Parts in which a region is registered at most: few programs map anything over it.
-const REGISTRATIONS_MAX: u32 = 100_000;
 /// No page.
 const NONE: u64 = u64::MAX;
 
@@ -36,8 +33,6 @@ struct Unwritten {
 /// What makes an engine a snapshot.
 pub(crate) struct Snapshot {
     is_active: AtomicBool,
-    /// The parent has forked before: pages may be shared with a child.
-    has_children: AtomicBool,
     unwritten: SpinLock<Unwritten>,
 }
 
@@ -72,116 +67,66 @@ impl Unwritten {
 
 impl Snapshot {
     pub(crate) const fn new() -> Self {
-        Self {
-            is_active: AtomicBool::new(false),
-            has_children: AtomicBool::new(false),
-            unwritten: SpinLock::new(Unwritten::new()),
-        }
+        Self { is_active: AtomicBool::new(false), unwritten: SpinLock::new(Unwritten::new()) }
     }
 
-    /// Whether pages may be shared with a child.
-    pub(crate) fn has_children(&self) -> bool {
-        self.has_children.load(Ordering::Relaxed)
-    }
-}
-
-/// Around the fork.
-impl Engine {
     /// Whether this is a child's.
-    pub fn is_snapshot(&self) -> bool {
-        self.snapshot.is_active.load(Ordering::Relaxed)
+    pub(crate) fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Relaxed)
     }
 
-    /// Brings everybody between two steps: first those who use the heap, then the writer, on whom they wait, then the
-    /// cleaner, on whom the writer waits.
-    pub(crate) fn pause(&self) {
-        self.snapshot.has_children.store(true, Ordering::SeqCst);
-        [&self.users_gate, &self.writer_gate, &self.cleaner_gate].into_iter().for_each(|gate| gate.close());
-    }
-
-    /// Lets everybody go on.
-    pub(crate) fn go_on(&self) {
-        [&self.cleaner_gate, &self.writer_gate, &self.users_gate].into_iter().for_each(|gate| gate.open());
-    }
-
-    /// Whether the region is copied to children.
-    pub(crate) fn show_to_children(&self, shown: bool) -> Result<(), Errno> {
-        let advice = if shown { Advice::DoFork } else { Advice::DontFork };
-        // SAFETY: the region is ours; no byte changes.
-        unsafe { advise(self.base(), self.region_bytes(), advice) }
-    }
-
-    /// In a child: makes this copy of the engine a snapshot. False if the kernel does not allow it, or the copy is torn.
-    pub(crate) fn become_snapshot(&self) -> bool {
-        if self.users_gate.is_torn() {
-            return false;
-        }
-        self.snapshot.is_active.store(true, Ordering::Relaxed);
+    /// In a child: its copy of the pages is a snapshot from here on. False if the kernel does not allow it.
+    pub(crate) fn begin(&self, pages: &Pages) -> bool {
+        self.is_active.store(true, Ordering::Relaxed);
         // What the parent, if it was a snapshot, had not written is unprotected here.
-        *self.snapshot.unwritten.lock() = Unwritten::new();
-        [&self.cleaner_gate, &self.writer_gate, &self.users_gate]
-            .into_iter()
-            .for_each(|gate| gate.open_in_child());
-        let mut tries = REGISTRATIONS_MAX;
-        self.uffd.renew_in_child(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP).is_ok()
-            && self.register_in_snapshot(self.base(), self.region_bytes(), &mut tries)
+        *self.unwritten.lock() = Unwritten::new();
+        pages.mapping.take_in_child()
     }
 
-    /// Registers a range, except for pages over which the program has mapped something else. False after too many tries.
-    fn register_in_snapshot(&self, start: *mut u8, len: usize, tries: &mut u32) -> bool {
-        if *tries == 0 {
-            return false;
-        }
-        *tries -= 1;
-        // SAFETY: the range is in the region, whose faults are resolved from here on.
-        if unsafe { self.uffd.register(start, len, true) }.is_ok() || len <= OS_PAGE_BYTES {
-            return true;
-        }
-        let half = len / OS_PAGE_BYTES / 2 * OS_PAGE_BYTES;
-        self.register_in_snapshot(start, half, tries)
-            && self.register_in_snapshot(start.wrapping_add(half), len - half, tries)
-    }
-}
-
-/// In the child.
-impl Engine {
-    /// As [`Engine::resolve_in_fault`].
-    pub(crate) fn resolve_in_snapshot(&self, page: PageId, write: bool) -> Result<Found, FaultError> {
-        if !self.is_whole(page) {
+    /// Makes `page` accessible for reading, or with `write` for writing.
+    ///
+    /// # Errors
+    /// [`FaultError`]; the page is as it was.
+    pub(crate) fn resolve_in_fault(
+        &self,
+        pages: &Pages,
+        page: PageId,
+        write: bool,
+    ) -> Result<Found, FaultError> {
+        if !pages.is_whole(page) {
             return Err(FaultError::NotAllocated(page));
         }
         let refused = |errno| Err(FaultError::Map { page, errno });
-        let mut unwritten = self.snapshot.unwritten.lock();
+        let mut unwritten = self.unwritten.lock();
         if unwritten.has(page) {
             if !write {
                 return Ok(Found::Mapped);
             }
             unwritten.remove(page);
-            // SAFETY: the page is of the region, and it is this child's own.
-            return unsafe { self.uffd.write_protect(self.address_of(page), OS_PAGE_BYTES, false) }
-                .map(|()| Found::FirstWrite)
-                .or_else(refused);
+            // SAFETY: the page is mapped, and this child's own.
+            let allowed = unsafe { pages.mapping.allow_writes_in_fault(page) };
+            return allowed.map(|()| Found::FirstWrite).or_else(refused);
         }
         drop(unwritten);
-        let mut context = self.contexts.take_in_fault();
-        let (bytes, found) = match self.entries.find(page) {
+        let mut context = pages.contexts.take_in_fault();
+        let (bytes, found) = match pages.residence.find(page) {
             // What was mapped has been copied by the kernel, unless it has been emptied since.
             Some(entry) => {
-                self.slot_in_snapshot(entry).map_or((zeros(), Found::Zeros), |bytes| (bytes, Found::Ram))
+                slot_bytes(pages, entry).map_or((zeros().as_ptr(), Found::Zeros), |bytes| (bytes, Found::Ram))
             }
-            None => match self.read_record_in_fault(page, OS_PAGE_BYTES, &mut context.scratch) {
+            None => match pages.backing.read_in_fault(page, OS_PAGE_BYTES, &mut context.scratch) {
                 Ok(Some(range)) => (context.scratch[range].as_ptr(), Found::Flash),
-                Ok(None) => (zeros(), Found::Zeros),
+                Ok(None) => (zeros().as_ptr(), Found::Zeros),
                 Err(FaultError::Damaged { .. }) => return Err(FaultError::Gone(page)),
                 Err(error) => return Err(error),
             },
         };
-        let mut unwritten = self.snapshot.unwritten.lock();
-        // SAFETY: the page is of the region; the source is a whole page.
-        match unsafe { self.uffd.copy(self.address_of(page), bytes, OS_PAGE_BYTES, !write) } {
+        let mut unwritten = self.unwritten.lock();
+        // SAFETY: the source is a whole page; in a child nobody drops ranges, and a page that is there stays.
+        match unsafe { pages.mapping.appear_uncounted_in_fault(page, bytes, write) } {
             Ok(()) if write => Ok(found),
             Ok(()) => {
-                let dropped = unwritten.add(page).map_or(Ok(()), |left| self.drop_in_snapshot(left, 1));
+                let dropped = unwritten.add(page).map_or(Ok(()), |left| drop_pages(pages, left, 1));
                 dropped.map(|()| found).or_else(refused)
             }
             Err(Errno::EEXIST) => Ok(Found::Mapped),
@@ -189,45 +134,41 @@ impl Engine {
         }
     }
 
-    /// The bytes of a page that was in its slot.
-    fn slot_in_snapshot(&self, entry: Entry) -> Option<*const u8> {
-        let slot = entry.slot().filter(|_| entry.state() == aquifer_map::State::Cached)?;
-        Some(self.cache.pointer(SlotId(slot)).cast_const())
-    }
-
-    fn drop_in_snapshot(&self, page: PageId, count: usize) -> Result<(), Errno> {
-        // SAFETY: pages of the region, which nobody needs, or can write before their next fault.
-        unsafe { advise(self.address_of(page), count * OS_PAGE_BYTES, Advice::DontNeed) }
-    }
-
-    /// In a child: makes `count` pages from `first` present and writable for as long as the child lives.
+    /// Makes `count` pages from `first` present and writable for as long as the child lives.
     ///
     /// # Errors
     /// [`PinError::Fault`].
-    pub fn keep_in_snapshot(&self, first: PageId, count: u64) -> Result<(), PinError> {
-        let _signals = SignalsBlocked::new();
-        let _pass = self.users_gate.pass_in_fault();
+    pub(crate) fn keep(&self, pages: &Pages, first: PageId, count: u64) -> Result<(), PinError> {
         (first.0..first.0 + count).try_for_each(|page| {
-            self.resolve_in_snapshot(PageId(page), true)?;
+            self.resolve_in_fault(pages, PageId(page), true)?;
             Ok(())
         })
     }
 
-    /// In a child: `count` pages from `first` read as zeros.
+    /// `count` pages from `first` read as zeros.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn empty_in_snapshot(&self, first: PageId, count: u64) -> Result<(), FaultError> {
-        let _signals = SignalsBlocked::new();
-        let _pass = self.users_gate.pass_in_fault();
-        let mut unwritten = self.snapshot.unwritten.lock();
+    pub(crate) fn empty(&self, pages: &Pages, first: PageId, count: u64) -> Result<(), FaultError> {
+        let mut unwritten = self.unwritten.lock();
         (first.0..first.0 + count).for_each(|page| unwritten.remove(PageId(page)));
-        let emptied = self.drop_in_snapshot(first, count as usize).and_then(|()| {
-            // SAFETY: pages of the region, which are absent.
-            unsafe { self.uffd.zero(self.address_of(first), count as usize * OS_PAGE_BYTES) }
+        let emptied = drop_pages(pages, first, count as usize).and_then(|()| {
+            // SAFETY: the pages are absent, and this child's own.
+            unsafe { pages.mapping.appear_zero_uncounted(first, count as usize) }
         });
         emptied.map_err(|errno| FaultError::Map { page: first, errno })
     }
+}
+
+/// The bytes of a page that was in its slot.
+fn slot_bytes(pages: &Pages, entry: Entry) -> Option<*const u8> {
+    let slot = entry.slot().filter(|_| entry.state() == State::Cached)?;
+    Some(pages.residence.pointer(SlotId(slot)).cast_const())
+}
+
+fn drop_pages(pages: &Pages, first: PageId, count: usize) -> Result<(), Errno> {
+    // SAFETY: nobody needs the pages, or can write them before their next fault.
+    unsafe { pages.mapping.empty(first, count) }
 }
 
 #[cfg(test)]

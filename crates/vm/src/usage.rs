@@ -1,11 +1,10 @@
 //! What an engine uses at a moment.
 
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_sys::SignalsBlocked;
+use aquifer_map::leaf_table::ROW_BYTES;
 
-use crate::context::CONTEXT_BYTES;
-use crate::engine::Engine;
-use crate::save::SAVERS_BYTES;
+use crate::context::{CONTEXT_BYTES, SAVERS_BYTES};
+use crate::pages::Pages;
 
 /// RAM and flash that an engine uses, and what is in it.
 #[derive(Clone, Copy, Debug)]
@@ -28,38 +27,30 @@ pub struct Usage {
     pub flash_live_bytes: u64,
 }
 
-impl Engine {
-    /// What it uses now, when `leaves_in_use` leaves were given out.
-    ///
-    /// # Context
-    /// May wait for a fork of another thread.
-    pub fn usage(&self, leaves_in_use: u32) -> Usage {
-        let _signals = SignalsBlocked::new();
-        let _pass = self.users_gate.pass_in_fault();
-        let leaves = leaves_in_use as usize;
-        let (cache, log) = (&self.cache, &self.log);
-        let page_buffer_bytes = self.page_buffer.len() * OS_PAGE_BYTES;
-        let page_table_bytes = (self.ranges.live() + leaves / 512 + 1) * OS_PAGE_BYTES;
-        let own_metadata_bytes = self.entries.ram_bytes()
-            + self.leaves.ram_bytes(leaves_in_use)
-            + self.page_buffer.ram_bytes()
-            + leaves * 4;
-        Usage {
-            ram_bytes: own_metadata_bytes
-                + cache.ram_bytes()
-                + log.ram_bytes()
-                + log.geometry().block_bytes
-                + self.contexts.len() * CONTEXT_BYTES
-                + SAVERS_BYTES
-                + page_buffer_bytes
-                + page_table_bytes,
-            metadata_bytes: own_metadata_bytes + cache.metadata_bytes() + log.metadata_bytes(),
-            page_buffer_bytes,
-            page_table_bytes,
-            cache_bytes: cache.ram_bytes(),
-            cache_objects: cache.objects(),
-            evicted_objects: cache.evicted(),
-            flash_live_bytes: log.segments().live_bytes_total(),
-        }
+/// What it uses now, when `leaves_in_use` leaves were given out.
+pub(crate) fn usage(pages: &Pages, leaves_in_use: u32) -> Usage {
+    let leaves = leaves_in_use as usize;
+    let Pages { residence, backing, mapping, contexts, .. } = pages;
+    let log = backing.log();
+    let page_buffer_bytes = residence.buffered() * OS_PAGE_BYTES;
+    let page_table_bytes = (mapping.live_ranges() + leaves / 512 + 1) * OS_PAGE_BYTES;
+    let own_metadata_bytes = residence.table_bytes() + backing.leaves().ram_bytes() + leaves * ROW_BYTES;
+    let (cache_bytes, cache_metadata_bytes) = residence.cache_bytes();
+    Usage {
+        ram_bytes: own_metadata_bytes
+            + cache_bytes
+            + log.ram_bytes()
+            + log.geometry().block_bytes
+            + contexts.len() * CONTEXT_BYTES
+            + SAVERS_BYTES
+            + page_buffer_bytes
+            + page_table_bytes,
+        metadata_bytes: own_metadata_bytes + cache_metadata_bytes + log.metadata_bytes(),
+        page_buffer_bytes,
+        page_table_bytes,
+        cache_bytes,
+        cache_objects: residence.objects(),
+        evicted_objects: residence.evicted(),
+        flash_live_bytes: log.segments().live_bytes_total(),
     }
 }

@@ -6,8 +6,8 @@ use aquifer_base::PageId;
 use aquifer_map::State;
 use aquifer_sys::{own, process};
 
-use crate::engine::Engine;
-use crate::patience::Reason;
+use crate::error::Reason;
+use crate::pages::Pages;
 
 /// A wait that lasts longer is told of.
 const SILENCE_NS: u64 = 10_000_000_000;
@@ -51,63 +51,61 @@ impl Reason {
     }
 }
 
-impl Engine {
-    /// Notes that a fault at `page` comes again, and tells of it if it has for long. The wait of a thread for a page goes over many faults.
-    pub(crate) fn note_again_in_fault(&self, page: PageId, address: usize, reason: Reason) {
-        let now_ns = process::monotonic_ns();
-        let (began_ns, is_told) = own::with(|wait| {
-            let is_same = wait.page.get() == page.0 && now_ns - wait.last_ns.get() < GAP_NS;
-            if !is_same {
-                wait.page.set(page.0);
-                wait.began_ns.set(now_ns);
-                wait.is_told.set(false);
-            }
-            wait.last_ns.set(now_ns);
-            let is_long = now_ns - wait.began_ns.get() >= SILENCE_NS;
-            (is_long.then(|| wait.began_ns.get()), is_long && wait.is_told.replace(true))
-        });
-        let Some(began_ns) = began_ns else { return };
-        remember_in_fault(address, reason, began_ns, now_ns);
-        if !is_told {
-            let holder = self.holds.uses.find_in_fault(page).map(|hold| hold.thread);
-            tell_in_fault(address, reason, holder);
+/// Notes that a fault at `page` comes again, and tells of it if it has for long. The wait of a thread for a page goes over many faults.
+pub(crate) fn note_again_in_fault(pages: &Pages, page: PageId, address: usize, reason: Reason) {
+    let now_ns = process::monotonic_ns();
+    let (began_ns, is_told) = own::with(|wait| {
+        let is_same = wait.page.get() == page.0 && now_ns - wait.last_ns.get() < GAP_NS;
+        if !is_same {
+            wait.page.set(page.0);
+            wait.began_ns.set(now_ns);
+            wait.is_told.set(false);
         }
+        wait.last_ns.set(now_ns);
+        let is_long = now_ns - wait.began_ns.get() >= SILENCE_NS;
+        (is_long.then(|| wait.began_ns.get()), is_long && wait.is_told.replace(true))
+    });
+    let Some(began_ns) = began_ns else { return };
+    remember_in_fault(address, reason, began_ns, now_ns);
+    if !is_told {
+        let holder = pages.holds.uses.find_in_fault(page).map(|hold| hold.thread);
+        tell_in_fault(address, reason, holder);
     }
+}
 
-    /// The long waits of this moment for memory of this heap, a sentence each: who waits, for what, and who holds it.
-    pub fn long_waits(&self) -> Vec<String> {
-        let now_ns = process::monotonic_ns();
-        let is_now = |long: &&Long| now_ns.saturating_sub(long.last_ns.load(Ordering::Acquire)) < GAP_NS;
-        let sentence = |long: &Long| {
-            let address = long.address.load(Ordering::Relaxed);
-            let page = self.page_at(address)?;
-            let seconds = now_ns.saturating_sub(long.began_ns.load(Ordering::Relaxed)) / 1_000_000_000;
-            let reason = Reason::ALL[usize::from(long.reason.load(Ordering::Relaxed)) % Reason::ALL.len()];
-            Some(format!(
-                "thread {} has waited {seconds} s for the memory at {address:#x}: {}; {}",
-                long.thread.load(Ordering::Relaxed),
-                reason.text(),
-                self.holder_of(page)
-            ))
-        };
-        LONG.iter().filter(is_now).filter_map(sentence).collect()
-    }
+/// The long waits of this moment for memory of this heap, a sentence each: who waits, for what, and who holds it.
+pub(crate) fn long_waits(pages: &Pages) -> Vec<String> {
+    let now_ns = process::monotonic_ns();
+    let is_now = |long: &&Long| now_ns.saturating_sub(long.last_ns.load(Ordering::Acquire)) < GAP_NS;
+    let sentence = |long: &Long| {
+        let address = long.address.load(Ordering::Relaxed);
+        let page = pages.mapping.page_at(address)?;
+        let seconds = now_ns.saturating_sub(long.began_ns.load(Ordering::Relaxed)) / 1_000_000_000;
+        let reason = Reason::ALL[usize::from(long.reason.load(Ordering::Relaxed)) % Reason::ALL.len()];
+        Some(format!(
+            "thread {} has waited {seconds} s for the memory at {address:#x}: {}; {}",
+            long.thread.load(Ordering::Relaxed),
+            reason.text(),
+            holder_of(pages, page)
+        ))
+    };
+    LONG.iter().filter(is_now).filter_map(sentence).collect()
+}
 
-    /// What is known of who holds a page.
-    fn holder_of(&self, page: PageId) -> String {
-        let held = |what: &str, count, thread| format!("{what} {count} times, the last by thread {thread}");
-        let in_books = [("referenced", &self.holds.uses), ("pinned", &self.holds.pins)]
-            .into_iter()
-            .find_map(|(what, book)| Some((what, book.find_in_fault(page)?)));
-        match (in_books, self.entries.find(page)) {
-            (Some((what, hold)), _) => held(what, hold.count, hold.thread),
-            (None, Some(entry)) if entry.state() == State::Cached && entry.is_pinned() => {
-                "referenced once, by a thread that was not noted".into()
-            }
-            (None, Some(entry)) if entry.state() == State::Moving => "on its way".into(),
-            (None, Some(_)) => "held by nobody at this moment".into(),
-            (None, None) => "not in RAM".into(),
+/// What is known of who holds a page.
+fn holder_of(pages: &Pages, page: PageId) -> String {
+    let held = |what: &str, count, thread| format!("{what} {count} times, the last by thread {thread}");
+    let in_books = [("referenced", &pages.holds.uses), ("pinned", &pages.holds.pins)]
+        .into_iter()
+        .find_map(|(what, book)| Some((what, book.find_in_fault(page)?)));
+    match (in_books, pages.residence.find(page)) {
+        (Some((what, hold)), _) => held(what, hold.count, hold.thread),
+        (None, Some(entry)) if entry.state() == State::Cached && entry.is_pinned() => {
+            "referenced once, by a thread that was not noted".into()
         }
+        (None, Some(entry)) if entry.state() == State::Moving => "on its way".into(),
+        (None, Some(_)) => "held by nobody at this moment".into(),
+        (None, None) => "not in RAM".into(),
     }
 }
 

@@ -13,10 +13,7 @@ use aquifer_base::Found;
 use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal, spin};
 
-use crate::engine::Engine;
-use crate::error::FaultError;
-use crate::fault::observer::{ResolvedFault, observer_in_fault};
-use crate::fault::report_in_fault;
+use super::observer::{ResolvedFault, observer_in_fault};
 
 /// Heaps and volumes of one process.
 pub const HEAPS_MAX: usize = 16;
@@ -39,23 +36,6 @@ pub enum Resolved {
     Again,
     /// It cannot be had, after a line on standard error that says why.
     Failed,
-}
-
-impl FaultTarget for Engine {
-    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Resolved> {
-        let page = self.page_at(address)?;
-        Some(match self.fault(page, write) {
-            Ok(found) => Resolved::Found(found),
-            Err(FaultError::Again { page, reason }) => {
-                self.note_again_in_fault(page, address, reason);
-                Resolved::Again
-            }
-            Err(error) => {
-                report_in_fault(&error);
-                Resolved::Failed
-            }
-        })
-    }
 }
 
 /// Handlers that may be using a target now, in a cache line of their own.

@@ -7,15 +7,35 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-use aquifer_sys::{Event, descriptors, spin};
+use aquifer_sys::{Errno, Event, Ready, descriptors, spin};
 
-use crate::engine::Engine;
-use crate::error::FaultError;
-use crate::fault::{abort_in_fault, report_in_fault};
+use super::abort_in_fault;
+use super::signal::{FaultTarget, Resolved};
 use crate::helper::Helper;
 
 /// Threads that handle the faults of one heap: as many reads can be under way at once.
 pub const HANDLERS: usize = 4;
+
+/// Memory whose faults are read.
+pub trait FaultSource: FaultTarget {
+    /// Waits for a fault, or until the descriptor `stop` can be read.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn wait_for_faults(&self, stop: i32) -> Result<Ready, Errno>;
+
+    /// The next fault that waits.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn next_event(&self) -> Result<Option<Event>, Errno>;
+
+    /// Has the threads that sleep for the page at `address` try again.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn wake_in_fault(&self, address: usize) -> Result<(), Errno>;
+}
 
 /// The running handler threads; they end when this is dropped.
 pub struct Handlers {
@@ -23,11 +43,11 @@ pub struct Handlers {
     threads: Vec<Helper>,
 }
 
-/// Starts the threads that resolve the engine's faults.
+/// Starts the threads that resolve the faults of `source`.
 ///
 /// # Errors
 /// No thread or descriptor could be made.
-pub fn start(engine: &Arc<Engine>) -> io::Result<Handlers> {
+pub fn start(source: &Arc<dyn FaultSource>) -> io::Result<Handlers> {
     spin::faults_are_resolved();
     // SAFETY: a plain system call; the result is checked.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -39,8 +59,8 @@ pub fn start(engine: &Arc<Engine>) -> io::Result<Handlers> {
     descriptors::note(fd);
     let mut handlers = Handlers { stop, threads: Vec::new() };
     for _ in 0..HANDLERS {
-        let (engine, stop) = (engine.clone(), handlers.stop.as_raw_fd());
-        handlers.threads.push(Helper::start(c"aquifer-fault", move || run(&engine, stop))?);
+        let (source, stop) = (source.clone(), handlers.stop.as_raw_fd());
+        handlers.threads.push(Helper::start(c"aquifer-fault", move || run(&*source, stop))?);
     }
     Ok(handlers)
 }
@@ -57,34 +77,31 @@ impl Drop for Handlers {
     }
 }
 
-fn run(engine: &Engine, stop: i32) {
+fn run(source: &dyn FaultSource, stop: i32) {
     loop {
-        match engine.uffd.poll(stop, -1) {
+        match source.wait_for_faults(stop) {
             Ok(ready) if ready.woken => return,
             Ok(_) => {}
             Err(_) => abort_in_fault(b"waiting for faults failed\n"),
         }
-        while let Ok(Some(event)) = engine.uffd.read_event() {
+        while let Ok(Some(event)) = source.next_event() {
             if let Event::PageFault { address, write, write_protected, .. } = event {
-                resolve(engine, address, write || write_protected);
+                resolve(source, address, write || write_protected);
             }
         }
     }
 }
 
-fn resolve(engine: &Engine, address: usize, write: bool) {
-    let Some(page) = engine.page_at(address) else { return };
-    match engine.fault(page, write) {
-        Ok(_) => {}
-        Err(FaultError::Again { page, reason }) => {
-            engine.note_again_in_fault(page, address, reason);
+fn resolve(source: &dyn FaultSource, address: usize, write: bool) {
+    match source.resolve_in_fault(address, write) {
+        Some(Resolved::Found(_)) | None => {}
+        Some(Resolved::Again) => {
             // The thread that faulted does so again.
-            if engine.wake_in_fault(page).is_err() {
+            if source.wake_in_fault(address).is_err() {
                 abort_in_fault(b"waking a thread that faulted failed\n");
             }
         }
-        Err(error) => {
-            report_in_fault(&error);
+        Some(Resolved::Failed) => {
             // The thread that faulted sleeps in the kernel and cannot be given an error; the process ends as
             // it would on a SIGBUS that nobody handles.
             // SAFETY: ends the process.

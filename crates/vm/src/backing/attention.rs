@@ -1,14 +1,10 @@
-//! When the writer gets nowhere.
+//! What the writer is wanted for, and when it gets nowhere.
 //!
 //! To write a page back the writer needs its leaf. If leaves cannot be read any more, dirty pages stay in RAM, where they can
 //! be used. But who needs room for another page, or for a leaf, must not wait for ever.
 
-use aquifer_base::PageId;
 use aquifer_log::ReadError;
 use aquifer_sys::SpinLock;
-
-use crate::engine::Engine;
-use crate::error::FaultError;
 
 /// Passes of the writer in a row that fail before waits do.
 const PASSES: u64 = 2;
@@ -22,7 +18,7 @@ struct Passes {
 }
 
 /// What the writer's last passes came to.
-pub(crate) struct Trouble(SpinLock<Passes>);
+pub(super) struct Trouble(SpinLock<Passes>);
 
 /// The wait of one fault for the writer.
 #[derive(Default)]
@@ -32,12 +28,12 @@ pub(crate) struct WriterWait {
 }
 
 impl Trouble {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(SpinLock::new(Passes { count: 0, failed: 0, error: None }))
     }
 
     /// A pass ended; with an error if a leaf could not be read and nothing at all was written.
-    pub(crate) fn note_pass(&self, error: Option<ReadError>) {
+    pub(super) fn note_pass(&self, error: Option<ReadError>) {
         let mut passes = self.0.lock();
         passes.count += 1;
         passes.failed = if error.is_some() { passes.failed + 1 } else { 0 };
@@ -45,33 +41,11 @@ impl Trouble {
     }
 
     /// Why the writer wrote nothing in the passes that began during this wait; `None` while there is hope.
-    fn since_in_fault(&self, wait: &mut WriterWait) -> Option<ReadError> {
+    pub(super) fn since_in_fault(&self, wait: &mut WriterWait) -> Option<ReadError> {
         let passes = self.0.lock();
         let since = *wait.since.get_or_insert(passes.count);
         // One pass may have been under way when the wait began.
         passes.error.filter(|_| passes.failed.min(passes.count - since) > PASSES)
-    }
-}
-
-impl Engine {
-    /// Has the writer make a pass, for a fault that cannot go on before that; to be called again until it can.
-    ///
-    /// # Errors
-    /// Nothing can be written back any more.
-    pub(crate) fn wait_for_writer_in_fault(
-        &self,
-        page: PageId,
-        wait: &mut WriterWait,
-    ) -> Result<(), FaultError> {
-        if let Some(error) = self.log.stopped() {
-            return Err(FaultError::Stopped { page, error });
-        }
-        if let Some(error) = self.trouble.since_in_fault(wait) {
-            return Err(FaultError::from_read(page, error));
-        }
-        self.counters.writer_waits.add(1);
-        self.want_writer();
-        Ok(())
     }
 }
 

@@ -53,7 +53,7 @@ struct Queues {
 }
 
 /// Queues of mapped pages. They may name pages that have left already; who pops them looks at the entry.
-pub(crate) struct PageBuffer {
+pub(super) struct PageBuffer {
     queues: SpinLock<Queues>,
     /// Pages in both queues; changed under their lock.
     len: AtomicUsize,
@@ -67,7 +67,7 @@ fn hash(page: PageId) -> u64 {
 
 impl PageBuffer {
     /// Room for `pages` in either queue.
-    pub(crate) fn new(pages: usize) -> Self {
+    pub(super) fn new(pages: usize) -> Self {
         Self {
             queues: SpinLock::new(Queues { newcomers: Ring::new(pages), returned: Ring::new(pages) }),
             len: AtomicUsize::new(0),
@@ -76,13 +76,13 @@ impl PageBuffer {
     }
 
     /// RAM that it takes.
-    pub(crate) fn ram_bytes(&self) -> usize {
+    pub(super) fn ram_bytes(&self) -> usize {
         let queues = self.queues.lock();
         (queues.newcomers.pages.len() + queues.returned.pages.len()) * 8 + self.ghosts.len() * 4
     }
 
     /// How many pages it names.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
@@ -92,7 +92,7 @@ impl PageBuffer {
     }
 
     /// Adds a page at the end of its queue; false if there is no room.
-    pub(crate) fn push_in_fault(&self, page: PageId) -> bool {
+    pub(super) fn push_in_fault(&self, page: PageId) -> bool {
         let (ghost, mark) = self.ghost(page);
         let returned = ghost.load(Ordering::Relaxed) == mark;
         let mut queues = self.queues.lock();
@@ -103,7 +103,7 @@ impl PageBuffer {
     }
 
     /// Takes up to `out.len()` of the pages that should leave next; returns how many.
-    pub(crate) fn pop_in_fault(&self, out: &mut [PageId]) -> usize {
+    pub(super) fn pop_in_fault(&self, out: &mut [PageId]) -> usize {
         let mut queues = self.queues.lock();
         let mut count = 0;
         while count < out.len() {

@@ -1,13 +1,11 @@
 //! Read-ahead of whole pages: only where faults keep a stride, and by a thread of its own, so that the program goes on.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use aquifer_base::PageId;
 use aquifer_base::limits::LEAF_PAGES;
-use aquifer_sys::{SpinLock, futex};
+use aquifer_sys::SpinLock;
 
-use crate::engine::Engine;
-use crate::hints::Order;
+use super::Order;
+use crate::bell::Bell;
 
 /// Walks that are told apart, by leaf.
 const WALKS: usize = 64;
@@ -44,7 +42,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn pages(self) -> impl Iterator<Item = PageId> {
+    /// The pages, as far as there are such.
+    pub(crate) fn pages(self) -> impl Iterator<Item = PageId> {
         (0..self.count)
             .map(move |n| self.first + n * self.stride)
             .filter(|&page| page >= 0)
@@ -59,12 +58,13 @@ struct Requests {
 }
 
 /// Walks, and what they need next.
-pub(crate) struct Ahead {
+pub(super) struct Ahead {
     /// Most pages that are read ahead of a walk.
     window_max: i64,
     walks: [SpinLock<Walk>; WALKS],
     requests: SpinLock<Requests>,
-    wanted: AtomicU32,
+    /// The thread's.
+    bell: Bell,
 }
 
 impl Walk {
@@ -104,18 +104,18 @@ impl Walk {
 
 impl Ahead {
     /// Walks of which up to `window_max` pages are read ahead, or as many as of a new walk.
-    pub(crate) fn new(window_max: u32) -> Self {
+    pub(super) fn new(window_max: u32) -> Self {
         let requests = Requests { waiting: [Request::default(); REQUESTS], first: 0, len: 0 };
         Self {
             window_max: i64::from(window_max).max(WINDOW_MIN),
             walks: std::array::from_fn(|_| SpinLock::new(Walk::default())),
             requests: SpinLock::new(requests),
-            wanted: AtomicU32::new(0),
+            bell: Bell::new(),
         }
     }
 
     /// Notes a fault at `page`, with which `along` pages behind it were mapped, and has read what comes next.
-    pub(crate) fn note_in_fault(&self, page: PageId, along: usize, order: Order) {
+    pub(super) fn note_in_fault(&self, page: PageId, along: usize, order: Order) {
         let of_leaf = |page: i64| &self.walks[(page as usize / LEAF_PAGES) % WALKS];
         let number = page.0 as i64;
         let mut walk = of_leaf(number).lock();
@@ -145,10 +145,19 @@ impl Ahead {
     }
 
     /// Wakes the thread.
-    pub(crate) fn wake(&self) {
-        if self.wanted.swap(1, Ordering::AcqRel) == 0 {
-            futex::wake(&self.wanted, 1);
+    pub(super) fn wake(&self) {
+        self.bell.ring();
+    }
+
+    /// Waits for a request; `None` when `is_over`.
+    pub(super) fn next(&self, is_over: impl Fn() -> bool) -> Option<Request> {
+        while !is_over() {
+            if let Some(request) = self.take() {
+                return Some(request);
+            }
+            self.bell.wait(&is_over);
         }
+        None
     }
 
     fn take(&self) -> Option<Request> {
@@ -157,24 +166,6 @@ impl Ahead {
         let request = requests.waiting[requests.first];
         requests.first = (requests.first + 1) % REQUESTS;
         Some(request)
-    }
-}
-
-impl Engine {
-    /// Reads ahead what walks ask for.
-    pub(crate) fn run_ahead(&self) {
-        while !self.is_closing() {
-            while self.ahead.wanted.swap(0, Ordering::AcqRel) == 0 && !self.is_closing() {
-                // Interrupted or changed meanwhile: the loop looks again.
-                let _ = futex::wait(&self.ahead.wanted, 0, None);
-            }
-            while let Some(request) = self.ahead.take().filter(|_| !self.is_closing()) {
-                let end = (self.region_bytes() / aquifer_base::limits::OS_PAGE_BYTES) as u64;
-                let mut pages = request.pages().filter(|&page| page.0 < end && self.is_whole(page));
-                // A page that cannot be read is one whose fault will say so.
-                let _ = self.prefetch(&mut pages);
-            }
-        }
     }
 }
 

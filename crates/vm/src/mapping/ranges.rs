@@ -4,45 +4,42 @@
 //! keep a thousand page tables of 4 KiB each, so a range is dropped as a whole when its last page leaves,
 //! and nothing may be mapped in it meanwhile.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_base::LeafId;
-use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_sys::{Backoff, Errno, Reservation};
+use aquifer_map::LeafTable;
+use aquifer_sys::Backoff;
 
 const DROPPING: u32 = 1 << 31;
 
-/// Mapped pages per range.
-pub(crate) struct Ranges {
-    counts: Reservation,
-    len: u32,
+/// Mapped pages per range: a view of the leaf table.
+pub(super) struct Ranges {
+    table: Arc<LeafTable>,
     live: AtomicUsize,
 }
 
 impl Ranges {
-    pub(crate) fn new(len: u32) -> Result<Self, Errno> {
-        let bytes = (len as usize * 4).next_multiple_of(OS_PAGE_BYTES);
-        Ok(Self { counts: Reservation::new(bytes, OS_PAGE_BYTES)?, len, live: AtomicUsize::new(0) })
+    pub(super) fn new(table: Arc<LeafTable>) -> Self {
+        Self { table, live: AtomicUsize::new(0) }
     }
 
     fn count(&self, leaf: LeafId) -> &AtomicU32 {
-        assert!(leaf.0 < self.len);
-        // SAFETY: the reservation holds `len` zeroed words that are only used as these atomics.
-        unsafe { &*self.counts.base().cast::<AtomicU32>().add(leaf.0 as usize) }
+        &self.table.row(leaf).mapped
     }
 
     /// Ranges that have a page table now.
-    pub(crate) fn live(&self) -> usize {
+    pub(super) fn live(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
 
     /// Mapped pages of a range.
-    pub(crate) fn mapped(&self, leaf: LeafId) -> u32 {
+    pub(super) fn mapped(&self, leaf: LeafId) -> u32 {
         self.count(leaf).load(Ordering::Relaxed)
     }
 
     /// Announces that a page of the range is about to be mapped; waits while the range is being dropped.
-    pub(crate) fn enter_in_fault(&self, leaf: LeafId) {
+    pub(super) fn enter_in_fault(&self, leaf: LeafId) {
         let mut backoff = Backoff::new();
         loop {
             let count = self.count(leaf).load(Ordering::Relaxed);
@@ -63,7 +60,7 @@ impl Ranges {
 
     /// A page of the range is about to leave. True if it is the last: then the caller drops the whole
     /// range and calls [`Ranges::dropped_in_fault`].
-    pub(crate) fn leave_in_fault(&self, leaf: LeafId) -> bool {
+    pub(super) fn leave_in_fault(&self, leaf: LeafId) -> bool {
         loop {
             let count = self.count(leaf).load(Ordering::Relaxed);
             debug_assert!(count & DROPPING == 0 && count > 0, "range {leaf:?} has count {count:#x}");
@@ -80,7 +77,7 @@ impl Ranges {
     }
 
     /// The range was dropped; pages may be mapped in it again.
-    pub(crate) fn dropped_in_fault(&self, leaf: LeafId) {
+    pub(super) fn dropped_in_fault(&self, leaf: LeafId) {
         self.live.fetch_sub(1, Ordering::Relaxed);
         self.count(leaf).store(0, Ordering::Release);
     }
@@ -95,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_last_page_takes_the_range_along() {
-        let ranges = Ranges::new(4).unwrap();
+        let ranges = Ranges::new(Arc::new(LeafTable::new(4).unwrap()));
         ranges.enter_in_fault(LEAF);
         ranges.enter_in_fault(LEAF);
         ranges.enter_in_fault(LeafId(3));
@@ -109,16 +106,10 @@ mod tests {
         assert_eq!((ranges.mapped(LEAF), ranges.live()), (1, 2));
     }
 
-    #[test]
-    #[should_panic(expected = "leaf.0 < self.len")]
-    fn a_range_beyond_the_heap_is_refused() {
-        Ranges::new(4).unwrap().mapped(LeafId(4));
-    }
-
     /// While a range is dropped nobody enters it, and each page that entered is counted until it leaves.
     #[test]
     fn nothing_is_mapped_in_a_range_that_is_dropped() {
-        let (ranges, dropping) = (Ranges::new(4).unwrap(), AtomicBool::new(false));
+        let (ranges, dropping) = (Ranges::new(Arc::new(LeafTable::new(4).unwrap())), AtomicBool::new(false));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

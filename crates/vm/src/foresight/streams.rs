@@ -4,12 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::PageId;
 use aquifer_base::limits::LEAF_PAGES;
-use aquifer_map::Place;
-
-use crate::context::Context;
-use crate::engine::Engine;
-use crate::fill::{Fill, PageSize};
-use crate::resolve::Access;
 
 /// Walks that are told apart.
 const STREAMS: usize = 64;
@@ -21,18 +15,18 @@ const AHEAD_MAX: u64 = 16;
 /// The last fault of each walk and how many pages it has covered.
 ///
 /// A walk is found by its leaf; two walks that share a place only lose their count.
-pub(crate) struct Streams {
+pub(super) struct Streams {
     /// Page expected next, times 256, plus pages covered so far, at most 255.
     next: [AtomicU64; STREAMS],
 }
 
 impl Streams {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { next: [const { AtomicU64::new(0) }; STREAMS] }
     }
 
     /// Notes a fault at `page` and says how many of the pages behind it to map along.
-    pub(crate) fn note_in_fault(&self, page: PageId) -> usize {
+    pub(super) fn note_in_fault(&self, page: PageId) -> usize {
         let word = &self.next[page.leaf().0 as usize % STREAMS];
         let before = word.load(Ordering::Relaxed);
         let covered = if before >> 8 == page.0 { before & 0xFF } else { 0 };
@@ -40,47 +34,6 @@ impl Streams {
         let ahead = if covered < STEADY { 0 } else { covered.min(AHEAD_MAX).min(left_in_leaf) };
         word.store((page.0 + 1 + ahead) << 8 | (covered + 1 + ahead).min(255), Ordering::Relaxed);
         ahead as usize
-    }
-}
-
-impl Engine {
-    /// Maps up to `count` pages behind `page` that are at hand: in the cache, or never written. Stops at the
-    /// first that is not. A page that turns out not to be written is clean when it leaves.
-    pub(crate) fn map_ahead_in_fault(
-        &self,
-        page: PageId,
-        count: usize,
-        size: PageSize,
-        access: Access,
-        context: &mut Context,
-    ) {
-        for next in (page.0 + 1..=page.0 + count as u64).map(PageId) {
-            let at_hand = self.take_at_hand_in_fault(next, context);
-            let Some(fill) = at_hand.filter(|fill| fill.size == size) else { return };
-            if fill.publish_mapped_in_fault(access, context).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn take_at_hand_in_fault(&self, page: PageId, context: &mut Context) -> Option<Fill<'_>> {
-        if self.entries.find(page).is_some() {
-            let fill = self.try_begin_from_slot(page)?;
-            self.cache.touch(fill.slot());
-            return Some(fill);
-        }
-        // A native page has its bytes already, and would take a slot.
-        if self.natives.any() || !self.leaves.is_at_hand(page.leaf()) {
-            return None;
-        }
-        // The page may belong to no object, and its leaf may be taken back just now.
-        let mut fill = self.try_begin_fill(page)?;
-        let place = self.leaves.locate_in_fault(page, &mut context.scratch);
-        if place != Ok(Place::ZERO) || !fill.try_place() {
-            return None;
-        }
-        fill.clear();
-        Some(fill)
     }
 }
 

@@ -20,13 +20,13 @@ const WHOLE_WEIGHT: i8 = 4;
 const SAMPLED: u32 = 16;
 
 /// What became of the pages that were mapped for reading, by leaf.
-pub(crate) struct FirstWrites {
+pub(super) struct FirstWrites {
     scores: Box<[AtomicI8; SCORES]>,
     samples: AtomicU32,
 }
 
 impl FirstWrites {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { scores: Box::new([const { AtomicI8::new(0) }; SCORES]), samples: AtomicU32::new(0) }
     }
 
@@ -45,22 +45,22 @@ impl FirstWrites {
     }
 
     /// A page of `leaf` that was mapped for reading is written.
-    pub(crate) fn note_write_in_fault(&self, leaf: LeafId, is_whole: bool) {
+    pub(super) fn note_write_in_fault(&self, leaf: LeafId, is_whole: bool) {
         self.add(leaf, if is_whole { WHOLE_WEIGHT } else { 1 });
     }
 
     /// A page of `leaf` that was mapped for reading leaves, and was not written.
-    pub(crate) fn note_read_only_in_fault(&self, leaf: LeafId) {
+    pub(super) fn note_read_only_in_fault(&self, leaf: LeafId) {
         self.add(leaf, -1);
     }
 
     /// A whole page of `leaf` that was mapped writable for a read leaves, and `is_written` or not.
-    pub(crate) fn note_whole_in_fault(&self, leaf: LeafId, is_written: bool) {
+    pub(super) fn note_whole_in_fault(&self, leaf: LeafId, is_written: bool) {
         self.add(leaf, if is_written { WHOLE_WEIGHT } else { -1 });
     }
 
     /// Whether to map a page of `leaf`, which is being read, writable. Of whole pages all are told about when they leave.
-    pub(crate) fn is_likely_in_fault(&self, leaf: LeafId, is_whole: bool) -> bool {
+    pub(super) fn is_likely_in_fault(&self, leaf: LeafId, is_whole: bool) -> bool {
         self.score(leaf).load(Ordering::Relaxed) >= LIKELY
             && (is_whole || !self.samples.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLED))
     }

@@ -5,12 +5,12 @@
 //! program that takes two hundred thousand scattered faults a second drops as many tables. So a thread waits for grace
 //! periods, and whoever would drop tables beyond a limit waits for that thread.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_sys::{Backoff, futex, rcu};
+use aquifer_sys::{Backoff, rcu};
 
-use crate::engine::Engine;
+use crate::bell::Bell;
 
 /// The least that may wait for the kernel, or small heaps would wait all the time.
 const LIMIT_BYTES_MIN: usize = 16 << 20;
@@ -20,23 +20,23 @@ const LIMIT: usize = 8;
 const LOOKS: u32 = 10_000;
 
 /// Page tables between being dropped and being free.
-pub(crate) struct Grace {
+pub(super) struct Grace {
     dropped: AtomicU64,
     freed: AtomicU64,
     limit: u64,
-    /// 1 while the thread should work.
-    wanted: AtomicU32,
+    /// The thread's.
+    bell: Bell,
 }
 
 impl Grace {
     /// For a heap with `budget_bytes` of RAM.
-    pub(crate) fn new(budget_bytes: usize) -> Self {
+    pub(super) fn new(budget_bytes: usize) -> Self {
         let limit_bytes = (budget_bytes / LIMIT).max(LIMIT_BYTES_MIN);
         Self {
             dropped: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             limit: (limit_bytes / OS_PAGE_BYTES) as u64,
-            wanted: AtomicU32::new(0),
+            bell: Bell::new(),
         }
     }
 
@@ -50,13 +50,13 @@ impl Grace {
     }
 
     /// Announces that `count` page tables are about to be dropped; waits while too many are pending.
-    pub(crate) fn drop_in_fault(&self, count: u64) {
+    pub(super) fn drop_in_fault(&self, count: u64) {
         if count == 0 {
             return;
         }
         self.dropped.fetch_add(count, Ordering::Relaxed);
-        if self.has_many() && self.wanted.swap(1, Ordering::AcqRel) == 0 {
-            futex::wake(&self.wanted, 1);
+        if self.has_many() {
+            self.bell.ring();
         }
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
@@ -68,9 +68,8 @@ impl Grace {
     }
 
     /// Wakes the thread, to let it end.
-    pub(crate) fn close(&self) {
-        self.wanted.store(1, Ordering::Release);
-        futex::wake(&self.wanted, 1);
+    pub(super) fn close(&self) {
+        self.bell.ring();
     }
 
     /// Everything dropped before `wait` is free when it returns.
@@ -83,17 +82,14 @@ impl Grace {
         }
         self.freed.fetch_max(dropped, Ordering::Relaxed);
     }
-}
 
-impl Engine {
-    /// Follows the kernel's grace periods while page tables are pending.
-    pub(crate) fn run_grace(&self) {
-        while !self.is_closing() {
-            if self.grace.has_many() {
-                self.grace.pass(|| rcu::wait_for_grace_period().is_ok());
-            } else if self.grace.wanted.swap(0, Ordering::AcqRel) == 0 {
-                // Interrupted or changed meanwhile: the loop looks again.
-                let _ = futex::wait(&self.grace.wanted, 0, None);
+    /// Follows the kernel's grace periods while page tables are pending, until `is_over`.
+    pub(super) fn run(&self, is_over: impl Fn() -> bool) {
+        while !is_over() {
+            if self.has_many() {
+                self.pass(|| rcu::wait_for_grace_period().is_ok());
+            } else {
+                self.bell.wait(&is_over);
             }
         }
     }
@@ -107,7 +103,7 @@ mod tests {
     fn pending_tables_hold_up_those_who_drop_more() {
         let grace = Grace::new(0);
         grace.drop_in_fault(grace.limit);
-        assert_eq!((grace.pending(), grace.wanted.load(Ordering::Relaxed)), (grace.limit, 1));
+        assert_eq!((grace.pending(), grace.bell.is_rung()), (grace.limit, true));
         std::thread::scope(|scope| {
             let more = scope.spawn(|| grace.drop_in_fault(10));
             while grace.pending() < grace.limit + 10 {

@@ -7,8 +7,7 @@ use aquifer_log::{Geometry, Log};
 use aquifer_sys::Errno;
 
 use super::*;
-use crate::budget::Budget;
-use crate::engine::EngineOptions;
+use crate::{Budget, Engine, EngineOptions};
 
 const RAM_BYTES: usize = 16 << 20;
 const FLASH_BYTES: u64 = 64 << 20;
@@ -59,24 +58,24 @@ fn pages_keep_their_bytes_when_the_leaf_of_another_is_taken_back() {
     // What a pipe were left with would come out of it in the next round.
     for round in 1..=10 {
         engine.give_out_leaf(gone.leaf(), PAGE_BYTES, AllocationClass::DEFAULT);
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(engine.pages());
         for (page, byte) in [(kept, round), (gone, 100 + round), (more, 200 + round)] {
             write(&engine, page, byte);
-            assert!(engine.take_mapped_in_fault(page, &mut batch));
+            assert!(batch.take_in_fault(page));
         }
-        let saver = engine.hold_written_in_fault(&mut batch);
+        let secured = batch.secure_in_fault();
         std::thread::scope(|scope| {
             scope.spawn(|| engine.take_back_leaf(gone.leaf()).expect("nothing of it is on flash"));
             // From here on it waits for the page.
-            while engine.leaves.page_bytes(gone.leaf()) != 0 {
+            while engine.leaves().page_bytes(gone.leaf()) != 0 {
                 std::thread::yield_now();
             }
-            engine.unmap_held_in_fault(batch, saver);
+            batch.leave_secured_in_fault(secured);
         });
         for (page, byte) in [(kept, round), (more, 200 + round)] {
             engine.resolve_in_fault(page, false).expect("resolved");
             assert_eq!(bytes_of(&engine, page), [byte; PAGE_BYTES], "{page:?} in round {round}");
         }
-        assert!(engine.entries.find(gone).is_none(), "it left with its leaf");
+        assert!(engine.pages().residence.find(gone).is_none(), "it left with its leaf");
     }
 }

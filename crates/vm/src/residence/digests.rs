@@ -9,15 +9,15 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use aquifer_cache::SlotId;
 use twox_hash::XxHash3_128;
 
-use crate::engine::Engine;
+use super::Residence;
 
 /// How digests of one heap begin.
-pub(crate) struct Digests {
+pub(super) struct Digests {
     seed: u64,
 }
 
 impl Digests {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { seed: RandomState::new().build_hasher().finish() }
     }
 
@@ -27,18 +27,15 @@ impl Digests {
     }
 }
 
-impl Engine {
+impl Residence {
     /// Keeps the digest of a page's bytes, which its slot does not have; or none, if the page counts as written. The caller holds its entry.
     pub(crate) fn note_digest_in_fault(&self, slot: SlotId, bytes: Option<&[u8]>) {
         self.cache.set_digest(slot, bytes.map_or(0, |bytes| self.digests.of(bytes)));
     }
 
     /// Whether a page is known to have these bytes since it was mapped. The caller holds its entry.
-    pub(crate) fn has_digest_in_fault(&self, slot: SlotId, bytes: &[u8]) -> Option<bool> {
+    pub(super) fn has_digest_in_fault(&self, slot: SlotId, bytes: &[u8]) -> Option<bool> {
         let digest = self.cache.digest(slot);
         (digest != 0).then(|| digest == self.digests.of(bytes))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use aquifer_base::limits::LEAF_PAGES;
 use aquifer_base::{LeafId, PageId};
 use aquifer_device::AlignedBuffer;
 use aquifer_log::cleaner::{CleanError, Found, Owner, clean};
 use aquifer_log::log::reserve_segments;
 use aquifer_log::victim::{Greedy, choose};
 use aquifer_log::{AppendError, Head, Kind};
+use aquifer_map::Place;
 use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
-use aquifer_map::{Locked, Place};
 
-use crate::engine::Engine;
-use crate::writer::{ROOM, make_room_for_pages, may_be_written};
+use crate::gate::Gates;
+use crate::pages::Pages;
+use crate::residence::Held;
+use crate::write_back::{self, ROOM};
 
 /// Free segments beyond the reserve that the cleaner keeps ready.
 const READY: u32 = 2;
@@ -22,7 +23,7 @@ const READY: u32 = 2;
 const FOR_CHILDREN: u32 = 16;
 
 struct Table<'a> {
-    engine: &'a Engine,
+    pages: &'a Pages,
     scratch: AlignedBuffer,
     /// Dirty pages of the leaf at hand.
     dirty: Vec<PageId>,
@@ -33,44 +34,42 @@ enum Bytes<'a> {
     /// The old record.
     Survivor(&'a Found<'a>),
     /// Newer bytes in RAM.
-    Newer(Locked<'a>),
+    Newer(Held<'a>),
 }
 
-impl Engine {
-    pub(crate) fn run_cleaner(&self, mut head: Head) {
-        let geometry = *self.log.geometry();
-        let mut buffer = AlignedBuffer::new(geometry.block_bytes);
-        let scratch = AlignedBuffer::new(SCRATCH_BYTES);
-        let mut table = Table { engine: self, scratch, dirty: Vec::new() };
-        let low = |engine: &Self| {
-            let for_children =
-                if engine.snapshot.has_children() { geometry.segments / FOR_CHILDREN } else { 0 };
-            reserve_segments(geometry.segments) + READY + for_children
+/// Cleans segments until the log closes.
+pub(crate) fn run(pages: &Pages, gates: &Gates, mut head: Head) {
+    let log = pages.backing.log();
+    let geometry = *log.geometry();
+    let mut buffer = AlignedBuffer::new(geometry.block_bytes);
+    let mut table = Table { pages, scratch: AlignedBuffer::new(SCRATCH_BYTES), dirty: Vec::new() };
+    let low = || {
+        let has_children = pages.mapping.has_children();
+        let for_children = if has_children { geometry.segments / FOR_CHILDREN } else { 0 };
+        reserve_segments(geometry.segments) + READY + for_children
+    };
+    while log.wait_until_cleaning_is_wanted(low()) {
+        let _pass = gates.pass_as_cleaner();
+        if log.review_readers() {
+            continue;
+        }
+        let victim = choose(&Greedy, log.segments(), |kind| geometry.segment_room(kind), log.now());
+        let Some(victim) = victim else {
+            // Nothing is garbage now. Frees and rewrites will make some; nothing else can.
+            log.stop_if_retired_segments_lack();
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
         };
-        while self.log.wait_until_cleaning_is_wanted(low(self)) {
-            let _pass = self.cleaner_gate.pass_in_fault();
-            if self.log.review_readers() {
-                continue;
-            }
-            let victim =
-                choose(&Greedy, self.log.segments(), |kind| geometry.segment_room(kind), self.log.now());
-            let Some(victim) = victim else {
-                // Nothing is garbage now. Frees and rewrites will make some; nothing else can.
-                self.log.stop_if_retired_segments_lack();
+        match clean(log, victim, &mut table, &mut head, &mut buffer) {
+            Ok(()) => pages.counters.segments_cleaned.add(1),
+            Err(CleanError::Damaged(_)) => pages.counters.segments_retired.add(1),
+            Err(CleanError::Append(AppendError::Full)) => {
+                log.stop_if_retired_segments_lack();
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
-            };
-            match clean(&self.log, victim, &mut table, &mut head, &mut buffer) {
-                Ok(()) => self.counters.segments_cleaned.add(1),
-                Err(CleanError::Damaged(_)) => self.counters.segments_retired.add(1),
-                Err(CleanError::Append(AppendError::Full)) => {
-                    self.log.stop_if_retired_segments_lack();
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
-                }
-                Err(CleanError::Append(_)) => return,
-            };
-        }
+            }
+            Err(CleanError::Append(_)) => return,
+        };
     }
 }
 
@@ -86,7 +85,12 @@ impl Owner for Table<'_> {
                 (Kind::Leaf, leaf) => {
                     for found in group {
                         head.make_room(Kind::Leaf, LEAF_RECORD_BYTES_MAX)?;
-                        self.engine.leaves.relocate(LeafId(leaf), found.address, found.payload, head);
+                        self.pages.backing.leaves().relocate(
+                            LeafId(leaf),
+                            found.address,
+                            found.payload,
+                            head,
+                        );
                     }
                 }
             }
@@ -102,15 +106,16 @@ impl Table<'_> {
         group: &[Found<'_>],
         head: &mut Head,
     ) -> Result<(), AppendError> {
-        if !self.engine.knows_leaf(leaf) {
+        // Records of an earlier heap in the same file may name others.
+        if leaf.0 >= self.pages.mapping.leaves() {
             return Ok(());
         }
         let mut rest = group;
         while let Some(first) = rest.first() {
             let same_size =
                 rest.iter().take_while(|found| found.payload.len() == first.payload.len()).count();
-            head.set_class(self.engine.classes.get(leaf));
-            let fit = make_room_for_pages(head, first.payload.len())?;
+            head.set_class(self.pages.backing.class_of(leaf));
+            let fit = write_back::make_room(head, first.payload.len())?;
             let (now, later) = rest.split_at(fit.min(same_size));
             self.relocate_pages(leaf, now, fit, head);
             rest = later;
@@ -122,10 +127,10 @@ impl Table<'_> {
     /// version: the leaf changes once for all of them, and their records stand side by side. `head` has room for
     /// `fit` records.
     fn relocate_pages(&mut self, leaf: LeafId, group: &[Found<'_>], fit: usize, head: &mut Head) {
-        let engine = self.engine;
+        let pages = self.pages;
         // An unreadable leaf: its records stay where they are and the segment is retired.
-        let Ok(mut held) = engine.leaves.hold(leaf, &mut self.scratch) else { return };
-        let page_bytes = engine.leaves.page_bytes(leaf);
+        let Ok(mut held) = pages.backing.leaves().hold(leaf, &mut self.scratch) else { return };
+        let page_bytes = pages.backing.leaves().page_bytes(leaf);
         let is_live = |found: &&Found<'_>| {
             found.payload.len() == page_bytes
                 && held.place(PageId(found.id.number).index()).covers(found.address, page_bytes)
@@ -138,44 +143,37 @@ impl Table<'_> {
             return;
         }
         self.dirty.clear();
-        if engine.log.free_segments() > reserve_segments(engine.log.geometry().segments) {
-            engine.collect_dirty(leaf, fit - moves.len(), &mut self.dirty);
+        if pages.backing.log().free_segments() > reserve_segments(pages.backing.log().geometry().segments) {
+            write_back::collect(pages, leaf, fit - moves.len(), &mut self.dirty);
         }
-        let newer = |&page| Some((page, Bytes::Newer(engine.entries.try_lock_if(page, may_be_written)?)));
+        let newer = |&page| Some((page, Bytes::Newer(write_back::try_hold(pages, page)?)));
         moves.extend(self.dirty.iter().filter_map(newer));
         // A survivor comes before the newer version of its page.
         moves.sort_by_key(|&(page, _)| page);
         for (page, bytes) in &moves {
-            held.set_place(page.index(), engine.rewrite(*page, page_bytes, bytes, head));
+            held.set_place(page.index(), Self::rewrite(pages, *page, page_bytes, bytes, head));
         }
         held.store(Some(head)).expect(ROOM);
         for (_, bytes) in moves {
-            if let Bytes::Newer(locked) = bytes {
-                engine.release_written(locked, page_bytes);
+            if let Bytes::Newer(page) = bytes {
+                write_back::release_written(pages, page, page_bytes);
             }
         }
     }
-}
 
-impl Engine {
     /// Appends a page's new record and says where the page is now.
-    fn rewrite(&self, page: PageId, page_bytes: usize, bytes: &Bytes<'_>, head: &mut Head) -> Place {
+    fn rewrite(pages: &Pages, page: PageId, page_bytes: usize, bytes: &Bytes<'_>, head: &mut Head) -> Place {
         match bytes {
             // Newer bytes in RAM will be written anyway: the old ones need not be kept.
-            Bytes::Survivor(_) if self.entries.find(page).is_some_and(|entry| entry.is_dirty()) => {
+            Bytes::Survivor(_) if pages.residence.find(page).is_some_and(|entry| entry.is_dirty()) => {
                 Place::ZERO
             }
             Bytes::Survivor(found) => {
-                self.counters.objects_cleaned.add(1);
-                self.counters.objects_cleaned_bytes.add(page_bytes as u64);
+                pages.counters.objects_cleaned.add(1);
+                pages.counters.objects_cleaned_bytes.add(page_bytes as u64);
                 Place::exact(head.append(found.id, found.payload))
             }
-            Bytes::Newer(locked) => self.append_page(page, page_bytes, locked, head),
+            Bytes::Newer(held) => write_back::append(held, page_bytes, head),
         }
-    }
-
-    /// Whether the leaf lies in the region; records of an earlier heap in the same file may name others.
-    fn knows_leaf(&self, leaf: LeafId) -> bool {
-        (leaf.0 as usize) < self.region_bytes() / (LEAF_PAGES * aquifer_base::limits::OS_PAGE_BYTES)
     }
 }

@@ -1,9 +1,9 @@
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_base::{AllocationClass, LeafId, PageId};
+use aquifer_base::{AllocationClass, LeafId};
 
-use crate::evict::Batch;
-use crate::resolve::Access;
-use crate::save::tests::engine_of;
+use super::*;
+use crate::leave::Batch;
+use crate::leave::tests::engine_of;
 use crate::{Engine, PinError};
 
 const LEAF: LeafId = LeafId(0);
@@ -15,19 +15,19 @@ fn engine() -> Option<Engine> {
 }
 
 fn bring(engine: &Engine, page: PageId, access: Access) {
-    engine.resolve_for_in_fault(page, access).expect("resolved");
+    resolve_in_fault(engine.pages(), page, access).expect("resolved");
 }
 
 /// Takes a page from its address to its slot; returns whether it counts as written.
 fn leaves_dirty(engine: &Engine, page: PageId) -> bool {
-    let mut batch = Batch::new();
-    assert!(engine.take_mapped_in_fault(page, &mut batch), "it is mapped and not pinned");
-    engine.unmap_in_fault(batch);
-    engine.entries.find(page).expect("it is in its slot").is_dirty()
+    let mut batch = Batch::new(engine.pages());
+    assert!(batch.take_in_fault(page), "it is mapped and not pinned");
+    batch.leave_in_fault();
+    engine.pages().residence.find(page).expect("it is in its slot").is_dirty()
 }
 
 fn is_writable(engine: &Engine, page: PageId) -> bool {
-    engine.entries.find(page).expect("it is in RAM").is_writable()
+    engine.pages().residence.find(page).expect("it is in RAM").is_writable()
 }
 
 /// The page must be mapped writable.
@@ -109,7 +109,7 @@ fn parts_of_memory_that_are_written_are_mapped_writable_for_reads() {
         write(&engine, page, 5, 5);
         assert!(leaves_dirty(&engine, page));
     }
-    let upgrades = engine.counters.faults_write_upgrade.sum();
+    let upgrades = engine.counters().faults_write_upgrade.sum();
     assert!(upgrades <= 4, "{upgrades}");
     // Pages that are only read are seen to be, and protected again after a while.
     let protected = (200..240).map(|index| LEAF.page(index)).filter(|&page| {

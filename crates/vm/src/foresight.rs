@@ -1,0 +1,90 @@
+//! What will be wanted: pages that come next, and whether a page that is read will be written.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `streams` | faults in order: how many pages to map along |
+//! | `walks` | faults with a stride: which whole pages to read ahead |
+//! | `first_writes` | whether a page that is read first will be written soon |
+//! | `order` | what the program has said of its accesses |
+
+mod first_writes;
+mod order;
+mod streams;
+mod walks;
+
+use std::sync::Arc;
+
+use aquifer_base::{LeafId, PageId};
+use aquifer_map::LeafTable;
+
+use first_writes::FirstWrites;
+use streams::Streams;
+use walks::Ahead;
+
+pub(crate) use order::Order;
+pub(crate) use walks::Request;
+pub use walks::WINDOW_MAX_DEFAULT;
+
+/// What is known of the accesses to one heap.
+pub(crate) struct Foresight {
+    table: Arc<LeafTable>,
+    streams: Streams,
+    ahead: Ahead,
+    first_writes: FirstWrites,
+}
+
+impl Foresight {
+    /// Nothing is known yet; up to `read_ahead_pages` are read ahead of a walk.
+    pub(crate) fn new(table: Arc<LeafTable>, read_ahead_pages: u32) -> Self {
+        Self {
+            table,
+            streams: Streams::new(),
+            ahead: Ahead::new(read_ahead_pages),
+            first_writes: FirstWrites::new(),
+        }
+    }
+
+    /// Notes a fault; how many of the pages behind it to map along.
+    pub(crate) fn note_in_fault(&self, page: PageId, is_whole: bool) -> usize {
+        let along = self.streams.note_in_fault(page);
+        if is_whole {
+            self.ahead.note_in_fault(page, along, Order::of(&self.table, page.leaf()));
+        }
+        along
+    }
+
+    /// Notes how a leaf's pages will be used.
+    pub(crate) fn set_order(&self, leaf: LeafId, order: Order) {
+        order.set(&self.table, leaf);
+    }
+
+    /// Waits for a walk that needs pages; `None` when `is_over`.
+    pub(crate) fn next_walk(&self, is_over: impl Fn() -> bool) -> Option<Request> {
+        self.ahead.next(is_over)
+    }
+
+    /// Wakes the thread that reads ahead, to let it end.
+    pub(crate) fn close(&self) {
+        self.ahead.wake();
+    }
+
+    /// Whether to map a page of `leaf`, which is being read, writable.
+    pub(crate) fn is_write_likely_in_fault(&self, leaf: LeafId, is_whole: bool) -> bool {
+        self.first_writes.is_likely_in_fault(leaf, is_whole)
+    }
+
+    /// A page of `leaf` that was mapped for reading is written.
+    pub(crate) fn note_write_in_fault(&self, leaf: LeafId, is_whole: bool) {
+        self.first_writes.note_write_in_fault(leaf, is_whole);
+    }
+
+    /// A page of `leaf` that was mapped for reading leaves, and was not written.
+    pub(crate) fn note_read_only_in_fault(&self, leaf: LeafId) {
+        self.first_writes.note_read_only_in_fault(leaf);
+    }
+
+    /// A whole page of `leaf` that was mapped writable for a read leaves, and `is_written` or not.
+    pub(crate) fn note_whole_in_fault(&self, leaf: LeafId, is_written: bool) {
+        self.first_writes.note_whole_in_fault(leaf, is_written);
+    }
+}

@@ -1,0 +1,40 @@
+//! The parts of a heap's memory that know nothing of each other, side by side. What is done with several of them stands above.
+
+use aquifer_base::PageId;
+
+use crate::backing::Backing;
+use crate::context::Context;
+use crate::counters::Counters;
+use crate::foresight::Foresight;
+use crate::holds::Holds;
+use crate::mapping::Mapping;
+use crate::natives::Natives;
+use crate::pool::Pool;
+use crate::residence::Residence;
+
+/// The pages of one heap. Each part owns its state: its fields are its own.
+pub(crate) struct Pages {
+    /// Pages at their addresses.
+    pub(crate) mapping: Mapping,
+    /// What is in RAM, in which form.
+    pub(crate) residence: Residence,
+    /// Where the rest is.
+    pub(crate) backing: Backing,
+    /// What will be wanted.
+    pub(crate) foresight: Foresight,
+    /// Who holds pages where they are.
+    pub(crate) holds: Holds,
+    /// What is the kernel's still.
+    pub(crate) natives: Natives,
+    /// Memory that faults need.
+    pub(crate) contexts: Pool<Context>,
+    /// What happened so far.
+    pub(crate) counters: Counters,
+}
+
+impl Pages {
+    /// Whether the bytes of `page` fill it.
+    pub(crate) fn is_whole(&self, page: PageId) -> bool {
+        self.backing.is_whole(page)
+    }
+}

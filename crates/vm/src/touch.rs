@@ -1,0 +1,117 @@
+//! What a fault does: find the bytes, map the page.
+
+use aquifer_base::{Found, PageId};
+use aquifer_map::{Place, State};
+
+use crate::backing::PageSize;
+use crate::context::Context;
+use crate::error::FaultError;
+use crate::fill::{Access, Fill};
+use crate::pages::Pages;
+use crate::patience::Patience;
+use crate::room;
+
+impl Access {
+    pub(crate) fn of(write: bool) -> Self {
+        if write { Self::Write } else { Self::Read }
+    }
+
+    /// That of the pages behind, which nobody asked for yet.
+    fn ahead(self) -> Self {
+        if self == Self::Read { self } else { Self::MayWrite }
+    }
+}
+
+/// Makes `page` accessible.
+///
+/// A read maps the page write-protected, so that it is known to be clean; the first write faults once
+/// more. A write maps it writable, and so does a read where a write is likely to follow; whether one did is seen
+/// when the page leaves. When faults walk through memory in order, the pages that come next and
+/// are in RAM or were never written are mapped along.
+///
+/// # Errors
+/// [`FaultError`]; the page is as it was.
+///
+/// # Context
+/// Runs in fault handlers. Blocks on the device for a page that is not in RAM.
+pub(crate) fn resolve_in_fault(pages: &Pages, page: PageId, access: Access) -> Result<Found, FaultError> {
+    pages.counters.faults.add(1);
+    // For decisions only: the fill looks at it again.
+    let size = pages.backing.size_of(page.leaf()).ok_or(FaultError::NotAllocated(page))?;
+    let is_likely =
+        access == Access::Read && pages.foresight.is_write_likely_in_fault(page.leaf(), size.is_whole());
+    let access = if is_likely { Access::MayWrite } else { access };
+    let along = pages.foresight.note_in_fault(page, size.is_whole());
+    if size.is_whole() {
+        room::unmap_due_in_fault(pages);
+    } else {
+        room::make_for_small_in_fault(pages, 1 + along);
+    }
+    let mut patience = Patience::of_fault();
+    let mut fill = Fill::begin_in_fault(pages, page, &mut patience)?;
+    let size = fill.size();
+    if fill.before().is_some_and(|entry| entry.state() == State::Mapped) {
+        let found = fill.upgrade_in_fault(access)?;
+        if along > 0 {
+            let mut context = pages.contexts.take_in_fault();
+            map_along_in_fault(pages, page, along, size, access.ahead(), &mut context);
+        }
+        return Ok(found);
+    }
+    if fill.before().is_none() {
+        fill.place_in_fault(&mut patience)?;
+    }
+    let mut context = pages.contexts.take_in_fault();
+    let found = if fill.before().is_some() {
+        pages.counters.hits.add(1);
+        pages.residence.touch(fill.slot());
+        Found::Ram
+    } else {
+        fill.read_in_fault(&mut context)?.into()
+    };
+    fill.publish_mapped_in_fault(access, &mut context)?;
+    map_along_in_fault(pages, page, along, size, access.ahead(), &mut context);
+    Ok(found)
+}
+
+/// Maps up to `count` pages behind `page` that are at hand: in the cache, or never written. Stops at the
+/// first that is not. A page that turns out not to be written is clean when it leaves.
+fn map_along_in_fault(
+    pages: &Pages,
+    page: PageId,
+    count: usize,
+    size: PageSize,
+    access: Access,
+    context: &mut Context,
+) {
+    for next in (page.0 + 1..=page.0 + count as u64).map(PageId) {
+        let at_hand = take_at_hand_in_fault(pages, next, context);
+        let Some(fill) = at_hand.filter(|fill| fill.size() == size) else { return };
+        if fill.publish_mapped_in_fault(access, context).is_err() {
+            return;
+        }
+    }
+}
+
+fn take_at_hand_in_fault<'a>(pages: &'a Pages, page: PageId, context: &mut Context) -> Option<Fill<'a>> {
+    if pages.residence.find(page).is_some() {
+        let fill = Fill::try_begin_from_slot(pages, page)?;
+        pages.residence.touch(fill.slot());
+        return Some(fill);
+    }
+    // A native page has its bytes already, and would take a slot.
+    if pages.natives.any() || !pages.backing.leaves().is_at_hand(page.leaf()) {
+        return None;
+    }
+    // The page may belong to no object, and its leaf may be taken back just now.
+    let mut fill = Fill::try_begin(pages, page)?;
+    let place = pages.backing.locate_in_fault(page, &mut context.scratch);
+    if place != Ok(Place::ZERO) || !fill.try_place() {
+        return None;
+    }
+    fill.clear();
+    Some(fill)
+}
+
+#[cfg(test)]
+mod tests;
