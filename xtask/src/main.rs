@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod dependencies;
+mod floors;
 mod layers;
 mod rules;
 mod rust_version;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "xtask")]
 enum Command {
-    /// Layers, unsafe code, file sizes, unfinished work, reasons for dependencies, the oldest Rust.
+    /// Layers, floors inside crates, unsafe code, file sizes, unfinished work, reasons for dependencies, the oldest Rust.
     Tidy,
     /// Builds and runs the tests; scripts/test.sh sets up what they need first.
     Test(test::TestOptions),
@@ -51,6 +52,7 @@ fn tidy() -> Result<Vec<Finding>, String> {
     let workspace = workspace::load()?;
     let sources = source::read_all(&workspace.root)?;
     let mut findings = layers::check(&workspace);
+    findings.extend(floors::check(&sources));
     findings.extend(unsafe_code::check(&workspace, &sources));
     findings.extend(sizes::check(&sources));
     findings.extend(words::check(&sources));
