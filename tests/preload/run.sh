@@ -38,7 +38,7 @@ fail() {
 
 # managed PROGRAM...: runs it with 16 MiB of RAM.
 managed() {
-    timeout -k 5 "$hang_s" "$AQUIFER" run --ram 16M --flash-size 512M --threshold 4K "$@"
+    timeout -k 5 "$hang_s" "$AQUIFER" run --ram 16M --flash-size 512M --threshold "${THRESHOLD:-4K}" "$@"
 }
 
 # What every process of the test's directory waits for, to standard output; for a test that hangs.

@@ -65,6 +65,8 @@ pub struct PageHeap {
     becoming_managed: RwLock<()>,
     /// Somebody is making it a heap's.
     is_taken_over: AtomicBool,
+    /// RAM that the program uses beside blocks, as far as it is known: it comes off the heap's.
+    outside_bytes: AtomicU64,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
     /// What the program has protected, for who makes the memory a heap's, and how that is made accessible.
@@ -130,6 +132,7 @@ impl PageHeap {
             warm: Mutex::new(Warm::new((ram / WARM_SHARE).min(WARM_BYTES_MAX) as usize)),
             becoming_managed: RwLock::new(()),
             is_taken_over: AtomicBool::new(false),
+            outside_bytes: AtomicU64::new(0),
             announced: Announced::new(),
             protected: Mutex::new(Protected { ranges: Vec::new(), open: |_| {} }),
         })
@@ -188,6 +191,11 @@ impl PageHeap {
         })
     }
 
+    /// The program uses so much RAM beside blocks that count for the same budget: a heap that is opened from now on has less.
+    pub fn note_outside(&self, bytes: u64) {
+        self.outside_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     fn warm(&self) -> MutexGuard<'_, Warm> {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,11 +235,23 @@ impl PageHeap {
     /// [`Error::Heap`] when flash or address range are used up; why flash could not be opened.
     pub fn allocate(&self, bytes: usize, align: usize) -> Result<*mut u8, Error> {
         if !self.is_managed()
+            && bytes.max(align) > OS_PAGE_BYTES
             && let Some(address) = self.warm().take(bytes, align)
         {
             return Ok(std::ptr::with_exposed_provenance_mut(address));
         }
         self.allocate_fresh(bytes, align)
+    }
+
+    /// A block of up to a page, if there is one in pages that are blocks' already: then the memory does not become a heap's by it.
+    pub fn try_allocate_small(&self, bytes: usize, align: usize) -> Option<*mut u8> {
+        self.usable().ok()?;
+        Some(std::ptr::with_exposed_provenance_mut(self.paged.try_allocate_small(bytes, align)?))
+    }
+
+    /// Whether `address` is in pages of blocks of up to a page. Lock-free, signal-safe.
+    pub fn is_small(&self, address: usize) -> bool {
+        self.paged.is_small(address)
     }
 
     /// As [`PageHeap::allocate`]; blocks of more than a page read as zeros.
@@ -310,7 +330,7 @@ impl PageHeap {
         if helper::is_helper() {
             return Ok(());
         }
-        if !self.is_managed() && self.keep_warm(address)? {
+        if !self.is_managed() && !self.is_small(address) && self.keep_warm(address)? {
             return Ok(());
         }
         self.recycle(self.paged.free(address)?)

@@ -33,9 +33,10 @@ Examples:
   aquifer run --ram 1G --donors alpha:7447,beta:7447 --cluster /etc/aquifer -- ./program
   aquifer run --ram 1G --profile-svg faults.svg -- ./program
 
-Blocks of malloc and anonymous mmap from --threshold on, and what allocators of the
-program's own get in such blocks, live in RAM or on flash; smaller ones stay with the
-C library. As long as they fit in --ram, flash is not touched and nothing is slower.
+Blocks of malloc and anonymous mmap from 64 KiB on, and what allocators of the program's
+own get in such blocks, live in RAM or on flash. Smaller ones stay with the C library
+until they are an eighth of --ram; then new ones do as well. With --threshold smaller ones
+always stay. As long as all fit in --ram, flash is not touched.
 A program that hands memory to the kernel by system calls of its own (io_uring,
 process_vm_readv) needs --faults thread. The manual says what works and what does not.
 
@@ -367,9 +368,9 @@ pub struct RunArguments {
     /// Settings for the flash, made by `aquifer advise --write-profile`
     #[arg(long, value_name = "FILE")]
     pub device_profile: Option<PathBuf>,
-    /// Smallest block that is managed
-    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_size)]
-    pub threshold: u64,
+    /// Smallest block that is managed. By default 64K, and smaller ones when the C library has an eighth of --ram in such
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub threshold: Option<u64>,
     /// How absent memory is noticed
     #[arg(long, value_enum, default_value = "signal")]
     pub faults: FaultsArgument,

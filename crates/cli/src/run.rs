@@ -30,7 +30,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     command.env("AQUIFER_RUN_PID", std::process::id().to_string());
     command.env("AQUIFER_RAM", arguments.ram.to_string());
     command.env("AQUIFER_FLASH_SIZE", arguments.flash_bytes().to_string());
-    command.env("AQUIFER_THRESHOLD", arguments.threshold.to_string());
+    set(&mut command, "AQUIFER_THRESHOLD", arguments.threshold.map(|bytes| bytes.to_string().into()));
     command.env("AQUIFER_FAULTS", arguments.faults.name());
     set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
     let donors = (!arguments.donors.is_empty()).then(|| arguments.donors.join(",").into());

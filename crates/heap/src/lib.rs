@@ -11,7 +11,8 @@
 //! | `promises` | flash that is promised to objects |
 //! | `allocator` | malloc, free and the rest, over pools and spans |
 //! | `runs` | runs of free pages |
-//! | `space` | a coalescing allocator of blocks in a space of pages |
+//! | `space` | a coalescing allocator of blocks of whole pages |
+//! | `small` | blocks of up to a page, in groups of pages |
 //! | `paged` | such a space at its place in a region |
 //! | `uses` | objects that are used in place, and many at once |
 //! | `memory_pages` | blocks beside the objects of one heap |
@@ -30,6 +31,7 @@ mod pools;
 mod promises;
 mod runs;
 mod shape;
+mod small;
 mod space;
 mod spans;
 pub mod uses;

@@ -6,6 +6,7 @@ use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
 
 use crate::error::HeapError;
+use crate::small::{self, Freed, GROUP_PAGES, Small};
 use crate::space::{Resized, Space};
 
 /// A run of pages of a region: first page and count.
@@ -19,6 +20,7 @@ pub struct Paged {
     base: usize,
     pages: u64,
     space: Mutex<Space>,
+    small: Small,
 }
 
 /// What became of a block whose size was to change.
@@ -34,13 +36,14 @@ pub enum Change {
 
 /// Nobody else is in the books.
 pub struct Rest<'a> {
+    _small: small::Rest<'a>,
     _space: MutexGuard<'a, Space>,
 }
 
 impl Paged {
     /// A space of `pages` from `first`, which is at address `base`.
     pub fn new(first: PageId, base: usize, pages: u64) -> Self {
-        Self { first, base, pages, space: Mutex::new(Space::new(pages)) }
+        Self { first, base, pages, space: Mutex::new(Space::new(pages)), small: Small::new(pages) }
     }
 
     fn space(&self) -> MutexGuard<'_, Space> {
@@ -54,7 +57,7 @@ impl Paged {
 
     /// Keeps other threads out of the books until the guard is dropped.
     pub fn rest(&self) -> Rest<'_> {
-        Rest { _space: self.space() }
+        Rest { _small: self.small.rest(), _space: self.space() }
     }
 
     fn offset(&self, address: usize) -> Result<u64, HeapError> {
@@ -71,13 +74,14 @@ impl Paged {
 
     /// Blocks and their bytes, rounded up.
     pub fn usage(&self) -> (u64, u64) {
+        let (blocks, bytes) = self.small.usage();
         let space = self.space();
-        (space.blocks(), space.block_bytes())
+        (space.blocks() + blocks, space.block_bytes() + bytes)
     }
 
     /// RAM of the bookkeeping, about.
     pub fn ram_bytes(&self) -> usize {
-        self.space().ram_bytes()
+        self.small.ram_bytes() + self.space().ram_bytes()
     }
 
     /// The address of a block of at least `bytes` at a multiple of `align`, a power of two. `promise` is asked first,
@@ -97,16 +101,44 @@ impl Paged {
                 "more alignment than the heap's memory has; ask for 2 MiB at most",
             ));
         }
-        let mut space = self.space();
-        let pages = space.pages_needed(bytes, align);
-        promise(pages)?;
-        match space.allocate(bytes, align) {
-            Some(placed) => Ok(self.base + placed.offset as usize),
-            None => {
-                take_back(pages);
-                Err(HeapError::NoAddressSpace { leaves: pages / 512 + 1 })
+        if let Some(class) = small::class_for(bytes, align) {
+            let pool = Small::own_pool(class);
+            if let Some(offset) = self.small.take(pool) {
+                return Ok(self.base + offset as usize);
             }
+            promise(GROUP_PAGES)?;
+            let first = self.space().allocate_group(GROUP_PAGES);
+            let unit = self.placed(first, GROUP_PAGES, take_back)? / GROUP_PAGES;
+            return Ok(self.base + self.small.add(pool, unit as u32) as usize);
         }
+        let pages = (bytes.max(1) as u64).div_ceil(OS_PAGE_BYTES as u64);
+        promise(pages)?;
+        let offset = self.space().allocate(bytes, align);
+        Ok(self.base + self.placed(offset, pages, take_back)? as usize)
+    }
+
+    /// What was found for `pages` that were promised.
+    fn placed(
+        &self,
+        found: Option<u64>,
+        pages: u64,
+        take_back: &mut dyn FnMut(u64),
+    ) -> Result<u64, HeapError> {
+        found.ok_or_else(|| {
+            take_back(pages);
+            HeapError::NoAddressSpace { leaves: pages / 512 + 1 }
+        })
+    }
+
+    /// A block of up to a page, if there is one in pages that are taken already.
+    pub fn try_allocate_small(&self, bytes: usize, align: usize) -> Option<usize> {
+        let offset = self.small.take(Small::own_pool(small::class_for(bytes, align)?))?;
+        Some(self.base + offset as usize)
+    }
+
+    /// Whether `address` is in pages of small blocks. Lock-free.
+    pub fn is_small(&self, address: usize) -> bool {
+        self.offset(address).is_ok_and(|offset| self.small.class_at(offset).is_some())
     }
 
     /// As [`Paged::allocate`], for `pages` that are given back by [`Paged::cut`] and hold no block.
@@ -120,13 +152,8 @@ impl Paged {
         take_back: &mut dyn FnMut(u64),
     ) -> Result<usize, HeapError> {
         promise(pages)?;
-        match self.space().allocate_mapping(pages) {
-            Some(placed) => Ok(self.base + placed.offset as usize),
-            None => {
-                take_back(pages);
-                Err(HeapError::NoAddressSpace { leaves: pages / 512 + 1 })
-            }
-        }
+        let offset = self.space().allocate_mapping(pages);
+        Ok(self.base + self.placed(offset, pages, take_back)? as usize)
     }
 
     /// Bytes of the mapping that begins at `address`.
@@ -145,7 +172,11 @@ impl Paged {
     /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
     pub fn usable_bytes(&self, address: usize) -> Result<usize, HeapError> {
         let offset = self.offset(address)?;
-        self.space().usable_bytes(offset).ok_or(HeapError::DoubleFree(address))
+        let usable = match self.small.class_at(offset) {
+            Some(class) => self.small.is_block(offset).then_some(class.slot_bytes()),
+            None => self.space().usable_bytes(offset),
+        };
+        usable.ok_or(HeapError::DoubleFree(address))
     }
 
     /// Frees the block at `address`; returns the pages that it leaves.
@@ -154,11 +185,21 @@ impl Paged {
     /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
     pub fn free(&self, address: usize) -> Result<Pages, HeapError> {
         let offset = self.offset(address)?;
+        if self.small.class_at(offset).is_some() {
+            return match self.small.free(offset).ok_or(HeapError::DoubleFree(address))? {
+                Freed::Kept => Ok((self.first, 0)),
+                Freed::Group(unit) => {
+                    let first = u64::from(unit) * GROUP_PAGES;
+                    self.space().free_group(first);
+                    Ok(self.pages_at(first, GROUP_PAGES))
+                }
+            };
+        }
         let (first, count) = self.space().free(offset).ok_or(HeapError::DoubleFree(address))?;
         Ok(self.pages_at(first, count))
     }
 
-    /// Makes the block at `address` longer or shorter where it is. `promise` is asked for the pages that it gains.
+    /// Makes the block at `address` longer or shorter where it is, if it is not small. `promise` is asked for the pages that it gains.
     ///
     /// # Errors
     /// What `promise` says; [`HeapError::Foreign`]. The block is as before.

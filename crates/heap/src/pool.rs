@@ -69,11 +69,6 @@ impl Pool {
         self.insert(group, Bits::default(), 0);
     }
 
-    /// Whether a place is free.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.list.is_empty()
-    }
-
     /// Takes a free place, as its group and number there; `None` if a group must be added.
     pub(crate) fn take(&mut self) -> Option<(u32, usize)> {
         let group = *self.list.last()?;

@@ -1,19 +1,12 @@
-//! Blocks of any size in a space of pages: a coalescing allocator whose bookkeeping stays outside of that space.
-//!
-//! Blocks of more than an OS page are runs of pages. Smaller ones share groups of pages with others of their size class
-//! (segregated fits; Wilson et al., "Dynamic Storage Allocation: A Survey", 1995).
+//! Blocks of whole pages in a space: a coalescing allocator whose bookkeeping stays outside of that space.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_cache::Class;
 
-use crate::pool::{Freed, Pool};
 use crate::runs::Runs;
 
 const PAGE: u64 = OS_PAGE_BYTES as u64;
-/// Bytes of a group of small blocks, unless 512 of them are less.
-const GROUP_BYTES: usize = 64 << 10;
 
 /// What some pages are used for.
 #[derive(Clone, Copy)]
@@ -21,7 +14,8 @@ enum Use {
     Block,
     /// As a block, but of no use to who looks for blocks: it may hold blocks of others.
     Mapping,
-    Group(Class),
+    /// Small blocks, whose books are others.
+    Group,
 }
 
 #[derive(Clone, Copy)]
@@ -35,39 +29,14 @@ pub struct Space {
     runs: Runs,
     pages: u64,
     taken: BTreeMap<u64, Taken>,
-    pools: HashMap<u8, Pool>,
     blocks: u64,
     block_bytes: u64,
-}
-
-/// A new block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Placed {
-    /// Where it begins.
-    pub offset: u64,
-    /// Its pages are newly taken: first page and count. They read as zeros if they did when they were freed.
-    pub fresh: Option<(u64, u64)>,
-}
-
-fn places_of(class: Class) -> usize {
-    (GROUP_BYTES / class.slot_bytes()).min(512)
-}
-
-fn group_pages(class: Class) -> u64 {
-    (places_of(class) * class.slot_bytes()).div_ceil(OS_PAGE_BYTES) as u64
 }
 
 impl Space {
     /// A space of `pages`, all free.
     pub fn new(pages: u64) -> Self {
-        Self {
-            runs: Runs::new(pages),
-            pages,
-            taken: BTreeMap::new(),
-            pools: HashMap::new(),
-            blocks: 0,
-            block_bytes: 0,
-        }
+        Self { runs: Runs::new(pages), pages, taken: BTreeMap::new(), blocks: 0, block_bytes: 0 }
     }
 
     /// Blocks in use.
@@ -82,27 +51,15 @@ impl Space {
 
     /// RAM of the bookkeeping, about.
     pub fn ram_bytes(&self) -> usize {
-        self.runs.ram_bytes()
-            + self.taken.len() * 2 * (size_of::<Taken>() + 8)
-            + self.pools.values().map(Pool::ram_bytes).sum::<usize>()
+        self.runs.ram_bytes() + self.taken.len() * 2 * (size_of::<Taken>() + 8)
     }
 
-    /// How many pages a block of `bytes` at a multiple of `align` bytes would newly take.
-    pub fn pages_needed(&self, bytes: usize, align: usize) -> u64 {
-        match small_class(bytes, align) {
-            None => (bytes.max(1) as u64).div_ceil(PAGE),
-            Some(class) if self.pools.get(&(class.index() as u8)).is_some_and(Pool::has_room) => 0,
-            Some(class) => group_pages(class),
-        }
-    }
-
-    /// `pages` of which no block is known: parts of them are given back by [`Space::cut`].
-    pub fn allocate_mapping(&mut self, pages: u64) -> Option<Placed> {
-        let first = self.runs.allocate(pages, 1)?;
-        self.taken.insert(first, Taken { pages, usage: Use::Mapping });
+    /// Where `pages` begin of which no block is known: parts of them are given back by [`Space::cut`].
+    pub fn allocate_mapping(&mut self, pages: u64) -> Option<u64> {
+        let placed = self.take_run(pages, 1, Use::Mapping)?;
         self.block_bytes += pages * PAGE;
         self.blocks += 1;
-        Some(Placed { offset: first * PAGE, fresh: Some((first, pages)) })
+        Some(placed)
     }
 
     /// Bytes of the mapping that begins at `offset`.
@@ -117,37 +74,29 @@ impl Space {
         self.taken_at(offset / PAGE).is_some_and(|(_, taken)| matches!(taken.usage, Use::Mapping))
     }
 
-    /// A block of at least `bytes` at a multiple of `align` bytes, a power of two; `None` if no run is long enough.
-    pub fn allocate(&mut self, bytes: usize, align: usize) -> Option<Placed> {
-        let placed = match small_class(bytes, align) {
-            Some(class) => self.allocate_small(class)?,
-            None => {
-                let pages = (bytes.max(1) as u64).div_ceil(PAGE);
-                let first = self.runs.allocate(pages, (align as u64 / PAGE).max(1))?;
-                self.taken.insert(first, Taken { pages, usage: Use::Block });
-                self.block_bytes += pages * PAGE;
-                Placed { offset: first * PAGE, fresh: Some((first, pages)) }
-            }
-        };
+    /// Where a block of at least `bytes` begins, at a multiple of `align` bytes, a power of two; `None` if no run is long enough.
+    pub fn allocate(&mut self, bytes: usize, align: usize) -> Option<u64> {
+        let pages = (bytes.max(1) as u64).div_ceil(PAGE);
+        let placed = self.take_run(pages, (align as u64 / PAGE).max(1), Use::Block)?;
+        self.block_bytes += pages * PAGE;
         self.blocks += 1;
         Some(placed)
     }
 
-    fn allocate_small(&mut self, class: Class) -> Option<Placed> {
-        let pool = self.pools.entry(class.index() as u8).or_insert_with(|| Pool::new(places_of(class)));
-        let (place, fresh) = match pool.take() {
-            Some(place) => (place, None),
-            None => {
-                let pages = group_pages(class);
-                let first = self.runs.allocate(pages, 1)?;
-                self.taken.insert(first, Taken { pages, usage: Use::Group(class) });
-                pool.add_group(u32::try_from(first).ok()?);
-                (pool.take().expect("an empty group has room"), Some((first, pages)))
-            }
-        };
-        self.block_bytes += class.slot_bytes() as u64;
-        let offset = u64::from(place.0) * PAGE + (place.1 * class.slot_bytes()) as u64;
-        Some(Placed { offset, fresh })
+    /// `pages` for small blocks, at a multiple of as many. They count as no block, and go by [`Space::free_group`].
+    pub(crate) fn allocate_group(&mut self, pages: u64) -> Option<u64> {
+        Some(self.take_run(pages, pages, Use::Group)? / PAGE)
+    }
+
+    /// The group that begins at page `first` has no blocks any more; its pages are to be emptied and recycled.
+    pub(crate) fn free_group(&mut self, first: u64) {
+        self.taken.remove(&first);
+    }
+
+    fn take_run(&mut self, pages: u64, align: u64, usage: Use) -> Option<u64> {
+        let first = self.runs.allocate(pages, align)?;
+        self.taken.insert(first, Taken { pages, usage });
+        Some(first * PAGE)
     }
 
     /// The run or group that a page belongs to.
@@ -160,34 +109,20 @@ impl Space {
     pub fn usable_bytes(&self, offset: u64) -> Option<usize> {
         let (first, taken) = self.taken_at(offset / PAGE)?;
         match taken.usage {
-            Use::Mapping => None,
+            Use::Mapping | Use::Group => None,
             Use::Block => (offset == first * PAGE).then_some((taken.pages * PAGE) as usize),
-            Use::Group(class) => {
-                let at = (offset - first * PAGE) as usize;
-                let is_start = at.is_multiple_of(class.slot_bytes());
-                let pool = &self.pools[&(class.index() as u8)];
-                (is_start && pool.is_taken(first as u32, at / class.slot_bytes()))
-                    .then_some(class.slot_bytes())
-            }
         }
     }
 
-    /// Frees the block that begins at `offset`. Returns the pages that are not taken any more, or an empty range; `None`
+    /// Frees the block that begins at `offset`. Returns the pages that are not taken any more; `None`
     /// if no block begins there.
     pub fn free(&mut self, offset: u64) -> Option<(u64, u64)> {
         let usable = self.usable_bytes(offset)?;
-        let (first, taken) = self.taken_at(offset / PAGE)?;
         self.blocks -= 1;
         self.block_bytes -= usable as u64;
-        if let Use::Group(class) = taken.usage {
-            let number = (offset - first * PAGE) as usize / class.slot_bytes();
-            let pool = self.pools.get_mut(&(class.index() as u8)).expect("its blocks are in the pool");
-            if pool.free(first as u32, number) == Freed::Kept {
-                return Some((first, 0));
-            }
-        }
+        let first = offset / PAGE;
         self.taken.remove(&first);
-        Some((first, taken.pages))
+        Some((first, usable as u64 / PAGE))
     }
 
     /// Lets pages be taken again that [`Space::free`] or [`Space::cut`] returned, after their bytes are gone.
@@ -197,12 +132,11 @@ impl Space {
         }
     }
 
-    /// Makes a block of pages longer or shorter in place. Returns the pages that it gained or lost; `None` if it cannot, or
-    /// is small.
+    /// Makes a block of pages longer or shorter in place. Returns the pages that it gained or lost; `None` if it cannot.
     pub fn resize(&mut self, offset: u64, bytes: usize) -> Option<Resized> {
         let (first, taken) = self.taken_at(offset / PAGE)?;
         let pages = (bytes as u64).div_ceil(PAGE);
-        if matches!(taken.usage, Use::Group(_)) || offset != first * PAGE || bytes <= OS_PAGE_BYTES {
+        if matches!(taken.usage, Use::Group) || offset != first * PAGE || bytes <= OS_PAGE_BYTES {
             return None;
         }
         let resized = if pages > taken.pages {
@@ -223,7 +157,7 @@ impl Space {
     /// were, at least 0: those up to the end of the block or `pages`.
     pub fn cut(&mut self, page: u64, pages: u64) -> Option<u64> {
         let (first, taken) = self.taken_at(page)?;
-        if matches!(taken.usage, Use::Group(_)) {
+        if matches!(taken.usage, Use::Group) {
             return None;
         }
         let end = first + taken.pages;
@@ -255,15 +189,6 @@ pub enum Resized {
     Lost(u64, u64),
 }
 
-fn small_class(bytes: usize, align: usize) -> Option<Class> {
-    if bytes.max(align) > OS_PAGE_BYTES {
-        return None;
-    }
-    // Blocks of a class stand at multiples of its size, so a power of two is aligned to itself.
-    let bytes = if align > 16 { bytes.max(align).next_power_of_two() } else { bytes };
-    Class::for_bytes(bytes.max(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,18 +203,16 @@ mod tests {
             let mut space = Space::new(PAGES);
             let mut held: BTreeMap<u64, u64> = BTreeMap::new();
             for (size, align, pick) in ops {
-                let (bytes, align) = (usize::from(size) * if pick % 7 == 0 { 3 } else { 1 } / 8, 1usize << align);
+                let (bytes, align) = (usize::from(size) * if pick % 7 == 0 { 3 } else { 1 }, 1usize << align);
                 if pick % 3 > 0 {
-                    let expected = space.pages_needed(bytes, align);
-                    let Some(placed) = space.allocate(bytes, align) else { continue };
-                    prop_assert_eq!(placed.fresh.map_or(0, |f| f.1), expected);
-                    let usable = space.usable_bytes(placed.offset).unwrap() as u64;
-                    prop_assert!(usable >= bytes as u64 && placed.offset % align as u64 == 0);
-                    prop_assert!(placed.offset + usable <= PAGES * PAGE);
-                    if let Some((before, len)) = held.range(..placed.offset + usable).next_back() {
-                        prop_assert!(before + len <= placed.offset);
+                    let Some(offset) = space.allocate(bytes, align) else { continue };
+                    let usable = space.usable_bytes(offset).unwrap() as u64;
+                    prop_assert!(usable >= bytes as u64 && offset % align as u64 == 0);
+                    prop_assert!(offset + usable <= PAGES * PAGE);
+                    if let Some((before, len)) = held.range(..offset + usable).next_back() {
+                        prop_assert!(before + len <= offset);
                     }
-                    held.insert(placed.offset, usable);
+                    held.insert(offset, usable);
                 } else if let Some((&offset, &usable)) = held.range(u64::from(pick) * 100..).next() {
                     match space.resize(offset, usize::from(size) + 4097) {
                         Some(Resized::Lost(first, pages)) if pick % 2 == 0 => {
@@ -329,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_sizes_are_no_small_blocks() {
+    fn absurd_sizes_are_refused() {
         let mut space = Space::new(100);
         for (bytes, align) in [(usize::MAX - 10_000, 4096), (usize::MAX, 16), (1 << 63, 1 << 20)] {
             assert_eq!(space.allocate(bytes, align), None, "{bytes} at {align}");
@@ -341,14 +264,14 @@ mod tests {
     fn a_cut_leaves_both_ends() {
         let mut space = Space::new(100);
         let block = space.allocate(10 * OS_PAGE_BYTES, 1).unwrap();
-        assert_eq!((block.offset, space.cut(3, 4)), (0, Some(4)));
+        assert_eq!((block, space.cut(3, 4)), (0, Some(4)));
         space.recycle(3, 4);
         assert_eq!((space.blocks(), space.block_bytes()), (2, 6 * PAGE));
         assert_eq!(space.usable_bytes(0), Some(3 * OS_PAGE_BYTES));
         assert_eq!(space.usable_bytes(7 * PAGE), Some(3 * OS_PAGE_BYTES));
         assert_eq!(space.cut(8, 100), Some(2));
         assert_eq!(space.cut(50, 1), None);
-        let mapping = space.allocate_mapping(5).unwrap().offset;
+        let mapping = space.allocate_mapping(5).unwrap();
         assert_eq!(
             (space.mapping_bytes(mapping), space.usable_bytes(mapping)),
             (Some(5 * OS_PAGE_BYTES), None)

@@ -35,6 +35,7 @@ mod real;
 mod report;
 mod route;
 mod settings;
+mod small;
 mod span;
 mod start;
 mod tell;

@@ -274,6 +274,19 @@ pub unsafe fn libc_free(block: *mut c_void) {
     unsafe { __libc_free(block) };
 }
 
+/// Bytes of the C library's heap that a block takes, with its header; 0 for one that is a mapping of its own.
+///
+/// # Safety
+/// The block is one of the C library's.
+#[inline]
+pub unsafe fn libc_heap_bytes(block: *mut c_void) -> usize {
+    const FLAGS: usize = 7;
+    const IS_MAPPED: usize = 2;
+    // SAFETY: passed on to the caller.
+    let size = unsafe { block.cast::<usize>().sub(1).read() };
+    if size & IS_MAPPED == 0 { size & !FLAGS } else { 0 }
+}
+
 /// As `malloc_usable_size` of the C library, from the header that stands in front of its blocks.
 ///
 /// # Safety

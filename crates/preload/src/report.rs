@@ -24,12 +24,15 @@ fn unmanaged_bytes(route: &Route) -> u64 {
 pub fn tell_of_unmanaged(route: &Route) {
     let (bytes, ram) = (unmanaged_bytes(route), route.settings.ram_bytes);
     if ram > 0 && bytes >= UNMANAGED_BYTES_MIN && bytes > ram / 2 {
+        let blocks = match route.settings.small_bytes_too {
+            true => "memory that its libraries use themselves".into(),
+            false => format!("blocks below --threshold {} KiB", route.settings.threshold_bytes >> 10),
+        };
         crate::tell::tell!(
-            "aquifer: {}: {} of its memory were not managed and came on top of --ram {}: a heap of its own, or blocks below --threshold {} KiB",
+            "aquifer: {}: {} of its memory were not managed and came on top of --ram {}: a heap of its own, or {blocks}",
             program(),
             mib(bytes),
             mib(ram),
-            route.settings.threshold_bytes >> 10,
         );
     }
 }

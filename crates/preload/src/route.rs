@@ -13,8 +13,8 @@ use aquifer_vm::helper::is_helper;
 
 use crate::memory;
 use crate::protect;
-use crate::real;
 use crate::settings::Settings;
+use crate::{real, small};
 
 /// The heap with its settings.
 pub struct Route {
@@ -32,7 +32,6 @@ static ROUTE: OnceLock<Route> = OnceLock::new();
 /// First byte and length of the heap's range, for checks without a lock; 0 before there is one.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
-static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HAS_SAID_WHY: AtomicBool = AtomicBool::new(false);
 static HAS_SAID: AtomicBool = AtomicBool::new(false);
 
@@ -44,12 +43,13 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
     let heap = PageHeap::new(settings.options.clone())?;
     let (base, len) = heap.range();
     let threshold = settings.threshold_bytes;
+    let adapts = settings.small_bytes_too.then_some(settings.ram_bytes);
     find_insiders();
     memory::keep_ready(READY_BYTES + settings.ram_bytes as usize / READY_PART);
     if ROUTE.set(Route { heap, settings }).is_ok() {
         BASE.store(base, Ordering::Relaxed);
         LEN.store(len, Ordering::Release);
-        THRESHOLD.store(threshold, Ordering::Release);
+        small::begin(threshold, adapts);
         prepare_threads();
     }
     Ok(())
@@ -85,7 +85,7 @@ pub fn owns(block: *const c_void) -> bool {
 
 /// The heap, for a block of `bytes` that the code at `caller` asks for; `None` if the C library has it.
 pub fn heap_for(bytes: usize, caller: usize) -> Option<&'static PageHeap> {
-    if bytes < THRESHOLD.load(Ordering::Relaxed) || is_insider(caller) || is_helper() {
+    if bytes < small::threshold() || is_insider(caller) || is_helper() {
         return None;
     }
     let heap = &ROUTE.get()?.heap;
@@ -99,6 +99,9 @@ pub fn allocate(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
     if bytes > isize::MAX as usize - align {
         set_errno(libc::ENOMEM);
         return std::ptr::null_mut();
+    }
+    if let Some(block) = heap.try_allocate_small(bytes, align) {
+        return block.cast();
     }
     allocated(growing(heap, bytes, || heap.allocate(bytes, align)))
 }
@@ -138,9 +141,12 @@ pub fn map(heap: &PageHeap, bytes: usize) -> *mut c_void {
 /// Whether this is a block of ours. Memory that a program's own malloc has mapped holds blocks that are not; most of them are
 /// told by where they begin.
 pub fn is_block(block: *const c_void) -> bool {
-    let begins_page = (block as usize).is_multiple_of(OS_PAGE_BYTES);
-    let may_begin = begins_page || THRESHOLD.load(Ordering::Relaxed) <= OS_PAGE_BYTES;
-    owns(block) && may_begin && !ROUTE.get().is_some_and(|route| route.heap.is_mapping(block as usize))
+    let address = block as usize;
+    owns(block)
+        && ROUTE.get().is_some_and(|route| {
+            let heap = &route.heap;
+            heap.is_small(address) || address.is_multiple_of(OS_PAGE_BYTES) && !heap.is_mapping(address)
+        })
 }
 
 /// Makes a block longer or shorter where it is; false if it must move.
@@ -154,6 +160,7 @@ fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Er
         return grow();
     }
     let ram = ROUTE.get().map_or(0, |route| route.settings.ram_bytes);
+    heap.note_outside(small::bytes());
     let may_take_over = heap.block_bytes() + bytes as u64 > ram / 4 * 3;
     if may_take_over { protect::while_growing(heap, grow) } else { grow() }
 }

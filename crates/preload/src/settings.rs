@@ -17,6 +17,8 @@ pub struct Settings {
     pub ram_bytes: u64,
     /// Blocks from this size on come from the heap.
     pub threshold_bytes: usize,
+    /// Smaller ones do too, when those of the C library are a large part of the RAM.
+    pub small_bytes_too: bool,
     /// A summary goes to standard error when the program ends.
     pub report: bool,
     /// It goes here as JSON.
@@ -71,6 +73,7 @@ impl Settings {
             options,
             ram_bytes,
             threshold_bytes,
+            small_bytes_too: ram_bytes > 0 && variable("AQUIFER_THRESHOLD").is_none(),
             is_child,
             report: variable("AQUIFER_REPORT").is_some(),
             report_json,

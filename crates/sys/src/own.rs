@@ -20,6 +20,8 @@ pub struct Own {
     pub last_ns: Cell<u64>,
     /// Whether that was told.
     pub is_told: Cell<bool>,
+    /// Bytes of small blocks that it has taken from the C library, less those it has given back, and that are not counted yet.
+    pub small_bytes: Cell<i64>,
     /// The kernel's id of the thread, once it was asked for.
     id: Cell<u32>,
 }

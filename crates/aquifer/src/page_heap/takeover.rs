@@ -12,7 +12,12 @@ use aquifer_vm::helper::{self, Helper};
 use super::{Managed, PageHeap, Protected, ProtectedRange};
 use crate::assembly::Assembly;
 use crate::error::Error;
+use crate::options::Options;
 use crate::socket::Server;
+
+/// The most of the RAM that is taken off for what the program uses beside blocks, one part in so many; and the least that a heap is left with.
+const OUTSIDE_PART: u64 = 6;
+const RAM_BYTES_MIN: u64 = 16 << 20;
 
 impl PageHeap {
     /// Opens the heap if blocks exceed the RAM for ordinary memory.
@@ -102,9 +107,19 @@ impl PageHeap {
         }
     }
 
+    /// The options, less what the program uses beside blocks.
+    fn options_now(&self) -> Options {
+        let outside = self.outside_bytes.load(Ordering::Relaxed);
+        let ram = self
+            .options
+            .ram_bytes
+            .map(|ram| (ram - outside.min(ram / OUTSIDE_PART)).max(ram.min(RAM_BYTES_MIN)));
+        Options { ram_bytes: ram, ..self.options.clone() }
+    }
+
     fn open(&self) -> Result<(), Error> {
         let _numbers = StandardNumbers::take();
-        let parts = Arc::new(Assembly::over(&self.options, Some(self.region.clone()))?);
+        let parts = Arc::new(Assembly::over(&self.options_now(), Some(self.region.clone()))?);
         self.announced.for_each(&mut |address, bytes| {
             let (first, count) = self.pages_of(address, bytes);
             // What cannot be written is present already, or the call would fail anyway.

@@ -10,8 +10,8 @@ use libc::{EINVAL, ENOMEM, c_int};
 
 use crate::insiders;
 use crate::protect;
-use crate::real;
 use crate::route::{allocate, allocate_fresh, heap_for, is_block, resize, route, set_errno};
+use crate::{real, small};
 
 const MALLOC_ALIGN: usize = 16;
 const PAGE: usize = 4096;
@@ -48,7 +48,7 @@ extern "C" fn malloc_for(bytes: usize, caller: usize) -> *mut c_void {
     match heap_for(bytes, caller) {
         Some(heap) => allocate(heap, bytes, MALLOC_ALIGN),
         None if insiders::is_one(caller) => insiders::allocate(MALLOC_ALIGN, bytes),
-        None => real::malloc(bytes),
+        None => small::taken(real::malloc(bytes)),
     }
 }
 
@@ -75,7 +75,7 @@ extern "C" fn calloc_for(count: usize, bytes: usize, caller: usize) -> *mut c_vo
             }
             block
         }
-        None => real::calloc(count, bytes),
+        None => small::taken(real::calloc(count, bytes)),
     }
 }
 
@@ -90,8 +90,12 @@ extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize) -> *m
     if !is_block(block) {
         // A block of the C library moves when it becomes large.
         if heap_for(bytes, caller).is_none() || real::is_early(block) {
+            small::gives(block);
             // SAFETY: passed on to the caller.
-            return unsafe { real::realloc(block, bytes) };
+            let moved = unsafe { real::realloc(block, bytes) };
+            // Without room it is where it was.
+            small::taken(if moved.is_null() && bytes > 0 { block } else { moved });
+            return moved;
         }
         // SAFETY: passed on to the caller.
         let usable = unsafe { real::usable_bytes(block) };
@@ -137,7 +141,7 @@ extern "C" fn memalign_for(align: usize, bytes: usize, caller: usize) -> *mut c_
             allocate(heap, bytes, align.max(MALLOC_ALIGN))
         }
         _ if insiders::is_one(caller) => insiders::allocate(align, bytes),
-        _ => real::memalign(align, bytes),
+        _ => small::taken(real::memalign(align, bytes)),
     }
 }
 
@@ -208,6 +212,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
         // SAFETY: it is.
         unsafe { insiders::free(block) };
     } else {
+        small::gives(block);
         // SAFETY: passed on to the caller.
         unsafe { real::free(block) };
     }
