@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
-    sigbus cancel fork snapshot descriptors spawn loading ending forgetful takeover huge closed contexts refusals swapped storm stress'
+    sigbus cancel fork snapshot descriptors spawn loading ending forgetful takeover huge small closed contexts refusals swapped storm stress'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list
     printf '%s\n' $names
@@ -20,6 +20,8 @@ fi
 # A test that hangs is ended after this; beside other work the longest needs a sixth of it.
 hang_s=300
 failed=0
+# What the blocks of most tests need to be managed.
+threshold='--threshold 4K'
 
 if [ -z "${AQUIFER:-}" ]; then
     for AQUIFER in "$root/build/bin/aquifer" "$root/target/release/aquifer"; do
@@ -38,7 +40,8 @@ fail() {
 
 # managed PROGRAM...: runs it with 16 MiB of RAM.
 managed() {
-    timeout -k 5 "$hang_s" "$AQUIFER" run --ram 16M --flash-size 512M --threshold "${THRESHOLD:-4K}" "$@"
+    # shellcheck disable=SC2086 # two words or none
+    timeout -k 5 "$hang_s" "$AQUIFER" run --ram 16M --flash-size 512M $threshold "$@"
 }
 
 # What every process of the test's directory waits for, to standard output; for a test that hangs.
@@ -127,6 +130,10 @@ for name in "$@"; do
             # Two thousand seeds take an hour.
             # shellcheck disable=SC2046 # two words
             afresh ./storm.sh "$AQUIFER" $([ -n "${AQUIFER_LONG:-}" ] && echo 1 2000 || echo 1 60s) || failed=1
+            ;;
+        small)
+            threshold='' && test_program small
+            threshold='--threshold 4K'
             ;;
         command | profile | contexts | swapped) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
         refusals) afresh ./refusals.sh "$AQUIFER" ${AQUIFER_LONG:+full} || failed=1 ;;

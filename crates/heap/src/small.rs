@@ -48,7 +48,7 @@ impl Word {
     const POOL_BITS: u32 = 8;
 
     fn new(pool: usize, at: usize) -> Self {
-        Self(pool as u32 + 1 | (at as u32) << Self::POOL_BITS)
+        Self((pool as u32 + 1) | ((at as u32) << Self::POOL_BITS))
     }
 
     fn pool(self) -> Option<usize> {

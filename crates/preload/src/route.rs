@@ -95,19 +95,22 @@ pub fn heap_for(bytes: usize, caller: usize) -> Option<&'static PageHeap> {
 
 /// A block from the heap, NULL with `ENOMEM` if there is none.
 pub fn allocate(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
+    if let Some(block) = heap.try_allocate_small(bytes, align) {
+        return block.cast();
+    }
     // More is a mistake in the program, such as a negative size.
     if bytes > isize::MAX as usize - align {
         set_errno(libc::ENOMEM);
         return std::ptr::null_mut();
-    }
-    if let Some(block) = heap.try_allocate_small(bytes, align) {
-        return block.cast();
     }
     allocated(growing(heap, bytes, || heap.allocate(bytes, align)))
 }
 
 /// As [`allocate`]; blocks of more than a page read as zeros.
 pub fn allocate_fresh(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
+    if let Some(block) = heap.try_allocate_small(bytes, align) {
+        return block.cast();
+    }
     if bytes > isize::MAX as usize - align {
         set_errno(libc::ENOMEM);
         return std::ptr::null_mut();

@@ -4,7 +4,7 @@
 //! RAM that was given. Beyond that new ones come from the heap, until enough of the others have been freed.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use aquifer_sys::own;
 
@@ -20,6 +20,8 @@ const FLUSH_BYTES: i64 = 16 << 10;
 static BYTES: AtomicI64 = AtomicI64::new(0);
 /// Beyond this small blocks come from the heap.
 static LIMIT: AtomicI64 = AtomicI64::new(i64::MAX);
+/// What has a thread's own count added when it ends.
+static AT_END: AtomicU32 = AtomicU32::new(0);
 /// It counts: the blocks are those of the C library's own malloc.
 static IS_COUNTED: AtomicBool = AtomicBool::new(false);
 /// Smallest block that comes from the heap as long as small ones do not.
@@ -32,7 +34,12 @@ static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 pub fn begin(threshold: usize, ram_bytes: Option<u64>) {
     if let Some(ram_bytes) = ram_bytes.filter(|_| !real::is_foreign()) {
         LIMIT.store((ram_bytes as i64 / PART).max(BYTES_MIN), Ordering::Relaxed);
-        IS_COUNTED.store(true, Ordering::Relaxed);
+        let mut key = 0;
+        // SAFETY: a key of ours, and a function for it that lives as long as the process.
+        if unsafe { libc::pthread_key_create(&raw mut key, Some(count_at_end)) } == 0 {
+            AT_END.store(key, Ordering::Relaxed);
+            IS_COUNTED.store(true, Ordering::Release);
+        }
     }
     LARGE.store(threshold, Ordering::Relaxed);
     THRESHOLD.store(threshold, Ordering::Release);
@@ -42,6 +49,11 @@ pub fn begin(threshold: usize, ram_bytes: Option<u64>) {
 #[inline]
 pub fn threshold() -> usize {
     THRESHOLD.load(Ordering::Relaxed)
+}
+
+/// Whether a block of that size stays with the C library when it has it already.
+pub fn may_stay(bytes: usize) -> bool {
+    bytes < LARGE.load(Ordering::Relaxed)
 }
 
 /// What the C library has in blocks, about.
@@ -82,10 +94,28 @@ fn note(bytes: i64) {
     own::with(|own| {
         let all = own.small_bytes.get() + bytes;
         own.small_bytes.set(all);
-        if all.abs() >= FLUSH_BYTES {
+        if all.abs() >= FLUSH_BYTES || !own.counts_at_end.get() {
             own.small_bytes.set(0);
             count(all);
+            if !own.counts_at_end.replace(true) {
+                count_when_thread_ends();
+            }
         }
+    });
+}
+
+#[cold]
+fn count_when_thread_ends() {
+    let something = std::ptr::dangling::<u8>().cast();
+    // SAFETY: the key was created. It is one of the first, for which the C library allocates nothing.
+    unsafe { libc::pthread_setspecific(AT_END.load(Ordering::Relaxed), something) };
+}
+
+/// A thread ends. What it does after this is counted when that is a lot.
+unsafe extern "C" fn count_at_end(_: *mut c_void) {
+    own::with(|own| {
+        own.counts_at_end.set(false);
+        count(own.small_bytes.replace(0));
     });
 }
 

@@ -22,6 +22,8 @@ pub struct Own {
     pub is_told: Cell<bool>,
     /// Bytes of small blocks that it has taken from the C library, less those it has given back, and that are not counted yet.
     pub small_bytes: Cell<i64>,
+    /// Whether they are counted when the thread ends.
+    pub counts_at_end: Cell<bool>,
     /// The kernel's id of the thread, once it was asked for.
     id: Cell<u32>,
 }

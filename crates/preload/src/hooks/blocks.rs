@@ -88,8 +88,11 @@ extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize) -> *m
         return unsafe { insiders::resize(block, bytes) };
     }
     if !is_block(block) {
-        // A block of the C library moves when it becomes large.
-        if heap_for(bytes, caller).is_none() || real::is_early(block) {
+        // A block of the C library moves when it becomes large, or larger while new ones are not its own.
+        // SAFETY: passed on to the caller.
+        let usable = || unsafe { real::usable_bytes(block) };
+        let stays = heap_for(bytes, caller).is_none() || small::may_stay(bytes) && bytes <= usable();
+        if stays || real::is_early(block) {
             small::gives(block);
             // SAFETY: passed on to the caller.
             let moved = unsafe { real::realloc(block, bytes) };
@@ -97,9 +100,7 @@ extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize) -> *m
             small::taken(if moved.is_null() && bytes > 0 { block } else { moved });
             return moved;
         }
-        // SAFETY: passed on to the caller.
-        let usable = unsafe { real::usable_bytes(block) };
-        return move_block(block, usable, bytes, caller);
+        return move_block(block, usable(), bytes, caller);
     }
     if bytes == 0 {
         free_managed(block);
@@ -107,7 +108,8 @@ extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize) -> *m
     }
     let Some(heap) = route().map(|route| &route.heap) else { return std::ptr::null_mut() };
     let Ok(usable) = heap.usable_bytes(block as usize) else { bad_block("realloc", block) };
-    if bytes <= usable && bytes > usable / 2 || resize(heap, block as usize, bytes) {
+    let fits = bytes <= usable && bytes > usable / 2;
+    if fits || usable > PAGE && resize(heap, block as usize, bytes) {
         return block;
     }
     move_block(block, usable, bytes, caller)
