@@ -247,6 +247,12 @@ by_a_thread() {
     run --faults thread -- "$dir/need" 48
 }
 
+# Calls that are not caught, too.
+calls_by_a_thread() {
+    "${CC:-cc}" -std=c11 -D_GNU_SOURCE -O1 -pthread raw_calls.c -o "$dir/raw_calls" 2>"$dir/err" &&
+        "$aquifer" run --ram 16M --flash-size 512M --threshold 4K --faults thread -- "$dir/raw_calls" thread >"$dir/err" 2>&1
+}
+
 check 'reports' reports
 check 'reports that RAM sufficed' reports_that_ram_sufficed
 check 'tells of what is not managed' tells_of_what_is_not_managed
@@ -268,4 +274,5 @@ check 'says what stack is in the way' says_what_stack_is_in_the_way
 check 'opens what cannot be kept' opens_what_cannot_be_kept
 check 'goes on without standard error' goes_on_without_standard_error
 check 'handles faults by a thread' by_a_thread
+check 'serves calls of all kinds by a thread' calls_by_a_thread
 exit $failed

@@ -66,15 +66,15 @@ pub(crate) fn missing<T: Missing>() -> T {
 }
 
 mod alternate;
-mod arguments;
+pub mod arguments;
 mod blocks;
-mod descriptors;
-mod mapping;
-mod messages;
+pub mod descriptors;
+pub mod mapping;
+pub mod messages;
 mod old_signals;
 mod paths;
-mod process;
-mod raw;
+pub mod process;
+pub mod raw;
 mod signals;
 mod stdio;
 mod transfer;
@@ -82,4 +82,4 @@ mod waiting;
 
 pub use alternate::prepare_substitutes;
 pub use process::install_at_fork;
-pub use signals::unblock_sigbus;
+pub use signals::unblock_ours;

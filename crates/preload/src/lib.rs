@@ -15,6 +15,7 @@
 //! | `parts` | long transfers, of which each part is in place in turn |
 //! | `report` | what happened, when the program ends |
 //! | `profile` | where its faults come from |
+//! | `caught` | system calls that the program makes by instructions of its own |
 //! | `tell` | lines on standard error |
 //! | `start` | what runs before and after the program |
 //! | `hooks` | the functions themselves, by what they are about |
@@ -25,6 +26,7 @@
 
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod caught;
 mod hooks;
 mod insiders;
 mod memory;

@@ -11,6 +11,7 @@ use aquifer_vm::FaultError;
 use aquifer_vm::fork::is_forked;
 use aquifer_vm::helper::is_helper;
 
+use crate::caught;
 use crate::memory;
 use crate::protect;
 use crate::settings::Settings;
@@ -42,7 +43,7 @@ static HAS_SAID: AtomicBool = AtomicBool::new(false);
 pub fn begin(settings: Settings) -> Result<(), Error> {
     let heap = PageHeap::new(settings.options.clone())?;
     let (base, len) = heap.range();
-    let threshold = settings.threshold_bytes;
+    let (threshold, catches_calls) = (settings.threshold_bytes, settings.catches_calls);
     let adapts = settings.small_bytes_too.then_some(settings.ram_bytes);
     find_insiders();
     memory::keep_ready(READY_BYTES + settings.ram_bytes as usize / READY_PART);
@@ -50,6 +51,9 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
         BASE.store(base, Ordering::Relaxed);
         LEN.store(len, Ordering::Release);
         small::begin(threshold, adapts);
+        if catches_calls {
+            caught::prepare();
+        }
         prepare_threads();
     }
     Ok(())

@@ -25,6 +25,8 @@ pub struct Settings {
     pub report_json: Option<PathBuf>,
     /// Samples of faults go here.
     pub profile: Option<PathBuf>,
+    /// System calls that it makes by instructions of its own are caught.
+    pub catches_calls: bool,
     /// The program was started by the one that `aquifer run` started.
     pub is_child: bool,
 }
@@ -75,6 +77,9 @@ impl Settings {
             threshold_bytes,
             small_bytes_too: ram_bytes > 0 && variable("AQUIFER_THRESHOLD").is_none(),
             is_child,
+            // Where a thread resolves faults, the kernel waits for pages.
+            catches_calls: variable("AQUIFER_FAULTS").is_none_or(|faults| faults != "thread")
+                && variable("AQUIFER_OWN_CALLS").is_none_or(|value| value != "0"),
             report: variable("AQUIFER_REPORT").is_some(),
             report_json,
             profile: variable("AQUIFER_PROFILE").map(PathBuf::from),

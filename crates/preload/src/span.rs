@@ -6,6 +6,7 @@
 use aquifer::CallBuffer;
 use aquifer_sys::ErrnoGuard;
 
+use crate::caught;
 use crate::route::{is_managed_address, route};
 
 const PAGE: usize = 4096;
@@ -56,6 +57,9 @@ impl Pin {
             return Some(Self(None));
         }
         let Some(route) = route() else { return Some(Self(None)) };
+        if route.heap.is_managed() {
+            caught::begin_in_thread();
+        }
         let _errno = ErrnoGuard::new();
         route.heap.begin_call(address, bytes).ok().map(|buffer| Self(Some(buffer)))
     }

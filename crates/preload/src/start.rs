@@ -26,7 +26,7 @@ extern "C" fn start() {
     }
     // Those without have substitutes.
     alternate_stacks_have_room();
-    crate::hooks::unblock_sigbus();
+    crate::hooks::unblock_ours();
     crate::hooks::install_at_fork();
     crate::hooks::prepare_substitutes();
     STARTED.store(std::process::id(), Ordering::Relaxed);

@@ -12,6 +12,8 @@ use core::cell::Cell;
 pub struct Own {
     /// Whether it does the library's work.
     pub is_helper: Cell<bool>,
+    /// Whether its system calls by instructions of its own are caught.
+    pub is_caught: Cell<bool>,
     /// What a fault that comes again and again waits for: its page, when it came first and last, in nanoseconds.
     pub page: Cell<u64>,
     /// When it came first; 0 if none does.

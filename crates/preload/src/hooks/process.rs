@@ -237,6 +237,7 @@ unsafe extern "C" fn after_fork_in_child() {
     let Some(route) = route() else { return };
     route.heap.forget_calls();
     helper::forget_prepared();
+    crate::caught::forget();
     if route.heap.is_out_of_reach() {
         explain_faults();
     } else if !route.heap.is_managed() {

@@ -1,7 +1,9 @@
-//! System calls that a program makes by their numbers. Of those, waiting for a word in memory is what locks of other
-//! languages than C do; all others are passed on as they are.
+//! System calls that a program makes by their numbers. Of those, waiting for a word in memory is what locks of other languages than C do. All others
+//! are made as those that a program makes by instructions of its own, where these are caught, and are passed on as they are elsewhere.
 
 use std::arch::naked_asm;
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::AtomicUsize;
 
 use libc::{c_int, c_long};
 
@@ -16,17 +18,53 @@ pub unsafe extern "C" fn syscall(_number: c_long) -> c_long {
     naked_asm!(
         "cmp rdi, {futex}",
         "je {wait}",
+        "mov rax, [rsp]",
+        "sub rax, qword ptr [rip + {own}]",
+        "cmp rax, qword ptr [rip + {own} + 8]",
+        "jae {other}",
         "jmp {direct}",
         futex = const libc::SYS_futex,
         wait = sym futex,
+        other = sym by_number,
+        own = sym OWN_CODE,
         direct = sym direct,
     )
 }
 
-/// As `syscall` of the C library. It cannot be asked for that here: fault handlers come this way.
+/// Code whose calls are passed on as they are, first byte and length: that of this library, which calls itself by this name. All until it is known.
+#[cfg(target_arch = "x86_64")]
+pub static OWN_CODE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(usize::MAX)];
+
+#[cfg(target_arch = "x86_64")]
+extern "C" fn by_number(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    match crate::caught::make(number, [a, b, c, d, e, f]) {
+        Some(answer) if (-4095..0).contains(&answer) => failed(answer),
+        Some(answer) => answer,
+        // SAFETY: passed on to the caller of `syscall`.
+        None => unsafe { direct(number, a, b, c, d, e, f) },
+    }
+}
+
+/// `syscall` of the C library, whose instructions are never caught; 0 while it is not known. It is not looked up when it is needed: fault handlers come
+/// this way.
+#[cfg(target_arch = "x86_64")]
+pub static OF_LIBRARY: AtomicUsize = AtomicUsize::new(0);
+
+/// As `syscall` of the C library.
+///
+/// # Safety
+/// As the manual page of `syscall` says.
 #[unsafe(naked)]
 #[cfg(target_arch = "x86_64")]
-unsafe extern "C" fn direct(
+pub unsafe extern "C" fn direct(
     _number: c_long,
     _a: usize,
     _b: usize,
@@ -36,6 +74,11 @@ unsafe extern "C" fn direct(
     _f: usize,
 ) -> c_long {
     naked_asm!(
+        "mov rax, qword ptr [rip + {of_library}]",
+        "test rax, rax",
+        "jz 3f",
+        "jmp rax",
+        "3:",
         "mov rax, rdi",
         "mov rdi, rsi",
         "mov rsi, rdx",
@@ -51,6 +94,7 @@ unsafe extern "C" fn direct(
         "mov rdi, rax",
         "jmp {failed}",
         failed = sym failed,
+        of_library = sym OF_LIBRARY,
     )
 }
 
@@ -121,7 +165,7 @@ fn has_time_and_other(op: usize) -> (bool, bool) {
 }
 
 /// The words that the kernel looks at, and the time, are in place.
-extern "C" fn futex(
+pub extern "C" fn futex(
     number: c_long,
     word: usize,
     op: usize,

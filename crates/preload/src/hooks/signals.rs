@@ -1,11 +1,11 @@
-//! Handlers and masks, which must leave SIGBUS to the heap: it is how absent pages are noticed. The program sees its own
-//! SIGBUS as if it were alone; real ones are handed on to its handler.
+//! Handlers and masks, which must leave SIGBUS and SIGSYS to the heap: by one absent pages are noticed, by the other system calls that no function of the
+//! C library makes. The program sees its own as if it were alone; real ones are handed on to its handlers.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use libc::{
-    SIGBUS, c_int, epoll_event, fd_set, nfds_t, pollfd, sigaction as Action, sighandler_t, siginfo_t,
+    SIGBUS, SIGSYS, c_int, epoll_event, fd_set, nfds_t, pollfd, sigaction as Action, sighandler_t, siginfo_t,
     sigset_t, timespec,
 };
 
@@ -19,26 +19,46 @@ const SETSIZE: usize = size_of::<sigset_t>();
 const INFO: usize = size_of::<siginfo_t>();
 const SIGNALS: usize = 65;
 
-/// Signals whose handlers the program wants to run with SIGBUS blocked: it is told so when it asks.
-static MASKS_SIGBUS: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
+/// The heap's, which are never blocked. Sets of them have a bit each.
+const OURS: [c_int; 2] = [SIGBUS, SIGSYS];
+
+/// Which of them the program wants to be blocked while handlers run: it is told so when it asks.
+static MASKS_OURS: [AtomicU8; SIGNALS] = [const { AtomicU8::new(0) }; SIGNALS];
 
 thread_local! {
-    /// The program believes that this thread blocks SIGBUS.
-    static BLOCKS_SIGBUS: Cell<bool> = const { Cell::new(false) };
+    /// Which of them the program believes that this thread blocks.
+    static BLOCKS_OURS: Cell<u8> = const { Cell::new(0) };
 }
 
-/// A copy of the set without SIGBUS, and whether that was in it.
+/// Takes the heap's signals out of a set, and returns which were in it.
+fn take_ours(set: &mut sigset_t) -> u8 {
+    let mut taken = 0;
+    for (bit, signal) in OURS.into_iter().enumerate() {
+        // SAFETY: the set is valid.
+        unsafe {
+            taken |= u8::from(libc::sigismember(set, signal) == 1) << bit;
+            libc::sigdelset(set, signal);
+        }
+    }
+    taken
+}
+
+fn add_ours(set: &mut sigset_t, which: u8) {
+    for (_, signal) in OURS.into_iter().enumerate().filter(|(bit, _)| which >> bit & 1 == 1) {
+        // SAFETY: the set is valid.
+        unsafe { libc::sigaddset(set, signal) };
+    }
+}
+
+/// A copy of the set without the heap's signals, and which of them were in it.
 ///
 /// # Safety
 /// `set` is NULL or a signal set.
-unsafe fn without_sigbus(set: *const sigset_t) -> Option<(sigset_t, bool)> {
+unsafe fn without_ours(set: *const sigset_t) -> Option<(sigset_t, u8)> {
     // SAFETY: passed on to the caller; the set is changed in a copy.
-    unsafe {
-        let mut copy = *set.as_ref()?;
-        let had = libc::sigismember(&raw const copy, SIGBUS) == 1;
-        libc::sigdelset(&raw mut copy, SIGBUS);
-        Some((copy, had))
-    }
+    let mut copy = *unsafe { set.as_ref() }?;
+    let had = take_ours(&mut copy);
+    Some((copy, had))
 }
 
 /// # Safety
@@ -53,13 +73,16 @@ pub unsafe extern "C" fn sigaction(signal: c_int, action: *const Action, before:
     let given = unsafe {
         action.as_ref().map(|action| {
             let mut action = *action;
-            let had = libc::sigismember(&raw const action.sa_mask, SIGBUS) == 1;
-            libc::sigdelset(&raw mut action.sa_mask, SIGBUS);
+            let had = take_ours(&mut action.sa_mask);
             (action, had)
         })
     };
     let given_action = given.as_ref().map(|(action, _)| action);
-    let replaced = if signal == SIGBUS { replace_next(given_action) } else { None };
+    let replaced = match signal {
+        SIGBUS => replace_next(given_action),
+        SIGSYS => crate::caught::replace_next(given_action),
+        _ => None,
+    };
     let mut previous = match replaced {
         Some(previous) => previous,
         None => {
@@ -74,7 +97,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, action: *const Action, before:
             previous
         }
     };
-    let Some(masks) = usize::try_from(signal).ok().and_then(|signal| MASKS_SIGBUS.get(signal)) else {
+    let Some(masks) = usize::try_from(signal).ok().and_then(|signal| MASKS_OURS.get(signal)) else {
         return 0;
     };
     let masked = match given {
@@ -83,10 +106,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, action: *const Action, before:
     };
     // SAFETY: passed on to the caller; the mask is our own.
     if let Some(before) = unsafe { before.as_mut() } {
-        if masked {
-            // SAFETY: as above.
-            unsafe { libc::sigaddset(&raw mut previous.sa_mask, SIGBUS) };
-        }
+        add_ours(&mut previous.sa_mask, masked);
         *before = previous;
     }
     0
@@ -129,26 +149,23 @@ macro_rules! mask {
             let real = real!($name: unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int);
             let Some(real) = real else { return missing() };
             // SAFETY: passed on to the caller.
-            let stripped = unsafe { without_sigbus(set) };
+            let stripped = unsafe { without_ours(set) };
             let given = stripped.as_ref().map_or(std::ptr::null(), |(set, _)| &raw const *set);
             // SAFETY: zeros are a valid set.
             let mut previous: sigset_t = unsafe { std::mem::zeroed() };
             // SAFETY: both are our own.
             let outcome = unsafe { real(how, given, &raw mut previous) };
             if outcome == 0 {
-                let blocked = BLOCKS_SIGBUS.get();
+                let blocked = BLOCKS_OURS.get();
                 // SAFETY: passed on to the caller, whose memory may be absent: so it is not the kernel that fills it in.
                 if let Some(before) = unsafe { before.as_mut() } {
-                    if blocked {
-                        // SAFETY: as above.
-                        unsafe { libc::sigaddset(&raw mut previous, SIGBUS) };
-                    }
+                    add_ours(&mut previous, blocked);
                     *before = previous;
                 }
                 if let Some((_, had)) = stripped {
-                    BLOCKS_SIGBUS.set(match how {
-                        libc::SIG_BLOCK => blocked || had,
-                        libc::SIG_UNBLOCK => blocked && !had,
+                    BLOCKS_OURS.set(match how {
+                        libc::SIG_BLOCK => blocked | had,
+                        libc::SIG_UNBLOCK => blocked & !had,
                         _ => had,
                     });
                 }
@@ -174,7 +191,7 @@ macro_rules! under_mask {
             type Real = unsafe extern "C" fn($($type,)* *const sigset_t $(, $after_type)?) -> c_int;
             let Some(real) = real!($name: Real) else { return missing() };
             // SAFETY: passed on to the caller.
-            let stripped = unsafe { without_sigbus($mask) };
+            let stripped = unsafe { without_ours($mask) };
             let given = stripped.as_ref().map_or(std::ptr::null(), |(set, _)| &raw const *set);
             // SAFETY: passed on to the caller.
             unsafe { real($($argument,)* given $(, $after)?) }
@@ -204,14 +221,14 @@ hook! {
     fn signalfd(fd: c_int, set: *const sigset_t, flags: c_int) -> c_int; set, SETSIZE;
 }
 
-/// Lets SIGBUS in, which whoever started the program may have blocked.
-pub fn unblock_sigbus() {
+/// Lets the heap's signals in, which whoever started the program may have blocked.
+pub fn unblock_ours() {
     let real = real!(sigprocmask: unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int);
     let Some(real) = real else { return };
     // SAFETY: zeros are a valid set, which is our own.
     unsafe {
         let mut set: sigset_t = std::mem::zeroed();
-        libc::sigaddset(&raw mut set, SIGBUS);
+        add_ours(&mut set, u8::MAX);
         real(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
     }
 }

@@ -4,10 +4,10 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 
-/// Signals the processor raises for the instruction at hand. They are never blocked: the kernel
+/// Signals that are raised for the instruction at hand, SIGSYS for a system call that is caught. They are never blocked: the kernel
 /// kills a process whose fault cannot be delivered.
-pub(super) const FAULT_SIGNALS: [i32; 5] =
-    [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+pub(super) const FAULT_SIGNALS: [i32; 6] =
+    [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
 /// Every signal except those of a fault and SIGABRT, with which broken invariants end the process.
 pub(super) fn blockable_signals() -> libc::sigset_t {

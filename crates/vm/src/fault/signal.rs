@@ -13,7 +13,7 @@ use aquifer_base::Found;
 use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal, spin};
 
-use super::observer::{ResolvedFault, observer_in_fault};
+use super::observer::{ResolvedFault, observer_in_fault, tell_newcomer_in_fault};
 
 /// Heaps and volumes of one process.
 pub const HEAPS_MAX: usize = 16;
@@ -136,6 +136,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
     let observer = observer_in_fault().map(|observer| (observer, Instant::now()));
     match if is_fault { resolve_in_fault(address, write) } else { Resolved::Failed } {
         Resolved::Found(found) => {
+            tell_newcomer_in_fault(context);
             if let Some((observer, began)) = observer {
                 observer(&ResolvedFault { context, address, found, duration: began.elapsed() });
             }
