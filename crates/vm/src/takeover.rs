@@ -144,3 +144,6 @@ pub(crate) fn forget_natives(pages: &Pages, first: PageId, count: u64) -> Result
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
