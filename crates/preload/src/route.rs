@@ -213,6 +213,7 @@ fn hint(error: &Error) -> &'static str {
         }
         (_, Some(_)) => "'aquifer version' tells what this kernel can do",
         (Error::Stack, _) => "give aquifer run a --threshold above the size of a stack",
+        (Error::Flash(_), _) => "give aquifer run a smaller --flash-size, or another --flash",
         (Error::BudgetSmall { .. }, _) => "give aquifer run a larger --ram, or a smaller --flash-size",
         _ => "give aquifer run a larger --flash-size, or another --flash",
     }
