@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
-    sigbus cancel fork snapshot descriptors spawn raw_calls loading ending forgetful takeover huge small closed contexts refusals swapped shrinks swapoff flash kills storm stress'
+    sigbus cancel fork snapshot descriptors spawn raw_calls loading ending forgetful takeover huge small sharing closed contexts refusals swapped shrinks swapoff flash kills storm stress'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list
     printf '%s\n' $names
@@ -20,7 +20,7 @@ fi
 # A test that hangs is ended after this; beside other work the longest needs a sixth of it.
 hang_s=300
 failed=0
-# What the blocks of most tests need to be managed.
+# What the blocks of a test need to be managed.
 threshold='--threshold 4K'
 
 if [ -z "${AQUIFER:-}" ]; then
@@ -90,6 +90,11 @@ compile() {
 
 # test_program NAME
 test_program() {
+    case $1 in
+        small) threshold='' ;;
+        sharing) threshold='--threshold 1' ;;
+        *) threshold="--threshold ${AQUIFER_THRESHOLD:-4K}" ;;
+    esac
     compile "$1" || { fail "$1: does not compile: $(grep -m1 error "$dir/$1.cc")"; return; }
     afresh timeout -k 5 "$hang_s" "$dir/$1" >"$dir/native" 2>"$dir/native.err"
     native=$?
@@ -130,10 +135,6 @@ for name in "$@"; do
             # Two thousand seeds take an hour.
             # shellcheck disable=SC2046 # two words
             afresh ./storm.sh "$AQUIFER" $([ -n "${AQUIFER_LONG:-}" ] && echo 1 2000 || echo 1 60s) || failed=1
-            ;;
-        small)
-            threshold='' && test_program small
-            threshold='--threshold 4K'
             ;;
         command | profile | contexts | swapped) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
         shrinks | swapoff | flash | kills) afresh ./machine.sh "$AQUIFER" "$name" || failed=1 ;;
