@@ -218,6 +218,34 @@ static void locks(int round)
     CHECK(pthread_join(*thread, NULL) == 0 && shared->turn == 20 && pthread_key_delete(shared->key) == 0);
 }
 
+/* How a child ends that becomes a shell: 7 if it has all its arguments, of which some come in no register. */
+static void one_by_one(int round)
+{
+    char *shell = text("/bin/sh", round), *command = text("exit $(($# + 0$WORD))", round), *name = text("sh", round);
+    char *word = text("word", round), *environment[] = {text("WORD=1", round), NULL};
+    for (int how = 0; how < 3; how++) {
+        fflush(stdout);
+        push_out();
+        pid_t child = fork();
+        if (child == 0) {
+            unsetenv("WORD");
+            if (how == 0)
+                execl(shell, name, "-c", command, word, word, word, word, word, word, word, word, (char *)NULL);
+            else if (how == 1)
+                execlp(name, name, "-c", command, word, word, word, word, word, word, word, word, (char *)NULL);
+            else
+                execle(shell, name, "-c", command, word, word, word, word, word, word, word, (char *)NULL, environment);
+            _exit(99);
+        }
+        int status = 0;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK_IS(7, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    }
+    errno = 0;
+    CHECK(execl(text("/no/such/program", round), name, word, word, word, word, word, word, word, (char *)NULL) == -1);
+    CHECK_IS(ENOENT, errno);
+}
+
 static void programs(int round)
 {
     char **arguments = between(4 * sizeof *arguments, round);
@@ -246,6 +274,7 @@ static void programs(int round)
     }
     push_out();
     CHECK(*child > 0 && waitpid(*child, status, 0) == *child && *status == 0);
+    one_by_one(round);
     char *directory = between(300, round);
     CHECK(getcwd(directory, 300) != NULL && directory[0] == '/');
 }

@@ -15,7 +15,7 @@ use crate::route::{is_managed_address, owns, prepare_threads, route, set_errno};
 use crate::span::Pin;
 use crate::{insiders, memory, protect};
 
-type List = *const *const c_char;
+pub(super) type List = *const *const c_char;
 
 /// The strings of a list that ends with NULL, and the list itself, in place.
 ///
