@@ -1,6 +1,6 @@
 //! Where system calls are caught, and what is done then.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -40,9 +40,42 @@ unsafe extern "C" {
 /// Whether all calls of the C library are made by the instructions of one module: before 2.34, those that wait were part of another.
 fn is_one_module() -> bool {
     // SAFETY: a string of the C library's.
-    let version = unsafe { std::ffi::CStr::from_ptr(gnu_get_libc_version()) }.to_str().unwrap_or("");
+    let version = unsafe { CStr::from_ptr(gnu_get_libc_version()) }.to_str().unwrap_or("");
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (2, 34)
+}
+
+/// What this library calls while it brings memory in. Where something else stands in front of one of them and makes the call by an instruction of its own,
+/// that would be caught in the middle of the library's work.
+const NEEDED: [&CStr; 20] = [
+    c"syscall",
+    c"ioctl",
+    c"vmsplice",
+    c"pipe2",
+    c"madvise",
+    c"mmap",
+    c"munmap",
+    c"mremap",
+    c"read",
+    c"write",
+    c"pread",
+    c"pread64",
+    c"pwrite",
+    c"pwrite64",
+    c"readv",
+    c"writev",
+    c"preadv",
+    c"pwritev",
+    c"poll",
+    c"close",
+];
+
+fn is_alone() -> bool {
+    NEEDED.iter().all(|name| {
+        // SAFETY: the name ends with a zero byte.
+        let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize;
+        insiders::is_one(first)
+    })
 }
 
 /// Looks up what is needed, and installs the handler. Nothing is caught yet.
@@ -64,7 +97,7 @@ pub fn prepare() {
         false
     });
     let Some([own_start, own_len]) = own_range else { return };
-    if range.1 == 0 || !is_one_module() {
+    if range.1 == 0 || !is_one_module() || !is_alone() {
         return;
     }
     OF_LIBRARY.store(syscall, Ordering::Release);
