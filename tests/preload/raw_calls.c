@@ -332,6 +332,42 @@ static void new_threads(void)
     free(job.out);
 }
 
+/* A thread from before the takeover, whose first deed on managed memory is that of a child which shares its memory until it ends. */
+static int starts[2];
+static struct job early;
+static char *name_of_file;
+
+static void *has_a_child(void *unused)
+{
+    char byte;
+    int status;
+    (void)unused;
+    if (read(starts[0], &byte, 1) != 1)
+        return NULL;
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(access(name_of_file, F_OK));
+    waitpid(pid, &status, 0);
+    byte = *(volatile char *)(ballast + 7 * MIB);
+    writes(&early);
+    return NULL;
+}
+
+static pthread_t early_thread;
+
+static void children_that_share_memory(void)
+{
+    early = (struct job){new_file(), filled(BYTES, 22), 0};
+    name_of_file = string(file_name("raw"));
+    PUSH_OUT(early.out, BYTES);
+    CHECK_IS(1, write(starts[1], "", 1));
+    CHECK_IS(0, pthread_join(early_thread, NULL));
+    CHECK_IS(BYTES, early.answer);
+    close(early.fd);
+    free(early.out);
+    free(name_of_file);
+}
+
 /* A call that is not caught, and for which the kernel waits for pages. */
 static void memory_of_processes(void)
 {
@@ -348,6 +384,8 @@ static void memory_of_processes(void)
 int main(int argc, char **argv)
 {
     bool by_thread = argc > 1 && strcmp(argv[1], "thread") == 0;
+    if (pipe(starts) != 0 || pthread_create(&early_thread, NULL, has_a_child, NULL) != 0)
+        return 1;
     begin();
     if (by_thread)
         RUN(memory_of_processes);
@@ -363,6 +401,7 @@ int main(int argc, char **argv)
     if (!by_thread)
         RUN(children);
     RUN(new_threads);
+    RUN(children_that_share_memory);
     return tests_failed();
 }
 

@@ -1,7 +1,7 @@
 //! Where system calls are caught, and what is done then.
 
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use aquifer_sys::signal::{self, Sigaction};
@@ -25,6 +25,8 @@ const INSTRUCTION_BYTES: libc::greg_t = 2;
 /// Where calls are not caught: first byte and length; no length if none are caught.
 static START: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
+/// The process: a child that shares its memory until it ends (`vfork`) is another, with the words of its parent's thread.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The kernel looks here: 1 says that calls from elsewhere are caught.
 static SELECTOR: AtomicU8 = AtomicU8::new(1);
 
@@ -114,6 +116,7 @@ pub fn prepare() {
         NEXT.store(Box::into_raw(before), Ordering::Release);
     }
     IS_INSTALLED.store(true, Ordering::Release);
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     START.store(range.0, Ordering::Relaxed);
     LEN.store(range.1, Ordering::Release);
     OWN_CODE[0].store(own_start, Ordering::Relaxed);
@@ -171,6 +174,9 @@ fn begin_after_fault(context: *mut c_void) {
 
 fn begin() -> bool {
     let len = LEN.load(Ordering::Acquire);
+    if len > 0 && PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return false;
+    }
     own::with(|own| {
         // Asked once, whatever comes of it.
         own.is_caught.set(true);
@@ -196,6 +202,11 @@ fn begin() -> bool {
 
 /// In a child, for which the kernel catches nothing.
 pub fn forget() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    forget_thread();
+}
+
+fn forget_thread() {
     own::with(|own| own.is_caught.set(false));
 }
 
@@ -203,7 +214,7 @@ pub fn forget() {
 fn leave_alone(registers: &mut libc::mcontext_t) {
     // SAFETY: plain numbers.
     unsafe { direct(libc::SYS_prctl, SET_DISPATCH as usize, OFF as usize, 0, 0, 0, 0) };
-    forget();
+    forget_thread();
     registers.gregs[libc::REG_RIP as usize] -= INSTRUCTION_BYTES;
 }
 
