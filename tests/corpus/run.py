@@ -170,7 +170,8 @@ def managed_run(entry, result, native, divisor, number):
     budget_mib = max(LEAST_MIB, result.need_mib // divisor)
     label = f"{divisor}" + (f".{number}" if number else "")
     least = 300 if options.short else 60
-    limits = Limits(options.timeout or max(least, 60 * native.seconds), hang=options.out / f"{entry.name}.{label}.hang")
+    seconds = max(least, 60 * native.seconds) * entry.row.get("patience", 1)
+    limits = Limits(options.timeout or seconds, hang=options.out / f"{entry.name}.{label}.hang")
     progress(f"{entry.name}: 1/{divisor}, {budget_mib} MiB")
     ended = entry.run(label, entry.launcher(budget_mib, result.need_mib), limits)
     outcome, why = judge(native, ended)
@@ -303,7 +304,7 @@ def arguments(names):
     parser.add_argument("--swap", action="store_true", help="compare with kernel swap in the same RAM; needs root")
     parser.add_argument("--runs", type=int, default=1, help="managed runs for each budget [1]")
     parser.add_argument("--out", type=Path, default=BUILD / "out", help="directory of the table [build/corpus/out]")
-    parser.add_argument("--timeout", type=float, help="seconds of a managed run [60 x native, 60 at least, 300 with --short]")
+    parser.add_argument("--timeout", type=float, help="seconds of a managed run [60 x native x patience, 60 at least, 300 with --short]")
     parser.add_argument("names", nargs="*", metavar="NAME", help="entries of programs.toml [all]")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in names]
