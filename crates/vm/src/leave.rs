@@ -116,9 +116,9 @@ impl<'a> Batch<'a> {
     fn keep_read_only_in_fault(&self) {
         for Leaving { held, page_bytes } in self.taken().filter(|leaving| !leaving.held.is_writable()) {
             if *page_bytes == OS_PAGE_BYTES {
+                let address = self.pages.mapping.address_of(held.page());
                 // SAFETY: the page is present and write-protected, so it cannot change.
-                let bytes =
-                    unsafe { &*self.pages.mapping.address_of(held.page()).cast::<[u8; OS_PAGE_BYTES]>() };
+                let bytes = unsafe { &*address.cast::<[u8; OS_PAGE_BYTES]>() };
                 held.keep_unwritten_in_fault(bytes);
             }
             self.pages.foresight.note_read_only_in_fault(held.page().leaf());

@@ -15,8 +15,10 @@ use crate::gate::Gates;
 use crate::pages::Pages;
 use crate::room;
 
-/// Pages that are filled together. The device works at full depth over all of them.
-const BATCH: usize = 256;
+/// Pages that are filled together, at most. The device works at full depth over all of them.
+const BATCH_MAX: usize = 256;
+/// As many for each context: what they are read into comes on top of the budget, and contexts follow that.
+const PAGES_PER_CONTEXT: usize = 8;
 
 /// A page that this thread is filling, with where its bytes are.
 struct Located<'a> {
@@ -37,13 +39,14 @@ pub(crate) fn prefetch(
     if pages.natives.any() {
         return Ok(());
     }
+    let batch = (pages.contexts.len() * PAGES_PER_CONTEXT).min(BATCH_MAX);
     let mut context = Context::new();
     let mut outcome = Ok(());
     loop {
         let _signals = SignalsBlocked::new();
         let _pass = gates.pass_in_fault();
         room::unmap_due_in_fault(pages);
-        let mut fills = Vec::with_capacity(BATCH);
+        let mut fills = Vec::with_capacity(batch);
         let mut more = false;
         for page in &mut *wanted {
             if pages.residence.find(page).is_some() {
@@ -53,7 +56,7 @@ pub(crate) fn prefetch(
                 Ok(located) => fills.extend(located),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
-            more = fills.len() == BATCH;
+            more = fills.len() == batch;
             if more {
                 break;
             }
