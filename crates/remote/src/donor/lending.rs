@@ -33,6 +33,8 @@ enum State {
         until: Moment,
         is_for_machine: bool,
     },
+    /// Given back, and not zeros yet. It counts as a slab, so that none is added in its place.
+    Wiping,
 }
 
 /// The slabs of a donor.
@@ -201,7 +203,7 @@ impl Lending {
     }
 
     /// A borrower gives a slab back. Its bytes must be wiped before [`Lending::wiped`] offers it again; until then nobody gets it. `true` if the donor was waiting
-    /// for it, so that it is to be freed.
+    /// for it, so that it is to be freed and is no slab any more.
     ///
     /// # Errors
     /// It is not the borrower's.
@@ -209,11 +211,15 @@ impl Lending {
         let state = self.slabs.get(&slab).copied();
         match state {
             Some(State::Lent { borrower: who }) if who == borrower => {
-                self.slabs.remove(&slab);
+                self.slabs.insert(slab, State::Wiping);
                 Ok(false)
             }
             Some(State::Leaving { borrower: who, is_for_machine, .. }) if who == borrower => {
-                self.slabs.remove(&slab);
+                if is_for_machine {
+                    self.slabs.remove(&slab);
+                } else {
+                    self.slabs.insert(slab, State::Wiping);
+                }
                 Ok(is_for_machine)
             }
             _ => Err(Refusal::NotLent),
@@ -222,29 +228,36 @@ impl Lending {
 
     /// A slab that was given back is zeros again.
     pub fn wiped(&mut self, slab: SlabId) {
-        self.slabs.insert(slab, State::Free);
+        if let Some(state @ State::Wiping) = self.slabs.get_mut(&slab) {
+            *state = State::Free;
+        }
+    }
+
+    /// There is no memory for a slab that was given back: it is a slab no longer.
+    pub fn lost(&mut self, slab: SlabId) {
+        if let Some(State::Wiping) = self.slabs.get(&slab) {
+            self.slabs.remove(&slab);
+        }
     }
 
     /// A borrower is gone; returns what it had, to be wiped or freed.
     pub fn leave(&mut self, borrower: BorrowerId) -> Vec<(SlabId, bool)> {
         self.shares.leave(borrower);
         let mut had = Vec::new();
-        self.slabs.retain(|slab, state| match *state {
-            State::Lent { borrower: who } if who == borrower => {
-                had.push((*slab, false));
-                false
-            }
-            State::Leaving { borrower: who, is_for_machine, .. } if who == borrower => {
-                had.push((*slab, is_for_machine));
-                false
-            }
-            _ => true,
+        self.slabs.retain(|slab, state| {
+            let is_wanted = match *state {
+                State::Lent { borrower: who } if who == borrower => false,
+                State::Leaving { borrower: who, is_for_machine, .. } if who == borrower => is_for_machine,
+                State::Reserved { borrower: who, .. } if who == borrower => {
+                    *state = State::Free;
+                    return true;
+                }
+                _ => return true,
+            };
+            *state = State::Wiping;
+            had.push((*slab, is_wanted));
+            !is_wanted
         });
-        for state in self.slabs.values_mut() {
-            if matches!(state, State::Reserved { borrower: who, .. } if *who == borrower) {
-                *state = State::Free;
-            }
-        }
         had
     }
 
@@ -317,7 +330,8 @@ impl Lending {
         self.count(|state| matches!(state, State::Leaving { .. }))
     }
 
-    fn expire(&mut self, now: Moment) {
+    /// Lets go of what was reserved and not taken in time; until then it is nobody's and is not offered.
+    pub fn expire(&mut self, now: Moment) {
         for state in self.slabs.values_mut() {
             if matches!(state, State::Reserved { until, .. } if *until <= now) {
                 *state = State::Free;
@@ -409,6 +423,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_being_wiped_leaves_no_room_for_another() {
+        let mut lending = lending(2, 10);
+        let slabs = [0, 1].map(|_| {
+            let reservation = lending.reserve(A, NOW).expect("free");
+            lending.take(A, reservation, NOW).expect("reserved")
+        });
+        assert_eq!(lending.give_back(A, slabs[0]), Ok(false));
+        assert_eq!(lending.offer(), Offer { free_slabs: 0, slabs: 2 });
+        assert_eq!(lending.leave(A), [(slabs[1], false)]);
+        assert_eq!(lending.offer(), Offer { free_slabs: 0, slabs: 2 });
+        lending.wiped(slabs[0]);
+        lending.lost(slabs[1]);
+        lending.wiped(slabs[1]);
+        assert_eq!(lending.offer(), Offer { free_slabs: 1, slabs: 1 });
+    }
+
+    #[test]
     fn a_slab_that_is_asked_back_is_freed() {
         let mut lending = lending(2, 10);
         let slabs: Vec<_> = (0..2)
@@ -423,8 +454,7 @@ mod tests {
         assert_eq!(lending.overdue(NOW), []);
         assert_eq!(lending.overdue(NOW + RESERVATION), [(slabs[0], A)]);
         assert_eq!(lending.give_back(A, slabs[0]), Ok(true));
-        assert_eq!(lending.leave(A), [(slabs[1], false)]);
-        assert!(lending.is_empty());
+        assert_eq!(lending.len(), 1);
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub fn keep_headroom(state: &Arc<State>) {
         let change = MemoryNow::ask()
             .map_or(0, |now| now.change(state.options.headroom_bytes, state.options.slab_bytes));
         let wanted = state.take_wanted_back() as i64;
+        state.lending().expire(state.moment());
         if change > 0 && wanted == 0 {
             grow(state, change.min(ADDED_MAX));
         } else {

@@ -188,16 +188,19 @@ impl State {
             self.free(slab);
             return;
         }
-        let Some(memory) = self.memory_of(slab) else { return };
-        if memory.is_given_out() {
-            drop(memory);
-            self.free(slab);
-            let Ok(memory) = self.new_memory() else { return };
-            lock(&self.memory).insert(slab, memory);
-        } else {
+        let memory = self.memory_of(slab);
+        if let Some(memory) = memory.filter(|memory| !memory.is_given_out()) {
             memory.wipe();
+            return self.lending().wiped(slab);
         }
-        self.lending().wiped(slab);
+        self.free(slab);
+        match self.new_memory() {
+            Ok(memory) => {
+                lock(&self.memory).insert(slab, memory);
+                self.lending().wiped(slab);
+            }
+            Err(_) => self.lending().lost(slab),
+        }
     }
 
     /// One slab more.

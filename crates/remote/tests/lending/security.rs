@@ -9,7 +9,7 @@ use std::time::Duration;
 use aquifer_remote::borrower::{Borrower, BorrowerError, BorrowerOptions};
 use aquifer_remote::cluster::{self, ClusterError};
 use aquifer_remote::control::{
-    Channel, Greeting, Identity, Refusal, Role, Security, Stream, VERSION, Welcome,
+    Answer, Call, Channel, Greeting, Identity, Refusal, Role, Security, Stream, VERSION, Welcome,
 };
 use aquifer_remote::donor::{Donor, DonorOptions};
 use aquifer_remote::mirror::Slabs;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{
     SLAB_BYTES, borrower, borrower_options, donor, donor_options, is_there, mirror, security,
-    wait_for_donors, write_all,
+    wait_for_donors, wait_until, write_all,
 };
 use crate::network;
 
@@ -103,6 +103,21 @@ fn another_version_is_told_so() {
     let donor = donor(donor_options(1));
     let (_, answer) = greet(&donor, VERSION + 1, Role::Calls);
     assert_eq!(answer, Err(Refusal::Version { donor: VERSION, borrower: VERSION + 1 }));
+}
+
+#[test]
+fn what_was_reserved_and_not_taken_is_offered_again() {
+    if !is_there() {
+        return;
+    }
+    let donor = donor(donor_options(2));
+    let (mut calls, answer) = greet(&donor, VERSION, Role::Calls);
+    answer.expect("welcome");
+    let answer: Answer = calls.ask(&Call::Reserve).expect("an answer");
+    assert!(matches!(answer, Answer::Reserved { .. }), "{answer:?}");
+    assert_eq!(donor.offering()().free_slabs, 1);
+    // The borrower stays, silent.
+    wait_until("the slab is offered", || donor.offering()().free_slabs == 2);
 }
 
 fn connect(welcome: &Welcome, token: fabric::Token) -> Option<Link> {
