@@ -32,7 +32,6 @@ class Ended:
     status: int
     seconds: float
     peak_mib: int
-    whole_peak_mib: int
     timed_out: str
     streams: Path
     digests: dict = field(default_factory=dict)
@@ -113,9 +112,6 @@ class Memory:
         """Anonymous memory and page tables; a peak between two samples counts too."""
         return max(self.anonymous, self.peak - self.files) + self.tables
 
-    def whole_kib(self):
-        return self.peak + self.tables
-
 
 class Watch:
     """The memory of all processes of a run."""
@@ -133,9 +129,6 @@ class Watch:
 
     def peak_mib(self):
         return max((memory.kib() for memory in self.memories.values()), default=0) // KIB_PER_MIB
-
-    def whole_peak_mib(self):
-        return max((memory.whole_kib() for memory in self.memories.values()), default=0) // KIB_PER_MIB
 
 
 def run(command, work, environment, limits, streams):
@@ -165,7 +158,7 @@ def run(command, work, environment, limits, streams):
             seconds = time.monotonic() - begin
         finally:
             end_all(child)
-    return Ended(child.returncode, seconds, watch.peak_mib(), watch.whole_peak_mib(), timed_out, Path(streams))
+    return Ended(child.returncode, seconds, watch.peak_mib(), timed_out, Path(streams))
 
 
 def end_all(child):

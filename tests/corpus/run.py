@@ -3,7 +3,8 @@
 
 Each entry runs once natively, which shows the memory that it needs, and then with 1/N of that for each N of
 --budgets. Outputs must be the same, and no run may hang. With --swap (root) the program also runs natively in a
-memory cgroup with kernel swap, in the RAM that the managed run had.
+memory cgroup with kernel swap, in the RAM that the managed run had for anonymous memory and page tables: pages of
+files are in the page cache since the native run, and count in neither.
 
 Example: AQUIFER=build/bin/aquifer tests/corpus/run.py --budgets 2,4 --out /tmp/corpus sort pandas
 """
@@ -116,8 +117,8 @@ class Entry:
         words += [f"{max(1024, 6 * need_mib)}M", "--report-json", self.made / "report", *self.row.get("options", [])]
         return " ".join(map(str, words)) + " --"
 
-    def reports(self):
-        """The reports of the last managed run's processes, which are removed."""
+    def reports(self, label):
+        """The reports of the last managed run's processes, which are kept in one file beside its output."""
         found = []
         for path in self.made.glob("report*"):
             try:
@@ -125,6 +126,7 @@ class Entry:
             except ValueError:
                 progress(f"{self.name}: {path.name} is no JSON")
             path.unlink()
+        (self.options.out / f"{self.name}.{label}.json").write_text(json.dumps(found, indent=1))
         return found
 
 
@@ -177,13 +179,13 @@ def managed_run(entry, result, native, divisor, number):
     outcome, why = judge(native, ended)
     if outcome == "right":
         ended.forget_output()
-    reports = entry.reports()
+    reports = entry.reports(label)
     block_mib = max((report["block_bytes_max"] for report in reports), default=0) // MIB
     # Processes that end by a signal or `_exit` have no report.
     exceeded = any(report["exceeded_ram"] for report in reports) or ended.peak_mib < result.need_mib * MANAGED_PART
     made = Managed(divisor, budget_mib, outcome, why, ended.seconds, ended.peak_mib, block_mib, exceeded)
     if options.swap and outcome == "right":
-        swap_run(entry, result, native, made, label, ended.whole_peak_mib)
+        swap_run(entry, result, native, made, label, ended.peak_mib)
     return made
 
 
