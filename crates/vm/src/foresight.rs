@@ -48,9 +48,17 @@ impl Foresight {
     pub(crate) fn note_in_fault(&self, page: PageId, is_whole: bool) -> usize {
         let along = self.streams.note_in_fault(page);
         if is_whole {
-            self.ahead.note_in_fault(page, along, Order::of(&self.table, page.leaf()));
+            self.ahead.note_in_fault(page, Order::of(&self.table, page.leaf()));
         }
         along
+    }
+
+    /// Notes that `along` pages behind `page`, whose fault was noted, have been mapped.
+    pub(crate) fn note_along_in_fault(&self, page: PageId, along: usize, is_whole: bool) {
+        self.streams.note_along_in_fault(page, along);
+        if is_whole {
+            self.ahead.note_along_in_fault(page, along);
+        }
     }
 
     /// Notes how a leaf's pages will be used.

@@ -9,6 +9,7 @@ use crate::error::FaultError;
 use crate::fill::{Access, Fill};
 use crate::pages::Pages;
 use crate::patience::Patience;
+use crate::residence::may_leave;
 use crate::room;
 
 impl Access {
@@ -75,7 +76,7 @@ pub(crate) fn resolve_in_fault(pages: &Pages, page: PageId, access: Access) -> R
 }
 
 /// Maps up to `count` pages behind `page` that are at hand: in the cache, or never written. Stops at the
-/// first that is not. A page that turns out not to be written is clean when it leaves.
+/// first that is neither, nor mapped. A page that turns out not to be written is clean when it leaves.
 fn map_along_in_fault(
     pages: &Pages,
     page: PageId,
@@ -84,19 +85,27 @@ fn map_along_in_fault(
     access: Access,
     context: &mut Context,
 ) {
-    for next in (page.0 + 1..=page.0 + count as u64).map(PageId) {
-        let at_hand = take_at_hand_in_fault(pages, next, context);
-        let Some(fill) = at_hand.filter(|fill| fill.size() == size) else { return };
-        if fill.publish_mapped_in_fault(access, context).is_err() {
-            return;
+    let map_in_fault = |next: PageId, context: &mut Context| {
+        if pages.residence.find(next).is_some_and(may_leave) {
+            return true;
         }
+        let at_hand = take_at_hand_in_fault(pages, next, context).filter(|fill| fill.size() == size);
+        at_hand.is_some_and(|fill| fill.publish_mapped_in_fault(access, context).is_ok())
+    };
+    let behind = (page.0 + 1..=page.0 + count as u64).map(PageId);
+    let along = behind.take_while(|&next| map_in_fault(next, context)).count();
+    if along > 0 {
+        pages.foresight.note_along_in_fault(page, along, size.is_whole());
     }
 }
 
 fn take_at_hand_in_fault<'a>(pages: &'a Pages, page: PageId, context: &mut Context) -> Option<Fill<'a>> {
     if pages.residence.find(page).is_some() {
         let fill = Fill::try_begin_from_slot(pages, page)?;
-        pages.residence.touch(fill.slot());
+        // A whole page on trial is not used by this: it only needs no fault of its own.
+        if !fill.size().is_whole() {
+            pages.residence.touch(fill.slot());
+        }
         return Some(fill);
     }
     // A native page has its bytes already, and would take a slot.

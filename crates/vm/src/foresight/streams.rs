@@ -31,9 +31,18 @@ impl Streams {
         let before = word.load(Ordering::Relaxed);
         let covered = if before >> 8 == page.0 { before & 0xFF } else { 0 };
         let left_in_leaf = (LEAF_PAGES - 1 - page.index()) as u64;
-        let ahead = if covered < STEADY { 0 } else { covered.min(AHEAD_MAX).min(left_in_leaf) };
-        word.store((page.0 + 1 + ahead) << 8 | (covered + 1 + ahead).min(255), Ordering::Relaxed);
-        ahead as usize
+        word.store((page.0 + 1) << 8 | (covered + 1).min(255), Ordering::Relaxed);
+        if covered < STEADY { 0 } else { covered.min(AHEAD_MAX).min(left_in_leaf) as usize }
+    }
+
+    /// Notes that `along` pages behind `page`, which was noted last, have been mapped: the next fault is behind those.
+    pub(super) fn note_along_in_fault(&self, page: PageId, along: usize) {
+        let word = &self.next[page.leaf().0 as usize % STREAMS];
+        let before = word.load(Ordering::Relaxed);
+        if before >> 8 == page.0 + 1 {
+            let covered = (before & 0xFF) + along as u64;
+            word.store((page.0 + 1 + along as u64) << 8 | covered.min(255), Ordering::Relaxed);
+        }
     }
 }
 
@@ -41,15 +50,25 @@ impl Streams {
 mod tests {
     use super::*;
 
+    /// A fault with which all pages were mapped that were asked for.
+    fn fault(streams: &Streams, page: u64) -> usize {
+        let along = streams.note_in_fault(PageId(page));
+        streams.note_along_in_fault(PageId(page), along);
+        along
+    }
+
     #[test]
     fn looks_ahead_only_in_order() {
         let streams = Streams::new();
-        assert_eq!(streams.note_in_fault(PageId(512)), 0);
-        assert_eq!(streams.note_in_fault(PageId(513)), 0);
-        assert_eq!(streams.note_in_fault(PageId(514)), 2);
-        assert_eq!(streams.note_in_fault(PageId(517)), 5);
-        assert_eq!(streams.note_in_fault(PageId(517)), 0);
-        assert_eq!(streams.note_in_fault(PageId(600)), 0);
+        let along = [512, 513, 514, 517, 517, 600].map(|page| fault(&streams, page));
+        assert_eq!(along, [0, 0, 2, 5, 0, 0]);
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_nothing_was_mapped_along() {
+        let streams = Streams::new();
+        let along: Vec<_> = (512..520).map(|page| streams.note_in_fault(PageId(page))).collect();
+        assert_eq!(along, [0, 0, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]

@@ -68,16 +68,22 @@ pub(super) struct Ahead {
 }
 
 impl Walk {
-    /// Notes a fault at `page`, with which `along` pages behind it were mapped; returns what should be read,
-    /// at most `window_max` pages.
-    fn note(&mut self, page: i64, along: i64, order: Order, window_max: i64) -> Option<Request> {
+    /// Notes that `along` pages behind `page`, which was noted last, have been mapped: the next fault is behind those.
+    fn note_along(&mut self, page: i64, along: i64) {
+        if self.last == page && self.stride == 1 {
+            self.last += along;
+        }
+    }
+
+    /// Notes a fault at `page`; returns what should be read, at most `window_max` pages.
+    fn note(&mut self, page: i64, order: Order, window_max: i64) -> Option<Request> {
         let stride = page - self.last;
         if stride == self.stride && stride != 0 {
             self.faults = self.faults.saturating_add(1);
         } else {
             *self = Walk { last: page, stride, asked: page, faults: 1 };
         }
-        self.last = page + if self.stride == 1 { along } else { 0 };
+        self.last = page;
         let is_told = order == Order::Sequential && self.stride.abs() == 1;
         if is_told {
             self.faults = self.faults.max(TOLD);
@@ -114,21 +120,37 @@ impl Ahead {
         }
     }
 
-    /// Notes a fault at `page`, with which `along` pages behind it were mapped, and has read what comes next.
-    pub(super) fn note_in_fault(&self, page: PageId, along: usize, order: Order) {
-        let of_leaf = |page: i64| &self.walks[(page as usize / LEAF_PAGES) % WALKS];
-        let number = page.0 as i64;
-        let mut walk = of_leaf(number).lock();
-        let request = walk.note(number, along as i64, order, self.window_max);
+    fn of_leaf(&self, page: i64) -> &SpinLock<Walk> {
+        &self.walks[(page as usize / LEAF_PAGES) % WALKS]
+    }
+
+    /// Notes that `along` pages behind `page`, which was noted last, have been mapped.
+    pub(super) fn note_along_in_fault(&self, page: PageId, along: usize) {
+        let mut walk = self.of_leaf(page.0 as i64).lock();
+        walk.note_along(page.0 as i64, along as i64);
         let state = *walk;
         drop(walk);
-        // A walk takes what is known of it along into the next leaf.
-        let next = state.last + state.stride;
-        if state.faults >= STEADY && next >= 0 && next as usize / LEAF_PAGES != number as usize / LEAF_PAGES {
-            *of_leaf(next).lock() = state;
-        }
+        self.take_along(page, state);
+    }
+
+    /// Notes a fault at `page`, and has read what comes next.
+    pub(super) fn note_in_fault(&self, page: PageId, order: Order) {
+        let number = page.0 as i64;
+        let mut walk = self.of_leaf(number).lock();
+        let request = walk.note(number, order, self.window_max);
+        let state = *walk;
+        drop(walk);
+        self.take_along(page, state);
         if let Some(request) = request {
             self.ask_in_fault(request);
+        }
+    }
+
+    /// A walk takes what is known of it along into the next leaf.
+    fn take_along(&self, page: PageId, walk: Walk) {
+        let next = walk.last + walk.stride;
+        if walk.faults >= STEADY && next >= 0 && next as usize / LEAF_PAGES != page.0 as usize / LEAF_PAGES {
+            *self.of_leaf(next).lock() = walk;
         }
     }
 
@@ -180,7 +202,7 @@ mod tests {
 
     fn requests(pages: impl IntoIterator<Item = i64>, window_max: i64) -> Vec<Request> {
         let mut walk = Walk { last: -1000, ..Walk::default() };
-        pages.into_iter().filter_map(|page| walk.note(page, 0, Order::Unknown, window_max)).collect()
+        pages.into_iter().filter_map(|page| walk.note(page, Order::Unknown, window_max)).collect()
     }
 
     #[test]
@@ -205,6 +227,21 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_were_mapped_along_are_part_of_the_walk() {
+        let mut walk = Walk { last: -1000, ..Walk::default() };
+        let mut page = 50_000;
+        let mut asked = Vec::new();
+        for along in [0, 0, 2, 5, 0, 16, 16, 0] {
+            let request = walk.note(page, Order::Unknown, WINDOW_MAX_DEFAULT.into());
+            asked.extend(request.into_iter().flat_map(Request::pages).map(|page| page.0 as i64));
+            walk.note_along(page, along);
+            page += 1 + along;
+        }
+        let expected: Vec<_> = (asked[0]..asked[0] + asked.len() as i64).collect();
+        assert!(asked == expected && asked.len() > 50, "{asked:?}");
+    }
+
+    #[test]
     fn random_faults_ask_for_nothing() {
         assert_eq!(walk([5, 900, 17, 2000, 2001, 40, 41, 7]), []);
         assert_eq!(walk([5; 20]), [], "the same page again and again");
@@ -213,7 +250,7 @@ mod tests {
     #[test]
     fn a_walk_goes_on_in_the_next_leaf() {
         let ahead = Ahead::new(WINDOW_MAX_DEFAULT);
-        (500..520).for_each(|page| ahead.note_in_fault(PageId(page), 0, Order::Unknown));
+        (500..520).for_each(|page| ahead.note_in_fault(PageId(page), Order::Unknown));
         let asked: Vec<_> =
             std::iter::from_fn(|| ahead.take()).flat_map(Request::pages).map(|p| p.0).collect();
         let expected: Vec<_> = (asked[0]..asked[0] + asked.len() as u64).collect();
