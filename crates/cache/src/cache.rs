@@ -198,17 +198,18 @@ impl ObjectCache {
         self.slabs.owner(self.slabs.class_of(slot), slot)
     }
 
-    /// The object in `slot` was used.
+    /// The object in `slot` was used; whether it is a whole page that was read ahead, and this is its first use.
     #[inline]
-    pub fn touch(&self, slot: SlotId) {
+    pub fn touch(&self, slot: SlotId) -> bool {
         let class = self.slabs.class_of(slot);
         if class == Class::WHOLE {
             return self.came_back(slot);
         }
         if self.slabs.mark(class, slot) >= self.last_mark {
-            return;
+            return false;
         }
         self.policy(class).touch(&self.view(class), Position(self.slabs.position_of(class, slot)));
+        false
     }
 
     /// Whether the policy has seen at most one use of the object since it was inserted or given its last chance.
