@@ -198,18 +198,17 @@ impl ObjectCache {
         self.slabs.owner(self.slabs.class_of(slot), slot)
     }
 
-    /// The object in `slot` was used; whether it is a whole page that was read ahead, and this is its first use.
+    /// The object in `slot` was used.
     #[inline]
-    pub fn touch(&self, slot: SlotId) -> bool {
+    pub fn touch(&self, slot: SlotId) {
         let class = self.slabs.class_of(slot);
         if class == Class::WHOLE {
             return self.came_back(slot);
         }
         if self.slabs.mark(class, slot) >= self.last_mark {
-            return false;
+            return;
         }
         self.policy(class).touch(&self.view(class), Position(self.slabs.position_of(class, slot)));
-        false
     }
 
     /// Whether the policy has seen at most one use of the object since it was inserted or given its last chance.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! slab:  slot 0 | slot 1 | ... | header word 0 | header word 1 | ... [| links 0 | links 1 | ...]
-//! header word of a used slot:   63 used | 40..34 mark | 33..0 page
+//! header word of a used slot:   63 used | 39..34 mark | 33..0 page
 //! header word of a free slot:   31..0 next free slot of the slab
 //! ```
 //!

@@ -190,15 +190,10 @@ impl Residence {
         self.cache.pointer(slot)
     }
 
-    /// The page of a slot was used; whether it is a whole one that was read ahead, and this is its first use.
+    /// The page of a slot was used.
     #[inline]
-    pub(crate) fn touch(&self, slot: SlotId) -> bool {
-        self.cache.touch(slot)
-    }
-
-    /// Notes that the page of a slot was read before anybody wanted it.
-    pub(crate) fn note_read_ahead(&self, slot: SlotId) {
-        self.cache.note_read_ahead(slot);
+    pub(crate) fn touch(&self, slot: SlotId) {
+        self.cache.touch(slot);
     }
 
     /// Slots of a class.

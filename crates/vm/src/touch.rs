@@ -65,9 +65,7 @@ pub(crate) fn resolve_in_fault(pages: &Pages, page: PageId, access: Access) -> R
     let mut context = pages.contexts.take_in_fault();
     let found = if fill.before().is_some() {
         pages.counters.hits.add(1);
-        if pages.residence.touch(fill.slot()) {
-            pages.foresight.note_ahead_used_in_fault(page);
-        }
+        pages.residence.touch(fill.slot());
         Found::Ram
     } else {
         fill.read_in_fault(&mut context)?.into()

@@ -2,7 +2,7 @@
 //!
 //! Mark of a whole page's slot:
 //! ```text
-//! 6 read ahead | 5..4 turns to be passed over | 3..2 standing | 1 on trial | 0 has memory
+//! 5..4 turns to be passed over | 3..2 standing | 1 on trial | 0 has memory
 //! ```
 //! A page that is on trial and is used stays, and its standing rises: the front hand passes it over so many times before its next
 //! trial. What is always in use costs a fault in [`STANDING_MAX`] + 1 rounds, then, and not one in each.
@@ -18,7 +18,6 @@ use crate::slabs::{HAS_MEMORY, SlotId};
 const ON_TRIAL: u8 = 1 << 1;
 const STANDING_SHIFT: u8 = 2;
 const TURNS_SHIFT: u8 = 4;
-const READ_AHEAD: u8 = 1 << 6;
 /// The highest standing.
 const STANDING_MAX: u8 = 3;
 
@@ -26,15 +25,6 @@ const STANDING_MAX: u8 = 3;
 fn proven(mark: u8) -> u8 {
     let standing = ((mark >> STANDING_SHIFT & 3) + 1).min(STANDING_MAX);
     mark & HAS_MEMORY | standing << STANDING_SHIFT | standing << TURNS_SHIFT
-}
-
-/// The mark of a page that was used in its slot. The first use of one that was read ahead proves nothing.
-fn used(mark: u8) -> u8 {
-    match mark & (READ_AHEAD | ON_TRIAL) {
-        0 => mark,
-        ON_TRIAL => proven(mark),
-        _ => mark & !(READ_AHEAD | ON_TRIAL),
-    }
 }
 
 /// The mark of a page that the front hand meets, and whether it passes the page over.
@@ -67,16 +57,13 @@ impl ObjectCache {
         self.slabs.set_digest(slot, digest);
     }
 
-    /// A whole page was used in its slot; whether it was read ahead, and this is its first use.
-    pub(super) fn came_back(&self, slot: SlotId) -> bool {
-        self.slabs.change_mark(Class::WHOLE, slot, used) & READ_AHEAD != 0
-    }
-
-    /// Notes that a page was read before anybody wanted it. The caller holds its entry.
-    pub fn note_read_ahead(&self, slot: SlotId) {
-        if self.slabs.class_of(slot) == Class::WHOLE {
-            self.slabs.change_mark(Class::WHOLE, slot, |mark| mark | READ_AHEAD);
-        }
+    /// A whole page was used in its slot.
+    pub(super) fn came_back(&self, slot: SlotId) {
+        self.slabs.change_mark(
+            Class::WHOLE,
+            slot,
+            |mark| if mark & ON_TRIAL != 0 { proven(mark) } else { mark },
+        );
     }
 
     /// How many slots of whole pages should be passed by [`ObjectCache::next_to_unmap`], so that evictions find pages

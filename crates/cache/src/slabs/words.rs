@@ -9,7 +9,7 @@ use crate::class::Class;
 
 const USED: u64 = 1 << 63;
 const MARK_SHIFT: u32 = 34;
-const MARK_MASK: u64 = 0x7f;
+const MARK_MASK: u64 = 0x3f;
 const PAGE_MASK: u64 = (1 << MARK_SHIFT) - 1;
 
 /// Words in a slab for each slot, without and with links.
