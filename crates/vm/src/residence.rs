@@ -290,9 +290,9 @@ impl Residence {
         self.cache.unmapping_due()
     }
 
-    /// The whole pages that should leave their addresses next, among at most `due`; returns how many.
-    pub(crate) fn next_to_unmap(&self, due: usize, out: &mut [PageId]) -> usize {
-        self.cache.next_to_unmap(due, out)
+    /// The whole pages that should leave their addresses next; returns how many.
+    pub(crate) fn next_to_unmap(&self, out: &mut [PageId]) -> usize {
+        self.cache.next_to_unmap(out)
     }
 
     // ---- Account -------------------------------------------------------------
