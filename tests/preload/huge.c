@@ -10,13 +10,14 @@
 
 enum { IS_HUGE = 22, BYTES_FIRST = 12 << 20, BYTES_MORE = 3 << 20 };
 
-/* Pages of the block that are parts of huge ones; -1 if that cannot be seen. */
+/* Pages of the block that are parts of huge ones; -1 if that cannot be seen. A page that leaves between both looks is none: its frame may be
+ * part of somebody else's huge page by then. */
 static long huge_pages(const char *block, size_t bytes)
 {
     int map = open("/proc/self/pagemap", O_RDONLY), flags = open("/proc/kpageflags", O_RDONLY);
     long count = map < 0 || flags < 0 ? -1 : 0;
     for (size_t at = 0; at < bytes && count >= 0; at += PAGE) {
-        uint64_t page = 0, flag = 0;
+        uint64_t page = 0, again = 0, flag = 0;
         off_t entry = (off_t)((uintptr_t)(block + at) / PAGE * sizeof page);
         if (pread(map, &page, sizeof page, entry) != sizeof page)
             count = -1;
@@ -24,7 +25,7 @@ static long huge_pages(const char *block, size_t bytes)
             off_t number = (off_t)((page & (((uint64_t)1 << 55) - 1)) * sizeof flag);
             if (number == 0 || pread(flags, &flag, sizeof flag, number) != sizeof flag)
                 count = -1;
-            else
+            else if (pread(map, &again, sizeof again, entry) == sizeof again && again == page)
                 count += flag >> IS_HUGE & 1;
         }
     }
