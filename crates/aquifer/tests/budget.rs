@@ -22,6 +22,22 @@ fn process_bytes() -> u64 {
     used.rss_bytes - used.file_bytes + used.page_table_bytes
 }
 
+/// What the process has in RAM now, as the kernel tells it: its mappings of more than 256 KiB.
+fn mappings() -> String {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let (mut head, mut large) = ("", Vec::new());
+    for line in smaps.lines() {
+        match line.strip_prefix("Rss:") {
+            Some(rss) if rss.trim().trim_end_matches(" kB").parse().unwrap_or(0) > 256 => {
+                large.push(format!("{} {head}", rss.trim()));
+            }
+            None if line.split(' ').next().is_some_and(|word| word.contains('-')) => head = line,
+            _ => {}
+        }
+    }
+    large.join("\n")
+}
+
 /// What a process has of the library and of its threads once and keeps, whatever heaps it opens: data of the program that were relocated, arenas of
 /// malloc, stacks that stay mapped. It is no part of a budget.
 fn once() {
@@ -101,8 +117,9 @@ impl Measured {
         assert!(used <= limit, "the heap says it used {used} of {budget} bytes: {:?}", self.heap.stats());
         assert!(
             process <= limit,
-            "the process grew by {process}, the budget is {budget}: {:?}",
-            self.heap.stats()
+            "the process grew by {process}, the budget is {budget}: {:?}\n{}",
+            self.heap.stats(),
+            mappings()
         );
     }
 }

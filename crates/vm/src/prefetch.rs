@@ -2,10 +2,10 @@
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LogAddress, PageId};
-use aquifer_device::{AlignedBuffer, ReadRequest};
+use aquifer_device::ReadRequest;
 use aquifer_log::RecordId;
 use aquifer_map::Place;
-use aquifer_sys::SignalsBlocked;
+use aquifer_sys::{Reservation, SignalsBlocked};
 
 use crate::backing::WriterWait;
 use crate::context::Context;
@@ -106,8 +106,14 @@ fn finish_fills(pages: &Pages, fills: Vec<Located<'_>>, context: &mut Context) -
     };
     let ranges: Vec<_> = pending.iter().map(range).collect();
     let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    let mut buffer = AlignedBuffer::new((bytes as usize).max(1).next_multiple_of(OS_PAGE_BYTES));
-    let mut rest = &mut buffer[..];
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    // Straight from the kernel, and back to it: an allocator keeps what it was given back, for each thread, and that is in no budget.
+    let buffer = Reservation::new(bytes as usize, OS_PAGE_BYTES)
+        .map_err(|errno| FaultError::Map { page: pending[0].0.fill.page(), errno })?;
+    // SAFETY: the reservation is ours alone, reads as zeros, and outlives the requests.
+    let mut rest = unsafe { std::slice::from_raw_parts_mut(buffer.base(), buffer.len()) };
     let mut requests: Vec<ReadRequest<'_>> = Vec::with_capacity(ranges.len());
     for range in ranges {
         let (own, behind) = rest.split_at_mut((range.end - range.start) as usize);
