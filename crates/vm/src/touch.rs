@@ -86,11 +86,16 @@ fn map_along_in_fault(
     context: &mut Context,
 ) {
     let map_in_fault = |next: PageId, context: &mut Context| {
-        if pages.residence.find(next).is_some_and(may_leave) {
+        let entry = pages.residence.find(next);
+        if entry.is_some_and(may_leave) {
             return true;
         }
-        let at_hand = take_at_hand_in_fault(pages, next, context).filter(|fill| fill.size() == size);
-        at_hand.is_some_and(|fill| fill.publish_mapped_in_fault(access, context).is_ok())
+        let at_hand = match entry {
+            Some(_) => take_from_slot_in_fault(pages, next),
+            None => take_unwritten_in_fault(pages, next, context),
+        };
+        let fill = at_hand.filter(|fill| fill.size() == size);
+        fill.is_some_and(|fill| fill.publish_mapped_in_fault(access, context).is_ok())
     };
     let behind = (page.0 + 1..=page.0 + count as u64).map(PageId);
     let along = behind.take_while(|&next| map_in_fault(next, context)).count();
@@ -99,15 +104,14 @@ fn map_along_in_fault(
     }
 }
 
-fn take_at_hand_in_fault<'a>(pages: &'a Pages, page: PageId, context: &mut Context) -> Option<Fill<'a>> {
-    if pages.residence.find(page).is_some() {
-        let fill = Fill::try_begin_from_slot(pages, page)?;
-        // A whole page on trial is not used by this: it only needs no fault of its own.
-        if !fill.size().is_whole() {
-            pages.residence.touch(fill.slot());
-        }
-        return Some(fill);
-    }
+fn take_from_slot_in_fault(pages: &Pages, page: PageId) -> Option<Fill<'_>> {
+    let fill = Fill::try_begin_from_slot(pages, page)?;
+    pages.residence.touch(fill.slot());
+    Some(fill)
+}
+
+/// Takes a page that was never written.
+fn take_unwritten_in_fault<'a>(pages: &'a Pages, page: PageId, context: &mut Context) -> Option<Fill<'a>> {
     // A native page has its bytes already, and would take a slot.
     if pages.natives.any() || !pages.backing.leaves().is_at_hand(page.leaf()) {
         return None;
