@@ -361,10 +361,19 @@ impl PageHeap {
     /// [`Error::Heap`]; the block is as before.
     pub fn resize(&self, address: usize, bytes: usize) -> Result<bool, Error> {
         self.usable()?;
+        let before = self.paged.usable_bytes(address)?;
         match self.paged.resize(address, bytes, &mut |pages| self.promise(pages))? {
             Change::Impossible => Ok(false),
             Change::Lost(pages) => self.recycle(pages).map(|()| true),
-            Change::Gained(_) => self.overflow().map(|()| true),
+            Change::Gained(_) => {
+                if let Err(error) = self.overflow() {
+                    if let Change::Lost(pages) = self.paged.resize(address, before, &mut |_| Ok(()))? {
+                        self.recycle(pages)?;
+                    }
+                    return Err(error);
+                }
+                Ok(true)
+            }
         }
     }
 

@@ -164,12 +164,26 @@ fn without_flash_memory_stays_ordinary_and_bounded() {
 /// be freed, and comes back empty.
 #[test]
 fn an_error_while_taking_over_loses_nothing() {
-    for nth in [1, 2, 5, 12] {
-        let plan = FaultPlan::new(0).from_nth(Operation::Write, nth, FaultKind::Eio);
+    // So little that what is there when it takes over does not fit.
+    let heap_on = |plan: FaultPlan| {
         let device = Arc::new(Faulty::new(MemoryDevice::new(1024 * MIB as u64, 4096), plan));
-        // So little that what is there when it takes over does not fit.
         let options = Options::new().ram_bytes(8 * MIB as u64).flash(Flash::Device(device.clone()));
-        let heap = PageHeap::new(options).unwrap();
+        (PageHeap::new(options).unwrap(), device)
+    };
+    let (whole, device) = heap_on(FaultPlan::new(0));
+    loop {
+        let block = whole.allocate(MIB, 16).unwrap();
+        if whole.is_managed() {
+            break;
+        }
+        fill(block, MIB, 0);
+    }
+    // The writer went on after that.
+    let writes = device.calls(Operation::Write) / 2;
+    assert!(writes >= 6, "{writes} writes");
+    drop(whole);
+    for nth in [1, 2, writes / 2, writes] {
+        let (heap, _) = heap_on(FaultPlan::new(0).from_nth(Operation::Write, nth, FaultKind::Eio));
         let mut blocks = Vec::new();
         let refused = loop {
             match heap.allocate(MIB, 16) {

@@ -191,6 +191,12 @@ impl Backing {
         self.trouble.note_pass(error);
     }
 
+    /// # Errors
+    /// Nothing, `page` either, can be written back any more.
+    pub(crate) fn check_writable(&self, page: PageId) -> Result<(), FaultError> {
+        self.log.stopped().map_or(Ok(()), |error| Err(FaultError::Stopped { page, error }))
+    }
+
     /// Has the writer make a pass, for a fault that cannot go on before that; to be called again until it can.
     ///
     /// # Errors
@@ -200,9 +206,7 @@ impl Backing {
         page: PageId,
         wait: &mut WriterWait,
     ) -> Result<(), FaultError> {
-        if let Some(error) = self.log.stopped() {
-            return Err(FaultError::Stopped { page, error });
-        }
+        self.check_writable(page)?;
         if let Some(error) = self.trouble.since_in_fault(wait) {
             return Err(FaultError::from_read(page, error));
         }

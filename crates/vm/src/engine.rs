@@ -353,6 +353,14 @@ impl Engine {
         self.capture(Vec::new())
     }
 
+    /// Whether more memory may be promised: what does not fit in RAM can be written.
+    ///
+    /// # Errors
+    /// [`FaultError::Stopped`].
+    pub fn check_writable(&self) -> Result<(), FaultError> {
+        self.pages.backing.check_writable(PageId(0))
+    }
+
     /// Whether pages of the region may be native.
     pub fn has_natives(&self) -> bool {
         self.pages.natives.any()

@@ -20,19 +20,36 @@ const OUTSIDE_PART: u64 = 6;
 const RAM_BYTES_MIN: u64 = 16 << 20;
 
 impl PageHeap {
-    /// Opens the heap if blocks exceed the RAM for ordinary memory.
+    /// Opens the heap if blocks exceed the RAM for ordinary memory. An open one whose flash takes nothing any more gives no more than
+    /// that: using it could only end in SIGBUS.
     pub(super) fn overflow(&self) -> Result<(), Error> {
-        if self.managed.get().is_some_and(|managed| managed.parts.engine.has_natives()) {
-            return self.capture_rest();
+        if let Some(managed) = self.managed.get() {
+            if managed.parts.engine.has_natives() {
+                self.capture_rest()?;
+            }
+            return self.check_room(managed);
         }
-        let fits = || self.pages.load(Ordering::Relaxed) <= self.native_pages_max || self.is_managed();
+        let fits = || self.fits_ram() || self.is_managed();
         self.cool(fits)?;
         if fits() {
             return Ok(());
         }
         let opened = self.become_managed();
         // What was kept meanwhile is the heap's to give back.
-        self.cool(|| false).and(opened)
+        self.cool(|| false).and(opened)?;
+        self.managed.get().map_or(Ok(()), |managed| self.check_room(managed))
+    }
+
+    /// Whether blocks have room in RAM, or flash takes what has none.
+    fn check_room(&self, managed: &Managed) -> Result<(), Error> {
+        if self.fits_ram() {
+            return Ok(());
+        }
+        Ok(managed.parts.engine.check_writable().map_err(HeapError::Fault)?)
+    }
+
+    fn fits_ram(&self) -> bool {
+        self.pages.load(Ordering::Relaxed) <= self.native_pages_max
     }
 
     fn become_managed(&self) -> Result<(), Error> {
