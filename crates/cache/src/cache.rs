@@ -1,6 +1,7 @@
 //! Slots for pages.
 
 mod balance;
+mod whole;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,7 +13,7 @@ use balance::Wanted;
 
 use crate::class::{Class, SIZES};
 use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, TwoHanded};
-use crate::slabs::{HAS_MEMORY, Slabs, SlotId};
+use crate::slabs::{Slabs, SlotId};
 
 /// Which policy evicts objects. Measured in `docs/policies.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -197,15 +198,18 @@ impl ObjectCache {
         self.slabs.owner(self.slabs.class_of(slot), slot)
     }
 
-    /// The object in `slot` was used.
+    /// The object in `slot` was used; whether it is a whole page that was read ahead, and this is its first use.
     #[inline]
-    pub fn touch(&self, slot: SlotId) {
+    pub fn touch(&self, slot: SlotId) -> bool {
         let class = self.slabs.class_of(slot);
-        // Whole pages have a policy that counts no uses.
-        if class == Class::WHOLE || self.slabs.mark(class, slot) >= self.last_mark {
-            return;
+        if class == Class::WHOLE {
+            return self.came_back(slot);
+        }
+        if self.slabs.mark(class, slot) >= self.last_mark {
+            return false;
         }
         self.policy(class).touch(&self.view(class), Position(self.slabs.position_of(class, slot)));
+        false
     }
 
     /// Whether the policy has seen at most one use of the object since it was inserted or given its last chance.
@@ -297,52 +301,6 @@ impl ObjectCache {
         locked.remove();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         true
-    }
-
-    /// Whether the slot of a whole page may have memory. The caller holds the entry of its page.
-    pub fn has_memory(&self, slot: SlotId) -> bool {
-        self.slabs.class_of(slot) == Class::WHOLE && self.slabs.mark(Class::WHOLE, slot) == HAS_MEMORY
-    }
-
-    /// The digest that was kept with the slot of a whole page. The caller holds the entry of its page.
-    pub fn digest(&self, slot: SlotId) -> u128 {
-        self.slabs.digest(slot)
-    }
-
-    /// Keeps a digest with the slot of a whole page. The caller holds the entry of its page.
-    pub fn set_digest(&self, slot: SlotId, digest: u128) {
-        self.slabs.set_digest(slot, digest);
-    }
-
-    /// Notes whether the slot of a whole page has memory now. The caller holds the entry of its page.
-    pub fn set_has_memory(&self, slot: SlotId, has: bool) {
-        if self.slabs.class_of(slot) == Class::WHOLE {
-            self.slabs.set_mark(Class::WHOLE, slot, if has { HAS_MEMORY } else { 0 });
-        }
-    }
-
-    /// How many slots of whole pages should be passed by [`ObjectCache::next_to_unmap`], so that evictions find pages
-    /// that are not mapped.
-    pub fn unmapping_due(&self) -> usize {
-        if !self.is_full.load(Ordering::Relaxed) {
-            return 0;
-        }
-        self.whole.front_due(&self.view(Class::WHOLE)) as usize
-    }
-
-    /// Passes as many slots of whole pages as `out` has room for, and puts the pages there. They should leave their
-    /// addresses for their slots; those that come back before their turn stay. Returns how many pages there are.
-    pub fn next_to_unmap(&self, out: &mut [PageId]) -> usize {
-        let view = self.view(Class::WHOLE);
-        let (mut count, room) = (0, out.len() as u64);
-        self.whole.advance_front(&view, room, &mut |at| {
-            let owner = view.slot(at).and_then(|slot| self.slabs.owner(Class::WHOLE, slot));
-            if let Some(page) = owner {
-                out[count] = page;
-                count += 1;
-            }
-        });
-        count
     }
 
     /// Calls `visit` for up to `count` pages that `class` would evict next. `visit` neither allocates nor

@@ -1,18 +1,21 @@
 //! Memory divided into slabs, each slab into slots of one class.
 //!
 //! ```text
-//! slab:  slot 0 | slot 1 | ... | header word 0 | header word 1 | ... [| links 0 | links 1 | ...] [| digest 0 low | ... | digest 0 high | ...]
-//! header word of a used slot:   63 used | 36..34 policy's mark | 33..0 page
+//! slab:  slot 0 | slot 1 | ... | header word 0 | header word 1 | ... [| links 0 | links 1 | ...]
+//! header word of a used slot:   63 used | 40..34 mark | 33..0 page
 //! header word of a free slot:   31..0 next free slot of the slab
 //! ```
 //!
-//! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page. These have a digest of the
-//! bytes that a page was mapped with.
+//! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page. Whole pages fill their slabs: their
+//! header words, and the digests of what they were mapped with, stand beside the slabs.
+
+mod words;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use aquifer_base::PageId;
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_sys::memory::{Advice, advise, prefer_huge_pages};
 use aquifer_sys::{Errno, Reservation, SpinLock};
 
@@ -25,22 +28,9 @@ pub struct SlotId(pub u32);
 
 const INDEX_BITS: u32 = 14;
 const NIL: u32 = u32::MAX;
-const USED: u64 = 1 << 63;
-const MARK_SHIFT: u32 = 34;
-const PAGE_MASK: u64 = (1 << MARK_SHIFT) - 1;
 const NO_CLASS: u8 = u8::MAX;
-/// Mark of a whole page's slot that may have memory.
+/// Bit of the mark of a whole page's slot that may have memory.
 pub(crate) const HAS_MEMORY: u8 = 1;
-
-/// Words of a slot beside its bytes, without and with links.
-const WORDS: [usize; 2] = [1, 2];
-/// Words of a whole page's digest, behind those.
-const DIGEST_WORDS: usize = 2;
-
-/// Words of a slot beside its bytes.
-const fn words(slot_bytes: usize, links: bool) -> usize {
-    WORDS[links as usize] + if slot_bytes == Class::WHOLE.slot_bytes() { DIGEST_WORDS } else { 0 }
-}
 
 impl SlotId {
     fn new(slab: u32, index: u32) -> Self {
@@ -86,6 +76,8 @@ struct Shared {
 /// The slabs of one cache.
 pub(crate) struct Slabs {
     memory: Reservation,
+    /// Words of whole pages' slots, which have memory for slabs that have had any.
+    whole_words: Reservation,
     slab_bytes: usize,
     /// Whether slots have links for their policy.
     has_links: bool,
@@ -108,7 +100,9 @@ impl Slabs {
     /// `bytes` of slabs. With `links`, every slot has 8 more bytes for its policy.
     pub(crate) fn new(bytes: usize, links: bool) -> Result<Self, Errno> {
         let slab_bytes = if bytes < 48 << 20 { 64 << 10 } else { 256 << 10 };
-        let count = (bytes / slab_bytes).max(1);
+        let of_slab = |size: usize| (slab_bytes / (size + 8 * words::beside(size, links))) as u32;
+        let whole_bytes = words::of_whole_bytes(of_slab(Class::WHOLE.slot_bytes()));
+        let count = (bytes / (slab_bytes + whole_bytes)).max(1);
         let vacant = Slab { used: 0, fresh: 0, free: NIL, previous: NIL, next: NIL, draining: false };
         let ranks = || Ranks {
             slab_at: (0..count).map(|_| AtomicU32::new(NIL)).collect(),
@@ -120,9 +114,13 @@ impl Slabs {
         prefer_huge_pages(unsafe { std::slice::from_raw_parts(memory.base(), memory.len()) });
         Ok(Self {
             memory,
+            whole_words: Reservation::new(
+                (count * whole_bytes).next_multiple_of(OS_PAGE_BYTES),
+                OS_PAGE_BYTES,
+            )?,
             slab_bytes,
             has_links: links,
-            per_slab: SIZES.map(|size| (slab_bytes / (size + 8 * words(size, links))) as u32),
+            per_slab: SIZES.map(of_slab),
             shared: (0..count)
                 .map(|_| Shared { class: AtomicU8::new(NO_CLASS), rank: AtomicU32::new(0) })
                 .collect(),
@@ -150,7 +148,12 @@ impl Slabs {
     /// RAM of the slabs in use and of the bookkeeping.
     pub(crate) fn ram_bytes(&self) -> usize {
         let slabs: u32 = Class::all().map(|class| self.slabs_of(class)).sum();
-        slabs as usize * self.slab_bytes + self.bookkeeping_bytes()
+        slabs as usize * self.slab_bytes + self.whole_bytes() + self.bookkeeping_bytes()
+    }
+
+    /// RAM of the words beside slabs of whole pages.
+    fn whole_bytes(&self) -> usize {
+        self.slabs_of(Class::WHOLE) as usize * words::of_whole_bytes(self.slots_per_slab(Class::WHOLE))
     }
 
     /// RAM that is not slots: slot headers of slabs in use, slab tables.
@@ -161,7 +164,7 @@ impl Slabs {
                 slabs * (self.slab_bytes - self.slots_per_slab(class) as usize * class.slot_bytes())
             })
             .sum();
-        headers + self.bookkeeping_bytes()
+        headers + self.whole_bytes() + self.bookkeeping_bytes()
     }
 
     fn bookkeeping_bytes(&self) -> usize {
@@ -243,78 +246,6 @@ impl Slabs {
         unsafe { self.memory.base().add(offset) }
     }
 
-    #[inline]
-    fn word(&self, class: Class, slot: SlotId, which: usize) -> &AtomicU64 {
-        let per_slab = self.slots_per_slab(class) as usize;
-        let headers = (per_slab * class.slot_bytes()).next_multiple_of(8);
-        let index = which * per_slab + slot.index() as usize;
-        let offset = slot.slab() as usize * self.slab_bytes + headers + index * 8;
-        assert!((slot.index() as usize) < per_slab && offset + 8 <= self.memory.len());
-        // SAFETY: in bounds, aligned to 8 (slot sizes are multiples of 16), and only used as an atomic.
-        unsafe { &*self.memory.base().add(offset).cast::<AtomicU64>() }
-    }
-
-    /// The page that owns the slot, if it is used.
-    pub(crate) fn owner(&self, class: Class, slot: SlotId) -> Option<PageId> {
-        let word = self.word(class, slot, 0).load(Ordering::Acquire);
-        (word & USED != 0).then_some(PageId(word & PAGE_MASK))
-    }
-
-    /// Gives a slot that this thread took out of use to `page`.
-    pub(crate) fn set_owner(&self, class: Class, slot: SlotId, page: PageId) {
-        self.word(class, slot, 0).store(USED | page.0, Ordering::Release);
-    }
-
-    /// Takes the slot out of use without giving it back to its slab.
-    pub(crate) fn clear_owner(&self, class: Class, slot: SlotId) {
-        self.word(class, slot, 0).store(0, Ordering::Release);
-    }
-
-    #[inline]
-    pub(crate) fn mark(&self, class: Class, slot: SlotId) -> u8 {
-        (self.word(class, slot, 0).load(Ordering::Relaxed) >> MARK_SHIFT & 7) as u8
-    }
-
-    /// The mark of a slot that may have changed hands meanwhile, even its class: anything then.
-    pub(crate) fn mark_of_any(&self, slot: SlotId) -> u8 {
-        let class = self.class_of(slot);
-        if slot.index() < self.slots_per_slab(class) { self.mark(class, slot) } else { 0 }
-    }
-
-    /// Changes the mark of a used slot; a slot that was given up meanwhile is left alone.
-    pub(crate) fn set_mark(&self, class: Class, slot: SlotId, mark: u8) {
-        let header = self.word(class, slot, 0);
-        let before = header.load(Ordering::Relaxed);
-        if before & USED != 0 {
-            let after = before & !(7 << MARK_SHIFT) | u64::from(mark) << MARK_SHIFT;
-            let _ = header.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn links(&self, class: Class, slot: SlotId) -> (u32, u32) {
-        let word = self.word(class, slot, 1).load(Ordering::Relaxed);
-        (word as u32, (word >> 32) as u32)
-    }
-
-    pub(crate) fn set_links(&self, class: Class, slot: SlotId, links: (u32, u32)) {
-        let word = u64::from(links.0) | u64::from(links.1) << 32;
-        self.word(class, slot, 1).store(word, Ordering::Relaxed);
-    }
-
-    /// The digest that was kept with a whole page's slot.
-    pub(crate) fn digest(&self, slot: SlotId) -> u128 {
-        let first = WORDS[usize::from(self.has_links)];
-        let word = |which| u128::from(self.word(Class::WHOLE, slot, which).load(Ordering::Relaxed));
-        word(first) | word(first + 1) << 64
-    }
-
-    /// Keeps a digest with a whole page's slot.
-    pub(crate) fn set_digest(&self, slot: SlotId, digest: u128) {
-        let first = WORDS[usize::from(self.has_links)];
-        self.word(Class::WHOLE, slot, first).store(digest as u64, Ordering::Relaxed);
-        self.word(Class::WHOLE, slot, first + 1).store((digest >> 64) as u64, Ordering::Relaxed);
-    }
-
     /// A slot that nobody uses, from the class's slabs or a new one; `None` if a slab would have to be
     /// taken from another class or something evicted.
     pub(crate) fn allocate(&self, class: Class, page: PageId) -> Option<SlotId> {
@@ -383,7 +314,7 @@ impl Slabs {
     fn clear_headers(&self, class: Class, slab: u32) {
         for slot in self.slots_in(class, slab) {
             self.clear_owner(class, slot);
-            if self.has_links {
+            if self.has_links && class != Class::WHOLE {
                 self.set_links(class, slot, (NIL, NIL));
             }
         }
@@ -419,7 +350,7 @@ impl Slabs {
             state.free_slabs.push_back(slab);
         } else {
             state.free_slabs.push_front(slab);
-            // Slots that were never used have no memory. Headers read as free afterwards, as they should.
+            // Slots that were never used have no memory.
             self.advise(slab, Advice::DontNeed);
         }
     }

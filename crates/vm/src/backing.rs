@@ -133,7 +133,8 @@ impl Backing {
         self.leaves.locate_in_fault(page, scratch).map_err(|error| FaultError::from_read(page, error))
     }
 
-    /// Where in `scratch` the `len` bytes of the newest logged version of `page` are now; `None` if they are zeros.
+    /// Where in `scratch` the `len` bytes of the newest logged version of `page` are now; `None` if they are zeros. `on_flash` is called
+    /// before they are read.
     ///
     /// # Errors
     /// They cannot be read, or are damaged.
@@ -142,12 +143,16 @@ impl Backing {
         page: PageId,
         len: usize,
         scratch: &mut [u8],
+        on_flash: impl FnOnce(),
     ) -> Result<Option<Range<usize>>, FaultError> {
         let id = RecordId::of_page(page.0, len);
-        let mut tried = None;
+        let (mut tried, mut on_flash) = (None, Some(on_flash));
         loop {
             let place = self.locate_in_fault(page, scratch)?;
             let Some(address) = place.address() else { return Ok(None) };
+            if let Some(on_flash) = on_flash.take() {
+                on_flash();
+            }
             let began = Instant::now();
             let read = self.log.read_in_fault(address, place.span_bytes(len), id, scratch);
             self.read_durations.add(began.elapsed());

@@ -179,7 +179,14 @@ impl<'a> Fill<'a> {
     /// They cannot be read, or are damaged.
     pub(crate) fn read_in_fault(&mut self, context: &mut Context) -> Result<Source, FaultError> {
         let counters = &self.pages.counters;
-        match self.pages.backing.read_in_fault(self.page, self.size.bytes, &mut context.scratch)? {
+        // Neighbours are read while this page is.
+        let on_flash = || {
+            if self.size.is_whole() {
+                self.pages.foresight.note_miss_in_fault(self.page);
+            }
+        };
+        let backing = &self.pages.backing;
+        match backing.read_in_fault(self.page, self.size.bytes, &mut context.scratch, on_flash)? {
             Some(range) => {
                 counters.misses.add(1);
                 // A whole page is at its address or in its slot, never in both.

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `streams` | faults in order: how many pages to map along |
 //! | `walks` | faults with a stride: which whole pages to read ahead |
+//! | `vicinity` | misses in no order: which whole pages to read beside the one that is missed |
 //! | `first_writes` | whether a page that is read first will be written soon |
 //! | `order` | what the program has said of its accesses |
 
 mod first_writes;
 mod order;
 mod streams;
+mod vicinity;
 mod walks;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use aquifer_map::LeafTable;
 
 use first_writes::FirstWrites;
 use streams::Streams;
+use vicinity::Vicinity;
 use walks::Ahead;
 
 pub(crate) use order::Order;
@@ -30,6 +33,7 @@ pub(crate) struct Foresight {
     table: Arc<LeafTable>,
     streams: Streams,
     ahead: Ahead,
+    vicinity: Vicinity,
     first_writes: FirstWrites,
 }
 
@@ -40,6 +44,7 @@ impl Foresight {
             table,
             streams: Streams::new(),
             ahead: Ahead::new(read_ahead_pages),
+            vicinity: Vicinity::new(),
             first_writes: FirstWrites::new(),
         }
     }
@@ -59,6 +64,21 @@ impl Foresight {
         if is_whole {
             self.ahead.note_along_in_fault(page, along);
         }
+    }
+
+    /// A whole page is read from flash for a fault; has some of its neighbours read too, if that has paid of late.
+    pub(crate) fn note_miss_in_fault(&self, page: PageId) {
+        if Order::of(&self.table, page.leaf()) == Order::Random {
+            return;
+        }
+        if let Some(request) = self.vicinity.note_miss_in_fault(page) {
+            self.ahead.ask_in_fault(request);
+        }
+    }
+
+    /// A whole page was used that had been read ahead.
+    pub(crate) fn note_ahead_used_in_fault(&self, page: PageId) {
+        self.vicinity.note_hit_in_fault(page);
     }
 
     /// Notes how a leaf's pages will be used.

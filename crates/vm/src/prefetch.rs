@@ -195,6 +195,7 @@ fn fill_singly(pages: &Pages, page: PageId, context: &mut Context) -> Result<(),
 
 fn keep(pages: &Pages, fill: Fill<'_>, context: &Context) {
     pages.counters.prefetched.add(1);
+    pages.residence.note_read_ahead(fill.slot());
     fill.publish_cached(context, None);
 }
 

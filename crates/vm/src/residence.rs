@@ -190,10 +190,15 @@ impl Residence {
         self.cache.pointer(slot)
     }
 
-    /// The page of a slot was used.
+    /// The page of a slot was used; whether it is a whole one that was read ahead, and this is its first use.
     #[inline]
-    pub(crate) fn touch(&self, slot: SlotId) {
-        self.cache.touch(slot);
+    pub(crate) fn touch(&self, slot: SlotId) -> bool {
+        self.cache.touch(slot)
+    }
+
+    /// Notes that the page of a slot was read before anybody wanted it.
+    pub(crate) fn note_read_ahead(&self, slot: SlotId) {
+        self.cache.note_read_ahead(slot);
     }
 
     /// Slots of a class.
@@ -290,9 +295,9 @@ impl Residence {
         self.cache.unmapping_due()
     }
 
-    /// The whole pages that should leave their addresses next; returns how many.
-    pub(crate) fn next_to_unmap(&self, out: &mut [PageId]) -> usize {
-        self.cache.next_to_unmap(out)
+    /// The whole pages that should leave their addresses next, among at most `due`; returns how many.
+    pub(crate) fn next_to_unmap(&self, due: usize, out: &mut [PageId]) -> usize {
+        self.cache.next_to_unmap(due, out)
     }
 
     // ---- Account -------------------------------------------------------------

@@ -182,9 +182,13 @@ pub(crate) fn unmap_due_in_fault(pages: &Pages) {
             break;
         }
         let mut next = [PageId(0); BATCH];
-        let count = residence.next_to_unmap(&mut next[..due.clamp(1, BATCH)]);
+        let count = residence.next_to_unmap(due, &mut next);
         next[..count].sort_unstable();
         leave_all_in_fault(pages, &next[..count]);
+        // Those that do not come back are evicted soon, and should be clean by then.
+        if residence.has_dirty() {
+            pages.backing.want_writer();
+        }
     }
     free_page_tables_in_fault(pages);
 }
@@ -195,7 +199,9 @@ fn free_page_tables_in_fault(pages: &Pages) {
     let share = pages.residence.page_buffer_units() / 4 * 3;
     let mut next = [PageId(0); 1];
     for _ in 0..BATCHES_MAX {
-        if pages.mapping.live_ranges() < share || pages.residence.next_to_unmap(&mut next) == 0 {
+        if pages.mapping.live_ranges() < share
+            || pages.residence.next_to_unmap(pages.residence.slots(Class::WHOLE), &mut next) == 0
+        {
             return;
         }
         let (mut of_leaf, mut count) = ([PageId(0); BATCH], 0);

@@ -114,7 +114,7 @@ impl Snapshot {
             Some(entry) => {
                 slot_bytes(pages, entry).map_or((zeros().as_ptr(), Found::Zeros), |bytes| (bytes, Found::Ram))
             }
-            None => match pages.backing.read_in_fault(page, OS_PAGE_BYTES, &mut context.scratch) {
+            None => match pages.backing.read_in_fault(page, OS_PAGE_BYTES, &mut context.scratch, || {}) {
                 Ok(Some(range)) => (context.scratch[range].as_ptr(), Found::Flash),
                 Ok(None) => (zeros().as_ptr(), Found::Zeros),
                 Err(FaultError::Damaged { .. }) => return Err(FaultError::Gone(page)),

@@ -65,7 +65,9 @@ pub(crate) fn resolve_in_fault(pages: &Pages, page: PageId, access: Access) -> R
     let mut context = pages.contexts.take_in_fault();
     let found = if fill.before().is_some() {
         pages.counters.hits.add(1);
-        pages.residence.touch(fill.slot());
+        if pages.residence.touch(fill.slot()) {
+            pages.foresight.note_ahead_used_in_fault(page);
+        }
         Found::Ram
     } else {
         fill.read_in_fault(&mut context)?.into()

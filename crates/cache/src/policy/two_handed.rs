@@ -2,12 +2,14 @@
 //! (4.3BSD; Leffler et al., "The Design and Implementation of the 4.3BSD UNIX Operating System", 1989, section 5.12).
 //!
 //! It serves whole pages, of whose uses only faults tell. Their mark is not a policy's: it says that the slot has
-//! memory ([`ObjectCache::has_memory`](crate::ObjectCache::has_memory)).
+//! memory ([`ObjectCache::has_memory`](crate::ObjectCache::has_memory)). A page whose slot has none is mapped, and the back
+//! hand passes it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::offers::Offers;
 use super::{Offer, Policy, Position, Slots};
+use crate::slabs::HAS_MEMORY;
 
 /// Share of the slots between the hands: one in this many.
 const SPREAD: u64 = 6;
@@ -87,7 +89,7 @@ impl Policy for TwoHanded {
         let end = u64::from(slots.end());
         while end > 0 && !offers.exhausted() {
             let at = Position((self.step_back()? % end) as u32);
-            if offers.make(slots, at) {
+            if slots.mark(at) & HAS_MEMORY != 0 && offers.make(slots, at) {
                 return Some(at);
             }
         }
@@ -99,12 +101,11 @@ impl Policy for TwoHanded {
         if end == 0 {
             return;
         }
-        let back = self.back.load(Ordering::Relaxed);
-        for at in (back..back + (count as u64).min(end)).map(|at| Position((at % end) as u32)) {
-            if slots.is_occupied(at) {
-                visit(at);
-            }
-        }
+        let (back, front) = (self.back.load(Ordering::Relaxed), self.front.load(Ordering::Relaxed));
+        let positions = back..(front.max(back) + count as u64).min(back + end);
+        let positions = positions.map(|at| Position((at % end) as u32));
+        let unmapped = positions.filter(|at| slots.mark(*at) & HAS_MEMORY != 0 && slots.is_occupied(*at));
+        unmapped.take(count).for_each(visit);
     }
 }
 
@@ -122,7 +123,7 @@ mod tests {
             true
         }
         fn mark(&self, _at: Position) -> u8 {
-            0
+            HAS_MEMORY
         }
         fn set_mark(&self, _at: Position, _mark: u8) {}
         fn links(&self, _at: Position) -> (u32, u32) {

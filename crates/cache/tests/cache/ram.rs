@@ -5,7 +5,8 @@ use aquifer_cache::{Class, ObjectCache, PolicyKind, SlotId};
 use aquifer_map::{Entry, EntryTable, State};
 
 const SLABS: usize = 16;
-const CACHE_BYTES: usize = SLABS * (64 << 10);
+/// Slabs, and beside each three words for each of its sixteen whole pages.
+const CACHE_BYTES: usize = SLABS * ((64 << 10) + 16 * 3 * 8);
 
 pub struct Ram {
     pub entries: EntryTable,

@@ -36,9 +36,9 @@ struct Walk {
 /// Pages to bring into RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Request {
-    first: i64,
-    stride: i64,
-    count: i64,
+    pub(super) first: i64,
+    pub(super) stride: i64,
+    pub(super) count: i64,
 }
 
 impl Request {
@@ -154,7 +154,8 @@ impl Ahead {
         }
     }
 
-    fn ask_in_fault(&self, request: Request) {
+    /// Has pages read.
+    pub(super) fn ask_in_fault(&self, request: Request) {
         let mut requests = self.requests.lock();
         if requests.len == REQUESTS {
             return;

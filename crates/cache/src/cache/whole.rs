@@ -1,0 +1,133 @@
+//! Whole pages: which of their slots have memory, their digests, and their trials.
+//!
+//! Mark of a whole page's slot:
+//! ```text
+//! 6 read ahead | 5..4 turns to be passed over | 3..2 standing | 1 on trial | 0 has memory
+//! ```
+//! A page that is on trial and is used stays, and its standing rises: the front hand passes it over so many times before its next
+//! trial. What is always in use costs a fault in [`STANDING_MAX`] + 1 rounds, then, and not one in each.
+
+use std::sync::atomic::Ordering;
+
+use aquifer_base::PageId;
+
+use super::{ObjectCache, Position};
+use crate::class::Class;
+use crate::slabs::{HAS_MEMORY, SlotId};
+
+const ON_TRIAL: u8 = 1 << 1;
+const STANDING_SHIFT: u8 = 2;
+const TURNS_SHIFT: u8 = 4;
+const READ_AHEAD: u8 = 1 << 6;
+/// The highest standing.
+const STANDING_MAX: u8 = 3;
+
+/// The mark of a page that was used while it was on trial.
+fn proven(mark: u8) -> u8 {
+    let standing = ((mark >> STANDING_SHIFT & 3) + 1).min(STANDING_MAX);
+    mark & HAS_MEMORY | standing << STANDING_SHIFT | standing << TURNS_SHIFT
+}
+
+/// The mark of a page that was used in its slot. The first use of one that was read ahead proves nothing.
+fn used(mark: u8) -> u8 {
+    match mark & (READ_AHEAD | ON_TRIAL) {
+        0 => mark,
+        ON_TRIAL => proven(mark),
+        _ => mark & !(READ_AHEAD | ON_TRIAL),
+    }
+}
+
+/// The mark of a page that the front hand meets, and whether it passes the page over.
+fn met(mark: u8) -> (u8, bool) {
+    let turns = mark >> TURNS_SHIFT & 3;
+    if turns > 0 { (mark - (1 << TURNS_SHIFT), true) } else { (mark | ON_TRIAL, false) }
+}
+
+impl ObjectCache {
+    /// Whether the slot of a whole page may have memory. The caller holds the entry of its page.
+    pub fn has_memory(&self, slot: SlotId) -> bool {
+        self.slabs.class_of(slot) == Class::WHOLE && self.slabs.mark(Class::WHOLE, slot) & HAS_MEMORY != 0
+    }
+
+    /// Notes whether the slot of a whole page has memory now. The caller holds the entry of its page.
+    pub fn set_has_memory(&self, slot: SlotId, has: bool) {
+        if self.slabs.class_of(slot) == Class::WHOLE {
+            self.slabs
+                .change_mark(Class::WHOLE, slot, |mark| (mark & !HAS_MEMORY) | (u8::from(has) * HAS_MEMORY));
+        }
+    }
+
+    /// The digest that was kept with the slot of a whole page. The caller holds the entry of its page.
+    pub fn digest(&self, slot: SlotId) -> u128 {
+        self.slabs.digest(slot)
+    }
+
+    /// Keeps a digest with the slot of a whole page. The caller holds the entry of its page.
+    pub fn set_digest(&self, slot: SlotId, digest: u128) {
+        self.slabs.set_digest(slot, digest);
+    }
+
+    /// A whole page was used in its slot; whether it was read ahead, and this is its first use.
+    pub(super) fn came_back(&self, slot: SlotId) -> bool {
+        self.slabs.change_mark(Class::WHOLE, slot, used) & READ_AHEAD != 0
+    }
+
+    /// Notes that a page was read before anybody wanted it. The caller holds its entry.
+    pub fn note_read_ahead(&self, slot: SlotId) {
+        if self.slabs.class_of(slot) == Class::WHOLE {
+            self.slabs.change_mark(Class::WHOLE, slot, |mark| mark | READ_AHEAD);
+        }
+    }
+
+    /// How many slots of whole pages should be passed by [`ObjectCache::next_to_unmap`], so that evictions find pages
+    /// that are not mapped.
+    pub fn unmapping_due(&self) -> usize {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.whole.front_due(&self.view(Class::WHOLE)) as usize
+    }
+
+    /// Passes at most `due` slots of whole pages, until `out` is full, and puts those pages there whose turn has come. They should leave
+    /// their addresses for their slots; those that come back before their turn stay. Returns how many pages there are.
+    pub fn next_to_unmap(&self, due: usize, out: &mut [PageId]) -> usize {
+        let view = self.view(Class::WHOLE);
+        let (mut count, mut left) = (0, due);
+        while count < out.len() && left > 0 {
+            let step = left.min(out.len() - count);
+            left -= step;
+            self.whole.advance_front(&view, step as u64, &mut |at: Position| {
+                let slot = view.slot(at);
+                let owner = slot.and_then(|slot| self.slabs.owner(Class::WHOLE, slot));
+                if let (Some(slot), Some(page)) = (slot, owner)
+                    && !met(self.slabs.change_mark(Class::WHOLE, slot, |mark| met(mark).0)).1
+                {
+                    out[count] = page;
+                    count += 1;
+                }
+            });
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_was_used_on_trial_is_passed_over_as_often_as_it_has_standing() {
+        let mut mark = HAS_MEMORY;
+        for standing in [1, 2, 3, 3, 3] {
+            for _ in 0..mark >> TURNS_SHIFT {
+                let (after, is_passed_over) = met(mark);
+                assert!(is_passed_over);
+                mark = after;
+            }
+            let (after, is_passed_over) = met(mark);
+            assert!(!is_passed_over && after & (ON_TRIAL | HAS_MEMORY) == ON_TRIAL | HAS_MEMORY);
+            mark = proven(after);
+            assert_eq!((mark >> TURNS_SHIFT, mark & (ON_TRIAL | HAS_MEMORY)), (standing, HAS_MEMORY));
+        }
+    }
+}
