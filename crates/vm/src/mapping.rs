@@ -206,6 +206,17 @@ impl Mapping {
         self.ranges.enter_in_fault(leaf);
     }
 
+    /// Keeps a range, whatever leaves, until [`Mapping::unguard_range`]: some of its pages may be ordinary memory.
+    pub(crate) fn guard_range(&self, leaf: LeafId) {
+        self.ranges.guard(leaf);
+    }
+
+    /// All pages of a guarded range are the heap's.
+    pub(crate) fn unguard_range(&self, leaf: LeafId) {
+        self.ranges.unguard();
+        self.leave_range_in_fault(leaf);
+    }
+
     /// Maps a copy of a whole page of bytes, write-protected unless `writable`.
     ///
     /// # Safety
@@ -337,7 +348,7 @@ impl Mapping {
         self.ranges.dropped_in_fault(leaf);
     }
 
-    /// Ranges that have a page table now.
+    /// Ranges that have a page table now, but for guarded ones.
     pub(crate) fn live_ranges(&self) -> usize {
         self.ranges.live()
     }

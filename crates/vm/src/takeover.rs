@@ -37,7 +37,7 @@ pub(crate) fn take_over(pages: &Pages) -> Result<(), Errno> {
     pages.natives.begin(leaves.clone());
     for leaf in leaves {
         pages.backing.leaves().set_page_bytes(leaf, OS_PAGE_BYTES);
-        pages.mapping.enter_in_fault(leaf);
+        pages.mapping.guard_range(leaf);
     }
     pages.mapping.take()
 }
@@ -61,7 +61,7 @@ pub(crate) fn capture(pages: &Pages, more: Vec<Run>) -> Result<(), FaultError> {
         }
     }
     for leaf in pages.natives.settle(&mut books) {
-        pages.mapping.leave_range_in_fault(leaf);
+        pages.mapping.unguard_range(leaf);
     }
     outcome
 }

@@ -17,20 +17,33 @@ const DROPPING: u32 = 1 << 31;
 pub(super) struct Ranges {
     table: Arc<LeafTable>,
     live: AtomicUsize,
+    /// Those that are kept for pages that are not the heap's yet.
+    guarded: AtomicUsize,
 }
 
 impl Ranges {
     pub(super) fn new(table: Arc<LeafTable>) -> Self {
-        Self { table, live: AtomicUsize::new(0) }
+        Self { table, live: AtomicUsize::new(0), guarded: AtomicUsize::new(0) }
     }
 
     fn count(&self, leaf: LeafId) -> &AtomicU32 {
         &self.table.row(leaf).mapped
     }
 
-    /// Ranges that have a page table now.
+    /// Ranges that have a page table now, but for guarded ones: to empty them frees none.
     pub(super) fn live(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
+        self.live.load(Ordering::Relaxed).saturating_sub(self.guarded.load(Ordering::Relaxed))
+    }
+
+    /// Keeps a range, whatever leaves, until [`Ranges::unguard`].
+    pub(super) fn guard(&self, leaf: LeafId) {
+        self.guarded.fetch_add(1, Ordering::Relaxed);
+        self.enter_in_fault(leaf);
+    }
+
+    /// Ends [`Ranges::guard`]; to be followed by [`Ranges::leave_in_fault`].
+    pub(super) fn unguard(&self) {
+        self.guarded.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Mapped pages of a range.
@@ -104,6 +117,10 @@ mod tests {
         assert_eq!((ranges.mapped(LEAF), ranges.live()), (0, 1));
         ranges.enter_in_fault(LEAF);
         assert_eq!((ranges.mapped(LEAF), ranges.live()), (1, 2));
+        ranges.guard(LeafId(1));
+        assert_eq!((ranges.mapped(LeafId(1)), ranges.live()), (1, 2), "no page of it is the heap's");
+        ranges.unguard();
+        assert!(ranges.leave_in_fault(LeafId(1)));
     }
 
     /// While a range is dropped nobody enters it, and each page that entered is counted until it leaves.
