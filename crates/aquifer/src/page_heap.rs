@@ -69,6 +69,8 @@ pub struct PageHeap {
     outside_bytes: AtomicU64,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
+    /// Those that nobody announces.
+    find_calls: fn(&mut dyn FnMut(usize, usize)),
     /// What the program has protected, for who makes the memory a heap's, and how that is made accessible.
     protected: Mutex<Protected>,
 }
@@ -134,6 +136,7 @@ impl PageHeap {
             is_taken_over: AtomicBool::new(false),
             outside_bytes: AtomicU64::new(0),
             announced: Announced::new(),
+            find_calls: |_| {},
             protected: Mutex::new(Protected { ranges: Vec::new(), open: |_| {} }),
         })
     }

@@ -13,11 +13,15 @@ mod calls;
 mod dispatch;
 #[cfg(target_arch = "x86_64")]
 mod threads;
+#[cfg(target_arch = "x86_64")]
+mod under_way;
 
 #[cfg(target_arch = "x86_64")]
 pub use calls::make;
 #[cfg(target_arch = "x86_64")]
 pub use dispatch::{begin_in_thread, forget, prepare, replace_next};
+#[cfg(target_arch = "x86_64")]
+pub use under_way::for_each as for_each_under_way;
 
 /// Other processors' kernels cannot do that.
 #[cfg(not(target_arch = "x86_64"))]
@@ -25,9 +29,10 @@ mod nothing {
     pub fn prepare() {}
     pub fn begin_in_thread() {}
     pub fn forget() {}
+    pub fn for_each_under_way(_visit: &mut dyn FnMut(usize, usize)) {}
     pub fn replace_next(_action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
         None
     }
 }
 #[cfg(not(target_arch = "x86_64"))]
-pub use nothing::{begin_in_thread, forget, prepare, replace_next};
+pub use nothing::{begin_in_thread, for_each_under_way, forget, prepare, replace_next};

@@ -41,7 +41,10 @@ static HAS_SAID: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// Why there is no heap; everything stays with the C library then.
 pub fn begin(settings: Settings) -> Result<(), Error> {
-    let heap = PageHeap::new(settings.options.clone())?;
+    let mut heap = PageHeap::new(settings.options.clone())?;
+    if settings.catches_calls {
+        heap.find_calls_by(caught::for_each_under_way);
+    }
     let (base, len) = heap.range();
     let (threshold, catches_calls) = (settings.threshold_bytes, settings.catches_calls);
     let adapts = settings.small_bytes_too.then_some(settings.ram_bytes);

@@ -18,6 +18,8 @@ use crate::socket::Server;
 /// The most of the RAM that is taken off for what the program uses beside blocks, one part in so many; and the least that a heap is left with.
 const OUTSIDE_PART: u64 = 6;
 const RAM_BYTES_MIN: u64 = 16 << 20;
+/// The most of the RAM that stays for calls that were found under way, one part in so many.
+const FOUND_PART: u64 = 8;
 
 impl PageHeap {
     /// Opens the heap if blocks exceed the RAM for ordinary memory. An open one whose flash takes nothing any more gives no more than
@@ -96,6 +98,15 @@ impl PageHeap {
             let _ = parts.engine.unpin(first, count);
         };
         self.announced.pin_each(&mut pin, &mut unpin);
+        let (base, bytes) = self.range();
+        let mut room = self.native_pages_max / FOUND_PART;
+        (self.find_calls)(&mut |start, length| {
+            let (start, end) = (start.max(base), start.saturating_add(length).min(base + bytes));
+            let (first, count) = if start < end { self.pages_of(start, end - start) } else { return };
+            if count <= room && parts.engine.pin_native(first, count).is_ok() {
+                room -= count;
+            }
+        });
     }
 
     /// Runs `grow`, which may make the memory a heap's, while nobody changes how the ranges are protected. Those that can be are

@@ -29,7 +29,7 @@ const INFO: usize = size_of::<libc::siginfo_t>();
 const EVENT: usize = size_of::<libc::epoll_event>();
 const SET: usize = size_of::<libc::fd_set>();
 /// The longest address of a socket.
-const ADDRESS: usize = 128;
+pub const ADDRESS: usize = 128;
 const MASK: usize = 8;
 
 /// Those of a call.

@@ -129,6 +129,11 @@ pub fn is_prepared() -> bool {
     LEN.load(Ordering::Acquire) > 0
 }
 
+/// Whether calls by the instruction before `address` are never caught: the C library's.
+pub fn is_not_caught(address: usize) -> bool {
+    address.wrapping_sub(START.load(Ordering::Relaxed)) < LEN.load(Ordering::Acquire)
+}
+
 /// As `replace_next` of SIGBUS.
 pub fn replace_next(action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
