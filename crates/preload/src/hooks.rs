@@ -14,6 +14,7 @@
 //! | `old_signals` | the same by older functions |
 //! | `alternate` | stacks for handlers |
 //! | `process` | new programs and processes |
+//! | `later` | calls that hand memory over for later |
 //! | `lists` | those of them that have arguments one by one |
 //! | `raw` | system calls that a program makes by their numbers |
 //! | `waiting` | locks on which the kernel lets threads wait |
@@ -70,6 +71,7 @@ mod alternate;
 pub mod arguments;
 mod blocks;
 pub mod descriptors;
+pub mod later;
 mod lists;
 pub mod mapping;
 pub mod messages;

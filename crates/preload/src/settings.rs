@@ -25,6 +25,8 @@ pub struct Settings {
     pub report_json: Option<PathBuf>,
     /// Samples of faults go here.
     pub profile: Option<PathBuf>,
+    /// The kernel waits for pages, as a thread brings them in.
+    pub kernel_waits: bool,
     /// System calls that it makes by instructions of its own are caught.
     pub catches_calls: bool,
     /// The program was started by the one that `aquifer run` started.
@@ -71,15 +73,15 @@ impl Settings {
             }
             PathBuf::from(path)
         });
+        let kernel_waits = variable("AQUIFER_FAULTS").is_some_and(|faults| faults == "thread");
         Ok(Self {
             options,
             ram_bytes,
             threshold_bytes,
             small_bytes_too: ram_bytes > 0 && variable("AQUIFER_THRESHOLD").is_none(),
             is_child,
-            // Where a thread resolves faults, the kernel waits for pages.
-            catches_calls: variable("AQUIFER_FAULTS").is_none_or(|faults| faults != "thread")
-                && variable("AQUIFER_OWN_CALLS").is_none_or(|value| value != "0"),
+            kernel_waits,
+            catches_calls: !kernel_waits && variable("AQUIFER_OWN_CALLS").is_none_or(|value| value != "0"),
             report: variable("AQUIFER_REPORT").is_some(),
             report_json,
             profile: variable("AQUIFER_PROFILE").map(PathBuf::from),

@@ -23,6 +23,11 @@ impl Pin {
         Self::managed(address, bytes).unwrap_or(Self(None))
     }
 
+    /// Whether there is something that stays in place.
+    pub fn is_needed(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// As [`Pin::new`], for a string that ends with a zero byte.
     ///
     /// # Safety

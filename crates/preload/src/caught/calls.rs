@@ -6,7 +6,7 @@ use libc::{c_int, c_long, iovec, mmsghdr, msghdr};
 
 use super::buffers::{self, Buffer};
 use crate::hooks::raw::{direct, futex};
-use crate::hooks::{arguments, descriptors, mapping, messages, process};
+use crate::hooks::{arguments, descriptors, later, mapping, messages, process};
 use crate::parts::{Kind, Manner, transfer, transfer_list};
 use crate::route::is_managed_address;
 use crate::span::Pin;
@@ -69,6 +69,9 @@ pub fn make(number: c_long, arguments: Arguments) -> Option<c_long> {
         ) as i64),
         libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 => vectored(Manner::IN, number, arguments),
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => vectored(Manner::OUT, number, arguments),
+        libc::SYS_io_uring_setup | libc::SYS_io_setup => {
+            later::refusal(number).unwrap_or_else(|| with_buffers(number, arguments))
+        }
         libc::SYS_futex => answer(futex(number, a, b, c, d, e, f)),
         _ => by_function(number, arguments).unwrap_or_else(|| with_buffers(number, arguments)),
     })
@@ -95,6 +98,13 @@ fn by_function(number: c_long, [a, b, c, d, e, f]: Arguments) -> Option<c_long> 
             libc::SYS_fcntl => arguments::fcntl(fd, b as c_int, c as *mut _).into(),
             libc::SYS_ioctl => arguments::ioctl(fd, b as u64, c as *mut _).into(),
             libc::SYS_execve => process::execve(a as *const _, b as *const _, c as *const _).into(),
+            libc::SYS_process_vm_readv => {
+                later::process_vm_readv(fd, b as *const _, c as u64, d as *const _, e as u64, f as u64) as i64
+            }
+            libc::SYS_process_vm_writev => {
+                later::process_vm_writev(fd, b as *const _, c as u64, d as *const _, e as u64, f as u64)
+                    as i64
+            }
             libc::SYS_close => descriptors::close(fd).into(),
             libc::SYS_close_range => descriptors::close_range(a as u32, b as u32, c as c_int).into(),
             libc::SYS_dup2 => descriptors::dup2(fd, b as c_int).into(),

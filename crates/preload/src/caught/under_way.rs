@@ -1,12 +1,13 @@
 //! Calls that threads wait in by instructions of their own at the moment in which the memory becomes a heap's. Nobody was told of their buffers;
 //! but the kernel says in `/proc` which call a thread waits in.
 
-use std::fs;
+use std::io::Write;
 
 use libc::{c_long, iovec, mmsghdr, msghdr};
 
 use super::buffers::{self, ADDRESS, BYTES_MAX, Buffer};
 use super::dispatch::is_not_caught;
+use crate::hooks::raw::direct;
 
 type Visit<'a> = &'a mut dyn FnMut(usize, usize);
 
@@ -15,13 +16,68 @@ const ELEMENTS_MAX: usize = 1024;
 
 /// Calls `visit` with address and length of each buffer that such a call may use before it returns. Those of the C library's functions were
 /// announced by who stands in front of these.
+///
+/// It allocates nothing: it runs while another thread may hold the locks of the program's malloc.
 pub fn for_each(visit: Visit<'_>) {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
-    for thread in threads.flatten() {
-        let call = fs::read_to_string(thread.path().join("syscall")).ok();
-        if let Some((number, arguments)) = call.as_deref().and_then(of_own_instruction) {
-            visit_buffers(number, arguments, visit);
+    let Some(threads) = Opened::new(c"/proc/self/task".to_bytes_with_nul()) else { return };
+    let mut entries = [0; 4096];
+    loop {
+        let count = threads.read(libc::SYS_getdents64, &mut entries);
+        if count == 0 {
+            return;
         }
+        let mut left = &entries[..count];
+        // An entry: 16 bytes, its length, its kind, its name.
+        while let Some(&[low, high]) = left.get(16..18) {
+            let (entry, others) = left.split_at(usize::from(u16::from_le_bytes([low, high])).min(left.len()));
+            left = others;
+            let name = entry.get(19..).and_then(|name| name.split(|byte| *byte == 0).next()).unwrap_or(&[]);
+            if name.first().is_some_and(u8::is_ascii_digit) {
+                of_thread(name, visit);
+            }
+        }
+    }
+}
+
+fn of_thread(thread: &[u8], visit: Visit<'_>) {
+    let mut path = [0; 64];
+    let mut rest = &mut path[..];
+    let parts: [&[u8]; 3] = [b"/proc/self/task/", thread, b"/syscall\0"];
+    if parts.iter().any(|part| rest.write_all(part).is_err()) {
+        return;
+    }
+    let mut line = [0; 256];
+    let count = Opened::new(&path).map_or(0, |file| file.read(libc::SYS_read, &mut line));
+    let call = std::str::from_utf8(&line[..count]).ok().and_then(of_own_instruction);
+    if let Some((number, arguments)) = call {
+        visit_buffers(number, arguments, visit);
+    }
+}
+
+/// An open file.
+struct Opened(usize);
+
+impl Opened {
+    /// The path ends with a zero byte.
+    fn new(path: &[u8]) -> Option<Self> {
+        let (at, flags) = (path.as_ptr() as usize, (libc::O_RDONLY | libc::O_CLOEXEC) as usize);
+        // SAFETY: the path is one.
+        let opened = unsafe { direct(libc::SYS_openat, libc::AT_FDCWD as usize, at, flags, 0, 0, 0) };
+        usize::try_from(opened).ok().map(Self)
+    }
+
+    /// By `read` or `getdents64`; 0 at the end, and after an error.
+    fn read(&self, number: c_long, to: &mut [u8]) -> usize {
+        // SAFETY: there is so much room.
+        let count = unsafe { direct(number, self.0, to.as_mut_ptr() as usize, to.len(), 0, 0, 0) };
+        usize::try_from(count).unwrap_or(0)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and nobody else's.
+        unsafe { direct(libc::SYS_close, self.0, 0, 0, 0, 0, 0) };
     }
 }
 
@@ -43,10 +99,13 @@ fn copy_of<T: Copy>(address: usize) -> Option<T> {
     let mut copy = std::mem::MaybeUninit::<T>::uninit();
     let to = iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: size_of::<T>() };
     let from = iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: size_of::<T>() };
+    let (to, from) = (&raw const to as usize, &raw const from as usize);
+    // The function of that name brings pages in.
     // SAFETY: the kernel checks the source, and there is room for it here.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
+    let copied =
+        unsafe { direct(libc::SYS_process_vm_readv, std::process::id() as usize, to, 1, from, 1, 0) };
     // SAFETY: plain numbers and addresses, all of which were copied.
-    (copied == size_of::<T>() as isize).then(|| unsafe { copy.assume_init() })
+    (copied == size_of::<T>() as c_long).then(|| unsafe { copy.assume_init() })
 }
 
 fn visit_list(list: usize, count: usize, visit: Visit<'_>) {
@@ -116,6 +175,39 @@ mod tests {
         assert_eq!(of_own_instruction("0 0x3 0x55\n"), None);
         let line = "0 0x3 0x7f001000 0x400 0x0 0x0 0x0 0x7ffd0010 0x7f4a2210\n";
         assert_eq!(of_own_instruction(line), Some((0, [3, 0x7f00_1000, 0x400, 0, 0, 0])));
+    }
+
+    #[test]
+    fn all_threads_are_looked_at() {
+        let own = |path: &[u8]| Opened::new(path).is_some();
+        assert!(own(b"/proc/self/task\0") && !own(b"/proc/self/none\0"));
+        let (tell, told) = std::sync::mpsc::channel();
+        let (mut ends, mut buffer) = ([0; 2], [0u8; 100]);
+        // SAFETY: there is room for two.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                tell.send(buffer.as_ptr().addr()).unwrap();
+                // SAFETY: there is so much room.
+                unsafe {
+                    std::arch::asm!("syscall", inout("rax") libc::SYS_read => _, in("rdi") ends[0],
+                        in("rsi") buffer.as_mut_ptr(), in("rdx") 100, out("rcx") _, out("r11") _);
+                }
+            });
+            let wanted = (told.recv().unwrap(), 100);
+            // No range is the C library's here.
+            let mut is_found = false;
+            for _ in 0..10_000 {
+                for_each(&mut |address, bytes| is_found |= (address, bytes) == wanted);
+                if is_found {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            // SAFETY: one byte.
+            assert_eq!(unsafe { libc::write(ends[1], b"x".as_ptr().cast(), 1) }, 1);
+            assert!(is_found);
+        });
     }
 
     #[test]

@@ -9,7 +9,7 @@ use libc::{FILE, c_char, c_int, pid_t, pthread_attr_t};
 use aquifer_sys::signal::Sigaction;
 use aquifer_vm::{fork, helper};
 
-use crate::hooks::missing;
+use crate::hooks::{later, missing};
 use crate::real::real;
 use crate::route::{is_managed_address, owns, prepare_threads, route, set_errno};
 use crate::span::Pin;
@@ -204,9 +204,9 @@ impl<T> AtRest<T> {
     }
 }
 
-/// Every lock of this library, in the order in which they are taken: parts, heap, blocks. A child finds them free.
-static BOOKS: AtRest<(protect::Rest, Option<aquifer::Rest<'static>>, insiders::Rest)> =
-    AtRest(UnsafeCell::new(None));
+/// Every lock of this library, in the order in which they are taken: parts, heap, blocks, operations. A child finds them free.
+type Books = (protect::Rest, Option<aquifer::Rest<'static>>, insiders::Rest, later::Rest);
+static BOOKS: AtRest<Books> = AtRest(UnsafeCell::new(None));
 static MEMORY: AtRest<memory::Rest> = AtRest(UnsafeCell::new(None));
 
 unsafe extern "C" fn rest_memory() {
@@ -223,7 +223,7 @@ unsafe extern "C" fn before_fork() {
     let parts = protect::rest();
     let heap = route().map(|route| route.heap.rest());
     // SAFETY: the same.
-    unsafe { BOOKS.keep(Some((parts, heap, insiders::rest()))) };
+    unsafe { BOOKS.keep(Some((parts, heap, insiders::rest(), later::rest()))) };
 }
 
 unsafe extern "C" fn after_fork() {

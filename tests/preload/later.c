@@ -1,0 +1,225 @@
+/* Calls that hand memory over for later: the kernel, or a thread of the C library, uses it when the call is over. What cannot be served is refused, so
+ * that programs do without, as they do where the kernel or a container refuses it.
+ */
+#include "check.h"
+
+#include <aio.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/io_uring.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+enum { BYTES = 200 * 1000 };
+
+static int new_file(const char *contents, size_t bytes)
+{
+    int fd = open(file_name("later"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0);
+    CHECK_IS(bytes, write(fd, contents, bytes));
+    return fd;
+}
+
+/* ---- io_uring ---------------------------------------------------------------- */
+
+static void *ring_part(int ring, size_t bytes, off_t what)
+{
+    void *part = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring, what);
+    CHECK(part != MAP_FAILED);
+    return part;
+}
+
+/* One read through a ring; the answer is the kernel's. */
+static long read_by_ring(int ring, const struct io_uring_params *params, int fd, void *to, size_t bytes)
+{
+    size_t submissions = params->sq_off.array + params->sq_entries * sizeof(unsigned);
+    size_t completions = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
+    char *sq = ring_part(ring, submissions, IORING_OFF_SQ_RING), *cq = ring_part(ring, completions, IORING_OFF_CQ_RING);
+    struct io_uring_sqe *entry = ring_part(ring, params->sq_entries * sizeof *entry, IORING_OFF_SQES);
+    memset(entry, 0, sizeof *entry);
+    *entry = (struct io_uring_sqe){.opcode = IORING_OP_READ, .fd = fd, .addr = (uintptr_t)to, .len = (unsigned)bytes};
+    ((unsigned *)(sq + params->sq_off.array))[0] = 0;
+    __atomic_store_n((unsigned *)(sq + params->sq_off.tail), 1, __ATOMIC_RELEASE);
+    CHECK_IS(1, syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0));
+    long answer = ((struct io_uring_cqe *)(cq + params->cq_off.cqes))->res;
+    munmap(sq, submissions);
+    munmap(cq, completions);
+    munmap(entry, params->sq_entries * sizeof *entry);
+    return answer;
+}
+
+static void rings_are_right_or_refused(void)
+{
+    char *out = filled(BYTES, 2), *in = filled(BYTES, 3);
+    int fd = new_file(out, BYTES);
+    struct io_uring_params *params = calloc(1, 8 * KIB);
+    PUSH_OUT(params, 8 * KIB);
+    long ring = syscall(SYS_io_uring_setup, 4, params);
+    if (ring < 0) {
+        CHECK(errno == ENOSYS || errno == EPERM);
+    } else {
+        PUSH_OUT(in, BYTES);
+        CHECK_IS(BYTES, read_by_ring((int)ring, params, fd, in, BYTES));
+        CHECK(is_filled(in, BYTES, 2));
+        close((int)ring);
+    }
+    close(fd);
+    free(params);
+    free(out);
+    free(in);
+}
+
+/* ---- The kernel's aio ---------------------------------------------------------- */
+
+static void contexts_are_right_or_refused(void)
+{
+    char *out = filled(BYTES, 4), *in = filled(BYTES, 5);
+    int fd = new_file(out, BYTES);
+    aio_context_t context = 0;
+    if (syscall(SYS_io_setup, 4, &context) != 0) {
+        CHECK(errno == ENOSYS || errno == EPERM);
+    } else {
+        struct iocb block = {.aio_lio_opcode = IOCB_CMD_PREAD, .aio_fildes = (unsigned)fd, .aio_buf = (uintptr_t)in, .aio_nbytes = BYTES};
+        struct iocb *list[] = {&block};
+        struct io_event event;
+        PUSH_OUT(in, BYTES);
+        CHECK_IS(1, syscall(SYS_io_submit, context, 1, list));
+        CHECK_IS(1, syscall(SYS_io_getevents, context, 1, 1, &event, NULL));
+        CHECK_IS(BYTES, event.res);
+        CHECK(is_filled(in, BYTES, 4));
+        syscall(SYS_io_destroy, context);
+    }
+    close(fd);
+    free(out);
+    free(in);
+}
+
+/* ---- The C library's aio ---------------------------------------------------------- */
+
+static struct aiocb *control(int fd, void *buffer, size_t bytes, int what)
+{
+    struct aiocb *block = (struct aiocb *)string("");
+    *block = (struct aiocb){.aio_fildes = fd, .aio_buf = buffer, .aio_nbytes = bytes, .aio_lio_opcode = what};
+    return block;
+}
+
+static ssize_t awaited(struct aiocb *block)
+{
+    const struct aiocb *list[] = {block};
+    while (aio_error(block) == EINPROGRESS)
+        aio_suspend(list, 1, NULL);
+    return aio_return(block);
+}
+
+static void reads_and_writes_of_the_c_library(void)
+{
+    char *out = filled(BYTES, 6), *in = filled(BYTES, 7);
+    int fd = new_file("", 0);
+    struct aiocb *to = control(fd, out, BYTES, LIO_WRITE), *from = control(fd, in, BYTES, LIO_READ);
+    PUSH_OUT(out, BYTES);
+    PUSH_OUT(to, PAGE);
+    CHECK_IS(0, aio_write(to));
+    push_out();
+    CHECK_IS(BYTES, awaited(to));
+    PUSH_OUT(in, BYTES);
+    PUSH_OUT(from, PAGE);
+    CHECK_IS(0, aio_read(from));
+    push_out();
+    CHECK_IS(BYTES, awaited(from));
+    CHECK(is_filled(in, BYTES, 6));
+    CHECK_IS(0, aio_fsync(O_SYNC, to));
+    push_out();
+    CHECK_IS(0, awaited(to));
+    /* What was used can leave again. */
+    PUSH_OUT(in, BYTES);
+    PUSH_OUT(out, BYTES);
+    close(fd);
+    free(out);
+    free(in);
+    free(to);
+    free(from);
+}
+
+static void lists_of_the_c_library(void)
+{
+    char *out = filled(BYTES, 8), *in = filled(BYTES, 9);
+    int fd = new_file(out, BYTES);
+    struct aiocb **list = (struct aiocb **)string("");
+    list[0] = control(fd, in, BYTES / 2, LIO_READ);
+    list[1] = control(fd, in + BYTES / 2, BYTES / 2, LIO_READ);
+    list[1]->aio_offset = BYTES / 2;
+    list[2] = NULL;
+    struct aiocb *first = list[0], *second = list[1];
+    for (int mode = 0; mode < 2; mode++) {
+        memset(in, 0, BYTES);
+        PUSH_OUT(in, BYTES);
+        PUSH_OUT(list, PAGE);
+        PUSH_OUT(first, PAGE);
+        PUSH_OUT(second, PAGE);
+        CHECK_IS(0, lio_listio(mode ? LIO_WAIT : LIO_NOWAIT, list, 3, NULL));
+        push_out();
+        CHECK_IS(BYTES / 2, awaited(first));
+        CHECK_IS(BYTES / 2, awaited(second));
+        CHECK(is_filled(in, BYTES, 8));
+    }
+    PUSH_OUT(in, BYTES);
+    close(fd);
+    free(out);
+    free(in);
+    free(first);
+    free(second);
+    free(list);
+}
+
+static void refusals_hold_nothing(void)
+{
+    char *in = filled(BYTES, 10);
+    struct aiocb *block = control(-1, in, BYTES, LIO_READ);
+    if (aio_read(block) == 0) {
+        while (aio_error(block) == EINPROGRESS)
+            usleep(100);
+        CHECK_IS(EBADF, aio_error(block));
+        CHECK_IS(-1, aio_return(block));
+    } else {
+        CHECK_IS(EBADF, errno);
+    }
+    PUSH_OUT(in, BYTES);
+    free(in);
+    free(block);
+}
+
+/* ---- Memory of processes -------------------------------------------------------------- */
+
+static void memory_of_this_process(void)
+{
+    char *from = filled(BYTES, 11), *to = filled(BYTES, 12);
+    struct iovec *lists = (struct iovec *)string("");
+    lists[0] = (struct iovec){to, BYTES};
+    lists[1] = (struct iovec){from, BYTES};
+    for (int writes = 0; writes < 2; writes++) {
+        PUSH_OUT(from, BYTES);
+        PUSH_OUT(to, BYTES);
+        PUSH_OUT(lists, PAGE);
+        if (writes)
+            CHECK_IS(BYTES, process_vm_writev(getpid(), &lists[1], 1, &lists[0], 1, 0));
+        else
+            CHECK_IS(BYTES, process_vm_readv(getpid(), &lists[0], 1, &lists[1], 1, 0));
+        CHECK(is_filled(to, BYTES, 11));
+        fill(to, BYTES, 13);
+    }
+    free(from);
+    free(to);
+    free(lists);
+}
+
+int main(void)
+{
+    begin();
+    RUN(rings_are_right_or_refused);
+    RUN(contexts_are_right_or_refused);
+    RUN(reads_and_writes_of_the_c_library);
+    RUN(lists_of_the_c_library);
+    RUN(refusals_hold_nothing);
+    RUN(memory_of_this_process);
+    return tests_failed();
+}
