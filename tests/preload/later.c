@@ -171,6 +171,44 @@ static void lists_of_the_c_library(void)
     free(list);
 }
 
+/* More than may stay in place at a time: many at once, and one. */
+static void more_than_may_stay_in_place(void)
+{
+    enum { MANY = 12, ONE = 1 << 20, HUGE = 20 << 20 };
+    char *out = filled(HUGE, 14), *in = filled(HUGE, 15);
+    int fd = new_file("", 0);
+    struct aiocb *blocks[MANY];
+    for (int n = 0; n < MANY; n++) {
+        blocks[n] = control(fd, out + n * ONE, ONE, LIO_WRITE);
+        blocks[n]->aio_offset = n * ONE;
+        CHECK_IS(0, aio_write(blocks[n]));
+    }
+    for (int n = 0; n < MANY; n++) {
+        CHECK_IS(ONE, awaited(blocks[n]));
+        CHECK_IS(ONE, blocks[n]->aio_nbytes);
+        blocks[n]->aio_buf = in + n * ONE;
+        blocks[n]->aio_lio_opcode = LIO_READ;
+    }
+    CHECK_IS(0, lio_listio(LIO_WAIT, blocks, MANY, NULL));
+    for (int n = 0; n < MANY; n++)
+        CHECK_IS(ONE, awaited(blocks[n]));
+    CHECK(memcmp(out, in, MANY * ONE) == 0);
+    struct aiocb *one = control(fd, out, HUGE, LIO_WRITE);
+    CHECK_IS(0, aio_write(one));
+    CHECK_IS(HUGE, awaited(one));
+    one->aio_buf = in;
+    CHECK_IS(0, aio_read(one));
+    CHECK_IS(HUGE, awaited(one));
+    CHECK(is_filled(in, HUGE, 14));
+    PUSH_OUT(in, BYTES);
+    for (int n = 0; n < MANY; n++)
+        free(blocks[n]);
+    free(one);
+    close(fd);
+    free(out);
+    free(in);
+}
+
 static void refusals_hold_nothing(void)
 {
     char *in = filled(BYTES, 10);
@@ -219,6 +257,7 @@ int main(void)
     RUN(contexts_are_right_or_refused);
     RUN(reads_and_writes_of_the_c_library);
     RUN(lists_of_the_c_library);
+    RUN(more_than_may_stay_in_place);
     RUN(refusals_hold_nothing);
     RUN(memory_of_this_process);
     return tests_failed();

@@ -8,7 +8,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use libc::{aiocb, c_int, c_long, c_uint, c_ulong, iovec, pid_t, sigevent, ssize_t};
 
-use super::missing;
+use super::{missing, transfer};
+use crate::place::Way;
 use crate::real::real;
 use crate::route::{route, say, set_errno};
 use crate::span::Pin;
@@ -20,7 +21,7 @@ fn is_refused(what: &str) -> bool {
     let is_refused = route().is_some_and(|route| !route.settings.kernel_waits);
     if is_refused {
         say(&format!(
-            "{what} is refused, because it uses memory behind the program's back; aquifer run --faults thread serves it"
+            "{what} is refused, as where the kernel has none: it would use memory that may not be in RAM; aquifer run --faults thread serves it"
         ));
     }
     is_refused
@@ -67,16 +68,26 @@ refuses! {
 
 // ---- The C library's aio -----------------------------------------------------
 
-/// What stays in place for each operation, by the address of its control block.
-static UNDER_WAY: LazyLock<Mutex<HashMap<usize, [Pin; 2]>>> = LazyLock::new(Mutex::default);
+/// An operation.
+struct Operation {
+    block: Pin,
+    buffer: Pin,
+    /// Bytes that were moved at once, because too much is pinned: the C library was given an operation of none.
+    moved: Option<isize>,
+    /// Bytes that the control block says.
+    bytes: usize,
+}
 
-fn under_way() -> MutexGuard<'static, HashMap<usize, [Pin; 2]>> {
+/// Operations with managed memory, by the addresses of their control blocks.
+static UNDER_WAY: LazyLock<Mutex<HashMap<usize, Operation>>> = LazyLock::new(Mutex::default);
+
+fn under_way() -> MutexGuard<'static, HashMap<usize, Operation>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// No thread is at the operations while this lives.
 pub struct Rest {
-    _under_way: MutexGuard<'static, HashMap<usize, [Pin; 2]>>,
+    _under_way: MutexGuard<'static, HashMap<usize, Operation>>,
 }
 
 /// Keeps threads from the operations: around a fork.
@@ -84,58 +95,107 @@ pub fn rest() -> Rest {
     Rest { _under_way: under_way() }
 }
 
-/// Keeps the block and, if bytes are moved, the buffer in place until [`over`]; false if too much is pinned.
-fn begin(block: *mut aiocb, moves: bool) -> bool {
-    // SAFETY: the caller hands over a control block.
-    let (buffer, bytes) = unsafe { ((*block).aio_buf, (*block).aio_nbytes) };
-    let bytes = if moves { bytes } else { 0 };
-    let (Some(block_pin), Some(pin)) =
-        (Pin::only(block as usize, size_of::<aiocb>()), Pin::only(buffer as usize, bytes))
-    else {
-        return false;
+/// Keeps block and buffer in place until [`over`].
+///
+/// # Safety
+/// `block` is a control block whose operation has not begun.
+unsafe fn begin(block: *mut aiocb, way: Option<Way>) -> Result<(), Failed> {
+    // SAFETY: the caller says so.
+    let (buffer, bytes) = unsafe { ((*block).aio_buf as usize, (*block).aio_nbytes) };
+    let Some(block_pin) = Pin::only(block as usize, size_of::<aiocb>()) else {
+        set_errno(libc::EAGAIN);
+        return Err(Failed);
     };
-    if block_pin.is_needed() || pin.is_needed() {
-        under_way().insert(block as usize, [block_pin, pin]);
+    let mut operation = Operation { block: block_pin, buffer: Pin::new(0, 0), moved: None, bytes };
+    if let Some(way) = way {
+        if let Some(pin) = Pin::only(buffer, bytes) {
+            operation.buffer = pin;
+        } else {
+            // SAFETY: the same.
+            let moved = unsafe { move_now(block, way) };
+            if moved < 0 {
+                return Err(Failed);
+            }
+            operation.moved = Some(moved);
+            // SAFETY: the same.
+            unsafe { (*block).aio_nbytes = 0 };
+        }
     }
-    true
+    if operation.block.is_needed() || operation.buffer.is_needed() || operation.moved.is_some() {
+        under_way().insert(block as usize, operation);
+    }
+    Ok(())
 }
 
-/// The operation is over, or did not begin.
-fn over(block: *const aiocb) {
-    let pins = under_way().remove(&(block as usize));
-    drop(pins);
+/// `errno` says why.
+struct Failed;
+
+/// Moves the bytes of an operation.
+///
+/// # Safety
+/// As for [`begin`].
+unsafe fn move_now(block: *mut aiocb, way: Way) -> isize {
+    // SAFETY: the caller says so.
+    unsafe {
+        let (fd, buffer, bytes, at) =
+            ((*block).aio_fildes, (*block).aio_buf, (*block).aio_nbytes, (*block).aio_offset);
+        let moved = match way {
+            Way::In => transfer::pread64(fd, buffer, bytes, at),
+            Way::Out => transfer::pwrite64(fd, buffer, bytes, at),
+        };
+        match (moved, *libc::__errno_location(), way) {
+            // What has no positions is moved in order.
+            (-1, libc::ESPIPE, Way::In) => transfer::read(fd, buffer, bytes),
+            (-1, libc::ESPIPE, Way::Out) => transfer::write(fd, buffer, bytes),
+            _ => moved,
+        }
+    }
+}
+
+/// The operation is over, or did not begin; tells how much was moved before it began.
+///
+/// # Safety
+/// `block` is its control block.
+unsafe fn over(block: *mut aiocb) -> Option<isize> {
+    let operation = under_way().remove(&(block as usize))?;
+    if operation.moved.is_some() {
+        // SAFETY: the caller says so.
+        unsafe { (*block).aio_nbytes = operation.bytes };
+    }
+    operation.moved
 }
 
 /// Stands in front of a function that begins an operation.
 macro_rules! begins {
-    ($(fn $name:ident($($argument:ident: $type:ty,)? -> $block:ident), $moves:expr;)*) => {$(
+    ($(fn $name:ident($($argument:ident: $type:ty,)? -> $block:ident), $way:expr;)*) => {$(
         /// # Safety
         /// As the manual page of the function says.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type,)? $block: *mut aiocb) -> c_int {
             type Begin = unsafe extern "C" fn($($type,)? *mut aiocb) -> c_int;
             let Some(real) = real!($name: Begin) else { return missing() };
-            if !begin($block, $moves) {
-                set_errno(libc::EAGAIN);
-                return -1;
-            }
             // SAFETY: passed on to the caller.
-            let outcome = unsafe { real($($argument,)? $block) };
-            if outcome != 0 {
-                over($block);
+            unsafe {
+                if begin($block, $way).is_err() {
+                    return -1;
+                }
+                let outcome = real($($argument,)? $block);
+                if outcome != 0 {
+                    over($block);
+                }
+                outcome
             }
-            outcome
         }
     )*};
 }
 
 begins! {
-    fn aio_read(-> block), true;
-    fn aio_read64(-> block), true;
-    fn aio_write(-> block), true;
-    fn aio_write64(-> block), true;
-    fn aio_fsync(operation: c_int, -> block), false;
-    fn aio_fsync64(operation: c_int, -> block), false;
+    fn aio_read(-> block), Some(Way::In);
+    fn aio_read64(-> block), Some(Way::In);
+    fn aio_write(-> block), Some(Way::Out);
+    fn aio_write64(-> block), Some(Way::Out);
+    fn aio_fsync(operation: c_int, -> block), None;
+    fn aio_fsync64(operation: c_int, -> block), None;
 }
 
 /// Stands in front of a function that takes the outcome of an operation.
@@ -147,9 +207,10 @@ macro_rules! takes {
         pub unsafe extern "C" fn $name(block: *mut aiocb) -> ssize_t {
             let Some(real) = real!($name: unsafe extern "C" fn(*mut aiocb) -> ssize_t) else { return missing() };
             // SAFETY: passed on to the caller.
-            let outcome = unsafe { real(block) };
-            over(block);
-            outcome
+            unsafe {
+                let outcome = real(block);
+                over(block).filter(|_| outcome == 0).unwrap_or(outcome)
+            }
         }
     )*};
 }
@@ -176,17 +237,34 @@ macro_rules! begins_list {
             // SAFETY: the caller says so.
             let blocks = (0..count.max(0) as usize).map(|n| unsafe { *list.add(n) }).filter(|block| !block.is_null());
             let blocks: Vec<_> = blocks.collect();
-            // SAFETY: the same.
-            let moves = |block: *mut aiocb| unsafe { (*block).aio_lio_opcode } != libc::LIO_NOP;
-            if !blocks.iter().all(|&block| begin(block, moves(block))) {
-                blocks.iter().for_each(|&block| over(block));
-                set_errno(libc::EAGAIN);
-                return -1;
+            let end = || {
+                for &block in &blocks {
+                    // SAFETY: the same.
+                    unsafe { over(block) };
+                }
+            };
+            for &block in &blocks {
+                // SAFETY: the same.
+                unsafe {
+                    let way = match (*block).aio_lio_opcode {
+                        libc::LIO_READ => Some(Way::In),
+                        libc::LIO_WRITE => Some(Way::Out),
+                        _ => None,
+                    };
+                    if begin(block, way).is_err() {
+                        end();
+                        return -1;
+                    }
+                }
             }
             // SAFETY: passed on to the caller.
             let outcome = unsafe { real(mode, list, count, event) };
             if mode == libc::LIO_WAIT && outcome == 0 {
-                blocks.iter().for_each(|&block| over(block));
+                // How much was moved is still to be told.
+                let mut under_way = under_way();
+                let done = |block: &usize| under_way.get(block).is_some_and(|operation| operation.moved.is_none());
+                let done: Vec<_> = blocks.iter().map(|block| block.addr()).filter(done).collect();
+                done.iter().for_each(|block| drop(under_way.remove(block)));
             }
             outcome
         }
