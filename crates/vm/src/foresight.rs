@@ -2,15 +2,15 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `streams` | faults in order: how many pages to map along |
-//! | `walks` | faults with a stride: which whole pages to read ahead |
+//! | `walks` | faults in order: how many pages to map along, which whole pages to read ahead |
 //! | `vicinity` | misses in no order: which whole pages to read beside the one that is missed |
 //! | `first_writes` | whether a page that is read first will be written soon |
 //! | `order` | what the program has said of its accesses |
+//! | `requests` | whole pages that are to be read, for the thread that reads them |
 
 mod first_writes;
 mod order;
-mod streams;
+mod requests;
 mod vicinity;
 mod walks;
 
@@ -20,19 +20,19 @@ use aquifer_base::{LeafId, PageId};
 use aquifer_map::LeafTable;
 
 use first_writes::FirstWrites;
-use streams::Streams;
+use requests::Requests;
 use vicinity::Vicinity;
-use walks::Ahead;
+use walks::Walks;
 
 pub(crate) use order::Order;
-pub(crate) use walks::Request;
+pub(crate) use requests::Request;
 pub use walks::WINDOW_MAX_DEFAULT;
 
 /// What is known of the accesses to one heap.
 pub(crate) struct Foresight {
     table: Arc<LeafTable>,
-    streams: Streams,
-    ahead: Ahead,
+    walks: Walks,
+    requests: Requests,
     vicinity: Vicinity,
     first_writes: FirstWrites,
 }
@@ -42,8 +42,8 @@ impl Foresight {
     pub(crate) fn new(table: Arc<LeafTable>, read_ahead_pages: u32) -> Self {
         Self {
             table,
-            streams: Streams::new(),
-            ahead: Ahead::new(read_ahead_pages),
+            walks: Walks::new(read_ahead_pages),
+            requests: Requests::new(),
             vicinity: Vicinity::new(),
             first_writes: FirstWrites::new(),
         }
@@ -51,19 +51,17 @@ impl Foresight {
 
     /// Notes a fault; how many of the pages behind it to map along.
     pub(crate) fn note_in_fault(&self, page: PageId, is_whole: bool) -> usize {
-        let along = self.streams.note_in_fault(page);
-        if is_whole {
-            self.ahead.note_in_fault(page, Order::of(&self.table, page.leaf()));
+        let order = is_whole.then(|| Order::of(&self.table, page.leaf()));
+        let (along, request) = self.walks.note_in_fault(page, order);
+        if let Some(request) = request {
+            self.requests.ask_in_fault(request);
         }
         along
     }
 
     /// Notes that `along` pages behind `page`, whose fault was noted, have been mapped.
-    pub(crate) fn note_along_in_fault(&self, page: PageId, along: usize, is_whole: bool) {
-        self.streams.note_along_in_fault(page, along);
-        if is_whole {
-            self.ahead.note_along_in_fault(page, along);
-        }
+    pub(crate) fn note_along_in_fault(&self, page: PageId, along: usize) {
+        self.walks.note_along_in_fault(page, along);
     }
 
     /// A whole page is read from flash for a fault; has some of its neighbours read too, if that has paid of late.
@@ -72,7 +70,7 @@ impl Foresight {
             return;
         }
         if let Some(request) = self.vicinity.note_miss_in_fault(page) {
-            self.ahead.ask_in_fault(request);
+            self.requests.ask_in_fault(request);
         }
     }
 
@@ -88,12 +86,12 @@ impl Foresight {
 
     /// Waits for a walk that needs pages; `None` when `is_over`.
     pub(crate) fn next_walk(&self, is_over: impl Fn() -> bool) -> Option<Request> {
-        self.ahead.next(is_over)
+        self.requests.next(is_over)
     }
 
     /// Wakes the thread that reads ahead, to let it end.
     pub(crate) fn close(&self) {
-        self.ahead.wake();
+        self.requests.wake();
     }
 
     /// Whether to map a page of `leaf`, which is being read, writable.

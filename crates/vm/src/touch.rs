@@ -102,7 +102,7 @@ fn map_along_in_fault(
     let behind = (page.0 + 1..=page.0 + count as u64).map(PageId);
     let along = behind.take_while(|&next| map_in_fault(next, context)).count();
     if along > 0 {
-        pages.foresight.note_along_in_fault(page, along, size.is_whole());
+        pages.foresight.note_along_in_fault(page, along);
     }
 }
 
