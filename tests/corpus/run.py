@@ -230,7 +230,7 @@ def one_entry(row, options, tools):
                 why = failure_of(made, expected)
                 if why:
                     result.failures.append(f"1/{divisor}, {made.budget_mib} MiB: {why}")
-        if expected == "managed" and not result.failures and not any(made.exceeded for made in result.runs):
+        if expected == "managed" and result.runs and not result.failures and not any(made.exceeded for made in result.runs):
             result.failures.append("its memory is not managed")
         if not result.failures:
             native.forget_output()
