@@ -57,6 +57,9 @@ pub struct Engine {
     snapshot: Snapshot,
 }
 
+// It is moved several times on the stack of a thread that takes memory over. Tables belong into boxes.
+const _: () = assert!(size_of::<Engine>() <= 24 << 10);
+
 /// Leaves that were given out are counted from the start of the region.
 impl Engine {
     /// An engine over `log`. Its threads are started by [`Engine::start`].

@@ -13,8 +13,9 @@ use aquifer_sys::{SignalsBlocked, futex, own};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The stack of a thread, and the most that is tried: a program's thread-local variables lie in it too.
-const STACK_BYTES: usize = 256 << 10;
+/// The stack of a thread, and the most that is tried: a program's thread-local variables lie in it too. Builds without optimisation, which move what they
+/// make several times, need up to a third.
+const STACK_BYTES: usize = 512 << 10;
 const STACK_BYTES_MAX: usize = 64 << 20;
 /// Threads that may sleep at a time.
 const PREPARED_MAX: usize = 16;

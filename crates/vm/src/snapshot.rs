@@ -27,7 +27,7 @@ const NONE: u64 = u64::MAX;
 
 /// Unwritten pages of a child, in sets: neighbours never displace each other.
 struct Unwritten {
-    pages: [[u64; WAYS]; SETS],
+    pages: Box<[[u64; WAYS]]>,
 }
 
 /// What makes an engine a snapshot.
@@ -37,8 +37,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Unwritten {
-    const fn new() -> Self {
-        Self { pages: [[NONE; WAYS]; SETS] }
+    fn new() -> Self {
+        Self { pages: vec![[NONE; WAYS]; SETS].into() }
     }
 
     fn set(&mut self, page: PageId) -> &mut [u64; WAYS] {
@@ -66,7 +66,7 @@ impl Unwritten {
 }
 
 impl Snapshot {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { is_active: AtomicBool::new(false), unwritten: SpinLock::new(Unwritten::new()) }
     }
 

@@ -27,7 +27,7 @@ impl Request {
 }
 
 struct Waiting {
-    requests: [Request; REQUESTS],
+    requests: Box<[Request]>,
     first: usize,
     len: usize,
 }
@@ -41,7 +41,7 @@ pub(super) struct Requests {
 
 impl Requests {
     pub(super) fn new() -> Self {
-        let waiting = Waiting { requests: [Request::default(); REQUESTS], first: 0, len: 0 };
+        let waiting = Waiting { requests: vec![Request::default(); REQUESTS].into(), first: 0, len: 0 };
         Self { waiting: SpinLock::new(waiting), bell: Bell::new() }
     }
 

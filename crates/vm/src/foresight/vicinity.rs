@@ -19,7 +19,7 @@ const HITS_MAX: u64 = 0xFF;
 /// For each place: the page that was missed last, times 65536; the window then, times 256; how many pages were used since that had been
 /// read along.
 pub(super) struct Vicinity {
-    places: [AtomicU64; PLACES],
+    places: Box<[AtomicU64]>,
 }
 
 /// How many pages to read for a miss at `page`, itself included.
@@ -35,7 +35,7 @@ fn window(page: u64, last: u64, before: u64, hits: u64) -> u64 {
 impl Vicinity {
     /// Nothing was missed yet.
     pub(super) fn new() -> Self {
-        Self { places: [const { AtomicU64::new(0) }; PLACES] }
+        Self { places: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
     }
 
     fn place(&self, page: PageId) -> &AtomicU64 {

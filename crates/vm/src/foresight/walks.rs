@@ -153,7 +153,7 @@ impl OfLeaf {
 pub(super) struct Walks {
     /// Most pages that are read ahead of a walk.
     window_max: i64,
-    leaves: [SpinLock<OfLeaf>; LEAVES],
+    leaves: Box<[SpinLock<OfLeaf>]>,
 }
 
 impl Walks {
@@ -161,7 +161,7 @@ impl Walks {
     pub(super) fn new(window_max: u32) -> Self {
         Self {
             window_max: i64::from(window_max).max(WINDOW_MIN),
-            leaves: std::array::from_fn(|_| SpinLock::new(OfLeaf::default())),
+            leaves: (0..LEAVES).map(|_| SpinLock::new(OfLeaf::default())).collect(),
         }
     }
 
