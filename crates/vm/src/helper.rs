@@ -7,15 +7,16 @@
 
 use std::ffi::{CStr, c_void};
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_sys::{SignalsBlocked, futex, own};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The stack of a thread, and the most that is tried: a program's thread-local variables lie in it too. Builds without optimisation, which move what they
-/// make several times, need up to a third.
-const STACK_BYTES: usize = 512 << 10;
+/// The stack of a thread beside the program's thread-local variables, which lie in it too; and the most that is tried where it is not known how large
+/// these are. Builds without optimisation, which move what they make several times, use two thirds.
+const STACK_BYTES: usize = 256 << 10;
 const STACK_BYTES_MAX: usize = 64 << 20;
 /// Threads that may sleep at a time.
 const PREPARED_MAX: usize = 16;
@@ -29,6 +30,9 @@ struct Prepared {
     /// A box of [`Work`].
     work: AtomicPtr<Work>,
 }
+
+/// What a stack holds beside frames, once it is known.
+static BESIDE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 static PREPARED: [AtomicPtr<Prepared>; PREPARED_MAX] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; PREPARED_MAX];
@@ -142,6 +146,22 @@ pub fn as_helper<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Asks the C library how much of a stack thread-local variables take. That needs the loader, whose lock a program may hold when it needs a thread: so it
+/// is to be asked at start.
+pub fn look_at_stacks() {
+    type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
+    // SAFETY: the name ends with a zero byte.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
+    // SAFETY: this is the function's type; NULL is none.
+    if let Some(least) = unsafe { std::mem::transmute::<*mut c_void, Option<Least>>(found) } {
+        // SAFETY: zeros are room for attributes.
+        let attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+        // SAFETY: it does not look at the attributes.
+        let bytes = unsafe { least(&raw const attributes) };
+        BESIDE_BYTES.store(bytes.next_multiple_of(OS_PAGE_BYTES), Ordering::Relaxed);
+    }
+}
+
 /// Takes a thread that sleeps.
 fn take(place: &AtomicPtr<Prepared>) -> Option<&'static Prepared> {
     let prepared = place.swap(std::ptr::null_mut(), Ordering::AcqRel);
@@ -155,7 +175,7 @@ fn spawn(
 ) -> io::Result<libc::pthread_t> {
     // The thread inherits the mask.
     let _signals = SignalsBlocked::new();
-    let mut stack_bytes = STACK_BYTES;
+    let mut stack_bytes = STACK_BYTES + BESIDE_BYTES.load(Ordering::Relaxed);
     loop {
         match create(run, argument, stack_bytes) {
             Err(libc::EINVAL) if stack_bytes < STACK_BYTES_MAX => stack_bytes *= 4,
@@ -207,7 +227,23 @@ extern "C" fn run_prepared(prepared: *mut c_void) -> *mut c_void {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
+
+    thread_local! {
+        static WIDE: [std::cell::Cell<u8>; 200 << 10] = const { [const { std::cell::Cell::new(0) }; 200 << 10] };
+    }
+
+    /// As much stack as a takeover needs is there whatever the program keeps in thread-local variables.
+    #[test]
+    fn stacks_have_room_beside_thread_local_variables() {
+        look_at_stacks();
+        assert!(BESIDE_BYTES.load(Ordering::Relaxed) > 200 << 10);
+        let sum = Helper::run(c"test", || {
+            let frames = std::hint::black_box([1u8; 220 << 10]);
+            WIDE.with(|wide| wide[7].set(frames[9]));
+            frames.iter().map(|byte| usize::from(*byte)).sum::<usize>()
+        });
+        assert_eq!(sum.unwrap(), 220 << 10);
+    }
 
     #[test]
     fn threads_do_what_they_are_given() {
