@@ -213,8 +213,10 @@ impl ObjectCache {
     }
 
     /// Whether the policy has seen at most one use of the object since it was inserted or given its last chance.
+    /// Of whole pages, whether it did not come back from its last trial.
     pub fn is_cold(&self, slot: SlotId) -> bool {
-        self.slabs.mark_of_any(slot) <= 1
+        let mark = self.slabs.mark_of_any(slot);
+        if self.slabs.class_of(slot) == Class::WHOLE { !whole::has_standing(mark) } else { mark <= 1 }
     }
 
     /// A slot of `class` for `page`, whose entry the caller holds; evicts a clean page if need be. `None`

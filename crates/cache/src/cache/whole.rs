@@ -43,6 +43,11 @@ fn met(mark: u8) -> (u8, bool) {
     if turns > 0 { (mark - (1 << TURNS_SHIFT), true) } else { (mark | ON_TRIAL, false) }
 }
 
+/// Whether the page of such a mark came back from its last trial.
+pub(super) fn has_standing(mark: u8) -> bool {
+    mark >> STANDING_SHIFT & 3 > 0
+}
+
 impl ObjectCache {
     /// Whether the slot of a whole page may have memory. The caller holds the entry of its page.
     pub fn has_memory(&self, slot: SlotId) -> bool {
@@ -124,6 +129,7 @@ mod tests {
                 assert!(is_passed_over);
                 mark = after;
             }
+            assert_eq!(has_standing(mark), standing > 1);
             let (after, is_passed_over) = met(mark);
             assert!(!is_passed_over && after & (ON_TRIAL | HAS_MEMORY) == ON_TRIAL | HAS_MEMORY);
             mark = proven(after);
