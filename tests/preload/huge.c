@@ -1,8 +1,7 @@
 /* huge.c - huge pages in memory that becomes a heap's
  *
  * Parts of a huge page that are given back stay in RAM as long as the rest does: the kernel frees it as one. A heap takes single pages
- * away, so after it took over there must be none. Kernels split them when a userfaultfd takes the memory: a cgroup's usage is that of
- * the pages that are there. Seen by /proc/kpageflags, which is root's; without it only the bytes are checked.
+ * away, so it divides them when it takes over, and there must be none afterwards. Seen by /proc/kpageflags, which is root's; without it only the bytes are checked.
  */
 #include "check.h"
 

@@ -28,6 +28,8 @@ pub enum Advice {
     DontNeed,
     /// Use huge pages where they fit. A kernel without huge pages answers `EINVAL`.
     HugePage,
+    /// The pages are not used of late. Where the range is a part of a huge page, the kernel divides that.
+    Cold,
     /// Never use huge pages here. A kernel without huge pages answers `EINVAL`.
     NoHugePage,
     /// Leave the range out of a forked child, where it is unmapped.
@@ -49,6 +51,7 @@ impl Advice {
         match self {
             Advice::DontNeed => libc::MADV_DONTNEED,
             Advice::HugePage => libc::MADV_HUGEPAGE,
+            Advice::Cold => libc::MADV_COLD,
             Advice::NoHugePage => libc::MADV_NOHUGEPAGE,
             Advice::DontFork => libc::MADV_DONTFORK,
             Advice::DoFork => libc::MADV_DOFORK,

@@ -180,6 +180,12 @@ impl Mapping {
         unsafe { presence.look(self.address_of(first), present) }
     }
 
+    /// Divides the huge page that `page` is a part of, if it is: the kernel frees a huge page as a whole, when its last part leaves.
+    pub(crate) fn divide_huge(&self, page: PageId) {
+        // SAFETY: a page of the region; no byte changes. Where it cannot be divided, it stays in RAM for a while longer.
+        let _ = unsafe { advise(self.address_of(page), OS_PAGE_BYTES, Advice::Cold) };
+    }
+
     /// Brings in `count` pages that are present or in the kernel's swap, and makes them the region's own, if they are the zero page or
     /// shared with a child: pages that are held by pipes must not change their place when they are written.
     ///

@@ -69,8 +69,13 @@ pub(crate) fn capture(pages: &Pages, more: Vec<Run>) -> Result<(), FaultError> {
 fn capture_run(pages: &Pages, (first, count): Run, capture: &mut Capture) -> Result<(), FaultError> {
     let mut present = vec![0; count as usize];
     look(pages, first, &mut present, &capture.presence)?;
+    let mut divided = None;
     for (page, _) in (first.0..).zip(present).filter(|(_, has_bytes)| *has_bytes == 1) {
         let page = PageId(page);
+        // A huge page is as large as a leaf.
+        if divided.replace(page.leaf()) != Some(page.leaf()) {
+            pages.mapping.divide_huge(page);
+        }
         adopt(pages, page, &capture.presence)?;
         if capture.newest.len() == GIVEN_BACK {
             capture.newest.pop_front();
