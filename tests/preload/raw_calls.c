@@ -4,10 +4,10 @@
  *   raw_calls thread    with `--faults thread`, which serves calls of all kinds
  */
 #include "check.h"
+#include "raw.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,22 +21,6 @@
 #include <time.h>
 
 #ifdef __x86_64__
-
-/* The answer of the kernel: a negative number is an error. */
-static long raw(long number, long a, long b, long c, long d, long e, long f)
-{
-    long answer;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(answer)
-                     : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return answer;
-}
-#define RAW3(number, a, b, c) raw(number, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define RAW4(number, a, b, c, d) raw(number, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
 enum { BYTES = 300 * 1000 };
 
@@ -382,117 +366,12 @@ static void memory_of_processes(void)
     free(to);
 }
 
-/* ---- Calls that wait while the heap takes over ------------------------------- */
-
-enum { WAITERS = 6 };
-
-/* What a thread hands to the kernel, each on a page of its own. */
-struct waiter {
-    pthread_t thread;
-    int ends[2];
-    char *buffer;       /* bytes, events or a status */
-    struct msghdr *message;
-    struct iovec *list;
-    long answer;
-    volatile pid_t id;
-};
-static struct waiter waiters[WAITERS];
-
-static long wait_as(int n, struct waiter *self)
-{
-    switch (n) {
-    case 0: return RAW3(SYS_read, self->ends[0], self->buffer + PAGE, BYTES - PAGE);
-    case 1: return RAW3(SYS_readv, self->ends[0], self->list, 2);
-    case 2: return RAW3(SYS_recvmsg, self->ends[0], self->message, 0);
-    case 3: return raw(SYS_recvfrom, self->ends[0], (long)self->buffer, BYTES, 0, 0, 0);
-    case 4: {
-        int epoll = epoll_create1(0);
-        struct epoll_event event = {.events = EPOLLIN, .data.fd = self->ends[0]};
-        epoll_ctl(epoll, EPOLL_CTL_ADD, self->ends[0], &event);
-        long answer = RAW4(SYS_epoll_wait, epoll, self->buffer, 8, -1);
-        close(epoll);
-        return answer;
-    }
-    default: return RAW3(SYS_poll, self->buffer, 1, -1);
-    }
-}
-
-static void *waits(void *argument)
-{
-    struct waiter *self = argument;
-    self->id = (pid_t)syscall(SYS_gettid);
-    self->answer = wait_as((int)(self - waiters), self);
-    return NULL;
-}
-
-/* Whether the thread is in the kernel, asleep. */
-static bool is_asleep(const struct waiter *waiter)
-{
-    char name[64], text[256];
-    snprintf(name, sizeof name, "/proc/self/task/%d/stat", (int)waiter->id);
-    int fd = open(name, O_RDONLY);
-    ssize_t count = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[count > 0 ? count : 0] = '\0';
-    const char *end = strrchr(text, ')');
-    return end && end[1] == ' ' && end[2] == 'S';
-}
-
-static void begin_to_wait(void)
-{
-    for (int n = 0; n < WAITERS; n++) {
-        struct waiter *self = &waiters[n];
-        self->buffer = malloc(BYTES);
-        self->message = malloc(BYTES);
-        self->list = malloc(BYTES);
-        bool ready = socketpair(AF_UNIX, SOCK_STREAM, 0, self->ends) == 0 && self->buffer && self->message && self->list;
-        if (ready) {
-            memset(self->buffer, 0, BYTES);
-            self->list[0] = (struct iovec){self->buffer, 1000};
-            self->list[1] = (struct iovec){self->buffer + 1000, BYTES - 1000};
-            *self->message = (struct msghdr){.msg_iov = self->list, .msg_iovlen = 2, .msg_flags = -1};
-            *(struct pollfd *)self->buffer =
-                n == 5 ? (struct pollfd){.fd = self->ends[0], .events = POLLIN} : (struct pollfd){0};
-            ready = pthread_create(&self->thread, NULL, waits, self) == 0;
-        }
-        if (!ready) {
-            puts("FAIL begin_to_wait");
-            exit(1);
-        }
-        for (int laps = 0; laps < 1000 && (self->id == 0 || !is_asleep(self)); laps++)
-            usleep(1000);
-    }
-}
-
-static void calls_that_wait(void)
-{
-    char *out = filled(BYTES, 30);
-    push_out();
-    for (int n = 0; n < WAITERS; n++) {
-        struct waiter *self = &waiters[n];
-        CHECK_IS(5000, write(self->ends[1], out, 5000));
-        CHECK_IS(0, pthread_join(self->thread, NULL));
-        CHECK_IS(n < 4 ? 5000 : 1, self->answer);
-    }
-    CHECK(is_filled(waiters[0].buffer + PAGE, 5000, 30));
-    CHECK(is_filled(waiters[1].buffer, 5000, 30));
-    CHECK(is_filled(waiters[2].buffer, 5000, 30));
-    CHECK_IS(0, waiters[2].message->msg_flags);
-    CHECK(is_filled(waiters[3].buffer, 5000, 30));
-    CHECK_IS(waiters[4].ends[0], ((struct epoll_event *)waiters[4].buffer)->data.fd);
-    CHECK_IS(POLLIN, ((struct pollfd *)waiters[5].buffer)->revents);
-    free(out);
-}
-
 int main(int argc, char **argv)
 {
     bool by_thread = argc > 1 && strcmp(argv[1], "thread") == 0;
     if (pipe(starts) != 0 || pthread_create(&early_thread, NULL, has_a_child, NULL) != 0)
         return 1;
-    begin_to_wait();
     begin();
-    RUN(calls_that_wait);
     if (by_thread)
         RUN(memory_of_processes);
     RUN(writes_and_reads);

@@ -364,12 +364,12 @@ impl PageHeap {
     /// [`Error::Heap`]; the block is as before.
     pub fn resize(&self, address: usize, bytes: usize) -> Result<bool, Error> {
         self.usable()?;
-        let before = self.paged.usable_bytes(address)?;
         match self.paged.resize(address, bytes, &mut |pages| self.promise(pages))? {
             Change::Impossible => Ok(false),
             Change::Lost(pages) => self.recycle(pages).map(|()| true),
-            Change::Gained(_) => {
+            Change::Gained((first, _)) => {
                 if let Err(error) = self.overflow() {
+                    let before = self.range().0 + first.0 as usize * OS_PAGE_BYTES - address;
                     if let Change::Lost(pages) = self.paged.resize(address, before, &mut |_| Ok(()))? {
                         self.recycle(pages)?;
                     }

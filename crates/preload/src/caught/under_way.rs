@@ -99,11 +99,10 @@ fn copy_of<T: Copy>(address: usize) -> Option<T> {
     let mut copy = std::mem::MaybeUninit::<T>::uninit();
     let to = iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: size_of::<T>() };
     let from = iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: size_of::<T>() };
-    let (to, from) = (&raw const to as usize, &raw const from as usize);
-    // The function of that name brings pages in.
+    // The function of that name brings pages in; this is the plain call.
+    let (own, to, from) = (std::process::id() as usize, &raw const to as usize, &raw const from as usize);
     // SAFETY: the kernel checks the source, and there is room for it here.
-    let copied =
-        unsafe { direct(libc::SYS_process_vm_readv, std::process::id() as usize, to, 1, from, 1, 0) };
+    let copied = unsafe { direct(libc::SYS_process_vm_readv, own, to, 1, from, 1, 0) };
     // SAFETY: plain numbers and addresses, all of which were copied.
     (copied == size_of::<T>() as c_long).then(|| unsafe { copy.assume_init() })
 }

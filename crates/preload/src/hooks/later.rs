@@ -95,6 +95,11 @@ pub fn rest() -> Rest {
     Rest { _under_way: under_way() }
 }
 
+/// In a child, which has none of its parent's operations; what they hold there is nobody's to give back.
+pub fn forget() {
+    under_way().drain().for_each(std::mem::forget);
+}
+
 /// Keeps block and buffer in place until [`over`].
 ///
 /// # Safety

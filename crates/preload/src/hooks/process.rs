@@ -235,6 +235,7 @@ unsafe extern "C" fn after_fork_in_child() {
     // SAFETY: this is the child's only thread, and a copy of the one that has the books at rest.
     unsafe { after_fork() };
     let Some(route) = route() else { return };
+    later::forget();
     route.heap.forget_calls();
     helper::forget_prepared();
     crate::caught::forget();
