@@ -108,7 +108,10 @@ fn map_along_in_fault(
 
 fn take_from_slot_in_fault(pages: &Pages, page: PageId) -> Option<Fill<'_>> {
     let fill = Fill::try_begin_from_slot(pages, page)?;
-    pages.residence.touch(fill.slot());
+    // A whole page on trial is not used by this: it only needs no fault of its own.
+    if !fill.size().is_whole() {
+        pages.residence.touch(fill.slot());
+    }
     Some(fill)
 }
 
