@@ -48,6 +48,8 @@ pub(crate) struct Backing {
     table: Arc<LeafTable>,
     /// A leaf has another class of objects than the default.
     has_classes: AtomicBool,
+    /// Leaves that were taken back.
+    taken_back: AtomicU64,
     /// The writer's.
     bell: Bell,
     /// A page that must be written back before a fault can go on.
@@ -67,6 +69,7 @@ impl Backing {
             log,
             table,
             has_classes: AtomicBool::new(false),
+            taken_back: AtomicU64::new(0),
             bell: Bell::new(),
             urgent: AtomicU64::new(NONE),
             trouble: Trouble::new(),
@@ -95,6 +98,18 @@ impl Backing {
     pub(crate) fn size_of(&self, leaf: LeafId) -> Option<PageSize> {
         let bytes = self.leaves.page_bytes(leaf);
         Class::for_bytes(bytes).filter(|_| bytes > 0).map(|class| PageSize { bytes, class })
+    }
+
+    /// The leaf is not given out any more.
+    pub(crate) fn take_back(&self, leaf: LeafId) {
+        // Whoever sees the new size sees the count, too.
+        self.taken_back.fetch_add(1, Ordering::AcqRel);
+        self.leaves.set_page_bytes(leaf, 0);
+    }
+
+    /// How many leaves were taken back so far, or are about to be.
+    pub(crate) fn taken_back(&self) -> u64 {
+        self.taken_back.load(Ordering::Acquire)
     }
 
     /// Whether the bytes of `page` fill it.

@@ -45,7 +45,7 @@ pub(crate) fn take_back_leaf(pages: &Pages, leaf: LeafId) -> Result<(), FaultErr
     if !leaves.is_empty(leaf) {
         release_in_leaf(pages, leaf, 0..LEAF_PAGES)?;
     }
-    leaves.set_page_bytes(leaf, 0);
+    pages.backing.take_back(leaf);
     // Who has inserted an entry looks at the size again: either it sees the new one or we see the entry.
     fence(Ordering::SeqCst);
     forget_pages(pages, leaf, 0..LEAF_PAGES);

@@ -11,8 +11,14 @@ use crate::fill::Access;
 use crate::fork::ForkTarget;
 use crate::{touch, waits};
 
-impl FaultTarget for Engine {
-    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Resolved> {
+impl Engine {
+    /// Resolves a fault; where no memory is allocated, `is_over` tells whether the fault may be over.
+    fn deliver_in_fault(
+        &self,
+        address: usize,
+        write: bool,
+        is_over: impl FnOnce() -> bool,
+    ) -> Option<Resolved> {
         let page = self.page_at(address)?;
         let _pass = self.gates.pass_in_fault();
         let outcome = if self.is_snapshot() {
@@ -26,11 +32,18 @@ impl FaultTarget for Engine {
                 waits::note_again_in_fault(&self.pages, page, address, reason);
                 Resolved::Again
             }
+            Err(FaultError::NotAllocated(_)) if is_over() => Resolved::Again,
             Err(error) => {
                 report_in_fault(&error);
                 Resolved::Failed
             }
         })
+    }
+}
+
+impl FaultTarget for Engine {
+    fn resolve_in_fault(&self, address: usize, write: bool) -> Option<Resolved> {
+        self.deliver_in_fault(address, write, || false)
     }
 }
 
@@ -41,6 +54,14 @@ impl FaultSource for Engine {
 
     fn next_event(&self) -> Result<Option<Event>, Errno> {
         self.pages.mapping.next_event()
+    }
+
+    fn frees(&self) -> u64 {
+        self.pages.backing.taken_back()
+    }
+
+    fn resolve_read_in_fault(&self, address: usize, write: bool, frees: u64) -> Option<Resolved> {
+        self.deliver_in_fault(address, write, || self.frees() != frees)
     }
 
     fn wake_in_fault(&self, address: usize) -> Result<(), Errno> {
@@ -76,5 +97,27 @@ impl ForkTarget for Engine {
 
     fn become_snapshot(&self) -> bool {
         self.gates.go_on_in_child() && self.snapshot.begin(&self.pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aquifer_base::{AllocationClass, LeafId};
+
+    use super::*;
+    use crate::leave::tests::engine_of;
+
+    /// Thread A sleeps for a page, its fault is read, somebody else brings the page in, A goes on and frees what it touched.
+    #[test]
+    fn a_fault_that_is_over_ends_nothing() {
+        let (leaf, bytes) = (LeafId(0), 640);
+        let Some(engine) = engine_of(bytes) else { return };
+        let address = engine.address_of(leaf.page(0)) as usize;
+        engine.give_out_leaf(leaf, bytes, AllocationClass::DEFAULT);
+        let frees = engine.frees();
+        engine.take_back_leaf(leaf).expect("nothing of it is on flash");
+        assert_eq!(engine.resolve_read_in_fault(address, false, frees), Some(Resolved::Again));
+        // Whoever touches it now has no business there.
+        assert_eq!(engine.resolve_read_in_fault(address, false, engine.frees()), Some(Resolved::Failed));
     }
 }

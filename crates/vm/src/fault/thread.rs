@@ -2,6 +2,9 @@
 //!
 //! Slower than SIGBUS by two context switches, but a system call that is given an absent page waits for
 //! it instead of failing with EFAULT (where the kernel allows that without restriction).
+//!
+//! A fault that was read may be over before it is resolved: somebody else brings the page in, the toucher goes on, and may free
+//! what it touched. Where nothing is there any more, that is no reason to end the process.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -29,6 +32,13 @@ pub trait FaultSource: FaultTarget {
     /// # Errors
     /// The kernel's.
     fn next_event(&self) -> Result<Option<Event>, Errno>;
+
+    /// Goes up before any memory ceases to be allocated.
+    fn frees(&self) -> u64;
+
+    /// As [`FaultTarget::resolve_in_fault`] for a fault that was read when [`FaultSource::frees`] was `frees` at least. If memory that is
+    /// not allocated may have been when the fault was read, the answer is [`Resolved::Again`].
+    fn resolve_read_in_fault(&self, address: usize, write: bool, frees: u64) -> Option<Resolved>;
 
     /// Has the threads that sleep for the page at `address` try again.
     ///
@@ -84,19 +94,21 @@ fn run(source: &dyn FaultSource, stop: i32) {
             Ok(_) => {}
             Err(_) => abort_in_fault(b"waiting for faults failed\n"),
         }
-        while let Ok(Some(event)) = source.next_event() {
+        loop {
+            let frees = source.frees();
+            let Ok(Some(event)) = source.next_event() else { break };
             if let Event::PageFault { address, write, write_protected, .. } = event {
-                resolve(source, address, write || write_protected);
+                resolve(source, address, write || write_protected, frees);
             }
         }
     }
 }
 
-fn resolve(source: &dyn FaultSource, address: usize, write: bool) {
-    match source.resolve_in_fault(address, write) {
+fn resolve(source: &dyn FaultSource, address: usize, write: bool, frees: u64) {
+    match source.resolve_read_in_fault(address, write, frees) {
         Some(Resolved::Found(_)) | None => {}
         Some(Resolved::Again) => {
-            // The thread that faulted does so again.
+            // The thread that faulted does so again, if it still sleeps.
             if source.wake_in_fault(address).is_err() {
                 abort_in_fault(b"waking a thread that faulted failed\n");
             }
