@@ -59,6 +59,7 @@ table() {
         row "$work/static" start 'statically linked; so are Go and programs of another C library'
     cp "$work/cannot" "$work/setuid" && chmod u+s "$work/setuid" && row "$work/setuid" start 'set-user-ID or set-group-ID'
     row "$work/cannot" ring 'io_uring' 'programs take another way, as in containers, which refuse it too; `--faults thread` serves them'
+    row "$work/cannot" own-ring 'an io_uring that an instruction of its own has set up before the program exceeds its RAM' '`--faults thread` serves it'
     row "$work/cannot" aio "the kernel's aio (libaio)" 'the same'
     row "$work/cannot" peer 'memory that another process reads (`process_vm_readv`, debuggers), where it is not in RAM' '`--faults thread` helps'
     row "$work/cannot" coroutine 'coroutines whose stacks lie in managed memory (blocks of `malloc`, or `mmap` without `MAP_STACK`), where a page of it is absent' \

@@ -80,6 +80,9 @@ pub enum Error {
         "a stack lies in the memory that is to be managed (a coroutine's, in a block of malloc or mapped without MAP_STACK)"
     )]
     Stack,
+    /// The memory that shall become a heap's may be in use where no fault is resolved, as its user says.
+    #[error("{0}")]
+    InUse(&'static str),
     /// A heap does not survive fork.
     #[error(
         "this process was forked from one with open heaps and cannot use any; use heaps in the parent, or exec"
@@ -176,7 +179,7 @@ impl Error {
     /// Its number.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Invalid(_) | Self::Stack => ErrorCode::Invalid,
+            Self::Invalid(_) | Self::Stack | Self::InUse(_) => ErrorCode::Invalid,
             Self::BudgetSmall { .. } => ErrorCode::BudgetSmall,
             Self::BudgetLarge { .. } => ErrorCode::BudgetLarge,
             Self::Flash(error) => error.into(),

@@ -71,6 +71,8 @@ pub struct PageHeap {
     announced: Announced,
     /// Those that nobody announces.
     find_calls: fn(&mut dyn FnMut(usize, usize)),
+    /// What stands against making it a heap's.
+    find_use: fn() -> Option<&'static str>,
     /// What the program has protected, for who makes the memory a heap's, and how that is made accessible.
     protected: Mutex<Protected>,
 }
@@ -137,6 +139,7 @@ impl PageHeap {
             outside_bytes: AtomicU64::new(0),
             announced: Announced::new(),
             find_calls: |_| {},
+            find_use: || None,
             protected: Mutex::new(Protected { ranges: Vec::new(), open: |_| {} }),
         })
     }

@@ -32,6 +32,7 @@ mod insiders;
 mod memory;
 mod parts;
 mod place;
+mod proc;
 mod profile;
 mod protect;
 mod real;

@@ -13,6 +13,7 @@ use aquifer_vm::helper::is_helper;
 
 use crate::caught;
 use crate::memory;
+use crate::proc;
 use crate::protect;
 use crate::settings::Settings;
 use crate::{real, small};
@@ -44,6 +45,11 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
     let mut heap = PageHeap::new(settings.options.clone())?;
     if settings.catches_calls {
         heap.find_calls_by(caught::for_each_under_way);
+    }
+    if !settings.kernel_waits {
+        heap.find_use_by(|| {
+            proc::has_ring().then_some("it has set up an io_uring by an instruction of its own")
+        });
     }
     let (base, len) = heap.range();
     let (threshold, catches_calls) = (settings.threshold_bytes, settings.catches_calls);
@@ -215,6 +221,7 @@ fn hint(error: &Error) -> &'static str {
             "raise the limit on memory (ulimit -v, or the container's) or on mappings (vm.max_map_count)"
         }
         (_, Some(_)) => "'aquifer version' tells what this kernel can do",
+        (Error::InUse(_), _) => "aquifer run --faults thread serves that",
         (Error::Stack, _) => "give aquifer run a --threshold above the size of a stack",
         (Error::Flash(_), _) => "give aquifer run a smaller --flash-size, or another --flash",
         (Error::BudgetSmall { .. }, _) => "give aquifer run a larger --ram, or a smaller --flash-size",

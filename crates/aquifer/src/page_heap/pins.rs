@@ -128,6 +128,12 @@ impl PageHeap {
         self.find_calls = find;
     }
 
+    /// `find` says who may use memory of the program in a way that raises no fault here; the memory does not become a heap's then, and none
+    /// beyond the RAM is given.
+    pub fn find_use_by(&mut self, find: fn() -> Option<&'static str>) {
+        self.find_use = find;
+    }
+
     /// In a forked child: none of its parent's calls are under way. Signal-safe.
     pub fn forget_calls(&self) {
         self.announced.forget_all();

@@ -67,6 +67,7 @@ impl PageHeap {
             // Its pages would be taken away while this goes on. Memory that is asked for on another stack may be had.
             return Err(Error::Stack);
         }
+        (self.find_use)().map_or(Ok(()), |what| Err(Error::InUse(what)))?;
         self.is_taken_over.store(true, Ordering::SeqCst);
         // What the C library allocates on the way is its own. The stack of a thread may be small.
         let opened = helper::as_helper(|| Helper::run(c"aquifer-take", || self.open()));

@@ -8,6 +8,7 @@ use libc::{c_long, iovec, mmsghdr, msghdr};
 use super::buffers::{self, ADDRESS, BYTES_MAX, Buffer};
 use super::dispatch::is_not_caught;
 use crate::hooks::raw::direct;
+use crate::proc::{self, Opened};
 
 type Visit<'a> = &'a mut dyn FnMut(usize, usize);
 
@@ -19,24 +20,7 @@ const ELEMENTS_MAX: usize = 1024;
 ///
 /// It allocates nothing: it runs while another thread may hold the locks of the program's malloc.
 pub fn for_each(visit: Visit<'_>) {
-    let Some(threads) = Opened::new(c"/proc/self/task".to_bytes_with_nul()) else { return };
-    let mut entries = [0; 4096];
-    loop {
-        let count = threads.read(libc::SYS_getdents64, &mut entries);
-        if count == 0 {
-            return;
-        }
-        let mut left = &entries[..count];
-        // An entry: 16 bytes, its length, its kind, its name.
-        while let Some(&[low, high]) = left.get(16..18) {
-            let (entry, others) = left.split_at(usize::from(u16::from_le_bytes([low, high])).min(left.len()));
-            left = others;
-            let name = entry.get(19..).and_then(|name| name.split(|byte| *byte == 0).next()).unwrap_or(&[]);
-            if name.first().is_some_and(u8::is_ascii_digit) {
-                of_thread(name, visit);
-            }
-        }
-    }
+    proc::for_each_number(c"/proc/self/task", |_, thread| of_thread(thread, visit));
 }
 
 fn of_thread(thread: &[u8], visit: Visit<'_>) {
@@ -51,33 +35,6 @@ fn of_thread(thread: &[u8], visit: Visit<'_>) {
     let call = std::str::from_utf8(&line[..count]).ok().and_then(of_own_instruction);
     if let Some((number, arguments)) = call {
         visit_buffers(number, arguments, visit);
-    }
-}
-
-/// An open file.
-struct Opened(usize);
-
-impl Opened {
-    /// The path ends with a zero byte.
-    fn new(path: &[u8]) -> Option<Self> {
-        let (at, flags) = (path.as_ptr() as usize, (libc::O_RDONLY | libc::O_CLOEXEC) as usize);
-        // SAFETY: the path is one.
-        let opened = unsafe { direct(libc::SYS_openat, libc::AT_FDCWD as usize, at, flags, 0, 0, 0) };
-        usize::try_from(opened).ok().map(Self)
-    }
-
-    /// By `read` or `getdents64`; 0 at the end, and after an error.
-    fn read(&self, number: c_long, to: &mut [u8]) -> usize {
-        // SAFETY: there is so much room.
-        let count = unsafe { direct(number, self.0, to.as_mut_ptr() as usize, to.len(), 0, 0, 0) };
-        usize::try_from(count).unwrap_or(0)
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // SAFETY: it is open, and nobody else's.
-        unsafe { direct(libc::SYS_close, self.0, 0, 0, 0, 0, 0) };
     }
 }
 
@@ -178,8 +135,6 @@ mod tests {
 
     #[test]
     fn all_threads_are_looked_at() {
-        let own = |path: &[u8]| Opened::new(path).is_some();
-        assert!(own(b"/proc/self/task\0") && !own(b"/proc/self/none\0"));
         let (tell, told) = std::sync::mpsc::channel();
         let (mut ends, mut buffer) = ([0; 2], [0u8; 100]);
         // SAFETY: there is room for two.
