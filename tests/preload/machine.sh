@@ -185,7 +185,7 @@ flash() {
         start 130 2 --ram 16M --flash "$loop" --flash-size 512M
         wait_filled
         finish
-        ends_well 'a device that fails' 135 134
+        ends_well 'a device that fails' 4 135 134
         losetup -d "$loop"
         loop=''
     else
