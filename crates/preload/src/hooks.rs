@@ -81,6 +81,7 @@ pub mod process;
 pub mod raw;
 mod signals;
 mod stdio;
+pub mod streams;
 mod transfer;
 mod waiting;
 

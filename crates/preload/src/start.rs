@@ -36,6 +36,9 @@ extern "C" fn start() {
     if let Err(error) = begun {
         crate::tell::tell!("aquifer: {} runs without managed memory: {error}", route::program());
     }
+    if route::route().is_some() {
+        crate::hooks::streams::begin();
+    }
     if let Some(settings) = route::route().map(|route| &route.settings)
         && let Some(path) = &settings.profile
     {

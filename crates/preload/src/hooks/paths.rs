@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use libc::{DIR, FILE, c_char, c_int, c_uint, mode_t, off_t, timespec, timeval};
 
 use crate::hooks::missing;
+use crate::hooks::streams::Outcome;
 use crate::real::real;
 use crate::span::Pin;
 
@@ -21,7 +22,7 @@ macro_rules! named {
             let real = real!($name: unsafe extern "C" fn($($type),*) -> $result);
             match real {
                 // SAFETY: passed on to the caller.
-                Some(real) => unsafe { real($($argument),*) },
+                Some(real) => unsafe { real($($argument),*) }.noted(),
                 None => missing(),
             }
         }
@@ -128,4 +129,26 @@ named! {
         also stat, STAT;
     fn __fxstatat64(version: c_int, fd: c_int, path: Text, stat: *mut libc::stat, flags: c_int) -> c_int; path;
         also stat, STAT;
+}
+
+// ---- Directories -----------------------------------------------------------
+
+/// Bytes of a directory that is open: the C library has it in one block of malloc, with the buffer that the kernel fills behind it. A malloc of the
+/// program's own may have that in managed memory.
+fn directory_bytes(directory: *const DIR) -> usize {
+    /// Descriptor and lock, the size of the buffer, and more; `struct __dirstream`.
+    const HEAD: usize = 64;
+    const BUFFER_MAX: usize = 1 << 20;
+    // SAFETY: an open directory begins so.
+    let buffer = unsafe { directory.cast::<usize>().add(1).read() };
+    HEAD + buffer.min(BUFFER_MAX)
+}
+
+hook! {
+    fn readdir(directory: *mut DIR) -> *mut c_void; directory, directory_bytes(directory);
+    fn readdir64(directory: *mut DIR) -> *mut c_void; directory, directory_bytes(directory);
+    fn readdir_r(directory: *mut DIR, entry: *mut c_void, result: *mut c_void) -> c_int;
+        directory, directory_bytes(directory);
+    fn readdir64_r(directory: *mut DIR, entry: *mut c_void, result: *mut c_void) -> c_int;
+        directory, directory_bytes(directory);
 }
