@@ -65,8 +65,8 @@ pub struct PageHeap {
     becoming_managed: RwLock<()>,
     /// Somebody is making it a heap's.
     is_taken_over: AtomicBool,
-    /// RAM that the program uses beside blocks, as far as it is known: it comes off the heap's.
-    outside_bytes: AtomicU64,
+    /// RAM that the program uses beside blocks, which have so many bytes of it: it comes off the heap's.
+    find_outside: fn(u64) -> u64,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
     /// Those that nobody announces.
@@ -136,7 +136,7 @@ impl PageHeap {
             warm: Mutex::new(Warm::new((ram / WARM_SHARE).min(WARM_BYTES_MAX) as usize)),
             becoming_managed: RwLock::new(()),
             is_taken_over: AtomicBool::new(false),
-            outside_bytes: AtomicU64::new(0),
+            find_outside: |_| 0,
             announced: Announced::new(),
             find_calls: |_| {},
             find_use: || None,
@@ -197,9 +197,10 @@ impl PageHeap {
         })
     }
 
-    /// The program uses so much RAM beside blocks that count for the same budget: a heap that is opened from now on has less.
-    pub fn note_outside(&self, bytes: u64) {
-        self.outside_bytes.store(bytes, Ordering::Relaxed);
+    /// `find` says, when the memory becomes a heap's, how much RAM the program uses beside blocks that counts for the same budget: the heap has
+    /// less, a sixth at most. It is given the bytes of RAM that blocks have.
+    pub fn find_outside_by(&mut self, find: fn(u64) -> u64) {
+        self.find_outside = find;
     }
 
     fn warm(&self) -> MutexGuard<'_, Warm> {

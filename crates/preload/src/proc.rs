@@ -101,7 +101,7 @@ mod tests {
         let ring =
             unsafe { direct(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr() as usize, 0, 0, 0, 0) };
         if ring < 0 {
-            println!("SKIP io_uring: error {}", -ring);
+            crate::tell::tell!("SKIP io_uring: error {}", -ring);
             return;
         }
         assert!(has_ring());

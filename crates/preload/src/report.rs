@@ -3,7 +3,8 @@
 use aquifer_sys::process::memory_of_self;
 use serde_json::json;
 
-use crate::route::{Route, program};
+use crate::route::{Route, program, route};
+use crate::small;
 
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
@@ -11,6 +12,19 @@ fn mib(bytes: u64) -> String {
 
 /// Memory that is not managed is told of from here on, and where it is more than half of the RAM that was given.
 const UNMANAGED_BYTES_MIN: u64 = 32 << 20;
+
+/// Unmanaged memory up to one part of the RAM in so many is nobody's worry.
+const UNMANAGED_PART: u64 = 64;
+
+/// RAM that this process has now beside blocks, which have `block_bytes` of it, as far as it is worth a smaller heap: small blocks of the C library,
+/// stacks, what libraries write to their own pages.
+pub fn outside_bytes(block_bytes: u64) -> u64 {
+    let allowed = route().map_or(0, |route| route.settings.ram_bytes / UNMANAGED_PART);
+    let all = memory_of_self(&mut [0; 8192]).map_or(0, |memory| {
+        (memory.rss_bytes + memory.page_table_bytes).saturating_sub(memory.file_bytes + block_bytes)
+    });
+    all.saturating_sub(allowed).max(small::bytes())
+}
 
 /// RAM of this process beside what is managed, at the most.
 fn unmanaged_bytes(route: &Route) -> u64 {

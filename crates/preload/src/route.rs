@@ -15,6 +15,7 @@ use crate::caught;
 use crate::memory;
 use crate::proc;
 use crate::protect;
+use crate::report;
 use crate::settings::Settings;
 use crate::{real, small};
 
@@ -46,6 +47,7 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
     if settings.catches_calls {
         heap.find_calls_by(caught::for_each_under_way);
     }
+    heap.find_outside_by(report::outside_bytes);
     if !settings.kernel_waits {
         heap.find_use_by(|| {
             proc::has_ring().then_some("it has set up an io_uring by an instruction of its own")
@@ -176,9 +178,12 @@ fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Er
         return grow();
     }
     let ram = ROUTE.get().map_or(0, |route| route.settings.ram_bytes);
-    heap.note_outside(small::bytes());
     let may_take_over = heap.block_bytes() + bytes as u64 > ram / 4 * 3;
-    if may_take_over { protect::while_growing(heap, grow) } else { grow() }
+    let grown = if may_take_over { protect::while_growing(heap, grow) } else { grow() };
+    if heap.is_managed() {
+        small::settle();
+    }
+    grown
 }
 
 /// Makes the memory a heap's, whether or not it exceeds the RAM.

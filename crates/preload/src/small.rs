@@ -45,6 +45,13 @@ pub fn begin(threshold: usize, ram_bytes: Option<u64>) {
     THRESHOLD.store(threshold, Ordering::Release);
 }
 
+/// The memory is the heap's from now on, which has less for what the C library has: that stays as much.
+pub fn settle() {
+    let limit = LIMIT.load(Ordering::Relaxed);
+    let has = BYTES.load(Ordering::Relaxed);
+    LIMIT.store((has + has / 8).clamp(BYTES_MIN.min(limit), limit), Ordering::Relaxed);
+}
+
 /// Smallest block that comes from the heap now.
 #[inline]
 pub fn threshold() -> usize {

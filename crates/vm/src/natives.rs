@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::{LeafId, PageId};
-use aquifer_sys::memory::{Advice, advise};
+use aquifer_sys::memory::{Advice, advise, look_in_ram};
 use aquifer_sys::{Errno, Reservation};
 
 /// Pages side by side: the first, and how many.
@@ -71,6 +71,19 @@ impl NativeRegion {
     /// The kernel's.
     pub fn populate(&self, first: PageId, count: u64) -> Result<(), Errno> {
         self.advise((first, count), Advice::PopulateWrite)
+    }
+
+    /// How many of `count` pages from `first` are in RAM; none where the kernel does not tell.
+    pub fn pages_in_ram(&self, first: PageId, count: u64) -> u64 {
+        let mut pages = [0; 1024];
+        let in_ram = |done: u64| {
+            let part = &mut pages[..(count - done).min(1024) as usize];
+            let start = self.base().wrapping_add(PageId(first.0 + done).offset_bytes() as usize);
+            // SAFETY: pages of the region, which are mapped.
+            let looked = unsafe { look_in_ram(start, part) };
+            looked.map_or(0, |()| part.iter().map(|page| u64::from(*page)).sum())
+        };
+        (0..count).step_by(1024).map(in_ram).sum()
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_heap::HeapError;
 use aquifer_sys::SignalsBlocked;
 use aquifer_sys::descriptors::StandardNumbers;
@@ -138,7 +139,9 @@ impl PageHeap {
 
     /// The options, less what the program uses beside blocks.
     fn options_now(&self) -> Options {
-        let outside = self.outside_bytes.load(Ordering::Relaxed);
+        let mut blocks = 0;
+        self.paged.for_each_taken(&mut |(first, count)| blocks += self.region.pages_in_ram(first, count));
+        let outside = (self.find_outside)(blocks * OS_PAGE_BYTES as u64);
         let ram = self
             .options
             .ram_bytes

@@ -88,6 +88,22 @@ impl Drop for Presence {
     }
 }
 
+/// Whether each page from `start` is in RAM, as 1 or 0.
+///
+/// # Safety
+/// The pages are mapped.
+///
+/// # Errors
+/// The kernel's.
+pub unsafe fn look_in_ram(start: *const u8, pages: &mut [u8]) -> Result<()> {
+    let len = pages.len() * page_size();
+    // SAFETY: the kernel writes one byte per page of the range.
+    let looked = unsafe { libc::syscall(libc::SYS_mincore, start, len, pages.as_mut_ptr()) };
+    Errno::check(looked)?;
+    pages.iter_mut().for_each(|page| *page &= IN_RAM);
+    Ok(())
+}
+
 /// Memory that a userfaultfd has is absent if it cannot be populated, and swapped if it can. Elsewhere absent pages are populated too,
 /// with the zero page.
 ///
@@ -95,12 +111,9 @@ impl Drop for Presence {
 /// As [`Presence::look`].
 unsafe fn look_one_by_one(start: *mut u8, pages: &mut [u8]) -> Result<()> {
     let page_bytes = page_size();
-    let len = pages.len() * page_bytes;
-    // SAFETY: the kernel writes one byte per page of the range.
-    let looked = unsafe { libc::syscall(libc::SYS_mincore, start, len, pages.as_mut_ptr()) };
-    Errno::check(looked)?;
+    // SAFETY: passed on to the caller.
+    unsafe { look_in_ram(start, pages)? };
     for (n, page) in pages.iter_mut().enumerate() {
-        *page &= IN_RAM;
         if *page == 0 {
             // SAFETY: the caller says that the page may be read.
             let populated = unsafe { advise(start.add(n * page_bytes), page_bytes, Advice::PopulateRead) };
