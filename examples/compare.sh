@@ -134,6 +134,7 @@ run_plain() {
         say 'As root, where memory cgroups and swap may be used, this runs the program on malloc in the same RAM too.'
         return 1
     fi
+    read_no_neighbours
     status=0
     run "$work/plain.out" "$built/$program-plain" --data "$data_bytes" "$@" || status=$?
     kills=$(group_kills)

@@ -115,9 +115,14 @@ make_swap() {
         return 1
     fi
     swap_on=yes
+}
+
+# The kernel reads no neighbours from swap, until remove_swap: that only costs
+# when accesses are random. It is a setting of the whole machine, so that two at
+# once would put each other's back: who finds it so leaves it.
+read_no_neighbours() {
     page_cluster=$(cat /proc/sys/vm/page-cluster)
-    # Read-ahead of neighbours only costs when accesses are random.
-    echo 0 2>/dev/null >/proc/sys/vm/page-cluster || page_cluster=''
+    [ "$page_cluster" != 0 ] && echo 0 2>/dev/null >/proc/sys/vm/page-cluster || page_cluster=''
 }
 
 remove_swap() {

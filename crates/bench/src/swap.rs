@@ -19,7 +19,7 @@ const SWAP_FLAGS: libc::c_int = 0x8000 | 0x7fff;
 #[derive(Debug)]
 pub struct SwapArea {
     bytes: u64,
-    _undone_on_drop: (Guard, Guard),
+    _undone_on_drop: (Option<Guard>, Guard),
 }
 
 impl SwapArea {
@@ -120,15 +120,18 @@ fn is_active(swaps: &str, path: &Path) -> bool {
     swaps.lines().skip(1).any(|line| line.split_whitespace().next() == Some(listed.as_str()))
 }
 
-/// Pages per swap read, as a power of two; the guard puts the old value back.
-fn set_page_cluster(value: &str) -> Result<Guard> {
+/// Pages per swap read, as a power of two; the guard puts the old value back. Who finds it so has nothing to put back: two at once would leave it.
+fn set_page_cluster(value: &str) -> Result<Option<Guard>> {
     let old = fs::read_to_string(PAGE_CLUSTER).map_err(Error::io("reading", PAGE_CLUSTER))?;
+    if old.trim() == value {
+        return Ok(None);
+    }
     fs::write(PAGE_CLUSTER, value).map_err(Error::io("writing", PAGE_CLUSTER))?;
-    Ok(cleanup::register(move || {
+    Ok(Some(cleanup::register(move || {
         if let Err(error) = fs::write(PAGE_CLUSTER, &old) {
             eprintln!("{PAGE_CLUSTER} could not be set back to {}: {error}", old.trim());
         }
-    }))
+    })))
 }
 
 #[cfg(test)]
