@@ -20,7 +20,7 @@ from pathlib import Path
 
 import data
 from processes import Limits, run
-from swap import Swap, why_no_swap
+from swap import Swap, page_cluster, why_no_swap
 from tools import Missing, Tools, version_of
 
 HERE = Path(__file__).resolve().parent
@@ -283,7 +283,7 @@ def table(results, budgets):
         rows.append([result.name, result.make, result.version, f"{result.seconds:.1f}", str(result.need_mib), *cells])
     lines = ["| " + " | ".join(text.replace("|", "/") for text in row) + " |" for row in rows]
     note = "Of each run: outcome, time / native time, peak of anonymous memory and page tables / budget"
-    return "\n".join([*lines, "", note + "; with swap: its seconds, and its time / Aquifer's.", ""])
+    return "\n".join([*lines, "", note + f"; with swap (vm.page-cluster {page_cluster()}): its seconds, and its time / Aquifer's.", ""])
 
 
 def why_no_run(options):

@@ -31,6 +31,11 @@ def why_no_swap():
     return "" if hierarchy() else "no memory cgroup controller is mounted"
 
 
+def page_cluster():
+    """How many neighbours swap reads along, as the kernel counts: 3 by default, for up to seven."""
+    return Path("/proc/sys/vm/page-cluster").read_text().strip()
+
+
 class Swap:
     """A cgroup with `ram_mib` of RAM and a swap file of `swap_mib`, as long as the context lasts."""
 
