@@ -13,6 +13,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import data
 from processes import Limits, run
-from swap import Swap, page_cluster, why_no_swap
+from swap import Swap, page_cluster, remove_group, why_no_swap
 from tools import Missing, Tools, version_of
 
 HERE = Path(__file__).resolve().parent
@@ -293,6 +294,19 @@ def why_no_run(options):
     return "" if ended.status == 0 else ended.first_error() or f"status {ended.status}"
 
 
+def clean_after_killed():
+    """Removes what runs left that were killed: their directories, swap files in them that are on still, and their groups."""
+    for folder in BUILD.glob("work.*"):
+        number = folder.suffix[1:]
+        if not number.isdigit() or Path("/proc", number).exists():
+            continue
+        for line in Path("/proc/swaps").read_text().splitlines():
+            if line.startswith(f"{folder}/"):
+                subprocess.run(["swapoff", line.split()[0]], check=False)
+        remove_group(number)
+        remove(folder)
+
+
 def arguments(names):
     description, example = __doc__.split("\n\nExample: ")
     parser = argparse.ArgumentParser(
@@ -341,6 +355,7 @@ def main():
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     options.work = BUILD / f"work.{os.getpid()}"
+    clean_after_killed()
     options.work.mkdir(parents=True)
     tools, results = Tools(BUILD), []
     try:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 MIB = 1 << 20
-GROUP = f"aquifer-corpus.{os.getpid()}"
+GROUP = "aquifer-corpus."
 
 
 def hierarchy():
@@ -36,13 +36,24 @@ def page_cluster():
     return Path("/proc/sys/vm/page-cluster").read_text().strip()
 
 
+def remove_group(number):
+    """Removes the group of the process of that number, which is gone."""
+    root, _ = hierarchy() or (Path("/"), 0)
+    group = root / f"{GROUP}{number}"
+    try:
+        group.rmdir()
+    except OSError:
+        # There is none, or somebody is in it still.
+        pass
+
+
 class Swap:
     """A cgroup with `ram_mib` of RAM and a swap file of `swap_mib`, as long as the context lasts."""
 
     def __init__(self, folder, ram_mib, swap_mib):
         self.file, self.ram_mib, self.swap_mib = folder / "swap", ram_mib, swap_mib
         root, self.version = hierarchy()
-        self.root, self.group, self.on = root, root / GROUP, False
+        self.root, self.group, self.on = root, root / f"{GROUP}{os.getpid()}", False
 
     def __enter__(self):
         try:
