@@ -10,6 +10,7 @@
 //! | `arguments` | calls whose arguments point to memory |
 //! | `paths` | calls that name files |
 //! | `stdio` | transfers that the C library makes on behalf of a stream |
+//! | `streams` | opening and closing streams, whose buffers must not be managed |
 //! | `signals` | handlers and masks, which must leave SIGBUS to the heap |
 //! | `old_signals` | the same by older functions |
 //! | `alternate` | stacks for handlers |

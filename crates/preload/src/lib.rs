@@ -16,6 +16,7 @@
 //! | `report` | what happened, when the program ends |
 //! | `profile` | where its faults come from |
 //! | `caught` | system calls that the program makes by instructions of its own |
+//! | `proc` | what the kernel tells of this process, without allocating |
 //! | `tell` | lines on standard error |
 //! | `start` | what runs before and after the program |
 //! | `hooks` | the functions themselves, by what they are about |
