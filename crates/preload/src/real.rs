@@ -56,9 +56,16 @@ pub fn find_all() {
 
 /// The function of that name and type behind this library.
 macro_rules! real {
-    ($name:ident: $type:ty) => {{
-        #[used]
-        #[unsafe(link_section = "aquifer_real")]
+    ($name:ident: $type:ty) => {
+        $crate::real::real!(@ #[used] #[unsafe(link_section = "aquifer_real")] $name: $type)
+    };
+    // One that the C library does not have is found when it is called: looking in vain has the dynamic linker allocate, and free, what it says of
+    // that, and a malloc that begins with `main` may do neither before.
+    (elsewhere $name:ident: $type:ty) => {
+        $crate::real::real!(@ $name: $type)
+    };
+    (@ $(#[$attribute:meta])* $name:ident: $type:ty) => {{
+        $(#[$attribute])*
         static REAL: $crate::real::Real = $crate::real::Real::new(
             match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,

@@ -46,7 +46,7 @@ macro_rules! refuses {
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             match refusal($number) {
                 Some(answer) => answer as c_int,
-                None => match real!($name: unsafe extern "C" fn($($type),*) -> c_int) {
+                None => match real!(elsewhere $name: unsafe extern "C" fn($($type),*) -> c_int) {
                     // SAFETY: passed on to the caller.
                     Some(real) => unsafe { real($($argument),*) },
                     None => -libc::ENOSYS,
