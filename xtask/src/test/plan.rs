@@ -43,6 +43,23 @@ const LONGEST: [&str; 11] = [
     "programs/run.sh xz",
 ];
 
+/// Ends of the names of jobs of which one at a time runs: some have the kernel swap, which is pressure on the memory of the whole machine, and the others
+/// have donors, who lend nothing then.
+const PRESSURE: [&str; 7] = [
+    "preload/run.sh storm",
+    "preload/run.sh swapped",
+    "preload/run.sh shrinks",
+    "preload/run.sh swapoff",
+    "remote/run.sh",
+    "remote/cluster.sh 1",
+    "aquifer-cli command",
+];
+
+/// The job, alone with the others of its kind.
+fn apart(job: Job) -> Job {
+    if PRESSURE.iter().any(|words| job.name.ends_with(words)) { job.alone_with("pressure") } else { job }
+}
+
 /// What was asked for.
 pub struct Plan<'a> {
     /// The workspace.
@@ -164,7 +181,7 @@ impl<'a> Plan<'a> {
         let mut jobs = Vec::new();
         let mut add = |step: &'static str, made: Vec<Job>| {
             if self.wants(step) {
-                jobs.extend(made);
+                jobs.extend(made.into_iter().map(apart));
             }
         };
         add("sqlite", self.sqlite());
@@ -253,6 +270,7 @@ fn tests_of(binaries: &[Binary], more: &[(&str, String)], limit: Option<Duration
         ready.ignored += ignored;
         ready.jobs.extend(jobs.into_iter().map(|mut job| {
             job.limit = limit.unwrap_or(job.limit);
+            job = apart(job);
             more.iter().fold(job, |job, (name, value)| job.with(name, value))
         }));
     }
