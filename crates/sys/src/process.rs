@@ -121,6 +121,8 @@ pub struct MemoryUse {
     pub rss_bytes: u64,
     /// The most there ever were (`VmHWM`), bytes.
     pub rss_bytes_max: u64,
+    /// Those of them that are no pages of files and shared with nobody by a mapping (`RssAnon`), bytes.
+    pub anonymous_bytes: u64,
     /// Those of them that are pages of files (`RssFile`), bytes: mostly code, which the page cache holds anyway.
     pub file_bytes: u64,
     /// The process's page tables (`VmPTE`), bytes; not part of the resident pages.
@@ -165,6 +167,7 @@ fn parse_status(text: &[u8]) -> Option<MemoryUse> {
     Some(MemoryUse {
         rss_bytes: field_bytes(text, b"VmRSS:")?,
         rss_bytes_max: field_bytes(text, b"VmHWM:")?,
+        anonymous_bytes: field_bytes(text, b"RssAnon:")?,
         file_bytes: field_bytes(text, b"RssFile:")?,
         page_table_bytes: field_bytes(text, b"VmPTE:")?,
     })
@@ -214,6 +217,24 @@ mod tests {
     }
 
     #[test]
+    fn shared_memory_is_not_anonymous() {
+        const BYTES: usize = 32 << 20;
+        let anonymous = || memory_of_self(&mut [0; 4096]).expect("/proc is mounted").anonymous_bytes;
+        let before = anonymous();
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory, of this test alone.
+        let shared = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0) };
+        assert_ne!(shared, libc::MAP_FAILED);
+        // SAFETY: it has that many bytes; then nobody uses it any more.
+        unsafe {
+            std::ptr::write_bytes(shared.cast::<u8>(), 1, BYTES);
+            assert!(anonymous() < before + (BYTES / 2) as u64);
+            libc::munmap(shared, BYTES);
+        }
+    }
+
+    #[test]
     fn numbers_are_written_without_allocating() {
         for number in [0, 7, 10, 123_456_789, u64::MAX] {
             assert_eq!(digits(number, 10, &mut [0; 20]), number.to_string().as_bytes());
@@ -223,10 +244,11 @@ mod tests {
 
     #[test]
     fn parses_whole_lines_only() {
-        let text = b"Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssFile:\t     16 kB\nVmPTE:\t      12 kB\n";
+        let text = b"Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t    1000 kB\nRssFile:\t     16 kB\nVmPTE:\t      12 kB\n";
         let expected = MemoryUse {
             rss_bytes: 1 << 20,
             rss_bytes_max: 2 << 20,
+            anonymous_bytes: 1000 << 10,
             file_bytes: 16 << 10,
             page_table_bytes: 12 << 10,
         };
