@@ -28,21 +28,30 @@ PART = 20000
 
 
 class Server:
-    """A redis-server with `keys` hashes, started by a shell after `prefix`."""
+    """A redis-server in `folder`, started by a shell after `prefix`."""
 
-    def __init__(self, folder, prefix, keys, tick=lambda: None):
-        self.port, self.tick, self.peak_kib = free_port(), tick, 0
+    def __init__(self, folder, prefix, tick):
+        self.port, self.tick, self.peak_kib, self.dump = free_port(), tick, 0, folder / "dump.rdb"
         options = f"--bind 127.0.0.1 --port {self.port} --save '' --appendonly no --dir {folder}"
         with open(folder / "log", "wb") as log:
             self.process = subprocess.Popen(["sh", "-c", f"{prefix} redis-server {options}"], stdout=log, stderr=log)
+
+    def fill(self, keys):
+        """Makes so many hashes."""
         wait_for("the start", lambda: answers(self.port))
         for first in range(0, keys, PART):
-            self.ask("EVAL", FILL, "0", str(first), str(min(first + PART, keys) - 1))
+            self.expect("1", "EVAL", FILL, "0", str(first), str(min(first + PART, keys) - 1))
             self.look()
+        self.expect(str(keys), "DBSIZE")
 
     def ask(self, *words):
         command = ["redis-cli", "-p", str(self.port), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def expect(self, answer, *words):
+        """Ends with what redis answered, if that is something else: its client does not tell errors by its status."""
+        if (told := self.ask(*words)) != answer:
+            sys.exit(f"redis answered {told!r} to {words[0]}")
 
     def look(self):
         """Notes the RAM of server and child; what they share counts once."""
@@ -60,7 +69,7 @@ class Server:
 
     def save(self):
         began = time.monotonic()
-        self.ask("BGSAVE")
+        self.expect("Background saving started", "BGSAVE")
         while "rdb_bgsave_in_progress:0" not in (told := self.ask("INFO", "persistence")):
             self.look()
             time.sleep(0.05)
@@ -71,12 +80,15 @@ class Server:
     def end(self):
         subprocess.run(["redis-cli", "-p", str(self.port), "SHUTDOWN", "NOSAVE"], capture_output=True)
         self.process.wait()
+        # The next server would load it.
+        self.dump.unlink(missing_ok=True)
 
 
 def saves(folder, prefix, options, tick=lambda: None):
     """Seconds of each save, and the most RAM."""
-    server = Server(folder, prefix, options.keys, tick)
+    server = Server(folder, prefix, tick)
     try:
+        server.fill(options.keys)
         return [server.save() for _ in range(options.runs)], server.peak_kib / 1024
     finally:
         server.end()

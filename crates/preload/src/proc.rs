@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn rings_are_told_from_other_files() {
         let mut parameters = [0u8; 120];
+        let at = parameters.as_mut_ptr() as usize;
         // SAFETY: the parameters of io_uring_setup have 120 bytes.
-        let ring =
-            unsafe { direct(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr() as usize, 0, 0, 0, 0) };
+        let ring = unsafe { direct(libc::SYS_io_uring_setup, 4, at, 0, 0, 0, 0) };
         if ring < 0 {
             crate::tell::tell!("SKIP io_uring: error {}", -ring);
             return;

@@ -45,13 +45,15 @@ const LONGEST: [&str; 11] = [
 
 /// Ends of the names of jobs of which one at a time runs: some have the kernel swap, which is pressure on the memory of the whole machine, and the others
 /// have donors, who lend nothing then.
-const PRESSURE: [&str; 7] = [
+const PRESSURE: [&str; 9] = [
     "preload/run.sh storm",
     "preload/run.sh swapped",
     "preload/run.sh shrinks",
     "preload/run.sh swapoff",
     "remote/run.sh",
     "remote/cluster.sh 1",
+    "remote/cluster.sh 20",
+    "block/run.sh",
     "aquifer-cli command",
 ];
 
