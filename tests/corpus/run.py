@@ -29,6 +29,8 @@ TREE = HERE.parents[1]
 BUILD = TREE / "build" / "corpus"
 MIB = 1 << 20
 LEAST_MIB = 32
+# Flash of a run, at least: allocators reserve a GiB at a time.
+FLASH_MIB_MIN = 2560
 THREADS = 2
 # A run that takes less than this part of the memory that it takes natively has managed memory.
 MANAGED_PART = 0.8
@@ -115,7 +117,7 @@ class Entry:
     def launcher(self, budget_mib, need_mib):
         """The `aquifer run` command up to the program."""
         words = [self.options.aquifer, "run", "--ram", f"{budget_mib}M", "--flash", self.made, "--flash-size"]
-        words += [f"{max(1024, 6 * need_mib)}M", "--report-json", self.made / "report", *self.row.get("options", [])]
+        words += [f"{max(FLASH_MIB_MIN, 6 * need_mib)}M", "--report-json", self.made / "report", *self.row.get("options", [])]
         return " ".join(map(str, words)) + " --"
 
     def reports(self, label):

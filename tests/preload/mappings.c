@@ -149,9 +149,33 @@ static void reserved(void)
     CHECK(munmap(memory, bytes) == 0);
 }
 
+/* Allocators wish for addresses: aligned ones, or behind what they have. Where nothing is mapped, and as far as that can be had. */
+static void wished(void)
+{
+    size_t bytes = 8 * MIB, align = 4 * MIB;
+    char *wish = (char *)((uintptr_t)5 << 40);
+    for (int i = 0; i < 3; i++, wish += bytes) {
+        char *memory = mmap(wish, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        CHECK(memory != MAP_FAILED && (uintptr_t)memory % align == 0 && is_zero(memory, bytes));
+        fill(memory, bytes, i);
+        PUSH_OUT(memory, bytes);
+        CHECK(is_filled(memory, bytes, i));
+        CHECK(munmap(memory, bytes) == 0);
+    }
+    /* Code that is generated must be near other code, and pointers of 32 bits low: such a wish is the kernel's to fulfil. */
+    char *low = (char *)((uintptr_t)1 << 31);
+    char *memory = mmap(low, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && (uintptr_t)memory >> 32 == 0);
+    CHECK(munmap(memory, bytes) == 0);
+    char *near = wish + 16 * MIB;
+    memory = mmap(near, 64 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory == near && munmap(memory, 64 * KIB) == 0);
+}
+
 int main(void)
 {
     begin();
+    RUN(wished);
     RUN(unmapped_in_parts);
     RUN(remapped);
     RUN(given_up);

@@ -216,6 +216,11 @@ impl PageHeap {
         Ok(())
     }
 
+    /// Bytes that blocks could still have.
+    pub fn free_bytes(&self) -> u64 {
+        self.pages_max.saturating_sub(self.pages.load(Ordering::Relaxed)) * OS_PAGE_BYTES as u64
+    }
+
     fn promise(&self, pages: u64) -> Result<(), HeapError> {
         let refused = self.is_refused.load(Ordering::Relaxed);
         let limit = if refused { self.native_pages_max } else { self.pages_max };
@@ -276,15 +281,17 @@ impl PageHeap {
         Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
-    /// Pages that hold no block: they read as zeros and are given back by [`PageHeap::unmap`], as those of `mmap`.
+    /// Pages that hold no block, at a multiple of `align` bytes, a power of two: they read as zeros and are given back by
+    /// [`PageHeap::unmap`], as those of `mmap`.
     ///
     /// # Errors
     /// As [`PageHeap::allocate`].
-    pub fn map(&self, bytes: usize) -> Result<*mut u8, Error> {
+    pub fn map(&self, bytes: usize, align: usize) -> Result<*mut u8, Error> {
         self.usable()?;
         let pages = bytes.div_ceil(OS_PAGE_BYTES) as u64;
         let promise = &mut |pages| self.promise(pages);
-        let address = self.paged.allocate_mapping(pages, promise, &mut |pages| self.take_back(pages))?;
+        let address =
+            self.paged.allocate_mapping(pages, align, promise, &mut |pages| self.take_back(pages))?;
         if let Err(error) = self.overflow() {
             let _ = self.unmap(address, bytes);
             return Err(error);

@@ -96,11 +96,7 @@ impl Paged {
         promise: &mut dyn FnMut(u64) -> Result<(), HeapError>,
         take_back: &mut dyn FnMut(u64),
     ) -> Result<usize, HeapError> {
-        if !self.base.is_multiple_of(align) {
-            return Err(HeapError::Invalid(
-                "more alignment than the heap's memory has; ask for 2 MiB at most",
-            ));
-        }
+        self.check_align(align)?;
         if let Some(class) = small::class_for(bytes, align) {
             let pool = Small::own_pool(class);
             if let Some(offset) = self.small.take(pool) {
@@ -115,6 +111,11 @@ impl Paged {
         promise(pages)?;
         let offset = self.space().allocate(bytes, align);
         Ok(self.base + self.placed(offset, pages, take_back)? as usize)
+    }
+
+    fn check_align(&self, align: usize) -> Result<(), HeapError> {
+        let is_had = self.base.is_multiple_of(align);
+        is_had.then_some(()).ok_or(HeapError::Invalid("more alignment than the heap's memory has"))
     }
 
     /// What was found for `pages` that were promised.
@@ -141,18 +142,20 @@ impl Paged {
         self.offset(address).is_ok_and(|offset| self.small.class_at(offset).is_some())
     }
 
-    /// As [`Paged::allocate`], for `pages` that are given back by [`Paged::cut`] and hold no block.
+    /// As [`Paged::allocate`], for `pages` at a multiple of `align` bytes that are given back by [`Paged::cut`] and hold no block.
     ///
     /// # Errors
     /// As [`Paged::allocate`].
     pub fn allocate_mapping(
         &self,
         pages: u64,
+        align: usize,
         promise: &mut dyn FnMut(u64) -> Result<(), HeapError>,
         take_back: &mut dyn FnMut(u64),
     ) -> Result<usize, HeapError> {
+        self.check_align(align)?;
         promise(pages)?;
-        let offset = self.space().allocate_mapping(pages);
+        let offset = self.space().allocate_mapping(pages, (align / OS_PAGE_BYTES).max(1) as u64);
         Ok(self.base + self.placed(offset, pages, take_back)? as usize)
     }
 

@@ -54,9 +54,9 @@ impl Space {
         self.runs.ram_bytes() + self.taken.len() * 2 * (size_of::<Taken>() + 8)
     }
 
-    /// Where `pages` begin of which no block is known: parts of them are given back by [`Space::cut`].
-    pub fn allocate_mapping(&mut self, pages: u64) -> Option<u64> {
-        let placed = self.take_run(pages, 1, Use::Mapping)?;
+    /// Where `pages` begin of which no block is known, at a multiple of `align` pages: parts of them are given back by [`Space::cut`].
+    pub fn allocate_mapping(&mut self, pages: u64, align: u64) -> Option<u64> {
+        let placed = self.take_run(pages, align, Use::Mapping)?;
         self.block_bytes += pages * PAGE;
         self.blocks += 1;
         Some(placed)
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(space.usable_bytes(7 * PAGE), Some(3 * OS_PAGE_BYTES));
         assert_eq!(space.cut(8, 100), Some(2));
         assert_eq!(space.cut(50, 1), None);
-        let mapping = space.allocate_mapping(5).unwrap();
+        let mapping = space.allocate_mapping(5, 1).unwrap();
         assert_eq!(
             (space.mapping_bytes(mapping), space.usable_bytes(mapping)),
             (Some(5 * OS_PAGE_BYTES), None)

@@ -144,9 +144,9 @@ fn allocated(outcome: Result<*mut u8, Error>) -> *mut c_void {
     }
 }
 
-/// Memory as that of `mmap`, NULL with `ENOMEM` if there is none.
-pub fn map(heap: &PageHeap, bytes: usize) -> *mut c_void {
-    match growing(heap, bytes, || heap.map(bytes)) {
+/// Memory as that of `mmap` at a multiple of `align` bytes, NULL with `ENOMEM` if there is none.
+pub fn map(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
+    match growing(heap, bytes, || heap.map(bytes, align)) {
         Ok(mapped) => mapped.cast(),
         Err(error) => {
             say_why(&error);

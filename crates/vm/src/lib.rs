@@ -67,4 +67,4 @@ pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};
 pub use foresight::WINDOW_MAX_DEFAULT;
-pub use natives::{NativeRegion, Run};
+pub use natives::{NativeRegion, REGION_ALIGN, Run};

@@ -18,6 +18,9 @@ use aquifer_sys::{Errno, Reservation};
 /// Pages side by side: the first, and how many.
 pub type Run = (PageId, u64);
 
+/// What a region begins at a multiple of, in bytes: the most alignment that its blocks can have.
+pub const REGION_ALIGN: usize = 64 << 20;
+
 /// A region that is ordinary memory. Clones are the same region, which ends with the last of them and the engine over it.
 #[derive(Clone, Debug)]
 pub struct NativeRegion {
@@ -30,7 +33,7 @@ impl NativeRegion {
     /// # Errors
     /// The kernel's.
     pub fn new(leaves: u32) -> Result<Self, Errno> {
-        let reservation = Reservation::new(leaves as usize * LEAF_RANGE_BYTES, LEAF_RANGE_BYTES)?;
+        let reservation = Reservation::new(leaves as usize * LEAF_RANGE_BYTES, REGION_ALIGN)?;
         Ok(Self { reservation: Arc::new(reservation) })
     }
 

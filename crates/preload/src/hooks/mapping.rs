@@ -7,6 +7,8 @@ use std::ffi::c_void;
 
 use libc::{c_int, off_t};
 
+use aquifer::PageHeap;
+use aquifer_vm::REGION_ALIGN;
 use aquifer_vm::fork::is_forked;
 
 use crate::hooks::missing;
@@ -17,18 +19,38 @@ use crate::route::{heap_for, map, owns, resize, route, set_errno, take_over};
 const PAGE: usize = 4096;
 /// Inaccessible memory of at most this length is kept as pages of the heap.
 const GUARD_BYTES: usize = 64 << 10;
+/// A place that a program wishes for is the kernel's to give below this address, and for fewer bytes.
+const LOW_END: usize = 1 << 32;
+const WISHED_BYTES_MIN: usize = 256 << 10;
 /// Of a mapping that comes from the heap, no other flags may be set.
 const HARMLESS: c_int =
     libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_POPULATE | libc::MAP_NONBLOCK;
 
 type Mmap = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, c_int, off_t) -> *mut c_void;
 
-fn is_ordinary(address: *mut c_void, protection: c_int, flags: c_int) -> bool {
-    address.is_null()
-        && protection == libc::PROT_READ | libc::PROT_WRITE
+/// The alignment of the memory that a program wishes to have at `address`, if that need not be there: allocators wish for places behind what
+/// they have, or aligned ones. Low addresses are for pointers of 32 bits, but for allocators' reserves, and what is small may have to be near
+/// other code.
+fn wished_align(address: *mut c_void, bytes: usize, flags: c_int) -> Option<usize> {
+    let address = address as usize;
+    let is_low = address < LOW_END && flags & libc::MAP_NORESERVE == 0;
+    match address {
+        0 => Some(PAGE),
+        _ if is_low || bytes < WISHED_BYTES_MIN || !address.is_multiple_of(PAGE) => None,
+        _ => Some((1 << address.trailing_zeros()).min(REGION_ALIGN)),
+    }
+}
+
+fn is_ordinary(protection: c_int, flags: c_int) -> bool {
+    protection == libc::PROT_READ | libc::PROT_WRITE
         && flags & !HARMLESS == 0
         && flags & libc::MAP_PRIVATE != 0
         && flags & libc::MAP_ANONYMOUS != 0
+}
+
+/// Whether a mapping of which perhaps little will be used leaves flash for others. If it does not, it stays the kernel's.
+fn is_modest(heap: &PageHeap, bytes: usize) -> bool {
+    bytes as u64 <= heap.free_bytes() / 4 * 3
 }
 
 /// Whole pages from an address on; `None` if it is not at the start of one, or they exceed the address space.
@@ -79,18 +101,19 @@ macro_rules! mmap {
             fd: c_int,
             offset: off_t,
         ) -> *mut c_void {
-            if is_ordinary(address, protection, flags)
+            if is_ordinary(protection, flags)
+                && let Some(align) = wished_align(address, bytes, flags)
                 && let Some(rounded) = bytes.checked_next_multiple_of(PAGE)
                 && let Some(heap) = heap_for(bytes, 0)
+                && (flags & libc::MAP_NORESERVE == 0 || is_modest(heap, bytes))
             {
-                let mapped = map(heap, rounded);
+                let mapped = map(heap, rounded, align);
                 if !mapped.is_null() {
                     return mapped;
                 }
                 if flags & libc::MAP_NORESERVE == 0 {
                     return libc::MAP_FAILED;
                 }
-                // Address space of which little will be used: the kernel's.
             }
             let is_over = flags & libc::MAP_FIXED != 0 && owns(address);
             if is_over && let Some(mapped) = map_over(address, bytes, protection, flags) {
@@ -241,7 +264,7 @@ pub unsafe extern "C" fn mremap(
         });
         mapped.filter(|&mapped| mapped != libc::MAP_FAILED).unwrap_or(nowhere)
     } else {
-        map(heap, bytes)
+        map(heap, bytes, PAGE)
     };
     if moved.is_null() {
         return libc::MAP_FAILED;
