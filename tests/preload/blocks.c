@@ -177,9 +177,34 @@ static void many_of_all_sizes(void)
     }
 }
 
+/* Sizes around those that share pages with others, new, used before, and as they grow and shrink. */
+static void of_some_pages(void)
+{
+    for (size_t bytes = 4000; bytes < 14000; bytes += 37) {
+        char *used[8];
+        for (int i = 0; i < 8; i++) {
+            CHECK((used[i] = malloc(bytes)) && (uintptr_t)used[i] % 16 == 0 && malloc_usable_size(used[i]) >= bytes);
+            fill(used[i], bytes, bytes + i);
+        }
+        for (int i = 0; i < 8; i += 2)
+            free(used[i]);
+        for (int i = 0; i < 8; i += 2) {
+            CHECK((used[i] = calloc(1, bytes)) && is_zero(used[i], bytes));
+            CHECK((used[i] = realloc(used[i], bytes + 5000)) && is_zero(used[i], bytes));
+            fill(used[i], bytes + 5000, bytes + i);
+            CHECK((used[i] = realloc(used[i], bytes)));
+        }
+        for (int i = 0; i < 8; i++) {
+            CHECK(is_filled(used[i], bytes / 8 * 8, bytes + i));
+            free(used[i]);
+        }
+    }
+}
+
 int main(void)
 {
     begin();
+    RUN(of_some_pages);
     RUN(across_the_threshold);
     RUN(zeroed_after_reuse);
     RUN(aligned);

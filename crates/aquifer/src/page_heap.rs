@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWri
 use aquifer_base::PageId;
 use aquifer_base::limits::{LEAF_PAGES, OS_PAGE_BYTES};
 use aquifer_heap::paged::{self, Change, Pages};
-use aquifer_heap::{HeapError, Paged};
+use aquifer_heap::{HeapError, Paged, SMALL_BYTES_MAX};
 use aquifer_vm::{NativeRegion, fork, helper};
 
 use crate::announced::Announced;
@@ -247,7 +247,7 @@ impl PageHeap {
     /// [`Error::Heap`] when flash or address range are used up; why flash could not be opened.
     pub fn allocate(&self, bytes: usize, align: usize) -> Result<*mut u8, Error> {
         if !self.is_managed()
-            && bytes.max(align) > OS_PAGE_BYTES
+            && bytes > SMALL_BYTES_MAX
             && let Some(address) = self.warm().take(bytes, align)
         {
             return Ok(std::ptr::with_exposed_provenance_mut(address));
@@ -255,18 +255,18 @@ impl PageHeap {
         self.allocate_fresh(bytes, align)
     }
 
-    /// A block of up to a page, if there is one in pages that are blocks' already: then the memory does not become a heap's by it.
+    /// A small block, of up to [`SMALL_BYTES_MAX`], if there is one in pages that are blocks' already: then the memory does not become a heap's by it.
     pub fn try_allocate_small(&self, bytes: usize, align: usize) -> Option<*mut u8> {
         self.usable().ok()?;
         Some(std::ptr::with_exposed_provenance_mut(self.paged.try_allocate_small(bytes, align)?))
     }
 
-    /// Whether `address` is in pages of blocks of up to a page. Lock-free, signal-safe.
+    /// Whether `address` is in pages of small blocks. Lock-free, signal-safe.
     pub fn is_small(&self, address: usize) -> bool {
         self.paged.is_small(address)
     }
 
-    /// As [`PageHeap::allocate`]; blocks of more than a page read as zeros.
+    /// As [`PageHeap::allocate`]; blocks that are not [small](PageHeap::is_small) read as zeros.
     ///
     /// # Errors
     /// As [`PageHeap::allocate`].

@@ -12,7 +12,7 @@
 //! | `allocator` | malloc, free and the rest, over pools and spans |
 //! | `runs` | runs of free pages |
 //! | `space` | a coalescing allocator of blocks of whole pages |
-//! | `small` | blocks of up to a page, in groups of pages |
+//! | `small` | blocks of up to three pages, in groups of pages |
 //! | `paged` | such a space at its place in a region |
 //! | `uses` | objects that are used in place, and many at once |
 //! | `memory_pages` | blocks beside the objects of one heap |
@@ -39,3 +39,4 @@ pub mod uses;
 pub use allocator::{Allocator, Usage};
 pub use error::HeapError;
 pub use paged::Paged;
+pub use small::SMALL_BYTES_MAX;

@@ -6,7 +6,7 @@ use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
 
 use crate::error::HeapError;
-use crate::small::{self, Freed, GROUP_PAGES, Small};
+use crate::small::{self, Freed, GROUP_PAGES, Size, Small};
 use crate::space::{Resized, Space};
 
 /// A run of pages of a region: first page and count.
@@ -97,8 +97,8 @@ impl Paged {
         take_back: &mut dyn FnMut(u64),
     ) -> Result<usize, HeapError> {
         self.check_align(align)?;
-        if let Some(class) = small::class_for(bytes, align) {
-            let pool = Small::own_pool(class);
+        if let Some(size) = Size::of(bytes, align) {
+            let pool = Small::own_pool(size);
             if let Some(offset) = self.small.take(pool) {
                 return Ok(self.base + offset as usize);
             }
@@ -131,15 +131,15 @@ impl Paged {
         })
     }
 
-    /// A block of up to a page, if there is one in pages that are taken already.
+    /// A small block, if there is one in pages that are taken already.
     pub fn try_allocate_small(&self, bytes: usize, align: usize) -> Option<usize> {
-        let offset = self.small.take(Small::own_pool(small::class_for(bytes, align)?))?;
+        let offset = self.small.take(Small::own_pool(Size::of(bytes, align)?))?;
         Some(self.base + offset as usize)
     }
 
     /// Whether `address` is in pages of small blocks. Lock-free.
     pub fn is_small(&self, address: usize) -> bool {
-        self.offset(address).is_ok_and(|offset| self.small.class_at(offset).is_some())
+        self.offset(address).is_ok_and(|offset| self.small.size_at(offset).is_some())
     }
 
     /// As [`Paged::allocate`], for `pages` at a multiple of `align` bytes that are given back by [`Paged::cut`] and hold no block.
@@ -175,8 +175,8 @@ impl Paged {
     /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
     pub fn usable_bytes(&self, address: usize) -> Result<usize, HeapError> {
         let offset = self.offset(address)?;
-        let usable = match self.small.class_at(offset) {
-            Some(class) => self.small.is_block(offset).then_some(class.slot_bytes()),
+        let usable = match self.small.size_at(offset) {
+            Some(size) => self.small.is_block(offset).then_some(size.bytes()),
             None => self.space().usable_bytes(offset),
         };
         usable.ok_or(HeapError::DoubleFree(address))
@@ -188,7 +188,7 @@ impl Paged {
     /// [`HeapError::Foreign`], [`HeapError::DoubleFree`].
     pub fn free(&self, address: usize) -> Result<Pages, HeapError> {
         let offset = self.offset(address)?;
-        if self.small.class_at(offset).is_some() {
+        if self.small.size_at(offset).is_some() {
             return match self.small.free(offset).ok_or(HeapError::DoubleFree(address))? {
                 Freed::Kept => Ok((self.first, 0)),
                 Freed::Group(unit) => {

@@ -1,19 +1,67 @@
-//! Blocks of up to a page: groups of 16 pages, each of one size class (segregated fits; Wilson et al., "Dynamic Storage Allocation: A
+//! Blocks of up to 13,104 bytes: groups of 16 pages, each of one size (segregated fits; Wilson et al., "Dynamic Storage Allocation: A
 //! Survey", 1995). Which block is free stands outside of the pages, so that allocating and freeing touch none.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_cache::Class;
+use aquifer_cache::class;
 use aquifer_sys::stripe::{STRIPES, stripe};
 
 /// Pages of a group, which begins at a multiple of as many.
 pub(crate) const GROUP_PAGES: u64 = 16;
 const GROUP_BYTES: usize = GROUP_PAGES as usize * OS_PAGE_BYTES;
-/// Threads are spread over so many pools of each class.
+/// Threads are spread over so many pools of each size.
 const SHARDS: usize = if STRIPES < 4 { STRIPES } else { 4 };
-const CLASSES: usize = aquifer_cache::class::SIZES.len();
+/// Sizes above a page, so many to a group that little of it is left: pages for themselves, blocks of a page and a header would waste a half.
+const LARGER: [usize; 11] = [4368, 4672, 5040, 5456, 5952, 6544, 7280, 8192, 9360, 10912, 13104];
+/// How many sizes there are.
+const COUNT: usize = class::SIZES.len() + LARGER.len();
+/// Sizes of blocks, ascending: those of slots, and the larger ones.
+const SIZES: [usize; COUNT] = {
+    let mut sizes = [0; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        let of_slots = at < class::SIZES.len();
+        sizes[at] = if of_slots { class::SIZES[at] } else { LARGER[at - class::SIZES.len()] };
+        at += 1;
+    }
+    sizes
+};
+/// The largest small block.
+pub const SMALL_BYTES_MAX: usize = SIZES[COUNT - 1];
+
+/// A size of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Size(u8);
+
+impl Size {
+    /// The size of blocks of `bytes` at multiples of `align`, a power of two; `None` if such are no small blocks.
+    pub(crate) fn of(bytes: usize, align: usize) -> Option<Self> {
+        if align > OS_PAGE_BYTES || align > 16 && bytes > OS_PAGE_BYTES {
+            return None;
+        }
+        // Blocks stand at multiples of their size, so a power of two is aligned to itself.
+        let bytes = if align > 16 { bytes.max(align).next_power_of_two() } else { bytes };
+        let at = SIZES.partition_point(|&size| size < bytes);
+        (at < COUNT).then_some(Self(at as u8))
+    }
+
+    fn of_pool(pool: usize) -> Self {
+        Self((pool % COUNT) as u8)
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn bytes(self) -> usize {
+        SIZES[usize::from(self.0)]
+    }
+
+    /// Blocks of a group.
+    fn per_group(self) -> usize {
+        GROUP_BYTES / self.bytes()
+    }
+}
+
 /// Groups whose words are made together.
 const PART: usize = 1024;
 
@@ -31,7 +79,7 @@ struct Group {
     taken: Box<[u64]>,
 }
 
-/// The groups of one class that one shard of the threads has.
+/// The groups of one size that one shard of the threads has.
 #[derive(Default)]
 struct Pool {
     groups: Vec<Group>,
@@ -40,7 +88,7 @@ struct Pool {
     blocks: u64,
 }
 
-/// Where a group stands: shard and class, counted together from 1, and its position there. 0 for pages that are no group.
+/// Where a group stands: shard and size, counted together from 1, and its position there. 0 for pages that are no group.
 #[derive(Clone, Copy)]
 struct Word(u32);
 
@@ -60,7 +108,7 @@ impl Word {
     }
 }
 
-const _: () = assert!(SHARDS * CLASSES < 1 << Word::POOL_BITS);
+const _: () = assert!(SHARDS * COUNT < 1 << Word::POOL_BITS);
 
 /// What freeing a block left behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,24 +129,6 @@ pub(crate) struct Small {
 /// Nobody is at the small blocks.
 pub(crate) struct Rest<'a> {
     _pools: Vec<MutexGuard<'a, Pool>>,
-}
-
-fn class_of(pool: usize) -> Class {
-    Class::all().nth(pool % CLASSES).expect("pools are counted by class")
-}
-
-fn places(class: Class) -> usize {
-    GROUP_BYTES / class.slot_bytes()
-}
-
-/// The class of blocks of `bytes` at multiples of `align`, a power of two; `None` if such are no small blocks.
-pub(crate) fn class_for(bytes: usize, align: usize) -> Option<Class> {
-    if bytes.max(align) > OS_PAGE_BYTES {
-        return None;
-    }
-    // Blocks of a class stand at multiples of its size, so a power of two is aligned to itself.
-    let bytes = if align > 16 { bytes.max(align).next_power_of_two() } else { bytes };
-    Class::for_bytes(bytes.max(1))
 }
 
 impl Pool {
@@ -144,7 +174,7 @@ impl Small {
         let units = pages.div_ceil(GROUP_PAGES) as usize;
         Self {
             units: (0..units.div_ceil(PART)).map(|_| OnceLock::new()).collect(),
-            pools: (0..SHARDS * CLASSES).map(|_| Mutex::default()).collect(),
+            pools: (0..SHARDS * COUNT).map(|_| Mutex::default()).collect(),
         }
     }
 
@@ -163,25 +193,25 @@ impl Small {
         words[unit as usize % PART].store(word.0, Ordering::Release);
     }
 
-    /// The pool from which this thread takes blocks of `class` at this moment.
-    pub(crate) fn own_pool(class: Class) -> usize {
-        stripe() % SHARDS * CLASSES + class.index()
+    /// The pool from which this thread takes blocks of `size` at this moment.
+    pub(crate) fn own_pool(size: Size) -> usize {
+        stripe() % SHARDS * COUNT + usize::from(size.0)
     }
 
-    /// The class of the group that `offset` lies in, if it is in one. Lock-free.
-    pub(crate) fn class_at(&self, offset: u64) -> Option<Class> {
-        self.word((offset / GROUP_BYTES as u64) as u32).pool().map(class_of)
+    /// The size of the group's blocks that `offset` lies in, if it is in one. Lock-free.
+    pub(crate) fn size_at(&self, offset: u64) -> Option<Size> {
+        self.word((offset / GROUP_BYTES as u64) as u32).pool().map(Size::of_pool)
     }
 
     /// A block of a pool: its offset in the space. `None` if a group must be added.
     pub(crate) fn take(&self, pool: usize) -> Option<u64> {
         let (unit, number) = self.pool(pool).take()?;
-        Some(u64::from(unit) * GROUP_BYTES as u64 + (number * class_of(pool).slot_bytes()) as u64)
+        Some(u64::from(unit) * GROUP_BYTES as u64 + (number * Size::of_pool(pool).bytes()) as u64)
     }
 
     /// Adds a group to a pool, in 16 pages of the space that are nothing else, and takes a block of it.
     pub(crate) fn add(&self, number: usize, unit: u32) -> u64 {
-        let places = places(class_of(number));
+        let places = Size::of_pool(number).per_group();
         let mut taken: Box<[u64]> = vec![0; places.div_ceil(64)].into();
         if !places.is_multiple_of(64) {
             let last = taken.len() - 1;
@@ -193,7 +223,7 @@ impl Small {
         pool.open(at);
         self.set_word(unit, Word::new(number, at));
         let (unit, place) = pool.take().expect("the group is empty");
-        u64::from(unit) * GROUP_BYTES as u64 + (place * class_of(number).slot_bytes()) as u64
+        u64::from(unit) * GROUP_BYTES as u64 + (place * Size::of_pool(number).bytes()) as u64
     }
 
     /// The pool of the block that begins at `offset`, locked, with its group and its number there; `None` if none does.
@@ -203,12 +233,12 @@ impl Small {
         let pool = self.pool(number);
         // The group may have gone, or stand elsewhere in its pool.
         let word = self.word(unit);
-        let slot_bytes = class_of(number).slot_bytes();
+        let size = Size::of_pool(number);
         let within = (offset % GROUP_BYTES as u64) as usize;
-        let (at, place) = (word.at(), within / slot_bytes);
+        let (at, place) = (word.at(), within / size.bytes());
         let is_block = word.pool() == Some(number)
-            && within.is_multiple_of(slot_bytes)
-            && place < places(class_of(number))
+            && within.is_multiple_of(size.bytes())
+            && place < size.per_group()
             && pool.is_taken(at, place);
         is_block.then_some((number, pool, at, place))
     }
@@ -226,7 +256,7 @@ impl Small {
         group.taken[place / 64] &= !(1 << (place % 64));
         group.free += 1;
         group.hint = group.hint.min((place / 64) as u16);
-        let (unit, is_empty) = (group.unit, usize::from(group.free) == places(class_of(number)));
+        let (unit, is_empty) = (group.unit, usize::from(group.free) == Size::of_pool(number).per_group());
         if group.listed.is_none() {
             pool.open(at);
         }
@@ -256,7 +286,7 @@ impl Small {
     pub(crate) fn usage(&self) -> (u64, u64) {
         (0..self.pools.len()).fold((0, 0), |(blocks, bytes), number| {
             let of_pool = self.pool(number).blocks;
-            (blocks + of_pool, bytes + of_pool * class_of(number).slot_bytes() as u64)
+            (blocks + of_pool, bytes + of_pool * Size::of_pool(number).bytes() as u64)
         })
     }
 
@@ -265,7 +295,7 @@ impl Small {
         (0..self.pools.len())
             .map(|number| {
                 let pool = self.pool(number);
-                let bits = places(class_of(number)).div_ceil(64) * 8;
+                let bits = Size::of_pool(number).per_group().div_ceil(64) * 8;
                 pool.groups.capacity() * (size_of::<Group>() + bits) + pool.open.capacity() * 4
             })
             .sum()
@@ -280,25 +310,28 @@ mod tests {
 
     const UNITS: u32 = 64;
 
-    fn take(small: &Small, class: Class, next: &mut Vec<u32>) -> Option<u64> {
-        let pool = Small::own_pool(class);
+    fn take(small: &Small, size: Size, next: &mut Vec<u32>) -> Option<u64> {
+        let pool = Small::own_pool(size);
         small.take(pool).or_else(|| Some(small.add(pool, next.pop()?)))
     }
 
     proptest! {
         /// Blocks are aligned, disjoint and inside of their groups; what is freed is free, once; groups come and go.
         #[test]
-        fn blocks_never_overlap(ops in proptest::collection::vec((0usize..=4096, 0u32..13, any::<u16>()), 1..2000)) {
+        fn blocks_never_overlap(ops in proptest::collection::vec((0usize..=SMALL_BYTES_MAX, 0u32..13, any::<u16>()), 1..2000)) {
             let small = Small::new(u64::from(UNITS) * GROUP_PAGES);
             let mut next: Vec<u32> = (0..UNITS).collect();
             let mut held: BTreeMap<u64, u64> = BTreeMap::new();
             for (bytes, align, pick) in ops {
-                let class = class_for(bytes, 1 << align).unwrap();
+                let Some(size) = Size::of(bytes, 1 << align) else {
+                    prop_assert!(align > 4 && bytes > OS_PAGE_BYTES);
+                    continue;
+                };
                 if pick % 5 > 1 {
-                    let Some(offset) = take(&small, class, &mut next) else { continue };
-                    let len = class.slot_bytes() as u64;
+                    let Some(offset) = take(&small, size, &mut next) else { continue };
+                    let len = size.bytes() as u64;
                     prop_assert!(len >= bytes as u64 && offset.is_multiple_of(1 << align));
-                    prop_assert_eq!(small.class_at(offset + len - 1), Some(class));
+                    prop_assert_eq!(small.size_at(offset + len - 1), Some(size));
                     if let Some((before, len)) = held.range(..offset + len).next_back() {
                         prop_assert!(before + len <= offset);
                     }
@@ -308,7 +341,7 @@ mod tests {
                     held.remove(&offset);
                     if let Some(Freed::Group(unit)) = small.free(offset) {
                         prop_assert_eq!(held.range(u64::from(unit) << 16..u64::from(unit + 1) << 16).count(), 0);
-                        prop_assert_eq!(small.class_at(u64::from(unit) << 16).map(Class::index), None);
+                        prop_assert_eq!(small.size_at(u64::from(unit) << 16), None);
                         next.push(unit);
                     }
                     prop_assert_eq!(small.free(offset), None, "freed twice");
@@ -318,18 +351,35 @@ mod tests {
         }
     }
 
+    /// What blocks of a size are given beside their bytes, and what of a group is left.
+    #[test]
+    fn little_is_wasted() {
+        for bytes in 128..=SMALL_BYTES_MAX {
+            let size = Size::of(bytes, 16).expect("it is small");
+            let of_pages = GROUP_BYTES as f64 / (size.per_group() * bytes) as f64;
+            assert!(
+                of_pages < 1.35 && size.bytes().is_multiple_of(16),
+                "{bytes} bytes: {of_pages} of memory"
+            );
+        }
+        assert_eq!(
+            (Size::of(4368, 16).map(Size::per_group), Size::of(SMALL_BYTES_MAX + 1, 16)),
+            (Some(15), None)
+        );
+    }
+
     #[test]
     fn threads_have_groups_of_their_own_and_free_those_of_others() {
         let small = Small::new(u64::from(UNITS) * GROUP_PAGES);
         let next = Mutex::new((0..UNITS).collect::<Vec<_>>());
-        let class = class_for(48, 16).unwrap();
+        let size = Size::of(48, 16).unwrap();
         let blocks = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for round in 0..3000 {
                         let mut own: Vec<u64> = Vec::new();
-                        if let Some(offset) = take(&small, class, &mut next.lock().unwrap()) {
+                        if let Some(offset) = take(&small, size, &mut next.lock().unwrap()) {
                             own.push(offset);
                         }
                         let mut blocks = blocks.lock().unwrap();

@@ -121,7 +121,7 @@ pub fn allocate(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
     allocated(growing(heap, bytes, || heap.allocate(bytes, align)))
 }
 
-/// As [`allocate`]; blocks of more than a page read as zeros.
+/// As [`allocate`]; blocks that are not small read as zeros.
 pub fn allocate_fresh(heap: &PageHeap, bytes: usize, align: usize) -> *mut c_void {
     if let Some(block) = heap.try_allocate_small(bytes, align) {
         return block.cast();

@@ -60,8 +60,8 @@ extern "C" fn calloc_for(count: usize, bytes: usize, caller: usize) -> *mut c_vo
     match heap_for(all, caller) {
         Some(heap) => {
             let block = allocate_fresh(heap, all, MALLOC_ALIGN);
-            // Blocks of more than a page read as zeros.
-            if !block.is_null() && all <= PAGE {
+            // Others read as zeros.
+            if !block.is_null() && heap.is_small(block as usize) {
                 // SAFETY: the block is new and has that many bytes.
                 unsafe { block.cast::<u8>().write_bytes(0, all) };
             }
@@ -109,7 +109,7 @@ extern "C" fn realloc_for(block: *mut c_void, bytes: usize, caller: usize) -> *m
     let Some(heap) = route().map(|route| &route.heap) else { return std::ptr::null_mut() };
     let Ok(usable) = heap.usable_bytes(block as usize) else { bad_block("realloc", block) };
     let fits = bytes <= usable && bytes > usable / 2;
-    if fits || usable > PAGE && resize(heap, block as usize, bytes) {
+    if fits || !heap.is_small(block as usize) && resize(heap, block as usize, bytes) {
         return block;
     }
     move_block(block, usable, bytes, caller)
