@@ -199,8 +199,35 @@ static void all_of_it_is_freed(void)
     tree = NULL;
 }
 
+/* Pages of a collector's heap: small mappings that are too many, cut to be aligned. */
+static void of_a_collector(void)
+{
+    enum { COUNT = 2000, IN_RAM_MAX = 16 * 256 };
+    static char *pages[COUNT];
+    for (size_t n = 0; n < COUNT; n++) {
+        char *all = mmap(NULL, 32 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(all != MAP_FAILED);
+        size_t before = -(uintptr_t)all & (16 * KIB - 1);
+        pages[n] = all + before;
+        CHECK(before == 0 || munmap(all, before) == 0);
+        CHECK(munmap(pages[n] + 16 * KIB, 16 * KIB - before) == 0);
+        fill(pages[n], 16 * KIB, n);
+    }
+    for (size_t n = 0; n < COUNT; n++)
+        CHECK(is_filled(pages[n], 16 * KIB, n));
+    size_t present = 0;
+    for (size_t at = 0; at < COUNT * 4; at++)
+        present += is_present(pages[at / 4] + at % 4 * PAGE);
+    CHECK(!on_managed_memory() || present <= IN_RAM_MAX);
+    for (size_t n = 0; n < COUNT; n++) {
+        CHECK(is_filled(pages[n], 16 * KIB, n));
+        CHECK(munmap(pages[n], 16 * KIB) == 0);
+    }
+}
+
 int main(void)
 {
+    RUN(of_a_collector);
     RUN(a_tree_is_larger_than_ram);
     RUN(a_child_has_a_copy);
     RUN(strings_grow_and_shrink);

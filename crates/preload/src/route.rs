@@ -100,7 +100,16 @@ pub fn owns(block: *const c_void) -> bool {
 
 /// The heap, for a block of `bytes` that the code at `caller` asks for; `None` if the C library has it.
 pub fn heap_for(bytes: usize, caller: usize) -> Option<&'static PageHeap> {
-    if bytes < small::threshold() || is_insider(caller) || is_helper() {
+    if bytes < small::threshold() || is_insider(caller) { None } else { heap_that_gives() }
+}
+
+/// The heap, for a mapping of `bytes`; `None` if the kernel has it.
+pub fn heap_for_mapping(bytes: usize) -> Option<&'static PageHeap> {
+    if bytes < small::threshold().min(small::mapping_threshold()) { None } else { heap_that_gives() }
+}
+
+fn heap_that_gives() -> Option<&'static PageHeap> {
+    if is_helper() {
         return None;
     }
     let heap = &ROUTE.get()?.heap;

@@ -13,6 +13,8 @@ use crate::real;
 /// The part of the RAM that small blocks of the C library may be: one in so many, and the least.
 const PART: i64 = 8;
 const BYTES_MIN: i64 = 2 << 20;
+/// Mappings are calls to the kernel, so smaller ones than blocks can be the heap's at no cost: collectors map 16 KiB at a time.
+const MAPPING_BYTES_MIN: usize = 16 << 10;
 /// A thread's own count is added to that of all beyond so much.
 const FLUSH_BYTES: i64 = 16 << 10;
 
@@ -26,6 +28,8 @@ static AT_END: AtomicU32 = AtomicU32::new(0);
 static IS_COUNTED: AtomicBool = AtomicBool::new(false);
 /// Smallest block that comes from the heap as long as small ones do not.
 static LARGE: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Smallest mapping that comes from the heap.
+static MAPPING: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Smallest block that comes from the heap now.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 
@@ -42,6 +46,10 @@ pub fn begin(threshold: usize, ram_bytes: Option<u64>) {
         }
     }
     LARGE.store(threshold, Ordering::Relaxed);
+    MAPPING.store(
+        if ram_bytes.is_some() { threshold.min(MAPPING_BYTES_MIN) } else { threshold },
+        Ordering::Relaxed,
+    );
     THRESHOLD.store(threshold, Ordering::Release);
 }
 
@@ -56,6 +64,12 @@ pub fn settle() {
 #[inline]
 pub fn threshold() -> usize {
     THRESHOLD.load(Ordering::Relaxed)
+}
+
+/// Smallest mapping that comes from the heap, as long as small blocks do not.
+#[inline]
+pub fn mapping_threshold() -> usize {
+    MAPPING.load(Ordering::Relaxed)
 }
 
 /// Whether a block of that size stays with the C library when it has it already.

@@ -14,7 +14,7 @@ use aquifer_vm::fork::is_forked;
 use crate::hooks::missing;
 use crate::protect;
 use crate::real::real;
-use crate::route::{heap_for, map, owns, resize, route, set_errno, take_over};
+use crate::route::{heap_for_mapping, map, owns, resize, route, set_errno, take_over};
 
 const PAGE: usize = 4096;
 /// Inaccessible memory of at most this length is kept as pages of the heap.
@@ -104,7 +104,7 @@ macro_rules! mmap {
             if is_ordinary(protection, flags)
                 && let Some(align) = wished_align(address, bytes, flags)
                 && let Some(rounded) = bytes.checked_next_multiple_of(PAGE)
-                && let Some(heap) = heap_for(bytes, 0)
+                && let Some(heap) = heap_for_mapping(bytes)
                 && (flags & libc::MAP_NORESERVE == 0 || is_modest(heap, bytes))
             {
                 let mapped = map(heap, rounded, align);
