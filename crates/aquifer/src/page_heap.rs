@@ -198,7 +198,7 @@ impl PageHeap {
     }
 
     /// `find` says, when the memory becomes a heap's, how much RAM the program uses beside blocks that counts for the same budget: the heap has
-    /// less, a sixth at most. It is given the bytes of RAM that blocks have.
+    /// less, a half at most. It is given the bytes of RAM that blocks have.
     pub fn find_outside_by(&mut self, find: fn(u64) -> u64) {
         self.find_outside = find;
     }

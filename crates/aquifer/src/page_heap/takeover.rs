@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::socket::Server;
 
 /// The most of the RAM that is taken off for what the program uses beside blocks, one part in so many; and the least that a heap is left with.
-const OUTSIDE_PART: u64 = 6;
+const OUTSIDE_PART: u64 = 2;
 const RAM_BYTES_MIN: u64 = 16 << 20;
 /// The most of the RAM that stays for calls that were found under way, one part in so many.
 const FOUND_PART: u64 = 8;
