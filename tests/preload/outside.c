@@ -1,4 +1,4 @@
-/* outside.c - a program that uses RAM beside large blocks before it exceeds its budget: pages of its own data, and small blocks of the C library.
+/* outside.c - a program that uses RAM beside large blocks before it exceeds its budget and later: pages of its own data, and small blocks of the C library.
  *
  *   outside MIB LIMIT_KIB
  *
@@ -6,9 +6,9 @@
  */
 #include "check.h"
 
-enum { OWN = 6 << 20, SMALL = 40 * 1000 };
+enum { OWN = 6 << 20, LATER = 10 << 20, SMALL = 40 * 1000 };
 
-static char own[OWN];
+static char own[OWN], later[LATER];
 
 static long field_kib(const char *status, const char *name)
 {
@@ -41,10 +41,12 @@ int main(int argc, char **argv)
                 fill(blocks[n] = malloc(MIB), MIB, n);
             else if (!is_filled(blocks[n], MIB, n))
                 return printf("block %zu is wrong\n", n), 3;
+            if (lap == 1)
+                memset(later + LATER / count * n, 9, LATER / count);
             if (n % 8 == 0 && used_kib() > most)
                 most = used_kib();
         }
     }
     printf("%ld KiB of %ld\n", most, limit);
-    return most > limit || !is_filled(blocks[0], MIB, 0) || small[SMALL - 1][63] + own[OWN - 1] != 12;
+    return most > limit || !is_filled(blocks[0], MIB, 0) || small[SMALL - 1][63] + own[OWN - 1] + later[LATER / 2] != 21;
 }

@@ -55,6 +55,10 @@ pub struct PageHeap {
     /// The most that there were.
     pages_high: AtomicU64,
     native_pages_max: u64,
+    /// The same, less what the process has beside blocks.
+    native_pages: AtomicU64,
+    /// Pages of blocks when that was last looked at.
+    looked_pages: AtomicU64,
     pages_max: u64,
     /// Flash could not be opened.
     is_refused: AtomicBool,
@@ -66,7 +70,7 @@ pub struct PageHeap {
     /// Somebody is making it a heap's.
     is_taken_over: AtomicBool,
     /// RAM that the program uses beside blocks, which have so many bytes of it: it comes off the heap's.
-    find_outside: fn(u64) -> u64,
+    find_outside: Option<fn(u64) -> u64>,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
     /// Those that nobody announces.
@@ -130,13 +134,15 @@ impl PageHeap {
             pages: AtomicU64::new(0),
             pages_high: AtomicU64::new(0),
             native_pages_max: ram / 100 * NATIVE_PERCENT / OS_PAGE_BYTES as u64,
+            native_pages: AtomicU64::new(ram / 100 * NATIVE_PERCENT / OS_PAGE_BYTES as u64),
+            looked_pages: AtomicU64::new(0),
             pages_max,
             is_refused: AtomicBool::new(false),
             managed: OnceLock::new(),
             warm: Mutex::new(Warm::new((ram / WARM_SHARE).min(WARM_BYTES_MAX) as usize)),
             becoming_managed: RwLock::new(()),
             is_taken_over: AtomicBool::new(false),
-            find_outside: |_| 0,
+            find_outside: None,
             announced: Announced::new(),
             find_calls: |_| {},
             find_use: || None,
@@ -200,7 +206,7 @@ impl PageHeap {
     /// `find` says, when the memory becomes a heap's, how much RAM the program uses beside blocks that counts for the same budget: the heap has
     /// less, a half at most. It is given the bytes of RAM that blocks have.
     pub fn find_outside_by(&mut self, find: fn(u64) -> u64) {
-        self.find_outside = find;
+        self.find_outside = Some(find);
     }
 
     fn warm(&self) -> MutexGuard<'_, Warm> {

@@ -62,6 +62,8 @@ pub struct ObjectCache {
     classes: Box<[ClassState]>,
     /// The policy of whole pages.
     whole: TwoHanded,
+    /// The slab that is to be free.
+    wanted_free: Wanted,
     /// Whether a whole page found no free slot yet.
     is_full: AtomicBool,
     /// Mark of objects for whose policy a further use changes nothing; above all marks if there is none.
@@ -139,6 +141,7 @@ impl ObjectCache {
             slabs: Slabs::new(bytes, links)?,
             classes: classes.collect(),
             whole: TwoHanded::new(),
+            wanted_free: Wanted::new(),
             is_full: AtomicBool::new(false),
             last_mark,
             objects: AtomicU64::new(0),

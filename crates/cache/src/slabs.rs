@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_sys::memory::{Advice, advise, prefer_huge_pages};
-use aquifer_sys::{Errno, Reservation, SpinLock};
+use aquifer_sys::{Errno, Reservation, SpinLock, SpinLockGuard};
 
 use crate::class::{Class, SIZES};
 use crate::sweeps::{Sweep, Sweeps};
@@ -62,6 +62,8 @@ struct State {
     slabs: Box<[Slab]>,
     /// Those of whole pages keep to the front, the others to the back: a huge page has room for the others only.
     free_slabs: VecDeque<u32>,
+    /// So many of them stay free.
+    kept_free: usize,
     /// Per class, the first of its slabs that have a free slot.
     open: [u32; SIZES.len()],
 }
@@ -129,6 +131,7 @@ impl Slabs {
             state: SpinLock::new(State {
                 slabs: vec![vacant; count].into(),
                 free_slabs: (0..count as u32).rev().collect(),
+                kept_free: 0,
                 open: [NIL; SIZES.len()],
             }),
         })
@@ -246,11 +249,49 @@ impl Slabs {
         unsafe { self.memory.base().add(offset) }
     }
 
+    /// Bytes of a slab.
+    pub(crate) fn slab_bytes(&self) -> usize {
+        self.slab_bytes
+    }
+
+    /// Has `count` slabs stay free from now on, without memory. What is in use stays until it is drained.
+    pub(crate) fn keep_free(&self, count: usize) {
+        let mut state = self.state.lock();
+        let has_grown = count > state.kept_free;
+        state.kept_free = count;
+        if has_grown {
+            state.free_slabs.iter().for_each(|&slab| self.advise(slab, Advice::DontNeed));
+        }
+    }
+
+    /// Whether fewer slabs are free than should stay so.
+    pub(crate) fn lacks_free(&self) -> bool {
+        let state = self.state.lock();
+        state.free_slabs.len() < state.kept_free
+    }
+
     /// A slot that nobody uses, from the class's slabs or a new one; `None` if a slab would have to be
     /// taken from another class or something evicted.
     pub(crate) fn allocate(&self, class: Class, page: PageId) -> Option<SlotId> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
+        let kept_free = if self.slabs_of(class) > 0 { state.kept_free } else { 0 };
+        self.allocate_beyond(kept_free, state, class, page)
+    }
+
+    /// As [`Slabs::allocate`], from slabs that should stay free, too.
+    pub(crate) fn allocate_kept(&self, class: Class, page: PageId) -> Option<SlotId> {
+        self.allocate_beyond(0, self.state.lock(), class, page)
+    }
+
+    fn allocate_beyond(
+        &self,
+        kept_free: usize,
+        mut state: SpinLockGuard<'_, State>,
+        class: Class,
+        page: PageId,
+    ) -> Option<SlotId> {
         let slab = match state.open[class.index()] {
+            NIL if state.free_slabs.len() <= kept_free => return None,
             NIL => self.add_slab(&mut state, class)?,
             slab => slab,
         };
@@ -350,7 +391,9 @@ impl Slabs {
             state.free_slabs.push_back(slab);
         } else {
             state.free_slabs.push_front(slab);
-            // Slots that were never used have no memory.
+        }
+        // Slots of whole pages that were never used have no memory.
+        if class == Class::WHOLE || state.free_slabs.len() <= state.kept_free {
             self.advise(slab, Advice::DontNeed);
         }
     }

@@ -20,7 +20,7 @@ const UNMANAGED_PART: u64 = 64;
 /// stacks, what libraries write to their own pages.
 pub fn outside_bytes(block_bytes: u64) -> u64 {
     let allowed = route().map_or(0, |route| route.settings.ram_bytes / UNMANAGED_PART);
-    let all = memory_of_self(&mut [0; 8192])
+    let all = memory_of_self(&mut [0; 2048])
         .map_or(0, |memory| (memory.anonymous_bytes + memory.page_table_bytes).saturating_sub(block_bytes));
     all.saturating_sub(allowed).max(small::bytes())
 }

@@ -187,7 +187,8 @@ fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Er
         return grow();
     }
     let ram = ROUTE.get().map_or(0, |route| route.settings.ram_bytes);
-    let may_take_over = heap.block_bytes() + bytes as u64 > ram / 4 * 3;
+    // Much beside blocks makes it a heap's from less than a half of the RAM on.
+    let may_take_over = heap.block_bytes() + bytes as u64 > ram / 8 * 3;
     let grown = if may_take_over { protect::while_growing(heap, grow) } else { grow() };
     if heap.is_managed() {
         small::settle();

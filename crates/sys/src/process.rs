@@ -1,5 +1,6 @@
 //! What the kernel knows about this process and its machine.
 
+use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
 use crate::errno::Errno;
@@ -23,13 +24,8 @@ pub fn waits_for_a_word(thread: u32) -> bool {
         path[len..len + part.len()].copy_from_slice(part);
         len += part.len();
     }
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a zero byte.
-    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
-    let Ok(fd) = libc::c_int::try_from(fd) else { return false };
-    if fd < 0 {
-        return false;
-    }
+    let path = CStr::from_bytes_until_nul(&path).expect("it ends with a zero byte");
+    let Some(fd) = open_to_read(path) else { return false };
     let mut text = [0u8; 16];
     let filled = read_to_end(fd, &mut text);
     // SAFETY: the descriptor was opened above and is used nowhere else.
@@ -135,15 +131,19 @@ pub struct MemoryUse {
 /// # Context
 /// Reads a file of the kernel; signal-safe.
 pub fn memory_of_self(buf: &mut [u8]) -> Option<MemoryUse> {
-    // SAFETY: the path is a NUL-terminated literal.
-    let fd = unsafe { libc::open(c"/proc/self/status".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return None;
-    }
+    let fd = open_to_read(c"/proc/self/status")?;
     let filled = read_to_end(fd, buf);
     // SAFETY: the descriptor was opened above and is used nowhere else.
-    unsafe { libc::close(fd) };
+    unsafe { libc::syscall(libc::SYS_close, fd) };
     parse_status(&buf[..filled])
+}
+
+/// Opens a file; a thread is not cancelled meanwhile, as it would be in the C library's function.
+fn open_to_read(path: &CStr) -> Option<libc::c_int> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero byte.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
+    libc::c_int::try_from(fd).ok().filter(|fd| *fd >= 0)
 }
 
 /// Reads until `buf` is full or the file ends; returns the bytes read.
@@ -152,8 +152,8 @@ fn read_to_end(fd: libc::c_int, buf: &mut [u8]) -> usize {
     while filled < buf.len() {
         let rest = &mut buf[filled..];
         // SAFETY: the kernel writes at most `rest.len()` bytes to `rest`.
-        let returned = unsafe { libc::read(fd, rest.as_mut_ptr().cast(), rest.len()) };
-        match Errno::check(returned as i64) {
+        let returned = unsafe { libc::syscall(libc::SYS_read, fd, rest.as_mut_ptr(), rest.len()) };
+        match Errno::check(returned) {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,
             Err(Errno::EINTR) => {}

@@ -195,6 +195,11 @@ impl Backing {
         self.bell.wait(is_over);
     }
 
+    /// As [`Backing::wait_until_writer_is_wanted`], for `timeout_ns` at most; whether it is wanted.
+    pub(crate) fn wait_for_writer_to_be_wanted(&self, timeout_ns: u64, is_over: impl Fn() -> bool) -> bool {
+        self.bell.wait_for(timeout_ns, is_over)
+    }
+
     /// A page must be written back before a fault can go on.
     pub(crate) fn want_written(&self, page: PageId) {
         self.urgent.store(page.0, Ordering::Release);

@@ -27,6 +27,15 @@ impl Bell {
         }
     }
 
+    /// Sleeps until it is rung or `is_over`, for `timeout_ns` at most; whether it was rung.
+    pub(crate) fn wait_for(&self, timeout_ns: u64, is_over: impl Fn() -> bool) -> bool {
+        if self.0.load(Ordering::Acquire) == 0 && !is_over() {
+            // Whatever ended it, the word tells.
+            let _ = futex::wait(&self.0, 0, Some(timeout_ns));
+        }
+        self.0.swap(0, Ordering::AcqRel) == 1
+    }
+
     #[cfg(test)]
     pub(crate) fn is_rung(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 1

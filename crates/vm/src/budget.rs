@@ -24,6 +24,17 @@ pub struct Budget {
     pub block: usize,
 }
 
+/// RAM, in bytes, of a process with a heap.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessRam {
+    /// All of it: anonymous memory and page tables.
+    pub all: usize,
+    /// The heap's part, which is what was left when it began.
+    pub heap: usize,
+    /// What the heap keeps of that, at least.
+    pub least: usize,
+}
+
 /// Bytes of an entry at the table's intended load.
 const ENTRY_BYTES: usize = 10;
 /// What is kept with a slot, and with that of a whole page.

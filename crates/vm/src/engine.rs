@@ -2,7 +2,7 @@
 
 mod delivery;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{AllocationClass, Found, LeafId, PageId};
@@ -13,7 +13,7 @@ use aquifer_sys::{Errno, SignalsBlocked};
 
 use crate::backing::Backing;
 use crate::batch::{self, Part};
-use crate::budget::Budget;
+use crate::budget::{Budget, ProcessRam};
 use crate::context::Context;
 use crate::counters::{Counters, Durations};
 use crate::error::{FaultError, PinError};
@@ -88,10 +88,17 @@ impl Engine {
             foresight: Foresight::new(table, read_ahead_pages),
             holds: Holds::new(),
             natives: Natives::none(),
+            process_ram: OnceLock::new(),
             contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
             counters: Counters::default(),
         };
         Ok(Self { pages, gates: Gates::new(), snapshot: Snapshot::new() })
+    }
+
+    /// Leaves the process, from now on, what it takes of its RAM beside the heap.
+    pub fn share_ram(&self, ram: ProcessRam) {
+        let _ = self.pages.process_ram.set(ram);
+        self.pages.backing.want_writer();
     }
 
     /// Threads that [`Engine::start`] starts.

@@ -1,8 +1,11 @@
 //! The parts of a heap's memory that know nothing of each other, side by side. What is done with several of them stands above.
 
+use std::sync::OnceLock;
+
 use aquifer_base::PageId;
 
 use crate::backing::Backing;
+use crate::budget::ProcessRam;
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::foresight::Foresight;
@@ -28,6 +31,8 @@ pub(crate) struct Pages {
     pub(crate) natives: Natives,
     /// Memory that faults need.
     pub(crate) contexts: Pool<Context>,
+    /// RAM of the process, if the heap leaves it what it takes.
+    pub(crate) process_ram: OnceLock<ProcessRam>,
     /// What happened so far.
     pub(crate) counters: Counters,
 }

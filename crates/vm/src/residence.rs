@@ -221,8 +221,23 @@ impl Residence {
         self.cache.evict_page(page, &self.entries)
     }
 
-    /// Calls `visit` for the pages of the slab that `class` waits for.
-    pub(crate) fn for_each_wanted(&self, class: Class, visit: &mut dyn FnMut(PageId)) {
+    /// Leaves `bytes` of the slots' RAM to others from now on.
+    pub(crate) fn set_reserved(&self, bytes: usize) {
+        self.cache.set_reserved(bytes);
+    }
+
+    /// Whether slots have more RAM than others leave.
+    pub(crate) fn lacks_reserved(&self) -> bool {
+        self.cache.lacks_reserved()
+    }
+
+    /// Tries to free a slab for others.
+    pub(crate) fn free_slab(&self) {
+        self.cache.free_slab(&self.entries);
+    }
+
+    /// Calls `visit` for the pages of the slab that `class` waits for, or that is to be free.
+    pub(crate) fn for_each_wanted(&self, class: Option<Class>, visit: &mut dyn FnMut(PageId)) {
         self.cache.for_each_wanted(class, visit);
     }
 

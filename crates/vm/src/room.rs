@@ -139,7 +139,7 @@ pub(crate) fn allocate_slot_in_fault(
 
 /// Has the mapped pages of the slab that `class` waits for leave their addresses.
 fn unmap_wanted_in_fault(pages: &Pages, class: Class) {
-    pages.residence.for_each_wanted(class, &mut |page| {
+    pages.residence.for_each_wanted(Some(class), &mut |page| {
         if pages.residence.find(page).is_some_and(may_leave) {
             leave_one_in_fault(pages, page);
         }

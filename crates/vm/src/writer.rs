@@ -14,6 +14,7 @@ use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
 
 use crate::gate::Gates;
 use crate::pages::Pages;
+use crate::reserve::{Outlook, unmap_wanted};
 use crate::residence::{Held, may_be_written};
 use crate::write_back::{self, ROOM};
 
@@ -23,6 +24,8 @@ const WRITTEN_SHARE_MAX: f64 = 0.75;
 const EVICTIONS_PER_LOOK: u64 = 4096;
 /// Leaves that a pass cleans, so that faults find clean ones to evict.
 const LEAVES_PER_PASS: usize = 64;
+/// Slabs that a pass tries to free for the process.
+const SLABS_PER_PASS: usize = 16;
 
 /// The writer with its own memory.
 struct Writer<'a> {
@@ -43,8 +46,9 @@ pub(crate) fn run(pages: &Pages, gates: &Gates, head: Head) {
     let scratch = AlignedBuffer::new(SCRATCH_BYTES);
     let (upcoming, group) = (Vec::new(), Vec::new());
     let mut writer = Writer { pages, head, scratch, upcoming, group, failed: None, evicted: 0, written: 0 };
+    let mut outlook = Outlook::new();
     while !gates.is_closing() {
-        pages.backing.wait_until_writer_is_wanted(|| gates.is_closing());
+        outlook.wait_for_work(pages, || gates.is_closing());
         let _pass = gates.pass_as_writer();
         if writer.pass().is_err() {
             // The log has stopped or is closing. Faults see that by themselves.
@@ -67,10 +71,11 @@ impl Writer<'_> {
         if let Some(urgent) = backing.take_wanted() {
             self.write_back(urgent)?;
         }
+        self.free_slabs()?;
         for class in Class::all() {
             let mut upcoming = std::mem::take(&mut self.upcoming);
             upcoming.clear();
-            residence.for_each_wanted(class, &mut |page| upcoming.push(page));
+            residence.for_each_wanted(Some(class), &mut |page| upcoming.push(page));
             if residence.slots(class) > 0 {
                 residence.upcoming(class, residence.slots_ahead(class), &mut |page| upcoming.push(page));
             }
@@ -94,6 +99,27 @@ impl Writer<'_> {
         let failed = self.failed.take();
         backing.note_pass(failed.filter(|_| self.written() == before));
         self.look_at_evictions();
+        Ok(())
+    }
+
+    /// Frees slabs that the process needs the RAM of: their pages leave their addresses, are written, and leave RAM.
+    fn free_slabs(&mut self) -> Result<(), AppendError> {
+        let residence = &self.pages.residence;
+        for _ in 0..SLABS_PER_PASS {
+            if !residence.lacks_reserved() {
+                break;
+            }
+            let mut wanted = std::mem::take(&mut self.upcoming);
+            wanted.clear();
+            unmap_wanted(self.pages, &mut wanted);
+            let written = wanted
+                .iter()
+                .filter(|&&page| residence.find(page).is_some_and(may_be_written))
+                .try_for_each(|&page| self.write_back(page));
+            self.upcoming = wanted;
+            written?;
+            residence.free_slab();
+        }
         Ok(())
     }
 

@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_heap::HeapError;
-use aquifer_sys::SignalsBlocked;
 use aquifer_sys::descriptors::StandardNumbers;
+use aquifer_sys::{ErrnoGuard, SignalsBlocked};
+use aquifer_vm::ProcessRam;
 use aquifer_vm::helper::{self, Helper};
 
 use super::{Managed, PageHeap, Protected, ProtectedRange};
@@ -19,6 +20,10 @@ use crate::socket::Server;
 /// The most of the RAM that is taken off for what the program uses beside blocks, one part in so many; and the least that a heap is left with.
 const OUTSIDE_PART: u64 = 2;
 const RAM_BYTES_MIN: u64 = 16 << 20;
+/// Looks at the process while its memory is ordinary, from a quarter of its RAM on: one each time that blocks take a part more, one in so many.
+const LOOKS: u64 = 64;
+/// Blocks and what is beside them may take so much of the RAM before the memory becomes a heap's.
+const TOGETHER_PERCENT: u64 = 97;
 /// The most of the RAM that stays for calls that were found under way, one part in so many.
 const FOUND_PART: u64 = 8;
 
@@ -32,6 +37,7 @@ impl PageHeap {
             }
             return self.check_room(managed);
         }
+        self.look_beside();
         let fits = || self.fits_ram() || self.is_managed();
         self.cool(fits)?;
         if fits() {
@@ -52,7 +58,28 @@ impl PageHeap {
     }
 
     fn fits_ram(&self) -> bool {
-        self.pages.load(Ordering::Relaxed) <= self.native_pages_max
+        self.pages.load(Ordering::Relaxed) <= self.native_pages.load(Ordering::Relaxed)
+    }
+
+    /// Looks at what the process has beside blocks, each time these have grown a little: together they are to fit.
+    fn look_beside(&self) {
+        let Some(ram) = self.options.ram_bytes.filter(|_| self.find_outside.is_some()) else { return };
+        let (most, pages) = (self.native_pages_max, self.pages.load(Ordering::Relaxed));
+        if pages < most / 4 || pages < self.looked_pages.load(Ordering::Relaxed) + most / LOOKS {
+            return;
+        }
+        self.looked_pages.store(pages, Ordering::Relaxed);
+        let _errno = ErrnoGuard::new();
+        let beside = self.bytes_beside() / OS_PAGE_BYTES as u64;
+        let all = ram / 100 * TOGETHER_PERCENT / OS_PAGE_BYTES as u64;
+        self.native_pages.store(all.saturating_sub(beside).clamp(most / 2, most), Ordering::Relaxed);
+    }
+
+    /// RAM of the process beside blocks.
+    fn bytes_beside(&self) -> u64 {
+        let mut blocks = 0;
+        self.paged.for_each_taken(&mut |(first, count)| blocks += self.region.pages_in_ram(first, count));
+        self.find_outside.map_or(0, |find| find(blocks * OS_PAGE_BYTES as u64))
     }
 
     fn become_managed(&self) -> Result<(), Error> {
@@ -137,21 +164,21 @@ impl PageHeap {
         }
     }
 
-    /// The options, less what the program uses beside blocks.
-    fn options_now(&self) -> Options {
-        let mut blocks = 0;
-        self.paged.for_each_taken(&mut |(first, count)| blocks += self.region.pages_in_ram(first, count));
-        let outside = (self.find_outside)(blocks * OS_PAGE_BYTES as u64);
-        let ram = self
-            .options
-            .ram_bytes
-            .map(|ram| (ram - outside.min(ram / OUTSIDE_PART)).max(ram.min(RAM_BYTES_MIN)));
-        Options { ram_bytes: ram, ..self.options.clone() }
+    /// The options, less what the program uses beside blocks, and the RAM of the process and of the heap.
+    fn options_now(&self) -> (Options, Option<ProcessRam>) {
+        let Some(all) = self.options.ram_bytes.filter(|_| self.find_outside.is_some()) else {
+            return (self.options.clone(), None);
+        };
+        let outside = self.bytes_beside();
+        let heap = (all - outside.min(all / OUTSIDE_PART)).max(all.min(RAM_BYTES_MIN));
+        let ram = ProcessRam { all: all as usize, heap: heap as usize, least: RAM_BYTES_MIN as usize };
+        (Options { ram_bytes: Some(heap), ..self.options.clone() }, Some(ram))
     }
 
     fn open(&self) -> Result<(), Error> {
         let _numbers = StandardNumbers::take();
-        let parts = Arc::new(Assembly::over(&self.options_now(), Some(self.region.clone()))?);
+        let (options, ram) = self.options_now();
+        let parts = Arc::new(Assembly::over(&options, Some(self.region.clone()))?);
         self.announced.for_each(&mut |address, bytes| {
             let (first, count) = self.pages_of(address, bytes);
             // What cannot be written is present already, or the call would fail anyway.
@@ -164,6 +191,9 @@ impl PageHeap {
         let mut taken = Vec::new();
         self.paged.for_each_taken(&mut |pages| taken.push(pages));
         let captured = parts.engine.capture(taken);
+        if let Some(ram) = ram {
+            parts.engine.share_ram(ram);
+        }
         // The region is the heap's from here on. Pages that could not be captured are used where they are.
         let server = self.options.socket.as_deref().map(|path| Server::start(path, &parts)).transpose();
         // The memory is the heap's by now; without a socket it only cannot be asked.

@@ -46,13 +46,29 @@ fn may_leave(entry: Entry) -> bool {
 }
 
 impl ObjectCache {
-    fn wanted(&self, class: Class) -> &Wanted {
-        &self.classes[class.index()].wanted
+    /// What a class wants, or what is wanted for nobody: a slab that stays free.
+    fn wanted(&self, class: Option<Class>) -> &Wanted {
+        class.map_or(&self.wanted_free, |class| &self.classes[class.index()].wanted)
+    }
+
+    /// Leaves `bytes` of the RAM to others from now on. What is in use of that stays until [`ObjectCache::free_slab`].
+    pub fn set_reserved(&self, bytes: usize) {
+        self.slabs.keep_free(bytes.div_ceil(self.slabs.slab_bytes()));
+    }
+
+    /// Whether more RAM is in use than others leave.
+    pub fn lacks_reserved(&self) -> bool {
+        self.slabs.lacks_free()
+    }
+
+    /// Tries to empty a slab, so that its RAM is free; until that succeeds it is the one whose pages [`ObjectCache::for_each_wanted`] names.
+    pub fn free_slab(&self, entries: &EntryTable) {
+        self.empty_wanted(None, entries);
     }
 
     /// Whether the class evicts more than twice as often per slab as the one with the most slabs.
     pub(super) fn is_starved(&self, class: Class, evictions: u64) -> bool {
-        let Some(donor) = self.largest_other(class) else { return false };
+        let Some(donor) = self.largest_other(Some(class)) else { return false };
         let rate = |evictions: u64, slabs: u32| evictions as f64 / f64::from(slabs.max(1));
         let mine = rate(evictions, self.slabs.slabs_of(class));
         let theirs = &self.classes[donor.index()].evictions;
@@ -63,9 +79,9 @@ impl ObjectCache {
         starved
     }
 
-    fn largest_other(&self, class: Class) -> Option<Class> {
+    fn largest_other(&self, class: Option<Class>) -> Option<Class> {
         Class::all()
-            .filter(|&other| other != class && self.slabs.slabs_of(other) > 1)
+            .filter(|&other| Some(other) != class && self.slabs.slabs_of(other) > 1)
             .max_by_key(|&other| self.slabs.slabs_of(other))
     }
 
@@ -76,24 +92,33 @@ impl ObjectCache {
         page: PageId,
         entries: &EntryTable,
     ) -> Option<SlotId> {
-        let (donor, slab) = self.wanted_slab(class)?;
-        if self.drain(donor, slab, entries) {
-            self.wanted(class).set(NONE);
+        let slot = if self.empty_wanted(Some(class), entries) {
+            self.slabs.allocate_kept(class, page)?
         } else {
-            let attempts = self.wanted(class).attempts.fetch_add(1, Ordering::Relaxed);
-            if attempts >= ATTEMPTS || self.has_pins(donor, slab, entries) {
-                self.wanted(class).set(self.slabs.slab_after(donor, slab));
-            }
-        }
-        let slot = self.slabs.allocate(class, page)?;
+            self.slabs.allocate(class, page)?
+        };
         self.objects.fetch_add(1, Ordering::Relaxed);
         Some(slot)
     }
 
+    /// Empties the slab that `class` wants, if its pages may leave; whether it did.
+    fn empty_wanted(&self, class: Option<Class>, entries: &EntryTable) -> bool {
+        let Some((donor, slab)) = self.wanted_slab(class) else { return false };
+        if self.drain(donor, slab, entries) {
+            self.wanted(class).set(NONE);
+            return true;
+        }
+        let attempts = self.wanted(class).attempts.fetch_add(1, Ordering::Relaxed);
+        if attempts >= ATTEMPTS || self.has_pins(donor, slab, entries) {
+            self.wanted(class).set(self.slabs.slab_after(donor, slab));
+        }
+        false
+    }
+
     /// The slab that `class` wants and the class that has it: at first the one with that class's next victim.
-    fn wanted_slab(&self, class: Class) -> Option<(Class, u32)> {
+    fn wanted_slab(&self, class: Option<Class>) -> Option<(Class, u32)> {
         let slab = self.wanted(class).slab.load(Ordering::Relaxed);
-        let donor = self.slabs.class_in_use(slab).filter(|&donor| donor != class);
+        let donor = self.slabs.class_in_use(slab).filter(|&donor| Some(donor) != class);
         if let Some(donor) = donor.filter(|&donor| self.slabs.slabs_of(donor) > 1) {
             return Some((donor, slab));
         }
@@ -144,9 +169,9 @@ impl ObjectCache {
         self.slabs.finish_draining(donor, slab)
     }
 
-    /// Calls `visit` for the pages in the slab that `class` wants. Some may have left meanwhile. `visit`
+    /// Calls `visit` for the pages in the slab that `class` wants, or that is to be free. Some may have left meanwhile. `visit`
     /// neither allocates nor frees a slot.
-    pub fn for_each_wanted(&self, class: Class, visit: &mut dyn FnMut(PageId)) {
+    pub fn for_each_wanted(&self, class: Option<Class>, visit: &mut dyn FnMut(PageId)) {
         let slab = self.wanted(class).slab.load(Ordering::Relaxed);
         let Some(donor) = self.slabs.class_in_use(slab) else { return };
         self.pages_in(donor, slab).for_each(visit);

@@ -83,7 +83,7 @@ impl Ram {
     pub fn writer_pass(&self, ahead: usize) {
         for class in Class::all() {
             let mut pages = Vec::new();
-            self.cache.for_each_wanted(class, &mut |page| pages.push(page));
+            self.cache.for_each_wanted(Some(class), &mut |page| pages.push(page));
             self.cache.upcoming(class, ahead, &mut |_, page| pages.push(page));
             pages.into_iter().for_each(|page| self.write_back(page));
         }
