@@ -5,6 +5,6 @@ ram=16M
 options='--threshold 4K'
 
 program() {
-    sed "s/i < 150000/i < $(scaled 150000)/" "$here/sqlite3.sql" >commands
+    sed "s/i < 240000/i < $(scaled 240000)/" "$here/sqlite3.sql" >commands
     launch sqlite3 -batch :memory: <commands
 }

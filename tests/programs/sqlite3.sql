@@ -6,7 +6,7 @@ WITH RECURSIVE n(i, x) AS (
     VALUES (1, 12345) UNION ALL SELECT i + 1, (x * 69069 + 12345) % 4294967296 FROM n WHERE i < 20000)
 INSERT INTO customer SELECT i, printf('customer %08x', x), x / 65536 % 100 FROM n;
 WITH RECURSIVE n(i, x) AS (
-    VALUES (1, 54321) UNION ALL SELECT i + 1, (x * 69069 + 12345) % 4294967296 FROM n WHERE i < 150000)
+    VALUES (1, 54321) UNION ALL SELECT i + 1, (x * 69069 + 12345) % 4294967296 FROM n WHERE i < 240000)
 INSERT INTO sale SELECT i, 1 + x / 256 % 20000, x / 65536 % 10000, printf('%.*c', 150 + x / 1024 % 100, 'x') || x FROM n;
 CREATE INDEX sale_customer ON sale (customer);
 CREATE INDEX sale_amount ON sale (amount, customer);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use aquifer_base::AllocationClass;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_heap::HeapError;
 use aquifer_heap::uses::Used;
+use aquifer_heap::{HeapError, SMALL_BYTES_MAX};
 use aquifer_vm::batch::Part;
 use aquifer_vm::hints::Hint;
 use aquifer_vm::{Engine, fork};
@@ -115,9 +115,9 @@ impl Heap {
         Ok(self.parts()?.allocator.allocate_block(bytes, align)?)
     }
 
-    /// Whether a new block of `bytes` may hold bytes of an earlier one; those of more than a page read as zeros.
+    /// Whether a new block of `bytes` may hold bytes of an earlier one; those of more than [`SMALL_BYTES_MAX`] read as zeros.
     pub fn block_is_recycled(&self, bytes: usize) -> bool {
-        bytes <= OS_PAGE_BYTES
+        bytes <= SMALL_BYTES_MAX
     }
 
     /// Makes a block longer or shorter where it is; false if it must move.
