@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use aquifer_base::PageId;
 use aquifer_sys::process::memory_of_self;
 
-use crate::budget::ProcessRam;
 use crate::leave::leave_all_in_fault;
 use crate::mapping::BATCH;
 use crate::pages::Pages;
@@ -27,41 +26,39 @@ const RESERVED_PART: usize = 2;
 /// Who looks at the process.
 pub(crate) struct Outlook {
     looked: Instant,
+    /// The cache has more than it should.
+    lacks: bool,
     text: Box<[u8; 8192]>,
 }
 
 impl Outlook {
     pub(crate) fn new() -> Self {
-        Self { looked: Instant::now(), text: Box::new([0; 8192]) }
+        Self { looked: Instant::now(), lacks: false, text: Box::new([0; 8192]) }
     }
 
-    /// Waits until the writer has something to do.
-    pub(crate) fn wait_for_work(&mut self, pages: &Pages, is_over: impl Fn() -> bool) {
-        let Some(&ram) = pages.process_ram.get() else {
+    /// Waits until the writer is wanted, or may have to free RAM for the process; whether it is wanted.
+    pub(crate) fn wait(&self, pages: &Pages, is_over: impl Fn() -> bool) -> bool {
+        if pages.process_ram.get().is_none() {
             pages.backing.wait_until_writer_is_wanted(is_over);
-            return;
-        };
-        loop {
-            let timeout_ns = if pages.residence.lacks_reserved() { LACK_NS } else { IDLE_NS };
-            let is_wanted = pages.backing.wait_for_writer_to_be_wanted(timeout_ns, &is_over);
-            if self.looked.elapsed() >= LOOK_PERIOD {
-                self.look(pages, ram);
-            }
-            if is_wanted || is_over() || pages.residence.lacks_reserved() {
-                return;
+            return true;
+        }
+        pages.backing.wait_for_writer_to_be_wanted(if self.lacks { LACK_NS } else { IDLE_NS }, is_over)
+    }
+
+    /// Looks now and then how much the process takes beside the heap, and leaves it that; whether the cache has more than it should.
+    pub(crate) fn look(&mut self, pages: &Pages) -> bool {
+        if let Some(ram) = pages.process_ram.get().filter(|_| self.looked.elapsed() >= LOOK_PERIOD) {
+            self.looked = Instant::now();
+            if let Some(memory) = memory_of_self(&mut self.text[..]) {
+                let has = (memory.anonymous_bytes + memory.page_table_bytes) as usize;
+                let beside = has.saturating_sub(usage(pages, 0).ram_bytes);
+                let planned = ram.all - ram.heap + ram.all / ALLOWED_PART;
+                let most = (ram.heap / RESERVED_PART).min(ram.heap.saturating_sub(ram.least));
+                pages.residence.set_reserved(beside.saturating_sub(planned).min(most));
             }
         }
-    }
-
-    /// Leaves the process what it takes beside the heap.
-    fn look(&mut self, pages: &Pages, ram: ProcessRam) {
-        self.looked = Instant::now();
-        let Some(memory) = memory_of_self(&mut self.text[..]) else { return };
-        let used = usage(pages, 0).ram_bytes;
-        let beside = ((memory.anonymous_bytes + memory.page_table_bytes) as usize).saturating_sub(used);
-        let planned = ram.all - ram.heap + ram.all / ALLOWED_PART;
-        let most = (ram.heap / RESERVED_PART).min(ram.heap.saturating_sub(ram.least));
-        pages.residence.set_reserved(beside.saturating_sub(planned).min(most));
+        self.lacks = pages.residence.lacks_reserved();
+        self.lacks
     }
 }
 

@@ -48,9 +48,10 @@ pub(crate) fn run(pages: &Pages, gates: &Gates, head: Head) {
     let mut writer = Writer { pages, head, scratch, upcoming, group, failed: None, evicted: 0, written: 0 };
     let mut outlook = Outlook::new();
     while !gates.is_closing() {
-        outlook.wait_for_work(pages, || gates.is_closing());
+        let is_wanted = outlook.wait(pages, || gates.is_closing());
+        // Locks are taken in here only: whoever forks meanwhile would leave them locked to its child.
         let _pass = gates.pass_as_writer();
-        if writer.pass().is_err() {
+        if (outlook.look(pages) || is_wanted) && writer.pass().is_err() {
             // The log has stopped or is closing. Faults see that by themselves.
             return;
         }
