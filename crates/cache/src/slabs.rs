@@ -260,7 +260,13 @@ impl Slabs {
         let has_grown = count > state.kept_free;
         state.kept_free = count;
         if has_grown {
-            state.free_slabs.iter().for_each(|&slab| self.advise(slab, Advice::DontNeed));
+            // Those of whole pages gave theirs back when they became free, and new ones have none.
+            let has_memory = |slab: u32| {
+                let class = self.shared[slab as usize].class.load(Ordering::Relaxed);
+                class != NO_CLASS && class != Class::WHOLE.index() as u8
+            };
+            let free = state.free_slabs.iter().copied();
+            free.filter(|&slab| has_memory(slab)).for_each(|slab| self.advise(slab, Advice::DontNeed));
         }
     }
 

@@ -66,6 +66,28 @@ fn every_slot_of_every_class_once() {
 }
 
 #[test]
+fn kept_slabs_stay_free_but_the_first_of_a_class() {
+    for class in [Class::WHOLE, class(1000)] {
+        let slabs = slabs(false);
+        let per_slab = slabs.slots_per_slab(class) as usize;
+        let fill = || std::iter::from_fn(|| slabs.allocate(class, PageId(1))).collect::<Vec<_>>();
+        let slots = fill();
+        slabs.keep_free(3);
+        assert!(slabs.lacks_free() && slots.len() == 8 * per_slab);
+        for slot in &slots {
+            give_back(&slabs, class, *slot);
+        }
+        assert!(!slabs.lacks_free());
+        assert_eq!(fill().len(), 5 * per_slab);
+        let other = Class::for_bytes(64).unwrap();
+        assert!(slabs.allocate(other, PageId(2)).is_some() && slabs.lacks_free());
+        assert!(slabs.allocate_kept(class, PageId(3)).is_some());
+        slabs.keep_free(0);
+        assert_eq!(fill().len(), 2 * per_slab - 1);
+    }
+}
+
+#[test]
 fn a_slab_that_is_drained_hands_nothing_out() {
     let (slabs, class) = (slabs(false), class(1000));
     let first = slabs.allocate(class, PageId(1)).unwrap();
