@@ -2,7 +2,8 @@
  *
  *   outside MIB LIMIT_KIB
  *
- * Fills MIB blocks of 1 MiB and reads them again. Status 1 where its anonymous memory and page tables were ever more than LIMIT_KIB.
+ * Fills MIB blocks of 1 MiB and reads them again and again. Status 1 where its anonymous memory and page tables were more than LIMIT_KIB as it
+ * filled them, or stayed so.
  */
 #include "check.h"
 
@@ -35,7 +36,9 @@ int main(int argc, char **argv)
     memset(own, 7, sizeof own);
     for (size_t n = 0; n < SMALL; n++)
         memset(small[n] = malloc(64), 5, 64);
-    for (size_t lap = 0; lap < 3; lap++) {
+    /* RAM that is taken later is given up a little later: one of the laps that follow must be within the limit. */
+    for (size_t lap = 0; lap < 12 && (lap < 3 || most > limit); lap++) {
+        most = 0;
         for (size_t n = 0; n < count; n++) {
             if (lap == 0)
                 fill(blocks[n] = malloc(MIB), MIB, n);
@@ -46,6 +49,8 @@ int main(int argc, char **argv)
             if (n % 8 == 0 && used_kib() > most)
                 most = used_kib();
         }
+        if (lap == 0 && most > limit)
+            break;
     }
     printf("%ld KiB of %ld\n", most, limit);
     return most > limit || !is_filled(blocks[0], MIB, 0) || small[SMALL - 1][63] + own[OWN - 1] + later[LATER / 2] != 21;
