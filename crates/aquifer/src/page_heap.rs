@@ -57,8 +57,8 @@ pub struct PageHeap {
     native_pages_max: u64,
     /// The same, less what the process has beside blocks.
     native_pages: AtomicU64,
-    /// Pages of blocks when that was last looked at.
-    looked_pages: AtomicU64,
+    /// With so many pages of blocks that is looked at next.
+    next_look_pages: AtomicU64,
     pages_max: u64,
     /// Flash could not be opened.
     is_refused: AtomicBool,
@@ -135,7 +135,7 @@ impl PageHeap {
             pages_high: AtomicU64::new(0),
             native_pages_max: ram / 100 * NATIVE_PERCENT / OS_PAGE_BYTES as u64,
             native_pages: AtomicU64::new(ram / 100 * NATIVE_PERCENT / OS_PAGE_BYTES as u64),
-            looked_pages: AtomicU64::new(0),
+            next_look_pages: AtomicU64::new(0),
             pages_max,
             is_refused: AtomicBool::new(false),
             managed: OnceLock::new(),
@@ -203,8 +203,8 @@ impl PageHeap {
         })
     }
 
-    /// `find` says, when the memory becomes a heap's, how much RAM the program uses beside blocks that counts for the same budget: the heap has
-    /// less, a half at most. It is given the bytes of RAM that blocks have.
+    /// `find` says how much RAM the program uses beside blocks that counts for the same budget. It is given the bytes of RAM that blocks have, and
+    /// asked as these grow, where it may allocate nothing: the memory becomes a heap's earlier, and the heap has less, a half at most.
     pub fn find_outside_by(&mut self, find: fn(u64) -> u64) {
         self.find_outside = Some(find);
     }

@@ -33,8 +33,8 @@ Examples:
   aquifer run --ram 1G --donors alpha:7447,beta:7447 --cluster /etc/aquifer -- ./program
   aquifer run --ram 1G --profile-svg faults.svg -- ./program
 
-Blocks of malloc and anonymous mmap from 64 KiB on, and what allocators of the program's
-own get in such blocks, live in RAM or on flash. Smaller ones stay with the C library
+Blocks of malloc from 64 KiB on, anonymous mmap from 16 KiB on, and what allocators of the
+program's own get in such blocks, live in RAM or on flash. Smaller ones stay with the C library
 until they are an eighth of --ram; then new ones do as well. With --threshold smaller ones
 always stay. As long as all fit in --ram, flash is not touched.
 A program that hands memory to the kernel by system calls of its own (io_uring,

@@ -20,8 +20,10 @@ use crate::socket::Server;
 /// The most of the RAM that is taken off for what the program uses beside blocks, one part in so many; and the least that a heap is left with.
 const OUTSIDE_PART: u64 = 2;
 const RAM_BYTES_MIN: u64 = 16 << 20;
-/// Looks at the process while its memory is ordinary, from a quarter of its RAM on: one each time that blocks take a part more, one in so many.
-const LOOKS: u64 = 64;
+/// While the memory is ordinary, the process is looked at when blocks take a part of what they may, one in so many; then half-way to the limit
+/// each time, but not before they have grown by the second part.
+const FIRST_LOOK_PART: u64 = 4;
+const NEXT_LOOK_PART: u64 = 64;
 /// Blocks and what is beside them may take so much of the RAM before the memory becomes a heap's.
 const TOGETHER_PERCENT: u64 = 97;
 /// The most of the RAM that stays for calls that were found under way, one part in so many.
@@ -61,18 +63,20 @@ impl PageHeap {
         self.pages.load(Ordering::Relaxed) <= self.native_pages.load(Ordering::Relaxed)
     }
 
-    /// Looks at what the process has beside blocks, each time these have grown a little: together they are to fit.
+    /// Looks at what the process has beside blocks, now and then as these grow: together they are to fit.
     fn look_beside(&self) {
         let Some(ram) = self.options.ram_bytes.filter(|_| self.find_outside.is_some()) else { return };
         let (most, pages) = (self.native_pages_max, self.pages.load(Ordering::Relaxed));
-        if pages < most / 4 || pages < self.looked_pages.load(Ordering::Relaxed) + most / LOOKS {
+        if pages < self.next_look_pages.load(Ordering::Relaxed).max(most / FIRST_LOOK_PART) {
             return;
         }
-        self.looked_pages.store(pages, Ordering::Relaxed);
         let _errno = ErrnoGuard::new();
         let beside = self.bytes_beside() / OS_PAGE_BYTES as u64;
         let all = ram / 100 * TOGETHER_PERCENT / OS_PAGE_BYTES as u64;
-        self.native_pages.store(all.saturating_sub(beside).clamp(most / 2, most), Ordering::Relaxed);
+        let limit = all.saturating_sub(beside).clamp(most / 2, most);
+        self.native_pages.store(limit, Ordering::Relaxed);
+        let next = pages + (limit.saturating_sub(pages) / 2).max(most / NEXT_LOOK_PART);
+        self.next_look_pages.store(next, Ordering::Relaxed);
     }
 
     /// RAM of the process beside blocks.
