@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
-    sigbus cancel fork snapshot descriptors spawn raw_calls waiters later own_malloc cannot loading ending forgetful takeover huge small sharing closed contexts outside refusals swapped shrinks swapoff flash kills storm stress'
+    sigbus cancel fork snapshot torn descriptors spawn raw_calls waiters later own_malloc cannot loading ending forgetful takeover huge small sharing closed contexts outside refusals swapped shrinks swapoff flash kills storm stress'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list
     printf '%s\n' $names

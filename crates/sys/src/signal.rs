@@ -7,7 +7,7 @@ mod forward;
 mod mask;
 
 pub use chain::{chain, raise_default};
-pub use fault::{fault_address, fault_is_write, is_page_fault};
+pub use fault::{fault_address, fault_is_write, has_mark, is_page_fault, send_sigbus};
 pub use forward::{Forwarding, hold_for_program};
 pub use mask::{CancellationDisabled, SignalsBlocked, are_blocked};
 

@@ -8,14 +8,15 @@
 //! Functions of the library see [`is_forked`] and refuse.
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use aquifer_sys::lifeline::{Line, lifeline};
-use aquifer_sys::{Errno, SignalsBlocked, futex, memory, own};
+use aquifer_sys::{Errno, SignalsBlocked, futex, memory, own, process};
 
 use crate::fault::abort_in_fault;
 use crate::fault::signal::HEAPS_MAX;
+use crate::recess;
 
 struct Region {
     base: AtomicUsize,
@@ -50,6 +51,12 @@ pub trait ForkTarget: Send + Sync {
     /// The kernel's: the child finds nothing.
     fn before_fork(&self, is_over: Box<dyn Fn() -> bool + Send + Sync>) -> Result<(), Errno>;
 
+    /// Lets everybody go on before the fork after all, until [`ForkTarget::pause`].
+    fn go_on(&self);
+
+    /// Brings everybody between two steps again.
+    fn pause(&self);
+
     /// Lets everybody go on in the parent.
     ///
     /// # Errors
@@ -83,12 +90,26 @@ pub struct ForkGuard {
     _target: Box<Arc<dyn ForkTarget>>,
 }
 
+/// What rests besides while nobody may go on, and how it goes on.
+static BESIDE: OnceLock<(fn(), fn())> = OnceLock::new();
+/// The thread that has run the last handler before its fork, and none after it.
+static BETWEEN: AtomicU32 = AtomicU32::new(0);
+/// How long everybody goes on while a thread waits to fork.
+const RECESS_NS: u64 = 20_000_000;
+
+/// As [`install`]; `rest` is called when everybody has been brought between two steps, `go_on` before they go on, in the child, too.
+pub fn install_with(rest: fn(), go_on: fn()) {
+    BESIDE.get_or_init(|| (rest, go_on));
+    install();
+}
+
 /// Has what is needed done when the process forks. Handlers that are installed earlier may touch memory of heaps when they run in a
 /// child, those that are installed later must not before the fork; so a library that stands in front of others
 /// calls this first.
 pub fn install() {
     // Not `Once`: a library that stands in front of `pthread_atfork` may come here again from inside.
     if !IS_INSTALLED.swap(true, Ordering::AcqRel) {
+        recess::install(recess);
         // SAFETY: the hooks do in a child what is async-signal-safe. Without memory for them, children find the region unmapped.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
@@ -182,9 +203,42 @@ extern "C" fn before() {
             region.line.take(line);
         }
     }
+    begin_wait();
+}
+
+fn begin_wait() {
+    if let Some((rest, _)) = BESIDE.get() {
+        rest();
+    }
+    BETWEEN.store(process::thread_id(), Ordering::Relaxed);
+}
+
+fn end_wait() {
+    BETWEEN.store(0, Ordering::Relaxed);
+    if let Some((_, go_on)) = BESIDE.get() {
+        go_on();
+    }
+}
+
+/// In a handler of the thread that forks: who holds a lock that it waits for may be waiting for it.
+fn recess() {
+    if BETWEEN.load(Ordering::Relaxed) != process::thread_id() {
+        return;
+    }
+    end_wait();
+    targets().for_each(ForkTarget::go_on);
+    // Interrupted: a short one.
+    let _ = futex::wait(&BETWEEN, 0, Some(RECESS_NS));
+    targets().for_each(ForkTarget::pause);
+    begin_wait();
+}
+
+fn targets() -> impl Iterator<Item = &'static dyn ForkTarget> {
+    REGIONS.iter().filter_map(Region::target)
 }
 
 extern "C" fn in_parent() {
+    end_wait();
     for region in &REGIONS {
         if let Some(target) = region.target() {
             region.line.let_go();
@@ -198,6 +252,7 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     own::forget_thread_id();
+    end_wait();
     for region in &REGIONS {
         let Some((base, len)) = region.range() else { continue };
         FORKED.store(true, Ordering::Relaxed);

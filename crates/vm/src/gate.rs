@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, futex, process};
 
+use crate::recess;
+
 const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 
@@ -19,9 +21,8 @@ const LOOKS: u32 = 4;
 
 /// Threads pass it while it is open. Whoever closes it waits until nobody is inside, and may go on passing itself.
 ///
-/// Who forks waits for locks of the C library when it has closed the gate, and one of their holders may wait for the gate: in a handler that came
-/// while it was in `malloc`, or in `fflush`. That one passes. Nothing is copied as long as it holds its lock; if the fork goes on all the same,
-/// the child finds the gate [torn](Gate::is_torn).
+/// Who forks waits for locks of the C library when it has closed the gate. One of their holders may wait for the gate: so whoever waits long
+/// for somebody who is stuck asks for a [recess](crate::recess).
 struct Gate {
     inside: [Inside; STRIPES],
     state: AtomicU32,
@@ -56,21 +57,19 @@ impl Gate {
             let pass = Pass(inside);
             if self.state.load(Ordering::SeqCst) == OPEN
                 || self.owner.load(Ordering::Relaxed) == process::thread_id()
-                || looks == LOOKS
             {
                 return pass;
             }
             drop(pass);
             // Interrupted or open meanwhile: the loop looks again.
             let is_late = futex::wait(&self.state, CLOSED, Some(LOOK_NS)) == Err(Errno::ETIMEDOUT);
-            let is_stuck = is_late && process::waits_for_a_word(self.owner.load(Ordering::Relaxed));
-            looks = if is_stuck { looks + 1 } else { 0 };
+            let owner = self.owner.load(Ordering::Relaxed);
+            looks = if is_late && process::waits_for_a_word(owner) { looks + 1 } else { 0 };
+            if looks == LOOKS {
+                recess::ask_in_fault(owner);
+                looks = 0;
+            }
         }
-    }
-
-    /// In a child: whether somebody was inside all the same when it was forked.
-    fn is_torn(&self) -> bool {
-        self.inside.iter().any(|inside| inside.0.load(Ordering::Relaxed) != 0)
     }
 
     /// Closes the gate and waits until nobody is inside. Only one thread may do this at a time.
@@ -142,13 +141,9 @@ impl Gates {
         [&self.cleaner, &self.writer, &self.users].into_iter().for_each(Gate::open);
     }
 
-    /// In a child: lets everybody go on; false if the copy is torn.
-    pub(crate) fn go_on_in_child(&self) -> bool {
-        let is_whole = !self.users.is_torn();
-        if is_whole {
-            [&self.cleaner, &self.writer, &self.users].into_iter().for_each(Gate::open_in_child);
-        }
-        is_whole
+    /// In a child: lets everybody go on.
+    pub(crate) fn go_on_in_child(&self) {
+        [&self.cleaner, &self.writer, &self.users].into_iter().for_each(Gate::open_in_child);
     }
 
     /// The threads of the heap are to end.
@@ -165,30 +160,6 @@ impl Gates {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The closing thread waits for a lock whose holder waits for the gate.
-    #[test]
-    fn who_is_waited_for_passes() {
-        let (gate, lock, has_lock) = (Gate::new(), AtomicU32::new(1), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                gate.close();
-                has_lock.store(true, Ordering::SeqCst);
-                while lock.load(Ordering::SeqCst) == 1 {
-                    let _ = futex::wait(&lock, 1, None);
-                }
-                gate.open();
-            });
-            while !has_lock.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
-            let pass = gate.pass_in_fault();
-            assert!(gate.is_torn());
-            drop(pass);
-            lock.store(0, Ordering::SeqCst);
-            futex::wake(&lock, 1);
-        });
-    }
 
     #[test]
     fn nobody_else_is_inside_while_it_is_closed() {

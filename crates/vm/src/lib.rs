@@ -17,7 +17,7 @@
 //! | `fork` | how forks reach an engine |
 //! | `fault` | how faults reach an engine |
 //! | `budget`, `gate`, `helper` | how RAM is divided; where everybody waits while the process forks; the library's own threads |
-//! | `error`, `counters`, `context`, `pool`, `bell` | what all need |
+//! | `error`, `counters`, `context`, `pool`, `bell`, `recess` | what all need; a pause of the pause before a fork |
 //!
 //! # Rules of the fault path
 //! Functions that may run in a fault handler end in `_in_fault`. They allocate nothing, take no lock that
@@ -51,6 +51,7 @@ mod patience;
 mod pin;
 mod pool;
 mod prefetch;
+mod recess;
 mod release;
 mod reserve;
 mod residence;

@@ -182,10 +182,8 @@ pub fn install_at_fork() {
     static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
     if !IS_INSTALLED.swap(true, Ordering::AcqRel) {
         let nobody = std::ptr::null_mut();
+        fork::install_with(rest_memory, go_on_with_memory);
         // SAFETY: the functions may run at a fork.
-        unsafe { register(Some(rest_memory), Some(go_on_with_memory), Some(go_on_with_memory), nobody) };
-        fork::install();
-        // SAFETY: the same.
         unsafe { register(Some(before_fork), Some(after_fork), Some(after_fork_in_child), nobody) };
     }
 }
@@ -210,12 +208,12 @@ type Books = (protect::Rest, Option<aquifer::Rest<'static>>, insiders::Rest, lat
 static BOOKS: AtRest<Books> = AtRest(UnsafeCell::new(None));
 static MEMORY: AtRest<memory::Rest> = AtRest(UnsafeCell::new(None));
 
-unsafe extern "C" fn rest_memory() {
-    // SAFETY: this is a handler of a fork.
+fn rest_memory() {
+    // SAFETY: this is called by a handler of a fork, or in the midst of it.
     unsafe { MEMORY.keep(Some(memory::rest())) };
 }
 
-unsafe extern "C" fn go_on_with_memory() {
+fn go_on_with_memory() {
     // SAFETY: the same.
     unsafe { MEMORY.keep(None) };
 }

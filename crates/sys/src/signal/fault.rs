@@ -1,6 +1,7 @@
 //! What a page fault's signal tells.
 
 use core::ffi::c_void;
+use core::sync::atomic::AtomicU8;
 
 use libc::siginfo_t;
 
@@ -23,6 +24,48 @@ pub unsafe fn is_page_fault(info: *const siginfo_t) -> bool {
     const NO_PAGE: i32 = 2;
     // SAFETY: passed on to the caller.
     unsafe { (*info).si_code == NO_PAGE }
+}
+
+/// Sends SIGBUS to a thread of this process, if there is one of that number, with `mark`.
+///
+/// # Context
+/// Signal-safe.
+pub fn send_sigbus(thread: u32, mark: &'static AtomicU8) {
+    /// `siginfo_t` of a signal that was queued.
+    #[repr(C)]
+    struct Queued {
+        signal: i32,
+        error: i32,
+        code: i32,
+        /// The union behind it is aligned as a pointer.
+        _gap: i32,
+        pid: libc::pid_t,
+        uid: libc::uid_t,
+        value: *const AtomicU8,
+        _rest: [u64; 12],
+    }
+    const _: () = assert!(size_of::<Queued>() == size_of::<siginfo_t>());
+    let (signal, code) = (libc::SIGBUS, libc::SI_QUEUE);
+    // SAFETY: the calls take nothing.
+    let (pid, uid) = unsafe { (libc::getpid(), libc::getuid()) };
+    let queued = Queued { signal, error: 0, code, _gap: 0, pid, uid, value: mark, _rest: [0; 12] };
+    // SAFETY: the kernel reads one structure of ours. The system call itself: the C library has it for processes only.
+    unsafe {
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, thread as libc::pid_t, signal, &raw const queued)
+    };
+}
+
+/// Whether this process sent the signal with `mark`.
+///
+/// # Safety
+/// `info` is the second argument of a handler.
+pub unsafe fn has_mark(info: *const siginfo_t, mark: &'static AtomicU8) -> bool {
+    // SAFETY: a signal that was queued has a sender and a value.
+    unsafe {
+        (*info).si_code == libc::SI_QUEUE
+            && (*info).si_value().sival_ptr.cast_const().cast() == core::ptr::from_ref(mark)
+            && (*info).si_pid() == libc::getpid()
+    }
 }
 
 /// Whether the access was a write. `true` where the processor's answer is not known: to take a

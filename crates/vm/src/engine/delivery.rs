@@ -76,12 +76,20 @@ impl ForkTarget for Engine {
 
     fn before_fork(&self, is_over: Box<dyn Fn() -> bool + Send + Sync>) -> Result<(), Errno> {
         self.pages.mapping.expect_children();
-        self.gates.pause();
-        self.log().device().before_fork();
+        self.pause();
         // Without this the child finds the region unmapped, and does without.
         self.pages.mapping.show_to_children(true)?;
         self.log().keep_for(is_over);
         Ok(())
+    }
+
+    fn go_on(&self) {
+        self.gates.go_on();
+    }
+
+    fn pause(&self) {
+        self.gates.pause();
+        self.log().device().before_fork();
     }
 
     fn in_parent(&self) -> Result<(), Errno> {
@@ -96,7 +104,8 @@ impl ForkTarget for Engine {
     }
 
     fn become_snapshot(&self) -> bool {
-        self.gates.go_on_in_child() && self.snapshot.begin(&self.pages)
+        self.gates.go_on_in_child();
+        self.snapshot.begin(&self.pages)
     }
 }
 

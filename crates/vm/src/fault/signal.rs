@@ -13,6 +13,8 @@ use aquifer_base::Found;
 use aquifer_sys::stripe::{STRIPES, stripe};
 use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal, spin};
 
+use crate::recess;
+
 use super::observer::{ResolvedFault, observer_in_fault, tell_newcomer_in_fault};
 
 /// Heaps and volumes of one process.
@@ -133,6 +135,10 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
     let (is_fault, address, write) = unsafe {
         (signal::is_page_fault(info), signal::fault_address(info), signal::fault_is_write(context))
     };
+    // SAFETY: as above.
+    if !is_fault && unsafe { recess::grant_in_fault(info) } {
+        return;
+    }
     let observer = observer_in_fault().map(|observer| (observer, Instant::now()));
     match if is_fault { resolve_in_fault(address, write) } else { Resolved::Failed } {
         Resolved::Found(found) => {
