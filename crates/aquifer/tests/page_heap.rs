@@ -164,11 +164,13 @@ fn without_flash_memory_stays_ordinary_and_bounded() {
 /// be freed, and comes back empty.
 #[test]
 fn an_error_while_taking_over_loses_nothing() {
-    // So little that what is there when it takes over does not fit.
+    // What is there when it takes over does not fit: a half of the RAM is gone at once.
     let heap_on = |plan: FaultPlan| {
         let device = Arc::new(Faulty::new(MemoryDevice::new(1024 * MIB as u64, 4096), plan));
-        let options = Options::new().ram_bytes(8 * MIB as u64).flash(Flash::Device(device.clone()));
-        (PageHeap::new(options).unwrap(), device)
+        let options = Options::new().ram_bytes(32 * MIB as u64).flash(Flash::Device(device.clone()));
+        let mut heap = PageHeap::new(options).unwrap();
+        heap.find_outside_by(|blocks| if blocks < 20 * MIB as u64 { 0 } else { 16 * MIB as u64 });
+        (heap, device)
     };
     let (whole, device) = heap_on(FaultPlan::new(0));
     loop {

@@ -12,8 +12,10 @@ pub struct Budget {
     pub total: usize,
     /// Mapped pages and the kernel's page tables for them.
     pub page_buffer: usize,
-    /// Slabs of the object cache, slot headers included.
+    /// Slabs of the object cache, slot headers included, and what it has of others until they need it.
     pub cache: usize,
+    /// Of the cache's: what tables of whole pages grow to at most, which is little at first. The writer has it given back as they grow.
+    pub lent: usize,
     /// How many pages can be in RAM at once.
     pub entries: usize,
     /// Packed leaves.
@@ -77,12 +79,12 @@ impl Budget {
         // The directory of leaves, which grows with the flash, comes out of their share.
         let leaves = (total / if is_whole { 64 } else { 24 }).saturating_sub(fixed).max(total / 64);
         let leaves = leaves.min(whole_most).max(128 << 10);
-        // The process's own growth on behalf of the library: stacks of its threads, allocator slack.
-        let slack = total / 128 + (256 << 10);
         let blocks = if is_whole { BLOCKS_WHOLE } else { BLOCKS } * block;
         // Heaps of smaller objects leave more than that of the entries unused if they hold whole pages.
         let sums = if is_whole { flash_bytes as usize / OS_PAGE_BYTES * SUM_BYTES } else { 0 };
-        let parts = [fixed, contexts * CONTEXT_BYTES, SAVERS_BYTES, blocks, sums, page_buffer, leaves, slack];
+        let tables = sums + page_buffer + leaves;
+        let (at_once, lent) = if is_whole { (0, tables) } else { (tables, 0) };
+        let parts = [fixed, contexts * CONTEXT_BYTES, SAVERS_BYTES, blocks, at_once, Self::slack(total)];
         let spent: usize = parts.into_iter().sum();
         let rest = total.saturating_sub(spent);
         // Runs of whole pages meet in few buckets; places there cost little beside the pages.
@@ -91,7 +93,18 @@ impl Budget {
         let header_bytes = if is_whole { HEADER_BYTES_WHOLE } else { HEADER_BYTES };
         let entries = rest / (object_bytes + header_bytes + ENTRY_BYTES * per_object) * per_object;
         let cache = rest - entries * ENTRY_BYTES;
-        Self { total, page_buffer, cache, entries, leaves, contexts, block }
+        Self { total, page_buffer, cache, lent, entries, leaves, contexts, block }
+    }
+
+    /// The process's own growth on behalf of the library: stacks of its threads, allocator slack.
+    fn slack(total: usize) -> usize {
+        total / 128 + (256 << 10)
+    }
+
+    /// What the cache must give back of its RAM when everything else takes `others` bytes.
+    pub(crate) fn owed(&self, others: usize) -> usize {
+        let all = others + self.cache + Self::slack(self.total);
+        if self.lent > 0 { all.saturating_sub(self.total) } else { 0 }
     }
 
     /// Mapped pages plus page tables, counted in OS pages.
@@ -112,7 +125,7 @@ mod tests {
                     let block = Budget::block_bytes(total, asked);
                     let b = Budget::divide(total, block, 1 << 20, total as u64 * 16, object_bytes);
                     let sum = b.page_buffer
-                        + b.cache
+                        + (b.cache - b.lent)
                         + b.entries * ENTRY_BYTES
                         + b.leaves
                         + b.contexts * CONTEXT_BYTES
@@ -123,6 +136,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_was_lent_is_owed_as_others_grow() {
+        let block = Budget::block_bytes(24 << 20, None);
+        let [small, whole] =
+            [128, OS_PAGE_BYTES].map(|bytes| Budget::divide(24 << 20, block, 0, 4 << 30, bytes));
+        let others = (24 << 20) - whole.cache - Budget::slack(24 << 20);
+        assert!((4 << 20..6 << 20).contains(&whole.lent) && whole.cache > 21 << 20, "{whole:?}");
+        assert_eq!((whole.owed(others), whole.owed(others + 5000)), (0, 5000));
+        // Nothing is lent here: the parts have their RAM from the start.
+        assert_eq!((small.lent, small.owed(others + 5000)), (0, 0));
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl Engine {
             foresight: Foresight::new(table, read_ahead_pages),
             holds: Holds::new(),
             natives: Natives::none(),
+            budget,
             process_ram: OnceLock::new(),
             contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
             counters: Counters::default(),

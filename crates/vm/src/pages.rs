@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use aquifer_base::PageId;
 
 use crate::backing::Backing;
-use crate::budget::ProcessRam;
+use crate::budget::{Budget, ProcessRam};
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::foresight::Foresight;
@@ -31,6 +31,8 @@ pub(crate) struct Pages {
     pub(crate) natives: Natives,
     /// Memory that faults need.
     pub(crate) contexts: Pool<Context>,
+    /// How RAM is divided.
+    pub(crate) budget: Budget,
     /// RAM of the process, if the heap leaves it what it takes.
     pub(crate) process_ram: OnceLock<ProcessRam>,
     /// What happened so far.

@@ -1,4 +1,6 @@
-//! RAM that a process uses beside its heap: the cache has as much less.
+//! RAM that others than the cache use: the cache has as much less.
+//!
+//! Tables of whole pages grow with what is in use. Until then the cache has their RAM ([`Budget::lent`](crate::budget::Budget)).
 //!
 //! Libraries that are loaded later, stacks, and what the C library and other allocators have come on top of a heap that was given all of the
 //! RAM. So the writer looks at the process now and then, and leaves it what it takes, up to a half of what the heap has.
@@ -8,10 +10,11 @@ use std::time::{Duration, Instant};
 use aquifer_base::PageId;
 use aquifer_sys::process::memory_of_self;
 
+use crate::budget::ProcessRam;
 use crate::leave::leave_all_in_fault;
 use crate::mapping::BATCH;
 use crate::pages::Pages;
-use crate::usage::usage;
+use crate::usage::{Usage, usage};
 
 /// How long nobody looks, when the writer has work anyway; and when it has none.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
@@ -36,29 +39,34 @@ impl Outlook {
         Self { looked: Instant::now(), lacks: false, text: Box::new([0; 8192]) }
     }
 
-    /// Waits until the writer is wanted, or may have to free RAM for the process; whether it is wanted.
+    /// Waits until the writer is wanted, or may have to free RAM for others; whether it is wanted.
     pub(crate) fn wait(&self, pages: &Pages, is_over: impl Fn() -> bool) -> bool {
-        if pages.process_ram.get().is_none() {
+        if pages.process_ram.get().is_none() && pages.budget.lent == 0 {
             pages.backing.wait_until_writer_is_wanted(is_over);
             return true;
         }
         pages.backing.wait_for_writer_to_be_wanted(if self.lacks { LACK_NS } else { IDLE_NS }, is_over)
     }
 
-    /// Looks now and then how much the process takes beside the heap, and leaves it that; whether the cache has more than it should.
+    /// Looks now and then how much all takes that is not in the cache, and leaves it that; whether the cache has more than it should.
     pub(crate) fn look(&mut self, pages: &Pages) -> bool {
-        if let Some(ram) = pages.process_ram.get().filter(|_| self.looked.elapsed() >= LOOK_PERIOD) {
+        if self.looked.elapsed() >= LOOK_PERIOD {
             self.looked = Instant::now();
-            if let Some(memory) = memory_of_self(&mut self.text[..]) {
-                let has = (memory.anonymous_bytes + memory.page_table_bytes) as usize;
-                let beside = has.saturating_sub(usage(pages, 0).ram_bytes);
-                let planned = ram.all - ram.heap + ram.all / ALLOWED_PART;
-                let most = (ram.heap / RESERVED_PART).min(ram.heap.saturating_sub(ram.least));
-                pages.residence.set_reserved(beside.saturating_sub(planned).min(most));
-            }
+            let Usage { ram_bytes, cache_bytes, .. } = usage(pages, 0);
+            let beside = pages.process_ram.get().and_then(|ram| self.unplanned(ram, ram_bytes)).unwrap_or(0);
+            pages.residence.set_reserved(pages.budget.owed(ram_bytes - cache_bytes) + beside);
         }
         self.lacks = pages.residence.lacks_reserved();
         self.lacks
+    }
+
+    /// What the process takes beside its heap's `used` bytes, more than was planned.
+    fn unplanned(&mut self, ram: &ProcessRam, used: usize) -> Option<usize> {
+        let memory = memory_of_self(&mut self.text[..])?;
+        let beside = ((memory.anonymous_bytes + memory.page_table_bytes) as usize).saturating_sub(used);
+        let planned = ram.all - ram.heap + ram.all / ALLOWED_PART;
+        let most = (ram.heap / RESERVED_PART).min(ram.heap.saturating_sub(ram.least));
+        Some(beside.saturating_sub(planned).min(most))
     }
 }
 
