@@ -343,7 +343,7 @@ pub struct RunArguments {
     /// Directory, file or block device for what does not fit [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "PATH")]
     pub flash: Option<PathBuf>,
-    /// Size of the flash file [default: 64 times --ram, 1G to 8G]
+    /// Size of the flash file [default: 64 times --ram, 1G to 8G, and twice --ram at least]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub flash_size: Option<u64>,
     /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
@@ -401,9 +401,11 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
-    /// Size of the flash file. Flash costs RAM for checksums, a thousandth of its size: a small budget has little of it.
+    /// Size of the flash file. Flash costs RAM for checksums, a thousandth of its size: a small budget has little of it. With a large one, what fits
+    /// in RAM has a place there, too.
     pub fn flash_bytes(&self) -> u64 {
-        self.flash_size.unwrap_or_else(|| (64 * self.ram).clamp(1 << 30, 8 << 30))
+        let most = (8 << 30).max(self.ram.saturating_mul(2));
+        self.flash_size.unwrap_or_else(|| self.ram.saturating_mul(64).clamp(1 << 30, most))
     }
 }
 
@@ -433,6 +435,15 @@ mod tests {
         for text in ["0", "-1", "nan", "inf", "1e9", "soon"] {
             assert!(seconds(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn flash_has_room_for_what_fits_in_ram() {
+        let flash = |ram: &str| match Arguments::try_parse_from(["aquifer", "run", "--ram", ram, "true"]) {
+            Ok(Arguments { command: Command::Run(run), .. }) => run.flash_bytes() >> 20,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(["8M", "64M", "256M", "14G"].map(flash), [1024, 4096, 8192, 28 << 10]);
     }
 
     #[test]
