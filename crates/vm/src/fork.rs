@@ -90,8 +90,13 @@ pub struct ForkGuard {
     _target: Box<Arc<dyn ForkTarget>>,
 }
 
-/// What rests besides while nobody may go on, and how it goes on.
-static BESIDE: OnceLock<(fn(), fn())> = OnceLock::new();
+/// What rests besides while nobody may go on.
+struct Beside {
+    rest: fn(),
+    go_on: fn(),
+}
+
+static BESIDE: OnceLock<Beside> = OnceLock::new();
 /// The thread that has run the last handler before its fork, and none after it.
 static BETWEEN: AtomicU32 = AtomicU32::new(0);
 /// How long everybody goes on while a thread waits to fork.
@@ -99,7 +104,7 @@ const RECESS_NS: u64 = 20_000_000;
 
 /// As [`install`]; `rest` is called when everybody has been brought between two steps, `go_on` before they go on, in the child, too.
 pub fn install_with(rest: fn(), go_on: fn()) {
-    BESIDE.get_or_init(|| (rest, go_on));
+    BESIDE.get_or_init(|| Beside { rest, go_on });
     install();
 }
 
@@ -207,16 +212,16 @@ extern "C" fn before() {
 }
 
 fn begin_wait() {
-    if let Some((rest, _)) = BESIDE.get() {
-        rest();
+    if let Some(beside) = BESIDE.get() {
+        (beside.rest)();
     }
     BETWEEN.store(process::thread_id(), Ordering::Relaxed);
 }
 
 fn end_wait() {
     BETWEEN.store(0, Ordering::Relaxed);
-    if let Some((_, go_on)) = BESIDE.get() {
-        go_on();
+    if let Some(beside) = BESIDE.get() {
+        (beside.go_on)();
     }
 }
 

@@ -16,9 +16,11 @@ use crate::mapping::BATCH;
 use crate::pages::Pages;
 use crate::usage::{Usage, usage};
 
-/// How long nobody looks, when the writer has work anyway; and when it has none.
-const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// How long nobody looks while memory comes and goes or the writer has work anyway; and when nothing changes.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
 const IDLE_NS: u64 = 1_000_000_000;
+/// Memory that has changed by one part in so many comes and goes.
+const CHANGED_PART: usize = 256;
 /// The same while the cache has more than it should.
 const LACK_NS: u64 = 5_000_000;
 /// Memory beside the heap up to one part of the RAM in so many is nobody's worry.
@@ -31,12 +33,15 @@ pub(crate) struct Outlook {
     looked: Instant,
     /// The cache has more than it should.
     lacks: bool,
+    /// What was in use at the last look, bytes, and whether that was about the same at the one before.
+    used: usize,
+    is_steady: bool,
     text: Box<[u8; 8192]>,
 }
 
 impl Outlook {
     pub(crate) fn new() -> Self {
-        Self { looked: Instant::now(), lacks: false, text: Box::new([0; 8192]) }
+        Self { looked: Instant::now(), lacks: false, used: 0, is_steady: false, text: Box::new([0; 8192]) }
     }
 
     /// Waits until the writer is wanted, or may have to free RAM for others; whether it is wanted.
@@ -45,7 +50,12 @@ impl Outlook {
             pages.backing.wait_until_writer_is_wanted(is_over);
             return true;
         }
-        pages.backing.wait_for_writer_to_be_wanted(if self.lacks { LACK_NS } else { IDLE_NS }, is_over)
+        let patience_ns = match (self.lacks, self.is_steady) {
+            (true, _) => LACK_NS,
+            (false, false) => LOOK_PERIOD.as_nanos() as u64,
+            (false, true) => IDLE_NS,
+        };
+        pages.backing.wait_for_writer_to_be_wanted(patience_ns, is_over)
     }
 
     /// Looks now and then how much all takes that is not in the cache, and leaves it that; whether the cache has more than it should.
@@ -53,21 +63,29 @@ impl Outlook {
         if self.looked.elapsed() >= LOOK_PERIOD {
             self.looked = Instant::now();
             let Usage { ram_bytes, cache_bytes, .. } = usage(pages, 0);
-            let beside = pages.process_ram.get().and_then(|ram| self.unplanned(ram, ram_bytes)).unwrap_or(0);
-            pages.residence.set_reserved(pages.budget.owed(ram_bytes - cache_bytes) + beside);
+            let beside = pages.process_ram.get().map_or(0, |_| self.bytes_beside(ram_bytes));
+            self.is_steady = (ram_bytes + beside).abs_diff(self.used) <= self.used / CHANGED_PART;
+            self.used = ram_bytes + beside;
+            let unplanned = pages.process_ram.get().map_or(0, |ram| unplanned(ram, beside));
+            pages.residence.set_reserved(pages.budget.owed(ram_bytes - cache_bytes) + unplanned);
         }
         self.lacks = pages.residence.lacks_reserved();
         self.lacks
     }
 
-    /// What the process takes beside its heap's `used` bytes, more than was planned.
-    fn unplanned(&mut self, ram: &ProcessRam, used: usize) -> Option<usize> {
-        let memory = memory_of_self(&mut self.text[..])?;
-        let beside = ((memory.anonymous_bytes + memory.page_table_bytes) as usize).saturating_sub(used);
-        let planned = ram.all - ram.heap + ram.all / ALLOWED_PART;
-        let most = (ram.heap / RESERVED_PART).min(ram.heap.saturating_sub(ram.least));
-        Some(beside.saturating_sub(planned).min(most))
+    /// What the process takes beside its heap's `used` bytes; 0 if the kernel does not tell.
+    fn bytes_beside(&mut self, used: usize) -> usize {
+        memory_of_self(&mut self.text[..]).map_or(0, |memory| {
+            ((memory.anonymous_bytes + memory.page_table_bytes) as usize).saturating_sub(used)
+        })
     }
+}
+
+/// So much of what the process takes beside its heap was not planned.
+fn unplanned(ram: &ProcessRam, beside: usize) -> usize {
+    let planned = ram.all - ram.heap + ram.all / ALLOWED_PART;
+    let most = (ram.heap / RESERVED_PART).min(ram.heap.saturating_sub(ram.least));
+    beside.saturating_sub(planned).min(most)
 }
 
 /// Has the pages leave their addresses that stand in the slab which is to be free, and adds them to `wanted`.
