@@ -19,10 +19,10 @@ use crate::usage::{Usage, usage};
 /// How long nobody looks while memory comes and goes or the writer has work anyway; and when nothing changes.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 const IDLE_NS: u64 = 1_000_000_000;
-/// Memory that has changed by one part in so many comes and goes.
-const CHANGED_PART: usize = 256;
 /// The same while the cache has more than it should.
 const LACK_NS: u64 = 5_000_000;
+/// Memory that has changed by one part in so many comes and goes.
+const CHANGED_PART: usize = 256;
 /// Memory beside the heap up to one part of the RAM in so many is nobody's worry.
 const ALLOWED_PART: usize = 64;
 /// The most that the heap leaves to others: one part in so many.
