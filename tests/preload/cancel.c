@@ -11,6 +11,7 @@
 #include <time.h>
 
 static int ends[2];
+static FILE *lines; /* of what arrives */
 static sem_t *empty;
 static pthread_mutex_t *lock;
 static pthread_cond_t *cond;
@@ -29,7 +30,7 @@ static void unlock(void *unused)
     pthread_mutex_unlock(lock);
 }
 
-enum how { READ, READ_TO_STACK, RECVMSG, POLL, SEM, COND, SUSPEND, SLEEP, HOWS };
+enum how { READ, READ_TO_STACK, STREAM, RECVMSG, POLL, SEM, COND, SUSPEND, SLEEP, HOWS };
 
 static void *wait_for_ever(void *argument)
 {
@@ -44,6 +45,7 @@ static void *wait_for_ever(void *argument)
     switch ((enum how)(uintptr_t)argument) {
     case READ: (void)!read(ends[0], memory, 64 * KIB); break;
     case READ_TO_STACK: (void)!read(ends[0], on_stack, sizeof on_stack); break;
+    case STREAM: (void)!fgetc(lines); break;
     case RECVMSG: recvmsg(ends[0], &message, 0); break;
     case POLL: poll(&list, 1, -1); break;
     case SEM: sem_wait(empty); break;
@@ -125,6 +127,9 @@ int main(void)
 {
     begin();
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+        return 1;
+    lines = fdopen(dup(ends[0]), "r");
+    if (!lines || setvbuf(lines, malloc(64 * KIB), _IOFBF, 64 * KIB) != 0)
         return 1;
     empty = malloc(8 * KIB);
     lock = malloc(8 * KIB);

@@ -1,6 +1,8 @@
 /* streams.c - what the C library reads and writes for a stream. */
 #include "check.h"
 
+#include <wchar.h>
+
 static const char *name(void)
 {
     return file_name("stream");
@@ -64,11 +66,14 @@ static void long_strings(void)
     for (size_t i = 0; i < bytes; i++)
         text[i] = (char)('a' + (unsigned char)text[i] % 26);
     text[bytes - 1] = '\0';
-    for (int mode = 0; mode < 2; mode++) {
+    for (int mode = 0; mode < 4; mode++) {
         FILE *file = fopen(name(), "w");
-        CHECK(file && (mode == 0 || setvbuf(file, NULL, _IONBF, 0) == 0));
+        CHECK(file && (mode % 2 == 0 || setvbuf(file, NULL, _IONBF, 0) == 0));
         push_out();
-        CHECK(fputs(text, file) >= 0);
+        if (mode < 2)
+            CHECK(fputs(text, file) >= 0);
+        else
+            CHECK_IS(bytes - 1, fprintf(file, "%s", text));
         CHECK(fclose(file) == 0);
         check_file(text, bytes - 1);
     }
@@ -107,6 +112,55 @@ static void own_buffers(void)
         free(buffer);
         free(line);
     }
+}
+
+/* Streams of other kinds: to and from a program, opened for mapping, of wide characters; each with a buffer of the program's. */
+static void other_kinds(void)
+{
+    size_t bytes = 3 * MIB + 7;
+    char command[600], *buffer = filled(64 * KIB, 3), *out = filled(bytes, 4), *in = filled(bytes, 5);
+    snprintf(command, sizeof command, "cat > %s", name());
+    FILE *file = popen(command, "w");
+    CHECK(file && setvbuf(file, buffer, _IOFBF, 64 * KIB) == 0);
+    for (size_t at = 0; at < bytes; at += 999999) {
+        size_t part = bytes - at < 999999 ? bytes - at : 999999;
+        push_out();
+        CHECK_IS(part, fwrite(out + at, 1, part, file));
+    }
+    push_out();
+    CHECK(pclose(file) == 0);
+    check_file(out, bytes);
+    snprintf(command, sizeof command, "cat %s", name());
+    for (int how = 0; how < 2; how++) {
+        file = how == 0 ? popen(command, "r") : fopen(name(), "rm");
+        CHECK(file && setvbuf(file, buffer, _IOFBF, 64 * KIB) == 0);
+        PUSH_OUT(in, bytes);
+        for (size_t at = 0; at < 1000; at++) {
+            int byte = getc(file);
+            CHECK(byte != EOF);
+            in[at] = (char)byte;
+        }
+        push_out();
+        CHECK_IS(bytes - 1000, fread(in + 1000, 1, bytes - 1000, file));
+        CHECK(memcmp(in, out, bytes) == 0);
+        CHECK((how == 0 ? pclose(file) : fclose(file)) == 0);
+    }
+    file = fopen(name(), "w+");
+    CHECK(file && setvbuf(file, buffer, _IOFBF, 64 * KIB) == 0);
+    for (int i = 0; i < 20000; i++)
+        CHECK(fwprintf(file, L"%d\n", i) > 0);
+    push_out();
+    rewind(file);
+    for (int i = 0; i < 20000; i++) {
+        int read = -1;
+        if (i % 5000 == 0)
+            push_out();
+        CHECK(fwscanf(file, L"%d", &read) == 1 && read == i);
+    }
+    CHECK(fclose(file) == 0);
+    free(buffer);
+    free(out);
+    free(in);
 }
 
 /* getline makes the program's block longer and gives it back. */
@@ -199,6 +253,7 @@ int main(void)
     RUN(long_ones);
     RUN(long_strings);
     RUN(own_buffers);
+    RUN(other_kinds);
     RUN(lines);
     RUN(counts_of_elements);
     RUN(formatted);

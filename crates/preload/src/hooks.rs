@@ -9,8 +9,7 @@
 //! | `messages` | what goes through sockets |
 //! | `arguments` | calls whose arguments point to memory |
 //! | `paths` | calls that name files |
-//! | `stdio` | transfers that the C library makes on behalf of a stream |
-//! | `streams` | opening and closing streams, whose buffers must not be managed |
+//! | `streams` | what the C library reads and writes for a stream |
 //! | `signals` | handlers and masks, which must leave SIGBUS to the heap |
 //! | `old_signals` | the same by older functions |
 //! | `alternate` | stacks for handlers |
@@ -81,7 +80,6 @@ mod paths;
 pub mod process;
 pub mod raw;
 mod signals;
-mod stdio;
 pub mod streams;
 mod transfer;
 mod waiting;

@@ -36,8 +36,12 @@ extern "C" fn start() {
     if let Err(error) = begun {
         crate::tell::tell!("aquifer: {} runs without managed memory: {error}", route::program());
     }
-    if route::route().is_some() {
-        crate::hooks::streams::begin();
+    if route::route().is_some() && !crate::hooks::streams::begin() {
+        crate::tell::tell!(
+            "aquifer: {}: this C library hands the memory of streams to the kernel in a way that is not known here; \
+             printf or fwrite of memory beyond RAM may fail with EFAULT",
+            route::program()
+        );
     }
     if let Some(settings) = route::route().map(|route| &route.settings)
         && let Some(path) = &settings.profile

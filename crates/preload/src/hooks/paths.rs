@@ -5,7 +5,6 @@ use std::ffi::c_void;
 use libc::{DIR, FILE, c_char, c_int, c_uint, mode_t, off_t, timespec, timeval};
 
 use crate::hooks::missing;
-use crate::hooks::streams::Outcome;
 use crate::real::real;
 use crate::span::Pin;
 
@@ -22,7 +21,7 @@ macro_rules! named {
             let real = real!($name: unsafe extern "C" fn($($type),*) -> $result);
             match real {
                 // SAFETY: passed on to the caller.
-                Some(real) => unsafe { real($($argument),*) }.noted(),
+                Some(real) => unsafe { real($($argument),*) },
                 None => missing(),
             }
         }

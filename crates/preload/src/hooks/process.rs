@@ -9,7 +9,6 @@ use libc::{FILE, c_char, c_int, pid_t, pthread_attr_t};
 use aquifer_sys::signal::Sigaction;
 use aquifer_vm::{fork, helper};
 
-use crate::hooks::streams::Outcome;
 use crate::hooks::{later, missing};
 use crate::real::real;
 use crate::route::{is_managed_address, owns, prepare_threads, route, set_errno};
@@ -70,7 +69,7 @@ macro_rules! starts {
             $($(let _also = Pin::new($address as usize, $bytes);)+)?
             match real!($name: unsafe extern "C" fn($($type),*) -> $result) {
                 // SAFETY: passed on to the caller.
-                Some(real) => unsafe { real($($argument),*) }.noted(),
+                Some(real) => unsafe { real($($argument),*) },
                 None => missing(),
             }
         }

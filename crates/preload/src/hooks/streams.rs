@@ -1,138 +1,115 @@
-//! Buffers of streams, in a program with a malloc of its own. The C library asks that for them, and they would lie in managed memory; it hands them to
-//! the kernel itself, when they are full, when a stream is closed, and when the program ends: what was absent by then was lost, and nobody was told.
+//! What the C library reads and writes for a stream. It calls the kernel itself, with the stream's buffer or with the program's memory, whichever function the
+//! program has called: fread, printf, getline, fclose, exit. But it finds the two functions that do so in tables, which belong to every
+//! stream and have had this form since they were C++'s; so these stand there in their place.
+//!
+//! The tables are in the part of the C library's data that is read-only once it is loaded.
 
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ffi::c_void;
 
-use aquifer_sys::ErrnoGuard;
-use libc::{DIR, FILE, c_char, c_int};
+use aquifer_base::limits::OS_PAGE_BYTES as PAGE;
+use libc::{FILE, c_int, dl_phdr_info};
 
-use super::missing;
-use crate::real::{self, real};
+use crate::parts::PART_BYTES;
+use crate::place::{Place, Way};
+use crate::real::{find, real};
+use crate::route::is_managed_address;
 
-/// Bytes of a buffer: as many as the C library's have on most file systems.
-const BYTES: usize = 4096;
-/// Streams that may be open at a time. Others have buffers of the program's malloc.
-const STREAMS: usize = 1024;
-/// The owner of a buffer whose stream is being closed.
-const CLOSING: usize = 1;
+type Transfer = unsafe extern "C" fn(*mut FILE, *mut u8, isize) -> isize;
 
-struct Buffers(UnsafeCell<[[u8; BYTES]; STREAMS]>);
-
-// SAFETY: each buffer is one stream's.
-unsafe impl Sync for Buffers {}
-
-static BUFFERS: Buffers = Buffers(UnsafeCell::new([[0; BYTES]; STREAMS]));
-/// The stream that has each buffer; 0 for none.
-static OWNERS: [AtomicUsize; STREAMS] = [const { AtomicUsize::new(0) }; STREAMS];
-/// The program has a malloc of its own, and managed memory.
-static IS_NEEDED: AtomicBool = AtomicBool::new(false);
-
-unsafe extern "C" {
-    static stdin: *mut FILE;
-    static stdout: *mut FILE;
+/// As the C library's: waits for some bytes, and returns how many there are.
+unsafe extern "C" fn read(stream: *mut FILE, buffer: *mut u8, bytes: isize) -> isize {
+    let Some(real) = real!(_IO_file_read: Transfer) else { return -1 };
+    if !is_managed_address(buffer.addr()) || bytes <= 0 {
+        // SAFETY: passed on to the C library.
+        return unsafe { real(stream, buffer, bytes) };
+    }
+    let mut place = Place::new(Way::In, buffer.addr(), PART_BYTES.min(bytes as usize));
+    // SAFETY: so many bytes have their place.
+    let moved = unsafe { real(stream, place.address(), bytes.min(PART_BYTES as isize)) };
+    place.arrived(moved.max(0) as usize);
+    moved
 }
 
-/// Before the program begins.
-pub fn begin() {
-    if real::has_own_malloc() {
-        IS_NEEDED.store(true, Ordering::Relaxed);
-        // SAFETY: nothing was read from them or written to them yet.
-        unsafe {
-            give(stdin);
-            give(stdout);
+/// As the C library's: returns how many bytes are written, all of them unless there was an error.
+unsafe extern "C" fn write(stream: *mut FILE, buffer: *mut u8, bytes: isize) -> isize {
+    let Some(real) = real!(_IO_file_write: Transfer) else { return 0 };
+    if !is_managed_address(buffer.addr()) || bytes <= 0 {
+        // SAFETY: passed on to the C library.
+        return unsafe { real(stream, buffer, bytes) };
+    }
+    let mut done = 0;
+    while done < bytes {
+        let part = (bytes - done).min(PART_BYTES as isize);
+        let mut place = Place::new(Way::Out, buffer.addr() + done as usize, part as usize);
+        // SAFETY: so many bytes have their place.
+        let moved = unsafe { real(stream, place.address(), part) };
+        done += moved.max(0);
+        if moved < part {
+            break;
         }
     }
+    done
 }
 
-/// Gives a stream that was just opened a buffer.
-///
-/// # Safety
-/// The stream is open, or NULL.
-unsafe fn give(stream: *mut FILE) {
-    if stream.is_null() || !IS_NEEDED.load(Ordering::Relaxed) {
-        return;
+/// The read-only data of the module that holds an address.
+struct ReadOnly {
+    holds: usize,
+    start: usize,
+    end: usize,
+}
+
+/// Before the program begins. Whether the tables were found.
+pub fn begin() -> bool {
+    let table = find(c"_IO_file_jumps").addr();
+    let ours: [(usize, usize); 2] = [
+        (find(c"_IO_file_read").addr(), (read as Transfer) as usize),
+        (find(c"_IO_file_write").addr(), (write as Transfer) as usize),
+    ];
+    if table == 0 || ours.iter().any(|(theirs, _)| *theirs == 0) {
+        return false;
     }
-    let _errno = ErrnoGuard::new();
-    // One that was opened again has it still.
-    let own = OWNERS.iter().position(|owner| owner.load(Ordering::Relaxed) == stream.addr());
-    let take = |owner: &AtomicUsize| {
-        owner.compare_exchange(0, stream.addr(), Ordering::Acquire, Ordering::Relaxed).is_ok()
-    };
-    let Some(at) = own.or_else(|| OWNERS.iter().position(take)) else { return };
-    type Set = unsafe extern "C" fn(*mut FILE, *mut c_char, c_int, usize) -> c_int;
-    let Some(set) = real!(setvbuf: Set) else { return };
-    // SAFETY: the buffer is the stream's, as long as that is open.
+    let mut data = ReadOnly { holds: table, start: 0, end: 0 };
+    // SAFETY: the function takes what it is given.
+    unsafe { libc::dl_iterate_phdr(Some(find_read_only), (&raw mut data).cast()) };
+    let mut replaced = 0;
+    for address in (data.start..data.end).step_by(size_of::<usize>()) {
+        let word = address as *mut usize;
+        // SAFETY: it is the C library's.
+        let found = unsafe { word.read() };
+        if let Some((_, own)) = ours.iter().find(|(theirs, _)| *theirs == found) {
+            replaced += usize::from(replace(word, *own));
+        }
+    }
+    replaced >= ours.len()
+}
+
+/// Looks at one module.
+unsafe extern "C" fn find_read_only(info: *mut dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: both are as the dynamic linker and `begin` say.
+    let (info, data) = unsafe { (&*info, &mut *data.cast::<ReadOnly>()) };
+    // SAFETY: the linker has read these headers itself.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    for header in headers.iter().filter(|header| header.p_type == libc::PT_GNU_RELRO) {
+        let start = info.dlpi_addr as usize + header.p_vaddr as usize;
+        let end = start + header.p_memsz as usize;
+        if (start..end).contains(&data.holds) {
+            // Of a page that it shares with data that is written, nothing is read-only.
+            (data.start, data.end) = (start.next_multiple_of(size_of::<usize>()), end & !(PAGE - 1));
+            return 1;
+        }
+    }
+    0
+}
+
+/// Writes a word that cannot be written; returns whether it could.
+fn replace(word: *mut usize, value: usize) -> bool {
+    let page = (word.addr() & !(PAGE - 1)) as *mut c_void;
+    // SAFETY: whoever reads the word meanwhile finds the one or the other function; the page stays as it was.
     unsafe {
-        let is_terminal = libc::isatty(libc::fileno(stream)) == 1;
-        let mode = if is_terminal { libc::_IOLBF } else { libc::_IOFBF };
-        set(stream, BUFFERS.0.get().cast::<c_char>().add(at * BYTES), mode, BYTES);
-    }
-}
-
-/// What a function answers that may open a stream.
-pub trait Outcome: Sized {
-    /// Gives the stream a buffer.
-    fn noted(self) -> Self {
-        self
-    }
-}
-
-impl Outcome for c_int {}
-impl Outcome for isize {}
-impl Outcome for *mut DIR {}
-impl Outcome for *mut c_char {}
-impl Outcome for *mut FILE {
-    fn noted(self) -> Self {
-        // SAFETY: it was just opened.
-        unsafe { give(self) };
-        self
-    }
-}
-
-/// Stands in front of a function that opens a stream.
-macro_rules! opens {
-    ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {$(
-        /// # Safety
-        /// As the manual page of the function says.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> *mut FILE {
-            match real!($name: unsafe extern "C" fn($($type),*) -> *mut FILE) {
-                // SAFETY: passed on to the caller.
-                Some(real) => unsafe { real($($argument),*) }.noted(),
-                None => missing(),
-            }
+        if libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+            return false;
         }
-    )*};
-}
-
-opens! {
-    fn fdopen(fd: c_int, mode: *const c_char);
-    fn tmpfile();
-    fn tmpfile64();
-}
-
-/// Stands in front of a function that closes a stream.
-macro_rules! closes {
-    ($(fn $name:ident;)*) => {$(
-        /// # Safety
-        /// As the manual page of the function says.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(stream: *mut FILE) -> c_int {
-            let Some(real) = real!($name: unsafe extern "C" fn(*mut FILE) -> c_int) else { return missing() };
-            let is_own = |owner: &&AtomicUsize| owner.load(Ordering::Relaxed) == stream.addr();
-            let owner = if IS_NEEDED.load(Ordering::Relaxed) { OWNERS.iter().find(is_own) } else { None };
-            // The next stream may have this one's address before this returns.
-            owner.inspect(|owner| owner.store(CLOSING, Ordering::Relaxed));
-            // SAFETY: passed on to the caller.
-            let outcome = unsafe { real(stream) };
-            owner.inspect(|owner| owner.store(0, Ordering::Release));
-            outcome
-        }
-    )*};
-}
-
-closes! {
-    fn fclose;
-    fn pclose;
+        word.write_volatile(value);
+        libc::mprotect(page, PAGE, libc::PROT_READ) == 0
+    }
 }
