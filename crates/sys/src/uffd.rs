@@ -39,8 +39,11 @@ impl Userfaultfd {
     /// # Errors
     /// `ENOSYS` or `EPERM` if userfaultfd is missing or forbidden, `EINVAL` if the kernel lacks one
     /// of the `wanted` features.
+    ///
+    /// # Context
+    /// Signal-safe.
     pub fn open(wanted: Features) -> Result<Userfaultfd> {
-        Userfaultfd::from_syscall(abi::USER_MODE_ONLY)?.with_features(wanted)
+        Userfaultfd::new(abi::USER_MODE_ONLY)?.with_features(wanted)
     }
 
     /// Opens a descriptor that handles faults inside system calls as well. Needs
@@ -49,7 +52,7 @@ impl Userfaultfd {
     /// # Errors
     /// As [`Userfaultfd::open`]; `EPERM` or `EACCES` without the privilege.
     pub fn open_full(wanted: Features) -> Result<Userfaultfd> {
-        Userfaultfd::from_syscall(0).or_else(|_| Userfaultfd::from_device())?.with_features(wanted)
+        Userfaultfd::new(0)?.with_features(wanted)
     }
 
     /// The features this kernel has.
@@ -57,7 +60,7 @@ impl Userfaultfd {
     /// # Errors
     /// `ENOSYS` or `EPERM` if userfaultfd is missing or forbidden.
     pub fn supported() -> Result<Features> {
-        Userfaultfd::from_syscall(abi::USER_MODE_ONLY)?.shake_hands(Features::NONE)
+        Userfaultfd::new(abi::USER_MODE_ONLY)?.shake_hands(Features::NONE)
     }
 
     /// The descriptor, for `poll` or for passing it on; it stays owned by this value.
@@ -81,6 +84,12 @@ impl Userfaultfd {
         Errno::check(returned).map(drop)
     }
 
+    /// By the system call, or by the device where that is refused: profiles of containers refuse the call, which knows no rights, and leave the
+    /// device to whom it was given. The error is that of the call.
+    fn new(mode: c_int) -> Result<Userfaultfd> {
+        Userfaultfd::from_syscall(mode).or_else(|error| Userfaultfd::from_device(mode).map_err(|_| error))
+    }
+
     fn from_syscall(mode: c_int) -> Result<Userfaultfd> {
         // SAFETY: plain numbers.
         let returned = unsafe { libc::syscall(libc::SYS_userfaultfd, OPEN_FLAGS | mode) };
@@ -92,15 +101,19 @@ impl Userfaultfd {
         Userfaultfd { fd }
     }
 
-    fn from_device() -> Result<Userfaultfd> {
-        // SAFETY: the path is a NUL-terminated literal.
-        let device = unsafe { libc::open(c"/dev/userfaultfd".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-        Errno::check(i64::from(device))?;
+    fn from_device(mode: c_int) -> Result<Userfaultfd> {
+        let flags = libc::O_RDWR | libc::O_CLOEXEC;
+        // SAFETY: the path is a NUL-terminated literal. The system calls themselves: a program may have functions of its own of these names.
+        let device =
+            unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/dev/userfaultfd".as_ptr(), flags) };
+        let device = Errno::check(device)? as c_int;
         // SAFETY: the argument of this request is a number.
-        let returned = unsafe { libc::ioctl(device, abi::IOC_NEW as libc::Ioctl, OPEN_FLAGS as c_ulong) };
-        let outcome = Errno::check(i64::from(returned)).map(|_| Userfaultfd::own(returned));
+        let returned = unsafe {
+            libc::syscall(libc::SYS_ioctl, device, abi::IOC_NEW as c_ulong, (OPEN_FLAGS | mode) as c_ulong)
+        };
+        let outcome = Errno::check(returned).map(|fd| Userfaultfd::own(fd as c_int));
         // SAFETY: opened above and used nowhere else.
-        unsafe { libc::close(device) };
+        unsafe { libc::syscall(libc::SYS_close, device) };
         outcome
     }
 

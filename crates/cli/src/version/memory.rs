@@ -9,6 +9,9 @@ use aquifer_sys::{Errno, process};
 
 use super::part::Part;
 
+/// What gives a container userfaultfd.
+const USERFAULTFD: &str = "`docker run --device /dev/userfaultfd` gives it the device, if its user may use that; else its seccomp profile must allow the call, as \
+     `--security-opt seccomp=unconfined` does";
 /// What a container's profile must allow.
 const IN_A_CONTAINER: &str =
     "its seccomp profile must allow it, as `docker run --security-opt seccomp=unconfined` does";
@@ -44,14 +47,19 @@ fn kernel(release: &str, version: (u32, u32)) -> Part {
 fn managed_memory(outcome: Result<(), Errno>) -> Part {
     let (name, serves) = ("userfaultfd", "heaps, run, mapped files of volumes");
     match outcome {
-        Ok(()) => Part::ready(name, serves, "the system call answers"),
+        Ok(()) => Part::ready(name, serves, "the system call or /dev/userfaultfd answers"),
         Err(errno) => {
             let remedy = match errno {
                 Errno::EINVAL => "a newer kernel: this one has an older userfaultfd".into(),
-                Errno::ENOSYS => format!("a kernel with CONFIG_USERFAULTFD; in a container {IN_A_CONTAINER}"),
-                _ => format!("in a container {IN_A_CONTAINER}"),
+                Errno::ENOSYS => format!("a kernel with CONFIG_USERFAULTFD; in a container {USERFAULTFD}"),
+                _ => format!("in a container {USERFAULTFD}"),
             };
-            Part::missing(name, serves, format!("the system call is refused: {errno}"), remedy)
+            Part::missing(
+                name,
+                serves,
+                format!("the system call and /dev/userfaultfd are refused: {errno}"),
+                remedy,
+            )
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::errno::ErrnoGuard;
 use crate::memory::{Advice, Reservation, advise, page_size};
 use crate::signal::{fault_address, fault_is_write, install_sigbus, restore_sigbus};
-use crate::testing::{signal_turn, uffd_or_skip};
+use crate::testing::{ended_well, forbid, in_child, signal_turn, uffd_or_skip};
 
 /// Pages of memory registered with `uffd`, and as many pages of ordinary memory full of `byte`.
 fn registered(uffd: &Userfaultfd, pages: usize, byte: u8) -> (Reservation, Reservation) {
@@ -33,6 +33,25 @@ fn the_kernel_lists_its_features() {
         Err(error) => eprintln!("skipped: userfaultfd with kernel faults: {error}"),
     }
     assert!(Userfaultfd::open(Features(1 << 63)).is_err(), "an unknown feature");
+}
+
+#[test]
+fn the_device_serves_where_the_call_is_refused() {
+    if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/userfaultfd") {
+        eprintln!("skipped: /dev/userfaultfd: {error}");
+        return;
+    }
+    let status = in_child(|| {
+        if !forbid(libc::SYS_userfaultfd) {
+            return 0;
+        }
+        let Ok(uffd) = Userfaultfd::open(Features::SIGBUS) else { return 1 };
+        if Userfaultfd::open_full(Features::NONE).is_err() || Userfaultfd::supported().is_err() {
+            return 2;
+        }
+        if uffd.renew_in_child(Features::SIGBUS).is_err() { 3 } else { 0 }
+    });
+    assert!(ended_well(status), "{status:#x}");
 }
 
 #[test]
