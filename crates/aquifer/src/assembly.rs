@@ -9,7 +9,7 @@ use aquifer_device::{Counted, Counters, Device, FileDevice};
 use aquifer_heap::Allocator;
 use aquifer_log::Log;
 use aquifer_log::geometry::SEGMENTS_MIN;
-use aquifer_sys::{Errno, Features, Userfaultfd, process};
+use aquifer_sys::{Errno, Features, Fence, Userfaultfd, process};
 use aquifer_vm::fault::{signal, thread};
 use aquifer_vm::fork::{self, Children, ForkGuard};
 use aquifer_vm::helper::Helper;
@@ -94,11 +94,12 @@ impl Assembly {
         let (log, fresh, survivor) = Log::new(counted.clone(), geometry);
         log.set_write_depth(device_profile::write_depth(&profile));
         let usable = log.usable_bytes(0);
+        let faults = options.faults.here();
         let engine_options = EngineOptions {
             budget,
             leaves: region.as_ref().map_or_else(|| region_leaves(usable), NativeRegion::leaves),
             policy: options.policy,
-            signal_faults: options.faults == Faults::Signal,
+            trap: faults.trap(),
             read_ahead_pages: device_profile::read_ahead_pages(&profile),
         };
         let children = if region.is_some() { Children::Snapshot } else { Children::Excluded };
@@ -113,11 +114,11 @@ impl Assembly {
         let engine = Arc::new(engine);
         let system = |error| Error::System { what: "the heap's threads could not be started".into(), error };
         let by_signal = || {
-            signal::register(engine.clone())
+            signal::register(engine.clone(), faults == Faults::Fence)
                 .map_err(|errno| Error::Kernel { what: "a handler for page faults", errno })
         };
-        let delivery = match options.faults {
-            Faults::Signal => Delivery::Signal { _registration: by_signal()? },
+        let delivery = match faults {
+            Faults::Signal | Faults::Fence => Delivery::Signal { _registration: by_signal()? },
             Faults::Thread => Delivery::Thread {
                 _handlers: thread::start(&(engine.clone() as Arc<dyn thread::FaultSource>))
                     .map_err(system)?,
@@ -184,14 +185,17 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     if !options.donors.is_empty() {
         crate::remote::check(options)?;
     }
-    let forbidden = |errno| Error::UffdForbidden(errno);
-    match options.faults {
-        Faults::Signal => {
-            Userfaultfd::open(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP).map_err(forbidden)?
-        }
+    let uffd = |features| Userfaultfd::open(features).map(drop).map_err(Error::UffdForbidden);
+    match options.faults.here() {
+        Faults::Signal => uffd(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP)?,
         // Without the privilege it works for the program's own accesses.
-        Faults::Thread => Userfaultfd::open(Features::PAGEFAULT_FLAG_WP).map_err(forbidden)?,
-    };
+        Faults::Thread => uffd(Features::PAGEFAULT_FLAG_WP)?,
+        Faults::Fence => {
+            let refused =
+                |errno| Error::Kernel { what: "/proc/self/mem, which faults by protection need", errno };
+            Fence::open().map(drop).map_err(refused)?
+        }
+    }
     if let Flash::Path(path) = &options.flash
         && !path.exists()
         && !path.parent().is_some_and(|parent| parent.as_os_str().is_empty() || parent.is_dir())

@@ -1,13 +1,15 @@
 //! What a heap is made of.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aquifer_base::profile::{Profile, Setting};
 use aquifer_base::units::parse_size;
 use aquifer_cache::PolicyKind;
 use aquifer_device::Device;
 use aquifer_remote::stripe::Code;
+use aquifer_sys::{Features, Fence, Userfaultfd};
+use aquifer_vm::TrapKind;
 
 use crate::device_profile;
 use crate::error::Error;
@@ -15,11 +17,33 @@ use crate::error::Error;
 /// How faults are delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Faults {
-    /// As SIGBUS in the faulting thread: fastest, needs no privilege.
+    /// As SIGBUS in the faulting thread: fastest, needs no privilege. Where userfaultfd is refused, as [`Faults::Fence`].
     #[default]
     Signal,
     /// To a thread of the library: system calls may be given absent pages.
     Thread,
+    /// As SIGSEGV in the faulting thread, of pages that are protected: several times slower, and there where userfaultfd is refused.
+    Fence,
+}
+
+impl Faults {
+    /// How they are delivered on this machine.
+    pub fn here(self) -> Self {
+        static IS_REFUSED: OnceLock<bool> = OnceLock::new();
+        let is_refused = || {
+            let opened = Userfaultfd::open(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP);
+            opened.is_err() && Fence::open().is_ok()
+        };
+        if self == Self::Signal && *IS_REFUSED.get_or_init(is_refused) { Self::Fence } else { self }
+    }
+
+    pub(crate) fn trap(self) -> TrapKind {
+        match self {
+            Self::Signal => TrapKind::Signal,
+            Self::Thread => TrapKind::Thread,
+            Self::Fence => TrapKind::Fence,
+        }
+    }
 }
 
 /// Where objects go that do not fit in RAM.
@@ -107,9 +131,10 @@ impl Options {
             options.faults = match value.as_str() {
                 "signal" => Faults::Signal,
                 "thread" => Faults::Thread,
+                "fence" => Faults::Fence,
                 _ => {
                     return Err(Error::Invalid(format!(
-                        "AQUIFER_FAULTS is '{value}'; it may be signal or thread"
+                        "AQUIFER_FAULTS is '{value}'; it may be signal, thread or fence"
                     )));
                 }
             };
@@ -234,6 +259,11 @@ impl Options {
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
+    }
+
+    /// How faults are delivered on this machine.
+    pub fn faults_here(&self) -> Faults {
+        self.faults.here()
     }
 
     /// Which policy evicts objects from RAM.

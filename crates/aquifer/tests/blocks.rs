@@ -21,7 +21,7 @@ fn word(block: *mut u8, at: usize) -> &'static AtomicU64 {
 
 #[test]
 fn blocks_keep_their_bytes_while_others_come_and_go() {
-    for faults in [Faults::Signal, Faults::Thread] {
+    for faults in [Faults::Signal, Faults::Thread, Faults::Fence] {
         let watchdog = Watchdog::new(format!("blocks with {faults:?}"));
         let heap = heap(8 << 20, 256 << 20, faults);
         std::thread::scope(|scope| {
@@ -66,6 +66,29 @@ fn blocks_keep_their_bytes_while_others_come_and_go() {
         assert_eq!((stats.objects, stats.object_bytes), (0, 0));
         assert!(stats.device_reads > 1000, "{stats:?}");
     }
+}
+
+/// Pages behind a fence are mappings of their own, of which a process has 65,530 unless somebody has raised that.
+#[test]
+fn more_pages_may_be_in_ram_than_there_are_mappings() {
+    const PAGES: usize = 150_000;
+    let watchdog = Watchdog::new("more pages than mappings");
+    let heap = heap(320 << 20, 1 << 30, Faults::Fence);
+    let block = heap.allocate_block(PAGES * PAGE, PAGE).unwrap();
+    // Every second page, in no order: none has a neighbour that is accessible.
+    let pages = || (0..PAGES / 2).map(|n| n * 40_507 % (PAGES / 2) * 2);
+    for page in pages() {
+        word(block, page * PAGE).store(page as u64 + 1, Ordering::Relaxed);
+        watchdog.step();
+    }
+    for page in pages() {
+        assert_eq!(word(block, page * PAGE).load(Ordering::Relaxed), page as u64 + 1);
+        watchdog.step();
+    }
+    let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    assert!(mappings < most, "{mappings} mappings of {most}");
+    assert!(heap.stats().hits > 0, "{:?}", heap.stats());
 }
 
 #[test]

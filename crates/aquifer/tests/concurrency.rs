@@ -17,7 +17,7 @@ fn heap(faults: Faults) -> Heap {
 
 /// Runs the body with either way of delivering faults.
 fn both_ways(name: &str, body: impl Fn(&Heap, &Watchdog)) {
-    for faults in [Faults::Signal, Faults::Thread] {
+    for faults in [Faults::Signal, Faults::Thread, Faults::Fence] {
         let watchdog = Watchdog::new(format!("{name} with {faults:?}"));
         let heap = heap(faults);
         body(&heap, &watchdog);

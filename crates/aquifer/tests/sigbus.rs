@@ -60,6 +60,30 @@ fn ends_by_sigbus_with_fault_threads() {
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
 }
 
+#[test]
+fn ends_by_sigbus_with_faults_by_protection() {
+    if child::is_child("ends_by_sigbus_with_faults_by_protection") {
+        touch_what_cannot_be_read(Faults::Fence);
+    }
+    let output = child::run("ends_by_sigbus_with_faults_by_protection");
+    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+}
+
+#[test]
+fn what_is_nobodys_still_ends_by_sigsegv() {
+    if child::is_child("what_is_nobodys_still_ends_by_sigsegv") {
+        let heap = Heap::open(Options::new().ram_bytes(8 << 20).flash_bytes(64 << 20).faults(Faults::Fence));
+        let object = heap.as_ref().unwrap().allocate(OBJECT_BYTES).unwrap();
+        // SAFETY: the object is this test's. The other address is nobody's: reading there ends the child, which is the point.
+        unsafe {
+            object.write_volatile(1);
+            std::ptr::without_provenance::<u8>(64).read_volatile();
+        }
+    }
+    let output = child::run("what_is_nobodys_still_ends_by_sigsegv");
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{output:?}");
+}
+
 extern "C" fn on_sigbus(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel's information about a fault has its address; `_exit` may be called anywhere.
     unsafe {

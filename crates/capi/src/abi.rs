@@ -75,6 +75,7 @@ impl AqOptions {
         options = options.faults(match self.faults {
             0 => Faults::Signal,
             1 => Faults::Thread,
+            2 => Faults::Fence,
             other => return Err(Error::Invalid(format!("options.faults is {other}; see enum aq_faults"))),
         });
         Ok(options.policy(match self.policy {

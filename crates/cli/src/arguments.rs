@@ -277,6 +277,8 @@ pub enum FaultsArgument {
     Signal,
     /// By a thread of the library: raw system calls may be given absent memory, if the system allows it
     Thread,
+    /// By a signal for protected memory: several times slower, where userfaultfd is refused
+    Fence,
 }
 
 impl FaultsArgument {
@@ -285,6 +287,7 @@ impl FaultsArgument {
         match self {
             Self::Signal => "signal",
             Self::Thread => "thread",
+            Self::Fence => "fence",
         }
     }
 }
@@ -294,6 +297,7 @@ impl From<FaultsArgument> for aquifer::Faults {
         match argument {
             FaultsArgument::Signal => Self::Signal,
             FaultsArgument::Thread => Self::Thread,
+            FaultsArgument::Fence => Self::Fence,
         }
     }
 }

@@ -86,4 +86,4 @@ mod waiting;
 
 pub use alternate::prepare_substitutes;
 pub use process::install_at_fork;
-pub use signals::unblock_ours;
+pub use signals::{take_segv, unblock_ours};

@@ -226,9 +226,12 @@ pub fn while_growing<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
         return grown;
     }
     for (part, range) in parts.0.iter_mut().filter(is_protected).zip(ranges) {
-        let Kind::Protected { is_pinned, .. } = &mut part.kind else { continue };
+        let Kind::Protected { is_pinned, protection } = &mut part.kind else { continue };
         *is_pinned = range.is_pinned;
-        if !range.is_pinned {
+        if range.is_pinned {
+            // Where the heap has noticed accesses by protection, it has changed that.
+            protect(part.start, part.end, *protection);
+        } else {
             crate::route::say(
                 "memory that was protected before it became managed is not any more; give aquifer run more --ram",
             );

@@ -192,8 +192,20 @@ fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Er
     let grown = if may_take_over { protect::while_growing(heap, grow) } else { grow() };
     if heap.is_managed() {
         small::settle();
+        say_if_slow();
     }
     grown
+}
+
+/// Says that faults take longer than they need to, where userfaultfd was wanted and refused.
+fn say_if_slow() {
+    if ROUTE.get().is_some_and(|route| route.settings.is_fenced && !route.settings.wants_fence) {
+        crate::tell::tell!(
+            "aquifer: {}: userfaultfd is refused here; absent memory is noticed by its protection, which is several times slower \
+             ('aquifer version' says what would help)",
+            program()
+        );
+    }
 }
 
 /// Makes the memory a heap's, whether or not it exceeds the RAM.

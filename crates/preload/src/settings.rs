@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use aquifer::units::parse_size;
-use aquifer::{Error, Options};
+use aquifer::{Error, Faults, Options};
 
 /// Smallest block that comes from the heap unless another size is given.
 const THRESHOLD_BYTES_DEFAULT: usize = 64 << 10;
@@ -27,6 +27,9 @@ pub struct Settings {
     pub profile: Option<PathBuf>,
     /// The kernel waits for pages, as a thread brings them in.
     pub kernel_waits: bool,
+    /// Absent pages are noticed by SIGSEGV, and whether that was asked for.
+    pub is_fenced: bool,
+    pub wants_fence: bool,
     /// System calls that it makes by instructions of its own are caught.
     pub catches_calls: bool,
     /// The program was started by the one that `aquifer run` started.
@@ -74,6 +77,7 @@ impl Settings {
             PathBuf::from(path)
         });
         let kernel_waits = variable("AQUIFER_FAULTS").is_some_and(|faults| faults == "thread");
+        let is_fenced = options.faults_here() == Faults::Fence;
         Ok(Self {
             options,
             ram_bytes,
@@ -81,6 +85,8 @@ impl Settings {
             small_bytes_too: ram_bytes > 0 && variable("AQUIFER_THRESHOLD").is_none(),
             is_child,
             kernel_waits,
+            is_fenced,
+            wants_fence: variable("AQUIFER_FAULTS").is_some_and(|faults| faults == "fence"),
             catches_calls: !kernel_waits && variable("AQUIFER_OWN_CALLS").is_none_or(|value| value != "0"),
             report: variable("AQUIFER_REPORT").is_some(),
             report_json,

@@ -43,6 +43,9 @@ extern "C" fn start() {
             route::program()
         );
     }
+    if route::route().is_some_and(|route| route.settings.is_fenced) {
+        crate::hooks::take_segv();
+    }
     if let Some(settings) = route::route().map(|route| &route.settings)
         && let Some(path) = &settings.profile
     {

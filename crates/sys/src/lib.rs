@@ -18,6 +18,7 @@ pub mod checksum;
 pub mod counter;
 pub mod descriptors;
 pub mod errno;
+pub mod fence;
 pub mod futex;
 pub mod insiders;
 pub mod lifeline;
@@ -36,6 +37,7 @@ pub mod uffd;
 mod testing;
 
 pub use errno::{Errno, ErrnoGuard, Result};
+pub use fence::Fence;
 pub use memory::{Advice, Discarder, PagePipe, Reservation};
 pub use process::MemoryUse;
 pub use signal::SignalsBlocked;

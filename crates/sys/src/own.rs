@@ -26,11 +26,15 @@ pub struct Own {
     pub small_bytes: Cell<i64>,
     /// Whether they are counted when the thread ends.
     pub counts_at_end: Cell<bool>,
+    /// The address of its last fault on a page that was accessible.
+    pub address: Cell<usize>,
+    /// How often it came in a row.
+    pub times: Cell<u32>,
     /// The kernel's id of the thread, once it was asked for.
     id: Cell<u32>,
 }
 
-const BYTES: usize = 64;
+const BYTES: usize = 128;
 const _: () = assert!(size_of::<Own>() <= BYTES && align_of::<Own>() <= 8);
 
 global_asm!(

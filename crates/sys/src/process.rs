@@ -138,6 +138,21 @@ pub fn memory_of_self(buf: &mut [u8]) -> Option<MemoryUse> {
     parse_status(&buf[..filled])
 }
 
+/// Mappings that the kernel gives a process (`vm.max_map_count`); the kernel's own default if it does not tell.
+pub fn mappings_max() -> usize {
+    const DEFAULT: usize = 65530;
+    let mut text = [0; 24];
+    let Some(fd) = open_to_read(c"/proc/sys/vm/max_map_count") else { return DEFAULT };
+    let filled = read_to_end(fd, &mut text);
+    // SAFETY: the descriptor was opened above and is used nowhere else.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+    let digits = text[..filled].iter().map_while(|&c| (c as char).to_digit(10));
+    match digits.fold(0usize, |n, d| n.saturating_mul(10).saturating_add(d as usize)) {
+        0 => DEFAULT,
+        most => most,
+    }
+}
+
 /// Opens a file; a thread is not cancelled meanwhile, as it would be in the C library's function.
 fn open_to_read(path: &CStr) -> Option<libc::c_int> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -262,6 +277,12 @@ mod tests {
         assert_eq!(version_from_release(b"6.18.44-fc\0".iter().copied()), (6, 18));
         assert_eq!(version_from_release(b"10.0-rc1".iter().copied()), (10, 0));
         assert!(kernel_version() >= (3, 0), "{:?}", kernel_version());
+    }
+
+    #[test]
+    fn knows_how_many_mappings_there_may_be() {
+        let told = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("proc");
+        assert_eq!(mappings_max().to_string(), told.trim());
     }
 
     #[test]

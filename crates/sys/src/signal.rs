@@ -1,5 +1,5 @@
-//! SIGBUS, by which the kernel reports an absent or write-protected page to the thread that touched
-//! it.
+//! SIGBUS, by which the kernel reports an absent or write-protected page of a userfaultfd to the thread that touched it, and SIGSEGV, by which it reports a
+//! page that may not be touched.
 
 mod chain;
 mod fault;
@@ -26,19 +26,19 @@ pub type Handler = extern "C" fn(i32, *mut siginfo_t, *mut c_void);
 
 static ROOM_ON_ALTERNATE_STACKS: AtomicBool = AtomicBool::new(false);
 
-/// Promises that every alternate stack of this process has room for the handler of [`install_sigbus`] beside one of the program's, 64 KiB, and is
+/// Promises that every alternate stack of this process has room for the handler of [`install`] beside one of the program's, 64 KiB, and is
 /// always there.
 pub fn alternate_stacks_have_room() {
     ROOM_ON_ALTERNATE_STACKS.store(true, Ordering::Relaxed);
 }
 
-/// Makes `handler` the process's SIGBUS handler and returns what was there before, for
-/// [`chain`] and [`restore_sigbus`].
+/// Makes `handler` the process's handler of SIGBUS or SIGSEGV and returns what was there before, for
+/// [`chain`] and [`restore`].
 ///
 /// The handler runs on the stack that faulted: alternate stacks are often just large enough for a
 /// handler that reports and dies. Where all have room ([`alternate_stacks_have_room`]) it runs on that of the thread, if there is one: then
 /// the stack that faulted may itself be absent. Everything is blocked except
-/// the signals by which the processor reports a fault. SIGBUS itself is blocked too (there is no
+/// the signals by which the processor reports a fault. The signal itself is blocked too (there is no
 /// `SA_NODEFER`): a page fault inside the handler would be one of our own bugs, and kills the
 /// process at the spot instead of recursing.
 ///
@@ -47,7 +47,7 @@ pub fn alternate_stacks_have_room() {
 ///
 /// # Errors
 /// The kernel's; the earlier handler stays then.
-pub unsafe fn install_sigbus(handler: Handler) -> Result<libc::sigaction> {
+pub unsafe fn install(signal: i32, handler: Handler) -> Result<libc::sigaction> {
     // SAFETY: all fields are integers or an optional function pointer; zeros are valid for them.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as usize;
@@ -55,19 +55,31 @@ pub unsafe fn install_sigbus(handler: Handler) -> Result<libc::sigaction> {
     action.sa_flags = libc::SA_SIGINFO | on_stack;
     action.sa_mask = blockable_signals();
     // SAFETY: the caller answers for the handler.
-    unsafe { set_action(libc::SIGBUS, &action) }
+    unsafe { set_action(signal, &action) }
 }
 
-/// Makes `previous`, an answer of [`install_sigbus`], the process's SIGBUS handler again.
+/// Makes `previous`, an answer of [`install`], the process's handler of the signal again.
 ///
 /// # Safety
 /// The handler in `previous` still exists: its library has not been unloaded.
 ///
 /// # Errors
 /// The kernel's; the present handler stays then.
-pub unsafe fn restore_sigbus(previous: &libc::sigaction) -> Result<()> {
+pub unsafe fn restore(signal: i32, previous: &libc::sigaction) -> Result<()> {
     // SAFETY: the caller answers for the handler.
-    unsafe { set_action(libc::SIGBUS, previous) }.map(drop)
+    unsafe { set_action(signal, previous) }.map(drop)
+}
+
+/// Whether the signal has its default action, which a handler that has run may have restored.
+///
+/// # Context
+/// Signal-safe.
+pub fn is_default(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: the structure lives for the call, which changes nothing.
+    let returned = unsafe { real_sigaction()(signal, ptr::null(), now.as_mut_ptr()) };
+    // SAFETY: filled in by the call, and zeros were valid before.
+    returned == 0 && unsafe { now.assume_init() }.sa_sigaction == libc::SIG_DFL
 }
 
 /// As `sigaction` of the C library.

@@ -23,7 +23,7 @@ use crate::gate::Gates;
 use crate::helper::Helper;
 use crate::hints::{self, Hint};
 use crate::holds::Holds;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, TrapKind};
 use crate::natives::{NativeRegion, Natives, Run};
 use crate::pages::Pages;
 use crate::pool::Pool;
@@ -41,8 +41,8 @@ pub struct EngineOptions {
     pub leaves: u32,
     /// Which policy evicts objects.
     pub policy: PolicyKind,
-    /// Faults are delivered as SIGBUS to the faulting thread; else to a thread that reads them.
-    pub signal_faults: bool,
+    /// How faults reach the engine.
+    pub trap: TrapKind,
     /// Most pages that are read ahead of a walk, at least 8.
     pub read_ahead_pages: u32,
 }
@@ -78,11 +78,11 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`].
     pub fn over(region: NativeRegion, options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
-        let EngineOptions { budget, leaves, policy, signal_faults, read_ahead_pages } = options;
+        let EngineOptions { budget, leaves, policy, trap, read_ahead_pages } = options;
         assert_eq!(region.leaves(), leaves);
         let table = Arc::new(LeafTable::new(leaves)?);
         let pages = Pages {
-            mapping: Mapping::new(region.reservation(), table.clone(), signal_faults, budget.total)?,
+            mapping: Mapping::new(region.reservation(), table.clone(), trap, budget.total)?,
             residence: Residence::new(&budget, policy)?,
             backing: Backing::new(log, table.clone(), budget.leaves)?,
             foresight: Foresight::new(table, read_ahead_pages),

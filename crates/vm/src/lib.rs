@@ -69,4 +69,5 @@ pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};
 pub use foresight::WINDOW_MAX_DEFAULT;
+pub use mapping::TrapKind;
 pub use natives::{NativeRegion, REGION_ALIGN, Run};

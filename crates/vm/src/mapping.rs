@@ -5,10 +5,12 @@
 //! | `ranges` | how many pages are mapped in each 2 MiB range, so that empty page tables are dropped |
 //! | `grace` | page tables that the kernel has let go of and not freed yet |
 //! | `savers` | the bytes of written pages, which must outlive their unmapping |
+//! | `trap` | by what the kernel tells that a page was touched: userfaultfd, or protection |
 
 mod grace;
 mod ranges;
 mod savers;
+mod trap;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,33 +19,31 @@ use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::{LeafId, PageId};
 use aquifer_map::LeafTable;
 use aquifer_sys::memory::{Advice, Presence, advise};
-use aquifer_sys::{Discarder, Errno, Event, Features, Ready, Reservation, Userfaultfd};
+use aquifer_sys::{Discarder, Errno, Event, Ready, Reservation};
 
 use crate::fault::abort_in_fault;
 use crate::pool::Pool;
 use grace::Grace;
 use ranges::Ranges;
 use savers::Saver;
+use trap::Trap;
 
 pub(crate) use savers::Secured;
+pub use trap::TrapKind;
 
 /// Pages that leave their addresses together.
 pub(crate) const BATCH: usize = 64;
-/// Parts in which a region is registered at most: few programs map anything over it.
-const REGISTRATIONS_MAX: u32 = 100_000;
 
 /// The pages of one region.
 pub(crate) struct Mapping {
-    uffd: Userfaultfd,
+    trap: Trap,
     discarder: Discarder,
-    /// Faults are delivered as SIGBUS to the faulting thread; else to a thread that reads them.
-    signal_faults: bool,
     ranges: Ranges,
     grace: Grace,
     savers: Option<Pool<Saver>>,
     /// The process has forked: pages may be shared with a child.
     has_children: AtomicBool,
-    /// Outlives the userfaultfd.
+    /// Outlives the trap.
     region: Arc<Reservation>,
 }
 
@@ -96,19 +96,12 @@ impl Mapping {
     pub(crate) fn new(
         region: Arc<Reservation>,
         table: Arc<LeafTable>,
-        signal_faults: bool,
+        trap: TrapKind,
         budget_bytes: usize,
     ) -> Result<Self, Errno> {
-        let uffd = if signal_faults {
-            Userfaultfd::open(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP)?
-        } else {
-            Userfaultfd::open_full(Features::PAGEFAULT_FLAG_WP)
-                .or_else(|_| Userfaultfd::open(Features::PAGEFAULT_FLAG_WP))?
-        };
         Ok(Self {
-            uffd,
+            trap: Trap::new(trap)?,
             discarder: Discarder::new(),
-            signal_faults,
             ranges: Ranges::new(table),
             grace: Grace::new(budget_bytes),
             savers: savers::savers(),
@@ -170,8 +163,8 @@ impl Mapping {
                 outcome => outcome?,
             }
         }
-        // SAFETY: the region is ours and outlives the userfaultfd (field order); its faults are resolved from now on.
-        unsafe { self.uffd.register(region.base(), region.len(), true) }
+        // SAFETY: the region is ours and outlives the trap (field order); its faults are resolved from now on.
+        unsafe { self.trap.take(region.base(), region.len()) }
     }
 
     /// Which pages from `first` on have bytes at their addresses, in RAM or in the kernel's swap.
@@ -192,8 +185,12 @@ impl Mapping {
     /// # Errors
     /// The kernel's; `EINVAL` for pages that the program has protected.
     pub(crate) fn own(&self, first: PageId, count: usize) -> Result<(), Errno> {
+        let (start, len) = (self.address_of(first), count * OS_PAGE_BYTES);
         // SAFETY: pages of the region that have bytes, which do not change.
-        unsafe { advise(self.address_of(first), count * OS_PAGE_BYTES, Advice::PopulateWrite) }
+        unsafe {
+            self.trap.open(start, len)?;
+            advise(start, len, Advice::PopulateWrite)
+        }
     }
 
     /// Empties pages of which nobody keeps account.
@@ -201,8 +198,12 @@ impl Mapping {
     /// # Safety
     /// Their bytes are given up, and nobody brings them in meanwhile.
     pub(crate) unsafe fn empty(&self, first: PageId, count: usize) -> Result<(), Errno> {
+        let (start, len) = (self.address_of(first), count * OS_PAGE_BYTES);
         // SAFETY: passed on to the caller.
-        unsafe { advise(self.address_of(first), count * OS_PAGE_BYTES, Advice::DontNeed) }
+        unsafe {
+            self.trap.close(start, len)?;
+            advise(start, len, Advice::DontNeed)
+        }
     }
 
     // ---- Pages appear --------------------------------------------------------
@@ -210,6 +211,7 @@ impl Mapping {
     /// Announces that a page of the range is about to be mapped; waits while the range is being dropped.
     pub(crate) fn enter_in_fault(&self, leaf: LeafId) {
         self.ranges.enter_in_fault(leaf);
+        self.trap.count_in_fault();
     }
 
     /// Keeps a range, whatever leaves, until [`Mapping::unguard_range`]: some of its pages may be ordinary memory.
@@ -220,7 +222,7 @@ impl Mapping {
     /// All pages of a guarded range are the heap's.
     pub(crate) fn unguard_range(&self, leaf: LeafId) {
         self.ranges.unguard();
-        self.leave_range_in_fault(leaf);
+        self.drop_empty_in_fault(leaf);
     }
 
     /// Maps a copy of a whole page of bytes, write-protected unless `writable`.
@@ -236,7 +238,7 @@ impl Mapping {
         bytes: *const u8,
         writable: bool,
     ) -> Result<(), Errno> {
-        self.ranges.enter_in_fault(page.leaf());
+        self.enter_in_fault(page.leaf());
         // SAFETY: the range is not being dropped; the rest is passed on to the caller.
         let copied = unsafe { self.appear_uncounted_in_fault(page, bytes, writable) };
         copied.inspect_err(|_| self.leave_range_in_fault(page.leaf()))
@@ -253,7 +255,7 @@ impl Mapping {
         writable: bool,
     ) -> Result<(), Errno> {
         // SAFETY: passed on to the caller.
-        unsafe { self.uffd.copy(self.address_of(page), bytes, OS_PAGE_BYTES, !writable) }
+        unsafe { self.trap.fill(self.address_of(page), bytes, !writable) }
     }
 
     /// Maps `count` pages of zeros, whose range is kept by somebody else.
@@ -262,7 +264,7 @@ impl Mapping {
     /// The pages are absent, and the caller's to bring in.
     pub(crate) unsafe fn appear_zero_uncounted(&self, first: PageId, count: usize) -> Result<(), Errno> {
         // SAFETY: passed on to the caller.
-        unsafe { self.uffd.zero(self.address_of(first), count * OS_PAGE_BYTES) }
+        unsafe { self.trap.zero(self.address_of(first), count * OS_PAGE_BYTES) }
     }
 
     /// Lets a mapped page be written.
@@ -271,15 +273,12 @@ impl Mapping {
     /// The page is mapped, and its entry is held, so that it stays so.
     pub(crate) unsafe fn allow_writes_in_fault(&self, page: PageId) -> Result<(), Errno> {
         // SAFETY: passed on to the caller.
-        unsafe { self.uffd.write_protect(self.address_of(page), OS_PAGE_BYTES, false) }
+        unsafe { self.trap.protect(self.address_of(page), OS_PAGE_BYTES, false) }
     }
 
     /// A thread that sleeps in the kernel for a page that is there already must be told.
     pub(crate) fn wake_in_fault(&self, page: PageId) -> Result<(), Errno> {
-        if self.signal_faults {
-            return Ok(());
-        }
-        self.uffd.wake(self.address_of(page), OS_PAGE_BYTES)
+        self.trap.wake(self.address_of(page))
     }
 
     // ---- Pages vanish --------------------------------------------------------
@@ -305,16 +304,31 @@ impl Mapping {
     /// The bytes are kept elsewhere or not needed, and the entries of the pages are held.
     pub(crate) unsafe fn vanish_in_fault(&self, vanishing: &Vanishing) {
         // SAFETY: passed on to the caller; ranges are ours and locked by their counts.
-        if unsafe { self.discarder.discard(&vanishing.ranges[..vanishing.len]) }.is_err() {
-            abort_in_fault(b"the kernel refused to unmap pages of a heap\n");
-        }
+        unsafe { self.discard_in_fault(&vanishing.ranges[..vanishing.len]) };
         for &leaf in &vanishing.dropped[..vanishing.dropped_len] {
             self.ranges.dropped_in_fault(leaf);
         }
     }
 
+    /// Gives the bytes of ranges to the kernel, in the region, where nobody may touch them any more, and elsewhere.
+    ///
+    /// # Safety
+    /// They are ours, and their bytes are not needed.
+    unsafe fn discard_in_fault(&self, ranges: &[libc::iovec]) {
+        let is_closed = ranges.iter().all(|range| {
+            let start = range.iov_base.cast::<u8>();
+            // SAFETY: passed on to the caller.
+            self.page_at(start.addr()).is_none() || unsafe { self.trap.close(start, range.iov_len) }.is_ok()
+        });
+        // SAFETY: passed on to the caller.
+        if !is_closed || unsafe { self.discarder.discard(ranges) }.is_err() {
+            abort_in_fault(b"the kernel refused to unmap pages of a heap\n");
+        }
+    }
+
     /// What to unmap so that `page` goes, and the range if it goes as a whole.
     fn leave_in_fault(&self, page: PageId) -> (libc::iovec, Option<LeafId>) {
+        self.trap.uncount_in_fault();
         if self.ranges.leave_in_fault(page.leaf()) {
             let start = self.address_of(page.leaf().page(0));
             (libc::iovec { iov_base: start.cast(), iov_len: LEAF_RANGE_BYTES }, Some(page.leaf()))
@@ -331,9 +345,7 @@ impl Mapping {
         let (range, dropped) = self.leave_in_fault(page);
         self.grace.drop_in_fault(u64::from(dropped.is_some()));
         // SAFETY: passed on to the caller.
-        if unsafe { self.discarder.discard(&[range]) }.is_err() {
-            abort_in_fault(b"the kernel refused to unmap a page of a heap\n");
-        }
+        unsafe { self.discard_in_fault(&[range]) };
         if let Some(leaf) = dropped {
             self.ranges.dropped_in_fault(leaf);
         }
@@ -341,6 +353,12 @@ impl Mapping {
 
     /// A page that was announced to its range was not mapped after all.
     pub(crate) fn leave_range_in_fault(&self, leaf: LeafId) {
+        self.trap.uncount_in_fault();
+        self.drop_empty_in_fault(leaf);
+    }
+
+    /// One less keeps the range; if it was the last, its page table goes.
+    fn drop_empty_in_fault(&self, leaf: LeafId) {
         if !self.ranges.leave_in_fault(leaf) {
             return;
         }
@@ -348,15 +366,18 @@ impl Mapping {
         let start = self.address_of(leaf.page(0));
         let range = libc::iovec { iov_base: start.cast(), iov_len: LEAF_RANGE_BYTES };
         // SAFETY: no page of the range is mapped.
-        if unsafe { self.discarder.discard(&[range]) }.is_err() {
-            abort_in_fault(b"the kernel refused to drop a range of a heap\n");
-        }
+        unsafe { self.discard_in_fault(&[range]) };
         self.ranges.dropped_in_fault(leaf);
     }
 
     /// Ranges that have a page table now, but for guarded ones.
     pub(crate) fn live_ranges(&self) -> usize {
         self.ranges.live()
+    }
+
+    /// How many pages at their addresses are more than the kernel has mappings for.
+    pub(crate) fn excess(&self) -> usize {
+        self.trap.excess()
     }
 
     /// Mapped pages of a range, and those that keep it.
@@ -378,12 +399,12 @@ impl Mapping {
 
     /// Waits for a fault, or for `stop`.
     pub(crate) fn wait_for_faults(&self, stop: i32) -> Result<Ready, Errno> {
-        self.uffd.poll(stop, -1)
+        self.trap.poll(stop)
     }
 
     /// The next fault.
     pub(crate) fn next_event(&self) -> Result<Option<Event>, Errno> {
-        self.uffd.read_event()
+        self.trap.next_event()
     }
 
     // ---- Children ------------------------------------------------------------
@@ -405,25 +426,14 @@ impl Mapping {
         unsafe { advise(self.region.base(), self.region.len(), advice) }
     }
 
-    /// In a child: takes the copy of the region. False if the kernel does not allow it.
-    pub(crate) fn take_in_child(&self) -> bool {
-        let mut tries = REGISTRATIONS_MAX;
-        self.uffd.renew_in_child(Features::SIGBUS | Features::PAGEFAULT_FLAG_WP).is_ok()
-            && self.register_in_child(self.region.base(), self.region.len(), &mut tries)
+    /// In a child: a page that has bytes can be used.
+    pub(crate) fn open_in_child(&self, page: PageId) -> Result<(), Errno> {
+        // SAFETY: the page is this child's own.
+        unsafe { self.trap.open(self.address_of(page), OS_PAGE_BYTES) }
     }
 
-    /// Registers a range, except for pages over which the program has mapped something else. False after too many tries.
-    fn register_in_child(&self, start: *mut u8, len: usize, tries: &mut u32) -> bool {
-        if *tries == 0 {
-            return false;
-        }
-        *tries -= 1;
-        // SAFETY: the range is in the region, whose faults are resolved from here on.
-        if unsafe { self.uffd.register(start, len, true) }.is_ok() || len <= OS_PAGE_BYTES {
-            return true;
-        }
-        let half = len / OS_PAGE_BYTES / 2 * OS_PAGE_BYTES;
-        self.register_in_child(start, half, tries)
-            && self.register_in_child(start.wrapping_add(half), len - half, tries)
+    /// In a child: takes the copy of the region. False if the kernel does not allow it.
+    pub(crate) fn take_in_child(&self) -> bool {
+        self.trap.take_in_child(self.region.base(), self.region.len())
     }
 }

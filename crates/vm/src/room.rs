@@ -191,6 +191,21 @@ pub(crate) fn unmap_due_in_fault(pages: &Pages) {
         }
     }
     free_page_tables_in_fault(pages);
+    free_mappings_in_fault(pages);
+}
+
+/// Pages that are at their addresses by mappings of their own can be more than the kernel has mappings. Then some go to their slots, a batch more than must.
+fn free_mappings_in_fault(pages: &Pages) {
+    let excess = pages.mapping.excess();
+    if excess == 0 {
+        return;
+    }
+    let mut next = [PageId(0); BATCH];
+    for _ in 0..BATCHES_MAX.min(excess.div_ceil(BATCH)) {
+        let slots = pages.residence.slots(Class::WHOLE);
+        let count = pages.residence.next_to_unmap(slots, &mut next);
+        leave_all_in_fault(pages, &next[..count]);
+    }
 }
 
 /// The page tables of thinly spread pages can take more RAM than their share. Then ranges are emptied, all pages of each,

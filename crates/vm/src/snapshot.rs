@@ -129,7 +129,8 @@ impl Snapshot {
                 let dropped = unwritten.add(page).map_or(Ok(()), |left| drop_pages(pages, left, 1));
                 dropped.map(|()| found).or_else(refused)
             }
-            Err(Errno::EEXIST) => Ok(Found::Mapped),
+            // The parent's, which may be protected here as it was there.
+            Err(Errno::EEXIST) => pages.mapping.open_in_child(page).map(|()| Found::Mapped).or_else(refused),
             Err(errno) => refused(errno),
         }
     }

@@ -229,7 +229,7 @@ impl Volume {
         let faults = open_faults()?;
         let files = Arc::new(MappedFiles { core: self.core_arc(), regions: Regions::default() });
         let target: Arc<dyn FaultTarget> = Arc::clone(&files) as _;
-        let registration = signal::register(target).map_err(failed("handling page faults"))?;
+        let registration = signal::register(target, false).map_err(failed("handling page faults"))?;
         let hider = Arc::new(Discarder::new());
         let mapped = Mapped { files, faults, hider, _registration: registration };
         Ok(self.mapped.get_or_init(|| mapped))

@@ -1,6 +1,6 @@
 //! Handlers and masks by the functions of BSD and System V, for which the C library calls itself.
 
-use libc::{SIGBUS, SIGSYS, c_int, sighandler_t, sigset_t};
+use libc::{SIGBUS, SIGSEGV, SIGSYS, c_int, sighandler_t, sigset_t};
 
 use crate::hooks::signals::{signal, sigprocmask, sigsuspend};
 use crate::real::real;
@@ -77,7 +77,7 @@ pub extern "C" fn sigrelse(number: c_int) -> c_int {
 /// As the manual page of `sigset` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigset(number: c_int, handler: sighandler_t) -> sighandler_t {
-    if matches!(number, SIGBUS | SIGSYS) {
+    if matches!(number, SIGBUS | SIGSYS | SIGSEGV) {
         let how = if handler == HOLD { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
         one(how, number);
         // SAFETY: passed on to the caller.

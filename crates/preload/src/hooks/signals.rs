@@ -1,12 +1,12 @@
 //! Handlers and masks, which must leave SIGBUS and SIGSYS to the heap: by one absent pages are noticed, by the other system calls that no function of the
-//! C library makes. The program sees its own as if it were alone; real ones are handed on to its handlers.
+//! C library makes. With `--faults fence`, SIGSEGV too. The program sees its own as if it were alone; real ones are handed on to its handlers.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use libc::{
-    SIGBUS, SIGSYS, c_int, epoll_event, fd_set, nfds_t, pollfd, sigaction as Action, sighandler_t, siginfo_t,
-    sigset_t, timespec,
+    SIGBUS, SIGSEGV, SIGSYS, c_int, epoll_event, fd_set, nfds_t, pollfd, sigaction as Action, sighandler_t,
+    siginfo_t, sigset_t, timespec,
 };
 
 use aquifer_vm::fault::signal::replace_next;
@@ -19,8 +19,22 @@ const SETSIZE: usize = size_of::<sigset_t>();
 const INFO: usize = size_of::<siginfo_t>();
 const SIGNALS: usize = 65;
 
-/// The heap's, which are never blocked. Sets of them have a bit each.
-const OURS: [c_int; 2] = [SIGBUS, SIGSYS];
+/// What the heap may need. Sets of them have a bit each.
+const OURS: [c_int; 3] = [SIGBUS, SIGSYS, SIGSEGV];
+/// Absent pages are noticed by SIGSEGV.
+static IS_FENCED: AtomicBool = AtomicBool::new(false);
+
+/// The heap's, which are never blocked, with their bits.
+fn ours() -> impl Iterator<Item = (usize, c_int)> {
+    let is_fenced = IS_FENCED.load(Ordering::Relaxed);
+    OURS.into_iter().enumerate().filter(move |&(_, signal)| signal != SIGSEGV || is_fenced)
+}
+
+/// SIGSEGV is the heap's, too. Before the program begins.
+pub fn take_segv() {
+    IS_FENCED.store(true, Ordering::Relaxed);
+    unblock_ours();
+}
 
 /// Which of them the program wants to be blocked while handlers run: it is told so when it asks.
 static MASKS_OURS: [AtomicU8; SIGNALS] = [const { AtomicU8::new(0) }; SIGNALS];
@@ -33,7 +47,7 @@ thread_local! {
 /// Takes the heap's signals out of a set, and returns which were in it.
 fn take_ours(set: &mut sigset_t) -> u8 {
     let mut taken = 0;
-    for (bit, signal) in OURS.into_iter().enumerate() {
+    for (bit, signal) in ours() {
         // SAFETY: the set is valid.
         unsafe {
             taken |= u8::from(libc::sigismember(set, signal) == 1) << bit;
@@ -44,7 +58,7 @@ fn take_ours(set: &mut sigset_t) -> u8 {
 }
 
 fn add_ours(set: &mut sigset_t, which: u8) {
-    for (_, signal) in OURS.into_iter().enumerate().filter(|(bit, _)| which >> bit & 1 == 1) {
+    for (_, signal) in ours().filter(|(bit, _)| which >> bit & 1 == 1) {
         // SAFETY: the set is valid.
         unsafe { libc::sigaddset(set, signal) };
     }
@@ -79,7 +93,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, action: *const Action, before:
     };
     let given_action = given.as_ref().map(|(action, _)| action);
     let replaced = match signal {
-        SIGBUS => replace_next(given_action),
+        SIGBUS | SIGSEGV => replace_next(signal, given_action),
         SIGSYS => crate::caught::replace_next(given_action),
         _ => None,
     };

@@ -22,14 +22,36 @@ pub struct Presence {
 impl Presence {
     /// Opens the page map. Without `/proc`, or a descriptor, pages are looked at one by one, which is slower.
     pub fn new() -> Self {
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-        let path = c"/proc/self/pagemap".as_ptr();
-        // SAFETY: a path that ends with a zero byte.
-        let page_map = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) } as i32;
+        let page_map = open_page_map();
         if page_map >= 0 {
             descriptors::note(page_map);
         }
         Self { page_map }
+    }
+
+    /// Whether pages can be looked at that may not be read.
+    pub fn has_page_map(&self) -> bool {
+        self.page_map >= 0
+    }
+
+    /// Makes this value, which a forked child inherited and which tells of its parent's pages, the child's own.
+    ///
+    /// # Errors
+    /// The kernel's.
+    ///
+    /// # Context
+    /// Signal-safe.
+    pub fn renew_in_child(&self) -> Result<()> {
+        if self.page_map < 0 {
+            return Ok(());
+        }
+        let own = open_page_map();
+        // SAFETY: both descriptors are ours. The system calls themselves: a program's own may be such that spare our descriptors.
+        unsafe {
+            let returned = libc::syscall(libc::SYS_dup3, own, self.page_map, libc::O_CLOEXEC);
+            libc::syscall(libc::SYS_close, own);
+            Errno::check(returned).map(drop)
+        }
     }
 
     /// Without the page map.
@@ -69,6 +91,13 @@ impl Presence {
         }
         Ok(())
     }
+}
+
+fn open_page_map() -> i32 {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let path = c"/proc/self/pagemap".as_ptr();
+    // SAFETY: a path that ends with a zero byte.
+    unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) as i32 }
 }
 
 impl Default for Presence {

@@ -14,13 +14,13 @@ pub unsafe fn fault_address(info: *const siginfo_t) -> usize {
     unsafe { (*info).si_addr() as usize }
 }
 
-/// Whether a SIGBUS tells of a page that is not there, as those of a userfaultfd do. Others are of memory that is broken
-/// (`BUS_MCEERR_AR`), where an instruction that ran again would raise it for ever, or were sent by somebody.
+/// Whether the signal tells of a page that is not there, as a SIGBUS of a userfaultfd does, or that may not be touched (SIGSEGV). Others are of memory that is broken
+/// (`BUS_MCEERR_AR`), where an instruction that ran again would raise it for ever, of addresses where nothing is mapped, or were sent by somebody.
 ///
 /// # Safety
-/// `info` is the second argument of a handler that was called for SIGBUS.
+/// `info` is the second argument of a handler that was called for SIGBUS or SIGSEGV.
 pub unsafe fn is_page_fault(info: *const siginfo_t) -> bool {
-    /// `BUS_ADRERR`, which the libc crate has for few systems.
+    /// `BUS_ADRERR` and `SEGV_ACCERR`, which the libc crate has for few systems.
     const NO_PAGE: i32 = 2;
     // SAFETY: passed on to the caller.
     unsafe { (*info).si_code == NO_PAGE }

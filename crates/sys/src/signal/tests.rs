@@ -55,10 +55,10 @@ fn action(handler: usize, flags: i32) -> libc::sigaction {
 fn behind_ours<T>(mut previous: libc::sigaction, body: impl FnOnce() -> T) -> T {
     PREVIOUS.store(&mut previous, SeqCst);
     // SAFETY: the handler is fit; `previous` lives until the original is back.
-    let original = unsafe { install_sigbus(chaining) }.expect("install");
+    let original = unsafe { install(libc::SIGBUS, chaining) }.expect("install");
     let result = body();
     // SAFETY: the original handler is the test harness's own.
-    unsafe { restore_sigbus(&original) }.expect("restore");
+    unsafe { restore(libc::SIGBUS, &original) }.expect("restore");
     result
 }
 

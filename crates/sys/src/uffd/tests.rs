@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use super::*;
 use crate::errno::ErrnoGuard;
 use crate::memory::{Advice, Reservation, advise, page_size};
-use crate::signal::{fault_address, fault_is_write, install_sigbus, restore_sigbus};
+use crate::signal::{fault_address, fault_is_write, install, restore};
 use crate::testing::{ended_well, forbid, in_child, signal_turn, uffd_or_skip};
 
 /// Pages of memory registered with `uffd`, and as many pages of ordinary memory full of `byte`.
@@ -125,7 +125,7 @@ fn a_faulting_thread_fills_its_own_page() {
     let (first, second) = (managed.base(), managed.base().wrapping_add(page_size()));
     // SAFETY: the handler is fit, the ranges are the test's and outlive the handler.
     unsafe {
-        let previous = install_sigbus(resolve).expect("install");
+        let previous = install(libc::SIGBUS, resolve).expect("install");
         *libc::__errno_location() = libc::ENOSPC;
         assert_eq!(first.add(100).read_volatile(), 0x11);
         assert_eq!(seen(), (1, 0), "a read fault");
@@ -139,7 +139,7 @@ fn a_faulting_thread_fills_its_own_page() {
         uffd.write_protect(second, page_size(), true).expect("protect");
         second.write_volatile(0x55);
         assert_eq!(seen(), (1, 3), "a write to the page protected again");
-        restore_sigbus(&previous).expect("restore");
+        restore(libc::SIGBUS, &previous).expect("restore");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Faults as SIGBUS in the faulting thread: the default, and the fastest.
+//! Faults as SIGBUS in the faulting thread: the default, and the fastest. As SIGSEGV where pages are protected.
 //!
 //! The handler finds whose memory it is by address in a fixed registry, resolves the fault and returns to the
 //! instruction. Faults that are none of ours go to the handler that was there before.
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use aquifer_base::Found;
 use aquifer_sys::stripe::{STRIPES, stripe};
-use aquifer_sys::{Backoff, Errno, ErrnoGuard, signal, spin};
+use aquifer_sys::{Backoff, Errno, ErrnoGuard, own, signal, spin};
 
 use crate::recess;
 
@@ -57,33 +57,63 @@ static REGISTRY: [Registered; HEAPS_MAX] = [const {
     }
 }; HEAPS_MAX];
 static INSTALLING: Mutex<()> = Mutex::new(());
-static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// What is done with a SIGBUS that is none of ours; null is the default. Replaced ones are kept, because a handler may
-/// still be looking at them.
-static NEXT: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+/// A signal that tells of faults.
+struct Handled {
+    signal: i32,
+    is_installed: AtomicBool,
+    /// What is done with one that is none of ours; null is the default. Replaced ones are kept, because a handler may
+    /// still be looking at them.
+    next: AtomicPtr<libc::sigaction>,
+}
 
-/// Replaces what is done with a SIGBUS that is none of ours, once a heap was opened, and returns what was done before;
-/// `None` if none was opened yet. `None` as argument leaves it.
-pub fn replace_next(action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
+impl Handled {
+    const fn of(signal: i32) -> Self {
+        Self { signal, is_installed: AtomicBool::new(false), next: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    fn install(&self) -> Result<(), Errno> {
+        if self.is_installed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // SAFETY: the handler is async-signal-safe and chains to the action that is returned.
+        let previous = unsafe { signal::install(self.signal, on_fault)? };
+        // A fault in this instant finds no target and is treated as the default.
+        self.next.store(Box::into_raw(Box::new(previous)), Ordering::Release);
+        self.is_installed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+static BUS: Handled = Handled::of(libc::SIGBUS);
+static SEGV: Handled = Handled::of(libc::SIGSEGV);
+
+fn handled(signal: i32) -> Option<&'static Handled> {
+    [&BUS, &SEGV].into_iter().find(|handled| handled.signal == signal)
+}
+
+/// Replaces what is done with a SIGBUS or SIGSEGV that is none of ours, once a heap was opened that needs it, and returns what was done before;
+/// `None` if none was opened yet, and for other signals. `None` as argument leaves it.
+pub fn replace_next(signal: i32, action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
+    let handled = handled(signal)?;
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    if !INSTALLED.load(Ordering::Acquire) {
+    if !handled.is_installed.load(Ordering::Acquire) {
         return None;
     }
     let before = match action {
-        Some(action) => NEXT.swap(Box::into_raw(Box::new(*action)), Ordering::AcqRel),
-        None => NEXT.load(Ordering::Acquire),
+        Some(action) => handled.next.swap(Box::into_raw(Box::new(*action)), Ordering::AcqRel),
+        None => handled.next.load(Ordering::Acquire),
     };
     // SAFETY: zeros are a valid action, the default; what the pointer refers to is never freed.
     Some(unsafe { before.as_ref().copied().unwrap_or_else(|| std::mem::zeroed()) })
 }
 
-/// Makes the target's faults reach it. It stays registered until the guard is dropped.
+/// Makes the target's faults reach it; with `by_protection` they come as SIGSEGV too. It stays registered until the guard is dropped.
 ///
 /// # Errors
 /// `EBUSY` if there are [`HEAPS_MAX`] heaps already, or the kernel's answer to `sigaction`.
-pub fn register(target: Arc<dyn FaultTarget>) -> Result<Registration, Errno> {
-    install()?;
+pub fn register(target: Arc<dyn FaultTarget>, by_protection: bool) -> Result<Registration, Errno> {
+    install(by_protection)?;
     let target = Box::new(target);
     let pointer = std::ptr::from_ref(&*target).cast_mut();
     for (index, slot) in REGISTRY.iter().enumerate() {
@@ -114,21 +144,14 @@ impl Drop for Registration {
     }
 }
 
-fn install() -> Result<(), Errno> {
+fn install(by_protection: bool) -> Result<(), Errno> {
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    if INSTALLED.load(Ordering::Acquire) {
-        return Ok(());
-    }
     spin::faults_are_resolved();
-    // SAFETY: the handler is async-signal-safe and chains to the action that is returned.
-    let previous = unsafe { signal::install_sigbus(on_sigbus)? };
-    // A fault in this instant finds no target and is treated as the default.
-    NEXT.store(Box::into_raw(Box::new(previous)), Ordering::Release);
-    INSTALLED.store(true, Ordering::Release);
-    Ok(())
+    BUS.install()?;
+    if by_protection { SEGV.install() } else { Ok(()) }
 }
 
-extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let _errno = ErrnoGuard::new();
     let _cancellation = signal::CancellationDisabled::new();
     // SAFETY: the kernel calls the handler with valid pointers.
@@ -140,28 +163,56 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut c
         return;
     }
     let observer = observer_in_fault().map(|observer| (observer, Instant::now()));
-    match if is_fault { resolve_in_fault(address, write) } else { Resolved::Failed } {
-        Resolved::Found(found) => {
+    let came_as = signal;
+    let mut signal = signal;
+    match if is_fault { resolve_in_fault(address, write) } else { None } {
+        // The program has protected it.
+        Some(Resolved::Found(Found::Mapped))
+            if signal == libc::SIGSEGV && comes_for_ever_in_fault(address) => {}
+        Some(Resolved::Found(found)) => {
             tell_newcomer_in_fault(context);
             if let Some((observer, began)) = observer {
                 observer(&ResolvedFault { context, address, found, duration: began.elapsed() });
             }
             return;
         }
-        Resolved::Again => return,
-        Resolved::Failed => {}
+        Some(Resolved::Again) => return,
+        Some(Resolved::Failed) => {
+            // What cannot be had is SIGBUS, however it was noticed that it was not there.
+            signal = libc::SIGBUS;
+            // SAFETY: the handler's own, as the kernel would have filled it in for that: the code has the same number.
+            unsafe { (*info).si_signo = signal };
+        }
+        None => {}
     }
+    let next = handled(signal).map_or(std::ptr::null_mut(), |handled| handled.next.load(Ordering::Acquire));
     // SAFETY: what it refers to is never freed or changed.
-    match unsafe { NEXT.load(Ordering::Acquire).as_ref() } {
+    match unsafe { next.as_ref() } {
         // SAFETY: these are the arguments that the kernel gave us.
         Some(previous) => unsafe { signal::chain(previous, signal, info, context) },
-        // SAFETY: ends the process the way an unhandled SIGBUS does.
+        // SAFETY: ends the process the way an unhandled signal does.
         None => unsafe { signal::raise_default(signal) },
+    }
+    // A handler that wants the default action restores it and has the instruction run again, which raises the other signal here.
+    if signal != came_as && signal::is_default(signal) {
+        // SAFETY: as above.
+        unsafe { signal::raise_default(signal) }
     }
 }
 
-/// What became of a fault at `address`, which failed if it is nobody's.
-fn resolve_in_fault(address: usize, write: bool) -> Resolved {
+/// Whether a page that is accessible, as far as is known here, is touched in vain: between two of its faults it may leave, but not a thousand times in a row.
+fn comes_for_ever_in_fault(address: usize) -> bool {
+    const TRIES: u32 = 1000;
+    own::with(|own| {
+        let is_same = own.address.replace(address) == address;
+        let times = if is_same { own.times.get() + 1 } else { 0 };
+        own.times.set(if times < TRIES { times } else { 0 });
+        times >= TRIES
+    })
+}
+
+/// What became of a fault at `address`; `None` if it is nobody's.
+fn resolve_in_fault(address: usize, write: bool) -> Option<Resolved> {
     for slot in &REGISTRY {
         if slot.target.load(Ordering::Relaxed).is_null() {
             continue;
@@ -172,9 +223,9 @@ fn resolve_in_fault(address: usize, write: bool) -> Resolved {
         // SAFETY: the registration keeps the target alive until `users` is zero again.
         let outcome = unsafe { target.as_ref() }.and_then(|target| target.resolve_in_fault(address, write));
         users.fetch_sub(1, Ordering::Release);
-        if let Some(outcome) = outcome {
+        if outcome.is_some() {
             return outcome;
         }
     }
-    Resolved::Failed
+    None
 }

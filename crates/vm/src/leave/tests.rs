@@ -7,7 +7,7 @@ use aquifer_log::{Geometry, Log};
 use aquifer_sys::Errno;
 
 use super::*;
-use crate::{Budget, Engine, EngineOptions};
+use crate::{Budget, Engine, EngineOptions, TrapKind};
 
 const RAM_BYTES: usize = 16 << 20;
 const FLASH_BYTES: u64 = 64 << 20;
@@ -22,7 +22,7 @@ pub(crate) fn engine_of(page_bytes: usize) -> Option<Engine> {
         budget: Budget::divide(RAM_BYTES, block, 0, FLASH_BYTES, page_bytes),
         leaves: 4,
         policy: PolicyKind::default(),
-        signal_faults: true,
+        trap: TrapKind::Signal,
         read_ahead_pages: 8,
     };
     match Engine::new(options, log) {

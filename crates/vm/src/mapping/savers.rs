@@ -109,7 +109,7 @@ impl Mapping {
             }
             let address = self.address_of(PageId(first));
             // SAFETY: passed on to the caller.
-            if unsafe { self.uffd.write_protect(address, count * OS_PAGE_BYTES, true) }.is_err() {
+            if unsafe { self.trap.protect(address, count * OS_PAGE_BYTES, true) }.is_err() {
                 abort_in_fault(b"the kernel refused to write-protect pages of a heap\n");
             }
         }

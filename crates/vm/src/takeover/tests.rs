@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Budget, Engine, EngineOptions, NativeRegion};
+use crate::{Budget, Engine, EngineOptions, NativeRegion, TrapKind};
 use aquifer_cache::PolicyKind;
 use aquifer_device::MemoryDevice;
 use aquifer_log::{Geometry, Log};
@@ -18,7 +18,7 @@ fn engine_over(region: &NativeRegion) -> Option<Engine> {
         budget: Budget::divide(RAM_BYTES, block, 0, FLASH_BYTES, OS_PAGE_BYTES),
         leaves: region.leaves(),
         policy: PolicyKind::default(),
-        signal_faults: true,
+        trap: TrapKind::Signal,
         read_ahead_pages: 8,
     };
     match Engine::over(region.clone(), options, log) {

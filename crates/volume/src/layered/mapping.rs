@@ -94,7 +94,7 @@ impl Stack {
         target.regions.insert(&region);
         let as_target: Arc<dyn FaultTarget> = Arc::clone(&target) as _;
         let registration =
-            signal::register(as_target).map_err(crate::mapping::failed("handling page faults"))?;
+            signal::register(as_target, false).map_err(crate::mapping::failed("handling page faults"))?;
         Ok(StackMapping { target, region, _registration: registration })
     }
 
