@@ -7,6 +7,8 @@ use std::time::Duration;
 use aquifer_base::units::parse_size;
 use clap::{Args, Parser, Subcommand};
 
+use crate::limit;
+
 const EXAMPLES: &str = "\
 Examples:
   aquifer run --ram 1G -- python3 big.py         an unchanged program with more data than RAM
@@ -28,6 +30,7 @@ Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.
 const RUN_EXAMPLES: &str = "\
 Examples:
   aquifer run -- ./program ARGS                  256 MiB of RAM, 8 GiB of flash in /var/tmp
+  aquifer run --ram auto -- ./program ARGS       as much RAM as its container, or the machine, has left
   aquifer run --ram 4G --flash /nvme --flash-size 64G -- redis-server
   aquifer run --threshold 4K --report -- sqlite3 :memory:
   aquifer run --ram 1G --donors alpha:7447,beta:7447 --cluster /etc/aquifer -- ./program
@@ -341,8 +344,8 @@ impl std::fmt::Display for CopiesArgument {
 /// Arguments of `aquifer run`.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// RAM for managed memory
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    /// RAM for managed memory; auto: what the memory cgroup, or the machine, has left, less an eighth
+    #[arg(long, value_name = "SIZE|auto", default_value = "256M", value_parser = parse_ram)]
     pub ram: u64,
     /// Directory, file or block device for what does not fit [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "PATH")]
@@ -411,6 +414,11 @@ impl RunArguments {
         let most = (8 << 30).max(self.ram.saturating_mul(2));
         self.flash_size.unwrap_or_else(|| self.ram.saturating_mul(64).clamp(1 << 30, most))
     }
+}
+
+/// A size, or what there is.
+fn parse_ram(text: &str) -> Result<u64, String> {
+    if text == "auto" { limit::budget() } else { parse_size(text).map_err(|error| error.to_string()) }
 }
 
 /// A positive number of seconds, up to a day.

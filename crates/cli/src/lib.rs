@@ -25,6 +25,7 @@
 //! | `advise` | what a report means for a machine and for the heap |
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
+//! | `limit` | how much RAM there is for it |
 //! | `library` | the libraries that come with the command |
 //! | `profile` | where its faults come from |
 //! | `volume` | volumes, and the files in them |
@@ -48,6 +49,7 @@ pub mod heap;
 pub mod http;
 pub mod latency;
 pub mod library;
+pub mod limit;
 pub mod probe;
 pub mod process;
 pub mod profile;
