@@ -128,6 +128,16 @@ children_report_for_themselves() {
     [ "$(find "$dir" -name 'c.json.*' | wc -l)" = 1 ] && json "$dir"/c.json.* yes 30
 }
 
+# Batch systems limit address space; too little for the RAM is said.
+works_under_a_limit_on_address_space() {
+    (ulimit -v 1048576 && "$aquifer" run --ram 16M --report -- "$dir/need" 48) 2>"$dir/err" && says 'exceeded its RAM  *yes' &&
+        (ulimit -v 614400 && "$aquifer" run --ram 512M -- "$dir/need" 2) 2>"$dir/err" && says 'ulimit -v'
+}
+
+takes_the_ram_that_there_is() {
+    "$aquifer" run --ram auto --report -- "$dir/need" 2 2>"$dir/err" && says 'exceeded its RAM  *no'
+}
+
 # The file is gone afterwards if it was not there before.
 leaves_no_flash_file() {
     run --flash "$dir/flash" -- "$dir/need" 48 "$1" || [ "$1" = abort ] || return 1
@@ -253,6 +263,8 @@ calls_by_a_thread() {
         "$aquifer" run --ram 16M --flash-size 512M --threshold 4K --faults thread -- "$dir/raw_calls" thread >"$dir/err" 2>&1
 }
 
+check 'works under a limit on address space' works_under_a_limit_on_address_space
+check 'takes the RAM that there is' takes_the_ram_that_there_is
 check 'reports' reports
 check 'reports that RAM sufficed' reports_that_ram_sufficed
 check 'tells of what is not managed' tells_of_what_is_not_managed

@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 use aquifer_base::PageId;
-use aquifer_base::limits::{LEAF_PAGES, OS_PAGE_BYTES};
+use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OS_PAGE_BYTES};
+use aquifer_base::units::format_size;
 use aquifer_heap::paged::{self, Change, Pages};
 use aquifer_heap::{HeapError, Paged, SMALL_BYTES_MAX};
+use aquifer_sys::process;
 use aquifer_vm::{NativeRegion, fork, helper};
 
 use crate::announced::Announced;
@@ -31,6 +33,9 @@ const WARM_BYTES_MAX: u64 = 32 << 20;
 const RECORD_BYTES: u64 = OS_PAGE_BYTES as u64 + 128;
 /// Share of the flash that pages can fill, in percent: the rest is for the cleaner.
 const USABLE_PERCENT: u64 = 85;
+
+/// Share of the addresses that pages can have where those are few, in percent: blocks leave gaps.
+const ADDRESSES_PERCENT: u64 = 90;
 
 /// A heap, with an answer for other processes.
 struct Managed {
@@ -123,7 +128,18 @@ impl PageHeap {
         let (ram, flash) = (ram_bytes_asked(&options)?, flash_bytes_asked(&options)?);
         let pages_max = flash / 100 * USABLE_PERCENT / RECORD_BYTES;
         // Twice as much address space, so that there are runs to choose from.
-        let leaves = (2 * pages_max / LEAF_PAGES as u64 + 1) as u32;
+        let wanted = 2 * pages_max / LEAF_PAGES as u64 + 1;
+        // Under a limit on address space a half of what is left stays for the program, tables and stacks.
+        let most = process::address_space_left().map(|left| left / 2 / LEAF_RANGE_BYTES as u64);
+        let leaves = most.map_or(wanted, |most| most.min(wanted));
+        let pages_max = pages_max.min(leaves * LEAF_PAGES as u64 / 100 * ADDRESSES_PERCENT);
+        if most.is_some() && pages_max * (OS_PAGE_BYTES as u64) < ram {
+            return Err(Error::Invalid(format!(
+                "the limit on address space (ulimit -v) leaves {} for managed memory, which is less than its RAM; raise it, or give aquifer run a smaller --ram",
+                format_size(pages_max * OS_PAGE_BYTES as u64)
+            )));
+        }
+        let leaves = leaves as u32;
         let region = NativeRegion::new(leaves)
             .map_err(|errno| Error::Kernel { what: "address space for managed memory", errno })?;
         let base = region.base().expose_provenance();

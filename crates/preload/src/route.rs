@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use aquifer::{Error, HeapError, PageHeap};
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_sys::{Errno, insiders};
+use aquifer_sys::{Errno, insiders, process};
 use aquifer_vm::FaultError;
 use aquifer_vm::fork::is_forked;
 use aquifer_vm::helper::is_helper;
@@ -251,6 +251,9 @@ fn hint(error: &Error) -> &'static str {
         (Error::InUse(_), _) => "aquifer run --faults thread serves that",
         (Error::Stack, _) => "give aquifer run a --threshold above the size of a stack",
         (Error::Flash(_), _) => "give aquifer run a smaller --flash-size, or another --flash",
+        (Error::Heap(HeapError::Full { .. }), _) if process::address_space_left().is_some() => {
+            "raise the limit on address space (ulimit -v), or give aquifer run a larger --flash-size"
+        }
         (Error::BudgetSmall { .. }, _) => "give aquifer run a larger --ram, or a smaller --flash-size",
         _ => "give aquifer run a larger --flash-size, or another --flash",
     }

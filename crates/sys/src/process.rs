@@ -153,6 +153,29 @@ pub fn mappings_max() -> usize {
     }
 }
 
+/// Bytes of address space that this process may still reserve under its limit (`RLIMIT_AS`); `None` without one.
+///
+/// # Context
+/// Reads a file of the kernel; signal-safe.
+pub fn address_space_left() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    let none = core::ptr::null::<libc::rlimit>();
+    // SAFETY: the kernel fills in the structure. The system call itself: a program's own function may be one that asks us.
+    unsafe { libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_AS, none, &raw mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let mut text = [0; 2048];
+    let fd = open_to_read(c"/proc/self/status");
+    let filled = fd.map_or(0, |fd| read_to_end(fd, &mut text));
+    // SAFETY: the descriptor was opened above and is used nowhere else.
+    fd.inspect(|&fd| unsafe {
+        libc::syscall(libc::SYS_close, fd);
+    });
+    let used = field_bytes(&text[..filled], b"VmSize:").unwrap_or(0);
+    Some(limit.rlim_cur.saturating_sub(used))
+}
+
 /// Opens a file; a thread is not cancelled meanwhile, as it would be in the C library's function.
 fn open_to_read(path: &CStr) -> Option<libc::c_int> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -277,6 +300,19 @@ mod tests {
         assert_eq!(version_from_release(b"6.18.44-fc\0".iter().copied()), (6, 18));
         assert_eq!(version_from_release(b"10.0-rc1".iter().copied()), (10, 0));
         assert!(kernel_version() >= (3, 0), "{:?}", kernel_version());
+    }
+
+    #[test]
+    fn knows_what_its_limit_on_address_space_leaves() {
+        let status = crate::testing::in_child(|| {
+            let limit = libc::rlimit { rlim_cur: 64 << 30, rlim_max: 64 << 30 };
+            // SAFETY: plain numbers; the child ends soon.
+            if unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) } != 0 {
+                return 1;
+            }
+            i32::from(!address_space_left().is_some_and(|left| (1 << 30..64 << 30).contains(&left)))
+        });
+        assert!(crate::testing::ended_well(status), "{status:#x}");
     }
 
     #[test]
