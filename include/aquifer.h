@@ -103,8 +103,8 @@ enum aq_faults {
     AQ_FAULTS_SIGNAL = 0, /* in the faulting thread, by SIGBUS: fastest */
     AQ_FAULTS_THREAD = 1, /* in a thread of the library: system calls may
                              be given absent pages */
-    AQ_FAULTS_FENCE = 2   /* in the faulting thread, by SIGSEGV: several times
-                             slower, where userfaultfd is refused */
+    AQ_FAULTS_FENCE = 2   /* in the faulting thread, by SIGSEGV: three times slower,
+                             where userfaultfd is refused */
 };
 
 enum aq_policy {

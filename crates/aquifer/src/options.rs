@@ -22,7 +22,7 @@ pub enum Faults {
     Signal,
     /// To a thread of the library: system calls may be given absent pages.
     Thread,
-    /// As SIGSEGV in the faulting thread, of pages that are protected: several times slower, and there where userfaultfd is refused.
+    /// As SIGSEGV in the faulting thread, of pages that are protected: three times slower, and there where userfaultfd is refused.
     Fence,
 }
 

@@ -280,7 +280,7 @@ pub enum FaultsArgument {
     Signal,
     /// By a thread of the library: raw system calls may be given absent memory, if the system allows it
     Thread,
-    /// By a signal for protected memory: several times slower, where userfaultfd is refused
+    /// By a signal for protected memory: three times slower, where userfaultfd is refused
     Fence,
 }
 

@@ -201,7 +201,7 @@ fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Er
 fn say_if_slow() {
     if ROUTE.get().is_some_and(|route| route.settings.is_fenced && !route.settings.wants_fence) {
         crate::tell::tell!(
-            "aquifer: {}: userfaultfd is refused here; absent memory is noticed by its protection, which is several times slower \
+            "aquifer: {}: userfaultfd is refused here; absent memory is noticed by its protection, which is three times slower \
              ('aquifer version' says what would help)",
             program()
         );

@@ -59,7 +59,7 @@ fn managed_memory(outcome: Result<(), Errno>, fence: Result<(), Errno>) -> Part 
     let refused = format!("the system call and /dev/userfaultfd are refused: {errno}");
     let state = match fence {
         Ok(()) => format!(
-            "{refused}; heaps and run notice absent memory by its protection, which is several times slower"
+            "{refused}; heaps and run notice absent memory by its protection, which is three times slower"
         ),
         Err(fence) => {
             format!("{refused}; and /proc/self/mem, by which heaps and run would do without: {fence}")
