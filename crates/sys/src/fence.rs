@@ -138,10 +138,9 @@ impl Drop for Fence {
 }
 
 fn open_memory() -> Result<c_int> {
-    let flags = libc::O_RDWR | libc::O_CLOEXEC;
+    let (path, flags) = (c"/proc/self/mem".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
     // SAFETY: the path is a NUL-terminated literal. The system call itself: a program's own `open` may be one that asks us.
-    let returned =
-        unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/proc/self/mem".as_ptr(), flags) };
+    let returned = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) };
     Errno::check(returned).map(|fd| fd as c_int)
 }
 

@@ -102,10 +102,9 @@ impl Userfaultfd {
     }
 
     fn from_device(mode: c_int) -> Result<Userfaultfd> {
-        let flags = libc::O_RDWR | libc::O_CLOEXEC;
+        let (path, flags) = (c"/dev/userfaultfd".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         // SAFETY: the path is a NUL-terminated literal. The system calls themselves: a program may have functions of its own of these names.
-        let device =
-            unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/dev/userfaultfd".as_ptr(), flags) };
+        let device = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) };
         let device = Errno::check(device)? as c_int;
         // SAFETY: the argument of this request is a number.
         let returned = unsafe {

@@ -160,7 +160,7 @@ pub(crate) fn make_for_small_in_fault(pages: &Pages, more: usize) {
     while evictions < TRIES && waits < WAITS_MAX {
         let used = pages.residence.buffered() + pages.mapping.live_ranges() + more;
         let mapped = used + pages.residence.leaving();
-        if used >= limit {
+        if used >= limit || pages.mapping.excess() > 0 {
             leave_oldest_in_fault(pages);
             evictions += 1;
         } else if mapped < share || (waits >= TRIES && mapped < most) {
