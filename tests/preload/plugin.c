@@ -1,4 +1,5 @@
 /* plugin.c - a library that allocates when it is loaded and frees when it is unloaded. */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,4 +31,10 @@ void plugin_done(void)
 {
     free(of_thread);
     of_thread = NULL;
+}
+
+/* What stands behind this library. */
+void *plugin_next(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
 }

@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
-    sigbus cancel fork snapshot torn descriptors spawn raw_calls waiters later own_malloc cannot loading ending forgetful takeover huge small sharing closed contexts outside refusals swapped shrinks swapoff flash kills contained storm stress'
+    sigbus cancel fork snapshot torn descriptors spawn raw_calls waiters later own_malloc cannot loading lookup ending forgetful takeover huge small sharing closed contexts outside refusals swapped shrinks swapoff flash kills contained storm stress'
 contained_names='blocks files pipes streams mappings protection signals sigbus fork snapshot'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list
@@ -115,7 +115,9 @@ compile() {
     [ "$1" = fortify ] && more='-O2 -D_FORTIFY_SOURCE=2'
     # shellcheck disable=SC2086 # flags are lists
     "$cc" $flags $more "$1.c" -o "$dir/$1" -ldl 2>"$dir/$1.cc" &&
-        { [ "$1" != loading ] || "$cc" $flags -shared -fPIC plugin.c -o "$dir/plugin.so" 2>"$dir/$1.cc"; }
+        case $1 in
+            loading | lookup) "$cc" $flags -shared -fPIC plugin.c -o "$dir/plugin.so" 2>"$dir/$1.cc" ;;
+        esac
 }
 
 # test_program NAME

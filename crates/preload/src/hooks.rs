@@ -16,6 +16,7 @@
 //! | `process` | new programs and processes |
 //! | `later` | calls that hand memory over for later |
 //! | `lists` | those of them that have arguments one by one |
+//! | `lookup` | functions that a program looks up by name |
 //! | `raw` | system calls that a program makes by their numbers |
 //! | `waiting` | locks on which the kernel lets threads wait |
 
@@ -73,6 +74,7 @@ mod blocks;
 pub mod descriptors;
 pub mod later;
 mod lists;
+mod lookup;
 pub mod mapping;
 pub mod messages;
 mod old_signals;
