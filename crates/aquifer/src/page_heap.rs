@@ -1,9 +1,11 @@
 //! Memory for programs that cannot be changed.
 
 mod pins;
+mod program;
 mod takeover;
 
 pub use pins::CallBuffer;
+pub use program::Program;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
@@ -74,14 +76,10 @@ pub struct PageHeap {
     becoming_managed: RwLock<()>,
     /// Somebody is making it a heap's.
     is_taken_over: AtomicBool,
-    /// RAM that the program uses beside blocks, which have so many bytes of it: it comes off the heap's.
-    find_outside: Option<fn(u64) -> u64>,
+    /// Whose blocks they are.
+    program: Option<Box<dyn Program>>,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
-    /// Those that nobody announces.
-    find_calls: fn(&mut dyn FnMut(usize, usize)),
-    /// What stands against making it a heap's.
-    find_use: fn() -> Option<&'static str>,
     /// What the program has protected, for who makes the memory a heap's, and how that is made accessible.
     protected: Mutex<Protected>,
 }
@@ -158,10 +156,8 @@ impl PageHeap {
             warm: Mutex::new(Warm::new((ram / WARM_SHARE).min(WARM_BYTES_MAX) as usize)),
             becoming_managed: RwLock::new(()),
             is_taken_over: AtomicBool::new(false),
-            find_outside: None,
+            program: None,
             announced: Announced::new(),
-            find_calls: |_| {},
-            find_use: || None,
             protected: Mutex::new(Protected { ranges: Vec::new(), open: |_| {} }),
         })
     }
@@ -217,12 +213,6 @@ impl PageHeap {
             self.is_refused.store(true, Ordering::Relaxed);
             Error::System { what: what(), error }
         })
-    }
-
-    /// `find` says how much RAM the program uses beside blocks that counts for the same budget. It is given the bytes of RAM that blocks have, and
-    /// asked as these grow, where it may allocate nothing: the memory becomes a heap's earlier, and the heap has less, a half at most.
-    pub fn find_outside_by(&mut self, find: fn(u64) -> u64) {
-        self.find_outside = Some(find);
     }
 
     fn warm(&self) -> MutexGuard<'_, Warm> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use aquifer::device::{FaultKind, FaultPlan, Faulty, MemoryDevice, Operation};
-use aquifer::{Error, Flash, Options, PageHeap};
+use aquifer::{Error, Flash, Options, PageHeap, Program};
 use common::long_or;
 
 const MIB: usize = 1 << 20;
@@ -160,6 +160,15 @@ fn without_flash_memory_stays_ordinary_and_bounded() {
     heap.allocate(10 * MIB, 16).unwrap();
 }
 
+/// A program that takes 16 MiB for itself when blocks have 20.
+struct Growing;
+
+impl Program for Growing {
+    fn outside_bytes(&self, block_bytes: u64) -> u64 {
+        if block_bytes < 20 * MIB as u64 { 0 } else { 16 * MIB as u64 }
+    }
+}
+
 /// Flash that dies while the memory is being taken over, at whatever write: what the heap has not made its own stays where it is, can
 /// be freed, and comes back empty.
 #[test]
@@ -169,7 +178,7 @@ fn an_error_while_taking_over_loses_nothing() {
         let device = Arc::new(Faulty::new(MemoryDevice::new(1024 * MIB as u64, 4096), plan));
         let options = Options::new().ram_bytes(32 * MIB as u64).flash(Flash::Device(device.clone()));
         let mut heap = PageHeap::new(options).unwrap();
-        heap.find_outside_by(|blocks| if blocks < 20 * MIB as u64 { 0 } else { 16 * MIB as u64 });
+        heap.serve(Box::new(Growing));
         (heap, device)
     };
     let (whole, device) = heap_on(FaultPlan::new(0));

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use aquifer::{Error, HeapError, PageHeap};
+use aquifer::{Error, HeapError, PageHeap, Program};
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_sys::{Errno, insiders, process};
 use aquifer_vm::FaultError;
@@ -27,6 +27,29 @@ pub struct Route {
     pub settings: Settings,
 }
 
+/// The program.
+struct Served {
+    catches_calls: bool,
+    kernel_waits: bool,
+}
+
+impl Program for Served {
+    fn outside_bytes(&self, block_bytes: u64) -> u64 {
+        report::outside_bytes(block_bytes)
+    }
+
+    fn for_each_call(&self, visit: &mut dyn FnMut(usize, usize)) {
+        if self.catches_calls {
+            caught::for_each_under_way(visit);
+        }
+    }
+
+    fn use_without_faults(&self) -> Option<&'static str> {
+        let has_ring = !self.kernel_waits && proc::has_ring();
+        has_ring.then_some("it has set up an io_uring by an instruction of its own")
+    }
+}
+
 /// What becoming managed allocates: buffers of faults, and tables that grow with the RAM.
 const READY_BYTES: usize = 16 << 20;
 const READY_PART: usize = 512;
@@ -44,15 +67,10 @@ static HAS_SAID: AtomicBool = AtomicBool::new(false);
 /// Why there is no heap; everything stays with the C library then.
 pub fn begin(settings: Settings) -> Result<(), Error> {
     let mut heap = PageHeap::new(settings.options.clone())?;
-    if settings.catches_calls {
-        heap.find_calls_by(caught::for_each_under_way);
-    }
-    heap.find_outside_by(report::outside_bytes);
-    if !settings.kernel_waits {
-        heap.find_use_by(|| {
-            proc::has_ring().then_some("it has set up an io_uring by an instruction of its own")
-        });
-    }
+    heap.serve(Box::new(Served {
+        catches_calls: settings.catches_calls,
+        kernel_waits: settings.kernel_waits,
+    }));
     let (base, len) = heap.range();
     let (threshold, catches_calls) = (settings.threshold_bytes, settings.catches_calls);
     let adapts = settings.small_bytes_too.then_some(settings.ram_bytes);

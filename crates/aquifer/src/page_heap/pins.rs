@@ -122,18 +122,6 @@ impl PageHeap {
         }
     }
 
-    /// `find` calls its argument with address and length of the buffers of system calls that are under way, but were not announced by
-    /// [`PageHeap::begin_call`]. When the memory becomes a heap's, those stay in RAM for good, an eighth of it at most.
-    pub fn find_calls_by(&mut self, find: fn(&mut dyn FnMut(usize, usize))) {
-        self.find_calls = find;
-    }
-
-    /// `find` says who may use memory of the program in a way that raises no fault here; the memory does not become a heap's then, and none
-    /// beyond the RAM is given.
-    pub fn find_use_by(&mut self, find: fn() -> Option<&'static str>) {
-        self.find_use = find;
-    }
-
     /// In a forked child: none of its parent's calls are under way. Signal-safe.
     pub fn forget_calls(&self) {
         self.announced.forget_all();

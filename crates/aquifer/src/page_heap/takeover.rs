@@ -65,7 +65,7 @@ impl PageHeap {
 
     /// Looks at what the process has beside blocks, now and then as these grow: together they are to fit.
     fn look_beside(&self) {
-        let Some(ram) = self.options.ram_bytes.filter(|_| self.find_outside.is_some()) else { return };
+        let Some(ram) = self.options.ram_bytes.filter(|_| self.program.is_some()) else { return };
         let (most, pages) = (self.native_pages_max, self.pages.load(Ordering::Relaxed));
         if pages < self.next_look_pages.load(Ordering::Relaxed).max(most / FIRST_LOOK_PART) {
             return;
@@ -83,7 +83,7 @@ impl PageHeap {
     fn bytes_beside(&self) -> u64 {
         let mut blocks = 0;
         self.paged.for_each_taken(&mut |(first, count)| blocks += self.region.pages_in_ram(first, count));
-        self.find_outside.map_or(0, |find| find(blocks * OS_PAGE_BYTES as u64))
+        self.program.as_ref().map_or(0, |program| program.outside_bytes(blocks * OS_PAGE_BYTES as u64))
     }
 
     fn become_managed(&self) -> Result<(), Error> {
@@ -99,7 +99,8 @@ impl PageHeap {
             // Its pages would be taken away while this goes on. Memory that is asked for on another stack may be had.
             return Err(Error::Stack);
         }
-        (self.find_use)().map_or(Ok(()), |what| Err(Error::InUse(what)))?;
+        let in_use = self.program.as_ref().and_then(|program| program.use_without_faults());
+        in_use.map_or(Ok(()), |what| Err(Error::InUse(what)))?;
         self.is_taken_over.store(true, Ordering::SeqCst);
         // What the C library allocates on the way is its own. The stack of a thread may be small.
         let opened = helper::as_helper(|| Helper::run(c"aquifer-take", || self.open()));
@@ -133,7 +134,8 @@ impl PageHeap {
         self.announced.pin_each(&mut pin, &mut unpin);
         let (base, bytes) = self.range();
         let mut room = self.native_pages_max / FOUND_PART;
-        (self.find_calls)(&mut |start, length| {
+        let Some(program) = &self.program else { return };
+        program.for_each_call(&mut |start, length| {
             let (start, end) = (start.max(base), start.saturating_add(length).min(base + bytes));
             let (first, count) = if start < end { self.pages_of(start, end - start) } else { return };
             if count <= room && parts.engine.pin_native(first, count).is_ok() {
@@ -170,7 +172,7 @@ impl PageHeap {
 
     /// The options, less what the program uses beside blocks, and the RAM of the process and of the heap.
     fn options_now(&self) -> (Options, Option<ProcessRam>) {
-        let Some(all) = self.options.ram_bytes.filter(|_| self.find_outside.is_some()) else {
+        let Some(all) = self.options.ram_bytes.filter(|_| self.program.is_some()) else {
             return (self.options.clone(), None);
         };
         let outside = self.bytes_beside();
