@@ -253,6 +253,33 @@ goes_on_without_standard_error() {
     [ $? = 1 ] && "$aquifer" run --ram 16M --flash-size 256M --report -- "$dir/need" 48 2>&-
 }
 
+# Blocks stay with the C library, and mappings of the program do not.
+manages_mappings_alone() {
+    cat >"$dir/both.c" <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int main(void)
+{
+    size_t bytes = 40 << 20;
+    char *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *block = malloc(6 << 20);
+    memset(block, 1, 6 << 20);
+    for (size_t at = 0; at < bytes; at++)
+        mapped[at] = (char)(at * 7);
+    for (size_t at = 0; at < bytes; at++)
+        if (mapped[at] != (char)(at * 7))
+            return 3;
+    free(block);
+    return 0;
+}
+END
+    ${CC:-cc} -D_GNU_SOURCE -o "$dir/both" "$dir/both.c" || return 1
+    run --report -- "$dir/both" && says 'managed memory, most *46\.0 MiB' &&
+        run --malloc no --report -- "$dir/both" && says 'managed memory, most *40\.0 MiB' && says 'exceeded its RAM  *yes'
+}
+
 by_a_thread() {
     run --faults thread -- "$dir/need" 48
 }
@@ -285,6 +312,7 @@ check 'says when flash is full' says_when_flash_is_full
 check 'says what stack is in the way' says_what_stack_is_in_the_way
 check 'opens what cannot be kept' opens_what_cannot_be_kept
 check 'goes on without standard error' goes_on_without_standard_error
+check 'manages mappings alone' manages_mappings_alone
 check 'handles faults by a thread' by_a_thread
 check 'serves calls of all kinds by a thread' calls_by_a_thread
 exit $failed

@@ -273,6 +273,15 @@ pub struct DurableStatsArguments {
     pub json: bool,
 }
 
+/// Whether blocks of malloc are managed.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MallocArgument {
+    /// Blocks and mappings
+    Yes,
+    /// Mappings alone
+    No,
+}
+
 /// How absent memory is noticed.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultsArgument {
@@ -378,6 +387,9 @@ pub struct RunArguments {
     /// Smallest block that is managed. By default 64K, and smaller ones when the C library has an eighth of --ram in such
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub threshold: Option<u64>,
+    /// Whether blocks of malloc are managed; with no only mappings are, in which a program with an allocator of its own has all it has
+    #[arg(long, value_enum, default_value = "yes")]
+    pub malloc: MallocArgument,
     /// How absent memory is noticed
     #[arg(long, value_enum, default_value = "signal")]
     pub faults: FaultsArgument,

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use crate::arguments::RunArguments;
+use crate::arguments::{MallocArgument, RunArguments};
 use crate::error::Error;
 use crate::{library, profile, program};
 
@@ -31,6 +31,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     command.env("AQUIFER_RAM", arguments.ram.to_string());
     command.env("AQUIFER_FLASH_SIZE", arguments.flash_bytes().to_string());
     set(&mut command, "AQUIFER_THRESHOLD", arguments.threshold.map(|bytes| bytes.to_string().into()));
+    set(&mut command, "AQUIFER_MALLOC", (arguments.malloc == MallocArgument::No).then(|| "no".into()));
     command.env("AQUIFER_FAULTS", arguments.faults.name());
     set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
     let donors = (!arguments.donors.is_empty()).then(|| arguments.donors.join(",").into());

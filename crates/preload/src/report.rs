@@ -39,6 +39,9 @@ pub fn tell_of_unmanaged(route: &Route) {
     if ram > 0 && bytes >= UNMANAGED_BYTES_MIN && bytes > ram / 2 {
         let blocks = match route.settings.small_bytes_too {
             true => "memory that its libraries use themselves".into(),
+            false if route.settings.threshold_bytes == usize::MAX => {
+                "blocks of malloc, because of --malloc no".into()
+            }
             false => format!("blocks below --threshold {} KiB", route.settings.threshold_bytes >> 10),
         };
         crate::tell::tell!(

@@ -72,14 +72,15 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
         kernel_waits: settings.kernel_waits,
     }));
     let (base, len) = heap.range();
-    let (threshold, catches_calls) = (settings.threshold_bytes, settings.catches_calls);
+    let (threshold, mapping) = (settings.threshold_bytes, settings.mapping_bytes);
+    let catches_calls = settings.catches_calls;
     let adapts = settings.small_bytes_too.then_some(settings.ram_bytes);
     find_insiders();
     memory::keep_ready(READY_BYTES + settings.ram_bytes as usize / READY_PART);
     if ROUTE.set(Route { heap, settings }).is_ok() {
         BASE.store(base, Ordering::Relaxed);
         LEN.store(len, Ordering::Release);
-        small::begin(threshold, adapts);
+        small::begin(threshold, mapping, adapts);
         if catches_calls {
             caught::prepare();
         }

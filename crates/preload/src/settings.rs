@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use aquifer::units::parse_size;
 use aquifer::{Error, Faults, Options};
 
-/// Smallest block that comes from the heap unless another size is given.
+/// Smallest block that comes from the heap unless another size is given, and smallest mapping then: to map is a call to the kernel, so that the heap costs
+/// nothing more, and collectors map 16 KiB at a time.
 const THRESHOLD_BYTES_DEFAULT: usize = 64 << 10;
+const MAPPING_BYTES_DEFAULT: usize = 16 << 10;
 
 /// Settings of one process.
 pub struct Settings {
@@ -15,8 +17,10 @@ pub struct Settings {
     pub options: Options,
     /// The RAM that it may use; 0 if that is not said.
     pub ram_bytes: u64,
-    /// Blocks from this size on come from the heap.
+    /// Blocks from this size on come from the heap; none if they are not to be managed.
     pub threshold_bytes: usize,
+    /// Mappings do from this size on.
+    pub mapping_bytes: usize,
     /// Smaller ones do too, when those of the C library are a large part of the RAM.
     pub small_bytes_too: bool,
     /// A summary goes to standard error when the program ends.
@@ -52,14 +56,16 @@ impl Settings {
         let is_child = started.is_some_and(|pid: u32| pid != std::process::id());
         let ram_bytes =
             variable("AQUIFER_RAM").and_then(|text| parse_size(&text.to_string_lossy()).ok()).unwrap_or(0);
-        let threshold_bytes = match variable("AQUIFER_THRESHOLD") {
-            None => THRESHOLD_BYTES_DEFAULT,
+        let (threshold_bytes, mapping_bytes) = match variable("AQUIFER_THRESHOLD") {
+            None => (THRESHOLD_BYTES_DEFAULT, MAPPING_BYTES_DEFAULT),
             Some(text) => {
                 let bytes = parse_size(&text.to_string_lossy())
                     .map_err(|error| Error::Invalid(format!("AQUIFER_THRESHOLD: {error}")))?;
-                bytes.min(1 << 40) as usize
+                let bytes = bytes.min(1 << 40) as usize;
+                (bytes, bytes)
             }
         };
+        let manages_blocks = variable("AQUIFER_MALLOC").is_none_or(|value| value != "no");
         // A file that does not exist yet has no name: parent and children may all exceed their RAM, each in a file of its own.
         let beside = variable("AQUIFER_FLASH")
             .map(PathBuf::from)
@@ -81,8 +87,9 @@ impl Settings {
         Ok(Self {
             options,
             ram_bytes,
-            threshold_bytes,
-            small_bytes_too: ram_bytes > 0 && variable("AQUIFER_THRESHOLD").is_none(),
+            threshold_bytes: if manages_blocks { threshold_bytes } else { usize::MAX },
+            mapping_bytes,
+            small_bytes_too: manages_blocks && ram_bytes > 0 && variable("AQUIFER_THRESHOLD").is_none(),
             is_child,
             kernel_waits,
             is_fenced,

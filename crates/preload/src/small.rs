@@ -13,8 +13,6 @@ use crate::real;
 /// The part of the RAM that small blocks of the C library may be: one in so many, and the least.
 const PART: i64 = 8;
 const BYTES_MIN: i64 = 2 << 20;
-/// Mappings are calls to the kernel, so smaller ones than blocks can be the heap's at no cost: collectors map 16 KiB at a time.
-const MAPPING_BYTES_MIN: usize = 16 << 10;
 /// A thread's own count is added to that of all beyond so much.
 const FLUSH_BYTES: i64 = 16 << 10;
 
@@ -33,9 +31,9 @@ static MAPPING: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Smallest block that comes from the heap now.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Blocks of `threshold` bytes and more come from the heap from now on; with `ram_bytes` smaller ones too, when those of the C library are
-/// a large part of that.
-pub fn begin(threshold: usize, ram_bytes: Option<u64>) {
+/// Blocks of `threshold` bytes and mappings of `mapping` and more come from the heap from now on; with `ram_bytes` smaller ones too, when those of the C
+/// library are a large part of that.
+pub fn begin(threshold: usize, mapping: usize, ram_bytes: Option<u64>) {
     if let Some(ram_bytes) = ram_bytes.filter(|_| !real::is_foreign()) {
         LIMIT.store((ram_bytes as i64 / PART).max(BYTES_MIN), Ordering::Relaxed);
         let mut key = 0;
@@ -46,10 +44,7 @@ pub fn begin(threshold: usize, ram_bytes: Option<u64>) {
         }
     }
     LARGE.store(threshold, Ordering::Relaxed);
-    MAPPING.store(
-        if ram_bytes.is_some() { threshold.min(MAPPING_BYTES_MIN) } else { threshold },
-        Ordering::Relaxed,
-    );
+    MAPPING.store(mapping, Ordering::Relaxed);
     THRESHOLD.store(threshold, Ordering::Release);
 }
 
