@@ -289,6 +289,7 @@ typedef struct aq_stats {
     uint64_t segments_cleaned;
     uint64_t writer_waits;        /* times an allocation in the cache waited for the writer */
     uint64_t io_errors;
+    uint64_t flash_wait_ns;       /* nanoseconds that threads waited for flash, and for room in RAM */
 } aq_stats;
 
 int aq_stats_get(aq_stats *stats);

@@ -77,7 +77,7 @@ pub struct PageHeap {
     /// Somebody is making it a heap's.
     is_taken_over: AtomicBool,
     /// Whose blocks they are.
-    program: Option<Box<dyn Program>>,
+    program: Option<Arc<dyn Program>>,
     /// Buffers of system calls in ordinary memory.
     announced: Announced,
     /// What the program has protected, for who makes the memory a heap's, and how that is made accessible.

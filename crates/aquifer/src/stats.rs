@@ -80,6 +80,8 @@ stats! {
     writer_waits,
     /// Device errors.
     io_errors,
+    /// Nanoseconds that threads waited for flash: for pages on it, and for room in RAM.
+    flash_wait_ns,
 }
 
 fn get(counter: &AtomicU64) -> u64 {
@@ -127,6 +129,7 @@ impl Stats {
             segments_cleaned: counters.segments_cleaned.sum(),
             writer_waits: counters.writer_waits.sum(),
             io_errors: engine.log().io_errors(),
+            flash_wait_ns: engine.waited_ns(),
         }
     }
 }

@@ -178,7 +178,7 @@ fn an_error_while_taking_over_loses_nothing() {
         let device = Arc::new(Faulty::new(MemoryDevice::new(1024 * MIB as u64, 4096), plan));
         let options = Options::new().ram_bytes(32 * MIB as u64).flash(Flash::Device(device.clone()));
         let mut heap = PageHeap::new(options).unwrap();
-        heap.serve(Box::new(Growing));
+        heap.serve(Arc::new(Growing));
         (heap, device)
     };
     let (whole, device) = heap_on(FaultPlan::new(0));

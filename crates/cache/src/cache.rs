@@ -6,6 +6,7 @@ mod whole;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aquifer_base::PageId;
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_map::{EntryTable, State};
 use aquifer_sys::Errno;
 
@@ -13,6 +14,7 @@ use balance::Wanted;
 
 use crate::class::{Class, SIZES};
 use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, TwoHanded};
+use crate::returns::{Distances, Returns};
 use crate::slabs::{Slabs, SlotId};
 
 /// Which policy evicts objects. Measured in `docs/policies.md`.
@@ -70,6 +72,7 @@ pub struct ObjectCache {
     last_mark: u8,
     objects: AtomicU64,
     evicted: AtomicU64,
+    returns: Returns,
     spares_used: AtomicBool,
 }
 
@@ -146,6 +149,7 @@ impl ObjectCache {
             last_mark,
             objects: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
+            returns: Returns::new(bytes / OS_PAGE_BYTES),
             spares_used: AtomicBool::new(true),
         })
     }
@@ -175,6 +179,21 @@ impl ObjectCache {
     /// written with.
     pub fn set_spares_used(&self, spares: bool) {
         self.spares_used.store(spares, Ordering::Relaxed);
+    }
+
+    fn note_evicted(&self, page: PageId) {
+        let evicted = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
+        self.returns.note_left(page, evicted);
+    }
+
+    /// Notes that a page is wanted which is not in RAM, but on flash.
+    pub fn note_back(&self, page: PageId) {
+        self.returns.note_back(page, self.evicted());
+    }
+
+    /// How far pages had gone that came back, of a sample.
+    pub fn distances(&self) -> Distances {
+        self.returns.distances()
     }
 
     /// Objects evicted so far.
@@ -280,7 +299,7 @@ impl ObjectCache {
         let Some(locked) = entries.try_lock_if(owner, may_leave) else { return false };
         self.slabs.clear_owner(class, slot);
         locked.remove();
-        self.evicted.fetch_add(1, Ordering::Relaxed);
+        self.note_evicted(owner);
         true
     }
 
@@ -304,7 +323,7 @@ impl ObjectCache {
             self.free(SlotId(slot));
         }
         locked.remove();
-        self.evicted.fetch_add(1, Ordering::Relaxed);
+        self.note_evicted(page);
         true
     }
 

@@ -7,6 +7,7 @@
 //! | `sweeps` | who looks over the slots of a class without holding any of them |
 //! | `cache` | slots for pages: allocation, eviction, balance between classes |
 //! | `policy` | which object leaves next |
+//! | `returns` | pages that come back after they have left |
 //!
 //! The cache decides which slot is emptied; whether a page may leave RAM is written in its entry, and a
 //! slot is only taken from a page whose entry this thread holds. Dirty pages are refused until the
@@ -15,9 +16,11 @@
 pub mod cache;
 pub mod class;
 pub mod policy;
+pub mod returns;
 mod slabs;
 mod sweeps;
 
 pub use cache::{ObjectCache, PolicyKind};
 pub use class::Class;
+pub use returns::Distances;
 pub use slabs::SlotId;

@@ -67,6 +67,7 @@ const METRICS: &[(&str, Kind, &str)] = &[
     ("segments_cleaned", Counter, "Segments emptied by the cleaner."),
     ("writer_waits", Counter, "Times that a fault waited for the writer."),
     ("io_errors", Counter, "Errors of the device."),
+    ("flash_wait_ns", Counter, "Nanoseconds that threads waited for flash, and for room in RAM."),
 ];
 
 /// The text while nobody answers.

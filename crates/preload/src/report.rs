@@ -1,6 +1,7 @@
 //! What happened, when the program ends.
 
-use aquifer_sys::process::memory_of_self;
+use aquifer::Strain;
+use aquifer_sys::process::{self, memory_of_self};
 use serde_json::json;
 
 use crate::route::{Route, program, route};
@@ -33,6 +34,26 @@ fn unmanaged_bytes(route: &Route) -> u64 {
     })
 }
 
+/// RAM of this process at the most, pages of files included.
+fn rss_bytes_max() -> u64 {
+    memory_of_self(&mut [0; 8192]).map_or(0, |memory| memory.rss_bytes_max)
+}
+
+/// The same of the largest of its children that have ended; 0 without any.
+fn child_rss_bytes_max() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is ours; zeros are a valid one.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    usage.ru_maxrss as u64 * 1024
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
 /// Says so if most of the program's memory was none of the heap's.
 pub fn tell_of_unmanaged(route: &Route) {
     let (bytes, ram) = (unmanaged_bytes(route), route.settings.ram_bytes);
@@ -51,6 +72,29 @@ pub fn tell_of_unmanaged(route: &Route) {
             mib(ram),
         );
     }
+}
+
+/// Says that the program waits for flash longer than it runs, and with how much RAM it would not.
+pub fn tell_of_strain(route: &Route, strain: &Strain) {
+    let (ram, blocks) = (route.settings.ram_bytes, route.heap.block_bytes());
+    let helps = match strain.more_bytes.map(|more| ram + more) {
+        Some(enough) if enough < blocks => {
+            format!("with --ram {} three of four pages that it read would not have left", size(enough))
+        }
+        _ => "it takes --ram for nearly all of that to change much".into(),
+    };
+    crate::tell::tell!(
+        "aquifer: {}: for {} s it has waited for flash longer than it has run. It has --ram {} and {} of managed memory: {helps}",
+        program(),
+        strain.period.as_secs(),
+        size(ram),
+        mib(blocks),
+    );
+}
+
+/// As options take it, rounded up.
+fn size(bytes: u64) -> String {
+    format!("{}M", bytes.div_ceil(1 << 20))
 }
 
 /// Writes what was asked for.
@@ -72,6 +116,10 @@ pub fn write(route: &Route) {
             "block_bytes_max": route.heap.block_bytes_max(),
             "unmanaged_bytes_max": unmanaged_bytes(route),
             "exceeded_ram": stats.is_some(),
+            "rss_bytes_max": rss_bytes_max(),
+            "child_rss_bytes_max": child_rss_bytes_max(),
+            "cpu_seconds": seconds(process::cpu_ns()),
+            "flash_wait_seconds": stats.map_or(0.0, |stats| seconds(stats.flash_wait_ns)),
             "stats": stats,
         });
         if let Err(error) = std::fs::write(path, format!("{report}\n")) {
@@ -85,11 +133,18 @@ fn text(route: &Route) -> String {
     let mut line = |name: &str, value: String| text += &format!("  {name:<26}{value:>14}\n");
     line("managed memory, most", mib(route.heap.block_bytes_max()));
     line("other memory, most", mib(unmanaged_bytes(route)));
+    line("RAM of the process, most", mib(rss_bytes_max()));
+    let of_children = child_rss_bytes_max();
+    if of_children > 0 {
+        line("  of a child, most", mib(of_children));
+    }
+    line("processor time", format!("{:.1} s", seconds(process::cpu_ns())));
     match route.heap.stats() {
         None => line("exceeded its RAM", "no".into()),
         Some(stats) => {
             line("exceeded its RAM", "yes".into());
             line("RAM in use", mib(stats.ram_used_bytes));
+            line("threads waited for flash", format!("{:.1} s", seconds(stats.flash_wait_ns)));
             line("faults", stats.faults.to_string());
             line("  found in RAM", stats.hits.to_string());
             line("  read from flash", stats.misses.to_string());

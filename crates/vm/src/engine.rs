@@ -169,6 +169,11 @@ impl Engine {
         &self.pages.counters
     }
 
+    /// How long threads have waited for flash so far, for pages on it and for room in RAM, nanoseconds.
+    pub fn waited_ns(&self) -> u64 {
+        self.pages.waited_ns()
+    }
+
     /// How long reads from the log took.
     pub fn read_durations(&self) -> &Durations {
         self.pages.backing.read_durations()

@@ -189,6 +189,7 @@ impl<'a> Fill<'a> {
         match backing.read_in_fault(self.page, self.size.bytes, &mut context.scratch, on_flash)? {
             Some(range) => {
                 counters.misses.add(1);
+                self.pages.residence.note_back(self.page);
                 // A whole page is at its address or in its slot, never in both.
                 if self.size.is_whole() {
                     self.bytes = Bytes::Scratch(range);

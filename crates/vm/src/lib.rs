@@ -9,6 +9,7 @@
 //! | `in_place`, `release` | objects that are used where they are in the cache; pages that are freed |
 //! | `pin`, `prefetch`, `takeover`, `writer`, `cleaner` | pages that must stay; batches into the cache; memory becomes a heap's; cache to log; log to log |
 //! | `touch`, `write_back`, `reserve`, `hints`, `waits` | what a fault does; pages of one leaf, written together; RAM that is left to the process; what the program says of its accesses; waits that have become long |
+//! | `strain` | a program that waits for flash longer than it runs |
 //! | `fill` | the one way of a page into RAM |
 //! | `room` | a place for it: the only file with waits for room |
 //! | `leave`, `snapshot`, `check`, `usage` | pages leave their addresses; what a forked child finds; proof that all parts agree; what is used |
@@ -57,6 +58,7 @@ mod reserve;
 mod residence;
 mod room;
 mod snapshot;
+mod strain;
 mod takeover;
 mod touch;
 pub mod usage;
@@ -64,7 +66,7 @@ mod waits;
 mod write_back;
 mod writer;
 
-pub use budget::{Budget, ProcessRam};
+pub use budget::{Budget, ProcessRam, Strain};
 pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};

@@ -40,6 +40,11 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// How long threads have waited for flash so far, for pages on it and for room in RAM, nanoseconds.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        self.backing.read_durations().sum_ns() + self.residence.room_wait_ns()
+    }
+
     /// Whether the bytes of `page` fill it.
     pub(crate) fn is_whole(&self, page: PageId) -> bool {
         self.backing.is_whole(page)

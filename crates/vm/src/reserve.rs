@@ -14,6 +14,7 @@ use crate::budget::ProcessRam;
 use crate::leave::leave_all_in_fault;
 use crate::mapping::BATCH;
 use crate::pages::Pages;
+use crate::strain::Watch;
 use crate::usage::{Usage, usage};
 
 /// How long nobody looks while memory comes and goes or the writer has work anyway; and when nothing changes.
@@ -36,12 +37,20 @@ pub(crate) struct Outlook {
     /// What was in use at the last look, bytes, and whether that was about the same at the one before.
     used: usize,
     is_steady: bool,
+    watch: Watch,
     text: Box<[u8; 8192]>,
 }
 
 impl Outlook {
     pub(crate) fn new() -> Self {
-        Self { looked: Instant::now(), lacks: false, used: 0, is_steady: false, text: Box::new([0; 8192]) }
+        Self {
+            looked: Instant::now(),
+            lacks: false,
+            used: 0,
+            is_steady: false,
+            watch: Watch::new(),
+            text: Box::new([0; 8192]),
+        }
     }
 
     /// Waits until the writer is wanted, or may have to free RAM for others; whether it is wanted.
@@ -66,6 +75,11 @@ impl Outlook {
             let beside = pages.process_ram.get().map_or(0, |_| self.bytes_beside(ram_bytes));
             self.is_steady = (ram_bytes + beside).abs_diff(self.used) <= self.used / CHANGED_PART;
             self.used = ram_bytes + beside;
+            if let Some(ram) = pages.process_ram.get()
+                && let Some(strain) = self.watch.look(pages)
+            {
+                (ram.tell)(&strain);
+            }
             let unplanned = pages.process_ram.get().map_or(0, |ram| unplanned(ram, beside));
             pages.residence.set_reserved(pages.budget.owed(ram_bytes - cache_bytes) + unplanned);
         }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, PageId};
-use aquifer_cache::{Class, ObjectCache, PolicyKind, SlotId};
+use aquifer_cache::{Class, Distances, ObjectCache, PolicyKind, SlotId};
 use aquifer_map::entries::TableFull;
 use aquifer_map::{Entry, EntryTable, Locked, State};
 use aquifer_sys::Errno;
@@ -46,6 +46,8 @@ pub(crate) struct Residence {
     digests: Digests,
     /// Pages whose newest bytes are only in RAM.
     dirty: AtomicU64,
+    /// How long threads waited for room.
+    room_wait_ns: AtomicU64,
 }
 
 /// Whether nobody uses the page in its slot.
@@ -78,6 +80,7 @@ impl Residence {
             stale: Stale::new(budget.cache / OS_PAGE_BYTES / 64),
             digests: Digests::new(),
             dirty: AtomicU64::new(0),
+            room_wait_ns: AtomicU64::new(0),
         })
     }
 
@@ -214,6 +217,26 @@ impl Residence {
     /// Pages that have left RAM so far.
     pub(crate) fn evicted(&self) -> u64 {
         self.cache.evicted()
+    }
+
+    /// Notes that a thread has waited for room.
+    pub(crate) fn note_room_wait(&self, ns: u64) {
+        self.room_wait_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// How long threads have waited for room so far, nanoseconds.
+    pub(crate) fn room_wait_ns(&self) -> u64 {
+        self.room_wait_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a page is wanted which is not in RAM, but on flash.
+    pub(crate) fn note_back(&self, page: PageId) {
+        self.cache.note_back(page);
+    }
+
+    /// How far pages had gone that came back.
+    pub(crate) fn distances(&self) -> Distances {
+        self.cache.distances()
     }
 
     /// Has a page leave RAM that is in its slot, clean and unused; whether it did.

@@ -4,7 +4,7 @@ use aquifer_base::PageId;
 use aquifer_cache::{Class, SlotId};
 use aquifer_map::State;
 use aquifer_map::entries::TableFull;
-use aquifer_sys::Backoff;
+use aquifer_sys::{Backoff, process};
 
 use crate::backing::WriterWait;
 use crate::error::{FaultError, Reason};
@@ -251,7 +251,10 @@ pub(crate) fn wait_for_writer_in_fault(
 /// # Errors
 /// [`FaultError::Again`] when it was long enough.
 pub(crate) fn wait_in_fault(pages: &Pages, page: PageId, patience: &mut Patience) -> Result<(), FaultError> {
-    patience.wait_for_room_in_fault(page, || is_crowded(pages, page))
+    let began_ns = process::monotonic_ns();
+    let waited = patience.wait_for_room_in_fault(page, || is_crowded(pages, page));
+    pages.residence.note_room_wait(process::monotonic_ns() - began_ns);
+    waited
 }
 
 /// Whether all slots for pages like this one are held by references and pins. Looks at all slots.

@@ -1,5 +1,9 @@
 //! The program whose memory a heap manages, as far as the heap must know of it.
 
+use std::sync::Arc;
+
+use aquifer_vm::Strain;
+
 use super::PageHeap;
 
 /// What a heap asks a program.
@@ -16,11 +20,14 @@ pub trait Program: Send + Sync {
     fn use_without_faults(&self) -> Option<&'static str> {
         None
     }
+
+    /// It has waited for flash longer than it has run for a while, with a heap that has a budget. Told once, by a thread of the heap.
+    fn strained(&self, _strain: &Strain) {}
 }
 
 impl PageHeap {
     /// The blocks are this program's.
-    pub fn serve(&mut self, program: Box<dyn Program>) {
+    pub fn serve(&mut self, program: Arc<dyn Program>) {
         self.program = Some(program);
     }
 }

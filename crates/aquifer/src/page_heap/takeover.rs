@@ -172,12 +172,17 @@ impl PageHeap {
 
     /// The options, less what the program uses beside blocks, and the RAM of the process and of the heap.
     fn options_now(&self) -> (Options, Option<ProcessRam>) {
-        let Some(all) = self.options.ram_bytes.filter(|_| self.program.is_some()) else {
+        let (Some(all), Some(program)) = (self.options.ram_bytes, self.program.clone()) else {
             return (self.options.clone(), None);
         };
         let outside = self.bytes_beside();
         let heap = (all - outside.min(all / OUTSIDE_PART)).max(all.min(RAM_BYTES_MIN));
-        let ram = ProcessRam { all: all as usize, heap: heap as usize, least: RAM_BYTES_MIN as usize };
+        let ram = ProcessRam {
+            all: all as usize,
+            heap: heap as usize,
+            least: RAM_BYTES_MIN as usize,
+            tell: Box::new(move |strain| program.strained(strain)),
+        };
         (Options { ram_bytes: Some(heap), ..self.options.clone() }, Some(ram))
     }
 

@@ -94,7 +94,8 @@ stats! {
         faults, faults_write_upgrade, hits, misses, zero_fills, evicted_pages, evicted_objects,
         device_reads, device_read_bytes, device_writes, device_written_bytes, objects_written,
         objects_written_bytes, objects_cleaned, objects_cleaned_bytes, leaves_written,
-        leaves_written_bytes, leaves_read, segments_cleaned, writer_waits, io_errors;
+        leaves_written_bytes, leaves_read, segments_cleaned, writer_waits, io_errors,
+        flash_wait_ns;
 }
 
 impl Stats {
