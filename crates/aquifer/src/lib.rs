@@ -30,6 +30,7 @@
 //! | `announced` | buffers of system calls that are under way while memory is ordinary |
 //! | `page_heap` | memory for programs that cannot be changed: a heap once it exceeds RAM |
 //! | `assembly` | device, log, engine and allocator put together |
+//! | `group` | memory cgroups of this process, and the machine |
 //! | `stats` | what a heap uses and has done |
 //! | `socket` | statistics and checks for other processes |
 //! | `error` | numbered errors with sentences that say what to do |
@@ -39,6 +40,7 @@ mod announced;
 mod assembly;
 mod device_profile;
 mod error;
+pub mod group;
 mod heap;
 mod options;
 mod page_heap;

@@ -139,22 +139,15 @@ pub struct MemoryUse {
 /// # Context
 /// Reads a file of the kernel; signal-safe.
 pub fn memory_of_self(buf: &mut [u8]) -> Option<MemoryUse> {
-    let fd = open_to_read(c"/proc/self/status")?;
-    let filled = read_to_end(fd, buf);
-    // SAFETY: the descriptor was opened above and is used nowhere else.
-    unsafe { libc::syscall(libc::SYS_close, fd) };
-    parse_status(&buf[..filled])
+    parse_status(read_file(c"/proc/self/status", buf)?)
 }
 
 /// Mappings that the kernel gives a process (`vm.max_map_count`); the kernel's own default if it does not tell.
 pub fn mappings_max() -> usize {
     const DEFAULT: usize = 65530;
     let mut text = [0; 24];
-    let Some(fd) = open_to_read(c"/proc/sys/vm/max_map_count") else { return DEFAULT };
-    let filled = read_to_end(fd, &mut text);
-    // SAFETY: the descriptor was opened above and is used nowhere else.
-    unsafe { libc::syscall(libc::SYS_close, fd) };
-    let digits = text[..filled].iter().map_while(|&c| (c as char).to_digit(10));
+    let Some(text) = read_file(c"/proc/sys/vm/max_map_count", &mut text) else { return DEFAULT };
+    let digits = text.iter().map_while(|&c| (c as char).to_digit(10));
     match digits.fold(0usize, |n, d| n.saturating_mul(10).saturating_add(d as usize)) {
         0 => DEFAULT,
         most => most,
@@ -174,14 +167,17 @@ pub fn address_space_left() -> Option<u64> {
         return None;
     }
     let mut text = [0; 2048];
-    let fd = open_to_read(c"/proc/self/status");
-    let filled = fd.map_or(0, |fd| read_to_end(fd, &mut text));
+    let used = read_file(c"/proc/self/status", &mut text).and_then(|text| field_bytes(text, b"VmSize:"));
+    Some(limit.rlim_cur.saturating_sub(used.unwrap_or(0)))
+}
+
+/// The beginning of a file, as far as there is room for it; `None` if it cannot be opened. Signal-safe.
+pub fn read_file<'a>(path: &CStr, buf: &'a mut [u8]) -> Option<&'a [u8]> {
+    let fd = open_to_read(path)?;
+    let filled = read_to_end(fd, buf);
     // SAFETY: the descriptor was opened above and is used nowhere else.
-    fd.inspect(|&fd| unsafe {
-        libc::syscall(libc::SYS_close, fd);
-    });
-    let used = field_bytes(&text[..filled], b"VmSize:").unwrap_or(0);
-    Some(limit.rlim_cur.saturating_sub(used))
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+    Some(&buf[..filled])
 }
 
 /// Opens a file; a thread is not cancelled meanwhile, as it would be in the C library's function.
