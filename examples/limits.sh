@@ -23,9 +23,11 @@ memory_cgroups() {
 group_file() {
     case $version.$1 in
         v1.limit) echo "$cgroup/memory.limit_in_bytes" ;;
+        v1.usage) echo "$cgroup/memory.usage_in_bytes" ;;
         v1.peak) echo "$cgroup/memory.max_usage_in_bytes" ;;
         v1.kills) echo "$cgroup/memory.oom_control" ;;
         v2.limit) echo "$cgroup/memory.max" ;;
+        v2.usage) echo "$cgroup/memory.current" ;;
         v2.peak) echo "$cgroup/memory.peak" ;;
         v2.kills) echo "$cgroup/memory.events" ;;
     esac

@@ -2,7 +2,7 @@
 # What happens to a machine while a program runs on managed memory: its cgroup shrinks, swap is switched off, flash fills up, fails or is removed, the program
 # is killed while its memory becomes managed. Every run ends with the right bytes, with memory that is refused, or after one line that says why.
 #
-#   machine.sh AQUIFER shrinks|swapoff|flash|kills      the aquifer command
+#   machine.sh AQUIFER shrinks|swapoff|flash|kills|neighbours      the aquifer command
 set -u
 aquifer=$1
 part=$2
@@ -23,7 +23,7 @@ fail() {
 }
 
 cleanup() {
-    rm -f "$work/running"
+    rm -f "$work/running" "$work/beside"
     [ -z "$program" ] || kill -KILL "$program" 2>/dev/null
     wait
     [ -z "${loop:-}" ] || losetup -d "$loop"
@@ -290,7 +290,34 @@ kills() {
     exit $failed
 }
 
+# Somebody else in the group takes RAM as it becomes free, and gives it back, again and again, without swap: the heap gives way, and nobody is killed.
+neighbours() {
+    "${CC:-cc}" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror "$here/neighbour.c" -o "$work/neighbour" || exit 1
+    limit=$((192 << 20))
+    make_group $limit no || skip
+    start 400 0 --ram auto --flash "$work" --flash-size 2G
+    wait_filled
+    : >"$work/beside"
+    # shellcheck disable=SC2016 # for the shell that becomes the program
+    sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' sh "$cgroup" \
+        "$work/neighbour" 80 "$work/beside" "$(group_file usage)" $limit >"$work/rounds" &
+    beside=$!
+    sleep 4
+    rm -f "$work/beside"
+    wait "$beside" || fail "the neighbour has no room: status $?"
+    finish
+    ends_well 'a neighbour takes 80 of 192 MiB and gives them back'
+    [ "$(group_kills)" = 0 ] || fail "$(group_kills) killed"
+    remove_group
+}
+
 case $part in
+    neighbours)
+        for run in $(seq "${AQUIFER_RUNS:-1}"); do
+            neighbours
+            [ "${AQUIFER_RUNS:-1}" = 1 ] || echo "    run $run: $(cat "$work/rounds")"
+        done
+        ;;
     shrinks)
         in_a_group $((128 << 20)) shrinks
         ends_well 'a limit below the budget'

@@ -356,6 +356,9 @@ pub struct RunArguments {
     /// RAM for managed memory; auto: what the memory cgroup, or the machine, has left, less an eighth
     #[arg(long, value_name = "SIZE|auto", default_value = "256M", value_parser = parse_ram)]
     pub ram: u64,
+    /// What stays of it however little its memory cgroup has left, in which others may take RAM [default: a quarter]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub ram_min: Option<u64>,
     /// Directory, file or block device for what does not fit [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "PATH")]
     pub flash: Option<PathBuf>,

@@ -29,6 +29,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     command.env("LD_PRELOAD", preload.map_or_else(|| own.clone(), |others| format!("{own}:{others}")));
     command.env("AQUIFER_RUN_PID", std::process::id().to_string());
     command.env("AQUIFER_RAM", arguments.ram.to_string());
+    set(&mut command, "AQUIFER_RAM_MIN", arguments.ram_min.map(|bytes| bytes.to_string().into()));
     command.env("AQUIFER_FLASH_SIZE", arguments.flash_bytes().to_string());
     set(&mut command, "AQUIFER_THRESHOLD", arguments.threshold.map(|bytes| bytes.to_string().into()));
     set(&mut command, "AQUIFER_MALLOC", (arguments.malloc == MallocArgument::No).then(|| "no".into()));

@@ -31,6 +31,7 @@ pub struct Route {
 struct Served {
     catches_calls: bool,
     kernel_waits: bool,
+    ram_bytes_min: u64,
 }
 
 impl Program for Served {
@@ -47,6 +48,10 @@ impl Program for Served {
     fn use_without_faults(&self) -> Option<&'static str> {
         let has_ring = !self.kernel_waits && proc::has_ring();
         has_ring.then_some("it has set up an io_uring by an instruction of its own")
+    }
+
+    fn ram_bytes_min(&self) -> u64 {
+        self.ram_bytes_min
     }
 
     fn strained(&self, strain: &Strain) {
@@ -76,6 +81,7 @@ pub fn begin(settings: Settings) -> Result<(), Error> {
     heap.serve(Arc::new(Served {
         catches_calls: settings.catches_calls,
         kernel_waits: settings.kernel_waits,
+        ram_bytes_min: settings.ram_bytes_min,
     }));
     let (base, len) = heap.range();
     let (threshold, mapping) = (settings.threshold_bytes, settings.mapping_bytes);

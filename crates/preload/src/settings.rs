@@ -11,12 +11,17 @@ use aquifer::{Error, Faults, Options};
 const THRESHOLD_BYTES_DEFAULT: usize = 64 << 10;
 const MAPPING_BYTES_DEFAULT: usize = 16 << 10;
 
+/// What the heap keeps of its RAM unless that is said, one part in so many.
+const RAM_MIN_PART: u64 = 4;
+
 /// Settings of one process.
 pub struct Settings {
     /// Of the heap.
     pub options: Options,
     /// The RAM that it may use; 0 if that is not said.
     pub ram_bytes: u64,
+    /// The heap keeps so much of it whatever others need.
+    pub ram_bytes_min: u64,
     /// Blocks from this size on come from the heap; none if they are not to be managed.
     pub threshold_bytes: usize,
     /// Mappings do from this size on.
@@ -56,6 +61,9 @@ impl Settings {
         let is_child = started.is_some_and(|pid: u32| pid != std::process::id());
         let ram_bytes =
             variable("AQUIFER_RAM").and_then(|text| parse_size(&text.to_string_lossy()).ok()).unwrap_or(0);
+        let ram_bytes_min = variable("AQUIFER_RAM_MIN")
+            .and_then(|text| parse_size(&text.to_string_lossy()).ok())
+            .unwrap_or(ram_bytes / RAM_MIN_PART);
         let (threshold_bytes, mapping_bytes) = match variable("AQUIFER_THRESHOLD") {
             None => (THRESHOLD_BYTES_DEFAULT, MAPPING_BYTES_DEFAULT),
             Some(text) => {
@@ -87,6 +95,7 @@ impl Settings {
         Ok(Self {
             options,
             ram_bytes,
+            ram_bytes_min,
             threshold_bytes: if manages_blocks { threshold_bytes } else { usize::MAX },
             mapping_bytes,
             small_bytes_too: manages_blocks && ram_bytes > 0 && variable("AQUIFER_THRESHOLD").is_none(),

@@ -34,10 +34,21 @@ pub struct ProcessRam {
     pub all: usize,
     /// The heap's part, which is what was left when it began.
     pub heap: usize,
-    /// What the heap keeps of that, at least.
+    /// What the heap keeps of that whatever the process and its group need, at least.
     pub least: usize,
+    /// RAM of the group that the process is in, which may have others.
+    pub group: Box<dyn Fn() -> Option<GroupRam> + Send + Sync>,
     /// Is told once when the process waits for flash longer than it runs.
     pub tell: Box<dyn Fn(&Strain) + Send + Sync>,
+}
+
+/// RAM, in bytes, that has a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupRam {
+    /// All of it.
+    pub limit: usize,
+    /// What is left of it.
+    pub left: usize,
 }
 
 /// A process waits for flash longer than it runs.

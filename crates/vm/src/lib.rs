@@ -66,7 +66,7 @@ mod waits;
 mod write_back;
 mod writer;
 
-pub use budget::{Budget, ProcessRam, Strain};
+pub use budget::{Budget, GroupRam, ProcessRam, Strain};
 pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};

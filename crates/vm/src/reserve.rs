@@ -4,13 +4,14 @@
 //!
 //! Libraries that are loaded later, stacks, and what the C library and other allocators have come on top of a heap that was given all of the
 //! RAM. So the writer looks at the process now and then, and leaves it what it takes, up to a half of what the heap has.
+//! The same when the memory cgroup has little left, which others may use: the kernel would end one of them.
 
 use std::time::{Duration, Instant};
 
 use aquifer_base::PageId;
 use aquifer_sys::process::memory_of_self;
 
-use crate::budget::ProcessRam;
+use crate::budget::{GroupRam, ProcessRam};
 use crate::leave::leave_all_in_fault;
 use crate::mapping::BATCH;
 use crate::pages::Pages;
@@ -19,15 +20,20 @@ use crate::usage::{Usage, usage};
 
 /// How long nobody looks while memory comes and goes or the writer has work anyway; and when nothing changes.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
-const IDLE_NS: u64 = 1_000_000_000;
-/// The same while the cache has more than it should.
-const LACK_NS: u64 = 5_000_000;
+const IDLE_PERIOD: Duration = Duration::from_secs(1);
+/// The same while the cache has more than it should, or the group little left.
+const LACK_PERIOD: Duration = Duration::from_millis(5);
 /// Memory that has changed by one part in so many comes and goes.
 const CHANGED_PART: usize = 256;
 /// Memory beside the heap up to one part of the RAM in so many is nobody's worry.
 const ALLOWED_PART: usize = 64;
-/// The most that the heap leaves to others: one part in so many.
+/// The most that the heap leaves to its own process: one part in so many.
 const RESERVED_PART: usize = 2;
+/// What is to be left of a group's limit: one part in so many, within these bounds.
+const MARGIN_PART: usize = 10;
+const MARGIN_BYTES: std::ops::RangeInclusive<usize> = 4 << 20..=256 << 20;
+/// How fast the heap takes back what the group no longer needs: one part in so many at each look.
+const RETURN_PART: usize = 8;
 
 /// Who looks at the process.
 pub(crate) struct Outlook {
@@ -37,6 +43,10 @@ pub(crate) struct Outlook {
     /// What was in use at the last look, bytes, and whether that was about the same at the one before.
     used: usize,
     is_steady: bool,
+    /// The group has little left.
+    is_tight: bool,
+    /// What the heap leaves to its group, bytes.
+    withheld: usize,
     watch: Watch,
     text: Box<[u8; 8192]>,
 }
@@ -48,6 +58,8 @@ impl Outlook {
             lacks: false,
             used: 0,
             is_steady: false,
+            is_tight: false,
+            withheld: 0,
             watch: Watch::new(),
             text: Box::new([0; 8192]),
         }
@@ -59,17 +71,18 @@ impl Outlook {
             pages.backing.wait_until_writer_is_wanted(is_over);
             return true;
         }
-        let patience_ns = match (self.lacks, self.is_steady) {
-            (true, _) => LACK_NS,
-            (false, false) => LOOK_PERIOD.as_nanos() as u64,
-            (false, true) => IDLE_NS,
+        let patience = match self.is_steady {
+            _ if self.lacks || self.is_tight => LACK_PERIOD,
+            false => LOOK_PERIOD,
+            true => IDLE_PERIOD,
         };
-        pages.backing.wait_for_writer_to_be_wanted(patience_ns, is_over)
+        pages.backing.wait_for_writer_to_be_wanted(patience.as_nanos() as u64, is_over)
     }
 
     /// Looks now and then how much all takes that is not in the cache, and leaves it that; whether the cache has more than it should.
     pub(crate) fn look(&mut self, pages: &Pages) -> bool {
-        if self.looked.elapsed() >= LOOK_PERIOD {
+        let period = if self.is_tight { LACK_PERIOD } else { LOOK_PERIOD };
+        if self.looked.elapsed() >= period {
             self.looked = Instant::now();
             let Usage { ram_bytes, cache_bytes, .. } = usage(pages, 0);
             let beside = pages.process_ram.get().map_or(0, |_| self.bytes_beside(ram_bytes));
@@ -80,11 +93,33 @@ impl Outlook {
             {
                 (ram.tell)(&strain);
             }
-            let unplanned = pages.process_ram.get().map_or(0, |ram| unplanned(ram, beside));
-            pages.residence.set_reserved(pages.budget.owed(ram_bytes - cache_bytes) + unplanned);
+            let reserved = pages.process_ram.get().map_or(0, |ram| {
+                self.look_at_group(ram, pages.budget.cache.saturating_sub(cache_bytes));
+                unplanned(ram, beside).max(self.withheld)
+            });
+            pages.residence.set_reserved(pages.budget.owed(ram_bytes - cache_bytes) + reserved);
         }
         self.lacks = pages.residence.lacks_reserved();
         self.lacks
+    }
+
+    /// Looks how much is left in the group, in which others may take RAM as well: the kernel ends somebody when there is none. The cache leaves `free` bytes
+    /// already.
+    fn look_at_group(&mut self, ram: &ProcessRam, free: usize) {
+        let Some(GroupRam { limit, left }) = (ram.group)() else {
+            self.withheld = 0;
+            return;
+        };
+        let margin = (limit / MARGIN_PART).clamp(*MARGIN_BYTES.start(), *MARGIN_BYTES.end());
+        self.is_tight = left < margin;
+        if self.is_tight {
+            let wanted = self.withheld.max(free + margin - left);
+            self.withheld = wanted.min(ram.heap.saturating_sub(ram.least));
+        } else {
+            self.withheld = self.withheld.saturating_sub((left - margin).div_ceil(RETURN_PART));
+        }
+        // Others are as fast as memory is.
+        self.is_steady &= self.withheld == 0 && left > limit / 2;
     }
 
     /// What the process takes beside its heap's `used` bytes; 0 if the kernel does not tell.

@@ -21,6 +21,11 @@ pub trait Program: Send + Sync {
         None
     }
 
+    /// RAM that the heap keeps whatever the program itself and others in its memory cgroup take, bytes.
+    fn ram_bytes_min(&self) -> u64 {
+        0
+    }
+
     /// It has waited for flash longer than it has run for a while, with a heap that has a budget. Told once, by a thread of the heap.
     fn strained(&self, _strain: &Strain) {}
 }

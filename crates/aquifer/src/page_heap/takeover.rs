@@ -8,12 +8,13 @@ use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_heap::HeapError;
 use aquifer_sys::descriptors::StandardNumbers;
 use aquifer_sys::{ErrnoGuard, SignalsBlocked};
-use aquifer_vm::ProcessRam;
 use aquifer_vm::helper::{self, Helper};
+use aquifer_vm::{GroupRam, ProcessRam};
 
 use super::{Managed, PageHeap, Protected, ProtectedRange};
 use crate::assembly::Assembly;
 use crate::error::Error;
+use crate::group::Groups;
 use crate::options::Options;
 use crate::socket::Server;
 
@@ -177,10 +178,15 @@ impl PageHeap {
         };
         let outside = self.bytes_beside();
         let heap = (all - outside.min(all / OUTSIDE_PART)).max(all.min(RAM_BYTES_MIN));
+        let groups = Groups::of_self();
         let ram = ProcessRam {
             all: all as usize,
             heap: heap as usize,
-            least: RAM_BYTES_MIN as usize,
+            least: program.ram_bytes_min().clamp(RAM_BYTES_MIN, heap.max(RAM_BYTES_MIN)) as usize,
+            group: Box::new(move || {
+                let room = groups.tightest()?;
+                Some(GroupRam { limit: room.limit as usize, left: room.left() as usize })
+            }),
             tell: Box::new(move |strain| program.strained(strain)),
         };
         (Options { ram_bytes: Some(heap), ..self.options.clone() }, Some(ram))
