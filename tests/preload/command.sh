@@ -177,6 +177,29 @@ refuses_what_cannot_run() {
     [ $? = 2 ]
 }
 
+# What is wrong with flash is said before the program starts, and what to do.
+looks_at_flash_first() {
+    refused() {
+        what=$1
+        shift
+        "$aquifer" run "$@" -- "$dir/need" 2 2>"$dir/err"
+        [ $? = 2 ] && says "$what" && [ "$(wc -l <"$dir/err")" = 1 ] || { echo "    not '$what' of $*: $(cat "$dir/err")"; return 1; }
+        ! "$aquifer" doctor "$@" >"$dir/out" && grep -q 'does not work here' "$dir/out"
+    }
+    mkfifo "$dir/pipe"
+    more=$(($(df --output=avail -BM "$dir" | tail -1 | tr -dc 0-9) + 1024))
+    refused 'does not exist' --flash "$dir/nowhere/file" &&
+        refused 'neither a regular file nor' --flash "$dir/pipe" &&
+        refused 'are available' --ram $((more / 64))M --flash "$dir" --flash-size ${more}M &&
+        refused 'at least' --ram 16M --flash "$dir" --flash-size 1M || return 1
+    : >"$dir/used"
+    flock "$dir/used" "$aquifer" run --ram 16M --flash "$dir/used" -- "$dir/need" 2 2>"$dir/err"
+    [ $? = 2 ] && says 'is in use' || return 1
+    [ "$(id -u)" = 0 ] && return 0
+    mkdir -m 555 "$dir/closed"
+    refused 'no permission' --flash "$dir/closed"
+}
+
 says_when_flash_is_full() {
     run -- "$dir/need" 400
     [ $? = 1 ] && says 'memory was refused' && says 'flash-size'
@@ -352,6 +375,7 @@ check 'keeps a flash file that was there' keeps_a_flash_file
 check 'uses a directory' uses_a_directory
 check 'passes the status on' passes_the_status_on
 check 'refuses what cannot run' refuses_what_cannot_run
+check 'looks at flash first' looks_at_flash_first
 check 'says when flash is full' says_when_flash_is_full
 check 'says what stack is in the way' says_what_stack_is_in_the_way
 check 'opens what cannot be kept' opens_what_cannot_be_kept

@@ -166,18 +166,16 @@ flash() {
     ends_well 'flash fills up' 4 135 134
     rm -f "$mounted/other"
     start 130 2 --ram 16M --flash "$mounted" --flash-size 1G
-    wait_filled
     finish
-    ends_well 'less flash than was said' 4
-    grep -q 'a smaller --flash-size, or another --flash' "$work/err" || fail 'less flash than was said: not what helps'
-    # A file with holes, for which there is no room when they are filled.
+    ends_well 'less flash than was said' 2
+    grep -q 'free some space or ask for less' "$work/err" || fail 'less flash than was said: not what helps'
+    # A file with holes, for which there is no room.
     umount "$mounted"
     small 64m
     truncate -s 512M "$mounted/file"
     start 130 2 --ram 16M --flash "$mounted/file" --flash-size 512M
-    wait_filled
     finish
-    ends_well 'holes that cannot be filled' 4 135 134
+    ends_well 'holes that cannot be filled' 2
     rm -f "$mounted/file"
     # A device that fails once 64 MiB are written.
     truncate -s 512M "$mounted/file"

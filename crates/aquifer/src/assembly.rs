@@ -1,11 +1,11 @@
 //! Device, log, engine and allocator put together.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, PAGE_ID_BITS, RAM_BYTES_MIN};
 use aquifer_base::profile::Profile;
-use aquifer_device::{Counted, Counters, Device, FileDevice};
+use aquifer_device::{Counted, Counters, Device, FileDevice, OpenError, Site};
 use aquifer_heap::Allocator;
 use aquifer_log::Log;
 use aquifer_log::geometry::SEGMENTS_MIN;
@@ -180,7 +180,7 @@ pub(crate) fn flash_bytes_asked(options: &Options) -> Result<u64, Error> {
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     check_kernel()?;
     ram_bytes_asked(options)?;
-    flash_bytes_asked(options)?;
+    let wanted = flash_bytes_asked(options)?;
     options.device_settings()?;
     if !options.donors.is_empty() {
         crate::remote::check(options)?;
@@ -196,14 +196,13 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
             Fence::open().map(drop).map_err(refused)?
         }
     }
-    if let Flash::Path(path) = &options.flash
-        && !path.exists()
-        && !path.parent().is_some_and(|parent| parent.as_os_str().is_empty() || parent.is_dir())
-    {
-        return Err(Error::Invalid(format!(
-            "the directory of {} does not exist; create it or choose another",
-            path.display()
-        )));
+    let Some(path) = flash_path(&options.flash) else { return Ok(()) };
+    if wanted < FLASH_BYTES_MIN {
+        return Err(Error::FlashSmall { given: wanted, minimum: FLASH_BYTES_MIN });
+    }
+    let Site { available_bytes: available, .. } = FileDevice::look(&path)?;
+    if available < wanted {
+        return Err(OpenError::NoSpace { path, wanted, available }.into());
     }
     Ok(())
 }
@@ -253,14 +252,22 @@ fn block_device_bytes(path: &Path) -> Option<u64> {
 }
 
 fn open_device(options: &Options, ram: u64, profile: &Profile) -> Result<Arc<dyn Device>, Error> {
-    let path = match &options.flash {
-        Flash::Device(device) => return Ok(device.clone()),
-        Flash::Path(path) => path.clone(),
+    match (&options.flash, flash_path(&options.flash)) {
+        (Flash::Device(device), _) => Ok(device.clone()),
+        (_, path) => Ok(Arc::new(open_file(options, &path.unwrap_or_default(), ram, profile)?)),
+    }
+}
+
+/// Where it is; `None` for one that is open already.
+pub(crate) fn flash_path(flash: &Flash) -> Option<PathBuf> {
+    match flash {
+        Flash::Device(_) => None,
+        Flash::Path(path) => Some(path.clone()),
         Flash::Default => {
-            std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or("/var/tmp".into()).into()
+            let asked = std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty());
+            Some(asked.unwrap_or("/var/tmp".into()).into())
         }
-    };
-    Ok(Arc::new(open_file(options, &path, ram, profile)?))
+    }
 }
 
 fn open_file(options: &Options, path: &Path, ram: u64, profile: &Profile) -> Result<FileDevice, Error> {

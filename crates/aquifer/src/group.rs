@@ -145,7 +145,7 @@ fn levels(names: &Names, mount: &Path, group: &Path) -> Vec<Level> {
 impl Level {
     /// `None` if it has no limit.
     fn room(&self) -> Option<Room> {
-        let limits = self.limits.iter().filter_map(|path| number(path));
+        let limits = self.limits.iter().filter_map(number);
         let limit = limits.filter(|&limit| limit < NO_LIMIT).min()?;
         let mut text = [0; STAT_BYTES];
         let stat = process::read_file(&self.stat, &mut text).unwrap_or_default();

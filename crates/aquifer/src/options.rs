@@ -255,6 +255,11 @@ impl Options {
         crate::assembly::check(self)
     }
 
+    /// Where flash would be: the file or folder that is named, or else `$TMPDIR`, or `/var/tmp`; `None` for a device that is open already.
+    pub fn flash_path_here(&self) -> Option<PathBuf> {
+        crate::assembly::flash_path(&self.flash)
+    }
+
     /// How faults are delivered.
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;

@@ -4,10 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aquifer::device::{FileDevice, Site};
 use aquifer_base::units::parse_size;
 use clap::{Args, Parser, Subcommand};
 
 use crate::limit;
+
+/// What is kept in RAM and on flash.
+const PAGE_BYTES: usize = 4096;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +27,7 @@ Examples:
   aquifer block --flash /nvme/b --size 64G       a block device over the network, also for swap
   aquifer probe /mnt/nvme --quick --html d.html  what a disk really does
   aquifer advise report.json                     settings for a device that was measured
+  aquifer doctor                                 how programs would run here, and what helps
   aquifer version                                what is built in and here, and what adds the rest
 
 Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.";
@@ -123,6 +128,9 @@ pub enum Command {
     /// Runs an unchanged program with more data than RAM
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArguments),
+    /// Says how a program would run here, and what would be better
+    #[command(after_help = crate::doctor::EXAMPLES)]
+    Doctor(crate::doctor::DoctorArguments),
     /// Measures what a flash device really does
     #[command(after_help = crate::probe::arguments::EXAMPLES)]
     Probe(crate::probe::arguments::ProbeArguments),
@@ -287,9 +295,9 @@ pub enum MallocArgument {
 pub enum FaultsArgument {
     /// By a signal to the thread that touches it: fastest
     Signal,
-    /// By a thread of the library: raw system calls may be given absent memory, if the system allows it
+    /// By a thread of the library: raw system calls may be given absent memory
     Thread,
-    /// By a signal for protected memory: three times slower, where userfaultfd is refused
+    /// By protection, three times slower: where userfaultfd is refused
     Fence,
 }
 
@@ -350,21 +358,32 @@ impl std::fmt::Display for CopiesArgument {
     }
 }
 
-/// Arguments of `aquifer run`.
+/// RAM and flash of a program.
 #[derive(Args, Debug)]
-pub struct RunArguments {
-    /// RAM for managed memory; auto: what the memory cgroup, or the machine, has left, less an eighth
+pub struct MemoryArguments {
+    /// RAM for managed memory; auto: what the memory cgroup or machine has left, less an eighth
     #[arg(long, value_name = "SIZE|auto", default_value = "256M", value_parser = parse_ram)]
     pub ram: u64,
-    /// What stays of it however little its memory cgroup has left, in which others may take RAM [default: a quarter]
+    /// What stays of it however little its memory cgroup has left [default: a quarter]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub ram_min: Option<u64>,
     /// Directory, file or block device for what does not fit [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "PATH")]
     pub flash: Option<PathBuf>,
-    /// Size of the flash file [default: 64 times --ram, 1G to 8G, and twice --ram at least]
+    /// Size of the flash file [default: 64 times --ram, 1G to 8G, as far as there is room]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub flash_size: Option<u64>,
+    /// How absent memory is noticed
+    #[arg(long, value_enum, default_value = "signal")]
+    pub faults: FaultsArgument,
+}
+
+/// Arguments of `aquifer run`.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// What its memory has.
+    #[command(flatten)]
+    pub memory: MemoryArguments,
     /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
     #[arg(long, value_name = "DONORS", value_delimiter = ',')]
     pub donors: Vec<String>,
@@ -393,9 +412,6 @@ pub struct RunArguments {
     /// Whether blocks of malloc are managed; with no only mappings are, in which a program with an allocator of its own has all it has
     #[arg(long, value_enum, default_value = "yes")]
     pub malloc: MallocArgument,
-    /// How absent memory is noticed
-    #[arg(long, value_enum, default_value = "signal")]
-    pub faults: FaultsArgument,
     /// A summary on standard error when the program ends
     #[arg(long)]
     pub report: bool,
@@ -422,12 +438,32 @@ pub struct RunArguments {
     pub program: Vec<std::ffi::OsString>,
 }
 
-impl RunArguments {
+impl MemoryArguments {
     /// Size of the flash file. Flash costs RAM for checksums, a thousandth of its size: a small budget has little of it. With a large one, what fits
-    /// in RAM has a place there, too.
+    /// in RAM has a place there, too. Three quarters of what is free are enough.
     pub fn flash_bytes(&self) -> u64 {
-        let most = (8 << 30).max(self.ram.saturating_mul(2));
-        self.flash_size.unwrap_or_else(|| self.ram.saturating_mul(64).clamp(1 << 30, most))
+        let wanted = || {
+            let most = (8 << 30).max(self.ram.saturating_mul(2));
+            let wanted = self.ram.saturating_mul(64).clamp(1 << 30, most);
+            let path = self.flash.clone().or_else(|| aquifer::Options::new().flash_path_here());
+            let part =
+                |site: Site| if site.is_shared { site.available_bytes / 4 * 3 } else { site.available_bytes };
+            let room = FileDevice::look(path.unwrap_or_default()).map_or(u64::MAX, part);
+            // Less than that would help nobody: that it is too much is said.
+            let least = self.ram.saturating_mul(2).max(256 << 20).min(wanted);
+            (wanted.min(room) >> 20 << 20).max(least)
+        };
+        self.flash_size.unwrap_or_else(wanted)
+    }
+
+    /// As a heap takes it.
+    pub fn options(&self) -> aquifer::Options {
+        let options = aquifer::Options::new()
+            .ram_bytes(self.ram)
+            .flash_bytes(self.flash_bytes())
+            .object_bytes(PAGE_BYTES)
+            .faults(self.faults.into());
+        self.flash.iter().fold(options, |options, flash| options.flash_path(flash))
     }
 }
 
@@ -467,7 +503,7 @@ mod tests {
     #[test]
     fn flash_has_room_for_what_fits_in_ram() {
         let flash = |ram: &str| match Arguments::try_parse_from(["aquifer", "run", "--ram", ram, "true"]) {
-            Ok(Arguments { command: Command::Run(run), .. }) => run.flash_bytes() >> 20,
+            Ok(Arguments { command: Command::Run(run), .. }) => run.memory.flash_bytes() >> 20,
             other => panic!("{other:?}"),
         };
         assert_eq!(["8M", "64M", "256M", "14G"].map(flash), [1024, 4096, 8192, 28 << 10]);

@@ -26,6 +26,7 @@
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
 //! | `limit` | how much RAM there is for it |
+//! | `doctor` | how it would run here, and what would be better |
 //! | `library` | the libraries that come with the command |
 //! | `profile` | where its faults come from |
 //! | `volume` | volumes, and the files in them |
@@ -41,6 +42,7 @@ pub mod block;
 pub mod borrowed;
 pub mod client;
 pub mod commands;
+pub mod doctor;
 pub mod durable;
 pub mod error;
 pub mod events;

@@ -19,7 +19,11 @@ pub fn budget() -> Result<u64, String> {
     from(room)
 }
 
-fn from(room: Room) -> Result<u64, String> {
+/// The same of this room.
+///
+/// # Errors
+/// There is too little.
+pub fn from(room: Room) -> Result<u64, String> {
     let left = room.left();
     let budget = left.saturating_sub((left / MARGIN_PART).max(MARGIN_BYTES_MIN));
     if budget < RAM_BYTES_MIN {

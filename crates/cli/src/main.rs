@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use aquifer_cli::arguments::{Arguments, Command};
 use aquifer_cli::remote::{cluster, donate, donors};
-use aquifer_cli::{advise, block, commands, durable, error, export, probe, run, top, version, volume};
+use aquifer_cli::{
+    advise, block, commands, doctor, durable, error, export, probe, run, top, version, volume,
+};
 use clap::Parser;
 
 /// Nothing could be asked, as opposed to a check that found something.
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         Command::Probe(arguments) => probe::probe(&arguments),
         Command::Advise(arguments) => advise::advise(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Version(arguments) => version::version(&arguments),
     };
     outcome.unwrap_or_else(|error| {

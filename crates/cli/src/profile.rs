@@ -42,7 +42,7 @@ const COULD_NOT_RUN: u8 = 2;
 /// # Errors
 /// [`Error`] if the program or this machine is unfit, or a profile cannot be taken; the program has not run then.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
-    if arguments.faults == FaultsArgument::Thread {
+    if arguments.memory.faults == FaultsArgument::Thread {
         return Err(Error::ProfileByThread);
     }
     if let Some(path) = &arguments.profile_svg {

@@ -1,15 +1,13 @@
 //! Runs an unchanged program on managed memory.
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use crate::arguments::{MallocArgument, RunArguments};
 use crate::error::Error;
-use crate::{library, profile, program};
-
-/// What is kept in RAM and on flash.
-const PAGE_BYTES: usize = 4096;
+use crate::{doctor, library, profile, program};
 
 /// Replaces this process by the program; for a profile, waits for it.
 ///
@@ -28,13 +26,13 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     let own = library.display().to_string();
     command.env("LD_PRELOAD", preload.map_or_else(|| own.clone(), |others| format!("{own}:{others}")));
     command.env("AQUIFER_RUN_PID", std::process::id().to_string());
-    command.env("AQUIFER_RAM", arguments.ram.to_string());
-    set(&mut command, "AQUIFER_RAM_MIN", arguments.ram_min.map(|bytes| bytes.to_string().into()));
-    command.env("AQUIFER_FLASH_SIZE", arguments.flash_bytes().to_string());
+    command.env("AQUIFER_RAM", arguments.memory.ram.to_string());
+    set(&mut command, "AQUIFER_RAM_MIN", arguments.memory.ram_min.map(|bytes| bytes.to_string().into()));
+    command.env("AQUIFER_FLASH_SIZE", arguments.memory.flash_bytes().to_string());
     set(&mut command, "AQUIFER_THRESHOLD", arguments.threshold.map(|bytes| bytes.to_string().into()));
     set(&mut command, "AQUIFER_MALLOC", (arguments.malloc == MallocArgument::No).then(|| "no".into()));
-    command.env("AQUIFER_FAULTS", arguments.faults.name());
-    set_path(&mut command, "AQUIFER_FLASH", arguments.flash.as_ref())?;
+    command.env("AQUIFER_FAULTS", arguments.memory.faults.name());
+    set_path(&mut command, "AQUIFER_FLASH", arguments.memory.flash.as_ref())?;
     let donors = (!arguments.donors.is_empty()).then(|| arguments.donors.join(",").into());
     set(&mut command, "AQUIFER_DONORS", donors);
     set(&mut command, "AQUIFER_DONORS_ONLY", arguments.donors_only.then(|| "1".into()));
@@ -47,6 +45,12 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     set_path(&mut command, "AQUIFER_REPORT_JSON", arguments.report_json.as_ref())?;
     set_path(&mut command, "AQUIFER_PROFILE", arguments.profile_into.as_ref())?;
     set(&mut command, "AQUIFER_REPORT", arguments.report.then(|| "1".into()));
+    if arguments.report {
+        for line in doctor::two_lines(&arguments.memory) {
+            // Who cannot be told runs all the same.
+            let _ = writeln!(std::io::stderr(), "aquifer: {line}");
+        }
+    }
     Err(Error::Exec { path, error: command.exec() })
 }
 
@@ -58,13 +62,7 @@ pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
     let path = program::find(arguments.program.first().expect("the command line needs a program"))?;
     program::inspect(&path)?;
     library::find(library::PRELOAD)?;
-    let mut options = aquifer::Options::new()
-        .ram_bytes(arguments.ram)
-        .flash_bytes(arguments.flash_bytes())
-        .object_bytes(PAGE_BYTES);
-    if let Some(flash) = &arguments.flash {
-        options = options.flash_path(flash);
-    }
+    let mut options = arguments.memory.options();
     if let Some(profile) = &arguments.device_profile {
         options = options.device_profile(profile);
     }
@@ -74,7 +72,7 @@ pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
     if let Some(cluster) = &arguments.cluster {
         options = options.cluster(cluster);
     }
-    options.faults(arguments.faults.into()).check().map_err(Error::Machine)?;
+    options.check().map_err(Error::Machine)?;
     Ok(path)
 }
 

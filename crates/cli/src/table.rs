@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use aquifer_base::units::format_size;
 
-use crate::amounts::grouped;
+use crate::amounts::{grouped, time};
 use crate::borrowed::{Borrowed, rows};
 use crate::error::printable;
 use crate::reply::{Numbers, Sample};
@@ -22,11 +22,13 @@ enum Figure {
     BytesSoFar(&'static str),
     /// Events since the heap was opened.
     Events(&'static str),
+    /// Nanoseconds that threads have spent since the heap was opened.
+    Time(&'static str),
     /// The first for each of the second.
     Per(&'static str, &'static str),
 }
 
-use Figure::{Bytes, BytesLeft, BytesSoFar, Count, Events, Per};
+use Figure::{Bytes, BytesLeft, BytesSoFar, Count, Events, Per, Time};
 
 struct Row {
     label: &'static str,
@@ -73,6 +75,7 @@ const GROUPS: &[(&str, &[Row])] = &[
             row("pages evicted", Events("evicted_pages")),
             row("objects evicted", Events("evicted_objects")),
             row("waits for the writer", Events("writer_waits")),
+            row("threads waited for flash", Time("flash_wait_ns")),
         ],
     ),
     (
@@ -126,7 +129,7 @@ const REMOTE: &[Row] = &[
 impl Figure {
     fn names(self) -> Vec<&'static str> {
         match self {
-            Bytes(name) | Count(name) | BytesSoFar(name) | Events(name) => vec![name],
+            Bytes(name) | Count(name) | BytesSoFar(name) | Events(name) | Time(name) => vec![name],
             BytesLeft(a, b) | Per(a, b) => vec![a, b],
         }
     }
@@ -134,7 +137,9 @@ impl Figure {
     /// The number that shares are taken of.
     fn number(self, numbers: &Numbers) -> Option<u64> {
         match self {
-            Bytes(name) | Count(name) | BytesSoFar(name) | Events(name) => numbers.get(name).copied(),
+            Bytes(name) | Count(name) | BytesSoFar(name) | Events(name) | Time(name) => {
+                numbers.get(name).copied()
+            }
             BytesLeft(all, used) => Some(numbers.get(all)?.saturating_sub(*numbers.get(used)?)),
             Per(..) => None,
         }
@@ -144,6 +149,7 @@ impl Figure {
         match self {
             Bytes(_) | BytesLeft(..) | BytesSoFar(_) => self.number(numbers).map(format_size),
             Count(_) | Events(_) => self.number(numbers).map(grouped),
+            Time(_) => self.number(numbers).map(time),
             Per(a, b) => {
                 let (a, b) = (*numbers.get(a)?, *numbers.get(b)?);
                 Some(if b == 0 { "-".into() } else { format!("{:.2}", a as f64 / b as f64) })
@@ -158,6 +164,7 @@ impl Figure {
         match self {
             Events(_) => Some(format!("{}/s", grouped(rate))),
             BytesSoFar(_) => Some(format!("{}/s", format_size(rate))),
+            Time(_) => Some(format!("{}/s", time(rate))),
             _ => None,
         }
     }

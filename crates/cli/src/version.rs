@@ -10,8 +10,8 @@
 //! | `libraries` | libraries and programs beside the command |
 
 mod devices;
-mod libraries;
-mod memory;
+pub mod libraries;
+pub mod memory;
 mod module;
 mod network;
 mod part;
@@ -26,7 +26,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::{Error, printable};
-use part::{Part, wrapped};
+pub use part::{Part, table};
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -78,17 +78,7 @@ impl Report {
         let built_with = self.built_with.join(", ");
         let mut text = format!("aquifer {}, built with {built_with}\n", self.version);
         let _ = writeln!(text, "Linux {} on {}\n", printable(&self.kernel), self.machine);
-        let columns = self.parts.iter().map(|part| part.name.len()).max().unwrap_or(0);
-        for part in &self.parts {
-            let mark = if part.is_ready { "yes" } else { "no " };
-            let lead = format!("{:columns$}  {mark}  ", part.name);
-            text += &wrapped(&lead, &printable(&part.sentence()));
-            if let Some(remedy) = &part.remedy {
-                text +=
-                    &wrapped(&" ".repeat(lead.len()), &printable(&format!("for {}: {remedy}", part.serves)));
-            }
-        }
-        text
+        text + &table(&self.parts)
     }
 }
 
@@ -99,7 +89,7 @@ fn built_with() -> Vec<&'static str> {
 }
 
 /// The running kernel's release, as in 6.12.0.
-fn kernel_release() -> String {
+pub fn kernel_release() -> String {
     let told = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     if told.trim().is_empty() { "of unknown version".into() } else { told.trim().to_owned() }
 }

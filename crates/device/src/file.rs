@@ -7,6 +7,8 @@ mod reserve;
 
 pub(crate) use kernel::{lock_exclusive, punch_hole};
 
+pub use open::Site;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;

@@ -33,7 +33,7 @@ pub use device::{Device, ReadRequest, WriteRequest};
 pub use error::{DeviceError, OpenError, Operation};
 pub use fault_plan::{FaultKind, FaultPlan};
 pub use faulty::Faulty;
-pub use file::FileDevice;
+pub use file::{FileDevice, Site};
 pub use memory::MemoryDevice;
 pub use pacing::{PacedClock, Pacing};
 pub use stripe::{Stripe, StripeError, StripeLayout, StripePart};

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::error::printable;
+
 /// Widest line of the table.
 const COLUMNS: usize = 100;
 
@@ -55,6 +57,21 @@ impl Part {
     }
 }
 
+/// The parts, a line each, and below one that is missing what adds it.
+pub fn table(parts: &[Part]) -> String {
+    let columns = parts.iter().map(|part| part.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for part in parts {
+        let mark = if part.is_ready { "yes" } else { "no " };
+        let lead = format!("{:columns$}  {mark}  ", part.name);
+        text += &wrapped(&lead, &printable(&part.sentence()));
+        if let Some(remedy) = &part.remedy {
+            text += &wrapped(&" ".repeat(lead.len()), &printable(&format!("for {}: {remedy}", part.serves)));
+        }
+    }
+    text
+}
+
 /// `text` in pieces that stay on one line: words, and commands between backticks.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
@@ -70,7 +87,7 @@ fn pieces(text: &str) -> Vec<String> {
 }
 
 /// `text` behind `lead`, in lines of at most [`COLUMNS`] characters that begin below its first word. A longer piece has a line of its own.
-pub fn wrapped(lead: &str, text: &str) -> String {
+fn wrapped(lead: &str, text: &str) -> String {
     let indent = lead.chars().count();
     let (mut lines, mut line) = (String::new(), lead.to_owned());
     let mut is_first_word = true;

@@ -21,6 +21,7 @@ fn every_help_has_examples() {
         &["volume", "cp", "--help"],
         &["volume", "scrub", "--help"],
         &["version", "--help"],
+        &["doctor", "--help"],
         &["help", "stats"],
     ] {
         let output = run(arguments);

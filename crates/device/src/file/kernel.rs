@@ -7,6 +7,9 @@ use std::os::fd::AsRawFd;
 
 /// `BLKDISCARD` of `linux/fs.h`, which is `_IO(0x12, 119)`.
 const BLKDISCARD: libc::Ioctl = 0x1277;
+/// Types of file systems, of `linux/magic.h`.
+const TMPFS_MAGIC: u32 = 0x0102_1994;
+const RAMFS_MAGIC: u32 = 0x8584_58F6;
 
 /// Turns a -1 into the error that it stands for.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -99,6 +102,16 @@ pub(super) fn available_bytes(file: &File) -> u64 {
     // SAFETY: all fields are integers, for which the zeros from above are values too.
     let status = unsafe { status.assume_init() };
     if result == 0 { status.f_bavail.saturating_mul(status.f_frsize) } else { 0 }
+}
+
+/// Whether the file system under `file` is memory itself, as tmpfs is.
+pub(super) fn is_memory(file: &File) -> bool {
+    let mut status = MaybeUninit::<libc::statfs64>::zeroed();
+    // SAFETY: `status` is large enough for what the call writes.
+    let result = unsafe { libc::fstatfs64(file.as_raw_fd(), status.as_mut_ptr()) };
+    // SAFETY: all fields are integers, for which the zeros from above are values too.
+    let status = unsafe { status.assume_init() };
+    result == 0 && [TMPFS_MAGIC, RAMFS_MAGIC].contains(&(status.f_type as u32))
 }
 
 /// Tells the page cache not to read ahead. Only a hint, so that its failure does not matter.

@@ -21,7 +21,55 @@ const SECTOR_BYTES: usize = 512;
 /// The unit of `st_blocks`, whatever the file system's own block is.
 const STAT_BLOCK_BYTES: u64 = 512;
 
+/// Where a device would be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// How large it could be, bytes.
+    pub available_bytes: u64,
+    /// The file system is memory itself, as tmpfs is.
+    pub is_memory: bool,
+    /// Other files share it.
+    pub is_shared: bool,
+}
+
+impl Site {
+    fn of(file: &File) -> Self {
+        Self { available_bytes: available_to(file), is_memory: kernel::is_memory(file), is_shared: true }
+    }
+}
+
 impl FileDevice {
+    /// Looks what [`open`](Self::open) would find at `path`, which stays as it is.
+    ///
+    /// # Errors
+    /// Why nothing could be opened there.
+    pub fn look(path: impl AsRef<Path>) -> Result<Site, OpenError> {
+        let path = absolute(path.as_ref())?;
+        let failed = |error| OpenError::from_io(&path, "opening", error);
+        let in_folder = |folder: &Path| {
+            let made =
+                open_unnamed(folder).map_err(|error| OpenError::from_io(folder, "making a file in", error));
+            made.map(|file| Site::of(&file))
+        };
+        match fs::metadata(&path).map(|metadata| metadata.file_type()) {
+            Ok(kind) if kind.is_dir() => in_folder(&path),
+            Ok(kind) if kind.is_block_device() => {
+                let mut file = read_write().custom_flags(libc::O_EXCL).open(&path).map_err(failed)?;
+                let available_bytes = file.seek(SeekFrom::End(0)).map_err(failed)?;
+                Ok(Site { available_bytes, is_memory: false, is_shared: false })
+            }
+            Ok(kind) if kind.is_file() => {
+                let file = read_write().open(&path).map_err(failed)?;
+                lock(&path, &file)?;
+                let site = Site::of(&file);
+                kernel::unlock(&file);
+                Ok(site)
+            }
+            Ok(_) => Err(OpenError::NotAFileOrBlockDevice { path }),
+            Err(error) => path.parent().map_or_else(|| Err(failed(error)), in_folder),
+        }
+    }
+
     /// Opens whatever `path` is: a folder gets an [unnamed file](Self::unnamed_in), a block device is
     /// [opened as such](Self::open_block), anything else is a file to [create](Self::create) or reuse.
     ///
