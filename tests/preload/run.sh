@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection locks signals masks
-    sigbus cancel fork snapshot torn descriptors spawn raw_calls waiters later own_malloc cannot loading lookup ending forgetful takeover huge small sharing closed contexts outside refusals swapped shrinks swapoff flash kills neighbours contained storm stress'
+    sigbus cancel fork snapshot torn descriptors spawn raw_calls waiters later own_malloc cannot loading lookup ending forgetful takeover huge small sharing closed contexts outside refusals swapped shrinks swapoff flash kills neighbours reach contained storm stress'
 contained_names='blocks files pipes streams mappings protection signals sigbus fork snapshot'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list
@@ -168,7 +168,7 @@ for name in "$@"; do
             # shellcheck disable=SC2046 # two words
             afresh ./storm.sh "$AQUIFER" $([ -n "${AQUIFER_LONG:-}" ] && echo 1 2000 || echo 1 60s) || failed=1
             ;;
-        command | profile | contexts | outside | swapped | cannot) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
+        command | profile | contexts | outside | swapped | cannot | reach) afresh "./$name.sh" "$AQUIFER" || failed=1 ;;
         shrinks | swapoff | flash | kills | neighbours) afresh ./machine.sh "$AQUIFER" "$name" || failed=1 ;;
         refusals) afresh ./refusals.sh "$AQUIFER" ${AQUIFER_LONG:+full} || failed=1 ;;
         contained) test_contained ;;

@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// userfaultfd may not be used here.
     #[error(
-        "userfaultfd may not be used here ({0}); containers need /dev/userfaultfd (docker run --device /dev/userfaultfd) or a seccomp profile that allows the system call, and fault threads may need vm.unprivileged_userfaultfd=1"
+        "userfaultfd may not be used here ({0}); containers need /dev/userfaultfd (docker run --device /dev/userfaultfd) or a seccomp profile that allows the system call; where /proc is mounted, heaps do without. Fault threads may need vm.unprivileged_userfaultfd=1"
     )]
     UffdForbidden(Errno),
     /// A thread or socket could not be made.

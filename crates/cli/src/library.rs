@@ -23,9 +23,18 @@ pub fn find(name: &'static str) -> Result<PathBuf, Error> {
     if let Some(path) = env::var_os(VARIABLE).filter(|path| name == PRELOAD && !path.is_empty()) {
         return named(path.into());
     }
-    let own = env::current_exe()?;
+    let own = own_path();
     let beside = own.parent().unwrap_or(&own);
     find_beside(beside, name).ok_or_else(|| Error::NoLibrary { name, beside: beside.to_owned() })
+}
+
+/// Where this command is. Without /proc the kernel does not tell; then it is what it was started as.
+fn own_path() -> PathBuf {
+    let started_as = || {
+        let name = PathBuf::from(env::args_os().next().unwrap_or_default());
+        if name.components().count() > 1 { Some(name) } else { crate::version::libraries::program(name.to_str()?) }
+    };
+    env::current_exe().ok().or_else(started_as).unwrap_or_default()
 }
 
 /// A library that the loader would not find is left out by it, and the program run without.
