@@ -32,7 +32,11 @@ pub fn find(name: &'static str) -> Result<PathBuf, Error> {
 fn own_path() -> PathBuf {
     let started_as = || {
         let name = PathBuf::from(env::args_os().next().unwrap_or_default());
-        if name.components().count() > 1 { Some(name) } else { crate::version::libraries::program(name.to_str()?) }
+        if name.components().count() > 1 {
+            Some(name)
+        } else {
+            crate::version::libraries::program(name.to_str()?)
+        }
     };
     env::current_exe().ok().or_else(started_as).unwrap_or_default()
 }
