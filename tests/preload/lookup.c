@@ -83,6 +83,10 @@ static void in_order(void)
     CHECK(plugin);
     void *(*next)(const char *) = (void *(*)(const char *))dlsym(plugin, "plugin_next");
     CHECK(next);
+    void *(*finds)(const char *) = (void *(*)(const char *))dlsym(plugin, "plugin_finds");
+    CHECK(finds);
+    CHECK(finds("plugin_byte") == dlsym(plugin, "plugin_byte"));
+    CHECK(finds("read") == (void *)read && !finds("plugin_nothing"));
     CHECK(next("malloc") == function("malloc") || on_managed_memory());
     CHECK(!next("plugin_next"));
     CHECK(dlsym(RTLD_DEFAULT, "read") == (void *)read);

@@ -33,6 +33,12 @@ void plugin_done(void)
     of_thread = NULL;
 }
 
+/* What this library finds, of its own too. */
+void *plugin_finds(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
+
 /* What stands behind this library. */
 void *plugin_next(const char *name)
 {

@@ -1,7 +1,7 @@
 //! Functions that a program looks up by name, as other languages do that call C (ctypes). In the C library itself, by its handle, it would find those
 //! behind the ones that stand in front: they know nothing of managed memory, and nothing here would know of what they have done to it.
 //!
-//! What is behind a library depends on who asks: these calls come to the C library from where they were made.
+//! What is behind a library, and what is found by default, depends on who asks: these calls come to the C library from where they were made.
 
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_void};
@@ -39,8 +39,10 @@ pub unsafe extern "C" fn dlsym(_library: *mut c_void, _name: *const c_char) -> *
         "mov rax, qword ptr [rip + {real}]",
         "test rax, rax",
         "jz 3f",
-        "cmp rdi, -1", // RTLD_NEXT
-        "jne {in_library}",
+        // RTLD_NEXT and RTLD_DEFAULT are -1 and 0.
+        "lea r11, [rdi + 1]",
+        "cmp r11, 1",
+        "ja {in_library}",
         "jmp rax",
         "3:",
         "push rdi",
@@ -68,8 +70,10 @@ pub unsafe extern "C" fn dlsym(_library: *mut c_void, _name: *const c_char) -> *
         "adrp x16, {real}",
         "ldr x16, [x16, :lo12:{real}]",
         "cbz x16, 3f",
-        "cmn x0, #1", // RTLD_NEXT
-        "b.ne {in_library}",
+        // RTLD_NEXT and RTLD_DEFAULT are -1 and 0.
+        "add x17, x0, #1",
+        "cmp x17, #1",
+        "b.hi {in_library}",
         "br x16",
         "3:",
         "stp x0, x1, [sp, #-32]!",
@@ -84,7 +88,7 @@ pub unsafe extern "C" fn dlsym(_library: *mut c_void, _name: *const c_char) -> *
     )
 }
 
-/// As `dlsym`, with any handle but `RTLD_NEXT`.
+/// As `dlsym`, with the handle of a library.
 unsafe extern "C" fn in_library(library: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: it was found, and has this type.
     let real = unsafe { std::mem::transmute::<*mut c_void, Lookup>(REAL.load(Ordering::Acquire)) };
