@@ -48,7 +48,7 @@ def remove_group(number):
 
 
 class Swap:
-    """A cgroup with `ram_mib` of RAM and a swap file of `swap_mib`, as long as the context lasts."""
+    """A cgroup with `ram_mib` of RAM and a swap file of `swap_mib`, or none, as long as the context lasts."""
 
     def __init__(self, folder, ram_mib, swap_mib):
         self.file, self.ram_mib, self.swap_mib = folder / "swap", ram_mib, swap_mib
@@ -62,6 +62,8 @@ class Swap:
             self.group.mkdir()
             limit = "memory.limit_in_bytes" if self.version == 1 else "memory.max"
             (self.group / limit).write_text(str(self.ram_mib * MIB))
+            if not self.swap_mib:
+                return self
             subprocess.run(["fallocate", "-l", f"{self.swap_mib}M", self.file], check=True)
             self.file.chmod(0o600)
             subprocess.run(["mkswap", self.file], check=True, stdout=subprocess.DEVNULL)

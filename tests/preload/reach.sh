@@ -41,16 +41,16 @@ limited 'ulimit -n of 64' 'ulimit -n 64'
 contained() {
     name=$1
     shift
-    set -- bwrap --ro-bind / / --unshare-all --uid 65534 --gid 65534 --die-with-parent "$@" --tmpfs /tmp \
-        --ro-bind "$work" "$work"
+    set -- bwrap --ro-bind / / --unshare-all --uid 65534 --gid 65534 --die-with-parent "$@" --tmpfs "$work/inside"
     if ! timeout 20 "$@" true 2>"$work/err"; then
         echo "skip preload reach: $name: $(head -1 "$work/err")"
         return
     fi
     works "$name" "$@" sh -c "(while [ ! -e \"\$2/none\" ]; do sleep 0.1; done; rm -f \"\$2/none\") & $run" \
-        sh "$aquifer" /tmp "$work/steady"
+        sh "$aquifer" "$work/inside" "$work/steady"
 }
 
+mkdir "$work/inside"
 if command -v bwrap >/dev/null; then
     contained 'a read-only root' --dev /dev --proc /proc
     contained 'no /proc' --dev /dev --tmpfs /proc

@@ -1,6 +1,7 @@
 //! What happened, when the program ends.
 
 use aquifer::Strain;
+use aquifer::group::Groups;
 use aquifer_sys::process::{self, memory_of_self};
 use serde_json::json;
 
@@ -108,6 +109,7 @@ pub fn write(route: &Route) {
         crate::tell::write(format_args!("{}", text(route)));
     }
     if let Some(path) = &settings.report_json {
+        let group = Groups::of_self().tightest();
         let report = json!({
             "program": program(),
             "pid": std::process::id(),
@@ -118,6 +120,8 @@ pub fn write(route: &Route) {
             "exceeded_ram": stats.is_some(),
             "rss_bytes_max": rss_bytes_max(),
             "child_rss_bytes_max": child_rss_bytes_max(),
+            "group_used_bytes": group.map(|room| room.used),
+            "group_limit_bytes": group.map(|room| room.limit),
             "cpu_seconds": seconds(process::cpu_ns()),
             "flash_wait_seconds": stats.map_or(0.0, |stats| seconds(stats.flash_wait_ns)),
             "stats": stats,
@@ -137,6 +141,10 @@ fn text(route: &Route) -> String {
     let of_children = child_rss_bytes_max();
     if of_children > 0 {
         line("  of a child, most", mib(of_children));
+    }
+    if let Some(room) = Groups::of_self().tightest() {
+        line("its memory cgroup uses", mib(room.used));
+        line("  of", mib(room.limit));
     }
     line("processor time", format!("{:.1} s", seconds(process::cpu_ns())));
     match route.heap.stats() {
