@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs of programs.toml in a memory cgroup of half of what they need, without swap: plain, with a peer that needs no root, and under `aquifer run`.
 
-The peer is bigmaac (github.com/misko/bigmaac), which maps files for blocks of malloc, with the sizes that its manual gives as an example. The
+The peer is bigmaac (github.com/misko/bigmaac), which maps a file for each block of malloc from 1 MiB on. The
 limit is the same for all; `aquifer run` finds it by itself (--ram auto). Needs root for the cgroup alone.
 
 Example: AQUIFER=build/bin/aquifer tests/corpus/peers.py --bigmaac ../bigmaac/bigmaac.so python sort lua
@@ -18,7 +18,7 @@ from swap import Swap, hierarchy
 from tools import Missing, Tools
 
 LEAST_MIB = 48
-SECONDS_LEAST = 120
+SECONDS_LEAST = 60
 
 
 def runs_of(entry, native, need_mib, options):
@@ -26,7 +26,7 @@ def runs_of(entry, native, need_mib, options):
     flash_mib = max(corpus.FLASH_MIB_MIN, 6 * need_mib)
     yield "plain", ""
     if options.bigmaac:
-        sizes = "BIGMAAC_MIN_BIGMAAC_SIZE=10485760 BIGMAAC_MIN_FRY_SIZE=128"
+        sizes = f"BIGMAAC_MIN_BIGMAAC_SIZE={corpus.MIB}"
         yield "bigmaac", f"env {sizes} BIGMAAC_TEMPLATE={entry.made}/bigmaac.XXXXXXXX LD_PRELOAD={options.bigmaac.resolve()}"
     yield "aquifer", f"{options.aquifer} run --ram auto --flash {entry.made} --flash-size {flash_mib}M --"
 
