@@ -111,10 +111,11 @@ impl Outlook {
             return;
         };
         let margin = (limit / MARGIN_PART).clamp(*MARGIN_BYTES.start(), *MARGIN_BYTES.end());
-        self.is_tight = left < margin;
-        if self.is_tight {
-            let wanted = self.withheld.max(free + margin - left);
-            self.withheld = wanted.min(ram.heap.saturating_sub(ram.least));
+        let most = ram.heap.saturating_sub(ram.least);
+        // Who can give up no more need not look more often.
+        self.is_tight = left < margin && self.withheld < most;
+        if left < margin {
+            self.withheld = self.withheld.max(free + margin - left).min(most);
         } else {
             self.withheld = self.withheld.saturating_sub((left - margin).div_ceil(RETURN_PART));
         }
