@@ -33,7 +33,6 @@ ran() {
     esac
     case $word in
         works) word=works ;;
-        empty) word='the pages are emptied, but stay accessible' ;;
         SIGSEGV) word='killed by `SIGSEGV`' ;;
         *) word="\`$word\`" ;;
     esac
@@ -65,9 +64,8 @@ table() {
     row "$work/cannot" coroutine 'coroutines whose stacks lie in managed memory (blocks of `malloc`, or `mmap` without `MAP_STACK`), where a page of it is absent' \
         'not with an alternate stack (`sigaltstack`) in the thread; raise `--threshold` above the size of a stack'
     row "$work/cannot" stack 'thread stacks in managed memory (`pthread_attr_setstack`)'
-    row "$work/cannot" protected 'much memory without access (`mprotect` of more than a quarter of `--ram`)' 'protected pages stay in RAM'
+    row "$work/cannot" protected 'much memory that may only be read (`mprotect` of more than a quarter of `--ram`)' 'such pages stay in RAM; those of `PROT_NONE` need none'
     row "$work/cannot" file '`mmap` with `MAP_FIXED` over managed memory: a writable private file'
-    row "$work/cannot" none 'the same with `PROT_NONE` and more than 64 KiB'
     row "$work/cannot" remap '`MREMAP_FIXED`, `MREMAP_DONTUNMAP`'
     row "$work/cannot" wipe '`MADV_WIPEONFORK` and other advice that changes contents'
     row "$work/cannot" lock '`mlock`' 'mlockall does not hold managed memory'

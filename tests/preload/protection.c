@@ -1,33 +1,10 @@
 /* protection.c - mprotect, before and after the heap has taken over. */
 #include "check.h"
+#include "touches.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
-
-static sigjmp_buf caught;
-
-static void on_fault(int number)
-{
-    siglongjmp(caught, number);
-}
-
-/* The signal that an access raises; 0 if it may be. */
-static int signal_of(volatile char *at, bool is_write)
-{
-    struct sigaction action = {.sa_handler = on_fault}, before;
-    sigaction(SIGSEGV, &action, &before);
-    int number = sigsetjmp(caught, 1);
-    if (number == 0) {
-        if (is_write)
-            *at = 'w';
-        else
-            (void)*at;
-    }
-    sigaction(SIGSEGV, &before, NULL);
-    return number;
-}
 
 static char *map(size_t pages)
 {

@@ -209,6 +209,32 @@ static void drop(struct worker *w, struct block *b)
     forget(w, b);
 }
 
+enum { OPEN = PROT_READ | PROT_WRITE, NEW = MAP_PRIVATE | MAP_ANONYMOUS };
+
+/* Asks for what is reserved, in one of the two ways; whether it was given. */
+static bool ask_for(struct worker *w, char *memory, size_t bytes)
+{
+    if (roll(w, 2))
+        return mprotect(memory, bytes, OPEN) == 0;
+    return mmap(memory, bytes, OPEN, NEW | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/* Reserves addresses and asks for the memory in two pieces; NULL if it was refused. */
+static char *reserved(struct worker *w, size_t bytes)
+{
+    char *memory = mmap(NULL, bytes, PROT_NONE, NEW | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    size_t first = roll(w, bytes / PAGE) * PAGE;
+    if ((first > 0 && !ask_for(w, memory, first)) || !ask_for(w, memory + first, bytes - first)) {
+        int error = errno;
+        munmap(memory, bytes);
+        errno = error;
+        return NULL;
+    }
+    return memory;
+}
+
 /* New memory of that size in one of the ways, of which the last ones give zeros. NULL if it was refused. */
 static char *new_memory(struct worker *w, size_t *bytes, bool *is_mapped, bool *is_zeroed)
 {
@@ -217,7 +243,9 @@ static char *new_memory(struct worker *w, size_t *bytes, bool *is_mapped, bool *
     *is_mapped = way >= 7, *is_zeroed = way >= 5;
     if (*is_mapped) {
         *bytes = (*bytes + PAGE - 1) & ~(PAGE - 1);
-        memory = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (way == 7)
+            return reserved(w, *bytes);
+        memory = mmap(NULL, *bytes, OPEN, NEW, -1, 0);
         return memory == MAP_FAILED ? NULL : memory;
     }
     if (way >= 5)
@@ -310,10 +338,18 @@ static void give_up(struct worker *w, struct block *b)
     size_t from, to;
     if (!some_pages(w, b, &from, &to))
         return;
-    if (b->is_mapped && roll(w, 3) == 0) {
-        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-        if (mmap(b->memory + from, to - from, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
-            wrong("mmap over pages was refused");
+    if (b->is_mapped && roll(w, 2) == 0) {
+        char *start = b->memory + from;
+        bool is_closed = roll(w, 2) && mmap(start, to - from, PROT_NONE, NEW | MAP_FIXED, -1, 0) != MAP_FAILED;
+        if (is_closed && w->blocks_count < BLOCKS_MAX && held < goal && roll(w, 2))
+            make(w, some_size(w));
+        if (!ask_for(w, start, to - from)) {
+            refused("what was reserved");
+            forget(w, b);
+            return;
+        }
+        if (!is_closed && !is_zero(start, to - from) && madvise(start, to - from, MADV_DONTNEED) != 0)
+            wrong("MADV_DONTNEED was refused");
     } else if (madvise(b->memory + from, to - from, MADV_DONTNEED) != 0) {
         refused("MADV_DONTNEED");
         forget(w, b);
@@ -353,8 +389,9 @@ static void protect(struct worker *w, struct block *b)
     size_t from, to;
     if (!some_pages(w, b, &from, &to))
         return;
-    to = to - from > 8 * PAGE ? from + 8 * PAGE : to;
     int protection = roll(w, 2) ? PROT_READ : PROT_NONE;
+    if (protection == PROT_READ && to - from > 8 * PAGE)
+        to = from + 8 * PAGE;
     if (mprotect(b->memory + from, to - from, protection) != 0) {
         refused("mprotect");
         return;

@@ -2,6 +2,7 @@
 
 mod pins;
 mod program;
+mod reserve;
 mod takeover;
 
 pub use pins::CallBuffer;
@@ -16,7 +17,7 @@ use aquifer_base::units::format_size;
 use aquifer_heap::paged::{self, Change, Pages};
 use aquifer_heap::{HeapError, Paged, SMALL_BYTES_MAX};
 use aquifer_sys::process;
-use aquifer_vm::{NativeRegion, fork, helper};
+use aquifer_vm::{NativeRegion, PageSet, fork, helper};
 
 use crate::announced::Announced;
 use crate::assembly::{Assembly, check_kernel, flash_bytes_asked, ram_bytes_asked};
@@ -38,6 +39,9 @@ const USABLE_PERCENT: u64 = 85;
 
 /// Share of the addresses that pages can have where those are few, in percent: blocks leave gaps.
 const ADDRESSES_PERCENT: u64 = 90;
+
+/// Address space for reserves beside that for blocks, where it has no limit.
+const RESERVE_BYTES: u64 = 16 << 30;
 
 /// A heap, with an answer for other processes.
 struct Managed {
@@ -67,6 +71,10 @@ pub struct PageHeap {
     /// With so many pages of blocks that is looked at next.
     next_look_pages: AtomicU64,
     pages_max: u64,
+    /// Pages of mappings that are not promised: nobody may touch them yet.
+    reserved: PageSet,
+    /// The most that may be.
+    reserved_max: u64,
     /// Flash could not be opened.
     is_refused: AtomicBool,
     managed: OnceLock<Managed>,
@@ -130,6 +138,7 @@ impl PageHeap {
         // Under a limit on address space a half of what is left stays for the program, tables and stacks.
         let most = process::address_space_left().map(|left| left / 2 / LEAF_RANGE_BYTES as u64);
         let leaves = most.map_or(wanted, |most| most.min(wanted));
+        let for_reserves = if most.is_none() { RESERVE_BYTES / LEAF_RANGE_BYTES as u64 } else { 0 };
         let pages_max = pages_max.min(leaves * LEAF_PAGES as u64 / 100 * ADDRESSES_PERCENT);
         if most.is_some() && pages_max * (OS_PAGE_BYTES as u64) < ram {
             return Err(Error::Invalid(format!(
@@ -137,20 +146,25 @@ impl PageHeap {
                 format_size(pages_max * OS_PAGE_BYTES as u64)
             )));
         }
-        let leaves = leaves as u32;
-        let region = NativeRegion::new(leaves)
-            .map_err(|errno| Error::Kernel { what: "address space for managed memory", errno })?;
+        let refused = |errno| Error::Kernel { what: "address space for managed memory", errno };
+        let region = NativeRegion::new((leaves + for_reserves) as u32)
+            .or_else(|_| NativeRegion::new(leaves as u32))
+            .map_err(refused)?;
+        let leaves = u64::from(region.leaves());
+        let reserved = PageSet::new(leaves * LEAF_PAGES as u64).map_err(refused)?;
         let base = region.base().expose_provenance();
         Ok(Self {
             options,
             region,
-            paged: Paged::new(PageId(0), base, u64::from(leaves) * LEAF_PAGES as u64),
+            paged: Paged::new(PageId(0), base, leaves * LEAF_PAGES as u64),
             pages: AtomicU64::new(0),
             pages_high: AtomicU64::new(0),
             native_pages_max: ram / 100 * NATIVE_PERCENT / OS_PAGE_BYTES as u64,
             native_pages: AtomicU64::new(ram / 100 * NATIVE_PERCENT / OS_PAGE_BYTES as u64),
             next_look_pages: AtomicU64::new(0),
             pages_max,
+            reserved,
+            reserved_max: (leaves * LEAF_PAGES as u64).saturating_sub(pages_max / ADDRESSES_PERCENT * 100),
             is_refused: AtomicBool::new(false),
             managed: OnceLock::new(),
             warm: Mutex::new(Warm::new((ram / WARM_SHARE).min(WARM_BYTES_MAX) as usize)),
@@ -339,7 +353,8 @@ impl PageHeap {
     fn recycle(&self, pages: Pages) -> Result<(), Error> {
         // Pages that cannot be emptied, because their leaf cannot be read, are never used again.
         self.empty(pages)?;
-        self.take_back(pages.1);
+        let reserved = self.end_reserve(pages)?;
+        self.take_back(pages.1 - reserved);
         if pages.1 > 0 {
             self.paged.recycle(pages);
         }
@@ -438,10 +453,12 @@ impl PageHeap {
         }
     }
 
-    /// The pages that a range touches.
+    /// The pages that a range touches, which begins in the region; what is beyond that is nobody's.
     fn pages_of(&self, address: usize, bytes: usize) -> Pages {
-        let offset = address - self.range().0;
-        let (first, end) = (offset / OS_PAGE_BYTES, (offset + bytes).div_ceil(OS_PAGE_BYTES));
+        let (base, len) = self.range();
+        let offset = address - base;
+        let end = offset.saturating_add(bytes).min(len);
+        let (first, end) = (offset / OS_PAGE_BYTES, end.div_ceil(OS_PAGE_BYTES));
         (PageId(first as u64), (end - first) as u64)
     }
 
@@ -450,6 +467,7 @@ impl PageHeap {
         let managed = self.managed.get()?;
         let mut stats = Stats::of(&managed.parts);
         (stats.objects, stats.object_bytes) = self.paged.usage();
+        stats.object_bytes -= self.reserved.len() * OS_PAGE_BYTES as u64;
         Some(stats)
     }
 

@@ -346,6 +346,11 @@ impl ObjectCache {
         self.slabs.slabs_of(class) as usize * self.slabs.slots_per_slab(class) as usize
     }
 
+    /// Slots that the class can have without taking any from others.
+    pub fn slots_to_be_had(&self, class: Class) -> usize {
+        self.slots(class) + self.slabs.unused() * self.slabs.slots_per_slab(class) as usize
+    }
+
     /// Calls `visit` for every slot in use.
     pub fn for_each(&self, visit: &mut dyn FnMut(SlotId, PageId)) {
         for class in Class::all() {

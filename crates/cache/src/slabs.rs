@@ -276,6 +276,12 @@ impl Slabs {
         state.free_slabs.len() < state.kept_free
     }
 
+    /// Slabs that classes may still have.
+    pub(crate) fn unused(&self) -> usize {
+        let state = self.state.lock();
+        state.free_slabs.len().saturating_sub(state.kept_free)
+    }
+
     /// A slot that nobody uses, from the class's slabs or a new one; `None` if a slab would have to be
     /// taken from another class or something evicted.
     pub(crate) fn allocate(&self, class: Class, page: PageId) -> Option<SlotId> {

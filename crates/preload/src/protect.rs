@@ -1,7 +1,7 @@
 //! Parts of managed memory that the program has protected, or over which it has mapped something else.
 //!
-//! A heap reads and fills its pages, also ahead of faults, which it cannot where the program may not. So protected pages are
-//! pinned: they stay as they are.
+//! A heap reads and fills its pages, also ahead of faults, which it cannot where the program may not. So pages that may be used in one way are
+//! pinned: they stay as they are. Those that may not be used at all are hidden: none of them is at its address.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,9 +19,18 @@ const OPEN: c_int = PROT_READ | PROT_WRITE;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Only such accesses are allowed.
-    Protected { protection: c_int, is_pinned: bool },
+    Protected { protection: c_int, hold: Hold },
     /// The kernel's. The heap does not use these addresses again.
     Foreign,
+}
+
+/// How the heap bears that pages are protected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// They are ordinary memory, or can be read and written.
+    None,
+    Pinned,
+    Hidden,
 }
 
 /// Addresses of whole pages.
@@ -86,11 +95,17 @@ impl Parts {
     fn open(&mut self, start: usize, end: usize) {
         for part in self.take(start, end) {
             match part.kind {
-                Kind::Protected { is_pinned, .. } => {
-                    protect(part.start, part.end, OPEN);
-                    if let Some(route) = route().filter(|_| is_pinned) {
-                        let _ = route.heap.unpin_protected(part.start, part.end - part.start);
+                Kind::Protected { hold, .. } => {
+                    let (start, bytes) = (part.start, part.end - part.start);
+                    if hold != Hold::Hidden {
+                        protect(part.start, part.end, OPEN);
                     }
+                    let Some(heap) = route().map(|route| &route.heap) else { continue };
+                    let _ = match hold {
+                        Hold::None => Ok(()),
+                        Hold::Pinned => heap.unpin_protected(start, bytes),
+                        Hold::Hidden => heap.show(start, bytes),
+                    };
                 }
                 Kind::Foreign => self.add(part),
             }
@@ -104,24 +119,34 @@ impl Parts {
         if protection == OPEN {
             return true;
         }
-        let is_pinned = heap.is_managed();
-        if is_pinned && heap.pin(start, end - start).is_err() {
+        let bytes = end - start;
+        let hold = match heap.is_managed() {
+            true if protection == libc::PROT_NONE && heap.hide(start, bytes) => Hold::Hidden,
+            true if needs_pin(protection) => Hold::Pinned,
+            _ => Hold::None,
+        };
+        if hold == Hold::Pinned && heap.pin(start, bytes).is_err() {
             crate::route::say(&format!(
                 "protection of {} KiB of managed memory was refused: more than can stay in RAM; give aquifer run more --ram",
-                (end - start) >> 10
+                bytes >> 10
             ));
             set_errno(libc::ENOMEM);
             return false;
         }
-        if !protect(start, end, protection) {
-            if is_pinned {
-                let _ = heap.unpin(start, end - start);
+        if hold != Hold::Hidden && !protect(start, end, protection) {
+            if hold == Hold::Pinned {
+                let _ = heap.unpin(start, bytes);
             }
             return false;
         }
-        self.add(Part { start, end, kind: Kind::Protected { protection, is_pinned } });
+        self.add(Part { start, end, kind: Kind::Protected { protection, hold } });
         true
     }
+}
+
+/// Whether a heap cannot fill and read pages with such a protection. Where absent pages are noticed by protection, it must not change.
+fn needs_pin(protection: c_int) -> bool {
+    protection & OPEN != OPEN || route().is_some_and(|route| route.settings.is_fenced)
 }
 
 impl Drop for Parts {
@@ -215,7 +240,8 @@ pub fn while_growing<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
         drop(parts);
         return grow();
     }
-    let is_protected = |part: &&mut Part| matches!(part.kind, Kind::Protected { .. });
+    let is_protected =
+        |part: &&mut Part| matches!(part.kind, Kind::Protected { protection, .. } if needs_pin(protection));
     let range = |part: &mut Part| ProtectedRange { start: part.start, end: part.end, is_pinned: false };
     let ranges = parts.0.iter_mut().filter(is_protected).map(range).collect();
     let open = |range: &ProtectedRange| {
@@ -226,16 +252,19 @@ pub fn while_growing<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
         return grown;
     }
     for (part, range) in parts.0.iter_mut().filter(is_protected).zip(ranges) {
-        let Kind::Protected { is_pinned, protection } = &mut part.kind else { continue };
-        *is_pinned = range.is_pinned;
+        let Kind::Protected { hold, protection } = &mut part.kind else { continue };
         if range.is_pinned {
+            *hold = Hold::Pinned;
             // Where the heap has noticed accesses by protection, it has changed that.
             protect(part.start, part.end, *protection);
         } else {
+            // It is the heap's again who may touch it when.
+            part.end = part.start;
             crate::route::say(
                 "memory that was protected before it became managed is not any more; give aquifer run more --ram",
             );
         }
     }
+    parts.0.retain(|part| part.start < part.end);
     grown
 }

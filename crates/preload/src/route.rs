@@ -213,7 +213,11 @@ pub fn resize(heap: &PageHeap, address: usize, bytes: usize) -> bool {
 }
 
 /// Runs what makes blocks `bytes` longer, and may make ordinary memory a heap's.
-fn growing<T>(heap: &PageHeap, bytes: usize, grow: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub fn growing<T>(
+    heap: &PageHeap,
+    bytes: usize,
+    grow: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
     if heap.is_managed() {
         return grow();
     }

@@ -61,7 +61,10 @@ impl Pin {
         if bytes == 0 || !is_managed_address(address) {
             return Some(Self(None));
         }
-        let Some(route) = route() else { return Some(Self(None)) };
+        // The kernel says what it says of memory that may not be touched.
+        let Some(route) = route().filter(|route| !route.heap.is_closed(address, bytes)) else {
+            return Some(Self(None));
+        };
         if route.heap.is_managed() {
             caught::begin_in_thread();
         }

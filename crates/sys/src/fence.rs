@@ -11,7 +11,7 @@ use core::ffi::c_int;
 
 use crate::descriptors;
 use crate::errno::{Errno, Result};
-use crate::memory::{Presence, Reservation, page_size};
+use crate::memory::{Presence, Reservation, access, page_size};
 
 /// Makes pages of a range accessible, or inaccessible. What is said of forked children holds for [`Presence`], too.
 pub struct Fence {
@@ -142,14 +142,6 @@ fn open_memory() -> Result<c_int> {
     // SAFETY: the path is a NUL-terminated literal. The system call itself: a program's own `open` may be one that asks us.
     let returned = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags) };
     Errno::check(returned).map(|fd| fd as c_int)
-}
-
-/// # Safety
-/// The caller owns the range.
-unsafe fn access(start: *mut u8, len: usize, protection: c_int) -> Result<()> {
-    // SAFETY: passed on to the caller. The system call itself: a program's own `mprotect` may be one that asks us.
-    let returned = unsafe { libc::syscall(libc::SYS_mprotect, start, len, protection) };
-    Errno::check(returned).map(drop)
 }
 
 #[cfg(test)]

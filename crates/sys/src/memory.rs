@@ -104,6 +104,22 @@ pub fn prefer_huge_pages<T>(memory: &[T]) {
     }
 }
 
+/// Makes a range accessible for what `protection` says (`PROT_NONE`, `PROT_READ` ...).
+///
+/// # Safety
+/// The caller owns the range, and nobody uses it in a way that is not allowed then.
+///
+/// # Errors
+/// `ENOMEM` if the process has too many mappings.
+///
+/// # Context
+/// Signal-safe.
+pub unsafe fn access(start: *mut u8, len: usize, protection: libc::c_int) -> Result<()> {
+    // SAFETY: passed on to the caller. The system call itself: a program's own `mprotect` may be one that asks us.
+    let returned = unsafe { libc::syscall(libc::SYS_mprotect, start, len, protection) };
+    Errno::check(returned).map(drop)
+}
+
 /// Replaces whatever is mapped in a range by memory that nobody may touch.
 ///
 /// A forked child does this to managed ranges: it must never read zeros where its parent has data.

@@ -24,13 +24,14 @@ use crate::helper::Helper;
 use crate::hints::{self, Hint};
 use crate::holds::Holds;
 use crate::mapping::{Mapping, TrapKind};
-use crate::natives::{NativeRegion, Natives, Run};
+use crate::natives::{NativeRegion, Natives};
+use crate::page_set::Run;
 use crate::pages::Pages;
 use crate::pool::Pool;
 use crate::residence::Residence;
 use crate::snapshot::Snapshot;
 use crate::usage::{self, Usage};
-use crate::{check, cleaner, in_place, pin, prefetch, release, takeover, touch, waits, writer};
+use crate::{check, cleaner, closed, in_place, pin, prefetch, release, takeover, touch, waits, writer};
 
 /// How an engine is made.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +89,7 @@ impl Engine {
             foresight: Foresight::new(table, read_ahead_pages),
             holds: Holds::new(),
             natives: Natives::none(),
+            closed: region.closed().clone(),
             budget,
             process_ram: OnceLock::new(),
             contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
@@ -268,7 +270,12 @@ impl Engine {
     /// # Errors
     /// [`PinError`]; no page of the call is pinned then.
     pub fn pin(&self, first: PageId, count: u64) -> Result<(), PinError> {
-        self.pin_up_to(first, count, self.pin_limit())
+        match self.pin_up_to(first, count, self.pin_limit()) {
+            Err(PinError::TooMany { .. }) => {
+                self.pin_up_to(first, count, self.pages.residence.pin_limit_at_most())
+            }
+            pinned => pinned,
+        }
     }
 
     /// Keeps pages that a system call uses at this moment where they are, as [`Engine::pin`] does, however many are pinned.
@@ -389,6 +396,33 @@ impl Engine {
     pub fn own(&self, first: PageId, count: u64) -> Result<(), FaultError> {
         let owned = self.pages.mapping.own(first, count as usize);
         owned.map_err(|errno| FaultError::Map { page: first, errno })
+    }
+
+    // ---- Memory that the program may not touch -------------------------------
+
+    /// Empties `count` pages from `first` and closes them: nobody may touch them until [`Engine::open`].
+    ///
+    /// # Errors
+    /// [`FaultError`]; they are open.
+    pub fn close_pages(&self, first: PageId, count: u64) -> Result<(), FaultError> {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        closed::close(&self.pages, (first, count))
+    }
+
+    /// Closes pages, which keep their bytes and need no RAM. False if one of them must stay at its address; they are open then.
+    pub fn hide(&self, first: PageId, count: u64) -> bool {
+        let _signals = SignalsBlocked::new();
+        let _pass = self.gates.pass_in_fault();
+        closed::hide(&self.pages, (first, count))
+    }
+
+    /// Opens pages, closed or not.
+    ///
+    /// # Errors
+    /// The kernel has too many mappings; they are closed.
+    pub fn open(&self, first: PageId, count: u64) -> Result<(), FaultError> {
+        closed::open(&self.pages, (first, count))
     }
 
     // ---- Children ------------------------------------------------------------

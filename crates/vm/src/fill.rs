@@ -117,12 +117,12 @@ impl<'a> Fill<'a> {
         Self::of(pages, pages.residence.try_hold(page, at_hand)?)
     }
 
-    /// `None` if the page's leaf is not given out.
+    /// `None` if the page's leaf is not given out, or the program may not touch it.
     fn of(pages: &'a Pages, held: Held<'a>) -> Option<Self> {
-        // Who takes a leaf back changes its size and then looks for entries: either it sees this one or we see the new size.
+        // Who takes a leaf back, or closes pages, changes that and then looks for entries: either it sees this one or we see what it changed.
         fence(Ordering::SeqCst);
         let page = held.page();
-        let size = pages.backing.size_of(page.leaf())?;
+        let size = pages.backing.size_of(page.leaf()).filter(|_| !pages.closed.has(page))?;
         Some(Self { pages, page, size, held: Some(held), slot: None, bytes: Bytes::Slot })
     }
 

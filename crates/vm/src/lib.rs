@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `engine` | the memory of one heap: public calls, each behind a gate |
 //! | `batch` | many objects read or written at once |
+//! | `closed` | pages that the program may not touch |
 //! | `in_place`, `release` | objects that are used where they are in the cache; pages that are freed |
 //! | `pin`, `prefetch`, `takeover`, `writer`, `cleaner` | pages that must stay; batches into the cache; memory becomes a heap's; cache to log; log to log |
 //! | `touch`, `write_back`, `reserve`, `hints`, `waits` | what a fault does; pages of one leaf, written together; RAM that is left to the process; what the program says of its accesses; waits that have become long |
@@ -15,6 +16,7 @@
 //! | `leave`, `snapshot`, `check`, `usage` | pages leave their addresses; what a forked child finds; proof that all parts agree; what is used |
 //! | `pages`, `patience` | the parts side by side; waits that do not keep a process from ending |
 //! | `mapping`, `residence`, `backing`, `foresight`, `holds`, `natives` | the parts: each owns its state and knows nothing of the others |
+//! | `page_set` | some of the pages of a region |
 //! | `fork` | how forks reach an engine |
 //! | `fault` | how faults reach an engine |
 //! | `budget`, `gate`, `helper` | how RAM is divided; where everybody waits while the process forks; the library's own threads |
@@ -31,6 +33,7 @@ mod bell;
 pub mod budget;
 mod check;
 mod cleaner;
+mod closed;
 mod context;
 pub mod counters;
 pub mod engine;
@@ -47,6 +50,7 @@ mod in_place;
 mod leave;
 mod mapping;
 mod natives;
+mod page_set;
 mod pages;
 mod patience;
 mod pin;
@@ -72,4 +76,5 @@ pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};
 pub use foresight::WINDOW_MAX_DEFAULT;
 pub use mapping::TrapKind;
-pub use natives::{NativeRegion, REGION_ALIGN, Run};
+pub use natives::{NativeRegion, REGION_ALIGN};
+pub use page_set::{PageSet, Run};

@@ -206,6 +206,24 @@ impl Mapping {
         }
     }
 
+    /// Nobody may touch pages that are absent: a touch is no fault of ours, and ends the program as it does in memory of `PROT_NONE`.
+    ///
+    /// # Errors
+    /// The kernel's: too many mappings. They are as before.
+    pub(crate) fn forbid(&self, first: PageId, count: usize) -> Result<(), Errno> {
+        // SAFETY: pages of the region without bytes, which nobody brings in.
+        unsafe { self.trap.forbid(self.address_of(first), count * OS_PAGE_BYTES) }
+    }
+
+    /// Ends [`Mapping::forbid`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn permit(&self, first: PageId, count: usize) -> Result<(), Errno> {
+        // SAFETY: pages of the region, whose faults are resolved.
+        unsafe { self.trap.permit(self.address_of(first), count * OS_PAGE_BYTES) }
+    }
+
     // ---- Pages appear --------------------------------------------------------
 
     /// Announces that a page of the range is about to be mapped; waits while the range is being dropped.

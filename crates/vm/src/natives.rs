@@ -12,11 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::{LeafId, PageId};
-use aquifer_sys::memory::{Advice, advise, look_in_ram};
+use aquifer_sys::memory::{Advice, access, advise, look_in_ram};
 use aquifer_sys::{Errno, Reservation};
 
-/// Pages side by side: the first, and how many.
-pub type Run = (PageId, u64);
+use crate::page_set::{PageSet, Run};
 
 /// What a region begins at a multiple of, in bytes: the most alignment that its blocks can have.
 pub const REGION_ALIGN: usize = 64 << 20;
@@ -25,6 +24,7 @@ pub const REGION_ALIGN: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct NativeRegion {
     reservation: Arc<Reservation>,
+    closed: Arc<PageSet>,
 }
 
 impl NativeRegion {
@@ -34,11 +34,17 @@ impl NativeRegion {
     /// The kernel's.
     pub fn new(leaves: u32) -> Result<Self, Errno> {
         let reservation = Reservation::new(leaves as usize * LEAF_RANGE_BYTES, REGION_ALIGN)?;
-        Ok(Self { reservation: Arc::new(reservation) })
+        let pages = u64::from(leaves) * LEAF_PAGES as u64;
+        Ok(Self { reservation: Arc::new(reservation), closed: Arc::new(PageSet::new(pages)?) })
     }
 
     pub(crate) fn reservation(&self) -> Arc<Reservation> {
         self.reservation.clone()
+    }
+
+    /// Pages that the program may not touch.
+    pub fn closed(&self) -> &Arc<PageSet> {
+        &self.closed
     }
 
     /// Its first byte.
@@ -66,6 +72,26 @@ impl NativeRegion {
     /// The kernel's.
     pub fn release(&self, first: PageId, count: u64) -> Result<(), Errno> {
         self.advise((first, count), Advice::DontNeed)
+    }
+
+    /// Empties pages and closes them, or opens closed ones.
+    ///
+    /// # Errors
+    /// The kernel's; they are as before, or emptied.
+    pub fn set_closed(&self, (first, count): Run, closed: bool) -> Result<(), Errno> {
+        let (offset, len) = (first.offset_bytes() as usize, count as usize * OS_PAGE_BYTES);
+        if closed {
+            self.release(first, count)?;
+        }
+        let protection = if closed { libc::PROT_NONE } else { libc::PROT_READ | libc::PROT_WRITE };
+        // SAFETY: pages of the region, which have been released; who opens or closes them uses them.
+        unsafe { access(self.reservation.base().wrapping_add(offset), len, protection)? };
+        if closed {
+            self.closed.insert((first, count))
+        } else {
+            self.closed.remove((first, count))
+        };
+        Ok(())
     }
 
     /// Gives `count` pages from `first` memory, so that they are present when the region is taken over.

@@ -1,6 +1,6 @@
 //! The parts of a heap's memory that know nothing of each other, side by side. What is done with several of them stands above.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use aquifer_base::PageId;
 
@@ -12,6 +12,7 @@ use crate::foresight::Foresight;
 use crate::holds::Holds;
 use crate::mapping::Mapping;
 use crate::natives::Natives;
+use crate::page_set::PageSet;
 use crate::pool::Pool;
 use crate::residence::Residence;
 
@@ -29,6 +30,8 @@ pub(crate) struct Pages {
     pub(crate) holds: Holds,
     /// What is the kernel's still.
     pub(crate) natives: Natives,
+    /// What the program may not touch.
+    pub(crate) closed: Arc<PageSet>,
     /// Memory that faults need.
     pub(crate) contexts: Pool<Context>,
     /// How RAM is divided.

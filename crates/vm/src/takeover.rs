@@ -10,7 +10,7 @@ use aquifer_sys::memory::Presence;
 
 use crate::error::FaultError;
 use crate::fill::Fill;
-use crate::natives::Run;
+use crate::page_set::Run;
 use crate::pages::Pages;
 use crate::patience::Patience;
 use crate::room;
@@ -94,7 +94,11 @@ fn look(pages: &Pages, first: PageId, present: &mut [u8], presence: &Presence) -
 fn adopt(pages: &Pages, page: PageId, presence: &Presence) -> Result<(), FaultError> {
     room::unmap_due_in_fault(pages);
     let mut patience = Patience::of_call();
-    let mut fill = Fill::hold_in_fault(pages, page, &mut patience)?;
+    let mut fill = match Fill::hold_in_fault(pages, page, &mut patience) {
+        // Whoever has closed it empties it.
+        Err(FaultError::NotAllocated(_)) if pages.closed.has(page) => return Ok(()),
+        held => held?,
+    };
     // A fault may have brought the page in and another may have evicted it since it was seen. While its entry is held
     // neither happens.
     let mut present = [0];

@@ -38,7 +38,8 @@ impl Access {
 pub(crate) fn resolve_in_fault(pages: &Pages, page: PageId, access: Access) -> Result<Found, FaultError> {
     pages.counters.faults.add(1);
     // For decisions only: the fill looks at it again.
-    let size = pages.backing.size_of(page.leaf()).ok_or(FaultError::NotAllocated(page))?;
+    let size = pages.backing.size_of(page.leaf()).filter(|_| !pages.closed.has(page));
+    let size = size.ok_or(FaultError::NotAllocated(page))?;
     let is_likely =
         access == Access::Read && pages.foresight.is_write_likely_in_fault(page.leaf(), size.is_whole());
     let access = if is_likely { Access::MayWrite } else { access };

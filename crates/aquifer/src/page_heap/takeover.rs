@@ -83,7 +83,7 @@ impl PageHeap {
     /// RAM of the process beside blocks.
     fn bytes_beside(&self) -> u64 {
         let mut blocks = 0;
-        self.paged.for_each_taken(&mut |(first, count)| blocks += self.region.pages_in_ram(first, count));
+        self.for_each_used(&mut |(first, count)| blocks += self.region.pages_in_ram(first, count));
         self.program.as_ref().map_or(0, |program| program.outside_bytes(blocks * OS_PAGE_BYTES as u64))
     }
 
@@ -206,7 +206,7 @@ impl PageHeap {
         self.pin_announced(&parts);
         self.pin_protected(&parts);
         let mut taken = Vec::new();
-        self.paged.for_each_taken(&mut |pages| taken.push(pages));
+        self.for_each_used(&mut |pages| taken.push(pages));
         let captured = parts.engine.capture(taken);
         if let Some(ram) = ram {
             parts.engine.share_ram(ram);

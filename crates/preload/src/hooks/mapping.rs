@@ -14,11 +14,13 @@ use aquifer_vm::fork::is_forked;
 use crate::hooks::missing;
 use crate::protect;
 use crate::real::real;
-use crate::route::{heap_for_mapping, map, owns, resize, route, set_errno, take_over};
+use crate::route::{growing, heap_for_mapping, map, owns, resize, route, set_errno, take_over};
 
 const PAGE: usize = 4096;
-/// Inaccessible memory of at most this length is kept as pages of the heap.
+/// Memory that may be read only is protected by the heap up to this length.
 const GUARD_BYTES: usize = 64 << 10;
+/// Address space from this length on is reserved in the heap.
+const RESERVE_BYTES_MIN: usize = 256 << 10;
 /// A place that a program wishes for is the kernel's to give below this address, and for fewer bytes.
 const LOW_END: usize = 1 << 32;
 const WISHED_BYTES_MIN: usize = 256 << 10;
@@ -41,11 +43,54 @@ fn wished_align(address: *mut c_void, bytes: usize, flags: c_int) -> Option<usiz
     }
 }
 
-fn is_ordinary(protection: c_int, flags: c_int) -> bool {
-    protection == libc::PROT_READ | libc::PROT_WRITE
-        && flags & !HARMLESS == 0
-        && flags & libc::MAP_PRIVATE != 0
-        && flags & libc::MAP_ANONYMOUS != 0
+/// What the heap gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Memory,
+    /// Addresses, which become memory when their protection is changed, or are mapped over.
+    Reserve,
+}
+
+fn wanted(bytes: usize, protection: c_int, flags: c_int) -> Option<Wanted> {
+    let is_private =
+        flags & !HARMLESS == 0 && flags & libc::MAP_PRIVATE != 0 && flags & libc::MAP_ANONYMOUS != 0;
+    const MEMORY: c_int = libc::PROT_READ | libc::PROT_WRITE;
+    match protection {
+        MEMORY if is_private => Some(Wanted::Memory),
+        libc::PROT_NONE if is_private && bytes >= RESERVE_BYTES_MIN => Some(Wanted::Reserve),
+        _ => None,
+    }
+}
+
+/// Whether this process has its parent's heap as it was: what it changes is its own.
+fn has_snapshot(heap: &PageHeap) -> bool {
+    heap.is_managed() && is_forked()
+}
+
+/// Makes reserved pages among these memory; whether it could be done.
+fn commit(heap: &PageHeap, start: usize, end: usize) -> bool {
+    let bytes = end - start;
+    if !heap.is_closed(start, bytes) {
+        return true;
+    }
+    if has_snapshot(heap) {
+        heap.open_in_child(start, bytes);
+        let real = real!(mprotect: unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int);
+        // SAFETY: pages of the heap's range, which the program asks for.
+        return real.is_some_and(
+            |real| unsafe { real(start as *mut c_void, bytes, libc::PROT_READ | libc::PROT_WRITE) } == 0,
+        );
+    }
+    done(growing(heap, bytes, || heap.commit(start, bytes)))
+}
+
+/// Whether it is; if not, why is said.
+fn done(outcome: Result<(), aquifer::Error>) -> bool {
+    if let Err(error) = &outcome {
+        crate::route::say_why(error);
+        set_errno(libc::ENOMEM);
+    }
+    outcome.is_ok()
 }
 
 /// Whether a mapping of which perhaps little will be used leaves flash for others. If it does not, it stays the kernel's.
@@ -69,23 +114,35 @@ fn map_over(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int)
     // The heap empties whole ranges of its addresses, which changes nothing in what is shared or only read.
     let is_lasting = flags & libc::MAP_PRIVATE == 0 || protection & libc::PROT_WRITE == 0;
     if !is_plain && (!is_lasting || !take_over(heap)) {
-        crate::route::say("a private mapping of a file cannot be writable at an address of managed memory");
+        // Virtual machines try that with what they have reserved, and go another way.
+        if !heap.is_closed(start, end - start) {
+            crate::route::say(
+                "a private mapping of a file cannot be writable at an address of managed memory",
+            );
+        }
         set_errno(libc::ENOMEM);
         return Some(libc::MAP_FAILED);
     }
     protect::open(start, end);
+    let is_reserve = is_plain && protection == libc::PROT_NONE;
+    if is_reserve && has_snapshot(heap) {
+        return None;
+    }
+    if is_reserve && !protect::is_foreign(start) {
+        let is_done = done(heap.decommit(start, end - start));
+        return Some(if is_done { address } else { libc::MAP_FAILED });
+    }
     if give_back(address, end - start, true) != 0 {
         return Some(libc::MAP_FAILED);
     }
     if !is_plain || protect::is_foreign(start) {
         return None;
     }
-    // New memory of the same kind: these pages, which are empty. Many of them stay accessible, so that they need not be
-    // pinned: what allocators want of such mappings is that they take no memory.
-    if protection != libc::PROT_READ | libc::PROT_WRITE && end - start <= GUARD_BYTES {
-        protect::set(heap, start, end, protection);
-    }
-    Some(address)
+    // New memory of the same kind: these pages, which are empty. Many of them stay writable, so that they need not be pinned.
+    let is_protected = protection != libc::PROT_READ | libc::PROT_WRITE
+        && (end - start <= GUARD_BYTES || protection & libc::PROT_EXEC != 0);
+    let is_set = commit(heap, start, end) && (!is_protected || protect::set(heap, start, end, protection));
+    Some(if is_set { address } else { libc::MAP_FAILED })
 }
 
 macro_rules! mmap {
@@ -101,17 +158,21 @@ macro_rules! mmap {
             fd: c_int,
             offset: off_t,
         ) -> *mut c_void {
-            if is_ordinary(protection, flags)
+            if let Some(wanted) = wanted(bytes, protection, flags)
                 && let Some(align) = wished_align(address, bytes, flags)
                 && let Some(rounded) = bytes.checked_next_multiple_of(PAGE)
                 && let Some(heap) = heap_for_mapping(bytes)
-                && (flags & libc::MAP_NORESERVE == 0 || is_modest(heap, bytes))
+                && (wanted == Wanted::Reserve || flags & libc::MAP_NORESERVE == 0 || is_modest(heap, bytes))
             {
-                let mapped = map(heap, rounded, align);
+                let mapped = match wanted {
+                    Wanted::Memory => map(heap, rounded, align),
+                    // What has no room stays the kernel's.
+                    Wanted::Reserve => heap.reserve(rounded, align).map_or(std::ptr::null_mut(), |at| at.cast()),
+                };
                 if !mapped.is_null() {
                     return mapped;
                 }
-                if flags & libc::MAP_NORESERVE == 0 {
+                if wanted == Wanted::Memory && flags & libc::MAP_NORESERVE == 0 {
                     return libc::MAP_FAILED;
                 }
             }
@@ -198,10 +259,23 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: usize) -> c_int {
 pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: usize, protection: c_int) -> c_int {
     if owns(address)
         && !protect::is_foreign(address as usize)
-        && let Some((start, end)) = pages(address, bytes)
-        && let Some(route) = route().filter(|route| !(route.heap.is_managed() && is_forked()))
+        && let Some((start, end)) = pages(address, bytes).filter(|(start, end)| start < end)
+        && let Some(route) = route()
     {
-        return if start == end || protect::set(&route.heap, start, end, protection) { 0 } else { -1 };
+        let heap = &route.heap;
+        // What is reserved cannot be touched already.
+        let is_set = match protection {
+            libc::PROT_NONE if !has_snapshot(heap) => heap
+                .open_runs(start, end - start)
+                .into_iter()
+                .all(|(start, end)| protect::set(heap, start, end, protection)),
+            _ => {
+                commit(heap, start, end) && (has_snapshot(heap) || protect::set(heap, start, end, protection))
+            }
+        };
+        if !is_set || !has_snapshot(heap) {
+            return if is_set { 0 } else { -1 };
+        }
     }
     match real!(mprotect: unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int) {
         // SAFETY: passed on to the caller.
@@ -239,6 +313,10 @@ pub unsafe extern "C" fn mremap(
         return libc::MAP_FAILED;
     }
     let Some(heap) = route().map(|route| &route.heap) else { return libc::MAP_FAILED };
+    if end > old_end && heap.is_closed(start, old_end - start) {
+        set_errno(libc::ENOMEM);
+        return libc::MAP_FAILED;
+    }
     if end <= old_end {
         if end < old_end {
             unmap(end, old_end);
@@ -254,7 +332,7 @@ pub unsafe extern "C" fn mremap(
         set_errno(libc::ENOMEM);
         return libc::MAP_FAILED;
     }
-    let moved = if heap.is_managed() && is_forked() {
+    let moved = if has_snapshot(heap) {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let nowhere = std::ptr::null_mut();
@@ -295,7 +373,12 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: usize, advice: c_i
                 protect::while_unpinned(&route.heap, start, end, || give_back(address, end - start, true))
             };
         }
-        if route.heap.is_managed() {
+        // What the kernel keeps of these would hold for whoever has the memory next.
+        let is_of_forks = matches!(
+            advice,
+            libc::MADV_DONTFORK | libc::MADV_DOFORK | libc::MADV_WIPEONFORK | libc::MADV_KEEPONFORK
+        );
+        if route.heap.is_managed() || is_of_forks {
             return match advice {
                 // Hints that a heap follows by itself, and what it does anyway.
                 libc::MADV_NORMAL
@@ -307,6 +390,8 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: usize, advice: c_i
                 | libc::MADV_COLD
                 | libc::MADV_PAGEOUT
                 | libc::MADV_DONTFORK
+                | libc::MADV_DOFORK
+                | libc::MADV_KEEPONFORK
                 | libc::MADV_DONTDUMP
                 | libc::MADV_DODUMP => 0,
                 _ => {

@@ -21,6 +21,9 @@ impl Engine {
     ) -> Option<Resolved> {
         let page = self.page_at(address)?;
         let _pass = self.gates.pass_in_fault();
+        if self.pages.closed.has(page) {
+            return None;
+        }
         let outcome = if self.is_snapshot() {
             self.snapshot.resolve_in_fault(&self.pages, page, write)
         } else {
@@ -32,6 +35,7 @@ impl Engine {
                 waits::note_again_in_fault(&self.pages, page, address, reason);
                 Resolved::Again
             }
+            Err(FaultError::NotAllocated(page)) if self.pages.closed.has(page) => return None,
             Err(FaultError::NotAllocated(_)) if is_over() => Resolved::Again,
             Err(error) => {
                 report_in_fault(&error);

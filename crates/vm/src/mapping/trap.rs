@@ -1,6 +1,7 @@
 //! By what the kernel tells that somebody has touched an absent or write-protected page, and how pages get to their addresses and are kept from being touched.
 
 use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_sys::memory::access;
 use aquifer_sys::{Errno, Event, Features, Fence, Ready, Userfaultfd, process};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -134,6 +135,30 @@ impl Trap {
             Self::Uffd { .. } => Ok(()),
             // SAFETY: passed on to the caller.
             Self::Fence { fence, .. } => unsafe { fence.hide(start, len) },
+        }
+    }
+
+    /// Nobody may touch pages that are absent.
+    ///
+    /// # Safety
+    /// As [`Trap::fill`].
+    pub(super) unsafe fn forbid(&self, start: *mut u8, len: usize) -> Result<(), Errno> {
+        match self {
+            // SAFETY: passed on to the caller.
+            Self::Uffd { .. } => unsafe { access(start, len, libc::PROT_NONE) },
+            Self::Fence { .. } => Ok(()),
+        }
+    }
+
+    /// Ends [`Trap::forbid`].
+    ///
+    /// # Safety
+    /// As [`Trap::fill`].
+    pub(super) unsafe fn permit(&self, start: *mut u8, len: usize) -> Result<(), Errno> {
+        match self {
+            // SAFETY: passed on to the caller.
+            Self::Uffd { .. } => unsafe { access(start, len, libc::PROT_READ | libc::PROT_WRITE) },
+            Self::Fence { .. } => Ok(()),
         }
     }
 
