@@ -9,10 +9,10 @@ use aquifer_device::{Counted, Counters, Device, FileDevice, OpenError, Site};
 use aquifer_heap::Allocator;
 use aquifer_log::Log;
 use aquifer_log::geometry::SEGMENTS_MIN;
+use aquifer_sys::helper::Helper;
 use aquifer_sys::{Errno, Features, Fence, Userfaultfd, process};
 use aquifer_vm::fault::{signal, thread};
 use aquifer_vm::fork::{self, Children, ForkGuard};
-use aquifer_vm::helper::Helper;
 use aquifer_vm::{Budget, Engine, EngineOptions, NativeRegion};
 
 use crate::device_profile;

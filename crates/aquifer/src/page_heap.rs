@@ -16,8 +16,8 @@ use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_base::units::format_size;
 use aquifer_heap::paged::{self, Change, Pages};
 use aquifer_heap::{HeapError, Paged, SMALL_BYTES_MAX};
-use aquifer_sys::process;
-use aquifer_vm::{NativeRegion, PageSet, fork, helper};
+use aquifer_sys::{helper, process};
+use aquifer_vm::{NativeRegion, PageSet, fork};
 
 use crate::announced::Announced;
 use crate::assembly::{Assembly, check_kernel, flash_bytes_asked, ram_bytes_asked};
@@ -223,9 +223,9 @@ impl PageHeap {
         // One more takes over.
         let count = Assembly::threads(&self.options) + usize::from(self.options.socket.is_some()) + 1;
         let what = || "threads could not be made".into();
-        helper::prepare(count).map_err(|error| {
+        helper::prepare(count).map_err(|errno| {
             self.is_refused.store(true, Ordering::Relaxed);
-            Error::System { what: what(), error }
+            Error::System { what: what(), error: std::io::Error::from_raw_os_error(errno.0) }
         })
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use aquifer_sys::descriptors;
-use aquifer_vm::helper::Helper;
+use aquifer_sys::helper::Helper;
 use serde_json::json;
 
 use crate::assembly::Assembly;
@@ -53,7 +53,7 @@ impl Server {
             serve(&listener, &weak, &stopping);
             descriptors::forget(listener.as_raw_fd());
         })
-        .map_err(failed)?;
+        .map_err(|errno| failed(std::io::Error::from_raw_os_error(errno.0)))?;
         Ok(Self { path: path.to_owned(), stop, thread: Some(thread) })
     }
 }

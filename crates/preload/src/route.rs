@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use aquifer::{Error, HeapError, PageHeap, Program, Strain};
 use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_sys::helper::is_helper;
 use aquifer_sys::{Errno, insiders, process};
 use aquifer_vm::FaultError;
 use aquifer_vm::fork::is_forked;
-use aquifer_vm::helper::is_helper;
 
 use crate::caught;
 use crate::memory;

@@ -31,7 +31,7 @@ extern "C" fn start() {
     crate::hooks::prepare_substitutes();
     STARTED.store(std::process::id(), Ordering::Relaxed);
     crate::real::find_all();
-    aquifer_vm::helper::look_at_stacks();
+    aquifer_sys::helper::look_at_stacks();
     let begun = Settings::from_env().and_then(route::begin);
     if let Err(error) = begun {
         crate::tell::tell!("aquifer: {} runs without managed memory: {error}", route::program());

@@ -20,6 +20,7 @@ pub mod descriptors;
 pub mod errno;
 pub mod fence;
 pub mod futex;
+pub mod helper;
 pub mod insiders;
 pub mod lifeline;
 pub mod memory;

@@ -9,6 +9,7 @@ use aquifer_base::{AllocationClass, Found, LeafId, PageId};
 use aquifer_cache::{Class, PolicyKind};
 use aquifer_log::{Head, Log};
 use aquifer_map::{LeafTable, Leaves};
+use aquifer_sys::helper::Helper;
 use aquifer_sys::{Errno, SignalsBlocked};
 
 use crate::backing::Backing;
@@ -20,7 +21,6 @@ use crate::error::{FaultError, PinError};
 use crate::fill::Access;
 use crate::foresight::{Foresight, Order};
 use crate::gate::Gates;
-use crate::helper::Helper;
 use crate::hints::{self, Hint};
 use crate::holds::Holds;
 use crate::mapping::{Mapping, TrapKind};
@@ -116,6 +116,7 @@ impl Engine {
         let start = |name, run: Loop| {
             let engine = self.clone();
             Helper::start(name, move || run(&engine.pages, &engine.gates))
+                .map_err(|errno| std::io::Error::from_raw_os_error(errno.0))
         };
         Ok(vec![
             start(c"aquifer-writer", Box::new(move |pages, gates| writer::run(pages, gates, fresh)))?,

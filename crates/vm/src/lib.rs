@@ -19,7 +19,7 @@
 //! | `page_set` | some of the pages of a region |
 //! | `fork` | how forks reach an engine |
 //! | `fault` | how faults reach an engine |
-//! | `budget`, `gate`, `helper` | how RAM is divided; where everybody waits while the process forks; the library's own threads |
+//! | `budget`, `gate` | how RAM is divided; where everybody waits while the process forks |
 //! | `error`, `counters`, `context`, `pool`, `bell`, `recess` | what all need; a pause of the pause before a fork |
 //!
 //! # Rules of the fault path
@@ -43,7 +43,6 @@ mod fill;
 mod foresight;
 pub mod fork;
 mod gate;
-pub mod helper;
 pub mod hints;
 mod holds;
 mod in_place;

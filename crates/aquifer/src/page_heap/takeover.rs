@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError};
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_heap::HeapError;
 use aquifer_sys::descriptors::StandardNumbers;
+use aquifer_sys::helper::{self, Helper};
 use aquifer_sys::{ErrnoGuard, SignalsBlocked};
-use aquifer_vm::helper::{self, Helper};
 use aquifer_vm::{GroupRam, ProcessRam};
 
 use super::{Managed, PageHeap, Protected, ProtectedRange};
@@ -105,7 +105,8 @@ impl PageHeap {
         self.is_taken_over.store(true, Ordering::SeqCst);
         // What the C library allocates on the way is its own. The stack of a thread may be small.
         let opened = helper::as_helper(|| Helper::run(c"aquifer-take", || self.open()));
-        let opened = opened.unwrap_or_else(|error| {
+        let opened = opened.unwrap_or_else(|errno| {
+            let error = std::io::Error::from_raw_os_error(errno.0);
             Err(Error::System { what: "no thread could be made to take over the memory".into(), error })
         });
         self.is_taken_over.store(false, Ordering::SeqCst);

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{FILE, c_char, c_int, pid_t, pthread_attr_t};
 
+use aquifer_sys::helper;
 use aquifer_sys::signal::Sigaction;
-use aquifer_vm::{fork, helper};
+use aquifer_vm::fork;
 
 use crate::hooks::{later, missing};
 use crate::real::real;

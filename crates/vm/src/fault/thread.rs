@@ -10,11 +10,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
+use aquifer_sys::helper::Helper;
 use aquifer_sys::{Errno, Event, Ready, descriptors, spin};
 
 use super::abort_in_fault;
 use super::signal::{FaultTarget, Resolved};
-use crate::helper::Helper;
 
 /// Threads that handle the faults of one heap: as many reads can be under way at once.
 pub const HANDLERS: usize = 4;
@@ -70,7 +70,8 @@ pub fn start(source: &Arc<dyn FaultSource>) -> io::Result<Handlers> {
     let mut handlers = Handlers { stop, threads: Vec::new() };
     for _ in 0..HANDLERS {
         let (source, stop) = (source.clone(), handlers.stop.as_raw_fd());
-        handlers.threads.push(Helper::start(c"aquifer-fault", move || run(&*source, stop))?);
+        let thread = Helper::start(c"aquifer-fault", move || run(&*source, stop));
+        handlers.threads.push(thread.map_err(|errno| io::Error::from_raw_os_error(errno.0))?);
     }
     Ok(handlers)
 }
