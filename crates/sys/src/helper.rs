@@ -9,23 +9,27 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
 use core::mem::ManuallyDrop;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::errno::{Errno, Result};
-use crate::{SignalsBlocked, futex, own};
+use crate::{SignalsBlocked, futex, own, process};
 
 const PAGE_BYTES: usize = 4096;
 /// The stack of a thread beside the program's thread-local variables, which lie in it too; and the most that is tried where it is not known how large
 /// these are. Builds without optimisation, which move what they make several times, use two thirds.
 const STACK_BYTES: usize = 256 << 10;
 const STACK_BYTES_MAX: usize = 64 << 20;
-/// Threads that may sleep at a time.
+/// Threads that may sleep at a time, and as many spare ones.
 const PREPARED_MAX: usize = 16;
 
 /// What a stack holds beside frames, once it is known.
 static BESIDE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 static PREPARED: [Prepared; PREPARED_MAX] = [const { Prepared::new() }; PREPARED_MAX];
+static SPARE: [Prepared; PREPARED_MAX] = [const { Prepared::new() }; PREPARED_MAX];
+
+/// Whether threads were ever prepared: they may be impossible to make now.
+static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// A running thread of the library.
 #[derive(Debug)]
@@ -40,17 +44,33 @@ impl Helper {
     /// The kernel has no room for a thread.
     pub fn start(name: &'static CStr, work: impl FnOnce() + Send + 'static) -> Result<Self> {
         // SAFETY: it borrows nothing that ends.
-        unsafe { Self::start_scoped(name, work) }
+        unsafe { Self::start_scoped(name, work, &PREPARED, true) }
+    }
+
+    /// As [`start`](Self::start), for what can be done without: takes no thread that was prepared for something else, and makes none
+    /// where threads were prepared.
+    ///
+    /// # Errors
+    /// The kernel has no room for a thread; [`Errno::EAGAIN`] where no spare one sleeps and none may be made.
+    pub fn start_spare(name: &'static CStr, work: impl FnOnce() + Send + 'static) -> Result<Self> {
+        // SAFETY: it borrows nothing that ends.
+        unsafe { Self::start_scoped(name, work, &SPARE, !IS_PREPARED.load(Ordering::Relaxed)) }
     }
 
     /// # Safety
     /// What `work` borrows lives until it has ended.
-    unsafe fn start_scoped<W: FnOnce() + Send>(name: &'static CStr, work: W) -> Result<Self> {
+    unsafe fn start_scoped<W: FnOnce() + Send>(
+        name: &'static CStr,
+        work: W,
+        places: &'static [Prepared],
+        may_spawn: bool,
+    ) -> Result<Self> {
         let handed = Handed::new(name, work);
         let argument = ptr::from_ref(&handed).cast_mut().cast();
-        let started = match PREPARED.iter().find(|prepared| prepared.claim()) {
+        let started = match places.iter().find(|prepared| prepared.claim()) {
             Some(prepared) => Ok(prepared.wake(run_work::<W>, argument)),
-            None => spawn(run_work::<W>, argument),
+            None if may_spawn => spawn(run_work::<W>, argument),
+            None => Err(Errno::EAGAIN),
         };
         match started {
             Ok(thread) => {
@@ -79,7 +99,7 @@ impl Helper {
         };
         // SAFETY: what it borrows lives until it is done, for which this function waits. Nothing unwinds out of it: the thread begins
         // with a function of the C calling convention.
-        let helper = unsafe { Self::start_scoped(name, scoped) }?;
+        let helper = unsafe { Self::start_scoped(name, scoped, &PREPARED, true) }?;
         done.wait();
         // It is not joined: its end may need locks of the caller's malloc.
         // SAFETY: it was made joinable, and is left once.
@@ -99,12 +119,48 @@ impl Helper {
 /// # Errors
 /// The kernel has no room for them.
 pub fn prepare(count: usize) -> Result<()> {
+    IS_PREPARED.store(true, Ordering::Relaxed);
     PREPARED.iter().take(count).try_for_each(Prepared::fill)
+}
+
+/// As [`prepare`], for [`Helper::start_spare`].
+///
+/// # Errors
+/// The kernel has no room for all of them.
+pub fn prepare_spare(count: usize) -> Result<()> {
+    SPARE.iter().take(count).try_for_each(Prepared::fill)
+}
+
+/// Threads that sleep for [`Helper::start`]. Those that still do when this is dropped end.
+#[derive(Debug)]
+pub struct Reserved(());
+
+/// Makes `count` threads for [`Helper::start`], before others take the room for them; none where threads were prepared.
+///
+/// # Errors
+/// The kernel has no room for them.
+pub fn reserve(count: usize) -> Result<Option<Reserved>> {
+    if IS_PREPARED.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let reserved = Reserved(());
+    PREPARED.iter().take(count).try_for_each(Prepared::fill)?;
+    Ok(Some(reserved))
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        for prepared in PREPARED.iter().filter(|prepared| prepared.claim()) {
+            let thread = prepared.wake(run_nothing, ptr::null_mut());
+            // SAFETY: it was made joinable, and is left once.
+            unsafe { libc::pthread_detach(thread) };
+        }
+    }
 }
 
 /// In a child, which has none of its parent's threads: none are prepared.
 pub fn forget_prepared() {
-    PREPARED.iter().for_each(|prepared| prepared.state.store(EMPTY, Ordering::Relaxed));
+    PREPARED.iter().chain(&SPARE).for_each(|prepared| prepared.state.store(EMPTY, Ordering::Relaxed));
 }
 
 /// Whether this thread is one of the library's, or does the library's work at this moment.
@@ -199,8 +255,9 @@ const AWAKE: u32 = 3;
 /// A place for a thread that sleeps until there is work.
 struct Prepared {
     state: AtomicU32,
-    /// Known when it is asleep.
+    /// The thread and its process, known when it is asleep.
     thread: AtomicU64,
+    pid: AtomicU32,
     /// A [`Run`] and its argument, when it is awake.
     run: AtomicPtr<c_void>,
     argument: AtomicPtr<c_void>,
@@ -211,6 +268,7 @@ impl Prepared {
         Self {
             state: AtomicU32::new(EMPTY),
             thread: AtomicU64::new(0),
+            pid: AtomicU32::new(0),
             run: AtomicPtr::new(ptr::null_mut()),
             argument: AtomicPtr::new(ptr::null_mut()),
         }
@@ -221,9 +279,11 @@ impl Prepared {
         self.state.compare_exchange(before, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the thread that sleeps here, if one does.
+    /// Takes the thread that sleeps here, if one does. A forked child has none of its parent's.
     fn claim(&self) -> bool {
-        self.claim_from(ASLEEP)
+        self.state.load(Ordering::Acquire) == ASLEEP
+            && self.pid.load(Ordering::Relaxed) == process::id()
+            && self.claim_from(ASLEEP)
     }
 
     /// Makes a thread if none is here.
@@ -233,6 +293,7 @@ impl Prepared {
         }
         let made = spawn(run_prepared, ptr::from_ref(self).cast_mut().cast());
         self.thread.store(made.unwrap_or(0), Ordering::Relaxed);
+        self.pid.store(process::id(), Ordering::Relaxed);
         self.state.store(if made.is_ok() { ASLEEP } else { EMPTY }, Ordering::Release);
         made.map(drop)
     }
@@ -312,9 +373,14 @@ extern "C" fn run_prepared(prepared: *mut c_void) -> *mut c_void {
     run(argument)
 }
 
+extern "C" fn run_nothing(_: *mut c_void) -> *mut c_void {
+    ptr::null_mut()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{ended_well, in_child};
     use std::sync::Arc;
 
     thread_local! {
@@ -334,6 +400,30 @@ mod tests {
         assert_eq!(sum.unwrap(), 220 << 10);
     }
 
+    /// What can be done without leaves threads that were prepared to others.
+    #[test]
+    fn spare_threads_are_no_others() {
+        // Other tests may take what is prepared here.
+        look_at_stacks();
+        prepare(1).unwrap();
+        let start = || Helper::start_spare(c"test", || ());
+        assert!(matches!(start(), Err(Errno::EAGAIN)));
+        prepare_spare(2).unwrap();
+        start().unwrap().join();
+        start().unwrap().join();
+        assert!(matches!(start(), Err(Errno::EAGAIN)));
+    }
+
+    /// They are the process's own: a child finds none, as it has no threads of its parent.
+    #[test]
+    fn a_child_does_not_wait_for_threads_of_its_parent() {
+        static PLACE: Prepared = Prepared::new();
+        PLACE.fill().unwrap();
+        assert!(ended_well(in_child(|| i32::from(PLACE.claim()))));
+        assert!(PLACE.claim());
+        PLACE.wake(run_nothing, ptr::null_mut());
+    }
+
     /// Work is dropped once, whether it was done or not.
     #[test]
     fn work_is_dropped_once() {
@@ -351,6 +441,7 @@ mod tests {
 
     #[test]
     fn threads_do_what_they_are_given() {
+        look_at_stacks();
         let done = Arc::new(AtomicUsize::new(0));
         prepare(3).unwrap();
         // Three of them sleep already.

@@ -12,6 +12,16 @@ pub fn thread_id() -> u32 {
     id as u32
 }
 
+/// The kernel's id of the process.
+///
+/// # Context
+/// Signal-safe.
+pub fn id() -> u32 {
+    // SAFETY: the call takes no argument and cannot fail.
+    let id = unsafe { libc::getpid() };
+    id as u32
+}
+
 /// Whether a thread of this process sleeps on a word of memory now, such as a lock; false if `/proc` does not tell.
 ///
 /// # Context
