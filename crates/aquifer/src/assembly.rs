@@ -1,5 +1,6 @@
 //! Device, log, engine and allocator put together.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use aquifer_device::{Counted, Counters, Device, FileDevice, OpenError, Site};
 use aquifer_heap::Allocator;
 use aquifer_log::Log;
 use aquifer_log::geometry::SEGMENTS_MIN;
-use aquifer_sys::helper::Helper;
+use aquifer_sys::helper::{self, Helper};
 use aquifer_sys::{Errno, Features, Fence, Userfaultfd, process};
 use aquifer_vm::fault::{signal, thread};
 use aquifer_vm::fork::{self, Children, ForkGuard};
@@ -56,6 +57,11 @@ impl Assembly {
         Engine::THREADS + handlers
     }
 
+    /// Threads that one starts if there is room for them.
+    pub(crate) fn spare_threads(options: &Options) -> usize {
+        if matches!(options.flash, Flash::Device(_)) { 0 } else { FileDevice::threads() }
+    }
+
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         Self::over(options, None)
     }
@@ -65,6 +71,10 @@ impl Assembly {
         check_kernel()?;
         let ram = ram_bytes_asked(options)?;
         let profile = options.device_settings()?;
+        let system = |error| Error::System { what: "the heap's threads could not be started".into(), error };
+        // Where the device has threads, too, those of the heap come first: it can do without the others.
+        let first = if Self::spare_threads(options) > 0 { Self::threads(options) } else { 0 };
+        let _first = helper::reserve(first).map_err(|errno| system(io::Error::from_raw_os_error(errno.0)))?;
         let mut device = open_device(options, ram, &profile)?;
         let mut remote = None;
         if !options.donors.is_empty() {
@@ -112,7 +122,6 @@ impl Assembly {
             errno => Error::Kernel { what: "address space or userfaultfd for a heap", errno },
         })?;
         let engine = Arc::new(engine);
-        let system = |error| Error::System { what: "the heap's threads could not be started".into(), error };
         let by_signal = || {
             signal::register(engine.clone(), faults == Faults::Fence)
                 .map_err(|errno| Error::Kernel { what: "a handler for page faults", errno })

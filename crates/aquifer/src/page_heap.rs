@@ -226,7 +226,10 @@ impl PageHeap {
         helper::prepare(count).map_err(|errno| {
             self.is_refused.store(true, Ordering::Relaxed);
             Error::System { what: what(), error: std::io::Error::from_raw_os_error(errno.0) }
-        })
+        })?;
+        // Without them batches are slower.
+        let _ = helper::prepare_spare(Assembly::spare_threads(&self.options));
+        Ok(())
     }
 
     fn warm(&self) -> MutexGuard<'_, Warm> {

@@ -124,7 +124,7 @@ fn faults(arguments: &MemoryArguments) -> &'static str {
 }
 
 fn transfers() -> &'static str {
-    if try_ring().is_ok() { "io_uring" } else { "plain calls, the transfers of a batch one after the other" }
+    if try_ring().is_ok() { "io_uring" } else { "plain calls, those of a batch by eight threads" }
 }
 
 fn parts(arguments: &MemoryArguments) -> Vec<Part> {

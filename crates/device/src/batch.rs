@@ -6,10 +6,73 @@ use crate::bounds::Bounds;
 use crate::device::{ReadRequest, WriteRequest};
 use crate::error::{DeviceError, Operation};
 use crate::positional;
-use crate::uring::RingPool;
+use crate::uring::{DEPTH_DEFAULT, RingPool};
+use crate::workers::Workers;
+
+/// How the transfers of a batch run side by side.
+#[derive(Debug)]
+pub(crate) enum Concurrency {
+    Rings(RingPool),
+    /// Where there are no rings.
+    Workers(Workers),
+    OneByOne,
+}
+
+impl Concurrency {
+    /// The best that this system gives.
+    pub(crate) fn best() -> Self {
+        match RingPool::new(DEPTH_DEFAULT) {
+            Ok(rings) => Self::Rings(rings),
+            Err(_) => Workers::start().map_or(Self::OneByOne, Self::Workers),
+        }
+    }
+
+    /// Makes batches keep at most `depth` transfers in flight, as far as that is possible.
+    pub(crate) fn set_depth(&mut self, depth: usize) {
+        match self {
+            // A system that has become unwilling to make rings leaves the ones that are there.
+            Self::Rings(rings) if rings.depth() != depth => {
+                if let Ok(made) = RingPool::new(depth) {
+                    *rings = made;
+                }
+            }
+            Self::Workers(workers) => workers.set_depth(depth),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn depth(&self) -> Option<usize> {
+        match self {
+            Self::Rings(rings) => Some(rings.depth()),
+            Self::Workers(workers) => Some(workers.depth()),
+            Self::OneByOne => None,
+        }
+    }
+
+    pub(crate) fn in_flight_max(&self) -> Option<usize> {
+        match self {
+            Self::Rings(rings) => Some(rings.in_flight_max()),
+            Self::Workers(workers) => Some(workers.in_flight_max()),
+            Self::OneByOne => None,
+        }
+    }
+
+    /// Does what it can of the unfinished requests, and returns when none is in flight. `false` if the caller is to finish those that
+    /// are still unfinished; else all have their outcome.
+    fn run<T: Transfer>(&self, file: &File, block_bytes: usize, requests: &mut [T]) -> bool {
+        match self {
+            Self::Rings(rings) => {
+                rings.run(file, block_bytes, requests);
+                false
+            }
+            Self::Workers(workers) => workers.run(file, block_bytes, requests),
+            Self::OneByOne => false,
+        }
+    }
+}
 
 /// What reads and writes have in common.
-pub(crate) trait Transfer {
+pub(crate) trait Transfer: Send {
     const OPERATION: Operation;
 
     fn offset(&self) -> u64;
@@ -96,8 +159,8 @@ impl Transfer for WriteRequest<'_> {
     }
 }
 
-/// Does all transfers: through a ring where there is one, and what that leaves undone one by one.
-pub(crate) fn run<T: Transfer>(file: &File, bounds: Bounds, rings: Option<&RingPool>, requests: &mut [T]) {
+/// Does all transfers: side by side where that is possible, and what is left undone one by one.
+pub(crate) fn run<T: Transfer>(file: &File, bounds: Bounds, concurrency: &Concurrency, requests: &mut [T]) {
     for request in requests.iter_mut() {
         match bounds.check_transfer(request.offset(), request.memory()) {
             Ok(()) if request.memory().is_empty() => request.set_result(Ok(())),
@@ -106,10 +169,8 @@ pub(crate) fn run<T: Transfer>(file: &File, bounds: Bounds, rings: Option<&RingP
         }
     }
     // One transfer alone costs less as a plain call.
-    if requests.len() > 1
-        && let Some(rings) = rings
-    {
-        rings.run(file, bounds.block_bytes, requests);
+    if requests.len() > 1 && concurrency.run(file, bounds.block_bytes, requests) {
+        return;
     }
     for request in requests {
         if let Some(done) = request.unfinished() {

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 
 use aquifer_sys::descriptors;
 
-use crate::batch;
+use crate::batch::{self, Concurrency};
 use crate::bounds::Bounds;
 use crate::device::{Device, ReadRequest, WriteRequest};
 use crate::error::{DeviceError, Operation};
 use crate::positional;
-use crate::uring::RingPool;
+use crate::{uring, workers};
 
 /// Most transfers that a batch may have in flight.
 const DEPTH_MAX: usize = 1024;
@@ -30,7 +30,8 @@ const DEPTH_MAX: usize = 1024;
 /// A regular file or a block device, owned by this process alone.
 ///
 /// Single transfers are plain system calls and may run in fault handlers. Batches go through io_uring where
-/// the system has it. See `open.rs` for the ways to get one.
+/// the system has it, else the calls of a batch are shared by a few threads of the device. See `open.rs` for the
+/// ways to get one.
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
@@ -41,7 +42,7 @@ pub struct FileDevice {
     remove_on_drop: bool,
     /// A forked child has a copy of the device but owns neither the file nor the lock on it.
     owner_pid: u32,
-    rings: Option<RingPool>,
+    concurrency: Concurrency,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,31 +65,36 @@ impl FileDevice {
 
     /// Whether batches go through io_uring.
     pub fn is_uring(&self) -> bool {
-        self.rings.is_some()
+        matches!(self.concurrency, Concurrency::Rings(_))
     }
 
-    /// Makes batches go one by one from now on, to compare, or where rings misbehave.
+    /// Threads that a device starts where this process is refused io_uring; 0 where it is not.
+    ///
+    /// # Context
+    /// One system call, which makes nothing.
+    pub fn threads() -> usize {
+        if uring::is_refused() { workers::THREADS } else { 0 }
+    }
+
+    /// Makes batches go one by one from now on, without io_uring or threads: to compare, or where rings misbehave.
     pub fn disable_uring(&mut self) {
-        self.rings = None;
+        self.concurrency = Concurrency::OneByOne;
     }
 
-    /// Makes batches keep at most `depth` transfers in flight, 1 to 1024. Where batches go one by one, nothing changes.
+    /// Makes batches keep at most `depth` transfers in flight, 1 to 1024; without io_uring, at most as many as there are threads
+    /// and one more. Where batches go one by one, nothing changes.
     pub fn set_depth(&mut self, depth: usize) {
-        let depth = depth.clamp(1, DEPTH_MAX);
-        if self.depth().is_some_and(|present| present != depth) {
-            // A system that has become unwilling to make rings leaves the ones that are there.
-            self.rings = RingPool::new(depth).ok().or(self.rings.take());
-        }
+        self.concurrency.set_depth(depth.clamp(1, DEPTH_MAX));
     }
 
     /// Transfers that a batch has in flight at most; `None` where batches go one by one.
     pub fn depth(&self) -> Option<usize> {
-        self.rings.as_ref().map(RingPool::depth)
+        self.concurrency.depth()
     }
 
     /// The most transfers that a batch ever had in flight; `None` where batches go one by one.
     pub fn in_flight_max(&self) -> Option<usize> {
-        self.rings.as_ref().map(RingPool::in_flight_max)
+        self.concurrency.in_flight_max()
     }
 
     /// Where the device is; for an unnamed file, its folder.
@@ -163,11 +169,11 @@ impl Device for FileDevice {
     }
 
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        batch::run(&self.file, self.bounds, self.rings.as_ref(), requests);
+        batch::run(&self.file, self.bounds, &self.concurrency, requests);
     }
 
     fn write_batch(&self, requests: &mut [WriteRequest<'_>]) {
-        batch::run(&self.file, self.bounds, self.rings.as_ref(), requests);
+        batch::run(&self.file, self.bounds, &self.concurrency, requests);
     }
 
     /// By `fdatasync`: the size of the file does not change after it was opened.

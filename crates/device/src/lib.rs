@@ -5,7 +5,7 @@
 //! translation layer, [`Stripe`] puts several devices side by side, and the wrappers ([`Counted`], [`Throttled`],
 //! [`Faulty`]) stand in front of any other device. All of them pass one contract suite, `tests/contract`.
 //!
-//! Unsafe code is confined to the aligned buffer, the file calls and the rings.
+//! Unsafe code is confined to the aligned buffer, the file calls, the rings and the threads that stand in for them.
 
 mod batch;
 mod bounds;
@@ -26,6 +26,7 @@ pub mod queue;
 mod stripe;
 mod throttled;
 mod uring;
+mod workers;
 
 pub use buffer::AlignedBuffer;
 pub use counted::{Counted, Counters};

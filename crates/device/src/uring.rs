@@ -1,15 +1,17 @@
 //! Batches through io_uring: one system call starts and awaits as many transfers as the ring is deep.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use aquifer_sys::descriptors;
+use aquifer_sys::{Errno, descriptors};
 
 use crate::batch::Transfer;
 use crate::error::Operation;
@@ -167,7 +169,15 @@ impl Drop for Ring {
     }
 }
 
-/// Whether the system gives this process a ring. Without one, batches are done by one system call after the other.
+/// Whether this system or a seccomp filter refuses rings to this process, which costs less to ask than [`try_ring`].
+pub(crate) fn is_refused() -> bool {
+    let nowhere = ptr::null_mut::<c_void>();
+    // SAFETY: no ring is made without an address for its parameters.
+    let answer = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, nowhere) };
+    answer < 0 && Errno::last() != Errno::EFAULT
+}
+
+/// Whether the system gives this process a ring. Without one, the system calls of a batch are shared by threads.
 ///
 /// # Errors
 /// What `io_uring_setup` says: ENOSYS or EPERM where the system or a seccomp filter refuses rings.
@@ -295,6 +305,14 @@ mod tests {
         assert!(reads.iter().all(|request| request.result.is_ok()));
         let holes = |index: usize| if index == 7 { [0; 512] } else { written[index] };
         assert!((0..count).all(|index| memory[index] == holes(index)), "what was finished is not written");
+    }
+
+    #[test]
+    fn rings_are_refused_where_none_can_be_made() {
+        match try_ring() {
+            Ok(()) => assert!(!is_refused()),
+            Err(error) => assert!(is_refused() || error.kind() == io::ErrorKind::OutOfMemory, "{error}"),
+        }
     }
 
     #[test]

@@ -99,7 +99,8 @@ fn io_uring(outcome: &io::Result<()>, disabled: Option<&str>) -> Part {
         (_, io::ErrorKind::PermissionDenied) => format!("in a container {IN_A_CONTAINER}"),
         _ => "a kernel of Linux 5.19 or later, and memory for rings".into(),
     };
-    Part::missing(name, serves, format!("the kernel gives this user no rings: {error}"), remedy)
+    let state = format!("the kernel gives this user no rings: {error}; batches are shared by eight threads");
+    Part::missing(name, serves, state, remedy)
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use aquifer_sys::descriptors;
 
 use super::direct::{self, Mode};
 use super::{FileDevice, Kind, is_same_file, kernel, reserve};
+use crate::batch::Concurrency;
 use crate::bounds::Bounds;
 use crate::error::OpenError;
-use crate::uring::{DEPTH_DEFAULT, RingPool};
 
 /// The smallest block of any device; every length is a multiple of it.
 const SECTOR_BYTES: usize = 512;
@@ -152,8 +152,6 @@ impl FileDevice {
     fn assemble(file: File, path: PathBuf, kind: Kind, len_bytes: u64, mode: Mode) -> Self {
         let bounds = Bounds { device_bytes: len_bytes, block_bytes: mode.block_bytes };
         descriptors::note(file.as_raw_fd());
-        // A system without rings is no reason to fail: batches then go one by one.
-        let rings = RingPool::new(DEPTH_DEFAULT).ok();
         FileDevice {
             file,
             path,
@@ -162,7 +160,8 @@ impl FileDevice {
             direct: mode.direct,
             remove_on_drop: false,
             owner_pid: std::process::id(),
-            rings,
+            // A system without rings or threads is no reason to fail: batches then go one by one.
+            concurrency: Concurrency::best(),
         }
     }
 }

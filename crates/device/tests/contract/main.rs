@@ -29,6 +29,12 @@ fn file_without_rings() -> Option<Fixture> {
     }))
 }
 
+/// A file whose batches are shared by threads, as where a seccomp filter refuses rings.
+fn file_with_threads() -> Option<Fixture> {
+    restricted::without_rings(|| FileDevice::unnamed_in(std::env::temp_dir(), DEVICE_BYTES).unwrap())
+        .map(|device| Fixture::new(Box::new(device), ()))
+}
+
 /// A file that the page cache serves, because its file system cannot do without.
 fn buffered_file() -> Option<Fixture> {
     let dir = tempfile::tempdir_in("/dev/shm").ok()?;
@@ -88,6 +94,7 @@ contract!(
     Some(Fixture::in_folder(|dir| Box::new(FileDevice::open(dir, DEVICE_BYTES).unwrap())))
 );
 contract!(one_by_one, file_without_rings());
+contract!(shared_by_threads, file_with_threads());
 contract!(page_cache, buffered_file());
 contract!(counted, bare(Counted::new(memory(512))));
 contract!(throttled, bare(Throttled::new(memory(512), Throttle::default())));

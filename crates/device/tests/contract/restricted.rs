@@ -5,11 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 
-use aquifer_device::{AlignedBuffer, Device, FileDevice, OpenError, ReadRequest};
+use aquifer_device::{AlignedBuffer, Device, DeviceError, FileDevice, OpenError, ReadRequest};
 use tempfile::tempdir;
 
 use crate::fixture::{DEVICE_BYTES, pattern, with_a_child};
-use crate::suite;
 
 /// A user that owns nothing.
 const NOBODY: libc::uid_t = 65534;
@@ -41,20 +40,50 @@ fn open_as_nobody(dir: &Path) -> [Result<FileDevice, OpenError>; 3] {
     ]
 }
 
+/// Runs `make` in a thread that is refused rings; `None` where that cannot be done.
+pub fn without_rings<T: Send>(make: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| scope.spawn(|| forbid_rings().then(make)).join().unwrap())
+}
+
 #[test]
-fn batches_work_where_rings_are_forbidden() {
+fn batches_are_the_same_where_rings_are_forbidden() {
     let dir = tempdir().unwrap();
-    let run = || {
-        if !forbid_rings() {
-            println!("SKIPPED batches_work_where_rings_are_forbidden: cannot install a seccomp filter");
-            return;
-        }
-        let device = FileDevice::unnamed_in(dir.path(), DEVICE_BYTES).unwrap();
-        assert!(!device.is_uring());
-        suite::large_batches(&device);
-        suite::mixed_batches(&device);
+    let open = || FileDevice::unnamed_in(dir.path(), DEVICE_BYTES).unwrap();
+    let Some(mut shared) = without_rings(open) else {
+        println!("SKIPPED batches_are_the_same_where_rings_are_forbidden: cannot install a seccomp filter");
+        return;
     };
-    thread::scope(|scope| scope.spawn(run).join().unwrap());
+    assert!(!shared.is_uring());
+    assert_eq!((shared.depth(), FileDevice::threads()), (Some(9), if open().is_uring() { 0 } else { 8 }));
+    assert_eq!(without_rings(FileDevice::threads), Some(8));
+    let (rings, mut alone) = (open(), open());
+    alone.disable_uring();
+    assert_eq!(alone.depth(), None);
+    for device in [&rings, &shared, &alone] {
+        device.write_at(0, &pattern(3, DEVICE_BYTES as usize)).unwrap();
+    }
+    let outcomes = [batch_of_all_kinds(&rings), batch_of_all_kinds(&shared), batch_of_all_kinds(&alone)];
+    assert_eq!(outcomes[0], outcomes[1]);
+    assert_eq!(outcomes[0], outcomes[2]);
+    shared.set_depth(3);
+    assert_eq!((shared.depth(), shared.in_flight_max()), (Some(3), Some(0)));
+    assert_eq!(batch_of_all_kinds(&shared), outcomes[0]);
+    assert!((1..=3).contains(&shared.in_flight_max().unwrap()));
+    shared.disable_uring();
+    assert_eq!((shared.depth(), batch_of_all_kinds(&shared)), (None, outcomes[0].clone()));
+}
+
+/// The outcome and the bytes of each of many reads, of which some are refused.
+fn batch_of_all_kinds(device: &FileDevice) -> Vec<(Result<(), DeviceError>, Vec<u8>)> {
+    let mut memory: Vec<_> = (0..100).map(|at| AlignedBuffer::new(4096 * (1 + at % 3))).collect();
+    let offsets = (0..100).map(|at| match at % 10 {
+        7 => DEVICE_BYTES,
+        8 => at * 4096 + 1,
+        _ => at * 4096,
+    });
+    let mut reads: Vec<_> = offsets.zip(&mut memory).map(|(at, buf)| ReadRequest::new(at, buf)).collect();
+    device.read_batch(&mut reads);
+    reads.iter().map(|read| (read.result, read.buf.to_vec())).collect()
 }
 
 /// Makes `io_uring_setup` fail with EPERM in this thread, as containers do.
@@ -81,7 +110,22 @@ fn forbid_rings() -> bool {
 #[test]
 fn a_forked_child_reads_batches_without_the_rings() {
     let dir = tempdir().unwrap();
-    let device = FileDevice::unnamed_in(dir.path(), DEVICE_BYTES).unwrap();
+    reads_batches_in_child(&FileDevice::unnamed_in(dir.path(), DEVICE_BYTES).unwrap());
+}
+
+/// A child has none of the threads, and must not wait for them.
+#[test]
+fn a_forked_child_reads_batches_without_the_threads() {
+    let dir = tempdir().unwrap();
+    match without_rings(|| FileDevice::unnamed_in(dir.path(), DEVICE_BYTES).unwrap()) {
+        Some(device) => reads_batches_in_child(&device),
+        None => println!(
+            "SKIPPED a_forked_child_reads_batches_without_the_threads: cannot install a seccomp filter"
+        ),
+    }
+}
+
+fn reads_batches_in_child(device: &FileDevice) {
     device.write_at(0, &pattern(1, 8192)).unwrap();
     let expected = pattern(1, 8192);
     let mut memory = AlignedBuffer::new(8192);
@@ -90,7 +134,7 @@ fn a_forked_child_reads_batches_without_the_rings() {
     // does not allocate.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let same = both_halves(&device, &mut memory) && *memory == *expected;
+        let same = both_halves(device, &mut memory) && *memory == *expected;
         // SAFETY: leaves without running anything of the parent's.
         unsafe { libc::_exit(if same { 0 } else { 1 }) };
     }
@@ -98,7 +142,7 @@ fn a_forked_child_reads_batches_without_the_rings() {
     // SAFETY: waits for the child from above; `status` is an int.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
-    assert!(both_halves(&device, &mut memory) && *memory == *expected, "the parent's rings still work");
+    assert!(both_halves(device, &mut memory) && *memory == *expected, "the parent's still work");
 }
 
 fn both_halves(device: &FileDevice, memory: &mut [u8]) -> bool {
