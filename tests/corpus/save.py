@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from servers import answers, free_port, wait_for
+from servers import answers, wait_for
 from swap import Swap, why_no_swap
 
 TREE = Path(__file__).resolve().parents[2]
@@ -31,21 +31,21 @@ class Server:
     """A redis-server in `folder`, started by a shell after `prefix`."""
 
     def __init__(self, folder, prefix, tick):
-        self.port, self.tick, self.peak_kib, self.dump = free_port(), tick, 0, folder / "dump.rdb"
-        options = f"--bind 127.0.0.1 --port {self.port} --save '' --appendonly no --dir {folder}"
+        self.path, self.tick, self.peak_kib, self.dump = folder / "socket", tick, 0, folder / "dump.rdb"
+        options = f"--port 0 --unixsocket {self.path} --save '' --appendonly no --dir {folder}"
         with open(folder / "log", "wb") as log:
             self.process = subprocess.Popen(["sh", "-c", f"{prefix} redis-server {options}"], stdout=log, stderr=log)
 
     def fill(self, keys):
         """Makes so many hashes."""
-        wait_for("the start", lambda: answers(self.port))
+        wait_for("the start", lambda: answers(self.path))
         for first in range(0, keys, PART):
             self.expect("1", "EVAL", FILL, "0", str(first), str(min(first + PART, keys) - 1))
             self.look()
         self.expect(str(keys), "DBSIZE")
 
     def ask(self, *words):
-        command = ["redis-cli", "-p", str(self.port), *words]
+        command = ["redis-cli", "-s", self.path, *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     def expect(self, answer, *words):
@@ -56,7 +56,7 @@ class Server:
     def look(self):
         """Notes the RAM of server and child; what they share counts once."""
         self.tick()
-        found = subprocess.run(["pgrep", "-f", f"redis-(server|rdb-bgsave).*:{self.port}"], capture_output=True, text=True)
+        found = subprocess.run(["pgrep", "-f", f"redis-(server|rdb-bgsave).*:{self.path}"], capture_output=True, text=True)
         total = 0
         for number in found.stdout.split():
             for file, name in (("smaps_rollup", "Pss_Anon:"), ("status", "VmPTE:")):
@@ -78,7 +78,7 @@ class Server:
         return time.monotonic() - began
 
     def end(self):
-        subprocess.run(["redis-cli", "-p", str(self.port), "SHUTDOWN", "NOSAVE"], capture_output=True)
+        subprocess.run(["redis-cli", "-s", self.path, "SHUTDOWN", "NOSAVE"], capture_output=True)
         self.process.wait()
         # The next server would load it.
         self.dump.unlink(missing_ok=True)

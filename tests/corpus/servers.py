@@ -1,4 +1,7 @@
-"""Fills and asks a server: servers.py redis|memcached DATA|COUNT -- COMMAND of the server. Prints what it answered."""
+"""Fills and asks a server: servers.py redis|memcached DATA|COUNT -- COMMAND of the server. Prints what it answered.
+
+The server listens at the path "socket" in this directory, which reaches into a network namespace of its own.
+"""
 import hashlib
 import socket
 import subprocess
@@ -7,12 +10,13 @@ import time
 
 TRIES = 200
 BATCH = 50
+PATH = "socket"
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def connected(path=PATH):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(path))
+    return connection
 
 
 def wait_for(what, asks):
@@ -24,23 +28,23 @@ def wait_for(what, asks):
     sys.exit(f"{what} takes more than {TRIES / 10:.0f} s")
 
 
-def answers(port):
+def answers(path=PATH):
     try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
+        connected(path).close()
     except OSError:
         return False
     return True
 
 
-def redis(port, commands):
+def redis(commands):
     """Digests after a fill, after deletions, and of a dump by a forked child that is loaded again."""
 
     def ask(*words):
-        command = ["redis-cli", "-p", str(port), *words]
+        command = ["redis-cli", "-s", PATH, *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     with open(commands, "rb") as file:
-        filled = subprocess.run(["redis-cli", "-p", str(port), "--pipe"], stdin=file, capture_output=True, text=True)
+        filled = subprocess.run(["redis-cli", "-s", PATH, "--pipe"], stdin=file, capture_output=True, text=True)
     print(filled.stdout.splitlines()[-1], ask("DBSIZE"), ask("DEBUG", "DIGEST"))
     script = "for i = 0, 99999, 3 do redis.call('DEL', 'text:' .. i) end return redis.call('DBSIZE')"
     print(ask("EVAL", script, "0"), ask("DEBUG", "DIGEST"))
@@ -50,12 +54,12 @@ def redis(port, commands):
     wait_for("BGSAVE", lambda: "rdb_bgsave_in_progress:0" in ask("INFO", "persistence"))
     print(changed, "rdb_last_bgsave_status:ok" in ask("INFO", "persistence"))
     print(ask("DEBUG", "RELOAD"), ask("DEBUG", "DIGEST"))
-    subprocess.run(["redis-cli", "-p", str(port), "SHUTDOWN", "NOSAVE"], capture_output=True)
+    subprocess.run(["redis-cli", "-s", PATH, "SHUTDOWN", "NOSAVE"], capture_output=True)
 
 
-def memcached(port, count):
+def memcached(count):
     """Values of many sizes, read back twice."""
-    with socket.create_connection(("127.0.0.1", port)) as connection:
+    with connected() as connection:
         stream, digest = connection.makefile("rwb"), hashlib.sha256()
         for i in range(int(count)):
             value = hashlib.sha256(b"%d" % i).digest() * (1 + i % 40)
@@ -73,17 +77,19 @@ def memcached(port, count):
                 digest.update(value)
             stream.readline()
         print(digest.hexdigest())
+        stream.write(b"shutdown\r\n")
+        stream.flush()
 
 
 def main():
     kind, argument, _, *server = sys.argv[1:]
-    port = free_port()
-    command = [word.replace("PORT", str(port)) for word in server]
     with open("log", "wb") as log:
-        running = subprocess.Popen(command, stdout=log, stderr=log)
-    wait_for("the start", lambda: answers(port) or running.poll() is not None)
+        running = subprocess.Popen(server, stdout=log, stderr=log)
+    wait_for("the start", lambda: answers() or running.poll() is not None)
     try:
-        {"redis": redis, "memcached": memcached}[kind](port, argument)
+        {"redis": redis, "memcached": memcached}[kind](argument)
+        # It was told to, and is not ended by a signal, which its launcher may not hand on.
+        wait_for("the end", lambda: running.poll() is not None)
     finally:
         if running.poll() is None:
             running.terminate()
