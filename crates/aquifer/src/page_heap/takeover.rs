@@ -172,6 +172,15 @@ impl PageHeap {
         }
     }
 
+    /// Pins what there was no room for while all the rest was in RAM: it can leave now.
+    fn pin_opened(&self, parts: &Assembly) {
+        let mut protected = self.protected.lock().unwrap_or_else(PoisonError::into_inner);
+        for range in protected.ranges.iter_mut().filter(|range| !range.is_pinned) {
+            let (first, count) = self.pages_of(range.start, range.end - range.start);
+            range.is_pinned = parts.engine.pin(first, count).is_ok();
+        }
+    }
+
     /// The options, less what the program uses beside blocks, and the RAM of the process and of the heap.
     fn options_now(&self) -> (Options, Option<ProcessRam>) {
         let (Some(all), Some(program)) = (self.options.ram_bytes, self.program.clone()) else {
@@ -209,6 +218,7 @@ impl PageHeap {
         let mut taken = Vec::new();
         self.for_each_used(&mut |pages| taken.push(pages));
         let captured = parts.engine.capture(taken);
+        self.pin_opened(&parts);
         if let Some(ram) = ram {
             parts.engine.share_ram(ram);
         }
