@@ -209,7 +209,10 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
     if wanted < FLASH_BYTES_MIN {
         return Err(Error::FlashSmall { given: wanted, minimum: FLASH_BYTES_MIN });
     }
-    let Site { available_bytes: available, .. } = FileDevice::look(&path)?;
+    let Site { available_bytes: available, is_shared: is_file, .. } = FileDevice::look(&path)?;
+    if is_file && process::file_bytes_max().is_some_and(|most| most < wanted) {
+        return Err(OpenError::FileLimit { path, wanted }.into());
+    }
     if available < wanted {
         return Err(OpenError::NoSpace { path, wanted, available }.into());
     }

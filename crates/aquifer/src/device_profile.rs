@@ -22,7 +22,9 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(PROFILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| invalid(&error))?;
+        .map_err(|error| {
+            invalid(&format_args!("{error}; `aquifer advise --write-profile FILE` makes one"))
+        })?;
     Profile::parse(&bytes).map_err(|error| invalid(&error))
 }
 

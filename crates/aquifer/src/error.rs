@@ -1,5 +1,6 @@
 //! Numbered errors with sentences that say what to do.
 
+use aquifer_base::units::format_size;
 use aquifer_device::OpenError;
 use aquifer_heap::HeapError;
 use aquifer_sys::Errno;
@@ -58,9 +59,18 @@ pub enum Error {
     },
     /// userfaultfd may not be used here.
     #[error(
-        "userfaultfd may not be used here ({0}); containers need /dev/userfaultfd (docker run --device /dev/userfaultfd) or a seccomp profile that allows the system call; where /proc is mounted, heaps do without. Fault threads may need vm.unprivileged_userfaultfd=1"
+        "userfaultfd may not be used here ({0}); containers need /dev/userfaultfd (docker run --device /dev/userfaultfd) or a seccomp profile that allows the system call; faults by signal do without where /proc is mounted"
     )]
     UffdForbidden(Errno),
+    /// The limit on address space leaves too little for the memory that is to be managed.
+    #[error(
+        "the limit on address space (ulimit -v) leaves {} for managed memory; raise it, as `ulimit -v unlimited` does",
+        format_size(*left)
+    )]
+    AddressSpace {
+        /// Bytes that it leaves.
+        left: u64,
+    },
     /// A thread or socket could not be made.
     #[error("{what}: {error}")]
     System {
@@ -186,6 +196,7 @@ impl Error {
             Self::FlashSmall { .. } => ErrorCode::FlashSmall,
             Self::KernelOld(..) | Self::Kernel { .. } => ErrorCode::Kernel,
             Self::UffdForbidden(_) => ErrorCode::UffdForbidden,
+            Self::AddressSpace { .. } => ErrorCode::NoMemory,
             Self::Donors(_) => ErrorCode::Gone,
             Self::System { .. } => ErrorCode::Io,
             Self::Heap(error) => heap_code(error),
@@ -202,9 +213,9 @@ impl From<&OpenError> for ErrorCode {
             OpenError::PermissionDenied { .. } | OpenError::ReadOnly { .. } => ErrorCode::FlashPermission,
             OpenError::TooSmall { .. } => ErrorCode::FlashSmall,
             OpenError::Busy { .. } => ErrorCode::FlashBusy,
-            OpenError::NoSpace { .. } => ErrorCode::FlashFull,
+            OpenError::NoSpace { .. } | OpenError::FileLimit { .. } => ErrorCode::FlashFull,
             OpenError::BadLength { .. } | OpenError::NotAFileOrBlockDevice { .. } => ErrorCode::Invalid,
-            OpenError::Io { .. } => ErrorCode::Io,
+            OpenError::Io { .. } | OpenError::TooManyFiles { .. } => ErrorCode::Io,
         }
     }
 }

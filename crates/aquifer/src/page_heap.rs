@@ -13,10 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWri
 
 use aquifer_base::PageId;
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OS_PAGE_BYTES};
-use aquifer_base::units::format_size;
 use aquifer_heap::paged::{self, Change, Pages};
 use aquifer_heap::{HeapError, Paged, SMALL_BYTES_MAX};
-use aquifer_sys::{helper, process};
+use aquifer_sys::{Errno, helper, process};
 use aquifer_vm::{NativeRegion, PageSet, fork};
 
 use crate::announced::Announced;
@@ -75,6 +74,8 @@ pub struct PageHeap {
     reserved: PageSet,
     /// The most that may be.
     reserved_max: u64,
+    /// By the limit on address space, and not by the flash.
+    is_limited: bool,
     /// Flash could not be opened.
     is_refused: AtomicBool,
     managed: OnceLock<Managed>,
@@ -141,12 +142,14 @@ impl PageHeap {
         let for_reserves = if most.is_none() { RESERVE_BYTES / LEAF_RANGE_BYTES as u64 } else { 0 };
         let pages_max = pages_max.min(leaves * LEAF_PAGES as u64 / 100 * ADDRESSES_PERCENT);
         if most.is_some() && pages_max * (OS_PAGE_BYTES as u64) < ram {
-            return Err(Error::Invalid(format!(
-                "the limit on address space (ulimit -v) leaves {} for managed memory, which is less than its RAM; raise it, or give aquifer run a smaller --ram",
-                format_size(pages_max * OS_PAGE_BYTES as u64)
-            )));
+            return Err(Error::AddressSpace { left: pages_max * OS_PAGE_BYTES as u64 });
         }
-        let refused = |errno| Error::Kernel { what: "address space for managed memory", errno };
+        let is_limited = leaves < wanted;
+        let refused = |errno| match most {
+            // Not so much in one piece.
+            Some(_) if errno == Errno::ENOMEM => Error::AddressSpace { left: 0 },
+            _ => Error::Kernel { what: "address space for managed memory", errno },
+        };
         let region = NativeRegion::new((leaves + for_reserves) as u32)
             .or_else(|_| NativeRegion::new(leaves as u32))
             .map_err(refused)?;
@@ -165,6 +168,7 @@ impl PageHeap {
             pages_max,
             reserved,
             reserved_max: (leaves * LEAF_PAGES as u64).saturating_sub(pages_max / ADDRESSES_PERCENT * 100),
+            is_limited,
             is_refused: AtomicBool::new(false),
             managed: OnceLock::new(),
             warm: Mutex::new(Warm::new((ram / WARM_SHARE).min(WARM_BYTES_MAX) as usize)),
@@ -262,6 +266,17 @@ impl PageHeap {
             .map_err(|used| full(pages, used, limit))
     }
 
+    /// What is in the way where there is no more: the limit on address space, if that is why there is not as much as on flash.
+    fn none_left(&self, error: HeapError) -> Error {
+        let is_limited = self.is_limited && !self.is_refused.load(Ordering::Relaxed);
+        match error {
+            HeapError::Full { .. } | HeapError::NoAddressSpace { .. } if is_limited => {
+                Error::AddressSpace { left: self.pages_max * OS_PAGE_BYTES as u64 }
+            }
+            error => error.into(),
+        }
+    }
+
     fn take_back(&self, pages: u64) {
         self.pages.fetch_sub(pages, Ordering::Relaxed);
     }
@@ -302,7 +317,10 @@ impl PageHeap {
     pub fn allocate_fresh(&self, bytes: usize, align: usize) -> Result<*mut u8, Error> {
         self.usable()?;
         let promise = &mut |pages| self.promise(pages);
-        let address = self.paged.allocate(bytes, align, promise, &mut |pages| self.take_back(pages))?;
+        let address = self
+            .paged
+            .allocate(bytes, align, promise, &mut |pages| self.take_back(pages))
+            .map_err(|error| self.none_left(error))?;
         if let Err(error) = self.overflow() {
             let _ = self.free(address);
             return Err(error);
@@ -319,8 +337,10 @@ impl PageHeap {
         self.usable()?;
         let pages = bytes.div_ceil(OS_PAGE_BYTES) as u64;
         let promise = &mut |pages| self.promise(pages);
-        let address =
-            self.paged.allocate_mapping(pages, align, promise, &mut |pages| self.take_back(pages))?;
+        let address = self
+            .paged
+            .allocate_mapping(pages, align, promise, &mut |pages| self.take_back(pages))
+            .map_err(|error| self.none_left(error))?;
         if let Err(error) = self.overflow() {
             let _ = self.unmap(address, bytes);
             return Err(error);

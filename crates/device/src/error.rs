@@ -165,6 +165,26 @@ pub enum OpenError {
         /// Bytes that the file system could still give.
         available: u64,
     },
+    /// No file may have this size, as the limit on this process or the file system says.
+    #[error(
+        "no file in {} may have {wanted} bytes; raise the limit on the size of files (`ulimit -f unlimited`), or ask for less",
+        path.display()
+    )]
+    FileLimit {
+        /// What was to be opened.
+        path: PathBuf,
+        /// Bytes asked for.
+        wanted: u64,
+    },
+    /// This process may have no more files open.
+    #[error(
+        "{} cannot be opened beside the files that are open; raise the limit on open files (`ulimit -n 1024`)",
+        path.display()
+    )]
+    TooManyFiles {
+        /// What was to be opened.
+        path: PathBuf,
+    },
     /// The length asked for cannot be a device: zero, or not a whole number of blocks.
     #[error(
         "{len_bytes} bytes cannot be the size of {}; ask for a positive multiple of {block_bytes}",
@@ -222,6 +242,7 @@ impl OpenError {
             Some(libc::EBUSY | libc::EWOULDBLOCK | libc::ETXTBSY) => OpenError::Busy { path },
             Some(libc::EISDIR | libc::ENXIO) => OpenError::NotAFileOrBlockDevice { path },
             Some(libc::EROFS) => OpenError::ReadOnly { path },
+            Some(libc::EMFILE) => OpenError::TooManyFiles { path },
             _ => OpenError::Io { path, step, source },
         }
     }
@@ -250,6 +271,7 @@ mod tests {
         assert!(text(libc::EACCES).contains("owner or mode"));
         assert!(text(libc::EWOULDBLOCK).contains("stop the process"));
         assert!(text(libc::EROFS).contains("remount"));
-        assert!(text(libc::EMFILE).starts_with("opening /x/y failed"));
+        assert!(text(libc::EMFILE).contains("ulimit -n"));
+        assert!(text(libc::EIO).starts_with("opening /x/y failed"));
     }
 }

@@ -62,9 +62,11 @@ pub fn tell_of_unmanaged(route: &Route) {
         let blocks = match route.settings.small_bytes_too {
             true => "memory that its libraries use themselves".into(),
             false if route.settings.threshold_bytes == usize::MAX => {
-                "blocks of malloc, because of --malloc no".into()
+                "blocks of malloc; leave --malloc no out".into()
             }
-            false => format!("blocks below --threshold {} KiB", route.settings.threshold_bytes >> 10),
+            false => {
+                format!("blocks below {} KiB; leave --threshold out", route.settings.threshold_bytes >> 10)
+            }
         };
         crate::tell::tell!(
             "aquifer: {}: {} of its memory were not managed and came on top of --ram {}: a heap of its own, or {blocks}",

@@ -1,13 +1,15 @@
 //! The heap, and which memory comes from it.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use aquifer::device::OpenError;
 use aquifer::{Error, HeapError, PageHeap, Program, Strain};
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_sys::helper::is_helper;
-use aquifer_sys::{Errno, insiders, process};
+use aquifer_sys::{Errno, insiders};
 use aquifer_vm::FaultError;
 use aquifer_vm::fork::is_forked;
 
@@ -108,8 +110,11 @@ pub fn prepare_threads() {
         && let Err(error) = route.heap.prepare_threads()
     {
         say(&format!(
-            "{error}, which a program with a malloc of its own needs now; memory beyond its RAM is refused"
+            "{error}, which a program with a malloc of its own needs now; memory beyond its RAM is refused{}",
+            Hint(&error)
         ));
+        // It would be said of the flash.
+        HAS_SAID_WHY.store(true, Ordering::Relaxed);
     }
 }
 
@@ -237,7 +242,7 @@ fn say_if_slow() {
     if ROUTE.get().is_some_and(|route| route.settings.is_fenced && !route.settings.wants_fence) {
         crate::tell::tell!(
             "aquifer: {}: userfaultfd is refused here; absent memory is noticed by its protection, which is three times slower \
-             ('aquifer version' says what would help)",
+             (`aquifer doctor` says what would help)",
             program()
         );
     }
@@ -265,33 +270,51 @@ pub fn say(text: &str) {
 /// Says once on standard error why the heap cannot give what was asked for.
 pub fn say_why(error: &Error) {
     if !HAS_SAID_WHY.swap(true, Ordering::Relaxed) {
-        let hint = hint(error);
-        crate::tell::tell!("aquifer: memory was refused to {}: {error}; {hint}", program());
+        crate::tell::tell!("aquifer: memory was refused to {}: {error}{}", program(), Hint(error));
     }
 }
 
-/// What to do about memory that was refused.
-fn hint(error: &Error) -> &'static str {
+/// What to do about an error that does not say so itself, behind a semicolon.
+pub struct Hint<'a>(pub &'a Error);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hint(self.0).map_or(Ok(()), |hint| write!(f, "; {hint}"))
+    }
+}
+
+fn hint(error: &Error) -> Option<&'static str> {
     let errno = match error {
         Error::Kernel { errno, .. } => Some(*errno),
         Error::Heap(HeapError::Fault(FaultError::Map { errno, .. })) => Some(*errno),
         _ => None,
     };
-    match (error, errno) {
-        (_, Some(Errno(libc::EMFILE))) => "raise the limit on open files (ulimit -n)",
+    Some(match (error, errno) {
+        (_, Some(Errno(libc::EMFILE))) => "raise the limit on open files, as `ulimit -n 1024` does",
         (_, Some(Errno::ENOMEM)) => {
-            "raise the limit on memory (ulimit -v, or the container's) or on mappings (vm.max_map_count)"
+            "raise the limits on memory (`ulimit -v unlimited`, `ulimit -d unlimited`, or the container's) or on mappings (vm.max_map_count)"
         }
-        (_, Some(_)) => "'aquifer version' tells what this kernel can do",
-        (Error::InUse(_), _) => "aquifer run --faults thread serves that",
+        (_, Some(_)) => "`aquifer doctor` tells what this kernel can do",
+        (Error::InUse(_), _) => "`aquifer run --faults thread` serves that",
         (Error::Stack, _) => "give aquifer run a --threshold above the size of a stack",
-        (Error::Flash(_), _) => "give aquifer run a smaller --flash-size, or another --flash",
-        (Error::Heap(HeapError::Full { .. }), _) if process::address_space_left().is_some() => {
-            "raise the limit on address space (ulimit -v), or give aquifer run a larger --flash-size"
+        (Error::System { .. }, _) => {
+            "raise the limit on processes and threads (ulimit -u), or the container's (docker run --pids-limit)"
         }
+        (Error::Flash(OpenError::FileLimit { .. }), _) => "give aquifer run a smaller --flash-size",
+        (Error::Flash(OpenError::NoSpace { .. }), _) => {
+            "give aquifer run a smaller --flash-size, or another --flash"
+        }
+        (Error::Flash(OpenError::TooManyFiles { .. }) | Error::AddressSpace { .. }, _) => return None,
+        (Error::Flash(_), _) => "give aquifer run another --flash",
         (Error::BudgetSmall { .. }, _) => "give aquifer run a larger --ram, or a smaller --flash-size",
+        (
+            Error::Invalid(_) | Error::UffdForbidden(_) | Error::KernelOld(..) | Error::BudgetLarge { .. },
+            _,
+        ) => {
+            return None;
+        }
         _ => "give aquifer run a larger --flash-size, or another --flash",
-    }
+    })
 }
 
 /// Name of the program.

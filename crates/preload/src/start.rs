@@ -34,12 +34,16 @@ extern "C" fn start() {
     aquifer_sys::helper::look_at_stacks();
     let begun = Settings::from_env().and_then(route::begin);
     if let Err(error) = begun {
-        crate::tell::tell!("aquifer: {} runs without managed memory: {error}", route::program());
+        crate::tell::tell!(
+            "aquifer: {} runs without managed memory: {error}{}",
+            route::program(),
+            route::Hint(&error)
+        );
     }
     if route::route().is_some() && !crate::hooks::streams::begin() {
         crate::tell::tell!(
             "aquifer: {}: this C library hands the memory of streams to the kernel in a way that is not known here; \
-             printf or fwrite of memory beyond RAM may fail with EFAULT",
+             printf or fwrite of memory beyond RAM may fail with EFAULT; `aquifer run --faults thread` serves them",
             route::program()
         );
     }

@@ -169,16 +169,24 @@ pub fn mappings_max() -> usize {
 /// # Context
 /// Reads a file of the kernel; signal-safe.
 pub fn address_space_left() -> Option<u64> {
+    let limit = limit(libc::RLIMIT_AS)?;
+    let mut text = [0; 2048];
+    let used = read_file(c"/proc/self/status", &mut text).and_then(|text| field_bytes(text, b"VmSize:"));
+    Some(limit.saturating_sub(used.unwrap_or(0)))
+}
+
+/// Bytes that a file which this process makes may have (`RLIMIT_FSIZE`); `None` without a limit. Signal-safe.
+pub fn file_bytes_max() -> Option<u64> {
+    limit(libc::RLIMIT_FSIZE)
+}
+
+/// A limit of this process, `None` if there is none.
+fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     let none = core::ptr::null::<libc::rlimit>();
     // SAFETY: the kernel fills in the structure. The system call itself: a program's own function may be one that asks us.
-    unsafe { libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_AS, none, &raw mut limit) };
-    if limit.rlim_cur == libc::RLIM_INFINITY {
-        return None;
-    }
-    let mut text = [0; 2048];
-    let used = read_file(c"/proc/self/status", &mut text).and_then(|text| field_bytes(text, b"VmSize:"));
-    Some(limit.rlim_cur.saturating_sub(used.unwrap_or(0)))
+    unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, none, &raw mut limit) };
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// The beginning of a file, as far as there is room for it; `None` if it cannot be opened. Signal-safe.

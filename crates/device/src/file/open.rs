@@ -238,6 +238,7 @@ fn prepare(path: &Path, file: &File, len_bytes: u64) -> Result<Mode, OpenError> 
         Some(libc::ENOSPC | libc::EDQUOT) => {
             OpenError::NoSpace { path: path.to_owned(), wanted: len_bytes, available }
         }
+        Some(libc::EFBIG) => OpenError::FileLimit { path: path.to_owned(), wanted: len_bytes },
         _ => OpenError::from_io(path, "reserving the space of", error),
     })?;
     let mode = direct::choose(file);

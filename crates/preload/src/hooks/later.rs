@@ -21,7 +21,7 @@ fn is_refused(what: &str) -> bool {
     let is_refused = route().is_some_and(|route| !route.settings.kernel_waits);
     if is_refused {
         say(&format!(
-            "{what} is refused, as where the kernel has none: it would use memory that may not be in RAM; aquifer run --faults thread serves it"
+            "{what} is refused, as where the kernel has none: it would use memory that may not be in RAM; `aquifer run --faults thread` serves it"
         ));
     }
     is_refused

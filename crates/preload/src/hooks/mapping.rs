@@ -117,7 +117,7 @@ fn map_over(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int)
         // Virtual machines try that with what they have reserved, and go another way.
         if !heap.is_closed(start, end - start) {
             crate::route::say(
-                "a private mapping of a file cannot be writable at an address of managed memory",
+                "a private mapping of a file cannot be writable at an address of managed memory; give aquifer run a --threshold above the size of what it is mapped over",
             );
         }
         set_errno(libc::ENOMEM);
