@@ -4,18 +4,19 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use aquifer::device::{FileDevice, Site, try_ring};
+use aquifer::device::{FileDevice, OpenError, Site, try_ring};
 use aquifer::group::{Groups, Room, machine};
 use aquifer::units::format_size;
 use aquifer::{Faults, Options};
 use aquifer_sys::process;
 use clap::Args;
+use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use crate::arguments::MemoryArguments;
 use crate::error::{Error, printable};
-use crate::limit;
 use crate::version::{Part, kernel_release, libraries, memory, table};
+use crate::{limit, remedy};
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -30,6 +31,8 @@ Exit status: 0 if programs can be run so, 1 if they cannot.";
 
 /// Open files that a heap needs beside those of the program.
 const FILES_MIN: u64 = 64;
+/// What is told as enough for both.
+const FILES_ENOUGH: u64 = 1024;
 /// Mappings below which many absent pages get a coarser grain.
 const MAPPINGS_MIN: usize = 65_530;
 
@@ -56,13 +59,17 @@ struct Report {
 
 impl Report {
     fn of(arguments: &MemoryArguments) -> Self {
-        let refusal = arguments.options().check().map_err(Error::Machine);
+        let refusal = arguments.check(arguments.options());
         let refusal = refusal.and_then(|()| crate::library::find(crate::library::PRELOAD)).err();
+        let mut parts = parts(arguments);
+        if let Some(Error::Machine { error }) = &refusal {
+            tell_of(error, &mut parts);
+        }
         Self {
             version: aquifer::VERSION,
             can_run: refusal.is_none(),
             refusal: refusal.map(|error| error.to_string()),
-            parts: parts(arguments),
+            parts,
         }
     }
 
@@ -91,6 +98,16 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode, Error> {
         // Whoever reads has seen enough.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::from(u8::from(!report.can_run))),
+    }
+}
+
+/// What is refused is not ready, though it may be there. Sentences say what is wrong, and behind a semicolon what to do.
+fn tell_of(error: &aquifer::Error, parts: &mut [Part]) {
+    let Some(name) = remedy::part(error) else { return };
+    let said = format!("{error}{}", remedy::behind(error));
+    let (state, remedy) = said.split_once("; ").unwrap_or((&said, "other options"));
+    for part in parts.iter_mut().filter(|part| part.name == name && part.is_ready) {
+        *part = Part::missing(part.name, part.serves, state, remedy);
     }
 }
 
@@ -156,7 +173,8 @@ fn budget(arguments: &MemoryArguments, tightest: Option<(&str, Room)>) -> Part {
             why,
             "a higher limit: `docker run --memory 1g`, or MemoryMax of systemd",
         ),
-        Ok(auto) if arguments.ram <= auto => {
+        // What is left changes while this runs.
+        Ok(auto) if arguments.ram <= auto + auto / 16 => {
             Part::ready(name, serves, format!("{left}; --ram is {ram}, auto would be {}", format_size(auto)))
         }
         Ok(auto) => {
@@ -174,18 +192,22 @@ fn flash(arguments: &MemoryArguments) -> Part {
         .unwrap_or_else(|(state, remedy)| Part::missing(name, serves, state, remedy))
 }
 
-fn flash_at(path: &Path, wanted: u64, found: Result<Site, String>) -> Result<Part, (String, &'static str)> {
-    const ELSEWHERE: &str = "`--flash DIR`, with a directory on a disk";
-    let site = found.map_err(|error| (error, ELSEWHERE))?;
+fn flash_at(path: &Path, wanted: u64, found: Result<Site, String>) -> Result<Part, (String, String)> {
+    let elsewhere = || "`--flash DIR`, with a directory on a disk".to_owned();
+    let site = found.map_err(|error| (error, elsewhere()))?;
     let (at, free) = (path.display(), format_size(site.available_bytes));
     if site.available_bytes < wanted {
         let state = format!("{} are wanted in {at}, where {free} are free", format_size(wanted));
-        return Err((state, "a smaller `--flash-size`, or another `--flash`"));
+        let smaller = remedy::option(
+            &OpenError::NoSpace { path: path.into(), wanted, available: site.available_bytes }.into(),
+        );
+        let smaller = smaller.map_or_else(String::new, |option| format!("`{option}`, or "));
+        return Err((state, format!("{smaller}another `--flash`")));
     }
     if site.is_memory {
         return Err((
             format!("{at} is memory itself: what goes there takes the RAM that it is to free"),
-            ELSEWHERE,
+            elsewhere(),
         ));
     }
     Ok(Part::ready(
@@ -222,23 +244,29 @@ fn address_space(arguments: &MemoryArguments) -> Part {
                 "of the {} that ulimit -v leaves, managed memory takes a half at most",
                 format_size(left)
             ),
-            "`ulimit -v unlimited`, or a higher limit of the batch system",
+            match getrlimit(Resource::As).maximum {
+                None => "`ulimit -v unlimited`",
+                Some(_) => "a higher limit of the batch system or the login: this user may not raise it",
+            },
         ),
     }
 }
 
 fn open_files() -> Part {
     let (name, serves) = ("open files", "the heap's own files");
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let most = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    match most {
-        Some(most) if most < FILES_MIN => {
-            Part::missing(name, serves, format!("{most} at a time (ulimit -n)"), "`ulimit -n 1024`")
-        }
-        Some(most) => Part::ready(name, serves, format!("{most} at a time (ulimit -n)")),
-        None => Part::ready(name, serves, "no limit is told"),
+    let limit = getrlimit(Resource::Nofile);
+    let Some(most) = limit.current else { return Part::ready(name, serves, "no limit (ulimit -n)") };
+    let state = format!("{most} at a time (ulimit -n)");
+    if most >= FILES_MIN {
+        return Part::ready(name, serves, state);
     }
+    let remedy = match limit.maximum {
+        Some(hard) if hard < FILES_ENOUGH => {
+            "a higher limit: `docker run --ulimit nofile=1024`, or LimitNOFILE of systemd".into()
+        }
+        _ => format!("`ulimit -n {FILES_ENOUGH}`"),
+    };
+    Part::missing(name, serves, state, remedy)
 }
 
 fn mappings(arguments: &MemoryArguments) -> Part {

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use aquifer_base::units::format_size;
 use thiserror::Error;
 
 use crate::reply::ReplyError;
@@ -109,8 +110,19 @@ pub enum Error {
     #[error(transparent)]
     Unfit(#[from] crate::program::Unfit),
     /// This machine or the settings do not allow managed memory.
-    #[error(transparent)]
-    Machine(aquifer::Error),
+    #[error("{error}{}", crate::remedy::behind(error))]
+    Machine {
+        /// Why.
+        error: aquifer::Error,
+    },
+    /// More RAM is to stay than there is to be.
+    #[error("--ram-min {} is more than --ram {}; give a larger --ram, or a smaller --ram-min: `--ram-min {}M`", format_size(*least), format_size(*ram), ram >> 22)]
+    RamMin {
+        /// What is to stay.
+        least: u64,
+        /// All of it.
+        ram: u64,
+    },
     /// A library that comes with the command is missing.
     #[error(
         "{name} is neither in {} nor in ../lib beside it; `make lib` in the source folder makes build/bin/aquifer with build/lib beside it, `make install` installs both{}", beside.display(), other_library(name)
@@ -128,7 +140,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The system did not start the program.
-    #[error("{} cannot be run: {error}", path.display())]
+    #[error("{} cannot be run: {error}; give the path of a program that this user may run", path.display())]
     Exec {
         /// The program.
         path: PathBuf,
@@ -149,7 +161,7 @@ pub enum Error {
         error: io::Error,
     },
     /// The picture cannot be written.
-    #[error("no flame graph can be written to {}: {error}", path.display())]
+    #[error("no flame graph can be written to {}: {error}; name another path", path.display())]
     Picture {
         /// Its name.
         path: PathBuf,
@@ -198,7 +210,7 @@ pub enum Error {
         /// What is wrong with it.
         error: aquifer_probe::report::ReportError,
     },
-    /// A form of a report cannot be written.
+    /// A report or a socket cannot be made.
     #[error("{} cannot be written: {error}; name another path", path.display())]
     ReportFile {
         /// Its name.

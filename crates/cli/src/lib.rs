@@ -26,6 +26,7 @@
 //! | `run` | runs an unchanged program on managed memory |
 //! | `program` | where the program is, and whether it is fit for that |
 //! | `limit` | how much RAM there is for it |
+//! | `remedy` | the option that mends what the library refuses |
 //! | `doctor` | how it would run here, and what would be better |
 //! | `library` | the libraries that come with the command |
 //! | `profile` | where its faults come from |
@@ -57,6 +58,7 @@ pub mod process;
 pub mod profile;
 pub mod program;
 pub mod prometheus;
+pub mod remedy;
 pub mod remote;
 pub mod reply;
 pub mod run;

@@ -23,7 +23,7 @@ pub mod sites;
 pub mod stacks;
 pub mod symbols;
 
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -46,7 +46,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
         return Err(Error::ProfileByThread);
     }
     if let Some(path) = &arguments.profile_svg {
-        check_folder(path)?;
+        check_folder(path).map_err(|error| Error::Picture { path: path.clone(), error })?;
     }
     run::check(arguments)?;
     let layout = Layout::new(arguments.profile_samples);
@@ -80,15 +80,17 @@ fn sample_file(layout: Layout) -> Result<std::fs::File, Error> {
     make().map_err(|error| Error::SampleFile { folder: folder.clone().into(), error })
 }
 
-/// That the picture has no place should not come out when the program has run for hours.
-fn check_folder(path: &Path) -> Result<(), Error> {
+/// Whether a file could have this name: that it has no place should not come out when the program has run for hours.
+///
+/// # Errors
+/// Why not.
+pub fn check_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let problem = match std::fs::metadata(folder) {
-        Ok(meta) if meta.is_dir() && !path.is_dir() => return Ok(()),
-        Ok(_) => std::io::ErrorKind::IsADirectory.into(),
-        Err(error) => error,
-    };
-    Err(Error::Picture { path: path.to_owned(), error: problem })
+    match std::fs::metadata(folder)? {
+        meta if !meta.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+        _ if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Ok(()),
+    }
 }
 
 fn report(bytes: &[u8], picture: Option<&Path>, status: u8) -> Result<(), Error> {

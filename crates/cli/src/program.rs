@@ -18,7 +18,7 @@ pub enum Unfit {
     #[error("there is no program {0}; give its path, or a name that is found in PATH")]
     Missing(String),
     /// The file cannot be read or run.
-    #[error("{0} cannot be run: {1}")]
+    #[error("{0} cannot be run: {1}; give the path of a program that this user may read and run")]
     Unreadable(String, String),
     /// It was linked without the C library's loader.
     #[error(
@@ -40,7 +40,7 @@ pub enum Unfit {
     OtherMachine(String),
     /// The loader ignores what is put in front of privileged programs.
     #[error(
-        "{0} runs with the rights of its owner, for which the system ignores libraries that stand in front; run it as that user from a copy without the set-user-ID bit"
+        "{0} runs with the rights of its owner, for which the system ignores libraries that stand in front; run it as that user from a copy without the set-user-ID bit and the set-group-ID bit"
     )]
     Privileged(String),
 }

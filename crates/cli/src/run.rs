@@ -1,6 +1,7 @@
 //! Runs an unchanged program on managed memory.
 
 use std::io::Write as _;
+use std::os::unix::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -62,6 +63,14 @@ pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
     let path = program::find(arguments.program.first().expect("the command line needs a program"))?;
     program::inspect(&path)?;
     library::find(library::PRELOAD)?;
+    if let Some(path) = &arguments.report_json {
+        profile::check_folder(path).map_err(|error| Error::ReportFile { path: path.clone(), error })?;
+    }
+    if let Some(path) = &arguments.socket {
+        let named = SocketAddr::from_pathname(std::path::absolute(path)?).map(drop);
+        let found = named.and_then(|()| profile::check_folder(path));
+        found.map_err(|error| Error::ReportFile { path: path.clone(), error })?;
+    }
     let mut options = arguments.memory.options();
     if let Some(profile) = &arguments.device_profile {
         options = options.device_profile(profile);
@@ -72,7 +81,7 @@ pub fn check(arguments: &RunArguments) -> Result<PathBuf, Error> {
     if let Some(cluster) = &arguments.cluster {
         options = options.cluster(cluster);
     }
-    options.check().map_err(Error::Machine)?;
+    arguments.memory.check(options)?;
     Ok(path)
 }
 

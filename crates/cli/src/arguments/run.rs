@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use aquifer::PageHeap;
 use aquifer::device::{FileDevice, Site};
 use aquifer_base::units::parse_size;
 use clap::Args;
 
+use crate::error::Error;
 use crate::limit;
 
 /// What is kept in RAM and on flash.
@@ -203,6 +205,22 @@ impl MemoryArguments {
             (wanted.min(room) >> 20 << 20).max(least)
         };
         self.flash_size.unwrap_or_else(wanted)
+    }
+
+    /// Whether programs can have such memory here, as far as that can be told before one runs. `options` are these with those of the command.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, options: aquifer::Options) -> Result<(), Error> {
+        let (ram, least) = (self.ram, self.ram_min.unwrap_or(0));
+        if least > ram {
+            return Err(Error::RamMin { least, ram });
+        }
+        options
+            .check()
+            .and_then(|()| PageHeap::new(options))
+            .map(drop)
+            .map_err(|error| Error::Machine { error })
     }
 
     /// As a heap takes it.

@@ -51,7 +51,7 @@ fn managed_memory(outcome: Result<(), Errno>, fence: Result<(), Errno>) -> Part 
     let Err(errno) = outcome else {
         return Part::ready(name, serves, "the system call or /dev/userfaultfd answers");
     };
-    let remedy = match errno {
+    let remedy: String = match errno {
         Errno::EINVAL => "a newer kernel: this one has an older userfaultfd".into(),
         Errno::ENOSYS => format!("a kernel with CONFIG_USERFAULTFD; in a container {USERFAULTFD}"),
         _ => format!("in a container {USERFAULTFD}"),
@@ -59,12 +59,13 @@ fn managed_memory(outcome: Result<(), Errno>, fence: Result<(), Errno>) -> Part 
     let refused = format!("the system call and /dev/userfaultfd are refused: {errno}");
     let state = match fence {
         Ok(()) => format!(
-            "{refused}; heaps and run notice absent memory by its protection, which is three times slower"
+            "{refused}; heaps and run notice absent memory by its protection, which is three times slower (--faults thread needs userfaultfd)"
         ),
         Err(fence) => {
             format!("{refused}; and /proc/self/mem, by which heaps and run would do without: {fence}")
         }
     };
+    let remedy = if fence.is_ok() { remedy } else { format!("{remedy}; or mount /proc") };
     Part::missing(name, serves, state, remedy)
 }
 
