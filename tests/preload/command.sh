@@ -136,7 +136,7 @@ works_under_a_limit_on_address_space() {
 }
 
 takes_the_ram_that_there_is() {
-    "$aquifer" run --ram auto --report -- "$dir/need" 2 2>"$dir/err" && says 'exceeded its RAM  *no'
+    "$aquifer" run --ram auto --flash-size 1G --report -- "$dir/need" 2 2>"$dir/err" && says 'exceeded its RAM  *no'
 }
 
 # The file is gone afterwards if it was not there before.
