@@ -257,7 +257,7 @@ int main(void)
     char *kept = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (size_t at = 0; at < bytes; at++)
         kept[at] = (char)(at * 7);
-    mprotect(kept, bytes, PROT_NONE);
+    mprotect(kept, bytes, PROT_READ);
     for (int i = 0; i < 30; i++)
         memset(malloc(1 << 20), i, 1 << 20);
     mprotect(kept, bytes, PROT_READ | PROT_WRITE);

@@ -45,7 +45,7 @@ static void told_of_before_the_heap(void)
     }
 }
 
-static char *early;
+static char *early, *closed;
 
 static void reserved_before_the_heap(void)
 {
@@ -58,6 +58,11 @@ static void reserved_before_the_heap(void)
     fill(early + 3 * PART, PART, 2);
     CHECK_IS(SIGSEGV, signal_of(early + 2 * PART, true));
     CHECK_IS(SIGSEGV, signal_of(early + 4 * PART, true));
+    /* More than stays in RAM. */
+    closed = mmap(NULL, 2 * PART, OPEN, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(closed != MAP_FAILED);
+    fill(closed, 2 * PART, 3);
+    CHECK(mprotect(closed, 2 * PART, PROT_NONE) == 0);
 }
 
 static void used_with_it(void)
@@ -70,6 +75,9 @@ static void used_with_it(void)
     CHECK(mprotect(early + PART, 2 * PART, OPEN) == 0);
     CHECK(is_filled(early + PART, PART, 1) && is_zero(early + 2 * PART, PART));
     CHECK(munmap(early, RESERVE) == 0);
+    CHECK_IS(SIGSEGV, signal_of(closed, true));
+    CHECK(mprotect(closed, 2 * PART, OPEN) == 0 && is_filled(closed, 2 * PART, 3));
+    CHECK(munmap(closed, 2 * PART) == 0);
 }
 
 static void asked_for_piece_by_piece(void)

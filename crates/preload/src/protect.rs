@@ -257,6 +257,8 @@ pub fn while_growing<T>(heap: &PageHeap, grow: impl FnOnce() -> T) -> T {
             *hold = Hold::Pinned;
             // Where the heap has noticed accesses by protection, it has changed that.
             protect(part.start, part.end, *protection);
+        } else if *protection == libc::PROT_NONE && heap.hide(part.start, part.end - part.start) {
+            *hold = Hold::Hidden;
         } else {
             // It is the heap's again who may touch it when.
             part.end = part.start;
