@@ -35,12 +35,8 @@ const WARM_BYTES_MAX: u64 = 32 << 20;
 const RECORD_BYTES: u64 = OS_PAGE_BYTES as u64 + 128;
 /// Share of the flash that pages can fill, in percent: the rest is for the cleaner.
 const USABLE_PERCENT: u64 = 85;
-
 /// Share of the addresses that pages can have where those are few, in percent: blocks leave gaps.
 const ADDRESSES_PERCENT: u64 = 90;
-
-/// Address space for reserves beside that for blocks, where it has no limit.
-const RESERVE_BYTES: u64 = 16 << 30;
 
 /// A heap, with an answer for other processes.
 struct Managed {
@@ -139,7 +135,6 @@ impl PageHeap {
         // Under a limit on address space a half of what is left stays for the program, tables and stacks.
         let most = process::address_space_left().map(|left| left / 2 / LEAF_RANGE_BYTES as u64);
         let leaves = most.map_or(wanted, |most| most.min(wanted));
-        let for_reserves = if most.is_none() { RESERVE_BYTES / LEAF_RANGE_BYTES as u64 } else { 0 };
         let pages_max = pages_max.min(leaves * LEAF_PAGES as u64 / 100 * ADDRESSES_PERCENT);
         if most.is_some() && pages_max * (OS_PAGE_BYTES as u64) < ram {
             return Err(Error::AddressSpace { left: pages_max * OS_PAGE_BYTES as u64 });
@@ -150,9 +145,7 @@ impl PageHeap {
             Some(_) if errno == Errno::ENOMEM => Error::AddressSpace { left: 0 },
             _ => Error::Kernel { what: "address space for managed memory", errno },
         };
-        let region = NativeRegion::new((leaves + for_reserves) as u32)
-            .or_else(|_| NativeRegion::new(leaves as u32))
-            .map_err(refused)?;
+        let region = reserve::region(leaves, most.is_none()).map_err(refused)?;
         let leaves = u64::from(region.leaves());
         let reserved = PageSet::new(leaves * LEAF_PAGES as u64).map_err(refused)?;
         let base = region.base().expose_provenance();

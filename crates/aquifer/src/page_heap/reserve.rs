@@ -3,14 +3,23 @@
 
 use std::sync::PoisonError;
 
-use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_heap::HeapError;
 use aquifer_heap::paged::Pages;
 use aquifer_sys::Errno;
-use aquifer_vm::{Engine, FaultError};
+use aquifer_vm::{Engine, FaultError, NativeRegion};
 
 use super::{PageHeap, full};
 use crate::error::Error;
+
+/// Address space for reserves beside that for blocks, where it has no limit.
+const RESERVE_BYTES: u64 = 16 << 30;
+
+/// A region for blocks of `leaves`, and for reserves if there is room.
+pub(super) fn region(leaves: u64, has_room: bool) -> Result<NativeRegion, Errno> {
+    let for_reserves = if has_room { RESERVE_BYTES / LEAF_RANGE_BYTES as u64 } else { 0 };
+    NativeRegion::new((leaves + for_reserves) as u32).or_else(|_| NativeRegion::new(leaves as u32))
+}
 
 fn refused(errno: Errno) -> Error {
     Error::Kernel { what: "to protect memory", errno }
