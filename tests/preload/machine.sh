@@ -289,22 +289,27 @@ kills() {
 }
 
 # Somebody else in the group takes RAM as it becomes free, and gives it back, again and again, without swap: the heap gives way, and nobody is killed.
+#
+# AQUIFER_NEIGHBOURS='LIMIT DATA TAKEN': other sizes of the group, of the program's data and of what the neighbour takes, MiB. AQUIFER_RUNS=N: so many times.
 neighbours() {
+    # shellcheck disable=SC2086 # three numbers
+    set -- ${AQUIFER_NEIGHBOURS:-192 400 80}
     "${CC:-cc}" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror "$here/neighbour.c" -o "$work/neighbour" || exit 1
-    limit=$((192 << 20))
+    limit=$(($1 << 20))
     make_group $limit no || skip
-    start 400 0 --ram auto --flash "$work" --flash-size 2G
+    start "$2" 0 --ram auto --flash "$work" --flash-size $(($2 * 3 / 2 > 2048 ? $2 * 3 / 2 : 2048))M
     wait_filled
     : >"$work/beside"
     # shellcheck disable=SC2016 # for the shell that becomes the program
     sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' sh "$cgroup" \
-        "$work/neighbour" 80 "$work/beside" "$(group_file usage)" $limit >"$work/rounds" &
+        "$work/neighbour" "$3" "$work/beside" "$(group_file usage)" $limit >"$work/rounds" &
     beside=$!
     sleep 4
     rm -f "$work/beside"
     wait "$beside" || fail "the neighbour has no room: status $?"
     finish
-    ends_well 'a neighbour takes 80 of 192 MiB and gives them back'
+    ends_well "a neighbour takes $3 of $1 MiB and gives them back"
+    echo ", at most $(($(group_peak) >> 20)) of $1 MiB" >>"$work/rounds"
     [ "$(group_kills)" = 0 ] || fail "$(group_kills) killed"
     remove_group
 }
@@ -313,7 +318,7 @@ case $part in
     neighbours)
         for run in $(seq "${AQUIFER_RUNS:-1}"); do
             neighbours
-            [ "${AQUIFER_RUNS:-1}" = 1 ] || echo "    run $run: $(cat "$work/rounds")"
+            [ "${AQUIFER_RUNS:-1}" = 1 ] || echo "    run $run: $(tr -d '\n' <"$work/rounds")"
         done
         ;;
     shrinks)

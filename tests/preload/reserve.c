@@ -3,6 +3,8 @@
 #include "touches.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 enum { FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, OPEN = PROT_READ | PROT_WRITE };
@@ -167,6 +169,43 @@ static void many_aligned_pieces(void)
         CHECK(is_filled(pieces[n], BYTES / 2, n) && munmap(pieces[n], BYTES) == 0);
 }
 
+/* Each may use what it has asked for, whoever else asks for it at the same time. */
+enum { ASKING = 4, ROUNDS = 300 };
+
+static struct {
+    char *memory;
+    pthread_barrier_t all;
+    atomic_int refused;
+} shared;
+
+static void *ask(void *argument)
+{
+    size_t number = (size_t)argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_barrier_wait(&shared.all);
+        shared.refused += mprotect(shared.memory, 64 * PAGE, OPEN) != 0;
+        for (size_t n = 0; n < 64; n++)
+            shared.memory[n * PAGE + number] = (char)round;
+        pthread_barrier_wait(&shared.all);
+        if (number == 0)
+            shared.refused += mmap(shared.memory, 64 * PAGE, PROT_NONE, FLAGS | MAP_FIXED, -1, 0) != shared.memory;
+    }
+    return NULL;
+}
+
+static void asked_for_by_several(void)
+{
+    shared.memory = reserve(RESERVE);
+    CHECK(pthread_barrier_init(&shared.all, NULL, ASKING) == 0);
+    pthread_t threads[ASKING];
+    for (size_t n = 0; n < ASKING; n++)
+        CHECK(pthread_create(&threads[n], NULL, ask, (void *)n) == 0);
+    for (int n = 0; n < ASKING; n++)
+        CHECK(pthread_join(threads[n], NULL) == 0);
+    CHECK_IS(0, shared.refused);
+    CHECK(munmap(shared.memory, RESERVE) == 0);
+}
+
 #if defined(__x86_64__)
 static const unsigned char code[] = {0x8d, 0x47, 0x01, 0xc3}; /* lea eax, [rdi + 1]; ret */
 #elif defined(__aarch64__)
@@ -251,6 +290,7 @@ int main(void)
     RUN(given_back_and_asked_for_again);
     RUN(closed_with_their_bytes);
     RUN(many_aligned_pieces);
+    RUN(asked_for_by_several);
     RUN(filled_with_code);
     RUN(handed_to_the_kernel);
     RUN(in_a_child);

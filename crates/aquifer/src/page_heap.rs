@@ -70,6 +70,8 @@ pub struct PageHeap {
     reserved: PageSet,
     /// The most that may be.
     reserved_max: u64,
+    /// Held by who changes that.
+    committing: Mutex<()>,
     /// By the limit on address space, and not by the flash.
     is_limited: bool,
     /// Flash could not be opened.
@@ -110,6 +112,7 @@ pub struct Rest<'a> {
     _paged: paged::Rest<'a>,
     _warm: MutexGuard<'a, Warm>,
     _becoming: RwLockWriteGuard<'a, ()>,
+    _committing: MutexGuard<'a, ()>,
 }
 
 /// Why a block was not allocated.
@@ -162,6 +165,7 @@ impl PageHeap {
             reserved,
             reserved_max: (leaves * LEAF_PAGES as u64).saturating_sub(pages_max / ADDRESSES_PERCENT * 100),
             is_limited,
+            committing: Mutex::new(()),
             is_refused: AtomicBool::new(false),
             managed: OnceLock::new(),
             warm: Mutex::new(Warm::new((ram / WARM_SHARE).min(WARM_BYTES_MAX) as usize)),
@@ -206,27 +210,10 @@ impl PageHeap {
 
     /// Keeps other threads from being between two steps in the books until the guard is dropped: around a fork.
     pub fn rest(&self) -> Rest<'_> {
-        let becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
-        let warm = self.warm();
-        Rest { _paged: self.paged.rest(), _warm: warm, _becoming: becoming }
-    }
-
-    /// Makes the threads that a heap needs, asleep: for a program that may exceed its RAM where no threads can be made, such as in a
-    /// malloc of its own.
-    ///
-    /// # Errors
-    /// There is no room for threads. The memory stays ordinary then, and no more of it is given than fits in RAM.
-    pub fn prepare_threads(&self) -> Result<(), Error> {
-        // One more takes over.
-        let count = Assembly::threads(&self.options) + usize::from(self.options.socket.is_some()) + 1;
-        let what = || "threads could not be made".into();
-        helper::prepare(count).map_err(|errno| {
-            self.is_refused.store(true, Ordering::Relaxed);
-            Error::System { what: what(), error: std::io::Error::from_raw_os_error(errno.0) }
-        })?;
-        // Without them batches are slower.
-        let _ = helper::prepare_spare(Assembly::spare_threads(&self.options));
-        Ok(())
+        let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _becoming = self.becoming_managed.write().unwrap_or_else(PoisonError::into_inner);
+        let _warm = self.warm();
+        Rest { _paged: self.paged.rest(), _warm, _becoming, _committing }
     }
 
     fn warm(&self) -> MutexGuard<'_, Warm> {
@@ -483,7 +470,8 @@ impl PageHeap {
         let managed = self.managed.get()?;
         let mut stats = Stats::of(&managed.parts);
         (stats.objects, stats.object_bytes) = self.paged.usage();
-        stats.object_bytes -= self.reserved.len() * OS_PAGE_BYTES as u64;
+        let reserved = self.reserved.len() * OS_PAGE_BYTES as u64;
+        stats.object_bytes = stats.object_bytes.saturating_sub(reserved);
         Some(stats)
     }
 

@@ -1,12 +1,12 @@
 //! Memory that a program reserves with `PROT_NONE`, and asks for piece by piece: collectors and virtual machines do. What is reserved counts as
 //! none, so that a program may reserve more than flash has.
 
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use aquifer_base::limits::{LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_heap::HeapError;
 use aquifer_heap::paged::Pages;
-use aquifer_sys::Errno;
+use aquifer_sys::{Errno, SignalsBlocked};
 use aquifer_vm::{Engine, FaultError, NativeRegion};
 
 use super::{PageHeap, full};
@@ -78,12 +78,20 @@ impl PageHeap {
         )
     }
 
+    /// One thread at a time makes pages memory or reserves: who asks for the same as another may use it when the call returns. No handler of a
+    /// signal comes in between, which may ask, too.
+    fn committing(&self) -> (MutexGuard<'_, ()>, SignalsBlocked) {
+        let signals = SignalsBlocked::new();
+        (self.committing.lock().unwrap_or_else(PoisonError::into_inner), signals)
+    }
+
     /// Makes the reserved ones among the pages of a range ordinary: they read as zeros.
     ///
     /// # Errors
     /// As [`PageHeap::map`]; they are reserved.
     pub fn commit(&self, address: usize, bytes: usize) -> Result<(), Error> {
         self.usable()?;
+        let _committing = self.committing();
         let mut runs = Vec::new();
         self.reserved.for_each_run(self.pages_of(address, bytes), &mut |pages, is_reserved| {
             if is_reserved {
@@ -92,9 +100,7 @@ impl PageHeap {
         });
         for pages in runs {
             self.promise(pages.1)?;
-            // Those that somebody else has asked for meanwhile are promised twice.
-            let asked = self.reserved.remove(pages);
-            self.take_back(pages.1 - asked);
+            self.reserved.remove(pages);
             if let Err(error) = self.set_open(pages).and_then(|()| self.overflow()) {
                 self.decommit_pages(pages)?;
                 return Err(error);
@@ -109,6 +115,7 @@ impl PageHeap {
     /// [`Error::Heap`] if a leaf cannot be read or changed; the kernel has too many mappings.
     pub fn decommit(&self, address: usize, bytes: usize) -> Result<(), Error> {
         self.usable()?;
+        let _committing = self.committing();
         self.decommit_pages(self.pages_of(address, bytes))
     }
 

@@ -31,6 +31,24 @@ const TOGETHER_PERCENT: u64 = 97;
 const FOUND_PART: u64 = 8;
 
 impl PageHeap {
+    /// Makes the threads that a heap needs, asleep: for a program that may exceed its RAM where no threads can be made, such as in a
+    /// malloc of its own.
+    ///
+    /// # Errors
+    /// There is no room for threads. The memory stays ordinary then, and no more of it is given than fits in RAM.
+    pub fn prepare_threads(&self) -> Result<(), Error> {
+        // One more takes over.
+        let count = Assembly::threads(&self.options) + usize::from(self.options.socket.is_some()) + 1;
+        let what = || "threads could not be made".into();
+        helper::prepare(count).map_err(|errno| {
+            self.is_refused.store(true, Ordering::Relaxed);
+            Error::System { what: what(), error: std::io::Error::from_raw_os_error(errno.0) }
+        })?;
+        // Without them batches are slower.
+        let _ = helper::prepare_spare(Assembly::spare_threads(&self.options));
+        Ok(())
+    }
+
     /// Opens the heap if blocks exceed the RAM for ordinary memory. An open one whose flash takes nothing any more gives no more than
     /// that: using it could only end in SIGBUS.
     pub(super) fn overflow(&self) -> Result<(), Error> {
