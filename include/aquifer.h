@@ -290,6 +290,9 @@ typedef struct aq_stats {
     uint64_t writer_waits;        /* times an allocation in the cache waited for the writer */
     uint64_t io_errors;
     uint64_t flash_wait_ns;       /* nanoseconds that threads waited for flash, and for room in RAM */
+    uint64_t process_ram_bytes;   /* anonymous memory and page tables of the process */
+    uint64_t group_used_bytes;    /* of its tightest memory cgroup, kernel memory included; 0 without a limit */
+    uint64_t group_limit_bytes;
 } aq_stats;
 
 int aq_stats_get(aq_stats *stats);

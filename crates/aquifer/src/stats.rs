@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aquifer_sys::process::memory_of_self;
 use serde::{Deserialize, Serialize};
 
 use crate::assembly::Assembly;
+use crate::group::Groups;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -82,6 +84,12 @@ stats! {
     io_errors,
     /// Nanoseconds that threads waited for flash: for pages on it, and for room in RAM.
     flash_wait_ns,
+    /// RAM of the process: anonymous memory and page tables, of this heap and of all else; 0 if the kernel does not tell.
+    process_ram_bytes,
+    /// What all in the tightest memory cgroup use, kernel memory and sockets included, pages of files not; 0 without a limit.
+    group_used_bytes,
+    /// That limit.
+    group_limit_bytes,
 }
 
 fn get(counter: &AtomicU64) -> u64 {
@@ -90,6 +98,8 @@ fn get(counter: &AtomicU64) -> u64 {
 
 impl Stats {
     pub(crate) fn of(parts: &Assembly) -> Self {
+        let process = memory_of_self(&mut [0; 8192]);
+        let group = Groups::of_self().tightest();
         let given_out = parts.allocator.usage();
         let usage = parts.engine.usage(given_out.leaves);
         let (engine, device) = (&parts.engine, parts.device_counters());
@@ -130,6 +140,9 @@ impl Stats {
             writer_waits: counters.writer_waits.sum(),
             io_errors: engine.log().io_errors(),
             flash_wait_ns: engine.waited_ns(),
+            process_ram_bytes: process.map_or(0, |of| of.anonymous_bytes + of.page_table_bytes),
+            group_used_bytes: group.map_or(0, |room| room.used),
+            group_limit_bytes: group.map_or(0, |room| room.limit),
         }
     }
 }

@@ -68,6 +68,13 @@ const METRICS: &[(&str, Kind, &str)] = &[
     ("writer_waits", Counter, "Times that a fault waited for the writer."),
     ("io_errors", Counter, "Errors of the device."),
     ("flash_wait_ns", Counter, "Nanoseconds that threads waited for flash, and for room in RAM."),
+    ("process_ram_bytes", Gauge, "Anonymous memory and page tables of the process."),
+    (
+        "group_used_bytes",
+        Gauge,
+        "What the tightest memory cgroup uses, kernel memory included; 0 without a limit.",
+    ),
+    ("group_limit_bytes", Gauge, "The limit of that memory cgroup."),
 ];
 
 /// The text while nobody answers.

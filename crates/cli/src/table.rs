@@ -46,6 +46,7 @@ const fn share(label: &'static str, figure: Figure, of: &'static [&'static str],
 }
 
 const BUDGET: &[&str] = &["ram_budget_bytes"];
+const GROUP: &[&str] = &["group_limit_bytes"];
 const FLASH: &[&str] = &["flash_bytes"];
 const LOOKUPS: &[&str] = &["hits", "misses"];
 const PAGES_READ: &[&str] = &["remote_reads", "decoded_reads", "buffer_reads", "flash_reads"];
@@ -61,6 +62,8 @@ const GROUPS: &[(&str, &[Row])] = &[
             share("page tables", Bytes("page_table_bytes"), BUDGET, "of the budget"),
             share("object cache", Bytes("cache_bytes"), BUDGET, "of the budget"),
             row("objects in the cache", Count("cache_objects")),
+            row("of the process", Bytes("process_ram_bytes")),
+            share("of its memory cgroup", Bytes("group_used_bytes"), GROUP, "of its limit"),
         ],
     ),
     ("Objects", &[row("allocated", Count("objects")), row("their bytes", Bytes("object_bytes"))]),
@@ -171,6 +174,12 @@ impl Figure {
 }
 
 impl Row {
+    /// The numbers that it shows.
+    fn names(&self) -> Vec<&'static str> {
+        let of = self.share.map_or(&[][..], |(of, _)| of);
+        self.figure.names().into_iter().chain(of.iter().copied()).collect()
+    }
+
     fn percentage(&self, numbers: &Numbers) -> Option<String> {
         let (of, name) = self.share?;
         let sum: u64 = of.iter().filter_map(|name| numbers.get(*name)).fold(0, |a, &b| a.saturating_add(b));
@@ -224,8 +233,7 @@ fn line(row: &Row, numbers: &Numbers, earlier: Option<(&Numbers, f64)>) -> Optio
 
 /// Numbers of a newer library.
 fn unknown(numbers: &Numbers) -> String {
-    let known: Vec<&str> =
-        GROUPS.iter().flat_map(|(_, rows)| *rows).flat_map(|row| row.figure.names()).collect();
+    let known: Vec<&str> = GROUPS.iter().flat_map(|(_, rows)| *rows).flat_map(Row::names).collect();
     let others = numbers.iter().filter(|(name, _)| !known.contains(&name.as_str()));
     let lines: String =
         others.map(|(name, &n)| format!("  {:<28}{:>16}\n", printable(name), grouped(n))).collect();

@@ -95,7 +95,7 @@ stats! {
         device_reads, device_read_bytes, device_writes, device_written_bytes, objects_written,
         objects_written_bytes, objects_cleaned, objects_cleaned_bytes, leaves_written,
         leaves_written_bytes, leaves_read, segments_cleaned, writer_waits, io_errors,
-        flash_wait_ns;
+        flash_wait_ns, process_ram_bytes, group_used_bytes, group_limit_bytes;
 }
 
 impl Stats {
