@@ -133,13 +133,6 @@ static char *mapped(size_t bytes)
     return memory;
 }
 
-static int file(void)
-{
-    char *memory = mapped(BYTES);
-    int fd = open("/proc/self/exe", O_RDONLY);
-    return say_outcome(mmap(memory, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == memory);
-}
-
 static int remap(void)
 {
     char *from = mapped(BYTES), *to = mapped(BYTES);
@@ -163,7 +156,7 @@ int main(int argc, char **argv)
         int (*run)(void);
     } cases[] = {
         {"ring", ring}, {"aio", aio},   {"peer", peer},   {"coroutine", coroutine}, {"stack", stack}, {"protected", protected},
-        {"file", file}, {"remap", remap}, {"wipe", wipe}, {"lock", lock},
+        {"remap", remap}, {"wipe", wipe}, {"lock", lock},
     };
     if (argc < 2 || strcmp(argv[1], "start") == 0)
         return say("works");

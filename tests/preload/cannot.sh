@@ -65,7 +65,6 @@ table() {
         'not with an alternate stack (`sigaltstack`) in the thread; raise `--threshold` above the size of a stack'
     row "$work/cannot" stack 'thread stacks in managed memory (`pthread_attr_setstack`)'
     row "$work/cannot" protected 'much memory that may only be read (`mprotect` of more than a quarter of `--ram`)' 'such pages stay in RAM; those of `PROT_NONE` need none'
-    row "$work/cannot" file '`mmap` with `MAP_FIXED` over managed memory: a writable private file'
     row "$work/cannot" remap '`MREMAP_FIXED`, `MREMAP_DONTUNMAP`'
     row "$work/cannot" wipe '`MADV_WIPEONFORK` and other advice that changes contents'
     row "$work/cannot" lock '`mlock`' 'mlockall does not hold managed memory'

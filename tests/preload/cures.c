@@ -140,15 +140,6 @@ static bool own_ring(void)
 #endif
 }
 
-/* A file over a part of what is mapped, which may be written. */
-static bool file(void)
-{
-    char *memory = mapped(MIB, 0);
-    int fd = open("/proc/self/exe", O_RDONLY);
-    memset(memory, 5, MIB);
-    return mmap(memory, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == memory && fills();
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -165,7 +156,6 @@ int main(int argc, char **argv)
         {"ring", ring},
         {"aio", aio},
         {"own-ring", own_ring},
-        {"file", file},
     };
     mib = argc > 2 ? strtoul(argv[2], NULL, 10) : mib;
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {

@@ -214,7 +214,6 @@ row 'a stack of a thread' run : "$base" "$work/cures stack" "a thread's stack" '
 for when in late early; do
     row "protected $when" run : "$base" "$work/cures protected-$when" 'protect' 'more --ram' "with:--ram 64M"
 done
-row 'a file over memory' run : "$base" "$work/cures file" 'a private mapping of a file' '--threshold' "with:--threshold 2M"
 row 'small blocks left out' run : "$base --threshold 2M" "$fill" 'were not managed' '--threshold' out
 row 'blocks left out' run : "$base --malloc no" "$fill" 'were not managed' '--malloc no' out
 for what in ring aio own-ring; do

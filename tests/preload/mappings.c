@@ -130,6 +130,52 @@ static void replaced_by_a_file(void)
     close(fd);
 }
 
+/* What is written to a private mapping of a file stays there, whatever leaves beside it. */
+static void replaced_by_a_private_file(void)
+{
+    int fd = open(file_name("private"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, ballast, 10 * PAGE) == 10 * (ssize_t)PAGE);
+    char *memory = map(BYTES), *at = memory + 500 * PAGE;
+    CHECK(mmap(at, 10 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == at);
+    CHECK(memcmp(at, ballast, 10 * PAGE) == 0);
+    fill(at, 5 * PAGE, 8);
+    for (int round = 0; round < 3; round++) {
+        push_out();
+        CHECK(is_filled(at, 5 * PAGE, 8) && memcmp(at + 5 * PAGE, ballast + 5 * PAGE, 5 * PAGE) == 0);
+        CHECK(has_page(memory + 499 * PAGE, 499) && has_page(memory + 510 * PAGE, 510));
+    }
+    char page[PAGE];
+    CHECK(pread(fd, page, PAGE, 0) == (ssize_t)PAGE && memcmp(page, ballast, PAGE) == 0);
+    CHECK(munmap(memory, BYTES) == 0);
+    close(fd);
+}
+
+/* At the place of what was given back: who asks for it by its address has it for himself. */
+static void mapped_where_it_was(void)
+{
+    enum { SIZE = 64 * PAGE, OTHERS = 30 };
+    int fd = open(file_name("again"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, ballast, SIZE) == (ssize_t)SIZE);
+    for (int round = 0; round < 6; round++) {
+        char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *others[OTHERS];
+        CHECK(memory != MAP_FAILED && munmap(memory, SIZE) == 0);
+        int flags = round % 2 ? MAP_SHARED | MAP_FIXED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+        CHECK(mmap(memory, SIZE, PROT_READ | PROT_WRITE, flags, round % 2 ? fd : -1, 0) == memory);
+        fill(memory, SIZE, 50 + round);
+        for (int n = 0; n < OTHERS; n++) {
+            others[n] = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            CHECK(others[n] != MAP_FAILED && is_zero(others[n], SIZE));
+            fill(others[n], SIZE, 100 + n);
+        }
+        push_out();
+        CHECK(is_filled(memory, SIZE, 50 + round));
+        for (int n = 0; n < OTHERS; n++)
+            CHECK(is_filled(others[n], SIZE, 100 + n) && munmap(others[n], SIZE) == 0);
+        CHECK(is_filled(memory, SIZE, 50 + round) && munmap(memory, SIZE) == 0);
+    }
+    close(fd);
+}
+
 /* Address space that nobody uses costs nothing. */
 static void reserved(void)
 {
@@ -181,6 +227,8 @@ int main(void)
     RUN(given_up);
     RUN(replaced_by_new_memory);
     RUN(replaced_by_a_file);
+    RUN(replaced_by_a_private_file);
+    RUN(mapped_where_it_was);
     RUN(reserved);
     return tests_failed();
 }

@@ -243,6 +243,19 @@ impl Paged {
         }
     }
 
+    /// Takes the free ones among the pages of a range as mappings, and calls `visit` with each run of them.
+    pub fn claim(&self, address: usize, bytes: usize, visit: &mut dyn FnMut(Pages)) {
+        let Ok(offset) = self.offset(address) else { return };
+        let mut page = offset / OS_PAGE_BYTES as u64;
+        let end = (offset + bytes as u64).div_ceil(OS_PAGE_BYTES as u64).min(self.pages);
+        loop {
+            let claimed = self.space().claim(page, end);
+            let Some((first, count)) = claimed else { return };
+            visit(self.pages_at(first, count));
+            page = first + count;
+        }
+    }
+
     /// Lets pages be taken again that are empty now.
     pub fn recycle(&self, pages: Pages) {
         self.space().recycle(pages.0.0 - self.first.0, pages.1);

@@ -70,6 +70,14 @@ impl Runs {
         true
     }
 
+    /// The first run of free pages between `from` and `end`, as far as it lies there.
+    pub(crate) fn next_free(&self, from: u64, end: u64) -> Option<(u64, u64)> {
+        let before = self.by_start.range(..=from).next_back().filter(|&(&run, &len)| from < run + len);
+        let (&run, &len) = before.or_else(|| self.by_start.range(from..end).next())?;
+        let start = run.max(from);
+        (start < end).then(|| (start, (run + len).min(end) - start))
+    }
+
     /// Gives pages back, none of which is free.
     pub(crate) fn free(&mut self, start: u64, pages: u64) {
         let (mut start, mut len) = (start, pages);
@@ -111,6 +119,8 @@ mod tests {
         assert_eq!(runs.allocate(10, 1), Some(0), "0 to 10 fits exactly");
         assert_eq!(runs.allocate(8, 16), Some(16));
         assert_eq!(runs.allocate(66, 1), None);
+        let free = [(0, 5), (12, 50), (24, 100), (30, 35)].map(|(from, end)| runs.next_free(from, end));
+        assert_eq!(free, [None, Some((15, 1)), Some((24, 6)), None]);
         let mut taken = Vec::new();
         runs.for_each_taken(100, &mut |start, len| taken.push((start, len)));
         assert_eq!(taken, [(0, 15), (16, 8), (30, 5)]);

@@ -62,6 +62,16 @@ impl Space {
         Some(placed)
     }
 
+    /// Takes the first free pages between two as a mapping: first page and count; `None` if none of them is free.
+    pub fn claim(&mut self, from: u64, end: u64) -> Option<(u64, u64)> {
+        let (first, pages) = self.runs.next_free(from, end)?;
+        self.runs.take(first, pages);
+        self.taken.insert(first, Taken { pages, usage: Use::Mapping });
+        self.block_bytes += pages * PAGE;
+        self.blocks += 1;
+        Some((first, pages))
+    }
+
     /// Bytes of the mapping that begins at `offset`.
     pub fn mapping_bytes(&self, offset: u64) -> Option<usize> {
         let (first, taken) = self.taken_at(offset / PAGE)?;
@@ -280,5 +290,15 @@ mod tests {
             space.is_mapping(mapping + 4 * PAGE) && !space.is_mapping(0) && space.free(mapping).is_none()
         );
         assert_eq!(space.cut(mapping / PAGE, 5), Some(5));
+    }
+
+    #[test]
+    fn free_pages_can_be_claimed() {
+        let mut space = Space::new(100);
+        let block = space.allocate(10 * OS_PAGE_BYTES, 1).unwrap();
+        assert_eq!((block, space.claim(5, 20), space.claim(5, 20)), (0, Some((10, 10)), None));
+        assert!(space.is_mapping(15 * PAGE) && !space.is_mapping(5 * PAGE));
+        assert_eq!((space.blocks(), space.block_bytes()), (2, 20 * PAGE));
+        assert_eq!(space.allocate(80 * OS_PAGE_BYTES, 1), Some(20 * PAGE));
     }
 }

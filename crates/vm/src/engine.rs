@@ -418,6 +418,16 @@ impl Engine {
         closed::hide(&self.pages, (first, count))
     }
 
+    /// The program is about to map something else at these addresses, which stays there.
+    pub fn keep_ranges(&self, first: PageId, count: u64) {
+        let _signals = SignalsBlocked::new();
+        let last = PageId(first.0 + count.max(1) - 1).leaf();
+        let leaves = (first.leaf().0..=last.0).map(LeafId);
+        leaves
+            .filter(|&leaf| self.pages.natives.keep(leaf))
+            .for_each(|leaf| self.pages.mapping.guard_range(leaf));
+    }
+
     /// Opens pages, closed or not.
     ///
     /// # Errors

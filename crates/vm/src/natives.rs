@@ -129,6 +129,8 @@ pub(crate) struct Books {
     runs: Vec<Run>,
     /// Leaves whose ranges were entered for them: who drops a range with its last page would drop native ones too.
     guarded: Vec<LeafId>,
+    /// Leaves whose ranges are kept for good: the program has mapped something else in them, which would go with a range that is dropped.
+    kept: Vec<LeafId>,
 }
 
 impl Books {
@@ -175,7 +177,7 @@ impl Books {
 
 impl Natives {
     pub(crate) fn none() -> Self {
-        let books = Books { runs: Vec::new(), guarded: Vec::new() };
+        let books = Books { runs: Vec::new(), guarded: Vec::new(), kept: Vec::new() };
         Self { any: AtomicBool::new(false), books: Mutex::new(books) }
     }
 
@@ -184,9 +186,20 @@ impl Natives {
         self.any.load(Ordering::SeqCst)
     }
 
-    /// How often the range of the leaf was entered for native pages.
+    /// How often the range of the leaf was entered for native pages, and for what the program has mapped there.
     pub(crate) fn guards(&self, leaf: LeafId) -> u32 {
-        u32::from(self.any() && self.books().guarded.contains(&leaf))
+        let books = self.books();
+        u32::from(self.any() && books.guarded.contains(&leaf)) + u32::from(books.kept.contains(&leaf))
+    }
+
+    /// The range of the leaf is to be kept for good; whether it was not yet.
+    pub(crate) fn keep(&self, leaf: LeafId) -> bool {
+        let mut books = self.books();
+        let is_new = !books.kept.contains(&leaf);
+        if is_new {
+            books.kept.push(leaf);
+        }
+        is_new
     }
 
     /// Pages of these leaves may be native from now on.
@@ -217,7 +230,7 @@ mod tests {
     #[test]
     fn pages_are_cut_out_of_runs() {
         let run = |first, count| (PageId(first), count);
-        let mut books = Books { runs: vec![run(10, 10), run(30, 5)], guarded: Vec::new() };
+        let mut books = Books { runs: vec![run(10, 10), run(30, 5)], guarded: Vec::new(), kept: Vec::new() };
         assert_eq!(books.cut(run(0, 10)), []);
         assert_eq!(books.cut(run(12, 2)), [run(12, 2)]);
         assert_eq!(books.runs, [run(10, 2), run(14, 6), run(30, 5)]);

@@ -64,6 +64,20 @@ impl PageHeap {
         Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
+    /// Makes pages of a range that are nobody's reserved: who maps something at addresses that he has given back wants them again.
+    ///
+    /// # Errors
+    /// The kernel has too many mappings.
+    pub fn claim(&self, address: usize, bytes: usize) -> Result<(), Error> {
+        self.usable()?;
+        let mut claimed = Vec::new();
+        self.paged.claim(address, bytes, &mut |pages| claimed.push(pages));
+        claimed.into_iter().try_for_each(|pages| {
+            self.reserved.insert(pages);
+            self.set_closed(pages)
+        })
+    }
+
     fn set_closed(&self, pages: Pages) -> Result<(), Error> {
         self.either(
             || self.region.set_closed(pages, true).map_err(refused),
@@ -154,6 +168,14 @@ impl PageHeap {
             }
         });
         runs
+    }
+
+    /// The program is about to map something else over pages of a heap, which stays there.
+    pub fn keep_ranges(&self, address: usize, bytes: usize) {
+        let (first, count) = self.pages_of(address, bytes);
+        if let (Ok(()), Some(heap)) = (self.usable(), self.managed.get()) {
+            heap.parts.engine.keep_ranges(first, count);
+        }
     }
 
     /// Protects pages of a heap from every access. They keep their bytes, and need no RAM. False if they cannot be: they are as before.

@@ -111,16 +111,17 @@ fn map_over(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int)
     let heap = &route()?.heap;
     let is_plain =
         flags & !(HARMLESS | libc::MAP_FIXED | libc::MAP_STACK) == 0 && flags & libc::MAP_ANONYMOUS != 0;
-    // The heap empties whole ranges of its addresses, which changes nothing in what is shared or only read.
-    let is_lasting = flags & libc::MAP_PRIVATE == 0 || protection & libc::PROT_WRITE == 0;
-    if !is_plain && (!is_lasting || !take_over(heap)) {
-        // Virtual machines try that with what they have reserved, and go another way.
-        if !heap.is_closed(start, end - start) {
-            crate::route::say(
-                "a private mapping of a file cannot be writable at an address of managed memory; give aquifer run a --threshold above the size of what it is mapped over",
-            );
-        }
+    // Virtual machines map archives over what they have reserved, and go another way if they cannot: they may fit in their RAM.
+    let is_refused = || {
+        heap.is_closed(start, end - start)
+            && flags & libc::MAP_PRIVATE != 0
+            && protection & libc::PROT_WRITE != 0
+    };
+    if !is_plain && (is_refused() || !take_over(heap)) {
         set_errno(libc::ENOMEM);
+        return Some(libc::MAP_FAILED);
+    }
+    if !has_snapshot(heap) && !done(heap.claim(start, end - start)) {
         return Some(libc::MAP_FAILED);
     }
     protect::open(start, end);
@@ -136,6 +137,7 @@ fn map_over(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int)
         return Some(libc::MAP_FAILED);
     }
     if !is_plain || protect::is_foreign(start) {
+        heap.keep_ranges(start, end - start);
         return None;
     }
     // New memory of the same kind: these pages, which are empty. Many of them stay writable, so that they need not be pinned.
