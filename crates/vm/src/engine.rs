@@ -272,7 +272,8 @@ impl Engine {
     /// [`PinError`]; no page of the call is pinned then.
     pub fn pin(&self, first: PageId, count: u64) -> Result<(), PinError> {
         match self.pin_up_to(first, count, self.pin_limit()) {
-            Err(PinError::TooMany { .. }) => {
+            Err(PinError::TooMany { .. }) if self.pages.is_whole(first) => {
+                let _signals = SignalsBlocked::new();
                 self.pin_up_to(first, count, self.pages.residence.pin_limit_at_most())
             }
             pinned => pinned,

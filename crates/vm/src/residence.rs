@@ -296,7 +296,7 @@ impl Residence {
         (self.page_buffer_units + self.cache.slots(Class::WHOLE)) / 4
     }
 
-    /// The same, of all slots that can be had: few pages may be in use at this moment.
+    /// The same for whole pages, of all slots that can be had: few pages may be in use at this moment.
     pub(crate) fn pin_limit_at_most(&self) -> usize {
         (self.page_buffer_units + self.cache.slots_to_be_had(Class::WHOLE)) / 4
     }
