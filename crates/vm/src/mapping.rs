@@ -12,6 +12,7 @@ mod ranges;
 mod savers;
 mod trap;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,6 +47,9 @@ pub(crate) struct Mapping {
     /// Outlives the trap.
     region: Arc<Reservation>,
 }
+
+/// Ranges that are dropped together: who wants one of them waits meanwhile.
+const TOGETHER_MAX: u32 = 512;
 
 /// No leaf. Other bytes than those of no range: two short fills are cheaper than one that is long.
 const NONE: LeafId = LeafId(u32::MAX);
@@ -232,15 +236,25 @@ impl Mapping {
         self.trap.count_in_fault();
     }
 
-    /// Keeps a range, whatever leaves, until [`Mapping::unguard_range`]: some of its pages may be ordinary memory.
+    /// Keeps a range, whatever leaves, until [`Mapping::unguard_ranges`]: some of its pages may be ordinary memory.
     pub(crate) fn guard_range(&self, leaf: LeafId) {
         self.ranges.guard(leaf);
     }
 
-    /// All pages of a guarded range are the heap's.
-    pub(crate) fn unguard_range(&self, leaf: LeafId) {
-        self.ranges.unguard();
-        self.drop_empty_in_fault(leaf);
+    /// All pages of these guarded ranges are the heap's. Those without pages go, as many side by side as there are.
+    pub(crate) fn unguard_ranges(&self, leaves: impl Iterator<Item = LeafId>) {
+        let mut empty = LeafId(0)..LeafId(0);
+        for leaf in leaves {
+            self.ranges.unguard();
+            if !self.ranges.leave_in_fault(leaf) {
+                continue;
+            }
+            if leaf != empty.end || empty.end.0 - empty.start.0 == TOGETHER_MAX {
+                self.drop_ranges_in_fault(std::mem::replace(&mut empty, leaf..leaf));
+            }
+            empty.end = LeafId(leaf.0 + 1);
+        }
+        self.drop_ranges_in_fault(empty);
     }
 
     /// Maps a copy of a whole page of bytes, write-protected unless `writable`.
@@ -377,15 +391,23 @@ impl Mapping {
 
     /// One less keeps the range; if it was the last, its page table goes.
     fn drop_empty_in_fault(&self, leaf: LeafId) {
-        if !self.ranges.leave_in_fault(leaf) {
+        if self.ranges.leave_in_fault(leaf) {
+            self.drop_ranges_in_fault(leaf..LeafId(leaf.0 + 1));
+        }
+    }
+
+    /// The page tables of ranges go that nothing keeps.
+    fn drop_ranges_in_fault(&self, leaves: Range<LeafId>) {
+        let count = leaves.end.0 - leaves.start.0;
+        if count == 0 {
             return;
         }
-        self.grace.drop_in_fault(1);
-        let start = self.address_of(leaf.page(0));
-        let range = libc::iovec { iov_base: start.cast(), iov_len: LEAF_RANGE_BYTES };
-        // SAFETY: no page of the range is mapped.
+        self.grace.drop_in_fault(u64::from(count));
+        let start = self.address_of(leaves.start.page(0));
+        let range = libc::iovec { iov_base: start.cast(), iov_len: count as usize * LEAF_RANGE_BYTES };
+        // SAFETY: no page of the ranges is mapped.
         unsafe { self.discard_in_fault(&[range]) };
-        self.ranges.dropped_in_fault(leaf);
+        (leaves.start.0..leaves.end.0).for_each(|leaf| self.ranges.dropped_in_fault(LeafId(leaf)));
     }
 
     /// Ranges that have a page table now, but for guarded ones.

@@ -60,9 +60,7 @@ pub(crate) fn capture(pages: &Pages, more: Vec<Run>) -> Result<(), FaultError> {
             break;
         }
     }
-    for leaf in pages.natives.settle(&mut books) {
-        pages.mapping.unguard_range(leaf);
-    }
+    pages.mapping.unguard_ranges(pages.natives.settle(&mut books).into_iter());
     outcome
 }
 
