@@ -241,7 +241,8 @@ impl Mapping {
         self.ranges.guard(leaf);
     }
 
-    /// All pages of these guarded ranges are the heap's. Those without pages go, as many side by side as there are.
+    /// All pages of these guarded ranges are the heap's. Those without pages go, as many side by side as there are. Few of them have a page table,
+    /// for which nobody waits.
     pub(crate) fn unguard_ranges(&self, leaves: impl Iterator<Item = LeafId>) {
         let mut empty = LeafId(0)..LeafId(0);
         for leaf in leaves {
@@ -392,6 +393,7 @@ impl Mapping {
     /// One less keeps the range; if it was the last, its page table goes.
     fn drop_empty_in_fault(&self, leaf: LeafId) {
         if self.ranges.leave_in_fault(leaf) {
+            self.grace.drop_in_fault(1);
             self.drop_ranges_in_fault(leaf..LeafId(leaf.0 + 1));
         }
     }
@@ -402,7 +404,6 @@ impl Mapping {
         if count == 0 {
             return;
         }
-        self.grace.drop_in_fault(u64::from(count));
         let start = self.address_of(leaves.start.page(0));
         let range = libc::iovec { iov_base: start.cast(), iov_len: count as usize * LEAF_RANGE_BYTES };
         // SAFETY: no page of the ranges is mapped.
