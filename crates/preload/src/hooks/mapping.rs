@@ -24,6 +24,8 @@ const RESERVE_BYTES_MIN: usize = 256 << 10;
 /// A place that a program wishes for is the kernel's to give below this address, and for fewer bytes.
 const LOW_END: usize = 1 << 32;
 const WISHED_BYTES_MIN: usize = 256 << 10;
+/// Libraries are within so many bytes of each other. Code that is made there has to be the kernel's: all of it may be asked for at once, as V8 does.
+const NEAR_CODE_BYTES: usize = 64 << 30;
 /// Of a mapping that comes from the heap, no other flags may be set.
 const HARMLESS: c_int =
     libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_POPULATE | libc::MAP_NONBLOCK;
@@ -62,6 +64,11 @@ fn wanted(bytes: usize, protection: c_int, flags: c_int) -> Option<Wanted> {
     }
 }
 
+/// Whether a program wishes to be near code, of which it will probably make more there.
+fn is_near_code(address: *mut c_void) -> bool {
+    !address.is_null() && (address as usize).abs_diff(is_near_code as *const () as usize) < NEAR_CODE_BYTES
+}
+
 /// Whether this process has its parent's heap as it was: what it changes is its own.
 fn has_snapshot(heap: &PageHeap) -> bool {
     heap.is_managed() && is_forked()
@@ -76,10 +83,10 @@ fn commit(heap: &PageHeap, start: usize, end: usize) -> bool {
     if has_snapshot(heap) {
         heap.open_in_child(start, bytes);
         let real = real!(mprotect: unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int);
-        // SAFETY: pages of the heap's range, which the program asks for.
-        return real.is_some_and(
-            |real| unsafe { real(start as *mut c_void, bytes, libc::PROT_READ | libc::PROT_WRITE) } == 0,
-        );
+        return real.is_some_and(|real| {
+            // SAFETY: pages of the heap's range, which the program asks for.
+            unsafe { real(start as *mut c_void, bytes, libc::PROT_READ | libc::PROT_WRITE) == 0 }
+        });
     }
     done(growing(heap, bytes, || heap.commit(start, bytes)))
 }
@@ -164,7 +171,10 @@ macro_rules! mmap {
                 && let Some(align) = wished_align(address, bytes, flags)
                 && let Some(rounded) = bytes.checked_next_multiple_of(PAGE)
                 && let Some(heap) = heap_for_mapping(bytes)
-                && (wanted == Wanted::Reserve || flags & libc::MAP_NORESERVE == 0 || is_modest(heap, bytes))
+                && match wanted {
+                    Wanted::Memory => flags & libc::MAP_NORESERVE == 0 || is_modest(heap, bytes),
+                    Wanted::Reserve => !is_near_code(address),
+                }
             {
                 let mapped = match wanted {
                     Wanted::Memory => map(heap, rounded, align),
