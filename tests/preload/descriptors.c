@@ -31,8 +31,7 @@ static void take_all_numbers(void)
     int zeros = open("/dev/zero", O_RDWR);
     CHECK(zeros >= 3);
     for (int fd = 3; fd < 200; fd++)
-        if (fd != zeros && dup2(zeros, fd) != fd)
-            CHECK_IS(EBUSY, errno);
+        CHECK_IS(fd, dup2(zeros, fd));
     fill(data, 32 * MIB, 5);
     CHECK(is_whole());
     close_range(3, ~0u, 0);

@@ -11,7 +11,7 @@ root=$(cd ../.. && pwd)
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='command profile files pipes messages streams polling arguments paths fortify blocks mappings protection reserve locks signals masks
-    sigbus cancel fork snapshot torn descriptors spawn raw_calls waiters later own_malloc cannot loading lookup ending forgetful takeover huge small sharing closed contexts outside refusals swapped shrinks swapoff flash kills neighbours reach cures contained storm stress'
+    sigbus cancel fork snapshot torn descriptors spawn raw_calls waiters later own_malloc cannot loading lookup ending forgetful takeover huge small sharing closed numbers contexts outside refusals swapped shrinks swapoff flash kills neighbours reach cures contained storm stress'
 contained_names='blocks files pipes streams mappings protection reserve signals sigbus fork snapshot'
 if [ "${1:-}" = --list ]; then
     # shellcheck disable=SC2086 # a list

@@ -4,7 +4,8 @@ use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aquifer_sys::process;
+use aquifer_sys::kept::KeptFile;
+use aquifer_vm::GroupRam;
 
 /// A group without a limit has one of this size or more.
 const NO_LIMIT: u64 = 1 << 60;
@@ -51,13 +52,13 @@ const V1: Names = Names {
 
 /// One group.
 struct Level {
-    limits: Vec<CString>,
-    usage: CString,
-    stat: CString,
+    limits: Vec<KeptFile>,
+    usage: KeptFile,
+    stat: KeptFile,
     files: &'static [&'static str],
 }
 
-/// The groups that this process is in, whether they have a limit or not.
+/// The groups that this process is in, whether they have a limit or not. Their files stay open.
 pub struct Groups {
     levels: Vec<Level>,
 }
@@ -70,6 +71,12 @@ impl Groups {
         let found = groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
         let levels = found.iter().flat_map(|(names, mount, group)| levels(names, mount, group));
         Self { levels: levels.collect() }
+    }
+
+    /// As [`Groups::tightest`], for an engine.
+    pub(crate) fn ram_left(&self) -> Option<GroupRam> {
+        let room = self.tightest()?;
+        Some(GroupRam { limit: room.limit as usize, left: room.left() as usize })
     }
 
     /// The one with a limit that has the least left. Allocates nothing.
@@ -131,12 +138,15 @@ fn mounted(mountinfo: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
 
 /// A group and those above it.
 fn levels(names: &Names, mount: &Path, group: &Path) -> Vec<Level> {
-    let path =
-        |level: &Path, name: &str| CString::new(level.join(name).into_os_string().into_encoded_bytes()).ok();
+    let open = |level: &Path, name: &str| {
+        KeptFile::open(&CString::new(level.join(name).into_os_string().into_encoded_bytes()).ok()?)
+    };
     let above = group.ancestors().take_while(|level| level.starts_with(mount));
     let of = |level: &Path| {
-        let limits = names.limits.iter().filter_map(|name| path(level, name)).collect();
-        let (usage, stat) = (path(level, names.usage)?, path(level, "memory.stat")?);
+        // The root of all has none.
+        let limits: Vec<_> = names.limits.iter().filter_map(|name| open(level, name)).collect();
+        limits.first()?;
+        let (usage, stat) = (open(level, names.usage)?, open(level, "memory.stat")?);
         Some(Level { limits, usage, stat, files: names.files })
     };
     above.filter_map(of).collect()
@@ -148,8 +158,7 @@ impl Level {
         let limits = self.limits.iter().filter_map(number);
         let limit = limits.filter(|&limit| limit < NO_LIMIT).min()?;
         let mut text = [0; STAT_BYTES];
-        let stat = process::read_file(&self.stat, &mut text).unwrap_or_default();
-        let fields = stat.split(|&byte| byte == b'\n').filter_map(|line| {
+        let fields = self.stat.read(&mut text).split(|&byte| byte == b'\n').filter_map(|line| {
             let (name, value) = line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
             self.files.iter().any(|file| file.as_bytes() == name).then(|| digits(&value[1..]))?
         });
@@ -159,8 +168,8 @@ impl Level {
 }
 
 /// The number that a file holds.
-fn number(path: &CString) -> Option<u64> {
-    digits(process::read_file(path, &mut [0; NUMBER_BYTES])?.trim_ascii())
+fn number(file: &KeptFile) -> Option<u64> {
+    digits(file.read(&mut [0; NUMBER_BYTES]).trim_ascii())
 }
 
 fn digits(text: &[u8]) -> Option<u64> {

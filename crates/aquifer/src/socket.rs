@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use aquifer_device::own;
 use aquifer_sys::descriptors;
 use aquifer_sys::helper::Helper;
 use serde_json::json;
@@ -42,14 +43,13 @@ impl Server {
         if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
             std::fs::remove_file(path).map_err(failed)?;
         }
-        let listener = UnixListener::bind(path).map_err(failed)?;
+        let listener = own(UnixListener::bind(path).map_err(failed)?);
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
         // The thread looks for its end between clients; waking it by a connection would need the path.
         listener.set_nonblocking(true).map_err(failed)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopping) = (Arc::downgrade(parts), stop.clone());
         let thread = Helper::start(c"aquifer-socket", move || {
-            descriptors::note(listener.as_raw_fd());
             serve(&listener, &weak, &stopping);
             descriptors::forget(listener.as_raw_fd());
         })

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aquifer_sys::process::memory_of_self;
+use aquifer_sys::process::{MemoryUse, memory_by, memory_of_self};
+use aquifer_vm::{GroupRam, ProcessRam};
 use serde::{Deserialize, Serialize};
 
 use crate::assembly::Assembly;
@@ -96,10 +97,18 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
+/// RAM of the process, and of its group. A heap that shares its RAM with a program has the files open that tell.
+fn ram_outside(shared: Option<&ProcessRam>) -> (Option<MemoryUse>, Option<GroupRam>) {
+    let mut text = [0; 8192];
+    match shared {
+        None => (memory_of_self(&mut text), Groups::of_self().ram_left()),
+        Some(ram) => (ram.file.as_ref().and_then(|file| memory_by(file, &mut text)), (ram.group)()),
+    }
+}
+
 impl Stats {
     pub(crate) fn of(parts: &Assembly) -> Self {
-        let process = memory_of_self(&mut [0; 8192]);
-        let group = Groups::of_self().tightest();
+        let (process, group) = ram_outside(parts.engine.process_ram());
         let given_out = parts.allocator.usage();
         let usage = parts.engine.usage(given_out.leaves);
         let (engine, device) = (&parts.engine, parts.device_counters());
@@ -141,8 +150,8 @@ impl Stats {
             io_errors: engine.log().io_errors(),
             flash_wait_ns: engine.waited_ns(),
             process_ram_bytes: process.map_or(0, |of| of.anonymous_bytes + of.page_table_bytes),
-            group_used_bytes: group.map_or(0, |room| room.used),
-            group_limit_bytes: group.map_or(0, |room| room.limit),
+            group_used_bytes: group.map_or(0, |ram| (ram.limit - ram.left) as u64),
+            group_limit_bytes: group.map_or(0, |ram| ram.limit as u64),
         }
     }
 }

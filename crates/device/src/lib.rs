@@ -5,7 +5,7 @@
 //! translation layer, [`Stripe`] puts several devices side by side, and the wrappers ([`Counted`], [`Throttled`],
 //! [`Faulty`]) stand in front of any other device. All of them pass one contract suite, `tests/contract`.
 //!
-//! Unsafe code is confined to the aligned buffer, the file calls, the rings and the threads that stand in for them.
+//! Unsafe code is confined to the aligned buffer, the file calls, descriptors, the rings and the threads that stand in for them.
 
 mod batch;
 mod bounds;
@@ -20,6 +20,7 @@ mod file;
 pub mod ftl;
 mod memory;
 pub mod nand;
+mod own;
 mod pacing;
 mod positional;
 pub mod queue;
@@ -36,6 +37,7 @@ pub use fault_plan::{FaultKind, FaultPlan};
 pub use faulty::Faulty;
 pub use file::{FileDevice, Site};
 pub use memory::MemoryDevice;
+pub use own::own;
 pub use pacing::{PacedClock, Pacing};
 pub use stripe::{Stripe, StripeError, StripeLayout, StripePart};
 pub use throttled::{Throttle, Throttled};

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,7 @@ use aquifer_sys::{Errno, descriptors};
 
 use crate::batch::Transfer;
 use crate::error::Operation;
+use crate::own::own;
 use crate::positional;
 
 /// Transfers that one ring has in flight unless another depth is asked for. Flash reaches its full speed well below this.
@@ -157,9 +158,11 @@ struct Ring(IoUring);
 
 impl Ring {
     fn new(depth: usize) -> io::Result<Self> {
-        let ring = IoUring::builder().setup_coop_taskrun().build(depth as u32)?;
-        descriptors::note(ring.as_raw_fd());
-        Ok(Self(ring))
+        let made: IoUring = IoUring::builder().setup_coop_taskrun().build(depth as u32)?;
+        // SAFETY: the ring is open until the end of this function.
+        let fd = own(unsafe { BorrowedFd::borrow_raw(made.as_raw_fd()) }.try_clone_to_owned()?);
+        // SAFETY: another descriptor of the same ring, which nobody has used.
+        unsafe { IoUring::from_fd(fd.into_raw_fd(), made.params().clone()) }.map(Self)
     }
 }
 

@@ -2,8 +2,13 @@
 //!
 //! A program that closes all descriptors, or gives their numbers to others, would have the library write to its files.
 //! A library that stands in front of `close` asks here.
+//!
+//! The kernel gives the lowest number that is free, and programs count on that: they close one and open what is to have its number, or ask
+//! for small ones. So the library's own have large ones, and are kept open: what is opened for a moment only takes a small number for that moment.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::process;
 
 /// Descriptors from here on are not noted; programs seldom have so many.
 const NOTED_MAX: i32 = 1 << 16;
@@ -14,7 +19,30 @@ fn place(fd: i32) -> Option<(&'static AtomicU64, u64)> {
     (0..NOTED_MAX).contains(&fd).then(|| (&NOTED[fd as usize / 64], 1 << (fd % 64)))
 }
 
-/// From now on the descriptor is the library's own.
+/// Programs seldom ask for numbers from here on, or from three quarters of what they may have, if that is less.
+const OWN_MIN: u64 = 768;
+
+/// From now on the descriptor is the library's own. It is given a large number if there is one; which.
+///
+/// # Context
+/// System calls only; signal-safe.
+#[must_use]
+pub fn own(fd: i32) -> i32 {
+    let least = process::descriptors_max().map_or(OWN_MIN, |most| OWN_MIN.min(most / 4 * 3)) as i32;
+    // By the calls themselves: a program's own functions may be such that ask us.
+    // SAFETY: plain numbers.
+    let large = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least) } as i32;
+    if large < 0 {
+        note(fd);
+        return fd;
+    }
+    note(large);
+    // SAFETY: the descriptor is the caller's, who knows it by its new number from here on.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+    large
+}
+
+/// As [`own`], of a descriptor that cannot be given another number.
 pub fn note(fd: i32) {
     if let Some((word, bit)) = place(fd) {
         word.fetch_or(bit, Ordering::Relaxed);
@@ -103,5 +131,19 @@ mod tests {
         assert!(is_own(40_063) && !is_own(40_062) && !is_own(-1) && !is_own(i32::MAX));
         noted.into_iter().for_each(forget);
         assert!(!noted.into_iter().any(is_own) && next_own(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn own_descriptors_have_large_numbers() {
+        let ends = &mut [0; 2];
+        // SAFETY: the kernel writes the two descriptors.
+        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+        let owned = ends.map(own);
+        assert!(owned.into_iter().all(|fd| fd as u64 >= OWN_MIN && is_own(fd)), "{owned:?}");
+        // SAFETY: the descriptors are the test's.
+        let flags = unsafe { libc::fcntl(owned[1], libc::F_GETFD) };
+        assert_eq!(flags, libc::FD_CLOEXEC);
+        owned.into_iter().for_each(close);
+        assert!(!is_own(owned[0]));
     }
 }

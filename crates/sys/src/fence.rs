@@ -26,8 +26,7 @@ impl Fence {
     /// # Errors
     /// `ENOENT` without `/proc`, `EACCES`, `EIO` or `EFAULT` where the kernel lets nobody write to protected memory through it.
     pub fn open() -> Result<Fence> {
-        let fence = Fence { memory: open_memory()?, presence: Presence::new() };
-        descriptors::note(fence.memory);
+        let fence = Fence { memory: descriptors::own(open_memory()?), presence: Presence::new() };
         if !fence.presence.has_page_map() {
             return Err(Errno::ENOENT);
         }

@@ -25,8 +25,8 @@ pub fn lifeline() -> Result<(Line, Watch)> {
     // SAFETY: the kernel writes the two descriptors.
     let returned = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
     Errno::check(i64::from(returned))?;
-    ends.into_iter().for_each(descriptors::note);
-    Ok((Line(AtomicI32::new(ends[1])), Watch(ends[0])))
+    let [watch, line] = ends.map(descriptors::own);
+    Ok((Line(AtomicI32::new(line)), Watch(watch)))
 }
 
 impl Line {

@@ -4,6 +4,9 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
 use crate::errno::Errno;
+use crate::kept::KeptFile;
+
+const STATUS: &CStr = c"/proc/self/status";
 
 /// The kernel's id of the calling thread.
 pub fn thread_id() -> u32 {
@@ -149,7 +152,17 @@ pub struct MemoryUse {
 /// # Context
 /// Reads a file of the kernel; signal-safe.
 pub fn memory_of_self(buf: &mut [u8]) -> Option<MemoryUse> {
-    parse_status(read_file(c"/proc/self/status", buf)?)
+    parse_status(read_file(STATUS, buf)?)
+}
+
+/// What [`memory_of_self`] reads, to be read often: a child of this process that has it, too, reads of its parent.
+pub fn keep_memory_of_self() -> Option<KeptFile> {
+    KeptFile::open(STATUS)
+}
+
+/// As [`memory_of_self`], by such a file.
+pub fn memory_by(file: &KeptFile, buf: &mut [u8]) -> Option<MemoryUse> {
+    parse_status(file.read(buf))
 }
 
 /// Mappings that the kernel gives a process (`vm.max_map_count`); the kernel's own default if it does not tell.
@@ -171,13 +184,18 @@ pub fn mappings_max() -> usize {
 pub fn address_space_left() -> Option<u64> {
     let limit = limit(libc::RLIMIT_AS)?;
     let mut text = [0; 2048];
-    let used = read_file(c"/proc/self/status", &mut text).and_then(|text| field_bytes(text, b"VmSize:"));
+    let used = read_file(STATUS, &mut text).and_then(|text| field_bytes(text, b"VmSize:"));
     Some(limit.saturating_sub(used.unwrap_or(0)))
 }
 
 /// Bytes that a file which this process makes may have (`RLIMIT_FSIZE`); `None` without a limit. Signal-safe.
 pub fn file_bytes_max() -> Option<u64> {
     limit(libc::RLIMIT_FSIZE)
+}
+
+/// Numbers of descriptors that this process may have (`RLIMIT_NOFILE`); `None` without a limit. Signal-safe.
+pub fn descriptors_max() -> Option<u64> {
+    limit(libc::RLIMIT_NOFILE)
 }
 
 /// A limit of this process, `None` if there is none.
@@ -199,7 +217,7 @@ pub fn read_file<'a>(path: &CStr, buf: &'a mut [u8]) -> Option<&'a [u8]> {
 }
 
 /// Opens a file; a thread is not cancelled meanwhile, as it would be in the C library's function.
-fn open_to_read(path: &CStr) -> Option<libc::c_int> {
+pub(crate) fn open_to_read(path: &CStr) -> Option<libc::c_int> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero byte.
     let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };

@@ -97,8 +97,7 @@ impl Userfaultfd {
     }
 
     fn own(fd: c_int) -> Userfaultfd {
-        descriptors::note(fd);
-        Userfaultfd { fd }
+        Userfaultfd { fd: descriptors::own(fd) }
     }
 
     fn from_device(mode: c_int) -> Result<Userfaultfd> {

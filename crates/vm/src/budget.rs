@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_log::log::{BUFFERED_BLOCKS, SUM_BYTES};
+use aquifer_sys::kept::KeptFile;
 
 use crate::context::{CONTEXT_BYTES, SAVERS_BYTES};
 
@@ -36,6 +37,8 @@ pub struct ProcessRam {
     pub heap: usize,
     /// What the heap keeps of that whatever the process and its group need, at least.
     pub least: usize,
+    /// Tells what all of it is.
+    pub file: Option<KeptFile>,
     /// RAM of the group that the process is in, which may have others.
     pub group: Box<dyn Fn() -> Option<GroupRam> + Send + Sync>,
     /// Is told once when the process waits for flash longer than it runs.

@@ -1,6 +1,7 @@
 //! The memory of one heap, put together: public calls, each behind a gate, over the parts below.
 
 mod delivery;
+mod ram;
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +15,7 @@ use aquifer_sys::{Errno, SignalsBlocked};
 
 use crate::backing::Backing;
 use crate::batch::{self, Part};
-use crate::budget::{Budget, ProcessRam};
+use crate::budget::Budget;
 use crate::context::Context;
 use crate::counters::{Counters, Durations};
 use crate::error::{FaultError, PinError};
@@ -96,12 +97,6 @@ impl Engine {
             counters: Counters::default(),
         };
         Ok(Self { pages, gates: Gates::new(), snapshot: Snapshot::new() })
-    }
-
-    /// Leaves the process, from now on, what it takes of its RAM beside the heap.
-    pub fn share_ram(&self, ram: ProcessRam) {
-        let _ = self.pages.process_ram.set(ram);
-        self.pages.backing.want_writer();
     }
 
     /// Threads that [`Engine::start`] starts.

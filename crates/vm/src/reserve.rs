@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use aquifer_base::PageId;
-use aquifer_sys::process::memory_of_self;
+use aquifer_sys::process::memory_by;
 
 use crate::budget::{GroupRam, ProcessRam};
 use crate::leave::leave_all_in_fault;
@@ -85,7 +85,7 @@ impl Outlook {
         if self.looked.elapsed() >= period {
             self.looked = Instant::now();
             let Usage { ram_bytes, cache_bytes, .. } = usage(pages, 0);
-            let beside = pages.process_ram.get().map_or(0, |_| self.bytes_beside(ram_bytes));
+            let beside = pages.process_ram.get().map_or(0, |ram| self.bytes_beside(ram, ram_bytes));
             self.is_steady = (ram_bytes + beside).abs_diff(self.used) <= self.used / CHANGED_PART;
             self.used = ram_bytes + beside;
             if let Some(ram) = pages.process_ram.get()
@@ -124,8 +124,8 @@ impl Outlook {
     }
 
     /// What the process takes beside its heap's `used` bytes; 0 if the kernel does not tell.
-    fn bytes_beside(&mut self, used: usize) -> usize {
-        memory_of_self(&mut self.text[..]).map_or(0, |memory| {
+    fn bytes_beside(&mut self, ram: &ProcessRam, used: usize) -> usize {
+        ram.file.as_ref().and_then(|file| memory_by(file, &mut self.text[..])).map_or(0, |memory| {
             ((memory.anonymous_bytes + memory.page_table_bytes) as usize).saturating_sub(used)
         })
     }

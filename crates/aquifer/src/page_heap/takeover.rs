@@ -8,8 +8,9 @@ use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_heap::HeapError;
 use aquifer_sys::descriptors::StandardNumbers;
 use aquifer_sys::helper::{self, Helper};
+use aquifer_sys::process::keep_memory_of_self;
 use aquifer_sys::{ErrnoGuard, SignalsBlocked};
-use aquifer_vm::{GroupRam, ProcessRam};
+use aquifer_vm::ProcessRam;
 
 use super::{Managed, PageHeap, Protected, ProtectedRange};
 use crate::assembly::Assembly;
@@ -211,10 +212,8 @@ impl PageHeap {
             all: all as usize,
             heap: heap as usize,
             least: program.ram_bytes_min().clamp(RAM_BYTES_MIN, heap.max(RAM_BYTES_MIN)) as usize,
-            group: Box::new(move || {
-                let room = groups.tightest()?;
-                Some(GroupRam { limit: room.limit as usize, left: room.left() as usize })
-            }),
+            file: keep_memory_of_self(),
+            group: Box::new(move || groups.ram_left()),
             tell: Box::new(move |strain| program.strained(strain)),
         };
         (Options { ram_bytes: Some(heap), ..self.options.clone() }, Some(ram))

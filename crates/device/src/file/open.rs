@@ -2,18 +2,16 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use aquifer_sys::descriptors;
 
 use super::direct::{self, Mode};
 use super::{FileDevice, Kind, is_same_file, kernel, reserve};
 use crate::batch::Concurrency;
 use crate::bounds::Bounds;
 use crate::error::OpenError;
+use crate::own::own;
 
 /// The smallest block of any device; every length is a multiple of it.
 const SECTOR_BYTES: usize = 512;
@@ -151,9 +149,8 @@ impl FileDevice {
 
     fn assemble(file: File, path: PathBuf, kind: Kind, len_bytes: u64, mode: Mode) -> Self {
         let bounds = Bounds { device_bytes: len_bytes, block_bytes: mode.block_bytes };
-        descriptors::note(file.as_raw_fd());
         FileDevice {
-            file,
+            file: own(file),
             path,
             kind,
             bounds,

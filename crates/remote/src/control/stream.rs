@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use aquifer_device::own;
 use aquifer_sys::descriptors;
 use rustix::net::sockopt;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
@@ -30,7 +31,7 @@ pub struct Stream {
     /// The same connection, for what has nothing to do with its bytes.
     socket: TcpStream,
     /// Descriptors of both, which a program that knows nothing of them must not close.
-    noted: [RawFd; 2],
+    owned: [RawFd; 2],
 }
 
 impl Stream {
@@ -39,8 +40,9 @@ impl Stream {
     /// # Errors
     /// The socket's. Whether the other side is of the cluster shows when the first message is sent.
     pub fn connected(socket: TcpStream, security: &Security) -> io::Result<Stream> {
-        let own = prepare(&socket)?;
-        let noted = [own.as_raw_fd(), socket.as_raw_fd()];
+        let socket = own(socket);
+        let second = own(prepare(&socket)?);
+        let owned = [second.as_raw_fd(), socket.as_raw_fd()];
         let inner: Box<dyn Duplex> = match security {
             Security::Loopback => Box::new(socket),
             Security::Cluster(identity) => {
@@ -48,7 +50,7 @@ impl Stream {
                 Box::new(StreamOwned::new(session.map_err(io::Error::other)?, socket))
             }
         };
-        Ok(Stream::of(inner, own, noted))
+        Ok(Stream { inner, socket: second, owned })
     }
 
     /// The side that was connected to.
@@ -56,8 +58,9 @@ impl Stream {
     /// # Errors
     /// As [`Stream::connected`].
     pub fn accepted(socket: TcpStream, security: &Security) -> io::Result<Stream> {
-        let own = prepare(&socket)?;
-        let noted = [own.as_raw_fd(), socket.as_raw_fd()];
+        let socket = own(socket);
+        let second = own(prepare(&socket)?);
+        let owned = [second.as_raw_fd(), socket.as_raw_fd()];
         let inner: Box<dyn Duplex> = match security {
             Security::Loopback => Box::new(socket),
             Security::Cluster(identity) => {
@@ -65,12 +68,7 @@ impl Stream {
                 Box::new(StreamOwned::new(session, socket))
             }
         };
-        Ok(Stream::of(inner, own, noted))
-    }
-
-    fn of(inner: Box<dyn Duplex>, socket: TcpStream, noted: [RawFd; 2]) -> Stream {
-        noted.into_iter().for_each(descriptors::note);
-        Stream { inner, socket, noted }
+        Ok(Stream { inner, socket: second, owned })
     }
 
     /// For how long a message may be waited for.
@@ -87,15 +85,13 @@ impl Stream {
     /// # Errors
     /// No descriptor is left.
     pub fn ender(&self) -> io::Result<Ender> {
-        let socket = self.socket.try_clone()?;
-        descriptors::note(socket.as_raw_fd());
-        Ok(Ender { socket })
+        Ok(Ender { socket: own(self.socket.try_clone()?) })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.noted.into_iter().for_each(descriptors::forget);
+        self.owned.into_iter().for_each(descriptors::forget);
     }
 }
 

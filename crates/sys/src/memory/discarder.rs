@@ -165,9 +165,7 @@ unsafe fn process_madvise(fd: libc::c_int, ranges: &[libc::iovec]) -> Result<usi
 fn open_own_pidfd() -> Result<libc::c_int> {
     // SAFETY: plain numbers; pidfds are close-on-exec by themselves.
     let returned = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0u32) };
-    let fd = Errno::check(returned)? as libc::c_int;
-    descriptors::note(fd);
-    Ok(fd)
+    Ok(descriptors::own(Errno::check(returned)? as libc::c_int))
 }
 
 /// Tries the call on a page of its own, and looks whether the page is gone.

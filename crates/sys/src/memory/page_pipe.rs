@@ -37,8 +37,8 @@ impl PagePipe {
         // SAFETY: the kernel writes the two descriptors.
         let returned = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
         Errno::check(i64::from(returned))?;
-        ends.into_iter().for_each(descriptors::note);
-        let pipe = PagePipe { reader: ends[0], writer: ends[1] };
+        let [reader, writer] = ends.map(descriptors::own);
+        let pipe = PagePipe { reader, writer };
         let bytes = (pages * page_size()) as libc::c_int;
         // SAFETY: plain numbers.
         Errno::check(i64::from(unsafe { libc::fcntl(pipe.writer, libc::F_SETPIPE_SZ, bytes) }))?;

@@ -23,10 +23,7 @@ impl Presence {
     /// Opens the page map. Without `/proc`, or a descriptor, pages are looked at one by one, which is slower.
     pub fn new() -> Self {
         let page_map = open_page_map();
-        if page_map >= 0 {
-            descriptors::note(page_map);
-        }
-        Self { page_map }
+        Self { page_map: if page_map < 0 { page_map } else { descriptors::own(page_map) } }
     }
 
     /// Whether pages can be looked at that may not be read.

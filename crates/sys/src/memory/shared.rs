@@ -96,8 +96,7 @@ impl SharedMemory {
     }
 
     fn own(fd: c_int) -> SharedMemory {
-        descriptors::note(fd);
-        SharedMemory { fd }
+        SharedMemory { fd: descriptors::own(fd) }
     }
 
     /// The descriptor, for sending it; it stays owned by this value.

@@ -65,8 +65,7 @@ pub fn start(source: &Arc<dyn FaultSource>) -> io::Result<Handlers> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor is new and ours.
-    let stop = unsafe { OwnedFd::from_raw_fd(fd) };
-    descriptors::note(fd);
+    let stop = unsafe { OwnedFd::from_raw_fd(descriptors::own(fd)) };
     let mut handlers = Handlers { stop, threads: Vec::new() };
     for _ in 0..HANDLERS {
         let (source, stop) = (source.clone(), handlers.stop.as_raw_fd());

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
+use aquifer_device::own;
 use aquifer_sys::descriptors;
 use aquifer_sys::memory::SharedMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -43,8 +44,7 @@ impl Passing {
 
     /// A program that knows nothing of the descriptor must not close it.
     fn own(socket: OwnedFd) -> Passing {
-        descriptors::note(socket.as_raw_fd());
-        Passing { socket }
+        Passing { socket: own(socket) }
     }
 
     /// Waits for borrowers at a number; `EADDRINUSE` if somebody else has it.
