@@ -296,6 +296,26 @@ fn buffers_of_calls_that_return_meanwhile_can_leave() {
     }
 }
 
+/// A range that cannot be hidden, because a call has its buffer there, is as before: what was reserved in it stays so.
+#[test]
+fn what_was_reserved_stays_so_if_all_cannot_be_hidden() {
+    let heap = heap(16, 256);
+    let (reserve, bytes) = (heap.reserve(16 * PAGE, PAGE).unwrap() as usize, 16 * PAGE);
+    heap.commit(reserve + 4 * PAGE, 4 * PAGE).unwrap();
+    fill((reserve + 4 * PAGE) as *mut u8, 4 * PAGE, 7);
+    fill(heap.allocate(30 * MIB, 16).unwrap(), 30 * MIB, 1);
+    assert!(heap.is_managed());
+    let open = [(reserve + 4 * PAGE, reserve + 8 * PAGE)];
+    let call = heap.begin_call(reserve + 5 * PAGE, 100).unwrap();
+    assert!(!heap.hide(reserve, bytes));
+    assert_eq!(heap.open_runs(reserve, bytes), open);
+    heap.end_call(call).unwrap();
+    check((reserve + 4 * PAGE) as *mut u8, 4 * PAGE, 7);
+    assert!(heap.hide(reserve, bytes));
+    assert_eq!(heap.open_runs(reserve, bytes), []);
+    heap.check().unwrap();
+}
+
 /// A walk is in the middle of a block when it is freed, so pages of it are being read ahead.
 #[test]
 fn what_was_read_ahead_of_a_free_is_gone() {

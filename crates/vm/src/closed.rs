@@ -19,36 +19,56 @@ fn refused(page: PageId) -> impl Fn(Errno) -> FaultError {
     move |errno| FaultError::Map { page, errno }
 }
 
+/// Has pages be closed; those that were not.
+fn insert(pages: &Pages, run: Run) -> Vec<Run> {
+    let mut open = Vec::new();
+    pages.closed.for_each_run(run, &mut |run, is_closed| {
+        if !is_closed {
+            open.push(run);
+        }
+    });
+    pages.closed.insert(run);
+    // Whoever holds an entry looks here afterwards: either it sees this or we see the entry.
+    fence(Ordering::SeqCst);
+    open
+}
+
+/// Undoes [`insert`].
+fn reopen(pages: &Pages, opened: Vec<Run>) {
+    for (first, count) in opened {
+        // The kernel, which may have protected some of them, needs fewer mappings afterwards.
+        let _ = pages.mapping.permit(first, count as usize);
+        pages.closed.remove((first, count));
+    }
+}
+
 /// Empties pages and closes them.
 ///
 /// # Errors
-/// A leaf could not be read or changed, or the kernel has too many mappings; the pages are open.
+/// A leaf could not be read or changed, or the kernel has too many mappings; those that were open are open.
 pub(crate) fn close(pages: &Pages, (first, count): Run) -> Result<(), FaultError> {
-    pages.closed.insert((first, count));
-    // Whoever holds an entry looks here afterwards: either it sees this or we see the entry.
-    fence(Ordering::SeqCst);
+    let opened = insert(pages, (first, count));
     let closed = release(pages, first, count).and_then(|()| {
         // SAFETY: nobody brings in pages that are closed, and their bytes are given up.
         let emptied = unsafe { pages.mapping.empty(first, count as usize) };
         emptied.and_then(|()| pages.mapping.forbid(first, count as usize)).map_err(refused(first))
     });
     if closed.is_err() {
-        pages.closed.remove((first, count));
+        reopen(pages, opened);
     }
     closed
 }
 
-/// Closes pages, which keep their bytes. False if one of them must stay at its address, or the kernel has too many mappings: they are open then.
+/// Closes pages, which keep their bytes. False if one of them must stay at its address, or the kernel has too many mappings: those that were open are then.
 pub(crate) fn hide(pages: &Pages, (first, count): Run) -> bool {
     if pages.natives.any() {
         return false;
     }
-    pages.closed.insert((first, count));
-    fence(Ordering::SeqCst);
+    let opened = insert(pages, (first, count));
     let are_hidden = (first.0..first.0 + count).all(|page| leave(pages, PageId(page)))
         && pages.mapping.forbid(first, count as usize).is_ok();
     if !are_hidden {
-        pages.closed.remove((first, count));
+        reopen(pages, opened);
     }
     are_hidden
 }

@@ -400,14 +400,14 @@ impl Engine {
     /// Empties `count` pages from `first` and closes them: nobody may touch them until [`Engine::open`].
     ///
     /// # Errors
-    /// [`FaultError`]; they are open.
+    /// [`FaultError`]; those that were open are open.
     pub fn close_pages(&self, first: PageId, count: u64) -> Result<(), FaultError> {
         let _signals = SignalsBlocked::new();
         let _pass = self.gates.pass_in_fault();
         closed::close(&self.pages, (first, count))
     }
 
-    /// Closes pages, which keep their bytes and need no RAM. False if one of them must stay at its address; they are open then.
+    /// Closes pages, which keep their bytes and need no RAM. False if one of them must stay at its address; those that were open are then.
     pub fn hide(&self, first: PageId, count: u64) -> bool {
         let _signals = SignalsBlocked::new();
         let _pass = self.gates.pass_in_fault();
