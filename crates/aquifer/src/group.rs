@@ -53,8 +53,9 @@ const V1: Names = Names {
 /// One group.
 struct Level {
     limits: Vec<KeptFile>,
-    usage: KeptFile,
-    stat: KeptFile,
+    /// Nothing is counted of what is told by nobody.
+    usage: Option<KeptFile>,
+    stat: Option<KeptFile>,
     files: &'static [&'static str],
 }
 
@@ -146,7 +147,7 @@ fn levels(names: &Names, mount: &Path, group: &Path) -> Vec<Level> {
         // The root of all has none.
         let limits: Vec<_> = names.limits.iter().filter_map(|name| open(level, name)).collect();
         limits.first()?;
-        let (usage, stat) = (open(level, names.usage)?, open(level, "memory.stat")?);
+        let (usage, stat) = (open(level, names.usage), open(level, "memory.stat"));
         Some(Level { limits, usage, stat, files: names.files })
     };
     above.filter_map(of).collect()
@@ -158,11 +159,12 @@ impl Level {
         let limits = self.limits.iter().filter_map(number);
         let limit = limits.filter(|&limit| limit < NO_LIMIT).min()?;
         let mut text = [0; STAT_BYTES];
-        let fields = self.stat.read(&mut text).split(|&byte| byte == b'\n').filter_map(|line| {
+        let stat = self.stat.as_ref().map_or(&[][..], |file| file.read(&mut text));
+        let fields = stat.split(|&byte| byte == b'\n').filter_map(|line| {
             let (name, value) = line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
             self.files.iter().any(|file| file.as_bytes() == name).then(|| digits(&value[1..]))?
         });
-        let used = number(&self.usage).unwrap_or(0).saturating_sub(fields.sum());
+        let used = self.usage.as_ref().and_then(number).unwrap_or(0).saturating_sub(fields.sum());
         Some(Room { limit, used })
     }
 }
