@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Lines, StdinLock, Write};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::budget::{self, BudgetTask};
 use crate::cgroup;
@@ -22,7 +23,7 @@ use crate::references::batches::{self, BatchesTask};
 use crate::references::handles::{self, HandlesTask};
 use crate::rumble::task::{self as rumble, RumbleTask};
 use crate::sample::Record;
-use crate::volume::task::{self as volume, VolumeTask};
+use crate::study::{self, Fields};
 use crate::write_amp::{self, WriteAmpTask};
 
 /// First line of the child's input.
@@ -67,8 +68,13 @@ pub enum Task {
     PageSizeFill(FillTask),
     /// Transactions on a database with pages of one size.
     PageSizeCell(CellTask),
-    /// A mapped file of a volume, or of the host's file system.
-    Volume(Box<VolumeTask>),
+    /// One run of a study.
+    Study {
+        /// Its name.
+        name: String,
+        /// What it tells its children.
+        task: Value,
+    },
 }
 
 /// What the child says.
@@ -85,6 +91,8 @@ pub enum Event {
     Ready,
     /// A result.
     Record(Box<Record>),
+    /// What a run of a study came to.
+    Figures(Fields),
     /// The task is complete.
     Done,
     /// The machine lacks something.
@@ -189,7 +197,9 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::Recovery(task) => recovery::work(&task, &context, parent),
         Task::PageSizeFill(task) => page_size::fill(&task, parent),
         Task::PageSizeCell(task) => page_size::measure(&task, &context, parent),
-        Task::Volume(task) => volume::work(&task, &context, parent),
+        Task::Study { name, task } => {
+            study::work(&name, task, parent).map(|figures| parent.tell(&Event::Figures(figures)))
+        }
     }
 }
 

@@ -56,6 +56,7 @@ pub mod scale;
 pub mod service;
 pub mod soak;
 pub mod spawn;
+pub mod study;
 pub mod swap;
 pub mod table;
 pub mod theory;

@@ -15,13 +15,14 @@ use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::references::ReferencesOptions;
 use aquifer_bench::remote::RemoteOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
+use aquifer_bench::study::{self, CheckOptions};
 use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
     all, budget, child, cleanup, far, memcached, micro, overhead, page_size, plot, probe_fio, recover,
     references, remote, table, volume, write_amp,
 };
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,6 +101,8 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
+    /// Hold result files against what is promised, and against earlier ones; ends with 1 if something is not kept or got worse
+    Check(CheckOptions),
     /// Draw result files as SVG bars
     Plot {
         /// Result files
@@ -115,13 +118,27 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    if matches!(command, Command::Child) {
+    let matches = study::with_commands(Cli::command()).get_matches();
+    if matches.subcommand_name() == Some(CHILD_COMMAND) {
         child::main();
         return ExitCode::SUCCESS;
     }
     cleanup::install();
-    let result = match command {
+    let result = study::run_asked(&matches).unwrap_or_else(|| {
+        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        run(cli.command)
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("aquifer-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> aquifer_bench::Result<()> {
+    match command {
         Command::Micro(options) => micro::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::References(options) => references::run(&options),
@@ -137,13 +154,7 @@ fn main() -> ExitCode {
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),
         Command::Plot { files, out_dir } => plot::run(&files, &out_dir),
+        Command::Check(options) => study::check(&options),
         Command::Child => Ok(()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("aquifer-bench: {error}");
-            ExitCode::FAILURE
-        }
     }
 }

@@ -26,6 +26,11 @@ impl Progress {
         self.0.set_message(what.into());
     }
 
+    /// There are so many steps more.
+    pub fn expect(&self, steps: u64) {
+        self.0.inc_length(steps);
+    }
+
     /// Counts a step.
     pub fn step(&self) {
         self.0.inc(1);

@@ -13,6 +13,7 @@ use crate::machine::Context;
 use crate::progress::Progress;
 use crate::sample::Record;
 use crate::spawn::{dies_with_parent, end_of, kill};
+use crate::study::Fields;
 
 /// Hidden subcommand that a child is started with.
 pub const CHILD_COMMAND: &str = "child";
@@ -103,6 +104,17 @@ impl Runner {
     pub fn expect_ready(&mut self, progress: &Progress) -> Result<()> {
         match self.next(progress)? {
             Event::Ready => Ok(()),
+            event => Err(self.error(format!("answered {event:?}"))),
+        }
+    }
+
+    /// The figures of the child's run.
+    ///
+    /// # Errors
+    /// As [`Runner::next`].
+    pub fn figures(&mut self, progress: &Progress) -> Result<Fields> {
+        match self.next(progress)? {
+            Event::Figures(figures) => Ok(figures),
             event => Err(self.error(format!("answered {event:?}"))),
         }
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Counters;
@@ -23,7 +24,6 @@ use crate::process::Memory;
 use crate::proof::Proof;
 use crate::references::sample as references;
 use crate::rumble::sample as rumble;
-use crate::volume;
 use crate::volume::layered::sample::Layered;
 use crate::workload::Point;
 
@@ -69,18 +69,6 @@ pub enum Record {
     Recovery(Box<Recovery>),
     /// A run of transactions on a database with pages of one size.
     PageSize(Box<page_size::Sample>),
-    /// A run of reads of a mapped file.
-    VolumeReads(Box<volume::reads::sample::Reads>),
-    /// A run of small updates of a mapped file.
-    VolumeUpdates(Box<volume::updates::sample::Updates>),
-    /// A run of PageRank on a mapped file.
-    VolumePagerank(Box<volume::pagerank::sample::Pagerank>),
-    /// A run of YCSB on a mapped file.
-    VolumeKv(Box<volume::kv::sample::Kv>),
-    /// A run of transactions on a database on a volume, or on the host's file system.
-    VolumeOltp(Box<volume::oltp::sample::Oltp>),
-    /// Bytes of a volume's table.
-    VolumeMetadata(Box<volume::metadata::sample::Metadata>),
     /// A run of a volume, or of the layers that it replaces, on emulated flash.
     Layered(Box<Layered>),
 }
@@ -294,7 +282,7 @@ impl Output {
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Input`] with the number of a line that is not a record.
-pub fn read_records(path: &Path) -> Result<Vec<Record>> {
+pub fn read_records<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
     let text = fs::read_to_string(path).map_err(Error::io("reading", path))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parse = |(number, line): (usize, &str)| {
@@ -365,9 +353,11 @@ pub(crate) mod tests {
         let records = [Record::Sample(Box::new(with_stats)), Record::Skipped(skipped)];
         let mut output = Output::open(Some(&path)).expect("a temporary file");
         records.iter().for_each(|record| output.write(record).expect("room for two lines"));
-        assert_eq!(read_records(&path).expect("just written"), records);
+        assert_eq!(read_records::<Record>(&path).expect("just written"), records);
         fs::write(&path, "{\"kind\":\"sample\"}\n").expect("writable");
-        assert!(matches!(read_records(&path), Err(Error::Input(reason)) if reason.contains("line 1")));
+        assert!(
+            matches!(read_records::<Record>(&path), Err(Error::Input(reason)) if reason.contains("line 1"))
+        );
         fs::remove_file(&path).expect("exists");
     }
 

@@ -17,14 +17,16 @@ mod remote;
 mod rumble;
 mod targets;
 mod transactions;
-mod volume;
 mod workloads;
 
 use std::path::PathBuf;
 
+use serde::Deserialize;
+
 use crate::error::Result;
 use crate::machine::Context;
 use crate::sample::{Record, read_records};
+use crate::study;
 
 pub use micro::{Group, Row, groups};
 
@@ -33,8 +35,30 @@ pub use micro::{Group, Row, groups};
 /// # Errors
 /// [`crate::Error::Io`], [`crate::Error::Input`].
 pub fn run(files: &[PathBuf]) -> Result<()> {
-    print!("{}", render(&read_all(files)?));
+    let (mut records, mut of_studies) = (Vec::new(), Vec::new());
+    for line in read_lines(files)? {
+        match line {
+            Line::Old(record) => records.push(*record),
+            Line::Study(record) => of_studies.push(*record),
+        }
+    }
+    print!("{}{}", render(&records), study::render_all(&of_studies));
     Ok(())
+}
+
+/// A line of a result file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Study(Box<study::Record>),
+    Old(Box<Record>),
+}
+
+fn read_lines(files: &[PathBuf]) -> Result<Vec<Line>> {
+    files.iter().try_fold(Vec::new(), |mut lines, file| {
+        lines.extend(read_records(file)?);
+        Ok(lines)
+    })
 }
 
 /// The records of all `files`.
@@ -68,7 +92,6 @@ pub fn render(records: &[Record]) -> String {
         remote::render(records),
         far::render(records),
         donor_failure::render(records),
-        volume::render(records),
         layered::render(records),
         others::write_amp(records),
         others::budget(records),
@@ -112,12 +135,6 @@ fn context(record: &Record) -> &Context {
         Record::Cleaning(run) => &run.context,
         Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,
-        Record::VolumeReads(sample) => &sample.run.context,
-        Record::VolumeUpdates(sample) => &sample.run.context,
-        Record::VolumePagerank(sample) => &sample.run.context,
-        Record::VolumeKv(sample) => &sample.run.context,
-        Record::VolumeOltp(sample) => &sample.context,
-        Record::VolumeMetadata(sample) => &sample.context,
         Record::Layered(run) => &run.context,
     }
 }

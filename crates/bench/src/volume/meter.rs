@@ -3,16 +3,15 @@
 use std::path::Path;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
-
 use crate::cgroup::own_used_bytes;
 use crate::device::{Counters, Device};
 use crate::error::Result;
 use crate::io::Io;
 use crate::process::{Memory, Usage};
+use crate::study::Fields;
 
 /// What the measured time took, of the process and of the disk.
-#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Cost {
     /// Its length.
     pub seconds: f64,
@@ -29,9 +28,20 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// So much for each of `ops`.
-    pub fn each(total: u64, ops: u64) -> f64 {
-        total as f64 / ops.max(1) as f64
+    /// The figures of so many operations.
+    pub fn figures(&self, ops: f64) -> Fields {
+        let each = |total: u64| total as f64 / ops.max(f64::MIN_POSITIVE);
+        Fields::default()
+            .with("ops", ops)
+            .with("seconds", self.seconds)
+            .with("ops_per_s", ops / self.seconds)
+            .with("cpu_ns_each", each(self.usage.cpu_ns()))
+            .with("system_ns_each", each(self.usage.system_ns))
+            .with("read_bytes_each", each(self.io.read_bytes))
+            .with("written_bytes_each", each(self.io.written_bytes))
+            .with("disk_written_bytes_each", each(self.device.written_bytes))
+            .with("memory_bytes", self.memory.total_bytes())
+            .with("group_bytes", self.charged_bytes)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files of a volume as memory, beside `mmap` of files of the host's file system on the same disk.
 //!
-//! Both sides have the same bytes (`source`), and a process of each runs in a control group of the same size (`study`).
+//! Both sides have the same bytes (`source`), and a process of each runs in a control group of the same size.
 //! What the kernel caches of the host's file is in that group's limit; what a volume caches is in it too, beside the process, its page tables
 //! and copies of pages, so a volume is told to use less ([`peer`](mod@peer)).
 //!
@@ -8,8 +8,7 @@
 //! |---|---|
 //! | `peer`, `file` | who has the mapped file, and the file as memory |
 //! | `source` | the same bytes for both |
-//! | `study`, `options`, `meter` | children in turn; what they are told; what they cost |
-//! | `command`, `task` | what is given on the command line, and what a child is to do |
+//! | `options`, `meter` | what all are told; what a stretch of time costs |
 //! | `reads` | random reads and scans |
 //! | `updates` | small updates with a sync every so often |
 //! | `pagerank` | a graph with its rank vectors |
@@ -18,7 +17,6 @@
 //! | `layered` | the volume beside a conventional stack on the same parts |
 //! | `metadata` | bytes of tables for each page |
 
-mod command;
 mod file;
 pub mod kv;
 pub mod layered;
@@ -27,28 +25,39 @@ mod meter;
 pub mod oltp;
 mod options;
 pub mod pagerank;
-pub mod peer;
+mod peer;
 pub mod reads;
 mod source;
-mod study;
-pub mod task;
 pub mod updates;
 
-pub use command::{VolumeCommand, run};
-pub use meter::Cost;
-pub use study::Run;
+use clap::Subcommand;
 
-use crate::sample::Record;
+use crate::error::Result;
+use layered::LayeredOptions;
 
-/// One line for the person who waits.
-fn summary(record: &Record) -> Option<String> {
-    match record {
-        Record::VolumeReads(sample) => Some(sample.summary()),
-        Record::VolumeUpdates(sample) => Some(sample.summary()),
-        Record::VolumePagerank(sample) => Some(sample.summary()),
-        Record::VolumeKv(sample) => Some(sample.summary()),
-        Record::VolumeOltp(sample) => Some(sample.summary()),
-        Record::VolumeMetadata(sample) => Some(sample.summary()),
-        _ => None,
+/// Studies of the volume that are not in [`STUDIES`](crate::study::STUDIES).
+#[derive(Clone, Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// One table against three: the volume beside a file system over a flash translation layer, on the same emulated flash
+    Layered(LayeredOptions),
+}
+
+/// Runs one of them.
+///
+/// # Errors
+/// [`crate::Error`] of the study.
+pub fn run(command: &VolumeCommand) -> Result<()> {
+    match command {
+        VolumeCommand::Layered(options) => layered::run(options),
     }
 }
+
+const NOTE: &str = "RAM: limit of the control group of each process, page cache, page tables and buffers included; the volume is told to use less of \
+    it. x mmap: against the best kind of mmap at the same point. CPU: user and system time of the process; what the kernel's own threads write back \
+    and reclaim is in nobody's.";
+const NOTE_WRITTEN: &str = "RAM: limit of the control group of each process, page cache, page tables and buffers included; the volume is told to use \
+    less of it. Bytes written: of the process by /proc/self/io, where a page of the page cache counts once each time that it becomes dirty, and a large \
+    folio as a whole; of the disk by its counters in /sys in the same seconds, with the file system's journal and whatever others write.";
+const NOTE_RANKS: &str = "RAM: limit of the control group of each process, page cache, page tables and buffers included; the volume is told to use less \
+    of it. The ranks of all peers that did all iterations are equal, bit by bit; those whose time was over before count with what they did. \
+    mmap-sequential: with MADV_SEQUENTIAL for the edges. The sync after the last iteration is in the time.";

@@ -39,10 +39,10 @@ impl fmt::Display for Peer {
 }
 
 impl Peer {
-    /// Whether it maps a file through the kernel.
-    pub fn is_mmap(self) -> bool {
-        matches!(self, Self::Mmap | Self::MmapRandom | Self::MmapSequential)
-    }
+    /// Names of those that map a file through the kernel.
+    pub const OF_MMAP: &[&str] = &["mmap", "mmap-random", "mmap-sequential"];
+    /// Names of all, in the order of tables.
+    pub const NAMES: &[&str] = &["mmap", "mmap-random", "mmap-sequential", "volume", "device (fio)"];
 }
 
 /// A mapped file, and the memory for it.
@@ -54,11 +54,7 @@ pub struct Setup {
     pub path: PathBuf,
     /// Bytes of the mapped file.
     pub data_bytes: u64,
-    /// Bytes of the volume's file, where there is one.
-    pub image_bytes: Option<u64>,
-    /// Limit of the control group: the process, its page cache, its page tables. The same for everybody.
-    pub limit_bytes: u64,
-    /// What the volume is told to use of that.
+    /// What the volume is told to use of the control group's limit, in which process, page cache and page tables are.
     pub volume_ram_bytes: Option<u64>,
 }
 

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 use aquifer_base::units::format_size;
 use aquifer_volume::{Ino, Kind, OpenOptions, Volume, image};
+use serde::Serialize;
 
 use super::file::{NAME, failed};
-use super::options::CommonOptions;
+use super::options::VolumeOptions;
 use super::peer::{Peer, Setup, volume_ram_bytes};
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
+use crate::study::{Fields, Session};
 use crate::workdir::free_bytes;
 
 /// Below the folder of the command line; ours alone, because that one is locked.
@@ -31,25 +33,24 @@ pub struct Source {
     host: PathBuf,
     image: PathBuf,
     data_bytes: u64,
-    image_bytes: u64,
+    reserve_bytes: u64,
     _removed: Guard,
 }
 
 impl Source {
-    /// Writes both files. `make` is told where each chunk of [`CHUNK_BYTES`] begins and makes its bytes; `tell` is told how much is written.
-    /// A volume is as large as `--fill` says.
+    /// Writes both files. `make` is told where each chunk of [`CHUNK_BYTES`] begins and makes its bytes. A volume is as large as `--fill` says.
     ///
     /// # Errors
     /// [`Error::Unavailable`] without room, [`Error::Io`], those of `make`.
     pub fn write(
-        options: &CommonOptions,
+        session: &Session,
+        options: &VolumeOptions,
         data_bytes: u64,
         mut make: impl FnMut(u64, &mut [u8]) -> Result<()>,
-        mut tell: impl FnMut(u64),
     ) -> Result<Self> {
         let image_bytes = image_bytes_for(data_bytes, options.fill);
-        check_room(&options.dir, data_bytes + image_bytes + ROOM_BYTES)?;
-        let dir = options.dir.join(DIR);
+        check_room(&session.common.dir, data_bytes + image_bytes + ROOM_BYTES)?;
+        let dir = session.common.dir.join(DIR);
         // What a benchmark left that was killed.
         remove(&dir);
         let removed = dir.clone();
@@ -67,26 +68,41 @@ impl Source {
             if written < bytes.len() {
                 return Err(Error::Unavailable(format!("the volume is full at {}", format_size(offset))));
             }
-            tell(offset + bytes.len() as u64);
+            session.progress.doing(format!("writing the data to both: {} %", offset * 100 / data_bytes));
         }
         volume.close().map_err(failed("closing", &image))?;
         file.sync_all().map_err(Error::io("syncing", &host))?;
-        Ok(Self { host, image, data_bytes, image_bytes, _removed: removed })
+        Ok(Self { host, image, data_bytes, reserve_bytes: options.reserve, _removed: removed })
+    }
+
+    /// The figures of a child in a control group of `--ram`, while the kernel has nothing of the host's file; `task` is told what the peer is given.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if nothing is left for a volume; the child's.
+    pub fn child<T: Serialize>(
+        &self,
+        session: &mut Session,
+        peer: Peer,
+        task: impl FnOnce(Setup) -> T,
+    ) -> Result<Fields> {
+        let limit_bytes = session.common.ram;
+        let setup = self.setup(peer, limit_bytes)?;
+        self.forget_cached()?;
+        let ram_bytes = setup.volume_ram_bytes;
+        let figures = session.child(&peer.to_string(), &task(setup), Some(limit_bytes))?;
+        Ok(figures.with("volume_ram_bytes", ram_bytes))
     }
 
     /// What a peer is given of a limit.
-    ///
-    /// # Errors
-    /// [`Error::Input`] if nothing is left for a volume.
-    pub fn setup(&self, peer: Peer, options: &CommonOptions) -> Result<Setup> {
+    fn setup(&self, peer: Peer, limit_bytes: u64) -> Result<Setup> {
         let of_volume = peer == Peer::Volume;
         let ram_bytes = || {
-            volume_ram_bytes(options.ram, options.reserve, self.data_bytes).ok_or_else(|| {
+            volume_ram_bytes(limit_bytes, self.reserve_bytes, self.data_bytes).ok_or_else(|| {
                 Error::Input(format!(
                     "--ram {} leaves nothing for a volume of {} beside --reserve {}",
-                    format_size(options.ram),
+                    format_size(limit_bytes),
                     format_size(self.data_bytes),
-                    format_size(options.reserve)
+                    format_size(self.reserve_bytes)
                 ))
             })
         };
@@ -94,8 +110,6 @@ impl Source {
             peer,
             path: if of_volume { self.image.clone() } else { self.host.clone() },
             data_bytes: self.data_bytes,
-            image_bytes: of_volume.then_some(self.image_bytes),
-            limit_bytes: options.ram,
             volume_ram_bytes: of_volume.then(ram_bytes).transpose()?,
         })
     }

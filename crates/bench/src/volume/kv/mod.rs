@@ -4,28 +4,28 @@
 //! that stand behind the first one's slot. Nothing is synced while time is measured; the sync after it is measured on its own.
 
 mod key;
-pub mod sample;
 mod store;
-pub mod task;
+mod task;
 mod workload;
 
 use clap::Args;
+use serde::Serialize;
 
-use super::options::{CommonOptions, TimeOptions, bytes_of};
+use super::options::VolumeOptions;
 use super::peer::Peer;
 use super::source::Source;
-use super::study::{Study, shuffled};
-use super::task::VolumeTask;
+use crate::child::Parent;
 use crate::error::{Error, Result};
+use crate::study::{Fields, Session, Study, Table, cells, key, median, range, ratio};
 use store::{BUCKET_BYTES, Shape, image};
 use task::KvTask;
-pub use workload::Workload;
+use workload::Workload;
 
 const EXAMPLES: &str = "\
 Examples:
   aquifer-bench volume kv --out results.jsonl
       4 times the RAM, workloads A to F with 8 threads, medians of 5; about 15 minutes
-  aquifer-bench volume kv --ram 64M --times 2 --workload a,c --seconds 1 --warmup 1 --runs 1
+  aquifer-bench volume kv --ram 64M --data 128M --workload a,c --seconds 1 --warmup 1 --runs 1
       A first look in a minute
 
 A: half reads, half updates of one field; B: 95 % reads; C: reads; D: 95 % reads of the latest, 5 % inserts; E: 95 % scans of 1 to 100
@@ -34,17 +34,27 @@ cgroups.";
 
 const PEERS: [Peer; 3] = [Peer::Mmap, Peer::MmapRandom, Peer::Volume];
 
+const TABLE: Table = Table {
+    title: "YCSB on a mapped file: {data_bytes:size} in {ram_bytes:size} of RAM",
+    keys: &[key("workload", "workload"), key("threads", "threads")],
+    peers: Peer::NAMES,
+    columns: &[
+        median("ops/s", "ops_per_s").digits(0).more(),
+        range("least, most", "ops_per_s").digits(0),
+        ratio("x mmap", "ops_per_s", Peer::OF_MMAP),
+        median("p50 us", "latency.p50_ns").per(1e3).digits(1),
+        median("p99 us", "latency.p99_ns").per(1e3).digits(1).less(),
+        median("CPU us each", "cpu_ns_each").per(1e3).digits(1).less(),
+        median("bytes written each, with the sync after", "written_bytes_each").digits(0).less(),
+    ],
+    note: super::NOTE,
+};
+
 /// Options of `volume kv`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
 pub struct KvOptions {
     #[command(flatten)]
-    common: CommonOptions,
-    #[command(flatten)]
-    time: TimeOptions,
-    /// Bytes of the store, in multiples of --ram
-    #[arg(long, default_value_t = 4.0)]
-    times: f64,
+    volume: VolumeOptions,
     /// Workloads [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     workload: Vec<Workload>,
@@ -53,42 +63,51 @@ pub struct KvOptions {
     threads: u32,
 }
 
-/// Measures everything and prints the tables.
-///
-/// # Errors
-/// [`Error::Input`], [`Error::Io`]; [`Error::Unavailable`] without room or control groups; the first error of a run.
-pub fn run(options: &KvOptions) -> Result<()> {
-    options.time.check()?;
-    let bytes = bytes_of(options.common.ram, options.times)?;
-    let shape = Shape { buckets: (bytes / BUCKET_BYTES).saturating_sub(1) };
-    if shape.buckets == 0 {
-        return Err(Error::Input("--ram and --times leave no room for records".to_owned()));
-    }
-    let workloads = crate::durable::options::each_once(&options.workload);
-    let cells: Vec<(Workload, Peer)> =
-        workloads.iter().flat_map(|&workload| PEERS.map(|peer| (workload, peer))).collect();
-    let steps = 1 + u64::from(options.common.runs) * cells.len() as u64;
-    let mut study = Study::open(&options.common, steps)?;
-    let data_bytes = shape.bytes();
-    let source = Source::write(&options.common, data_bytes, image(shape), |done| {
-        study.progress.doing(format!("writing the records: {} %", done * 100 / data_bytes));
-    })?;
-    study.progress.step();
-    for run in 1..=options.common.runs {
-        for (workload, peer) in shuffled(&cells, run) {
-            let setup = source.setup(peer, &options.common)?;
-            let task = KvTask {
+#[derive(Clone, Serialize)]
+struct Point {
+    data_bytes: u64,
+    ram_bytes: u64,
+    workload: Workload,
+    threads: u32,
+}
+
+/// The study.
+pub struct Kv;
+
+impl Study for Kv {
+    const NAME: &str = "volume kv";
+    const ABOUT: &str = "A key-value store in a mapped file under YCSB A to F";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] = &[("seconds", "3"), ("warmup", "3")];
+    const TABLES: &[&Table] = &[&TABLE];
+    type Options = KvOptions;
+    type Task = KvTask;
+
+    fn run(session: &mut Session, options: &KvOptions, data_bytes: u64) -> Result<()> {
+        let shape = Shape { buckets: (data_bytes / BUCKET_BYTES).saturating_sub(1) };
+        if shape.buckets == 0 {
+            return Err(Error::Input("--data leaves no room for records".to_owned()));
+        }
+        let source = Source::write(session, &options.volume, shape.bytes(), image(shape))?;
+        let (ram_bytes, threads) = (session.common.ram, options.threads);
+        let workloads = crate::durable::options::each_once(&options.workload);
+        let points = workloads.into_iter().map(|workload| Point { data_bytes, ram_bytes, workload, threads });
+        session.turns(&cells(&PEERS, points), |session, cell, run| {
+            let (warmup_s, seconds) = (session.common.warmup, session.common.seconds);
+            let workload = cell.point.workload;
+            source.child(session, cell.peer, |setup| KvTask {
                 run,
-                setup: setup.clone(),
+                setup,
                 shape,
                 workload,
-                threads: options.threads,
-                warmup_s: options.time.warmup,
-                seconds: options.time.seconds,
-            };
-            let name = format!("{peer}, workload {workload}, run {run}");
-            study.child(&name, &source, &setup, VolumeTask::Kv(task))?;
-        }
+                threads,
+                warmup_s,
+                seconds,
+            })
+        })
     }
-    study.finish()
+
+    fn work(task: KvTask, _: &mut Parent) -> Result<Fields> {
+        task::work(&task)
+    }
 }

@@ -12,15 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::super::file::MappedFile;
 use super::super::meter::{Cost, Meter};
 use super::super::peer::Setup;
-use super::super::study::Run;
 use super::key::{FIELDS, Key, VALUE_BYTES, foreign_field};
-use super::sample::Kv;
 use super::store::{Shape, Store};
 use super::workload::{Mix, Operation, Workload};
 use crate::error::{Error, Result};
-use crate::machine::Context;
 use crate::page_size::sample::Latency;
 use crate::rng::Rng;
+use crate::study::Fields;
 
 /// Longer operations count as so long.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
@@ -65,7 +63,7 @@ struct Shared<'a> {
 ///
 /// # Errors
 /// [`Error::WrongData`] if a record is missing or not what was written; those of `MappedFile`.
-pub fn work(task: &KvTask, context: &Context) -> Result<Kv> {
+pub fn work(task: &KvTask) -> Result<Fields> {
     let file = MappedFile::open(&task.setup)?;
     // SAFETY: the file has the size of the shape, is used by nobody else, and is closed after the store's last use.
     let mut store = unsafe { Store::open(file.base(), task.shape) };
@@ -77,19 +75,9 @@ pub fn work(task: &KvTask, context: &Context) -> Result<Kv> {
     let sync_s = start.elapsed().as_secs_f64();
     let after = meter.stop()?;
     file.close()?;
-    Ok(Kv {
-        workload: task.workload,
-        threads: task.threads,
-        records: task.shape.records(),
-        inserted,
-        ops: latencies.len(),
-        latency: Latency::of(&latencies),
-        sync_s,
-        written_bytes: cost.io.written_bytes + after.io.written_bytes,
-        warmup_s: task.warmup_s,
-        cost,
-        run: Run { run: task.run, setup: task.setup.clone(), context: context.clone() },
-    })
+    let (ops, written) = (latencies.len() as f64, cost.io.written_bytes + after.io.written_bytes);
+    let figures = cost.figures(ops).with("latency", Latency::of(&latencies)).with("sync_s", sync_s);
+    Ok(figures.with("inserted", inserted).with("written_bytes_each", written as f64 / ops.max(1.0)))
 }
 
 impl KvTask {

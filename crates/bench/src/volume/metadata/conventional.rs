@@ -4,10 +4,10 @@
 //! of 4096 bytes after its header of 12 bytes and its checksum of 4, and above them index entries of 12 bytes, as many in a block; an extent has at
 //! most 32768 blocks, 128 MiB; an FTL that maps pages has 4 bytes for each (up to 16 TiB) or 8.
 
+use crate::study::Fields;
+
 /// Bytes of a page-table entry.
 pub const PAGE_TABLE_BYTES: f64 = 8.0;
-/// Name and checksum of each page in the volume's log: part of the log, not of the table, and needed only to recover and to clean.
-pub const LOG_TAG_BYTES: f64 = 16.0;
 const BLOCK_BYTES: f64 = 4096.0;
 /// Of a block of the extent tree.
 const EXTENTS_OF_BLOCK: f64 = 340.0;
@@ -31,6 +31,16 @@ impl Conventional {
     /// All three.
     pub fn sum(&self) -> f64 {
         self.page_table + self.extents + self.ftl
+    }
+
+    /// As of a study.
+    pub fn figures(&self) -> Fields {
+        Fields::default()
+            .with("flash_each", self.extents + self.ftl)
+            .with("page_table_each", self.page_table)
+            .with("extents_each", self.extents)
+            .with("ftl_each", self.ftl)
+            .with("sum_each", self.sum())
     }
 }
 

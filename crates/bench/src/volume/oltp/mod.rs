@@ -6,26 +6,24 @@
 mod library;
 mod load;
 mod place;
-pub mod sample;
-pub mod task;
+mod task;
 mod tatp;
 
 use std::path::PathBuf;
 
-use aquifer_base::units::parse_size;
 use clap::Args;
+use serde::Serialize;
 
-use super::options::{CommonOptions, TimeOptions};
+use super::options::VolumeOptions;
 use super::peer::volume_ram_bytes;
-use super::study::{Study, shuffled};
-use super::task::VolumeTask;
+use crate::child::Parent;
+use crate::durable::options::each_once;
 use crate::error::{Error, Result};
 use crate::page_size::Journal;
-pub use load::Load;
-pub use place::Place;
-use place::Places;
-use sample::Cell;
-use task::{FillTask, OltpTask};
+use crate::study::{Fields, Session, Study, Table, cells, key, median, range, ratio, text};
+use load::Load;
+use place::{Place, Places};
+use task::{FillTask, OltpTask, Task};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,17 +35,31 @@ Examples:
 tpc-b, tatp and tpc-c are like TPC-B, TATP and TPC-C, not them: one client, no terminals, no waiting. Every run works on a fresh copy of the
 filled database. Needs libsqlite3.so.0, root or delegated cgroups, and `make lib` for the volume's side, which is skipped without it.";
 
+const TABLE: Table = Table {
+    title: "SQLite: {data_bytes:size} in {ram_bytes:size} of RAM",
+    keys: &[key("load", "load"), key("journal", "journal")],
+    peers: &["file system", "volume"],
+    columns: &[
+        median("transactions/s", "ops_per_s").digits(0).more(),
+        range("least, most", "ops_per_s").digits(0),
+        ratio("x file system", "ops_per_s", &["file system"]),
+        median("p50 ms", "latency.p50_ns").per(1e6),
+        median("p99 ms", "latency.p99_ns").per(1e6).less(),
+        median("CPU us each", "cpu_ns_each").per(1e3).digits(0).less(),
+        median("written KiB each, process", "written_bytes_each").per(1024.0).digits(1),
+        median("written KiB each, disk", "disk_written_bytes_each").per(1024.0).digits(1),
+        text("SQLite", "sqlite"),
+    ],
+    note: "RAM: limit of the control group, with SQLite's own buffer of 2 MB, and the page cache or the volume's RAM. Written by the process: the kernel \
+        counts a large folio of its page cache as a whole when a part of it is written. By the disk: in the same seconds, with the file system's journal \
+        and whatever others write.",
+};
+
 /// Options of `volume oltp`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
 pub struct OltpOptions {
     #[command(flatten)]
-    common: CommonOptions,
-    #[command(flatten)]
-    time: TimeOptions,
-    /// Size of the database
-    #[arg(long, value_parser = parse_size, default_value = "512M")]
-    data: u64,
+    volume: VolumeOptions,
     /// What the transactions do [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     load: Vec<Load>,
@@ -59,68 +71,75 @@ pub struct OltpOptions {
     library: Option<PathBuf>,
 }
 
-/// Measures everything and prints the table.
-///
-/// # Errors
-/// [`Error::Input`], [`Error::Io`]; [`Error::Unavailable`] without SQLite, room or control groups; the first error of a cell.
-pub fn run(options: &OltpOptions) -> Result<()> {
-    options.time.check()?;
-    let library = library::find(options.library.as_deref());
-    let places =
-        if library.is_some() { &[Place::FileSystem, Place::Volume][..] } else { &[Place::FileSystem] };
-    let loads = crate::durable::options::each_once(&options.load);
-    let journals = crate::durable::options::each_once(&options.journal);
-    let cells: Vec<(Journal, Place)> =
-        journals.iter().flat_map(|&journal| places.iter().map(move |&place| (journal, place))).collect();
-    let steps = loads.len() * (places.len() + options.common.runs as usize * cells.len());
-    let mut study = Study::open(&options.common, steps as u64)?;
-    if library.is_none() {
-        study.skip("volume (SQLite)", "libaquifer_sqlite.so is not there; make lib, or give --library")?;
-    }
-    for load in loads {
-        let databases = Places::create(&options.common, options.data, library.clone())?;
-        for &place in places {
-            study.progress.doing(format!("filling {load} on the {place}"));
-            let database = databases.filled(place);
-            study.unlimited(VolumeTask::OltpFill(FillTask { load, data_bytes: options.data, database }))?;
-        }
-        for run in 1..=options.common.runs {
-            for (journal, place) in shuffled(&cells, run) {
-                let cell = Cell { load, journal };
-                measure(&mut study, options, &databases, cell, place, run)?;
-            }
-        }
-    }
-    study.finish()
+#[derive(Clone, Serialize)]
+struct Point {
+    data_bytes: u64,
+    ram_bytes: u64,
+    load: Load,
+    journal: Journal,
 }
 
-fn measure(
-    study: &mut Study,
-    options: &OltpOptions,
-    databases: &Places,
-    cell: Cell,
-    place: Place,
-    run: u32,
-) -> Result<()> {
-    let name = format!("{place}, {}, journal {}, run {run}", cell.load, cell.journal);
-    study.progress.doing(name.clone());
-    let database = databases.restore(place)?;
-    let limit_bytes = options.common.ram;
-    let ram_bytes = || {
-        volume_ram_bytes(limit_bytes, options.common.reserve, 0)
-            .ok_or_else(|| Error::Input("--ram leaves nothing for a volume beside --reserve".to_owned()))
-    };
-    let task = OltpTask {
-        cell,
-        place,
-        run,
-        database,
-        data_bytes: options.data,
-        limit_bytes,
-        volume_ram_bytes: (place == Place::Volume).then(ram_bytes).transpose()?,
-        warmup_s: options.time.warmup,
-        seconds: options.time.seconds,
-    };
-    study.settle()?;
-    study.limited(&name, limit_bytes, VolumeTask::Oltp(task))
+/// The study.
+pub struct Oltp;
+
+impl Study for Oltp {
+    const NAME: &str = "volume oltp";
+    const ABOUT: &str =
+        "SQLite with its database on the host's file system and on a volume: TPC-B, TATP, TPC-C";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] = &[("data", "512M"), ("seconds", "3"), ("warmup", "3")];
+    const TABLES: &[&Table] = &[&TABLE];
+    type Options = OltpOptions;
+    type Task = Task;
+
+    fn run(session: &mut Session, options: &OltpOptions, data_bytes: u64) -> Result<()> {
+        let ram_bytes = session.common.ram;
+        let library = library::find(options.library.as_deref());
+        let places =
+            if library.is_some() { &[Place::FileSystem, Place::Volume][..] } else { &[Place::FileSystem] };
+        if library.is_none() {
+            let reason = "libaquifer_sqlite.so is not there; make lib, or give --library".to_owned();
+            session.keep("volume", &Fields::default(), 1, Err(Error::Unavailable(reason)))?;
+        }
+        let volume_ram_bytes = volume_ram_bytes(ram_bytes, options.volume.reserve, 0);
+        let volume_ram_bytes = volume_ram_bytes
+            .ok_or_else(|| Error::Input("--ram leaves nothing for a volume beside --reserve".to_owned()))?;
+        for load in each_once(&options.load) {
+            let databases =
+                Places::create(&session.common.dir, options.volume.fill, data_bytes, library.clone())?;
+            for &place in places {
+                session.progress.doing(format!("filling {load} on the {place}"));
+                let database = databases.filled(place);
+                session.child(
+                    &place.to_string(),
+                    &Task::Fill(FillTask { load, data_bytes, database }),
+                    None,
+                )?;
+            }
+            let journals = each_once(&options.journal).into_iter();
+            let points = journals.map(|journal| Point { data_bytes, ram_bytes, load, journal });
+            session.turns(&cells(places, points), |session, cell, run| {
+                let task = OltpTask {
+                    load,
+                    journal: cell.point.journal,
+                    place: cell.peer,
+                    run,
+                    database: databases.restore(cell.peer)?,
+                    data_bytes,
+                    volume_ram_bytes: (cell.peer == Place::Volume).then_some(volume_ram_bytes),
+                    warmup_s: session.common.warmup,
+                    seconds: session.common.seconds,
+                };
+                session.child(&cell.peer.to_string(), &Task::Measure(task), Some(ram_bytes))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn work(task: Task, parent: &mut Parent) -> Result<Fields> {
+        match task {
+            Task::Fill(task) => task::fill(&task, parent).map(|()| Fields::default()),
+            Task::Measure(task) => task::work(&task),
+        }
+    }
 }

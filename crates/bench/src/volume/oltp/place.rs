@@ -10,7 +10,6 @@ use aquifer_volume::{Volume, image};
 use serde::{Deserialize, Serialize};
 
 use super::super::file::failed;
-use super::super::options::CommonOptions;
 use super::super::source::{check_room, image_bytes_for, write_once};
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
@@ -62,10 +61,10 @@ impl Places {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Unavailable`] without room.
-    pub fn create(options: &CommonOptions, data_bytes: u64, library: Option<PathBuf>) -> Result<Self> {
-        let image_bytes = image_bytes_for(GROWTH * data_bytes, options.fill);
-        check_room(&options.dir, 2 * (GROWTH * data_bytes + image_bytes) + ROOM_BYTES)?;
-        let dir = options.dir.join(DIR);
+    pub fn create(dir: &Path, fill_percent: u32, data_bytes: u64, library: Option<PathBuf>) -> Result<Self> {
+        let image_bytes = image_bytes_for(GROWTH * data_bytes, fill_percent);
+        check_room(dir, 2 * (GROWTH * data_bytes + image_bytes) + ROOM_BYTES)?;
+        let dir = dir.join(DIR);
         // What a benchmark left that was killed.
         remove(&dir);
         let removed = dir.clone();

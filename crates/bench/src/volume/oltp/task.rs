@@ -8,19 +8,28 @@ use serde::{Deserialize, Serialize};
 
 use super::super::meter::Meter;
 use super::place::Database;
-use super::sample::{Cell, Oltp};
 use super::{Load, Place};
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::machine::Context;
+use crate::page_size::Journal;
 use crate::page_size::connection::Connection;
 use crate::page_size::sample::Latency;
+use crate::study::Fields;
 
 /// Longer transactions count as so long.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// RAM of the volume while its database is filled.
 const FILL_RAM_BYTES: u64 = 64 << 20;
+
+/// What a child does.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Fill a database.
+    Fill(FillTask),
+    /// Measure a cell.
+    Measure(OltpTask),
+}
 
 /// Fill a database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,8 +45,10 @@ pub struct FillTask {
 /// Measure a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OltpTask {
-    /// Load and journal.
-    pub cell: Cell,
+    /// What the transactions do.
+    pub load: Load,
+    /// How they survive a crash.
+    pub journal: Journal,
     /// What holds the database.
     pub place: Place,
     /// Number of the run; it decides all choices.
@@ -46,9 +57,7 @@ pub struct OltpTask {
     pub database: Database,
     /// Bytes that it was filled with.
     pub data_bytes: u64,
-    /// Limit of the control group; for the record.
-    pub limit_bytes: u64,
-    /// What a volume may use of it.
+    /// What a volume may use.
     pub volume_ram_bytes: Option<u64>,
     /// Seconds before the measured ones.
     pub warmup_s: f64,
@@ -76,15 +85,15 @@ pub fn fill(task: &FillTask, parent: &mut Parent) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Unavailable`] without SQLite, [`Error::WrongData`] if the database is wrong in the end, and SQLite's errors.
-pub fn work(task: &OltpTask, context: &Context) -> Result<Oltp> {
+pub fn work(task: &OltpTask) -> Result<Fields> {
     let connection = open(&task.database, task.volume_ram_bytes.unwrap_or(0))?;
-    let journal = task.cell.journal.to_string();
+    let journal = task.journal.to_string();
     connection.execute(&format!("PRAGMA journal_mode = {journal}"))?;
     let found = connection.prepare("PRAGMA journal_mode")?.one(&[], |row| row.text(0))?;
     if found != journal {
         return Err(Error::Unavailable(format!("SQLite keeps journal mode {found} instead of {journal}")));
     }
-    let mut client = task.cell.load.client(&connection, task.data_bytes, task.run.into())?;
+    let mut client = task.load.client(&connection, task.data_bytes, task.run.into())?;
     let warm = Instant::now();
     while warm.elapsed().as_secs_f64() < task.warmup_s {
         client.transaction()?;
@@ -104,21 +113,11 @@ pub fn work(task: &OltpTask, context: &Context) -> Result<Oltp> {
     if let Some(what) = client.wrong()? {
         return Err(Error::WrongData { peer: format!("SQLite on the {}", task.place), what });
     }
-    Ok(Oltp {
-        cell: task.cell,
-        place: task.place,
-        run: task.run,
-        data_bytes: task.data_bytes,
-        scale: task.cell.load.scale(task.data_bytes),
-        limit_bytes: task.limit_bytes,
-        volume_ram_bytes: task.volume_ram_bytes,
-        warmup_s: task.warmup_s,
-        transactions: latencies.len(),
-        latency: Latency::of(&latencies),
-        cost,
-        sqlite: connection.version(),
-        context: context.clone(),
-    })
+    let figures = cost.figures(latencies.len() as f64).with("latency", Latency::of(&latencies));
+    Ok(figures
+        .with("scale", task.load.scale(task.data_bytes))
+        .with("volume_ram_bytes", task.volume_ram_bytes)
+        .with("sqlite", connection.version()))
 }
 
 fn open(database: &Database, ram_bytes: u64) -> Result<Connection> {

@@ -6,20 +6,17 @@
 pub(crate) mod graph;
 mod layout;
 pub(crate) mod ranks;
-pub mod sample;
-pub mod task;
-
-use std::collections::BTreeSet;
+mod task;
 
 use clap::Args;
+use serde::Serialize;
 
-use super::options::{CommonOptions, bytes_of};
+use super::options::VolumeOptions;
 use super::peer::Peer;
 use super::source::Source;
-use super::study::{Study, shuffled};
-use super::task::VolumeTask;
+use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::sample::Record;
+use crate::study::{Fields, Session, Study, Table, cells, key, median, ratio};
 use graph::Graph;
 pub use layout::Layout;
 use task::PagerankTask;
@@ -28,22 +25,39 @@ const EXAMPLES: &str = "\
 Examples:
   aquifer-bench volume pagerank --out results.jsonl
       A graph of 8 times the RAM, 3 iterations by 8 threads; mmap with three kinds of advice and the volume; medians of 5; up to 50 minutes
-  aquifer-bench volume pagerank --ram 64M --times 4 --iterations 1 --runs 1
+  aquifer-bench volume pagerank --ram 64M --data 256M --iterations 1 --runs 1
       A first look in a minute
 
-The graph is made in memory, which takes --times x --ram besides. Needs root or delegated cgroups. A volume takes no advice.";
+The graph is made in memory, which takes --data besides. Needs root or delegated cgroups. A volume takes no advice.";
 
 const PEERS: [Peer; 4] = [Peer::Mmap, Peer::MmapRandom, Peer::MmapSequential, Peer::Volume];
 
+const TABLE: Table = Table {
+    title: "PageRank on a mapped file: {data_bytes:size} in {ram_bytes:size} of RAM",
+    keys: &[
+        key("vertices", "vertices"),
+        key("edges", "edges"),
+        key("iterations", "iterations"),
+        key("threads", "threads"),
+    ],
+    peers: Peer::NAMES,
+    columns: &[
+        median("iterations done", "iterations_done"),
+        median("s an iteration", "iteration_s").less(),
+        median("M edges/s", "ops_per_s").per(1e6).digits(1).more(),
+        ratio("x mmap", "ops_per_s", Peer::OF_MMAP),
+        median("CPU s an iteration", "iteration_cpu_s").less(),
+        median("MiB read an iteration", "iteration_read_bytes").mib(),
+        median("MiB written an iteration", "iteration_written_bytes").mib(),
+    ],
+    note: super::NOTE_RANKS,
+};
+
 /// Options of `volume pagerank`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
 pub struct PagerankOptions {
     #[command(flatten)]
-    common: CommonOptions,
-    /// Bytes of graph and vectors, in multiples of --ram
-    #[arg(long, default_value_t = 8.0)]
-    times: f64,
+    volume: VolumeOptions,
     /// Iterations
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     iterations: u32,
@@ -58,64 +72,63 @@ pub struct PagerankOptions {
     seed: u64,
 }
 
-/// Measures everything and prints the table.
-///
-/// # Errors
-/// [`Error::Input`], [`Error::Io`]; [`Error::Unavailable`] without room or control groups; [`Error::WrongData`] if two peers differ; the first
-/// error of a run.
-pub fn run(options: &PagerankOptions) -> Result<()> {
-    if !(0.1..86_400.0).contains(&options.limit) {
-        return Err(Error::Input("--limit is from 0.1 to a day".to_owned()));
-    }
-    let layout = Layout::of_bytes(bytes_of(options.common.ram, options.times)?)?;
-    let mut study = Study::open(&options.common, 2 + u64::from(options.common.runs) * PEERS.len() as u64)?;
-    let graph = Graph::new(layout, options.seed, &mut |percent| {
-        study.progress.doing(format!("making the graph: {percent} %"));
-    });
-    study.progress.step();
-    let make = |offset: u64, bytes: &mut [u8]| {
-        for (word, index) in bytes.chunks_exact_mut(8).zip(offset as usize / 8..) {
-            word.copy_from_slice(&graph.word(index).to_le_bytes());
-        }
-        Ok(())
-    };
-    let data_bytes = layout.bytes();
-    let source = Source::write(&options.common, data_bytes, make, |done| {
-        study.progress.doing(format!("writing: {} %", done * 100 / data_bytes));
-    })?;
-    drop(graph);
-    study.progress.step();
-    for run in 1..=options.common.runs {
-        for peer in shuffled(&PEERS, run) {
-            let setup = source.setup(peer, &options.common)?;
-            let task = PagerankTask {
-                run,
-                setup: setup.clone(),
-                layout,
-                iterations: options.iterations,
-                threads: options.threads,
-                seed: options.seed,
-                limit_s: options.limit,
-            };
-            study.child(&format!("{peer}, run {run}"), &source, &setup, VolumeTask::Pagerank(task))?;
-            check_equal(study.records())?;
-        }
-    }
-    study.finish()
+#[derive(Clone, Serialize)]
+struct Point {
+    data_bytes: u64,
+    ram_bytes: u64,
+    vertices: u64,
+    edges: u64,
+    seed: u64,
+    iterations: u32,
+    threads: u32,
 }
 
-/// All vectors are one.
-fn check_equal(records: &[Record]) -> Result<()> {
-    let digests = records.iter().filter_map(|record| match record {
-        Record::VolumePagerank(sample) => Some((sample.digest?, sample.run.setup.peer)),
-        _ => None,
-    });
-    let digests: BTreeSet<_> = digests.collect();
-    match (digests.first(), digests.last()) {
-        (Some((first, one)), Some((last, other))) if first != last => Err(Error::WrongData {
-            peer: other.to_string(),
-            what: format!("its ranks have the digest {last:x}, those of {one} {first:x}"),
-        }),
-        _ => Ok(()),
+/// The study.
+pub struct Pagerank;
+
+impl Study for Pagerank {
+    const NAME: &str = "volume pagerank";
+    const ABOUT: &str =
+        "PageRank over a graph of several times the RAM, with the rank vectors in the mapped file";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] = &[("data", "2G")];
+    const TABLES: &[&Table] = &[&TABLE];
+    type Options = PagerankOptions;
+    type Task = PagerankTask;
+
+    fn run(session: &mut Session, options: &PagerankOptions, data_bytes: u64) -> Result<()> {
+        let &PagerankOptions { iterations, threads, limit: limit_s, seed, .. } = options;
+        if !(0.1..86_400.0).contains(&limit_s) {
+            return Err(Error::Input("--limit is from 0.1 to a day".to_owned()));
+        }
+        let layout = Layout::of_bytes(data_bytes)?;
+        let graph = Graph::new(layout, seed, &mut |percent| {
+            session.progress.doing(format!("making the graph: {percent} %"));
+        });
+        let make = |offset: u64, bytes: &mut [u8]| {
+            for (word, index) in bytes.chunks_exact_mut(8).zip(offset as usize / 8..) {
+                word.copy_from_slice(&graph.word(index).to_le_bytes());
+            }
+            Ok(())
+        };
+        let source = Source::write(session, &options.volume, layout.bytes(), make)?;
+        drop(graph);
+        let Layout { scale, edges } = layout;
+        let (ram_bytes, vertices) = (session.common.ram, 1 << scale);
+        let point = Point { data_bytes, ram_bytes, vertices, edges, seed, iterations, threads };
+        session.turns(&cells(&PEERS, [point]), |session, cell, _| {
+            source.child(session, cell.peer, |setup| PagerankTask {
+                setup,
+                layout,
+                iterations,
+                threads,
+                limit_s,
+            })
+        })?;
+        session.agree("digest")
+    }
+
+    fn work(task: PagerankTask, parent: &mut Parent) -> Result<Fields> {
+        task::work(&task, parent)
     }
 }

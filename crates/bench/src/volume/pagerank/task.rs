@@ -8,13 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::super::file::MappedFile;
 use super::super::meter::Meter;
 use super::super::peer::{Peer, Setup};
-use super::super::study::Run;
 use super::layout::Layout;
 use super::ranks::Ranks;
-use super::sample::Pagerank;
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::machine::Context;
+use crate::study::Fields;
 
 /// The ranks' sum may be so far from one.
 const SUM_ERROR_MAX: f64 = 1e-6;
@@ -22,8 +20,6 @@ const SUM_ERROR_MAX: f64 = 1e-6;
 /// Some iterations over a graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PagerankTask {
-    /// Number of the run.
-    pub run: u32,
     /// The mapped file.
     pub setup: Setup,
     /// What is in it.
@@ -32,8 +28,6 @@ pub struct PagerankTask {
     pub iterations: u32,
     /// Threads.
     pub threads: u32,
-    /// What the graph was made from; for the record.
-    pub seed: u64,
     /// Seconds after which the iterations are stopped.
     pub limit_s: f64,
 }
@@ -42,7 +36,7 @@ pub struct PagerankTask {
 ///
 /// # Errors
 /// [`Error::WrongData`] if the ranks do not sum to one; those of `MappedFile`.
-pub fn work(task: &PagerankTask, context: &Context, parent: &mut Parent) -> Result<Pagerank> {
+pub fn work(task: &PagerankTask, parent: &mut Parent) -> Result<Fields> {
     let layout = task.layout;
     let file = MappedFile::open(&task.setup)?;
     if task.setup.peer == Peer::MmapSequential {
@@ -75,17 +69,18 @@ pub fn work(task: &PagerankTask, context: &Context, parent: &mut Parent) -> Resu
     let is_whole = edges_done == layout.edges * u64::from(task.iterations) && !is_over;
     let digest = if is_whole { Some(digest_of(&ranks, task)?) } else { None };
     file.close()?;
-    Ok(Pagerank {
-        layout,
-        seed: task.seed,
-        iterations: task.iterations,
-        threads: task.threads,
-        sync_s,
-        edges_done,
-        digest,
-        cost,
-        run: Run { run: task.run, setup: task.setup.clone(), context: context.clone() },
-    })
+    // With a part of one.
+    let done = edges_done.max(1) as f64 / layout.edges as f64;
+    let of_iteration = |total: u64| total as f64 / done;
+    Ok(cost
+        .figures(edges_done as f64)
+        .with("iterations_done", done)
+        .with("iteration_s", cost.seconds / done)
+        .with("iteration_cpu_s", of_iteration(cost.usage.cpu_ns()) / 1e9)
+        .with("iteration_read_bytes", of_iteration(cost.io.read_bytes))
+        .with("iteration_written_bytes", of_iteration(cost.io.written_bytes))
+        .with("sync_s", sync_s)
+        .with("digest", digest.map(|digest| format!("{digest:016x}"))))
 }
 
 /// Of ranks that sum to one.

@@ -3,31 +3,29 @@
 //! Every word says which one it is, and every word that is read is looked at. A random read is of one word on a page that is drawn, uniformly
 //! or by Zipf (exponent 0.99, ranks scattered over the file); a scan reads all words in order.
 
-pub mod sample;
-pub mod task;
+mod task;
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 
-use super::options::{CommonOptions, TimeOptions, bytes_of};
+use super::options::VolumeOptions;
 use super::peer::Peer;
 use super::source::Source;
-use super::study::{Run, Study, shuffled};
-use super::task::VolumeTask;
+use crate::child::Parent;
 use crate::error::Result;
-use crate::peer::fio::{self, Target};
+use crate::peer::fio::Target;
 use crate::rng::mix;
-use crate::sample::Record;
-use sample::{Access, Cell, Reads};
+use crate::study::{Column, Fields, Key, Session, Study, Table, cells, key, median, range, ratio};
 use task::ReadsTask;
 
 const EXAMPLES: &str = "\
 Examples:
   aquifer-bench volume reads --out results.jsonl
       8 times the RAM; uniform and Zipf reads by 1, 8 and 32 threads and a scan; medians of 5; about 20 minutes
-  aquifer-bench volume reads --times 4,16 --runs 3
-  aquifer-bench volume reads --ram 64M --times 4 --threads 1,8 --seconds 1 --warmup 1 --runs 1
+  aquifer-bench volume reads --data 1G,4G --runs 3
+  aquifer-bench volume reads --ram 64M --data 256M --threads 1,8 --seconds 1 --warmup 1 --runs 1
       A first look in a minute
 
 Needs root or delegated cgroups, and fio for the disk's own reads: direct reads of 4 KiB by as many threads, of 1 MiB with 4 on the way
@@ -39,17 +37,67 @@ const SCAN_BLOCK_BYTES: u64 = 1 << 20;
 const SCAN_DEPTH: usize = 4;
 const PAGE_BYTES: u64 = 4096;
 
+/// Which words are read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Of a page that is drawn uniformly
+    Uniform,
+    /// Of a page that is drawn by Zipf's law
+    Zipf,
+    /// All in order
+    Scan,
+}
+
+const CPU: Column = median("CPU us each", "cpu_ns_each").per(1e3).less();
+const SYSTEM: Column = median("of it system", "system_ns_each").per(1e3);
+const READ: Column = median("device bytes read each", "read_bytes_each").digits(0);
+const MEMORY: Column = median("RSS + PTE MiB", "memory_bytes").mib();
+const GROUP: Column = median("group MiB", "group_bytes").mib();
+
+const KEYS: &[Key] = &[key("accesses", "access"), key("threads", "threads")];
+
+const RANDOM: Table = Table {
+    title: "Random reads of a mapped file: {data_bytes:size} in {ram_bytes:size} of RAM",
+    keys: KEYS,
+    peers: Peer::NAMES,
+    columns: &[
+        median("reads/s", "reads_per_s").digits(0).more(),
+        range("least, most", "reads_per_s").digits(0),
+        ratio("x mmap", "reads_per_s", Peer::OF_MMAP),
+        ratio("x device", "reads_per_s", &["device (fio)"]),
+        CPU,
+        SYSTEM,
+        READ,
+        MEMORY,
+        GROUP,
+    ],
+    note: super::NOTE,
+};
+
+const SCANS: Table = Table {
+    title: "Scans of a mapped file: {data_bytes:size} in {ram_bytes:size} of RAM",
+    keys: KEYS,
+    peers: Peer::NAMES,
+    columns: &[
+        median("MiB/s", "scanned_per_s").mib().more(),
+        range("least, most", "scanned_per_s").mib(),
+        ratio("x mmap", "scanned_per_s", Peer::OF_MMAP),
+        ratio("x device", "scanned_per_s", &["device (fio)"]),
+        CPU,
+        SYSTEM,
+        READ,
+        MEMORY,
+        GROUP,
+    ],
+    note: super::NOTE,
+};
+
 /// Options of `volume reads`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
 pub struct ReadsOptions {
     #[command(flatten)]
-    common: CommonOptions,
-    #[command(flatten)]
-    time: TimeOptions,
-    /// Bytes of the file, in multiples of --ram
-    #[arg(long, value_delimiter = ',', default_value = "8")]
-    times: Vec<f64>,
+    volume: VolumeOptions,
     /// Threads that read randomly
     #[arg(long, value_delimiter = ',', default_value = "1,8,32", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Vec<u32>,
@@ -58,19 +106,80 @@ pub struct ReadsOptions {
     access: Vec<Access>,
 }
 
+#[derive(Clone, Serialize)]
+struct Point {
+    data_bytes: u64,
+    ram_bytes: u64,
+    access: Access,
+    threads: u32,
+}
+
 impl ReadsOptions {
-    fn cells(&self) -> Vec<Cell> {
-        let mut cells = Vec::new();
+    fn points(&self, data_bytes: u64, ram_bytes: u64) -> Vec<Point> {
+        let mut points = Vec::new();
         for access in crate::durable::options::each_once(&self.access) {
-            match access {
-                Access::Scan => cells.push(Cell { access, threads: 1 }),
-                _ => cells.extend(self.threads.iter().map(|&threads| Cell { access, threads })),
-            }
+            let threads = if access == Access::Scan { &[1][..] } else { &self.threads };
+            points.extend(threads.iter().map(|&threads| Point { data_bytes, ram_bytes, access, threads }));
         }
-        cells.sort_unstable();
-        cells.dedup();
-        cells
+        points
     }
+}
+
+/// The study.
+pub struct Reads;
+
+impl Study for Reads {
+    const NAME: &str = "volume reads";
+    const ABOUT: &str = "Random reads and scans of a mapped file, beside mmap and the disk itself";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] = &[("data", "2G"), ("seconds", "3"), ("warmup", "3")];
+    const TABLES: &[&Table] = &[&RANDOM, &SCANS];
+    type Options = ReadsOptions;
+    type Task = ReadsTask;
+
+    fn run(session: &mut Session, options: &ReadsOptions, data_bytes: u64) -> Result<()> {
+        let source = Source::write(session, &options.volume, data_bytes, make_words)?;
+        let points = options.points(data_bytes, session.common.ram);
+        session.turns(&cells(&PEERS, points), |session, cell, run| {
+            let (warmup_s, seconds) = (session.common.warmup, session.common.seconds);
+            let Point { access, threads, .. } = cell.point;
+            if cell.peer == Peer::Device {
+                source.forget_cached()?;
+                session.settle()?;
+                return of_device(&source, &cell.point, Duration::from_secs_f64(seconds));
+            }
+            source.child(session, cell.peer, |setup| ReadsTask {
+                run,
+                setup,
+                access,
+                threads,
+                warmup_s,
+                seconds,
+            })
+        })
+    }
+
+    fn work(task: ReadsTask, _: &mut Parent) -> Result<Fields> {
+        task::work(&task)
+    }
+}
+
+/// Figures of so many reads of a word in a second, of which a scan has as many as there are words.
+fn speed(access: Access, reads_per_s: f64) -> Fields {
+    match access {
+        Access::Scan => Fields::default().with("scanned_per_s", reads_per_s * 8.0),
+        _ => Fields::default().with("reads_per_s", reads_per_s),
+    }
+}
+
+/// What fio reads of the host's file, past the page cache.
+fn of_device(source: &Source, point: &Point, time: Duration) -> Result<Fields> {
+    let target = Target::existing(source.host(), point.data_bytes)?;
+    let (reads, words) = match point.access {
+        Access::Scan => (target.measure_scan(SCAN_BLOCK_BYTES, SCAN_DEPTH, time)?, SCAN_BLOCK_BYTES / 8),
+        _ => (target.measure(PAGE_BYTES, point.threads as usize, time)?, 1),
+    };
+    Ok(speed(point.access, reads.ops_per_s * words as f64))
 }
 
 /// What word `index` of the file holds.
@@ -79,77 +188,9 @@ pub fn word_at(index: u64) -> u64 {
     mix(index ^ 0x005E_ED0F_4EAD)
 }
 
-/// Measures everything and prints the tables.
-///
-/// # Errors
-/// [`crate::Error::Input`], [`crate::Error::Io`]; [`crate::Error::Unavailable`] without room or control groups; the first error of a cell.
-pub fn run(options: &ReadsOptions) -> Result<()> {
-    options.time.check()?;
-    let cells: Vec<(Cell, Peer)> =
-        options.cells().into_iter().flat_map(|cell| PEERS.map(|peer| (cell, peer))).collect();
-    let steps = options.times.len() as u64 * (1 + u64::from(options.common.runs) * cells.len() as u64);
-    let mut study = Study::open(&options.common, steps)?;
-    for &times in &options.times {
-        let data_bytes = bytes_of(options.common.ram, times)?;
-        study.progress.doing("writing the file into both places");
-        let source = Source::write(&options.common, data_bytes, make_words, |done| {
-            study.progress.doing(format!("writing: {} %", done * 100 / data_bytes));
-        })?;
-        study.progress.step();
-        for run in 1..=options.common.runs {
-            for (cell, peer) in shuffled(&cells, run) {
-                measure(&mut study, options, &source, cell, peer, run)?;
-            }
-        }
-    }
-    study.finish()
-}
-
 fn make_words(offset: u64, bytes: &mut [u8]) -> Result<()> {
     for (word, index) in bytes.chunks_exact_mut(8).zip(offset / 8..) {
         word.copy_from_slice(&word_at(index).to_le_bytes());
     }
     Ok(())
-}
-
-fn measure(
-    study: &mut Study,
-    options: &ReadsOptions,
-    source: &Source,
-    cell: Cell,
-    peer: Peer,
-    run: u32,
-) -> Result<()> {
-    let setup = source.setup(peer, &options.common)?;
-    let name = format!("{peer}, {cell}, run {run}");
-    let run = Run { run, setup: setup.clone(), context: study.context.clone() };
-    if peer != Peer::Device {
-        let (warmup_s, seconds) = (options.time.warmup, options.time.seconds);
-        let task = ReadsTask { run: run.run, setup: setup.clone(), cell, warmup_s, seconds };
-        return study.child(&name, source, &setup, VolumeTask::Reads(task));
-    }
-    study.prepare(&name, source)?;
-    match of_device(source, cell, run, Duration::from_secs_f64(options.time.seconds)) {
-        Ok(sample) => study.keep(Record::VolumeReads(Box::new(sample)))?,
-        Err(error) => study.leave_out(&name, error)?,
-    }
-    study.progress.step();
-    Ok(())
-}
-
-/// What fio reads of the host's file, past the page cache.
-fn of_device(source: &Source, cell: Cell, run: Run, time: Duration) -> Result<Reads> {
-    let target = Target::existing(source.host(), run.setup.data_bytes)?;
-    let (reads, words) = match cell.access {
-        Access::Scan => (target.measure_scan(SCAN_BLOCK_BYTES, SCAN_DEPTH, time)?, SCAN_BLOCK_BYTES / 8),
-        _ => (target.measure(PAGE_BYTES, cell.threads as usize, time)?, 1),
-    };
-    Ok(Reads {
-        cell,
-        ops: reads.ops * words,
-        ops_per_s: reads.ops_per_s * words as f64,
-        warmup_s: fio::RAMP_S,
-        cost: None,
-        run,
-    })
 }

@@ -9,13 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::super::file::MappedFile;
 use super::super::meter::Meter;
 use super::super::peer::Setup;
-use super::super::study::Run;
-use super::sample::{Access, Cell, Reads};
-use super::word_at;
+use super::{Access, speed, word_at};
 use crate::distribution::{Distribution, Picker};
 use crate::error::{Error, Result};
-use crate::machine::Context;
 use crate::rng::Rng;
+use crate::study::Fields;
 
 const PAGE_WORDS: u64 = 512;
 
@@ -27,7 +25,9 @@ pub struct ReadsTask {
     /// The mapped file.
     pub setup: Setup,
     /// What to read.
-    pub cell: Cell,
+    pub access: Access,
+    /// By how many threads.
+    pub threads: u32,
     /// Seconds before the measured ones.
     pub warmup_s: f64,
     /// Measured seconds.
@@ -50,11 +50,11 @@ struct Count(AtomicU64);
 ///
 /// # Errors
 /// [`Error::WrongData`] if a word was not what was written; those of `MappedFile`.
-pub fn work(task: &ReadsTask, context: &Context) -> Result<Reads> {
+pub fn work(task: &ReadsTask) -> Result<Fields> {
     let file = MappedFile::open(&task.setup)?;
     let shared =
         Shared { words: file.words(), is_over: AtomicBool::new(false), wrong: AtomicU64::new(u64::MAX) };
-    let counts: Vec<Count> = (0..task.cell.threads).map(|_| Count::default()).collect();
+    let counts: Vec<Count> = (0..task.threads).map(|_| Count::default()).collect();
     let total = || counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum::<u64>();
     let measured = thread::scope(|scope| {
         for (number, count) in (0u64..).zip(&counts) {
@@ -78,19 +78,12 @@ pub fn work(task: &ReadsTask, context: &Context) -> Result<Reads> {
         return Err(Error::WrongData { peer: task.setup.peer.to_string(), what });
     }
     file.close()?;
-    Ok(Reads {
-        cell: task.cell,
-        ops,
-        ops_per_s: ops as f64 / cost.seconds,
-        warmup_s: task.warmup_s,
-        cost: Some(cost),
-        run: Run { run: task.run, setup: task.setup.clone(), context: context.clone() },
-    })
+    Ok(cost.figures(ops as f64).and(speed(task.access, ops as f64 / cost.seconds)))
 }
 
 impl ReadsTask {
     fn read(&self, shared: &Shared<'_>, count: &Count, seed: u64) {
-        match self.cell.access {
+        match self.access {
             Access::Uniform => read_pages(shared, count, Distribution::Uniform, seed),
             Access::Zipf => read_pages(shared, count, Distribution::Zipf, seed),
             Access::Scan => scan(shared, count),

@@ -9,11 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::super::file::MappedFile;
 use super::super::meter::Meter;
 use super::super::peer::Setup;
-use super::super::study::Run;
-use super::sample::Updates;
 use crate::error::{Error, Result};
-use crate::machine::Context;
 use crate::rng::Rng;
+use crate::study::Fields;
 
 /// Of the last updates so many are looked at in the end.
 const LOOKED_AT: u64 = 10_000;
@@ -56,7 +54,7 @@ struct Client<'a> {
 ///
 /// # Errors
 /// [`Error::WrongData`] if one of the last updates is not in the file when it is opened again; those of `MappedFile`.
-pub fn work(task: &UpdatesTask, context: &Context) -> Result<Updates> {
+pub fn work(task: &UpdatesTask) -> Result<Fields> {
     let file = MappedFile::open(&task.setup)?;
     let mut client = Client {
         file: &file,
@@ -78,16 +76,7 @@ pub fn work(task: &UpdatesTask, context: &Context) -> Result<Updates> {
     let Client { last, updates, syncs, sync_s, .. } = client;
     file.close()?;
     look_for(&last, &task.setup)?;
-    Ok(Updates {
-        every: task.every,
-        update_bytes: task.update_bytes,
-        updates,
-        syncs,
-        sync_s,
-        warmup_s: task.warmup_s,
-        cost,
-        run: Run { run: task.run, setup: task.setup.clone(), context: context.clone() },
-    })
+    Ok(cost.figures(updates as f64).with("syncs", syncs).with("sync_ms", sync_s * 1e3 / syncs.max(1) as f64))
 }
 
 impl Client<'_> {

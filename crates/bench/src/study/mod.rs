@@ -1,0 +1,222 @@
+//! Studies: what is measured, of whom, and how it is shown.
+//!
+//! A study is one type that says so ([`Study`]), and one line in [`STUDIES`]. What all of them need is here: options, turns, children, records,
+//! tables, promises.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `session` | a call of a study: options, children, what is left out |
+//! | `record`, `fields` | lines of results |
+//! | `table` | markdown tables of them |
+//! | `promise`, `check` | what is promised of them, and what got worse |
+
+mod check;
+mod fields;
+mod promise;
+mod record;
+mod session;
+mod table;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::child::Parent;
+use crate::error::{Error, Result};
+use crate::volume;
+
+pub use check::{CheckOptions, check};
+pub use fields::Fields;
+pub use promise::{Bound, Promise};
+pub use record::{Record, read};
+pub use session::{Cell, Common, Session, cells};
+pub use table::{Column, Key, Table, key, median, median_of, range, ratio, text};
+
+/// A question that is put to several peers.
+pub trait Study: 'static {
+    /// As on the command line: one word, or two.
+    const NAME: &'static str;
+    /// One line of help.
+    const ABOUT: &'static str;
+    /// Below the help: examples, and what to know.
+    const EXAMPLES: &'static str;
+    /// Defaults of [`Common`] options that are not those of all studies.
+    const DEFAULTS: &'static [(&'static str, &'static str)];
+    /// What is printed.
+    const TABLES: &'static [&'static Table];
+    /// What is promised.
+    const PROMISES: &'static [Promise] = &[];
+    /// Its own options.
+    type Options: Args;
+    /// What a child is told.
+    type Task: DeserializeOwned;
+
+    /// Measures everything that has to do with data of one size.
+    ///
+    /// # Errors
+    /// Those of [`Session`], and what makes all of it impossible.
+    fn run(session: &mut Session, options: &Self::Options, data_bytes: u64) -> Result<()>;
+
+    /// A child: figures of one run.
+    ///
+    /// # Errors
+    /// [`Error::WrongData`], [`Error::Unavailable`], and whatever ends the run.
+    fn work(task: Self::Task, parent: &mut Parent) -> Result<Fields>;
+}
+
+/// All of them.
+pub const STUDIES: &[Entry] = &[
+    Entry::of::<volume::reads::Reads>(),
+    Entry::of::<volume::updates::Updates>(),
+    Entry::of::<volume::pagerank::Pagerank>(),
+    Entry::of::<volume::kv::Kv>(),
+    Entry::of::<volume::oltp::Oltp>(),
+    Entry::of::<volume::metadata::Metadata>(),
+];
+
+/// A study, without its types.
+pub struct Entry {
+    name: &'static str,
+    command: fn() -> Command,
+    run: fn(&ArgMatches) -> Result<()>,
+    work: fn(Value, &mut Parent) -> Result<Fields>,
+    tables: &'static [&'static Table],
+    promises: &'static [Promise],
+}
+
+#[derive(Args)]
+struct Line<T: Args> {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    own: T,
+}
+
+impl Entry {
+    const fn of<S: Study>() -> Self {
+        Self {
+            name: S::NAME,
+            command: command::<S>,
+            run: run::<S>,
+            work: |task, parent| {
+                let malformed = |error| Error::Input(format!("the task is malformed: {error}"));
+                S::work(S::Task::deserialize(task).map_err(malformed)?, parent)
+            },
+            tables: S::TABLES,
+            promises: S::PROMISES,
+        }
+    }
+}
+
+fn command<S: Study>() -> Command {
+    let name = S::NAME.rsplit(' ').next().unwrap_or(S::NAME);
+    let command =
+        Line::<S::Options>::augment_args(Command::new(name).about(S::ABOUT).after_help(S::EXAMPLES));
+    S::DEFAULTS.iter().fold(command, |command, &(option, value)| {
+        command.mut_arg(option, |argument| argument.default_value(value))
+    })
+}
+
+fn run<S: Study>(matches: &ArgMatches) -> Result<()> {
+    let Line { common, own } =
+        Line::<S::Options>::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
+    let sizes = common.data.clone();
+    let mut session = Session::open(S::NAME, S::TABLES, common)?;
+    for data_bytes in sizes {
+        S::run(&mut session, &own, data_bytes)?;
+    }
+    session.finish()
+}
+
+/// The study of that name.
+fn entry(name: &str) -> Option<&'static Entry> {
+    STUDIES.iter().find(|entry| entry.name == name)
+}
+
+/// `command` with all studies as commands below it; those of two words below a command of the first.
+#[must_use]
+pub fn with_commands(mut command: Command) -> Command {
+    for entry in STUDIES {
+        command = match entry.name.split_once(' ') {
+            None => command.subcommand((entry.command)()),
+            Some((family, _)) => {
+                command.mut_subcommand(family, |family| family.subcommand((entry.command)()))
+            }
+        };
+    }
+    command
+}
+
+/// Runs the study that was asked for; `None` if it was none of them.
+///
+/// # Errors
+/// Those of the study.
+pub fn run_asked(matches: &ArgMatches) -> Option<Result<()>> {
+    let (mut name, matches) = matches.subcommand().map(|(name, matches)| (name.to_owned(), matches))?;
+    let below = matches.subcommand().filter(|_| entry(&name).is_none());
+    let matches = match below {
+        None => matches,
+        Some((second, matches)) => {
+            name = format!("{name} {second}");
+            matches
+        }
+    };
+    entry(&name).map(|entry| (entry.run)(matches))
+}
+
+/// A child of the study `name`.
+///
+/// # Errors
+/// Those of the study.
+pub fn work(name: &str, task: Value, parent: &mut Parent) -> Result<Fields> {
+    let entry = entry(name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
+    (entry.work)(task, parent)
+}
+
+/// All tables that records make, and the promises of their studies.
+#[must_use]
+pub fn render_all(records: &[Record]) -> String {
+    let mut pages = Vec::new();
+    for entry in STUDIES {
+        let own = check::of_study(records, entry.name);
+        pages.push(render(entry.tables, &own));
+        let verdicts: Vec<_> = entry.promises.iter().flat_map(|promise| promise.judge(&own)).collect();
+        pages.push(promise::render(&verdicts));
+    }
+    pages.retain(|page| !page.is_empty());
+    pages.join("\n")
+}
+
+/// Commands and machines, tables, and what was left out.
+fn render(tables: &[&Table], records: &[Record]) -> String {
+    let mut heads: Vec<String> = Vec::new();
+    for Record { context, .. } in records {
+        let head = format!("- `{}` ({})\n", context.command, context.summary());
+        if !heads.contains(&head) {
+            heads.push(head);
+        }
+    }
+    let mut left_out: Vec<Vec<String>> = Vec::new();
+    for record in records {
+        let cells = record.left_out.iter().map(|reason| vec![record.peer.clone(), reason.clone()]);
+        left_out.extend(cells.filter(|cells| !left_out.contains(cells)).collect::<Vec<_>>());
+    }
+    let tables = tables.iter().map(|table| table.render(records));
+    let mut parts: Vec<String> = [heads.concat()].into_iter().chain(tables).collect();
+    parts.push(table::markdown("Left out", &["peer", "reason"], &left_out));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+/// One line for the person who waits: the peer, the point, and the first figures of the table that the record is of.
+fn sentence(tables: &[&Table], record: &Record) -> String {
+    let name = format!("{}, run {}", record.peer, record.run);
+    match &record.left_out {
+        Some(reason) => format!("{name} is left out: {reason}"),
+        None => tables
+            .iter()
+            .find_map(|table| table.sentence(record))
+            .map_or(name.clone(), |line| format!("{name}: {line}")),
+    }
+}

@@ -1,0 +1,224 @@
+//! A call of a study: what is measured one after the other, and its records.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use aquifer_base::units::parse_size;
+use clap::Args;
+use serde::Serialize;
+
+use super::fields::Fields;
+use super::record::{Output, Record};
+use super::table::Table;
+use crate::cgroup::Cgroup;
+use crate::child::Task;
+use crate::cleanup;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::machine::Context;
+use crate::omissions::Omissions;
+use crate::progress::Progress;
+use crate::rng::Rng;
+use crate::runner::Runner;
+use crate::workdir::WorkDir;
+
+/// Longest wait for one peer's late writes before the next one runs.
+const SETTLE_LIMIT: Duration = Duration::from_secs(3);
+
+/// Options of every study. Their defaults are the study's ([`Defaults`](super::Defaults)).
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Times that everything is measured; medians count
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// Measured seconds of each run
+    #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
+    pub seconds: f64,
+    /// Seconds before them that do not count
+    #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
+    pub warmup: f64,
+    /// RAM that everybody has
+    #[arg(long, value_parser = parse_size, default_value = "256M")]
+    pub ram: u64,
+    /// Bytes of the data; several are measured one after the other
+    #[arg(long, value_parser = parse_size, value_delimiter = ',', default_value = "1G")]
+    pub data: Vec<u64>,
+    /// Folder for files, on the disk to be measured
+    #[arg(long, default_value = "/var/tmp")]
+    pub dir: PathBuf,
+    /// Append one JSON line for each run of each peer to this file
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+}
+
+fn parse_seconds(text: &str) -> std::result::Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| format!("'{text}' is not a number of seconds, at most a day"))
+}
+
+/// Progress, records and what went wrong.
+pub struct Session {
+    /// What every study is told.
+    pub common: Common,
+    /// What the person at the terminal sees.
+    pub progress: Progress,
+    /// The disk of the files.
+    pub device: Device,
+    study: &'static str,
+    tables: &'static [&'static Table],
+    context: Context,
+    output: Option<Output>,
+    records: Vec<Record>,
+    omissions: Omissions,
+    _workdir: WorkDir,
+}
+
+/// One peer at one point.
+#[derive(Clone, Debug)]
+pub struct Cell<K, P> {
+    /// The peer.
+    pub peer: K,
+    /// The point.
+    pub point: P,
+}
+
+/// All peers at all points.
+pub fn cells<K: Copy, P: Clone>(peers: &[K], points: impl IntoIterator<Item = P>) -> Vec<Cell<K, P>> {
+    let of_point = |point: P| peers.iter().map(move |&peer| Cell { peer, point: point.clone() });
+    points.into_iter().flat_map(of_point).collect()
+}
+
+impl Session {
+    /// Locks the folder and opens the output.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Input`] if another benchmark runs there.
+    pub(super) fn open(
+        study: &'static str,
+        tables: &'static [&'static Table],
+        common: Common,
+    ) -> Result<Self> {
+        let workdir = WorkDir::acquire(&common.dir)?;
+        let device = Device::holding(workdir.path())?;
+        Ok(Self {
+            context: Context::here(&device),
+            progress: Progress::new(0),
+            output: common.out.as_deref().map(Output::open).transpose()?,
+            device,
+            study,
+            tables,
+            common,
+            records: Vec::new(),
+            omissions: Omissions::default(),
+            _workdir: workdir,
+        })
+    }
+
+    /// Measures every peer at every point in each run, in an order that the run decides: what disturbs the machine for a while does not meet one
+    /// peer only. `measure` gives the figures. A run that fails is left out and recorded as such; the others go on.
+    ///
+    /// # Errors
+    /// [`Error::WrongData`]; [`Error::Io`] of the output.
+    pub fn turns<K: Copy + ToString, P: Clone + Serialize>(
+        &mut self,
+        cells: &[Cell<K, P>],
+        mut measure: impl FnMut(&mut Self, &Cell<K, P>, u32) -> Result<Fields>,
+    ) -> Result<()> {
+        self.progress.expect(u64::from(self.common.runs) * cells.len() as u64);
+        for run in 1..=self.common.runs {
+            let mut turn = cells.to_vec();
+            Rng::new(run.into()).shuffle(&mut turn);
+            for cell in &turn {
+                cleanup::stop_if_interrupted();
+                let peer = cell.peer.to_string();
+                self.progress.doing(format!("{peer}, run {run}"));
+                let figures = measure(self, cell, run);
+                self.keep(&peer, &cell.point, run, figures)?;
+                self.progress.step();
+            }
+        }
+        Ok(())
+    }
+
+    /// Records figures, or why there are none.
+    ///
+    /// # Errors
+    /// [`Error::WrongData`] if that is why; [`Error::Io`] of the output.
+    pub fn keep(
+        &mut self,
+        peer: &str,
+        point: &impl Serialize,
+        run: u32,
+        figures: Result<Fields>,
+    ) -> Result<()> {
+        let mut record = Record {
+            study: self.study.to_owned(),
+            peer: peer.to_owned(),
+            run,
+            point: Fields::of(point),
+            figures: Fields::default(),
+            left_out: None,
+            context: self.context.clone(),
+        };
+        match figures {
+            Ok(figures) => record.figures = figures,
+            Err(error) => record.left_out = Some(self.omissions.reason(error)?),
+        }
+        self.progress.note(&super::sentence(self.tables, &record));
+        if let Some(output) = &mut self.output {
+            output.write(&record)?;
+        }
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// Runs a child on a task of the study, in a control group of its own if it is `limited` to so many bytes, once the disk is quiet; its figures.
+    ///
+    /// # Errors
+    /// The child's; [`Error::Unavailable`] without control groups.
+    pub fn child(&mut self, peer: &str, task: &impl Serialize, limited: Option<u64>) -> Result<Fields> {
+        let group = limited.map(|bytes| Cgroup::create(self.study, bytes, false)).transpose()?;
+        self.settle()?;
+        let task = serde_json::to_value(task).expect("tasks have only plain fields");
+        let task = Task::Study { name: self.study.to_owned(), task };
+        let mut child = Runner::start(peer, task, group, &self.context)?;
+        child.figures(&self.progress)
+    }
+
+    /// Waits until hardly anything is written to the disk any more, but not for long; bytes a second that are written still.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn settle(&self) -> Result<u64> {
+        self.device.settle(SETTLE_LIMIT)
+    }
+
+    /// Checks that a figure is the same for all who have it at the same point, whoever measured it.
+    ///
+    /// # Errors
+    /// [`Error::WrongData`] with two that differ.
+    pub fn agree(&self, figure: &str) -> Result<()> {
+        let with_figure = || self.records.iter().filter(|record| record.figures.get(figure).is_some());
+        for record in with_figure() {
+            let own = record.figures.text(figure);
+            let other =
+                with_figure().find(|other| other.point == record.point && other.figures.text(figure) != own);
+            if let Some(other) = other {
+                let what = format!("{figure} is {own}, {} for {}", other.figures.text(figure), other.peer);
+                return Err(Error::WrongData { peer: record.peer.clone(), what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the tables to standard output.
+    ///
+    /// # Errors
+    /// The first of a run that was left out.
+    pub(super) fn finish(self) -> Result<()> {
+        let Self { records, progress, omissions, tables, .. } = self;
+        drop(progress);
+        print!("{}", super::render(tables, &records));
+        omissions.end()
+    }
+}

@@ -1,0 +1,106 @@
+//! Studies, for a moment each: every peer is measured, tables are printed, and figures that got worse are found.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use aquifer_bench::study::{Record, read};
+
+/// A directory of the test's own on a disk; removed when dropped.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let dir = PathBuf::from("/var/tmp").join(format!("aquifer-bench-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a temporary directory");
+        Self(dir)
+    }
+
+    fn records(&self) -> PathBuf {
+        self.0.join("out.jsonl")
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("was created");
+    }
+}
+
+fn bench(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
+    command.args(arguments.split_whitespace());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The records of one run of a study, after its tables; none if this machine lacks what it needs.
+fn measure(dir: &Dir, study: &str, arguments: &str) -> Option<(Vec<Record>, String)> {
+    let mut command = bench(&format!("{study} --runs 1 {arguments}"));
+    let output = command.arg("--dir").arg(&dir.0).arg("--out").arg(dir.records()).output();
+    let output = output.expect("the benchmark runs");
+    let text = said(&output);
+    let lacks = ["cgroup", "not on a block device"].iter().any(|what| text.contains(what));
+    if lacks && !output.status.success() {
+        println!("SKIP {study}: {text}");
+        return None;
+    }
+    assert!(output.status.success(), "{text}");
+    let mut records = read(&dir.records()).expect("records");
+    records.retain(|record| record.study == study);
+    Some((records, text))
+}
+
+#[test]
+fn every_study_of_the_volume_measures_every_peer() {
+    let dir = Dir::new("studies");
+    let mmap = ["mmap", "mmap-random", "volume"];
+    let short = "--ram 40M --data 16M --seconds 0.1 --warmup 0.1";
+    for (study, arguments, peers, column) in [
+        ("volume updates", format!("{short} --every 100"), &mmap[..], "ops_per_s"),
+        ("volume kv", format!("{short} --workload a --threads 2"), &mmap, "latency.p99_ns"),
+        (
+            "volume pagerank",
+            "--ram 40M --data 16M --iterations 1 --threads 2".to_owned(),
+            &["mmap", "mmap-random", "mmap-sequential", "volume"],
+            "digest",
+        ),
+        ("volume metadata", "--data 64G --leaves 8 --volume-ram 64M".to_owned(), &["volume"], "flash_each"),
+    ] {
+        let Some((records, text)) = measure(&dir, study, &arguments) else { return };
+        for peer in peers {
+            let of_peer: Vec<_> = records.iter().filter(|record| record.peer == *peer).collect();
+            assert!(!of_peer.is_empty(), "{study} has no {peer}: {text}");
+            assert!(of_peer.iter().all(|record| !record.figures.text(column).is_empty()), "{of_peer:?}");
+            assert!(text.contains(&format!("| {peer} |")), "{text}");
+        }
+    }
+    let left: Vec<_> =
+        fs::read_dir(&dir.0).expect("exists").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["out.jsonl"], "files of the studies are left");
+    what_got_worse_is_found(&dir);
+}
+
+/// Of the records that are there.
+fn what_got_worse_is_found(dir: &Dir) {
+    let check = |baseline: &PathBuf| {
+        bench("check").arg(dir.records()).arg("--baseline").arg(baseline).output().expect("it runs")
+    };
+    let same = check(&dir.records());
+    assert!(same.status.success() && said(&same).contains("nothing of"), "{}", said(&same));
+    let better = dir.0.join("better.jsonl");
+    let lines = fs::read_to_string(dir.records()).expect("records");
+    fs::write(&better, lines.replace("\"ops_per_s\":", "\"ops_per_s\":9")).expect("written");
+    let worse = check(&better);
+    assert_eq!(worse.status.code(), Some(1), "{}", said(&worse));
+    assert!(said(&worse).contains("worse: volume updates, volume, "), "{}", said(&worse));
+    let tables = bench("table").arg(dir.records()).output().expect("it runs");
+    assert!(
+        said(&tables).contains("### PageRank on a mapped file: 16 MiB in 40 MiB of RAM"),
+        "{}",
+        said(&tables)
+    );
+}
