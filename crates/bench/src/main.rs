@@ -10,17 +10,16 @@ use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::overhead::OverheadOptions;
 use aquifer_bench::page_size::PageSizeOptions;
-use aquifer_bench::probe_fio::ProbeFioOptions;
 use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::references::ReferencesOptions;
-use aquifer_bench::remote::RemoteOptions;
+use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::study::{self, CheckOptions};
 use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
-    all, budget, child, cleanup, far, memcached, micro, overhead, page_size, plot, probe_fio, recover,
-    references, remote, table, volume, write_amp,
+    all, budget, child, cleanup, far, memcached, micro, overhead, page_size, plot, recover, references,
+    remote, table, volume, write_amp,
 };
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -78,14 +77,10 @@ enum Command {
     WriteAmp(WriteAmpOptions),
     /// Memory of a long mixed run against its budget
     Budget(BudgetOptions),
-    /// The device probe beside fio: twelve loads on the same file
-    ProbeFio(ProbeFioOptions),
     /// memcached with more data than RAM, under load: requests, hits, latency, memory, lost values
     Memcached(MemcachedOptions),
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
     PageSize(PageSizeOptions),
-    /// Memory of other machines, beside the bare transport
-    Remote(RemoteOptions),
     /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
     Far(FarOptions),
     /// How fast a program recovers when a donor fails, and how fast the RAM of donors comes back
@@ -112,6 +107,9 @@ enum Command {
         #[arg(long, default_value = "docs/plots")]
         out_dir: PathBuf,
     },
+    /// A peer of `remote`
+    #[command(hide = true)]
+    Serve(ServeOptions),
     /// One peer, told on standard input what to do
     #[command(hide = true, name = CHILD_COMMAND)]
     Child,
@@ -142,12 +140,10 @@ fn run(command: Command) -> aquifer_bench::Result<()> {
         Command::Micro(options) => micro::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::References(options) => references::run(&options),
-        Command::ProbeFio(options) => probe_fio::run(&options),
         Command::WriteAmp(options) => write_amp::run(&options),
         Command::Budget(options) => budget::run(&options),
         Command::Memcached(options) => memcached::run(&options),
         Command::PageSize(options) => page_size::run(&options),
-        Command::Remote(options) => remote::run(&options),
         Command::Far(options) => far::run(&options),
         Command::Recover(options) => recover::run(&options),
         Command::Volume(command) => volume::run(&command),
@@ -155,6 +151,7 @@ fn run(command: Command) -> aquifer_bench::Result<()> {
         Command::Table { files } => table::run(&files),
         Command::Plot { files, out_dir } => plot::run(&files, &out_dir),
         Command::Check(options) => study::check(&options),
+        Command::Serve(options) => remote::serve(&options),
         Command::Child => Ok(()),
     }
 }

@@ -19,7 +19,6 @@ use crate::memcached::sample as memcached;
 use crate::page_size::sample as page_size;
 use crate::peer::Kind;
 use crate::peer::abi::Stats;
-use crate::probe_fio::sample::ProbeFio;
 use crate::process::Memory;
 use crate::proof::Proof;
 use crate::references::sample as references;
@@ -57,10 +56,6 @@ pub enum Record {
     Optimisations(Box<Optimisation>),
     /// A run of updates of a heap that is cleaned, or need not be.
     Cleaning(Box<Cleaning>),
-    /// A load measured by the probe and by fio.
-    ProbeFio(Box<ProbeFio>),
-    /// A run of reads and writes of a donor's memory.
-    Remote(Box<crate::remote::sample::Remote>),
     /// A run of an unchanged program whose memory is local in part.
     Far(Box<crate::far::sample::Far>),
     /// A run of a program on donors of which one fails.

@@ -39,7 +39,7 @@ fn said(output: &Output) -> String {
 
 /// The records of one run of a study, after its tables; none if this machine lacks what it needs.
 fn measure(dir: &Dir, study: &str, arguments: &str) -> Option<(Vec<Record>, String)> {
-    let mut command = bench(&format!("{study} --runs 1 {arguments}"));
+    let mut command = bench(&format!("{study} {arguments}"));
     let output = command.arg("--dir").arg(&dir.0).arg("--out").arg(dir.records()).output();
     let output = output.expect("the benchmark runs");
     let text = said(&output);
@@ -58,13 +58,13 @@ fn measure(dir: &Dir, study: &str, arguments: &str) -> Option<(Vec<Record>, Stri
 fn every_study_of_the_volume_measures_every_peer() {
     let dir = Dir::new("studies");
     let mmap = ["mmap", "mmap-random", "volume"];
-    let short = "--ram 40M --data 16M --seconds 0.1 --warmup 0.1";
+    let short = "--runs 1 --ram 40M --data 16M --seconds 0.1 --warmup 0.1";
     for (study, arguments, peers, column) in [
         ("volume updates", format!("{short} --every 100"), &mmap[..], "ops_per_s"),
         ("volume kv", format!("{short} --workload a --threads 2"), &mmap, "latency.p99_ns"),
         (
             "volume pagerank",
-            "--ram 40M --data 16M --iterations 1 --threads 2".to_owned(),
+            "--runs 1 --ram 40M --data 16M --iterations 1 --threads 2".to_owned(),
             &["mmap", "mmap-random", "mmap-sequential", "volume"],
             "digest",
         ),
@@ -82,6 +82,14 @@ fn every_study_of_the_volume_measures_every_peer() {
         fs::read_dir(&dir.0).expect("exists").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["out.jsonl"], "files of the studies are left");
     what_got_worse_is_found(&dir);
+}
+
+#[test]
+fn an_option_that_means_nothing_is_refused() {
+    let dir = Dir::new("probe");
+    let mut refused = bench("probe-fio --ram 1G");
+    let refused = refused.arg("--dir").arg(&dir.0).output().expect("it runs");
+    assert!(said(&refused).contains("--ram means nothing to probe-fio"), "{}", said(&refused));
 }
 
 /// Of the records that are there.

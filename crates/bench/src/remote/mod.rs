@@ -6,25 +6,22 @@
 //! |---|---|
 //! | `peers` | who is measured |
 //! | `served` | the children that serve them |
-//! | `sample` | lines of results |
 
 mod peers;
-pub mod sample;
 mod served;
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde::Serialize;
 
+use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::machine::Context;
-use crate::progress::Progress;
-use crate::sample::{Output, Record};
-use crate::table;
+use crate::study::{Fields, Session, Study, Table, key, median, ratio};
 use peers::{Peer, Peers};
-use sample::{Remote, Waiting};
-pub use served::Kind;
+use served::Kind;
+
+const PEERS: &[&str] = &["libfabric", "slab", "mirror"];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,65 +36,84 @@ const PIECE_BYTES: usize = 128 << 10;
 /// Bytes that are written with many pieces under way.
 const FILL_BYTES: usize = 8 << 20;
 
-/// Options of `remote`.
+const TABLE: Table = Table {
+    title: "Memory of a donor beside bare libfabric",
+    keys: &[key("both sides", "waiting")],
+    peers: PEERS,
+    columns: &[
+        median("4 KiB read us", "read_us").digits(1).less(),
+        ratio("by libfabric", "read_us", &["libfabric"]).less(),
+        median("128 KiB writes MiB/s", "fill_mib_s").digits(0).more(),
+        ratio("by libfabric", "fill_mib_s", &["libfabric"]).more(),
+    ],
+    note: "",
+};
+
+/// Options of `remote`: none of its own.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct RemoteOptions {
-    /// Times that everything is measured; medians count
-    #[arg(long, default_value_t = 5)]
-    pub runs: u32,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 1.0)]
-    pub seconds: f64,
-    /// Append one JSON line per run and peer to this file [default: standard output]
-    #[arg(long)]
-    pub out: Option<PathBuf>,
-    /// Serves the peers and says where: given by this command to itself
-    #[arg(long, hide = true, requires = "kind")]
-    pub serve: Option<Waiting>,
-    /// What it serves
-    #[arg(long, hide = true)]
-    pub kind: Option<Kind>,
+pub struct RemoteOptions {}
+
+#[derive(Clone, Serialize)]
+struct Point {
+    waiting: Waiting,
 }
 
-/// Measures everybody, and prints the table.
+/// The study.
+pub struct Remote;
+
+impl Study for Remote {
+    const NAME: &str = "remote";
+    const ABOUT: &str = "Memory of other machines, beside the bare transport";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] = &[("seconds", "1")];
+    const UNUSED: &[&str] = &["ram", "data", "warmup"];
+    const TABLES: &[&Table] = &[&TABLE];
+    type Options = RemoteOptions;
+    type Task = ();
+
+    fn run(session: &mut Session, _: &RemoteOptions, _: u64) -> Result<()> {
+        for waiting in [Waiting::Spinning, Waiting::Blocking] {
+            let peers = Peers::connect(waiting)?;
+            session.turns(PEERS, [Point { waiting }], |session, cell, _| {
+                let seconds = session.common.seconds;
+                let peer = peers.prepare(cell.peer);
+                let figures = Fields::default().with("read_us", read_us(peer, seconds)?);
+                Ok(figures.with("fill_mib_s", fill_mib_s(peer, seconds)?))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn work((): (), _: &mut Parent) -> Result<Fields> {
+        unreachable!("its children serve")
+    }
+}
+
+/// Options of the children that serve.
+#[derive(Clone, Debug, Args)]
+pub struct ServeOptions {
+    /// What is served
+    kind: Kind,
+    /// How both sides wait for each other
+    waiting: Waiting,
+}
+
+/// Serves the peers and says where, until its input ends.
 ///
 /// # Errors
-/// [`Error::Unavailable`] without libfabric, [`Error::Io`], [`Error::WrongData`].
-pub fn run(options: &RemoteOptions) -> Result<()> {
-    if let (Some(waiting), Some(kind)) = (options.serve, options.kind) {
-        return served::serve(kind, waiting);
-    }
-    let context = Context::with_files_on("loopback");
-    let mut output = Output::open(options.out.as_deref())?;
-    let progress = Progress::new(2 * u64::from(options.runs) * 3);
-    let mut records = Vec::new();
-    for waiting in [Waiting::Spinning, Waiting::Blocking] {
-        let peers = Peers::connect(waiting)?;
-        for run in 1..=options.runs {
-            let mut order = peers.all();
-            let first = run as usize % order.len();
-            order.rotate_left(first);
-            for peer in order {
-                progress.doing(format!("{}, {waiting}, run {run}", peer.name()));
-                peers.prepare(peer);
-                let sample = Remote {
-                    peer: peer.name().to_owned(),
-                    waiting,
-                    run,
-                    read_us: read_us(peer, options.seconds)?,
-                    fill_mib_s: fill_mib_s(peer, options.seconds)?,
-                    context: context.clone(),
-                };
-                let record = Record::Remote(Box::new(sample));
-                output.write(&record)?;
-                records.push(record);
-                progress.step();
-            }
-        }
-    }
-    progress.note(&table::render(&records));
-    Ok(())
+/// No libfabric, no memory.
+pub fn serve(options: &ServeOptions) -> Result<()> {
+    served::serve(options.kind, options.waiting)
+}
+
+/// How both sides wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waiting {
+    /// They look all the time.
+    Spinning,
+    /// They sleep.
+    Blocking,
 }
 
 /// Microseconds of a read, one after the other.

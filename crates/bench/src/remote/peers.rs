@@ -11,7 +11,7 @@ use aquifer_remote::transport::{
     Completion, Direction, Endpoint, LinkOptions, Part, Place, PostError, Staging, Transfer, fabric,
 };
 
-use super::sample::Waiting;
+use super::Waiting;
 use super::served::{Kind, SLAB_BYTES, Served, TOKEN};
 use super::{FILL_BYTES, PIECE_BYTES};
 use crate::error::{Error, Result};
@@ -78,18 +78,22 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Stops the child that is not for this peer.
-    pub fn prepare(&self, peer: &dyn Peer) {
+    /// The peer of that name, once the child is stopped that is not for it.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn prepare(&self, name: &str) -> &dyn Peer {
+        let peer = self.all().into_iter().find(|peer| peer.name() == name).expect("it is one of them");
         let (used, other) = match peer.kind() {
             Kind::Bare => (&self.bare_child, &self.donor_child),
             Kind::Donor => (&self.donor_child, &self.bare_child),
         };
         other.pause();
         used.resume();
+        peer
     }
 
-    /// All of them.
-    pub fn all(&self) -> Vec<&dyn Peer> {
+    fn all(&self) -> Vec<&dyn Peer> {
         vec![&self.bare, &self.link, &self.mirror]
     }
 }

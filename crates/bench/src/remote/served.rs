@@ -12,13 +12,15 @@ use aquifer_remote::transport::fabric::{self, Listener};
 use aquifer_remote::transport::{Place, Staging};
 
 use super::FILL_BYTES;
-use super::sample::Waiting;
+use super::Waiting;
 use crate::error::{Error, Result};
 
 /// Bytes of the donor's slabs, and of the bare one.
 pub const SLAB_BYTES: u64 = 16 << 20;
 /// What lets the bare client in.
 pub const TOKEN: fabric::Token = [9; 32];
+/// Hidden subcommand that a child is started with.
+pub const SERVE_COMMAND: &str = "serve";
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// What a child serves.
@@ -46,8 +48,9 @@ impl Served {
     pub fn start(kind: Kind, waiting: Waiting) -> Result<Served> {
         let program = std::env::current_exe().map_err(Error::io("finding", "this program"))?;
         let mut child = Command::new(&program)
-            .args(["remote", "--serve", &waiting.to_string(), "--kind"])
+            .arg(SERVE_COMMAND)
             .arg(kind.to_possible_value().expect("none is hidden").get_name())
+            .arg(waiting.to_possible_value().expect("none is hidden").get_name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -17,6 +17,7 @@ mod record;
 mod session;
 mod table;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,13 +25,13 @@ use serde_json::Value;
 
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::volume;
+use crate::{probe_fio, remote, volume};
 
 pub use check::{CheckOptions, check};
 pub use fields::Fields;
 pub use promise::{Bound, Promise};
 pub use record::{Record, read};
-pub use session::{Cell, Common, Session, cells};
+pub use session::{Cell, Common, Session};
 pub use table::{Column, Key, Table, key, median, median_of, range, ratio, text};
 
 /// A question that is put to several peers.
@@ -43,6 +44,8 @@ pub trait Study: 'static {
     const EXAMPLES: &'static str;
     /// Defaults of [`Common`] options that are not those of all studies.
     const DEFAULTS: &'static [(&'static str, &'static str)];
+    /// [`Common`] options that mean nothing to it.
+    const UNUSED: &'static [&'static str] = &[];
     /// What is printed.
     const TABLES: &'static [&'static Table];
     /// What is promised.
@@ -67,6 +70,8 @@ pub trait Study: 'static {
 
 /// All of them.
 pub const STUDIES: &[Entry] = &[
+    Entry::of::<remote::Remote>(),
+    Entry::of::<probe_fio::ProbeFio>(),
     Entry::of::<volume::reads::Reads>(),
     Entry::of::<volume::updates::Updates>(),
     Entry::of::<volume::pagerank::Pagerank>(),
@@ -113,14 +118,19 @@ fn command<S: Study>() -> Command {
     let name = S::NAME.rsplit(' ').next().unwrap_or(S::NAME);
     let command =
         Line::<S::Options>::augment_args(Command::new(name).about(S::ABOUT).after_help(S::EXAMPLES));
-    S::DEFAULTS.iter().fold(command, |command, &(option, value)| {
+    let command = S::DEFAULTS.iter().fold(command, |command, &(option, value)| {
         command.mut_arg(option, |argument| argument.default_value(value))
-    })
+    });
+    S::UNUSED.iter().fold(command, |command, option| command.mut_arg(option, |argument| argument.hide(true)))
 }
 
 fn run<S: Study>(matches: &ArgMatches) -> Result<()> {
     let Line { common, own } =
         Line::<S::Options>::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
+    let is_given = |option: &&&str| matches.value_source(option) == Some(ValueSource::CommandLine);
+    if let Some(option) = S::UNUSED.iter().find(is_given) {
+        return Err(Error::Input(format!("--{option} means nothing to {}; leave it out", S::NAME)));
+    }
     let sizes = common.data.clone();
     let mut session = Session::open(S::NAME, S::TABLES, common)?;
     for data_bytes in sizes {

@@ -73,6 +73,12 @@ pub struct Session {
     _workdir: WorkDir,
 }
 
+fn shuffled<T: Clone>(all: &[T], rng: &mut Rng) -> Vec<T> {
+    let mut all = all.to_vec();
+    rng.shuffle(&mut all);
+    all
+}
+
 /// One peer at one point.
 #[derive(Clone, Debug)]
 pub struct Cell<K, P> {
@@ -80,12 +86,6 @@ pub struct Cell<K, P> {
     pub peer: K,
     /// The point.
     pub point: P,
-}
-
-/// All peers at all points.
-pub fn cells<K: Copy, P: Clone>(peers: &[K], points: impl IntoIterator<Item = P>) -> Vec<Cell<K, P>> {
-    let of_point = |point: P| peers.iter().map(move |&peer| Cell { peer, point: point.clone() });
-    points.into_iter().flat_map(of_point).collect()
 }
 
 impl Session {
@@ -114,27 +114,31 @@ impl Session {
         })
     }
 
-    /// Measures every peer at every point in each run, in an order that the run decides: what disturbs the machine for a while does not meet one
-    /// peer only. `measure` gives the figures. A run that fails is left out and recorded as such; the others go on.
+    /// Measures every peer at every point in each run: points in an order that the run decides, and the peers at a point one after the other, in such an
+    /// order, too. What disturbs the machine for a while does not meet one peer only. `measure` gives the figures. A run that fails is left out and
+    /// recorded as such; the others go on.
     ///
     /// # Errors
     /// [`Error::WrongData`]; [`Error::Io`] of the output.
     pub fn turns<K: Copy + ToString, P: Clone + Serialize>(
         &mut self,
-        cells: &[Cell<K, P>],
+        peers: &[K],
+        points: impl IntoIterator<Item = P>,
         mut measure: impl FnMut(&mut Self, &Cell<K, P>, u32) -> Result<Fields>,
     ) -> Result<()> {
-        self.progress.expect(u64::from(self.common.runs) * cells.len() as u64);
+        let points: Vec<P> = points.into_iter().collect();
+        self.progress.expect(u64::from(self.common.runs) * (peers.len() * points.len()) as u64);
         for run in 1..=self.common.runs {
-            let mut turn = cells.to_vec();
-            Rng::new(run.into()).shuffle(&mut turn);
-            for cell in &turn {
-                cleanup::stop_if_interrupted();
-                let peer = cell.peer.to_string();
-                self.progress.doing(format!("{peer}, run {run}"));
-                let figures = measure(self, cell, run);
-                self.keep(&peer, &cell.point, run, figures)?;
-                self.progress.step();
+            let mut rng = Rng::new(run.into());
+            for point in shuffled(&points, &mut rng) {
+                for peer in shuffled(peers, &mut rng) {
+                    cleanup::stop_if_interrupted();
+                    self.progress.doing(format!("{}, run {run}", peer.to_string()));
+                    let cell = Cell { peer, point: point.clone() };
+                    let figures = measure(self, &cell, run);
+                    self.keep(&peer.to_string(), &point, run, figures)?;
+                    self.progress.step();
+                }
             }
         }
         Ok(())

@@ -205,7 +205,8 @@ impl<'a> Row<'a> {
         self.runs[0].point.iter().all(|(name, value)| of_other.get(name) == Some(value))
     }
 
-    /// The median of a figure over the best one of some peers at the same point.
+    /// A figure over that of the best of some peers at the same point: the median of the runs' ratios, or the ratio of the medians if they have no run
+    /// in common.
     pub(super) fn over(
         &self,
         peers: &[&str],
@@ -214,11 +215,17 @@ impl<'a> Row<'a> {
         better: Option<Ordering>,
     ) -> Option<f64> {
         let others = rows.iter().filter(|other| peers.contains(&other.peer()) && other.meets(self));
-        let best = others.filter_map(|other| other.median(figure)).reduce(|one, other| match better {
-            Some(Ordering::Less) => one.min(other),
-            _ => one.max(other),
-        });
-        Some(self.median(figure)? / best?)
+        let medians = others.filter_map(|other| Some((other, other.median(figure)?)));
+        let (best, median) = medians.reduce(|one, other| {
+            let is_better = if better == Some(Ordering::Less) { other.1 < one.1 } else { other.1 > one.1 };
+            if is_better { other } else { one }
+        })?;
+        let of_run = |run: &&Record| {
+            let other = best.runs.iter().find(|other| other.run == run.run)?;
+            Some(run.figures.number(figure)? / other.figures.number(figure)?)
+        };
+        let ratios = self.runs.iter().filter_map(of_run).collect();
+        Some(median_of(ratios).unwrap_or(self.median(figure)? / median))
     }
 
     fn compare(&self, other: &Self, table: &Table) -> Ordering {
@@ -357,7 +364,7 @@ mod tests {
     #[test]
     fn medians_and_ratios() {
         let records = [
-            record("aquifer", Some(8), 1, 80.0),
+            record("aquifer", Some(8), 2, 80.0),
             record("swap", Some(8), 1, 10.0),
             record("swap", Some(8), 2, 20.0),
             record("swap", Some(8), 3, 60.0),
@@ -367,7 +374,7 @@ mod tests {
         let text = TABLE.render(&records);
         for line in [
             "### Reads in 64 MiB: medians of 3\n\n| threads | peer | ops/s | x swap | x fio | least, most us |",
-            "|  | fio | 160 | - | 1.00 | 1.0, 1.0 |\n| 8 | swap | 20 | 1.00 | 0.12 | 1.0, 3.0 |\n| 8 | aquifer | 80 | 4.00 | 0.50 |",
+            "|  | fio | 160 | - | 1.00 | 1.0, 1.0 |\n| 8 | swap | 20 | 1.00 | 0.06 | 1.0, 3.0 |\n| 8 | aquifer | 80 | 4.00 | 0.50 |",
             "| 16 | swap | 5 | 1.00 |",
             "\nHow.\n",
         ] {

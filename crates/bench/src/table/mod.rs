@@ -10,10 +10,8 @@ mod micro;
 mod optimisations;
 mod others;
 mod page_size;
-mod probe_fio;
 mod recovery;
 mod references;
-mod remote;
 mod rumble;
 mod targets;
 mod transactions;
@@ -81,7 +79,6 @@ pub fn render(records: &[Record]) -> String {
         memcached::render(records),
         others::overhead(records),
         references::render(records),
-        probe_fio::render(records),
         transactions::render(records),
         rumble::render(records),
         workloads::render(records),
@@ -89,7 +86,6 @@ pub fn render(records: &[Record]) -> String {
         cleaning::render(records),
         recovery::render(records),
         page_size::render(records),
-        remote::render(records),
         far::render(records),
         donor_failure::render(records),
         layered::render(records),
@@ -128,8 +124,6 @@ fn context(record: &Record) -> &Context {
         Record::Rumble(sample) => &sample.context,
         Record::Workloads(run) => &run.context,
         Record::Optimisations(run) => &run.workload.context,
-        Record::ProbeFio(run) => &run.context,
-        Record::Remote(run) => &run.context,
         Record::Far(run) => &run.context,
         Record::DonorFailure(run) => &run.context,
         Record::Cleaning(run) => &run.context,

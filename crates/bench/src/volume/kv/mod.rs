@@ -16,7 +16,7 @@ use super::peer::Peer;
 use super::source::Source;
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::study::{Fields, Session, Study, Table, cells, key, median, range, ratio};
+use crate::study::{Fields, Session, Study, Table, key, median, range, ratio};
 use store::{BUCKET_BYTES, Shape, image};
 use task::KvTask;
 use workload::Workload;
@@ -92,7 +92,7 @@ impl Study for Kv {
         let (ram_bytes, threads) = (session.common.ram, options.threads);
         let workloads = crate::durable::options::each_once(&options.workload);
         let points = workloads.into_iter().map(|workload| Point { data_bytes, ram_bytes, workload, threads });
-        session.turns(&cells(&PEERS, points), |session, cell, run| {
+        session.turns(&PEERS, points, |session, cell, run| {
             let (warmup_s, seconds) = (session.common.warmup, session.common.seconds);
             let workload = cell.point.workload;
             source.child(session, cell.peer, |setup| KvTask {

@@ -32,7 +32,7 @@ Examples:
       512 leaves in a row and 512 at random in a file of 2 TiB; half a minute, 3 GiB of disk and of RAM
   aquifer-bench volume metadata --data 64G --leaves 8 --volume-ram 64M
 
-The file system of --dir must allow a sparse file of --data. --ram, --runs, --seconds and --warmup do not matter here: nothing depends on time.";
+The file system of --dir must allow a sparse file of --data. Nothing depends on time.";
 
 /// Pages that a leaf translates.
 const LEAF_PAGES: u64 = 512;
@@ -88,7 +88,8 @@ impl Study for Metadata {
     const ABOUT: &str =
         "Bytes of tables for each page, beside page tables, extents and a flash translation layer";
     const EXAMPLES: &str = EXAMPLES;
-    const DEFAULTS: &[(&str, &str)] = &[("data", "2T"), ("runs", "1")];
+    const DEFAULTS: &[(&str, &str)] = &[("data", "2T")];
+    const UNUSED: &[&str] = &["ram", "runs", "seconds", "warmup"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = MetadataOptions;
     type Task = ();

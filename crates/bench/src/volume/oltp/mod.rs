@@ -20,7 +20,7 @@ use crate::child::Parent;
 use crate::durable::options::each_once;
 use crate::error::{Error, Result};
 use crate::page_size::Journal;
-use crate::study::{Fields, Session, Study, Table, cells, key, median, range, ratio, text};
+use crate::study::{Fields, Session, Study, Table, key, median, range, ratio, text};
 use load::Load;
 use place::{Place, Places};
 use task::{FillTask, OltpTask, Task};
@@ -118,7 +118,7 @@ impl Study for Oltp {
             }
             let journals = each_once(&options.journal).into_iter();
             let points = journals.map(|journal| Point { data_bytes, ram_bytes, load, journal });
-            session.turns(&cells(places, points), |session, cell, run| {
+            session.turns(places, points, |session, cell, run| {
                 let task = OltpTask {
                     load,
                     journal: cell.point.journal,

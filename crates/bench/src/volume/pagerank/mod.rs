@@ -16,7 +16,7 @@ use super::peer::Peer;
 use super::source::Source;
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::study::{Fields, Session, Study, Table, cells, key, median, ratio};
+use crate::study::{Fields, Session, Study, Table, key, median, ratio};
 use graph::Graph;
 pub use layout::Layout;
 use task::PagerankTask;
@@ -92,6 +92,7 @@ impl Study for Pagerank {
         "PageRank over a graph of several times the RAM, with the rank vectors in the mapped file";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "2G")];
+    const UNUSED: &[&str] = &["seconds", "warmup"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = PagerankOptions;
     type Task = PagerankTask;
@@ -116,7 +117,7 @@ impl Study for Pagerank {
         let Layout { scale, edges } = layout;
         let (ram_bytes, vertices) = (session.common.ram, 1 << scale);
         let point = Point { data_bytes, ram_bytes, vertices, edges, seed, iterations, threads };
-        session.turns(&cells(&PEERS, [point]), |session, cell, _| {
+        session.turns(&PEERS, [point], |session, cell, _| {
             source.child(session, cell.peer, |setup| PagerankTask {
                 setup,
                 layout,

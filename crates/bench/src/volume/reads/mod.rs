@@ -17,7 +17,7 @@ use crate::child::Parent;
 use crate::error::Result;
 use crate::peer::fio::Target;
 use crate::rng::mix;
-use crate::study::{Column, Fields, Key, Session, Study, Table, cells, key, median, range, ratio};
+use crate::study::{Column, Fields, Key, Session, Study, Table, key, median, range, ratio};
 use task::ReadsTask;
 
 const EXAMPLES: &str = "\
@@ -140,7 +140,7 @@ impl Study for Reads {
     fn run(session: &mut Session, options: &ReadsOptions, data_bytes: u64) -> Result<()> {
         let source = Source::write(session, &options.volume, data_bytes, make_words)?;
         let points = options.points(data_bytes, session.common.ram);
-        session.turns(&cells(&PEERS, points), |session, cell, run| {
+        session.turns(&PEERS, points, |session, cell, run| {
             let (warmup_s, seconds) = (session.common.warmup, session.common.seconds);
             let Point { access, threads, .. } = cell.point;
             if cell.peer == Peer::Device {

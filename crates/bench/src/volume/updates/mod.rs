@@ -11,7 +11,7 @@ use super::source::Source;
 use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::rng::Rng;
-use crate::study::{Fields, Session, Study, Table, cells, key, median, range, ratio};
+use crate::study::{Fields, Session, Study, Table, key, median, range, ratio};
 use task::UpdatesTask;
 
 const EXAMPLES: &str = "\
@@ -93,7 +93,7 @@ impl Study for Updates {
         let source = Source::write(session, &options.volume, data_bytes, make)?;
         let ram_bytes = session.common.ram;
         let points = options.every.iter().map(|&every| Point { data_bytes, ram_bytes, update_bytes, every });
-        session.turns(&cells(&PEERS, points), |session, cell, run| {
+        session.turns(&PEERS, points, |session, cell, run| {
             let (warmup_s, seconds, every) =
                 (session.common.warmup, session.common.seconds, cell.point.every);
             source.child(session, cell.peer, |setup| UpdatesTask {

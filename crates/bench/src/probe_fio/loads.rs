@@ -6,7 +6,7 @@ use Pattern::{Random, Sequential};
 use WriteMode::{Cached, Dsync, FlushEach};
 
 /// Twelve loads from every corner of what the probe measures.
-pub fn cells(span_bytes: u64) -> Vec<Job> {
+pub fn loads(span_bytes: u64) -> Vec<Job> {
     let cells = [
         (Random, 100, 4096, 1, Cached),
         (Random, 100, 4096, 32, Cached),
