@@ -1,5 +1,6 @@
 //! Everything in one go, with the tables and plots made from it: `make bench`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,20 +8,19 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use indicatif::HumanDuration;
 
-use crate::budget::{self, BudgetOptions};
 use crate::error::{Error, Result};
 use crate::micro::{self, MicroOptions};
 use crate::omissions::Omissions;
-use crate::overhead::{self, OverheadOptions};
-use crate::peer::fio::RAMP_S;
 use crate::plot;
-use crate::references::{self, ReferencesOptions};
+use crate::study;
 use crate::table;
-use crate::write_amp::{self, WriteAmpOptions};
 
 /// The points that the project makes promises about.
 const PROMISED_POINTS: &str = "uniform:100:32,uniform:0:32,scattered-hot:100:1,scattered-hot:100:8,\
                                scattered-hot:50:8,scattered-hot:0:8,zipf:100:8,zipf:50:8,zipf:0:8";
+
+/// What the other studies take, about.
+const OTHERS_S: f64 = 900.0;
 
 /// Options of `all`.
 #[derive(Clone, Debug, Args)]
@@ -52,10 +52,10 @@ pub fn run(options: &AllOptions) -> Result<()> {
     eprintln!("about {} to go", HumanDuration(plan.duration()));
     let steps: [(&str, &dyn Fn() -> Result<()>); 5] = [
         ("micro", &|| micro::run(&plan.micro)),
-        ("overhead", &|| overhead::run(&plan.overhead)),
-        ("references", &|| references::run(&plan.references)),
-        ("write-amp", &|| write_amp::run(&plan.write_amp)),
-        ("budget", &|| budget::run(&plan.budget)),
+        ("overhead", &|| study::run_with("overhead", &plan.overhead)),
+        ("references", &|| study::run_with("references", &plan.references)),
+        ("write-amp", &|| study::run_with("write-amp", &plan.write_amp)),
+        ("budget", &|| study::run_with("budget", &plan.budget)),
     ];
     let mut omissions = Omissions::default();
     for (name, step) in steps {
@@ -63,9 +63,10 @@ pub fn run(options: &AllOptions) -> Result<()> {
             eprintln!("{name} did not finish: {}", omissions.reason(error)?);
         }
     }
-    let records = table::read_all(std::slice::from_ref(&results))?;
+    let files = std::slice::from_ref(&results);
+    let records = table::read_all(files)?;
     let page = options.out.join("results.md");
-    fs::write(&page, table::render(&records)).map_err(Error::io("writing", &page))?;
+    fs::write(&page, table::pages(files)?).map_err(Error::io("writing", &page))?;
     plot::plot(&records, &options.out.join("plots"))?;
     eprintln!("results in {}", page.display());
     omissions.end()
@@ -74,10 +75,10 @@ pub fn run(options: &AllOptions) -> Result<()> {
 /// The options of each benchmark.
 struct Plan {
     micro: MicroOptions,
-    overhead: OverheadOptions,
-    references: ReferencesOptions,
-    write_amp: WriteAmpOptions,
-    budget: BudgetOptions,
+    overhead: Vec<OsString>,
+    references: Vec<OsString>,
+    write_amp: Vec<OsString>,
+    budget: Vec<OsString>,
 }
 
 impl Plan {
@@ -94,16 +95,20 @@ impl Plan {
                 "--data 1G --ram 64M --seconds 2 --warmup 5 --runs 3 --point POINTS",
                 "--data 512M --ram 32M --seconds 1 --runs 3",
                 "--flash 512M --ram 16M",
-                "--minutes 1 --objects 8M --ram 64M",
+                "--seconds 60 --data 1G --ram 64M",
             )
         };
         let places = ["--dir".into(), options.dir.clone(), "--out".into(), results.to_owned()];
+        let words = |line: &str| {
+            let line = line.split_whitespace().map(OsString::from);
+            line.chain(places.iter().map(|place| place.clone().into_os_string())).collect()
+        };
         Self {
             micro: parse(&micro.replace("POINTS", PROMISED_POINTS), &places),
-            overhead: parse("", &places),
-            references: parse(references, &places),
-            write_amp: parse(write_amp, &places),
-            budget: parse(budget, &places),
+            overhead: words(""),
+            references: words(references),
+            write_amp: words(write_amp),
+            budget: words(budget),
         }
     }
 
@@ -114,9 +119,7 @@ impl Plan {
         let runs = f64::from(micro.runs);
         let point = micro.warmup + (runs - 1.0) * micro.rewarm + runs * micro.seconds;
         let seconds = micro.points().len() as f64 * micro.peer.len() as f64 * point;
-        // One measurement of batches and two of fio for each run.
-        let references = 3.0 * f64::from(self.references.runs) * (self.references.seconds + RAMP_S);
-        Duration::from_secs_f64(seconds + references + self.budget.minutes * 60.0 + 300.0)
+        Duration::from_secs_f64(seconds + OTHERS_S)
     }
 }
 
@@ -144,8 +147,7 @@ mod tests {
             let plan = Plan::new(&options, std::path::Path::new("out/results.jsonl"));
             assert_eq!(plan.micro.scale.data / plan.micro.scale.ram, 16);
             assert_eq!(plan.micro.points().len(), if full { 45 } else { 9 });
-            assert_eq!(plan.references.data / plan.references.ram, 16);
-            assert_eq!(plan.budget.out, Some(PathBuf::from("out/results.jsonl")));
+            assert_eq!(plan.budget.last(), Some(&OsString::from("out/results.jsonl")));
         }
     }
 }

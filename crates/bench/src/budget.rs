@@ -1,29 +1,22 @@
 //! Does the memory of the process stay within the budget for as long as one cares to look?
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use aquifer_base::units::parse_size;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::child::{Event, Parent, Task};
-use crate::device::Device;
+use crate::child::Parent;
 use crate::distribution::{Distribution, HOT_SPACING};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::machine::Context;
 use crate::objects::in_memory;
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Kind, Peer, Setup, flash_bytes_for};
 use crate::process::Memory;
-use crate::progress::Progress;
-use crate::runner::Runner;
-use crate::sample::{Budget, Output, Record};
-use crate::scale::{check_disk, parse_count};
-use crate::table;
+use crate::scale::check_disk;
+use crate::study::{Bound, Fields, Promise, Session, Study, Table, key, median};
 use crate::verified::Verified;
-use crate::workdir::WorkDir;
 use crate::workload::{self, Phase, Point};
 
 /// Time between two looks at the memory.
@@ -40,33 +33,65 @@ const MIX: [(Distribution, u32); 6] = [
 /// Length of one turn.
 const TURN: Duration = Duration::from_secs(10);
 
+const EXAMPLES: &str = "\
+Examples:
+  aquifer-bench budget --out results.jsonl
+      40 million objects of 128 bytes, 20 times the RAM, ten minutes after the fill
+  aquifer-bench budget --data 1G --ram 64M --seconds 60
+      A first look in two minutes";
+
+const TABLE: Table = Table {
+    title: "Memory against the budget",
+    keys: &[
+        key("budget", "ram_bytes").size(),
+        key("data", "data_bytes").size(),
+        key("object bytes", "object_bytes"),
+        key("threads", "threads"),
+    ],
+    peers: &[],
+    columns: &[
+        median("s", "seconds").digits(0),
+        median("looks", "looks").digits(0),
+        median("max RSS + PTE MiB", "grown_bytes").mib(),
+        median("% of budget", "of_budget").per(0.01).digits(1).less(),
+        median("max by library MiB", "used_bytes").mib(),
+        median("max metadata %", "metadata_of_budget").per(0.01).digits(1).less(),
+        median("ops/s", "ops_per_s").digits(0).more(),
+    ],
+    note: "",
+};
+
+const PROMISES: &[Promise] = &[
+    Promise {
+        what: "memory over budget",
+        at: &[],
+        peer: "aquifer",
+        figure: "of_budget",
+        over: &[],
+        bound: Bound::AtMost(1.05),
+    },
+    Promise {
+        what: "metadata over budget",
+        at: &[],
+        peer: "aquifer",
+        figure: "metadata_of_budget",
+        over: &[],
+        bound: Bound::AtMost(0.15),
+    },
+];
+
 /// Options of `budget`.
 #[derive(Clone, Debug, Args)]
 pub struct BudgetOptions {
-    /// Length of the mixed run, after the fill
-    #[arg(long, default_value_t = 10.0)]
-    pub minutes: f64,
-    /// Number of objects, as in 40M (decimal)
-    #[arg(long, value_parser = parse_count, default_value = "40M")]
-    pub objects: u64,
     /// Bytes of one object, a multiple of 8
     #[arg(long, value_parser = parse_size, default_value = "128")]
     pub object: u64,
     /// Threads
     #[arg(long, default_value_t = 32)]
     pub threads: usize,
-    /// RAM budget; 76M makes 40M objects of 128 bytes 64 times the RAM
-    #[arg(long, value_parser = parse_size, default_value = "256M")]
-    pub ram: u64,
     /// Percent of the log that live records take
     #[arg(long, default_value_t = 67, value_parser = clap::value_parser!(u32).range(1..=95))]
     pub fill: u32,
-    /// Directory for the log
-    #[arg(long, default_value = "/var/tmp")]
-    pub dir: PathBuf,
-    /// Append the result as a JSON line to this file
-    #[arg(long)]
-    pub out: Option<PathBuf>,
 }
 
 /// What the child is told.
@@ -80,45 +105,54 @@ pub struct BudgetTask {
     pub seconds: f64,
 }
 
-/// Measures in a child and prints the table.
-///
-/// # Errors
-/// [`Error::Input`], [`Error::Unavailable`], [`Error::Child`].
-pub fn run(options: &BudgetOptions) -> Result<()> {
-    let seconds = options.minutes * 60.0;
-    let sizes_ok = options.objects >= HOT_SPACING && options.object > 0 && options.object.is_multiple_of(8);
-    if !sizes_ok || options.threads == 0 || !(0.0..1e6).contains(&seconds) {
-        let rule = "--objects is at least 100, --object a multiple of 8, --threads and --minutes positive";
-        return Err(Error::Input(rule.to_owned()));
-    }
-    let workdir = WorkDir::acquire(&options.dir)?;
-    let context = Context::here(&Device::holding(workdir.path())?);
-    let mut output = Output::open(options.out.as_deref())?;
-    let data_bytes = options.objects * options.object;
-    let setup = Setup {
-        dir: options.dir.clone(),
-        data_bytes,
-        object_bytes: options.object,
-        ram_bytes: options.ram,
-        flash_bytes: flash_bytes_for(data_bytes, options.object, f64::from(options.fill) / 100.0),
-    };
-    check_disk(&options.dir, &setup, &[Kind::Aquifer], 0)?;
-    let progress = Progress::new(1);
-    let task = BudgetTask { setup, threads: options.threads, seconds };
-    let mut runner = Runner::start("budget", Task::Budget(task), None, &context)?;
-    let records = runner.records(&progress)?;
-    for record in &records {
-        output.write(record)?;
-    }
-    progress.note(&table::render(&records));
-    Ok(())
+#[derive(Clone, Serialize)]
+struct Given {
+    ram_bytes: u64,
+    data_bytes: u64,
+    object_bytes: u64,
+    flash_bytes: u64,
+    threads: usize,
 }
 
-/// The child's part.
-///
-/// # Errors
-/// [`Error::Unavailable`] without the library; [`Error::WrongData`].
-pub fn work(task: &BudgetTask, context: &Context, parent: &mut Parent) -> Result<()> {
+/// The study.
+pub struct Budget;
+
+impl Study for Budget {
+    const NAME: &str = "budget";
+    const ABOUT: &str = "Memory of a long mixed run against its budget";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] = &[("data", "4883M"), ("seconds", "600"), ("runs", "1")];
+    const UNUSED: &[&str] = &["warmup"];
+    const TABLES: &[&Table] = &[&TABLE];
+    const PROMISES: &[Promise] = PROMISES;
+    type Options = BudgetOptions;
+    type Task = BudgetTask;
+
+    fn run(session: &mut Session, options: &BudgetOptions, data_bytes: u64) -> Result<()> {
+        let &BudgetOptions { object: object_bytes, threads, fill } = options;
+        let is_sensible = object_bytes > 0 && object_bytes.is_multiple_of(8) && threads > 0;
+        if !is_sensible || data_bytes / object_bytes < HOT_SPACING {
+            let rule = "--object is a multiple of 8, --data at least 100 of them, --threads positive";
+            return Err(Error::Input(rule.to_owned()));
+        }
+        let (ram_bytes, dir) = (session.common.ram, session.common.dir.clone());
+        let data_bytes = data_bytes / object_bytes * object_bytes;
+        let flash_bytes = flash_bytes_for(data_bytes, object_bytes, f64::from(fill) / 100.0);
+        let setup = Setup { dir, data_bytes, object_bytes, ram_bytes, flash_bytes };
+        check_disk(&setup.dir, &setup, &[Kind::Aquifer], 0)?;
+        let given = Given { ram_bytes, data_bytes, object_bytes, flash_bytes, threads };
+        session.turns(&["aquifer"], [given], |session, cell, _| {
+            let task = BudgetTask { setup: setup.clone(), threads, seconds: session.common.seconds };
+            session.child(cell.peer, &task, None)
+        })
+    }
+
+    fn work(task: BudgetTask, parent: &mut Parent) -> Result<Fields> {
+        work(&task, parent)
+    }
+}
+
+fn work(task: &BudgetTask, parent: &mut Parent) -> Result<Fields> {
     rehearse(task.threads)?;
     let count = task.setup.objects();
     let ledger = Ledger::new("aquifer", count);
@@ -146,22 +180,17 @@ pub fn work(task: &BudgetTask, context: &Context, parent: &mut Parent) -> Result
     }
     let seconds = started.elapsed().as_secs_f64();
     objects.read_watched()?;
-    parent.tell(&Event::Record(Box::new(Record::Budget(Box::new(Budget {
-        objects: count,
-        object_bytes: task.setup.object_bytes,
-        ram_bytes: task.setup.ram_bytes,
-        flash_bytes: task.setup.flash_bytes,
-        threads: task.threads,
-        seconds,
-        samples: watch.looks,
-        baseline: watch.baseline,
-        max: watch.max,
-        max_used_bytes: watch.max_used_bytes,
-        max_metadata_bytes: watch.max_metadata_bytes,
-        ops,
-        context: context.clone(),
-    })))));
-    Ok(())
+    let grown = watch.max.total_bytes().saturating_sub(watch.baseline.total_bytes());
+    let of_budget = |bytes: u64| bytes as f64 / task.setup.ram_bytes as f64;
+    Ok(Fields::default()
+        .with("seconds", seconds)
+        .with("looks", watch.looks)
+        .with("baseline_bytes", watch.baseline.total_bytes())
+        .with("grown_bytes", grown)
+        .with("of_budget", of_budget(grown))
+        .with("used_bytes", watch.max_used_bytes)
+        .with("metadata_of_budget", of_budget(watch.max_metadata_bytes))
+        .with("ops_per_s", ops as f64 / seconds.max(0.001)))
 }
 
 /// Runs the threads once on a little memory of our own, so that their stacks and the harness's

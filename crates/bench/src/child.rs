@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::budget::{self, BudgetTask};
 use crate::cgroup;
 use crate::durable::cleaning::task::{self as cleaning, CleaningTask};
 use crate::durable::optimisations::task::{self as optimisation, OptimisationTask};
@@ -17,14 +16,10 @@ use crate::durable::workloads::task::{self as workload, WorkloadTask};
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::measure::{self, MicroTask};
-use crate::overhead::{self, OverheadTask};
 use crate::page_size::task::{self as page_size, CellTask, FillTask};
-use crate::references::batches::{self, BatchesTask};
-use crate::references::handles::{self, HandlesTask};
 use crate::rumble::task::{self as rumble, RumbleTask};
 use crate::sample::Record;
 use crate::study::{self, Fields};
-use crate::write_amp::{self, WriteAmpTask};
 
 /// First line of the child's input.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,16 +37,6 @@ pub struct Assignment {
 pub enum Task {
     /// Fill once, then measure each requested point.
     Micro(MicroTask),
-    /// Cost of single mechanisms.
-    Overhead(OverheadTask),
-    /// Hits by handle and faults by pointer.
-    Handles(HandlesTask),
-    /// Fill once, then read batches for each request.
-    Batches(BatchesTask),
-    /// Write amplification at one fill.
-    WriteAmp(WriteAmpTask),
-    /// Memory against the budget.
-    Budget(BudgetTask),
     /// Transactions on one store.
     Transactions(TransactionsTask),
     /// One system under one of the workloads of Rumble et al.
@@ -93,6 +78,13 @@ pub enum Event {
     Record(Box<Record>),
     /// What a run of a study came to.
     Figures(Fields),
+    /// What one of several came to that a child measures together.
+    Row {
+        /// Who.
+        peer: String,
+        /// One run.
+        figures: Fields,
+    },
     /// The task is complete.
     Done,
     /// The machine lacks something.
@@ -150,6 +142,11 @@ impl Parent {
         let _sent = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 
+    /// Tells of a run of one of several who are measured together.
+    pub fn row(&mut self, peer: &str, figures: Fields) {
+        self.tell(&Event::Row { peer: peer.to_owned(), figures });
+    }
+
     /// Reports how far a step is, when the percentage changed.
     pub fn progress(&mut self, what: &str, done: u64, total: u64) {
         let percent = (done * 100).checked_div(total).unwrap_or(0).min(100);
@@ -184,11 +181,6 @@ fn work(parent: &mut Parent) -> Result<()> {
     }
     match task {
         Task::Micro(task) => measure::work(&task, &context, parent),
-        Task::Overhead(task) => overhead::work(&task, &context, parent),
-        Task::Handles(task) => handles::work(&task, &context, parent),
-        Task::Batches(task) => batches::work(&task, &context, parent),
-        Task::WriteAmp(task) => write_amp::work(&task, &context, parent),
-        Task::Budget(task) => budget::work(&task, &context, parent),
         Task::Transactions(task) => task::work(&task, &context, parent),
         Task::Rumble(task) => rumble::work(&task, &context, parent),
         Task::Workload(task) => workload::work(&task, &context, parent),

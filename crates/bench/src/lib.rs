@@ -9,7 +9,8 @@
 //! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
 //! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails. [`soak`] measures nothing: it runs the library against a model.
 //!
-//! All results are JSON lines ([`sample`]); [`table`] and [`plot`] read nothing else.
+//! Most of these are studies ([`mod@study`]), which have options, turns, children, records and tables in common; the others have them of their own, and
+//! become studies one by one. All results are JSON lines ([`study::Record`], [`sample`]); [`table`] and [`plot`] read nothing else.
 
 pub mod address_map;
 pub mod all;

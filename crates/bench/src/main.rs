@@ -4,22 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use aquifer_bench::all::AllOptions;
-use aquifer_bench::budget::BudgetOptions;
 use aquifer_bench::far::FarOptions;
 use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::micro::MicroOptions;
-use aquifer_bench::overhead::OverheadOptions;
 use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::recover::RecoverOptions;
-use aquifer_bench::references::ReferencesOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::study::{self, CheckOptions};
 use aquifer_bench::volume::VolumeCommand;
-use aquifer_bench::write_amp::WriteAmpOptions;
 use aquifer_bench::{
-    all, budget, child, cleanup, far, memcached, micro, overhead, page_size, plot, recover, references,
-    remote, table, volume, write_amp,
+    all, child, cleanup, far, memcached, micro, page_size, plot, recover, remote, table, volume,
 };
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -69,14 +64,6 @@ struct Cli {
 enum Command {
     /// An array of small objects, larger than RAM: throughput, latency, memory, bytes written
     Micro(MicroOptions),
-    /// Cost of lookup, materialise, dematerialise and fault, beside the kernel's own fault
-    Overhead(OverheadOptions),
-    /// Objects by handle beside faults, and batches of one thread beside fio at queue depth 32
-    References(ReferencesOptions),
-    /// Bytes written per byte changed, against the formula, with the log filled to several levels
-    WriteAmp(WriteAmpOptions),
-    /// Memory of a long mixed run against its budget
-    Budget(BudgetOptions),
     /// memcached with more data than RAM, under load: requests, hits, latency, memory, lost values
     Memcached(MemcachedOptions),
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
@@ -138,10 +125,6 @@ fn main() -> ExitCode {
 fn run(command: Command) -> aquifer_bench::Result<()> {
     match command {
         Command::Micro(options) => micro::run(&options),
-        Command::Overhead(options) => overhead::run(&options),
-        Command::References(options) => references::run(&options),
-        Command::WriteAmp(options) => write_amp::run(&options),
-        Command::Budget(options) => budget::run(&options),
         Command::Memcached(options) => memcached::run(&options),
         Command::PageSize(options) => page_size::run(&options),
         Command::Far(options) => far::run(&options),

@@ -21,7 +21,6 @@ use crate::peer::Kind;
 use crate::peer::abi::Stats;
 use crate::process::Memory;
 use crate::proof::Proof;
-use crate::references::sample as references;
 use crate::rumble::sample as rumble;
 use crate::volume::layered::sample::Layered;
 use crate::workload::Point;
@@ -34,18 +33,8 @@ pub enum Record {
     Sample(Box<Sample>),
     /// A peer that could not run, and why.
     Skipped(Skipped),
-    /// The cost of one mechanism.
-    Overhead(Overhead),
-    /// Write amplification at one fill of the log.
-    WriteAmp(Box<WriteAmp>),
-    /// Memory of a long mixed run against its budget.
-    Budget(Box<Budget>),
     /// A measured run of memcached.
     Memcached(Box<memcached::Sample>),
-    /// A run of hits by handle beside faults by pointer.
-    Handles(Box<references::Handles>),
-    /// A run of batches beside the device's own reads.
-    Batches(Box<references::Batches>),
     /// A run of transactions on one store.
     Transactions(Box<durable::Transactions>),
     /// Memory of one system under one of the workloads of Rumble et al.
@@ -143,102 +132,6 @@ pub struct Skipped {
     pub reason: String,
     /// Machine and command.
     pub context: Context,
-}
-
-/// Cost of one mechanism.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Overhead {
-    /// What was measured.
-    pub name: String,
-    /// Median over the runs; none if it could not be measured.
-    pub ns: Option<f64>,
-    /// Number of runs.
-    pub runs: u32,
-    /// How it was measured, or why not.
-    pub note: String,
-    /// Machine and command.
-    pub context: Context,
-}
-
-/// Bytes written at one fill of the log, in the steady state of uniform whole-object writes.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct WriteAmp {
-    /// Percent of the log that live records take.
-    pub fill_percent: u32,
-    /// Size of the log.
-    pub flash_bytes: u64,
-    /// RAM budget.
-    pub ram_bytes: u64,
-    /// Bytes of one object.
-    pub object_bytes: u64,
-    /// Bytes of all objects.
-    pub data_bytes: u64,
-    /// Writing threads.
-    pub threads: usize,
-    /// How many times the data was rewritten before measuring.
-    pub warm_rewrites: f64,
-    /// Whether that was reached within the time limit; if not, the state may not be steady.
-    pub steady: bool,
-    /// Length of the measured phase.
-    pub seconds: f64,
-    /// Object writes per second.
-    pub ops_per_s: f64,
-    /// Object bytes that the program wrote in the measured phase.
-    pub changed_bytes: u64,
-    /// What the kernel counted for the device.
-    pub device: Counters,
-    /// Differences of the library's counters.
-    pub stats: Stats,
-    /// Bytes per appended byte by the formula.
-    pub theory: f64,
-    /// Log bytes per object byte of one record.
-    pub record_overhead: f64,
-    /// Machine and command.
-    pub context: Context,
-}
-
-/// Largest memory of a long run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Budget {
-    /// Number of objects.
-    pub objects: u64,
-    /// Bytes of one object.
-    pub object_bytes: u64,
-    /// RAM budget.
-    pub ram_bytes: u64,
-    /// Size of the log.
-    pub flash_bytes: u64,
-    /// Threads.
-    pub threads: usize,
-    /// Length of the mixed run, after the fill.
-    pub seconds: f64,
-    /// Looks at the memory.
-    pub samples: u64,
-    /// Memory before the heap was opened.
-    pub baseline: Memory,
-    /// Memory at the look with the largest total.
-    pub max: Memory,
-    /// The largest the library's own sum grew.
-    pub max_used_bytes: u64,
-    /// The largest its tables grew.
-    pub max_metadata_bytes: u64,
-    /// Accesses.
-    pub ops: u64,
-    /// Machine and command.
-    pub context: Context,
-}
-
-impl Budget {
-    /// Largest growth of RSS and page tables, over the budget.
-    pub fn share_of_budget(&self) -> f64 {
-        let grown = self.max.total_bytes().saturating_sub(self.baseline.total_bytes());
-        grown as f64 / self.ram_bytes as f64
-    }
-
-    /// Largest metadata, over the budget.
-    pub fn metadata_share(&self) -> f64 {
-        self.max_metadata_bytes as f64 / self.ram_bytes as f64
-    }
 }
 
 /// Where records go.

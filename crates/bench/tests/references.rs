@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use aquifer_bench::references::sample::{Batches, Handles};
-use aquifer_bench::sample::{Record, read_records};
+use aquifer_bench::study::{Record, read};
 
 const RUNS: usize = 2;
 
@@ -55,41 +54,44 @@ fn every_run_is_recorded_with_what_it_is_compared_with() {
     }
     assert!(output.status.success(), "{said}");
     assert_eq!(dir.files(), ["out.jsonl"], "the files of the heaps and of fio are gone");
-    let records = read_records(&dir.0.join("out.jsonl")).expect("records");
-    let handles: Vec<&Handles> = records.iter().filter_map(handles_of).collect();
-    let batches: Vec<&Batches> = records.iter().filter_map(batches_of).collect();
-    assert_eq!((handles.len(), batches.len()), (RUNS, RUNS));
-    handles.iter().for_each(|run| check_handles(run));
-    let has_fio = !records.iter().any(|record| matches!(record, Record::Skipped(_)));
-    for run in batches {
-        assert!(run.objects > 0 && run.device_reads() > 0 && run.device_reads() <= run.objects, "{run:?}");
-        assert_eq!(run.fio(4096).is_some(), has_fio, "{run:?}");
+    let records = read(&dir.0.join("out.jsonl")).expect("records");
+    let of = |peer: &str| {
+        let runs: Vec<&Record> = records.iter().filter(|record| record.peer == peer).collect();
+        assert_eq!(runs.len(), RUNS, "{peer}: {said}");
+        runs
+    };
+    for run in of("handle hit, 1024 objects in turn") {
+        let figure = |name| run.figures.number(name).expect("it is there");
+        assert!(
+            figure("ns") > 0.0 && figure("objects") == 1024.0 && figure("device_reads") == 0.0,
+            "{run:?}"
+        );
     }
-    for part in ["### Handles,", "### Batches,", "| handle hit, 1024 objects, ns |", "| at most 50 |"] {
-        assert!(said.contains(part), "{part} is not in {said}");
+    for run in of("fault on a cached object") {
+        let figure = |name| run.figures.number(name).expect("it is there");
+        assert!(figure("faults_per_touch") > 0.5 && figure("device_reads") < 0.01, "{run:?}");
     }
-}
-
-fn handles_of(record: &Record) -> Option<&Handles> {
-    match record {
-        Record::Handles(run) => Some(run),
-        _ => None,
+    for run in of("aquifer, batches of 1024") {
+        let figure = |name| run.figures.number(name).expect("it is there");
+        assert!(
+            figure("device_reads_per_s") > 0.0 && (0.0..1.0).contains(&figure("found_in_ram")),
+            "{run:?}"
+        );
     }
-}
-
-fn batches_of(record: &Record) -> Option<&Batches> {
-    match record {
-        Record::Batches(run) => Some(run),
-        _ => None,
+    if !records.iter().any(|record| record.left_out.is_some()) {
+        assert!(of("fio 4 KiB").iter().all(|run| run.figures.number("device_reads_per_s") > Some(0.0)));
     }
-}
-
-/// Times are whatever the machine gives; what they are times of is not.
-fn check_handles(run: &Handles) {
-    assert_eq!(run.device_reads, 0, "{run:?}");
-    assert_eq!(run.hits[0].objects, 1024);
-    assert!(run.hits.len() == 2 && run.hits.iter().all(|hits| hits.ns > 0.0), "{run:?}");
-    assert!(run.faults_per_touch > 0.5 && run.misses_per_fault < 0.01, "{run:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for part in ["### Handles,", "### Batches,"] {
+        assert!(printed.contains(part), "{part} is not in {printed}");
+    }
+    let promises = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
+    let checked = { promises }.arg("check").arg(dir.0.join("out.jsonl")).output().expect("it runs");
+    let checked = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(
+        checked.contains("| handle hit, 1024 objects, ns |") && checked.contains("| at most 50 |"),
+        "{checked}"
+    );
 }
 
 #[test]
@@ -102,5 +104,7 @@ fn what_makes_no_sense_is_refused_before_the_work() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(rule), "{said}");
     }
-    assert!(dir.files().is_empty());
+    // The options of results are looked at before.
+    assert_eq!(fs::read_to_string(dir.0.join("out.jsonl")).unwrap_or_default(), "");
+    assert!(dir.files().len() <= 1, "{:?}", dir.files());
 }

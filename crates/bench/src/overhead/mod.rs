@@ -10,20 +10,12 @@ mod sigbus;
 
 use std::path::PathBuf;
 
-use aquifer_base::units::parse_size;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::child::{Event, Parent, Task};
-use crate::device::Device;
+use crate::child::Parent;
 use crate::error::Result;
-use crate::machine::Context;
-use crate::omissions::Omissions;
-use crate::progress::Progress;
-use crate::runner::Runner;
-use crate::sample::{Output, Overhead, Record, median};
-use crate::table;
-use crate::workdir::WorkDir;
+use crate::study::{Bound, Fields, Promise, Session, Study, Table, median, ratio, text};
 
 /// Name of the row with the kernel's own fault, the unit of the others.
 pub const KERNEL_FAULT: &str = "kernel: anonymous page fault";
@@ -32,26 +24,61 @@ pub const LOOKUP: &str = "aquifer: lookup";
 /// Name of the row with the whole hit.
 pub const FAULT: &str = "aquifer: fault, materialise + dematerialise";
 
-/// Options of `overhead`.
+const TABLE: Table = Table {
+    title: "Single mechanisms, {ram_bytes:size} of RAM",
+    keys: &[],
+    peers: &[KERNEL_FAULT],
+    columns: &[
+        median("ns", "ns").digits(0).less(),
+        ratio("x kernel fault", "ns", &[KERNEL_FAULT]),
+        text("how", "how"),
+    ],
+    note: "",
+};
+
+const PROMISES: &[Promise] = &[
+    Promise {
+        what: "fault on a cached object over the kernel's own fault",
+        at: &[],
+        peer: FAULT,
+        figure: "ns",
+        over: &[KERNEL_FAULT],
+        bound: Bound::AtMost(4.0),
+    },
+    Promise {
+        what: "lookup, ns",
+        at: &[],
+        peer: LOOKUP,
+        figure: "ns",
+        over: &[],
+        bound: Bound::AtMost(50.0),
+    },
+];
+
+/// Options of `overhead`: none of its own.
 #[derive(Clone, Debug, Args)]
-pub struct OverheadOptions {
-    /// RAM budget of the heap
-    #[arg(long, value_parser = parse_size, default_value = "256M")]
-    pub ram: u64,
-    /// Directory for the heap's file
-    #[arg(long, default_value = "/var/tmp")]
-    pub dir: PathBuf,
-    /// Times each cost is measured; the median counts
-    #[arg(long, default_value_t = 5)]
-    pub runs: u32,
-    /// Append one JSON line per cost to this file
-    #[arg(long)]
-    pub out: Option<PathBuf>,
+pub struct OverheadOptions {}
+
+/// Mechanisms that are measured together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Group {
+    /// The kernel's own.
+    Kernel,
+    /// Parts of a fault, without a heap.
+    Floor,
+    /// Ways to notice the first write to a page.
+    FirstWrite,
+    /// Of the table of entries.
+    Lookup,
+    /// Of a heap.
+    Heap,
 }
 
 /// What the child is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OverheadTask {
+    /// What is measured.
+    pub group: Group,
     /// RAM budget of the heap.
     pub ram_bytes: u64,
     /// Directory for its file.
@@ -71,51 +98,48 @@ pub struct Cost {
     pub note: String,
 }
 
-/// Measures in a child and prints the table.
-///
-/// # Errors
-/// [`crate::Error::WrongData`]; [`crate::Error::Child`] if the child fails. What cannot be measured is a row with the reason; if it was not
-/// the machine that lacked something, that is the error when all other rows are there.
-pub fn run(options: &OverheadOptions) -> Result<()> {
-    let workdir = WorkDir::acquire(&options.dir)?;
-    let context = Context::here(&Device::holding(workdir.path())?);
-    let mut output = Output::open(options.out.as_deref())?;
-    let progress = Progress::new(1);
-    progress.doing("overhead");
-    let task = OverheadTask { ram_bytes: options.ram, dir: options.dir.clone(), runs: options.runs.max(1) };
-    let mut runner = Runner::start("overhead", Task::Overhead(task), None, &context)?;
-    let mut records = Vec::new();
-    let measured = runner.each_record(&progress, |record| {
-        output.write(&record)?;
-        records.push(record);
-        Ok(())
-    });
-    progress.note(&table::render(&records));
-    measured
+#[derive(Clone, Serialize)]
+struct Point {
+    ram_bytes: u64,
 }
 
-/// The child's part.
-///
-/// # Errors
-/// [`crate::Error::WrongData`] at once, others when all is measured: a cost that cannot be measured is a record without a number.
-pub fn work(task: &OverheadTask, context: &Context, parent: &mut Parent) -> Result<()> {
-    let mut omissions = Omissions::default();
-    let mut tell = |name: &str, ns: Option<f64>, note: String| {
-        let (name, context) = (name.to_owned(), context.clone());
-        let overhead = Overhead { name, ns, runs: task.runs, note, context };
-        parent.tell(&Event::Record(Box::new(Record::Overhead(overhead))));
-    };
-    for (group, costs) in [
-        ("kernel", kernel::measure(task.runs)),
-        ("floor", floor::measure(task.runs)),
-        ("first write", first_write::measure(task.runs)),
-        ("lookup", Ok(vec![lookup::measure(task)])),
-        ("aquifer", heap::measure(task)),
-    ] {
-        match costs {
-            Ok(costs) => costs.into_iter().for_each(|cost| tell(cost.name, median(cost.ns), cost.note)),
-            Err(error) => tell(group, None, omissions.reason(error)?),
+/// The study.
+pub struct Overhead;
+
+impl Study for Overhead {
+    const NAME: &str = "overhead";
+    const ABOUT: &str = "Cost of lookup, materialise, dematerialise and fault, beside the kernel's own fault";
+    const EXAMPLES: &str = "Examples:\n  aquifer-bench overhead --out results.jsonl";
+    const DEFAULTS: &[(&str, &str)] = &[];
+    const UNUSED: &[&str] = &["data", "seconds", "warmup"];
+    const TABLES: &[&Table] = &[&TABLE];
+    const PROMISES: &[Promise] = PROMISES;
+    type Options = OverheadOptions;
+    type Task = OverheadTask;
+
+    fn run(session: &mut Session, _: &OverheadOptions, _: u64) -> Result<()> {
+        let (ram_bytes, dir, runs) = (session.common.ram, session.common.dir.clone(), session.common.runs);
+        let point = Point { ram_bytes };
+        for group in [Group::Kernel, Group::Floor, Group::FirstWrite, Group::Lookup, Group::Heap] {
+            session.progress.doing(format!("{group:?}"));
+            let task = OverheadTask { group, ram_bytes, dir: dir.clone(), runs };
+            session.rows(&format!("{group:?}"), &point, &task)?;
         }
+        Ok(())
     }
-    omissions.end()
+
+    fn work(task: OverheadTask, parent: &mut Parent) -> Result<Fields> {
+        let costs = match task.group {
+            Group::Kernel => kernel::measure(task.runs)?,
+            Group::Floor => floor::measure(task.runs)?,
+            Group::FirstWrite => first_write::measure(task.runs)?,
+            Group::Lookup => vec![lookup::measure(&task)],
+            Group::Heap => heap::measure(&task)?,
+        };
+        for Cost { name, ns, note } in costs {
+            ns.into_iter()
+                .for_each(|ns| parent.row(name, Fields::default().with("ns", ns).with("how", &note)));
+        }
+        Ok(Fields::default())
+    }
 }

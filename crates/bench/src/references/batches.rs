@@ -5,19 +5,17 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::sample::Batches;
 use super::{OBJECT_BYTES, data};
 use crate::child::{Event, Parent};
 use crate::device::Device;
 use crate::error::Result;
-use crate::machine::Context;
 use crate::measure::{Interval, Snapshot};
 use crate::peer::aquifer::Aquifer;
 use crate::peer::fio::RAMP_S;
 use crate::peer::{Peer, Setup};
 use crate::process::cpu_ns;
 use crate::rng::Rng;
-use crate::sample::Record;
+use crate::study::Fields;
 
 /// Objects of one batch.
 pub const BATCH_OBJECTS: u64 = 1024;
@@ -27,8 +25,6 @@ pub const BATCH_OBJECTS: u64 = 1024;
 pub struct BatchesTask {
     /// Heap and array.
     pub setup: Setup,
-    /// Limit of the control group; for the record.
-    pub limit_bytes: Option<u64>,
 }
 
 /// One run.
@@ -38,15 +34,13 @@ pub struct BatchRequest {
     pub run: u32,
     /// Measured time.
     pub seconds: f64,
-    /// The device's writes before the run; for the record.
-    pub background_write_bytes_per_s: u64,
 }
 
 /// The child's part: fills the heap, then answers requests.
 ///
 /// # Errors
 /// [`crate::Error::Unavailable`] without the library, [`crate::Error::WrongData`].
-pub fn work(task: &BatchesTask, context: &Context, parent: &mut Parent) -> Result<()> {
+pub fn work(task: &BatchesTask, parent: &mut Parent) -> Result<()> {
     let device = Device::holding(&task.setup.dir)?;
     let heap = Aquifer::open(&task.setup, false)?;
     let objects = heap.objects().count();
@@ -55,9 +49,8 @@ pub fn work(task: &BatchesTask, context: &Context, parent: &mut Parent) -> Resul
     Reader::new(&heap, 0).replace(task.setup.ram_bytes / OBJECT_BYTES, ready)?;
     parent.tell(&Event::Ready);
     while let Some(request) = parent.request::<BatchRequest>()? {
-        let reading = Reading::measure(&heap, &device, &request)?;
-        let sample = reading.sample(task, &request, context);
-        parent.tell(&Event::Record(Box::new(Record::Batches(Box::new(sample)))));
+        let figures = Reading::measure(&heap, &device, &request)?.figures();
+        parent.tell(&Event::Figures(figures));
     }
     Ok(())
 }
@@ -81,25 +74,18 @@ impl Reading {
         Ok(Self { objects, cpu_s, interval })
     }
 
-    fn sample(self, task: &BatchesTask, request: &BatchRequest, context: &Context) -> Batches {
-        Batches {
-            run: request.run,
-            data_bytes: task.setup.data_bytes,
-            ram_bytes: task.setup.ram_bytes,
-            limit_bytes: task.limit_bytes,
-            flash_bytes: task.setup.flash_bytes,
-            object_bytes: task.setup.object_bytes,
-            batch_objects: BATCH_OBJECTS,
-            warmup_s: RAMP_S,
-            seconds: self.interval.time.as_secs_f64(),
-            objects: self.objects,
-            cpu_s: self.cpu_s,
-            stats: self.interval.stats.unwrap_or_default(),
-            device: self.interval.device,
-            background_write_bytes_per_s: request.background_write_bytes_per_s,
-            fio: Vec::new(),
-            context: context.clone(),
-        }
+    fn figures(self) -> Fields {
+        let (seconds, stats) = (self.interval.time.as_secs_f64(), self.interval.stats.unwrap_or_default());
+        // Reads of leaves say where objects are, and are no reads of objects.
+        let device_reads = stats.device_reads.saturating_sub(stats.leaves_read) as f64;
+        let objects = self.objects.max(1) as f64;
+        Fields::default()
+            .with("seconds", seconds)
+            .with("objects_per_s", objects / seconds)
+            .with("device_reads_per_s", device_reads / seconds)
+            .with("found_in_ram", 1.0 - device_reads / objects)
+            .with("cpu_us_each", self.cpu_s * 1e6 / objects)
+            .with("disk_read_bytes", self.interval.device.read_bytes)
     }
 }
 

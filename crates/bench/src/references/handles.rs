@@ -10,23 +10,24 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::sample::{Handles, Hits};
 use super::{OBJECT_BYTES, data};
-use crate::child::{Event, Parent};
+use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
-use crate::machine::Context;
 use crate::overhead::heap::{Run, warm_up};
 use crate::peer::abi::Stats;
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Peer, Setup, flash_bytes_for};
 use crate::rng::Rng;
-use crate::sample::{Record, median};
+use crate::study::{Fields, median_of};
 use crate::verified::Verified;
 
 /// Objects that are used by handle in turn: a set that the processor's caches hold, and one that
 /// they do not.
-const SETS: [u64; 2] = [1024, 100_000];
+pub const HIT: [(&str, u64); 2] =
+    [("handle hit, 1024 objects in turn", 1024), ("handle hit, 100000 objects in turn", 100_000)];
+/// What they replace.
+pub const FAULT: &str = "fault on a cached object";
 /// Hits of one run on one set.
 const HITS: u64 = 1_000_000;
 /// Hits that are timed together. The median of these pieces counts, so that a run in which another
@@ -49,16 +50,16 @@ pub struct HandlesTask {
     pub runs: u32,
 }
 
-/// The child's part: one record for each run.
+/// The child's part: all runs.
 ///
 /// # Errors
 /// [`Error::Unavailable`] without the library, [`Error::WrongData`].
-pub fn work(task: &HandlesTask, context: &Context, parent: &mut Parent) -> Result<()> {
+pub fn work(task: &HandlesTask, parent: &mut Parent) -> Result<()> {
     let heap = open(task)?;
     let objects = heap.objects().count();
     data::fill(&heap, |done| parent.progress("filling", done, objects))?;
     let mut rng = Rng::new(1);
-    let used = shuffled(SETS[SETS.len() - 1].min(objects / 3 * 2), &mut rng);
+    let used = shuffled(HIT[1].1.min(objects / 3 * 2), &mut rng);
     let references = used.iter().map(|&index| heap.reference(index)).collect::<Result<Vec<_>>>()?;
     for (&index, &reference) in used.iter().zip(&references) {
         heap.with_used(reference, |bytes| data::check(index, bytes))??;
@@ -69,24 +70,19 @@ pub fn work(task: &HandlesTask, context: &Context, parent: &mut Parent) -> Resul
     warm_up(touched, &mut rng)?;
     for run in 1..=task.runs {
         parent.progress("measuring", u64::from(run - 1), task.runs.into());
-        let before = stats(&heap)?;
-        let hits = SETS.map(|set| hits(&heap, &references[..references.len().min(set as usize)]));
-        let hits = hits.into_iter().collect::<Result<Vec<_>>>()?;
-        let device_reads = stats(&heap)?.since(&before).device_reads;
+        for (name, set) in HIT {
+            let used = &references[..references.len().min(set as usize)];
+            let before = stats(&heap)?;
+            let ns = hit_ns(&heap, used)?;
+            // 0, or they were no hits.
+            let device_reads = stats(&heap)?.since(&before).device_reads;
+            let figures = Fields::default().with("ns", ns).with("objects", used.len());
+            parent.row(name, figures.with("device_reads", device_reads));
+        }
         let faults = Run::measure(&heap, touched, &mut rng)?;
-        let record = Record::Handles(Box::new(Handles {
-            run,
-            ram_bytes: task.ram_bytes,
-            object_bytes: OBJECT_BYTES,
-            objects,
-            hits,
-            device_reads,
-            touch_ns: faults.touch_ns,
-            faults_per_touch: faults.faults_per_touch,
-            misses_per_fault: faults.misses_per_fault,
-            context: context.clone(),
-        }));
-        parent.tell(&Event::Record(Box::new(record)));
+        let figures = Fields::default().with("ns", faults.touch_ns);
+        let figures = figures.with("faults_per_touch", faults.faults_per_touch);
+        parent.row(FAULT, figures.with("device_reads", faults.misses_per_fault));
     }
     Ok(())
 }
@@ -113,7 +109,8 @@ fn shuffled(count: u64, rng: &mut Rng) -> Vec<u64> {
     numbers
 }
 
-fn hits(heap: &Aquifer, references: &[u64]) -> Result<Hits> {
+/// Nanoseconds of one.
+fn hit_ns(heap: &Aquifer, references: &[u64]) -> Result<f64> {
     // The first pass brings the set into the processor's caches, as far as it fits.
     let passes = 1 + HITS.div_ceil(references.len().max(1) as u64);
     let mut times_ns = Vec::new();
@@ -129,7 +126,7 @@ fn hits(heap: &Aquifer, references: &[u64]) -> Result<Hits> {
             }
         }
     }
-    Ok(Hits { objects: references.len() as u64, ns: median(times_ns).unwrap_or(f64::NAN) })
+    Ok(median_of(times_ns).unwrap_or(f64::NAN))
 }
 
 fn stats(heap: &Aquifer) -> Result<Stats> {

@@ -4,168 +4,191 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `options` | sizes, runs, seconds |
 //! | `data` | the bytes that follow from an object's number |
 //! | `handles` | the child that measures hits and faults, on objects that all fit in RAM |
 //! | `batches` | the child that reads batches of objects that do not fit |
-//! | `device` | fio, before and after each run of batches |
-//! | `sample` | lines of results |
 
-pub mod batches;
-pub mod data;
-mod device;
-pub mod handles;
-mod options;
-pub mod sample;
+mod batches;
+mod data;
+mod handles;
 
-use crate::cgroup::Cgroup;
-use crate::child::{Event, Task};
-use crate::device::Device;
+use std::time::Duration;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::machine::Context;
-use crate::peer::{Kind, Setup};
-use crate::progress::Progress;
-use crate::runner::Runner;
-use crate::sample::{Output, Record, Skipped};
+use crate::peer::fio::Target;
+use crate::peer::{Kind, Setup, flash_bytes_for};
 use crate::scale::check_disk;
-use crate::table;
-use crate::workdir::WorkDir;
+use crate::study::{Bound, Fields, Promise, Session, Study, Table, median, ratio};
 use batches::{BatchRequest, BatchesTask};
-use device::{Probe, SETTLE_LIMIT};
-use handles::HandlesTask;
-use sample::Batches;
-
-pub use options::ReferencesOptions;
+use handles::{FAULT, HIT, HandlesTask};
 
 /// Bytes of one object.
-pub const OBJECT_BYTES: u64 = 128;
+const OBJECT_BYTES: u64 = 128;
+/// Part of the log that live records take.
+const FILL: f64 = 0.67;
+/// Least data over RAM of the batches: with less, many objects would be found in RAM.
+const DATA_OVER_RAM_MIN: u64 = 4;
+/// Reads that fio keeps under way.
+const DEPTH: usize = 32;
+/// Block sizes that fio reads with.
+const FIO: [(&str, u64); 2] = [("fio 4 KiB", 4096), ("fio 512 B", 512)];
+const BATCHES: &str = "aquifer, batches of 1024";
 
-/// Measures handles, faults and batches, and prints the tables.
-///
-/// # Errors
-/// [`Error::Input`], [`Error::Unavailable`] without the library or a disk, [`Error::Child`]; without
-/// fio it goes on, and says so.
-pub fn run(options: &ReferencesOptions) -> Result<()> {
-    options.check()?;
-    let setup = options.scale().setup()?;
-    let workdir = WorkDir::acquire(&options.dir)?;
-    let device = Device::holding(workdir.path())?;
-    check_disk(workdir.path(), &setup, &[Kind::Aquifer, Kind::Fio], 0)?;
-    // The handles, fio's file, the fill, and for each run one step of batches and one of fio.
-    let steps = 4 + 2 * u64::from(options.runs);
-    let mut references = References {
-        options,
-        context: Context::here(&device),
-        setup,
-        device,
-        progress: Progress::new(steps),
-        output: Output::open(options.out.as_deref())?,
-        records: Vec::new(),
-    };
-    references.handles()?;
-    references.batches()?;
-    references.progress.note(&table::render(&references.records));
-    Ok(())
+const EXAMPLES: &str = "\
+Examples:
+  aquifer-bench references --out results.jsonl
+      Handles and faults in 64 MiB of RAM; batches from 1 GiB of objects in as much; medians of 5
+  aquifer-bench references --data 128M --ram 16M --seconds 0.5 --runs 1
+      A first look in half a minute
+
+--data is at least four times --ram, of which three eighths hold the objects of handles and faults.";
+
+const HANDLES: Table = Table {
+    title: "Handles, objects of 128 bytes in {ram_bytes:size} of RAM",
+    keys: &[],
+    peers: &[],
+    columns: &[
+        median("ns", "ns").digits(1).less(),
+        ratio("x fault", "ns", &[FAULT]).digits(4),
+        median("objects in turn", "objects").digits(0),
+        median("reads of the device", "device_reads").digits(0),
+        median("faults for each", "faults_per_touch"),
+    ],
+    note: "handle hit: aq_heap_deref for reading and aq_heap_release, in random order. fault: median of one touch by pointer, signal and all.",
+};
+
+const READS: Table = Table {
+    title: "Batches, {data_bytes:size} of 128-byte objects in {ram_bytes:size} of RAM, one thread",
+    keys: &[],
+    peers: &[BATCHES],
+    columns: &[
+        median("device reads/s", "device_reads_per_s").digits(0).more(),
+        median("objects/s", "objects_per_s").digits(0).more(),
+        median("found in RAM %", "found_in_ram").per(0.01).digits(1),
+        ratio("x fio 4 KiB", "device_reads_per_s", &["fio 4 KiB"]),
+        ratio("x fio 512 B", "device_reads_per_s", &["fio 512 B"]),
+        median("CPU us per object", "cpu_us_each").less(),
+    ],
+    note: "device reads: of objects, by the library's counter; of fio, at depth 32.",
+};
+
+const PROMISES: &[Promise] = &[
+    Promise {
+        what: "handle hit, 1024 objects, ns",
+        at: &[],
+        peer: HIT[0].0,
+        figure: "ns",
+        over: &[],
+        bound: Bound::AtMost(50.0),
+    },
+    Promise {
+        what: "fault on a cached object over a handle hit",
+        at: &[],
+        peer: FAULT,
+        figure: "ns",
+        over: &[HIT[0].0],
+        bound: Bound::AtLeast(50.0),
+    },
+    Promise {
+        what: "batches of one thread: device reads over fio 4 KiB, depth 32",
+        at: &[],
+        peer: BATCHES,
+        figure: "device_reads_per_s",
+        over: &["fio 4 KiB"],
+        bound: Bound::AtLeast(0.9),
+    },
+    Promise {
+        what: "batches of one thread: device reads over fio 512 B, depth 32",
+        at: &[],
+        peer: BATCHES,
+        figure: "device_reads_per_s",
+        over: &["fio 512 B"],
+        bound: Bound::AtLeast(0.9),
+    },
+];
+
+/// Options of `references`: none of its own.
+#[derive(Clone, Debug, Args)]
+pub struct ReferencesOptions {}
+
+#[derive(Clone, Serialize)]
+struct InRam {
+    ram_bytes: u64,
 }
 
-struct References<'a> {
-    options: &'a ReferencesOptions,
-    context: Context,
-    setup: Setup,
-    device: Device,
-    progress: Progress,
-    output: Output,
-    records: Vec<Record>,
+#[derive(Clone, Serialize)]
+struct OnFlash {
+    ram_bytes: u64,
+    data_bytes: u64,
 }
 
-impl References<'_> {
-    fn keep(&mut self, record: Record) -> Result<()> {
-        self.output.write(&record)?;
-        self.records.push(record);
-        Ok(())
-    }
+/// What a child does.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Hits by handle and faults by pointer.
+    Handles(HandlesTask),
+    /// Fill once, then read batches for each request.
+    Batches(BatchesTask),
+}
 
-    fn handles(&mut self) -> Result<()> {
-        self.progress.doing("handles: opening");
-        let task = HandlesTask {
-            dir: self.options.dir.clone(),
-            ram_bytes: self.options.ram,
-            runs: self.options.runs,
-        };
-        let mut runner = Runner::start("handles", Task::Handles(task), None, &self.context)?;
-        for record in runner.records(&self.progress)? {
-            self.keep(record)?;
+/// The study.
+pub struct References;
+
+impl Study for References {
+    const NAME: &str = "references";
+    const ABOUT: &str =
+        "Objects by handle beside faults, and batches of one thread beside fio at queue depth 32";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] = &[("ram", "64M"), ("seconds", "3")];
+    const UNUSED: &[&str] = &["warmup"];
+    const TABLES: &[&Table] = &[&HANDLES, &READS];
+    const PROMISES: &[Promise] = PROMISES;
+    type Options = ReferencesOptions;
+    type Task = Task;
+
+    fn run(session: &mut Session, _: &ReferencesOptions, data_bytes: u64) -> Result<()> {
+        let (ram_bytes, dir) = (session.common.ram, session.common.dir.clone());
+        if data_bytes / DATA_OVER_RAM_MIN < ram_bytes {
+            return Err(Error::Input(format!("--data is at least {DATA_OVER_RAM_MIN} times --ram")));
         }
-        self.progress.step();
-        Ok(())
+        let flash_bytes = flash_bytes_for(data_bytes, OBJECT_BYTES, FILL);
+        let setup =
+            Setup { dir: dir.clone(), data_bytes, object_bytes: OBJECT_BYTES, ram_bytes, flash_bytes };
+        check_disk(&dir, &setup, &[Kind::Aquifer, Kind::Fio], 0)?;
+        let task = Task::Handles(HandlesTask { dir, ram_bytes, runs: session.common.runs });
+        session.rows("handles", &InRam { ram_bytes }, &task)?;
+        let point = OnFlash { ram_bytes, data_bytes };
+        let target = session.attempt("fio", &point, |session| {
+            let report = |done: u64| {
+                session.progress.doing(format!("fio: writing its file {} %", done * 100 / data_bytes))
+            };
+            Target::create(&setup.dir, data_bytes, report)
+        })?;
+        let mut child = session.start("batches", &Task::Batches(BatchesTask { setup }), None)?;
+        child.expect_ready(&session.progress)?;
+        let peers = if target.is_some() { &[BATCHES, FIO[0].0, FIO[1].0][..] } else { &[BATCHES] };
+        session.turns(peers, [point], |session, cell, run| {
+            session.settle()?;
+            let seconds = session.common.seconds;
+            let block = FIO.iter().find(|(name, _)| *name == cell.peer);
+            let Some((&(_, block_bytes), target)) = block.zip(target.as_ref()) else {
+                child.send(&BatchRequest { run, seconds })?;
+                return child.figures(&session.progress);
+            };
+            let reads = target.measure_deep(block_bytes, DEPTH, Duration::from_secs_f64(seconds))?;
+            Ok(Fields::default().with("device_reads_per_s", reads.ops_per_s))
+        })
     }
 
-    fn batches(&mut self) -> Result<()> {
-        let probe = self.probe()?;
-        self.progress.step();
-        let mut runner = self.open_batches()?;
-        runner.expect_ready(&self.progress)?;
-        self.progress.step();
-        let mut before = self.reads(probe.as_ref(), 0)?;
-        for run in 1..=self.options.runs {
-            let mut sample = self.batch_run(&mut runner, run)?;
-            let after = self.reads(probe.as_ref(), run)?;
-            sample.fio = before.iter().filter_map(|reads| reads.with_after(&after)).collect();
-            self.progress.note(&sample.summary());
-            self.keep(Record::Batches(Box::new(sample)))?;
-            before = after;
+    fn work(task: Task, parent: &mut Parent) -> Result<Fields> {
+        match task {
+            Task::Handles(task) => handles::work(&task, parent)?,
+            Task::Batches(task) => batches::work(&task, parent)?,
         }
-        Ok(())
-    }
-
-    /// fio with its file, or nothing after recording why not.
-    fn probe(&mut self) -> Result<Option<Probe>> {
-        match Probe::create(&self.setup, self.options.seconds, &self.progress) {
-            Ok(probe) => Ok(Some(probe)),
-            Err(Error::Unavailable(reason)) => {
-                self.progress.note(&format!("fio is skipped: {reason}"));
-                let context = self.context.clone();
-                self.keep(Record::Skipped(Skipped { peer: Kind::Fio.to_string(), reason, context }))?;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn reads(&self, probe: Option<&Probe>, run: u32) -> Result<Vec<device::Reads>> {
-        let reads = probe.map_or(Ok(Vec::new()), |probe| probe.measure(&self.device, &self.progress, run))?;
-        self.progress.step();
-        Ok(reads)
-    }
-
-    fn open_batches(&self) -> Result<Runner> {
-        self.progress.doing("batches: opening");
-        let limit_bytes = self.options.scale().limit_bytes();
-        // The heap keeps its budget by itself; the group only proves it, as in the micro-benchmark.
-        let cgroup = match Cgroup::create("batches", limit_bytes, false) {
-            Ok(cgroup) => Some(cgroup),
-            Err(error) => {
-                self.progress.note(&format!("batches run without a cgroup: {error}"));
-                None
-            }
-        };
-        let limit_bytes = cgroup.is_some().then_some(limit_bytes);
-        let task = Task::Batches(BatchesTask { setup: self.setup.clone(), limit_bytes });
-        Runner::start("batches", task, cgroup, &self.context)
-    }
-
-    fn batch_run(&self, runner: &mut Runner, run: u32) -> Result<Batches> {
-        let background_write_bytes_per_s = self.device.settle(SETTLE_LIMIT)?;
-        self.progress.doing(format!("batches: run {run}"));
-        runner.send(&BatchRequest { run, seconds: self.options.seconds, background_write_bytes_per_s })?;
-        let sample = match runner.next(&self.progress)? {
-            Event::Record(record) => match *record {
-                Record::Batches(sample) => Ok(*sample),
-                record => Err(format!("answered {record:?}")),
-            },
-            event => Err(format!("answered {event:?}")),
-        };
-        self.progress.step();
-        sample.map_err(|what| Error::Child { peer: "batches".to_owned(), what })
+        Ok(Fields::default())
     }
 }

@@ -17,6 +17,8 @@ mod record;
 mod session;
 mod table;
 
+use std::ffi::OsString;
+
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::Deserialize;
@@ -25,7 +27,7 @@ use serde_json::Value;
 
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::{probe_fio, remote, volume};
+use crate::{budget, overhead, probe_fio, references, remote, volume, write_amp};
 
 pub use check::{CheckOptions, check};
 pub use fields::Fields;
@@ -70,6 +72,10 @@ pub trait Study: 'static {
 
 /// All of them.
 pub const STUDIES: &[Entry] = &[
+    Entry::of::<overhead::Overhead>(),
+    Entry::of::<references::References>(),
+    Entry::of::<write_amp::WriteAmp>(),
+    Entry::of::<budget::Budget>(),
     Entry::of::<remote::Remote>(),
     Entry::of::<probe_fio::ProbeFio>(),
     Entry::of::<volume::reads::Reads>(),
@@ -173,6 +179,17 @@ pub fn run_asked(matches: &ArgMatches) -> Option<Result<()>> {
         }
     };
     entry(&name).map(|entry| (entry.run)(matches))
+}
+
+/// Runs the study `name` with options as on its command line.
+///
+/// # Errors
+/// Those of the study; [`Error::Input`] if there is none, or the options make no sense.
+pub fn run_with(name: &str, options: &[OsString]) -> Result<()> {
+    let entry = entry(name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
+    let line = std::iter::once(OsString::from(name)).chain(options.iter().cloned());
+    let matches = (entry.command)().try_get_matches_from(line);
+    (entry.run)(&matches.map_err(|error| Error::Input(error.to_string()))?)
 }
 
 /// A child of the study `name`.

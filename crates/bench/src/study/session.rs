@@ -1,5 +1,6 @@
 //! A call of a study: what is measured one after the other, and its records.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::fields::Fields;
 use super::record::{Output, Record};
 use super::table::Table;
 use crate::cgroup::Cgroup;
-use crate::child::Task;
+use crate::child::{Event, Task};
 use crate::cleanup;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -144,6 +145,22 @@ impl Session {
         Ok(())
     }
 
+    /// Makes what a peer needs; nothing if that fails, which is recorded.
+    ///
+    /// # Errors
+    /// [`Error::WrongData`]; [`Error::Io`] of the output.
+    pub fn attempt<T>(
+        &mut self,
+        peer: &str,
+        point: &impl Serialize,
+        make: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match make(self) {
+            Ok(made) => Ok(Some(made)),
+            Err(error) => self.keep(peer, point, 1, Err(error)).map(|()| None),
+        }
+    }
+
     /// Records figures, or why there are none.
     ///
     /// # Errors
@@ -181,12 +198,42 @@ impl Session {
     /// # Errors
     /// The child's; [`Error::Unavailable`] without control groups.
     pub fn child(&mut self, peer: &str, task: &impl Serialize, limited: Option<u64>) -> Result<Fields> {
-        let group = limited.map(|bytes| Cgroup::create(self.study, bytes, false)).transpose()?;
         self.settle()?;
+        self.start(peer, task, limited)?.figures(&self.progress)
+    }
+
+    /// Starts such a child, which may be sent requests.
+    ///
+    /// # Errors
+    /// As [`Session::child`].
+    pub fn start(&self, peer: &str, task: &impl Serialize, limited: Option<u64>) -> Result<Runner> {
+        let group = limited.map(|bytes| Cgroup::create(self.study, bytes, false)).transpose()?;
         let task = serde_json::to_value(task).expect("tasks have only plain fields");
-        let task = Task::Study { name: self.study.to_owned(), task };
-        let mut child = Runner::start(peer, task, group, &self.context)?;
-        child.figures(&self.progress)
+        Runner::start(peer, Task::Study { name: self.study.to_owned(), task }, group, &self.context)
+    }
+
+    /// Runs a child that measures several peers together, and records the runs that it tells of; `name` is left out if it fails.
+    ///
+    /// # Errors
+    /// [`Error::WrongData`]; [`Error::Io`] of the output.
+    pub fn rows(&mut self, name: &str, point: &impl Serialize, task: &impl Serialize) -> Result<()> {
+        let outcome = self.start(name, task, None).and_then(|mut child| {
+            let mut runs: BTreeMap<String, u32> = BTreeMap::new();
+            loop {
+                match child.next(&self.progress)? {
+                    Event::Row { peer, figures } => {
+                        let run = runs.entry(peer.clone()).or_default();
+                        *run += 1;
+                        self.keep(&peer, point, *run, Ok(figures))?;
+                    }
+                    _ => return Ok(()),
+                }
+            }
+        });
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => self.keep(name, point, 1, Err(error)),
+        }
     }
 
     /// Waits until hardly anything is written to the disk any more, but not for long; bytes a second that are written still.

@@ -40,6 +40,13 @@ impl Key {
         self
     }
 
+    fn shown(&self, row: &Row<'_>) -> String {
+        match self.is_size {
+            true => size(row.runs[0].point.number(self.field)),
+            false => row.key(self.field),
+        }
+    }
+
     /// Larger ones first.
     pub const fn descending(mut self) -> Self {
         self.is_descending = true;
@@ -278,7 +285,7 @@ impl Table {
     /// The keys and the first figures of a record, if it is of this table.
     pub(super) fn sentence(&self, record: &Record) -> Option<String> {
         let row = Row { runs: vec![record] };
-        let keys = self.keys.iter().map(|key| format!("{} {}", key.heading, row.key(key.field)));
+        let keys = self.keys.iter().map(|key| format!("{} {}", key.heading, key.shown(&row)));
         let is_figure = |column: &&Column| matches!(column.shown, Shown::Median | Shown::Text);
         let figures = self.columns.iter().filter(is_figure).take(4);
         let figures = figures.map(|column| format!("{} {}", column.cell(&row, &[]), column.heading));
@@ -306,10 +313,7 @@ impl Table {
         let keys = self.keys.iter().map(|key| key.heading).chain(["peer"]);
         let headings: Vec<_> = keys.chain(self.columns.iter().map(|column| column.heading)).collect();
         let line = |row: &Row<'_>| {
-            let keys = self.keys.iter().map(|key| match key.is_size {
-                true => size(row.runs[0].point.number(key.field)),
-                false => row.key(key.field),
-            });
+            let keys = self.keys.iter().map(|key| key.shown(row));
             let cells = self.columns.iter().map(|column| column.cell(row, &rows));
             keys.chain([row.peer().to_owned()]).chain(cells).collect()
         };

@@ -8,10 +8,8 @@ mod layered;
 mod memcached;
 mod micro;
 mod optimisations;
-mod others;
 mod page_size;
 mod recovery;
-mod references;
 mod rumble;
 mod targets;
 mod transactions;
@@ -33,15 +31,22 @@ pub use micro::{Group, Row, groups};
 /// # Errors
 /// [`crate::Error::Io`], [`crate::Error::Input`].
 pub fn run(files: &[PathBuf]) -> Result<()> {
-    let (mut records, mut of_studies) = (Vec::new(), Vec::new());
+    print!("{}", pages(files)?);
+    Ok(())
+}
+
+/// All tables for which `files` have records.
+///
+/// # Errors
+/// [`crate::Error::Io`], [`crate::Error::Input`].
+pub fn pages(files: &[PathBuf]) -> Result<String> {
+    let mut of_studies = Vec::new();
     for line in read_lines(files)? {
-        match line {
-            Line::Old(record) => records.push(*record),
-            Line::Study(record) => of_studies.push(*record),
+        if let Line::Study(record) = line {
+            of_studies.push(*record);
         }
     }
-    print!("{}{}", render(&records), study::render_all(&of_studies));
-    Ok(())
+    Ok(render(&read_all(files)?) + &study::render_all(&of_studies))
 }
 
 /// A line of a result file.
@@ -59,16 +64,16 @@ fn read_lines(files: &[PathBuf]) -> Result<Vec<Line>> {
     })
 }
 
-/// The records of all `files`.
+/// The records of all `files` that are not of studies.
 ///
 /// # Errors
 /// [`crate::Error::Io`], [`crate::Error::Input`].
 pub fn read_all(files: &[PathBuf]) -> Result<Vec<Record>> {
-    let mut records = Vec::new();
-    for file in files {
-        records.extend(read_records(file)?);
-    }
-    Ok(records)
+    let old = |line| match line {
+        Line::Old(record) => Some(*record),
+        Line::Study(_) => None,
+    };
+    Ok(read_lines(files)?.into_iter().filter_map(old).collect())
 }
 
 /// All tables for which there are records.
@@ -77,8 +82,6 @@ pub fn render(records: &[Record]) -> String {
         heading(records),
         micro::render(records),
         memcached::render(records),
-        others::overhead(records),
-        references::render(records),
         transactions::render(records),
         rumble::render(records),
         workloads::render(records),
@@ -89,10 +92,8 @@ pub fn render(records: &[Record]) -> String {
         far::render(records),
         donor_failure::render(records),
         layered::render(records),
-        others::write_amp(records),
-        others::budget(records),
         targets::render(records),
-        others::skipped(records),
+        skipped(records),
     ];
     tables.iter().filter(|table| !table.is_empty()).map(|table| format!("{table}\n")).collect()
 }
@@ -114,12 +115,7 @@ fn context(record: &Record) -> &Context {
     match record {
         Record::Sample(sample) => &sample.context,
         Record::Skipped(skipped) => &skipped.context,
-        Record::Overhead(overhead) => &overhead.context,
-        Record::WriteAmp(write_amp) => &write_amp.context,
-        Record::Budget(budget) => &budget.context,
         Record::Memcached(sample) => &sample.context,
-        Record::Handles(run) => &run.context,
-        Record::Batches(run) => &run.context,
         Record::Transactions(run) => &run.context,
         Record::Rumble(sample) => &sample.context,
         Record::Workloads(run) => &run.context,
@@ -143,6 +139,18 @@ fn markdown(title: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
     let rule: Vec<String> = columns.iter().map(|_| "---".to_owned()).collect();
     let body: String = rows.iter().map(|row| line(row)).collect();
     format!("### {title}\n\n{}{}{body}", line(&head), line(&rule))
+}
+
+/// Who did not run.
+fn skipped(records: &[Record]) -> String {
+    let rows: Vec<_> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Skipped(skipped) => Some(vec![skipped.peer.clone(), skipped.reason.clone()]),
+            _ => None,
+        })
+        .collect();
+    markdown("Skipped", &["peer", "reason"], &rows)
 }
 
 /// A number with `digits` decimals, or a dash.
