@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_sys::process::{MemoryUse, memory_by, memory_of_self};
+use aquifer_vm::fork::is_forked;
 use aquifer_vm::{GroupRam, ProcessRam};
 use serde::{Deserialize, Serialize};
 
@@ -97,10 +98,11 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// RAM of the process, and of its group. A heap that shares its RAM with a program has the files open that tell.
+/// RAM of the process, and of its group. A heap that shares its RAM with a program has the files open that tell; in a forked child they tell of its
+/// parent.
 fn ram_outside(shared: Option<&ProcessRam>) -> (Option<MemoryUse>, Option<GroupRam>) {
     let mut text = [0; 8192];
-    match shared {
+    match shared.filter(|_| !is_forked()) {
         None => (memory_of_self(&mut text), Groups::of_self().ram_left()),
         Some(ram) => (ram.file.as_ref().and_then(|file| memory_by(file, &mut text)), (ram.group)()),
     }

@@ -69,7 +69,7 @@ fn every_run_is_recorded_with_what_it_is_compared_with() {
     }
     for run in of("fault on a cached object") {
         let figure = |name| run.figures.number(name).expect("it is there");
-        assert!(figure("faults_per_touch") > 0.5 && figure("device_reads") < 0.01, "{run:?}");
+        assert!(figure("faults_per_touch") > 0.5 && figure("misses_per_fault") < 0.01, "{run:?}");
     }
     for run in of("aquifer, batches of 1024") {
         let figure = |name| run.figures.number(name).expect("it is there");

@@ -82,7 +82,7 @@ pub fn work(task: &HandlesTask, parent: &mut Parent) -> Result<()> {
         let faults = Run::measure(&heap, touched, &mut rng)?;
         let figures = Fields::default().with("ns", faults.touch_ns);
         let figures = figures.with("faults_per_touch", faults.faults_per_touch);
-        parent.row(FAULT, figures.with("device_reads", faults.misses_per_fault));
+        parent.row(FAULT, figures.with("misses_per_fault", faults.misses_per_fault));
     }
     Ok(())
 }

@@ -57,6 +57,7 @@ const HANDLES: Table = Table {
         median("objects in turn", "objects").digits(0),
         median("reads of the device", "device_reads").digits(0),
         median("faults for each", "faults_per_touch"),
+        median("of them that read the device", "misses_per_fault"),
     ],
     note: "handle hit: aq_heap_deref for reading and aq_heap_release, in random order. fault: median of one touch by pointer, signal and all.",
 };

@@ -138,7 +138,7 @@ fn run<S: Study>(matches: &ArgMatches) -> Result<()> {
         return Err(Error::Input(format!("--{option} means nothing to {}; leave it out", S::NAME)));
     }
     let sizes = common.data.clone();
-    let mut session = Session::open(S::NAME, S::TABLES, common)?;
+    let mut session = Session::open(S::NAME, S::TABLES, common, !S::UNUSED.contains(&"dir"))?;
     for data_bytes in sizes {
         S::run(&mut session, &own, data_bytes)?;
     }

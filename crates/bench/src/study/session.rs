@@ -26,14 +26,14 @@ use crate::workdir::WorkDir;
 /// Longest wait for one peer's late writes before the next one runs.
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
 
-/// Options of every study. Their defaults are the study's ([`Defaults`](super::Defaults)).
+/// Options of every study. Their defaults are the study's ([`Study::DEFAULTS`](super::Study::DEFAULTS)).
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// Times that everything is measured; medians count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
     /// Measured seconds of each run
-    #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
+    #[arg(long, default_value_t = 5.0, value_parser = parse_measured)]
     pub seconds: f64,
     /// Seconds before them that do not count
     #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
@@ -52,6 +52,14 @@ pub struct Common {
     pub out: Option<PathBuf>,
 }
 
+/// The shortest time that says something.
+const SECONDS_MIN: f64 = 0.1;
+
+fn parse_measured(text: &str) -> std::result::Result<f64, String> {
+    let seconds = parse_seconds(text)?;
+    if seconds < SECONDS_MIN { Err(format!("at least {SECONDS_MIN} s are measured")) } else { Ok(seconds) }
+}
+
 fn parse_seconds(text: &str) -> std::result::Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| format!("'{text}' is not a number of seconds, at most a day"))
@@ -63,15 +71,15 @@ pub struct Session {
     pub common: Common,
     /// What the person at the terminal sees.
     pub progress: Progress,
-    /// The disk of the files.
-    pub device: Device,
+    /// The disk of the files; none if there are none.
+    device: Option<Device>,
     study: &'static str,
     tables: &'static [&'static Table],
     context: Context,
     output: Option<Output>,
     records: Vec<Record>,
     omissions: Omissions,
-    _workdir: WorkDir,
+    _workdir: Option<WorkDir>,
 }
 
 fn shuffled<T: Clone>(all: &[T], rng: &mut Rng) -> Vec<T> {
@@ -90,7 +98,7 @@ pub struct Cell<K, P> {
 }
 
 impl Session {
-    /// Locks the folder and opens the output.
+    /// Locks the folder, if the study `has_files`, and opens the output.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Input`] if another benchmark runs there.
@@ -98,11 +106,12 @@ impl Session {
         study: &'static str,
         tables: &'static [&'static Table],
         common: Common,
+        has_files: bool,
     ) -> Result<Self> {
-        let workdir = WorkDir::acquire(&common.dir)?;
-        let device = Device::holding(workdir.path())?;
+        let workdir = has_files.then(|| WorkDir::acquire(&common.dir)).transpose()?;
+        let device = workdir.as_ref().map(|workdir| Device::holding(workdir.path())).transpose()?;
         Ok(Self {
-            context: Context::here(&device),
+            context: device.as_ref().map_or_else(|| Context::with_files_on("no disk"), Context::here),
             progress: Progress::new(0),
             output: common.out.as_deref().map(Output::open).transpose()?,
             device,
@@ -202,6 +211,14 @@ impl Session {
         self.start(peer, task, limited)?.figures(&self.progress)
     }
 
+    /// Tries a control group, before files are made, which takes minutes.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without control groups.
+    pub fn try_group(&self) -> Result<()> {
+        Cgroup::create(self.study, self.common.ram, false).map(drop)
+    }
+
     /// Starts such a child, which may be sent requests.
     ///
     /// # Errors
@@ -241,7 +258,7 @@ impl Session {
     /// # Errors
     /// [`Error::Io`].
     pub fn settle(&self) -> Result<u64> {
-        self.device.settle(SETTLE_LIMIT)
+        self.device.as_ref().map_or(Ok(0), |device| device.settle(SETTLE_LIMIT))
     }
 
     /// Checks that a figure is the same for all who have it at the same point, whoever measured it.

@@ -25,12 +25,11 @@ pub struct Key {
     heading: &'static str,
     field: &'static str,
     is_size: bool,
-    is_descending: bool,
 }
 
 /// A field of the point under a heading.
 pub const fn key(heading: &'static str, field: &'static str) -> Key {
-    Key { heading, field, is_size: false, is_descending: false }
+    Key { heading, field, is_size: false }
 }
 
 impl Key {
@@ -46,12 +45,6 @@ impl Key {
             false => row.key(self.field),
         }
     }
-
-    /// Larger ones first.
-    pub const fn descending(mut self) -> Self {
-        self.is_descending = true;
-        self
-    }
 }
 
 /// A figure under a heading.
@@ -62,7 +55,7 @@ pub struct Column {
     digits: usize,
     shown: Shown,
     /// Which is better, for whoever compares: more or less of it.
-    pub(super) better: Option<Ordering>,
+    better: Option<Ordering>,
 }
 
 enum Shown {
@@ -127,9 +120,10 @@ impl Column {
         self
     }
 
-    /// The figure, its direction and its heading, if it has a direction.
+    /// The figure, its direction and its heading, if it is one by itself and has a direction.
     pub(super) fn judged(&self) -> Option<(&'static str, Ordering, &'static str)> {
-        self.better.map(|better| (self.figure, better, self.heading))
+        let is_alone = matches!(self.shown, Shown::Median);
+        self.better.filter(|_| is_alone).map(|better| (self.figure, better, self.heading))
     }
 
     fn number(&self, value: Option<f64>) -> String {
@@ -239,11 +233,10 @@ impl<'a> Row<'a> {
         let by_keys = table.keys.iter().map(|key| {
             let [one, two] =
                 [self, other].map(|row| (row.runs[0].point.number(key.field), row.key(key.field)));
-            let order = match (one.0, two.0) {
+            match (one.0, two.0) {
                 (Some(one), Some(two)) => one.total_cmp(&two),
                 _ => one.1.cmp(&two.1),
-            };
-            if key.is_descending { order.reverse() } else { order }
+            }
         });
         let rank =
             |row: &Self| table.peers.iter().position(|peer| *peer == row.peer()).unwrap_or(table.peers.len());

@@ -48,6 +48,7 @@ impl Source {
         data_bytes: u64,
         mut make: impl FnMut(u64, &mut [u8]) -> Result<()>,
     ) -> Result<Self> {
+        session.try_group()?;
         let image_bytes = image_bytes_for(data_bytes, options.fill);
         check_room(&session.common.dir, data_bytes + image_bytes + ROOM_BYTES)?;
         let dir = session.common.dir.join(DIR);

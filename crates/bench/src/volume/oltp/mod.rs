@@ -93,6 +93,7 @@ impl Study for Oltp {
     type Task = Task;
 
     fn run(session: &mut Session, options: &OltpOptions, data_bytes: u64) -> Result<()> {
+        session.try_group()?;
         let ram_bytes = session.common.ram;
         let library = library::find(options.library.as_deref());
         let places =
