@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aquifer_sys::kept::KeptFile;
+use aquifer_sys::kept_file::KeptFile;
 use aquifer_vm::GroupRam;
 
 /// A group without a limit has one of this size or more.

@@ -316,6 +316,29 @@ fn what_was_reserved_stays_so_if_all_cannot_be_hidden() {
     heap.check().unwrap();
 }
 
+/// What a heap that shares its RAM looks at often is open; a forked child has it, too, and it tells of the parent.
+#[test]
+fn a_forked_child_is_told_its_own_ram() {
+    let mut heap = heap(16, 256);
+    heap.serve(Arc::new(Growing));
+    fill(heap.allocate(30 * MIB, 16).unwrap(), 30 * MIB, 1);
+    assert!(heap.is_managed());
+    let before = heap.stats().unwrap().process_ram_bytes;
+    // SAFETY: the child uses the heap's numbers and memory of its own, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let own = vec![1u8; 64 * MIB];
+        let told = heap.stats().map_or(0, |stats| stats.process_ram_bytes);
+        let is_own = told >= before + 32 * MIB as u64 && std::hint::black_box(&own)[5 * MIB] == 1;
+        // SAFETY: nothing of the parent's is undone.
+        unsafe { libc::_exit(i32::from(!is_own)) };
+    }
+    let mut status = -1;
+    // SAFETY: the test's own child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "{before} bytes before");
+}
+
 /// A walk is in the middle of a block when it is freed, so pages of it are being read ahead.
 #[test]
 fn what_was_read_ahead_of_a_free_is_gone() {

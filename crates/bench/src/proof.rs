@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::ledger::Ledger;
 use crate::objects::in_memory;
-use crate::sample::median;
+use crate::study::median_of as median;
 use crate::verified::Verified;
 
 /// Bytes of the objects that are read in turn: the processor's first cache holds them.

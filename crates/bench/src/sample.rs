@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Counters;
@@ -166,32 +165,6 @@ impl Output {
     }
 }
 
-/// All records of a result file.
-///
-/// # Errors
-/// [`Error::Io`]; [`Error::Input`] with the number of a line that is not a record.
-pub fn read_records<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
-    let text = fs::read_to_string(path).map_err(Error::io("reading", path))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let parse = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| {
-            Error::Input(format!("{}, line {}: not a benchmark record: {error}", path.display(), number + 1))
-        })
-    };
-    lines.map(parse).collect()
-}
-
-/// The median; none of nothing.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        length if length.is_multiple_of(2) => Some(0.5 * (values[middle - 1] + values[middle])),
-        _ => Some(values[middle]),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -241,10 +214,10 @@ pub(crate) mod tests {
         let records = [Record::Sample(Box::new(with_stats)), Record::Skipped(skipped)];
         let mut output = Output::open(Some(&path)).expect("a temporary file");
         records.iter().for_each(|record| output.write(record).expect("room for two lines"));
-        assert_eq!(read_records::<Record>(&path).expect("just written"), records);
+        assert_eq!(crate::study::read::<Record>(&path).expect("just written"), records);
         fs::write(&path, "{\"kind\":\"sample\"}\n").expect("writable");
         assert!(
-            matches!(read_records::<Record>(&path), Err(Error::Input(reason)) if reason.contains("line 1"))
+            matches!(crate::study::read::<Record>(&path), Err(Error::Input(reason)) if reason.contains("line 1"))
         );
         fs::remove_file(&path).expect("exists");
     }
@@ -270,12 +243,5 @@ pub(crate) mod tests {
         assert_eq!(sample.written_per_changed(), Some(400.0 * 4096.0 / (500.0 * 128.0)));
         sample.changed_bytes = 0;
         assert_eq!(sample.written_per_changed(), None);
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(vec![]), None);
     }
 }

@@ -14,7 +14,8 @@ use aquifer_bench::durable::sample::Transactions;
 use aquifer_bench::durable::system::System;
 use aquifer_bench::durable::workloads::engine::Engine;
 use aquifer_bench::durable::workloads::sample as workloads;
-use aquifer_bench::sample::{Record, read_records};
+use aquifer_bench::sample::Record;
+use aquifer_bench::study::read;
 use clap::ValueEnum;
 
 /// A directory of the test's own in memory; removed when dropped.
@@ -44,7 +45,7 @@ impl Dir {
             .output()
             .expect("the benchmark runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        (String::from_utf8(output.stdout).expect("text"), read_records(&out).expect("records"))
+        (String::from_utf8(output.stdout).expect("text"), read::<Record>(&out).expect("records"))
     }
 }
 

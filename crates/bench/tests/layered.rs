@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use aquifer_bench::sample::{Record, read_records};
+use aquifer_bench::sample::Record;
+use aquifer_bench::study::read;
 use aquifer_bench::volume::layered::sample::Layered;
 
 #[test]
@@ -18,7 +19,7 @@ fn every_cell_is_recorded_with_the_same_budget() {
         .expect("the benchmark runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let records = read_records(&path).expect("records");
+    let records = read::<Record>(&path).expect("records");
     std::fs::remove_file(&path).expect("was written");
     let samples: Vec<&Layered> = records
         .iter()

@@ -1,5 +1,7 @@
 //! memcached under load, for a moment: real servers where there are some, and one that lies.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -14,28 +16,13 @@ use aquifer_bench::memcached::load::{self, Point};
 use aquifer_bench::memcached::peer::Peer;
 use aquifer_bench::memcached::server::Server;
 use aquifer_bench::memcached::versions::Versions;
-use aquifer_bench::sample::{Record, read_records};
+use aquifer_bench::sample::Record;
+use aquifer_bench::study::read;
 use aquifer_bench::workload::Phase;
+use common::Dir;
 
 const KEYS: u64 = 500;
 const VALUE_BYTES: usize = 200;
-
-/// A directory of the test's own on the disk of the target directory; removed when dropped.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = PathBuf::from("/var/tmp").join(format!("aquifer-bench-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("was created");
-    }
-}
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
@@ -120,7 +107,7 @@ fn a_missing_program_is_a_reason_to_skip() {
         .expect("the benchmark runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Three sizes of values, three peers.
-    let records = read_records(&out).expect("records");
+    let records = read::<Record>(&out).expect("records");
     assert_eq!(records.len(), 9);
     assert!(records.iter().all(|record| matches!(record, Record::Skipped(skipped)
         if skipped.reason.contains("build.sh") && skipped.peer.starts_with("memcached "))));
@@ -142,7 +129,7 @@ fn every_peer_keeps_what_it_was_given() {
         .output()
         .expect("the benchmark runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for record in read_records(&out).expect("records") {
+    for record in read::<Record>(&out).expect("records") {
         match record {
             Record::Memcached(sample) => {
                 assert!(sample.gets > 0 && sample.sets > 0, "{sample:?}");

@@ -1,6 +1,7 @@
 //! A byte that a peer changed ends the micro-benchmark, however it is found.
 
-use std::fs;
+mod common;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -12,8 +13,10 @@ use aquifer_bench::ledger::Ledger;
 use aquifer_bench::machine::Context;
 use aquifer_bench::measure::{Flip, MicroTask, Request, RunRequest};
 use aquifer_bench::peer::{Kind, Setup};
-use aquifer_bench::sample::{Record, read_records};
+use aquifer_bench::sample::Record;
+use aquifer_bench::study::read;
 use aquifer_bench::workload::Point;
+use common::Dir;
 
 const OBJECT_BYTES: u64 = 128;
 const DATA_BYTES: u64 = 1 << 20;
@@ -21,23 +24,6 @@ const OBJECTS: u64 = DATA_BYTES / OBJECT_BYTES;
 /// The byte that is flipped, and the word that it is in.
 const BYTE: u64 = 77;
 const PLACE: usize = 9;
-
-/// A directory of the test's own on a disk; removed when dropped.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = PathBuf::from("/var/tmp").join(format!("aquifer-bench-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("was created");
-    }
-}
 
 /// An object that is looked at when all runs are over, if not before.
 fn object() -> u64 {
@@ -140,7 +126,7 @@ fn a_wrong_byte_ends_the_run_at_once() {
         let dir = Dir::new(&format!("micro-{peer}"));
         let output = micro(&dir.0, peer, &format!("{}:{BYTE}", object()));
         let said = String::from_utf8_lossy(&output.stderr);
-        let records = read_records(&dir.0.join("out.jsonl")).expect("records");
+        let records = read::<Record>(&dir.0.join("out.jsonl")).expect("records");
         if let Some(Record::Skipped(skipped)) = records.first() {
             assert!(output.status.success() && !said.contains("WRONG DATA"), "{said}");
             println!("SKIP {peer}: {}", skipped.reason);

@@ -1,38 +1,19 @@
 //! The page-size study at a tiny size. Without a control group, so that it needs no rights: it shows that everything works, not what
 //! is fast.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
 use aquifer_bench::page_size::Kind;
 use aquifer_bench::page_size::sample::{Cell, Sample};
-use aquifer_bench::sample::{Record, read_records};
+use aquifer_bench::sample::Record;
+use aquifer_bench::study::read;
+use common::Dir;
 
 const SIZES: [&str; 8] = ["--data", "8M", "--buffers", "1M,2M", "--pages", "4K,16K", "--runs", "1"];
 const TIMES: [&str; 5] = ["--seconds", "0.2", "--warmup", "0.1", "--unlimited"];
-
-/// A directory of the test's own; removed when dropped.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = PathBuf::from("/var/tmp").join(format!("aquifer-bench-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).expect("exists").flatten();
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("was created");
-    }
-}
 
 fn bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_aquifer-bench")).args(arguments).output().expect("the benchmark runs")
@@ -53,7 +34,7 @@ fn study(dir: &Path, arguments: &[&str]) -> Option<Output> {
 }
 
 fn samples(dir: &Path) -> Vec<Sample> {
-    let records = read_records(&dir.join("out.jsonl")).expect("records");
+    let records = read::<Record>(&dir.join("out.jsonl")).expect("records");
     let sample = |record| match record {
         Record::PageSize(sample) => *sample,
         other => panic!("{other:?}"),

@@ -1,34 +1,15 @@
 //! References and batches, for a moment, on a heap with a real file.
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use aquifer_bench::study::{Record, read};
+use common::Dir;
 
 const RUNS: usize = 2;
-
-/// A directory of the test's own on a disk; removed when dropped.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = PathBuf::from("/var/tmp").join(format!("aquifer-bench-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-
-    fn files(&self) -> Vec<String> {
-        let names = fs::read_dir(&self.0).expect("exists").flatten().map(|entry| entry.file_name());
-        names.map(|name| name.to_string_lossy().into_owned()).collect()
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("was created");
-    }
-}
 
 fn references(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_aquifer-bench"))
@@ -53,8 +34,8 @@ fn every_run_is_recorded_with_what_it_is_compared_with() {
         return;
     }
     assert!(output.status.success(), "{said}");
-    assert_eq!(dir.files(), ["out.jsonl"], "the files of the heaps and of fio are gone");
-    let records = read(&dir.0.join("out.jsonl")).expect("records");
+    assert_eq!(dir.names(), ["out.jsonl"], "the files of the heaps and of fio are gone");
+    let records = read::<Record>(&dir.0.join("out.jsonl")).expect("records");
     let of = |peer: &str| {
         let runs: Vec<&Record> = records.iter().filter(|record| record.peer == peer).collect();
         assert_eq!(runs.len(), RUNS, "{peer}: {said}");
@@ -106,5 +87,5 @@ fn what_makes_no_sense_is_refused_before_the_work() {
     }
     // The options of results are looked at before.
     assert_eq!(fs::read_to_string(dir.0.join("out.jsonl")).unwrap_or_default(), "");
-    assert!(dir.files().len() <= 1, "{:?}", dir.files());
+    assert!(dir.names().len() <= 1, "{:?}", dir.names());
 }

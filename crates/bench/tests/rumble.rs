@@ -1,33 +1,20 @@
 //! The workloads of Rumble et al. at a small size, with the durable heap and malloc.
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use aquifer_bench::rumble::sample::Sample;
 use aquifer_bench::rumble::system::System;
 use aquifer_bench::rumble::workload::Workload;
-use aquifer_bench::sample::{Record, read_records};
+use aquifer_bench::sample::Record;
+use aquifer_bench::study::read;
+use common::Dir;
 
 const LIVE_BYTES: u64 = 8 << 20;
 const CHUNK_BYTES: u64 = 128 << 10;
-
-/// A directory of the test's own in RAM; removed when dropped.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = PathBuf::from("/dev/shm").join(format!("aquifer-bench-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("was created");
-    }
-}
 
 fn rumble(dir: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rumble"));
@@ -36,7 +23,7 @@ fn rumble(dir: &Path, arguments: &[&str]) -> Output {
 }
 
 fn samples(dir: &Path) -> Vec<Sample> {
-    let records = read_records(&dir.join("out.jsonl")).expect("records");
+    let records = read::<Record>(&dir.join("out.jsonl")).expect("records");
     let sample = |record| match record {
         Record::Rumble(sample) => *sample,
         other => panic!("{other:?}"),
@@ -68,7 +55,7 @@ fn check_durable(sample: &Sample) {
 
 #[test]
 fn memory_is_measured_and_explained() {
-    let dir = Dir::new("rumble");
+    let dir = Dir::below(Path::new("/dev/shm"), "rumble");
     let arguments = ["--live", "8M", "--chunk", "128K", "--workloads", "W1,W3", "--systems", "aquifer,glibc"];
     let output = rumble(&dir.0, &[&arguments[..], &["--utilisation", "80", "--breakdown"]].concat());
     let (table, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -92,7 +79,7 @@ fn memory_is_measured_and_explained() {
 
 #[test]
 fn what_makes_no_sense_is_refused_before_the_work() {
-    let dir = Dir::new("rumble-refused");
+    let dir = Dir::below(Path::new("/dev/shm"), "rumble-refused");
     for (arguments, rule) in [(["--live", "100K"], "--live is from"), (["--chunk", "96K"], "power of two")] {
         let output = rumble(&dir.0, &arguments);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -1,31 +1,13 @@
 //! Studies, for a moment each: every peer is measured, tables are printed, and figures that got worse are found.
 
+mod common;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use aquifer_bench::study::{Record, read};
-
-/// A directory of the test's own on a disk; removed when dropped.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = PathBuf::from("/var/tmp").join(format!("aquifer-bench-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-
-    fn records(&self) -> PathBuf {
-        self.0.join("out.jsonl")
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("was created");
-    }
-}
+use common::Dir;
 
 fn bench(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
@@ -40,7 +22,7 @@ fn said(output: &Output) -> String {
 /// The records of one run of a study, after its tables; none if this machine lacks what it needs.
 fn measure(dir: &Dir, study: &str, arguments: &str) -> Option<(Vec<Record>, String)> {
     let mut command = bench(&format!("{study} {arguments}"));
-    let output = command.arg("--dir").arg(&dir.0).arg("--out").arg(dir.records()).output();
+    let output = command.arg("--dir").arg(&dir.0).arg("--out").arg(dir.0.join("out.jsonl")).output();
     let output = output.expect("the benchmark runs");
     let text = said(&output);
     let lacks = ["cgroup", "not on a block device"].iter().any(|what| text.contains(what));
@@ -49,7 +31,7 @@ fn measure(dir: &Dir, study: &str, arguments: &str) -> Option<(Vec<Record>, Stri
         return None;
     }
     assert!(output.status.success(), "{text}");
-    let mut records = read(&dir.records()).expect("records");
+    let mut records = read::<Record>(&dir.0.join("out.jsonl")).expect("records");
     records.retain(|record| record.study == study);
     Some((records, text))
 }
@@ -95,17 +77,17 @@ fn an_option_that_means_nothing_is_refused() {
 /// Of the records that are there.
 fn what_got_worse_is_found(dir: &Dir) {
     let check = |baseline: &PathBuf| {
-        bench("check").arg(dir.records()).arg("--baseline").arg(baseline).output().expect("it runs")
+        bench("check").arg(dir.0.join("out.jsonl")).arg("--baseline").arg(baseline).output().expect("it runs")
     };
-    let same = check(&dir.records());
+    let same = check(&dir.0.join("out.jsonl"));
     assert!(same.status.success() && said(&same).contains("nothing of"), "{}", said(&same));
     let better = dir.0.join("better.jsonl");
-    let lines = fs::read_to_string(dir.records()).expect("records");
+    let lines = fs::read_to_string(dir.0.join("out.jsonl")).expect("records");
     fs::write(&better, lines.replace("\"ops_per_s\":", "\"ops_per_s\":9")).expect("written");
     let worse = check(&better);
     assert_eq!(worse.status.code(), Some(1), "{}", said(&worse));
     assert!(said(&worse).contains("worse: volume updates, volume, "), "{}", said(&worse));
-    let tables = bench("table").arg(dir.records()).output().expect("it runs");
+    let tables = bench("table").arg(dir.0.join("out.jsonl")).output().expect("it runs");
     assert!(
         said(&tables).contains("### PageRank on a mapped file: 16 MiB in 40 MiB of RAM"),
         "{}",

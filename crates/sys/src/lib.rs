@@ -22,7 +22,7 @@ pub mod fence;
 pub mod futex;
 pub mod helper;
 pub mod insiders;
-pub mod kept;
+pub mod kept_file;
 pub mod lifeline;
 pub mod memory;
 pub mod own;

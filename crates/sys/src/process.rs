@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
 use crate::errno::Errno;
-use crate::kept::KeptFile;
+use crate::kept_file::KeptFile;
 
 const STATUS: &CStr = c"/proc/self/status";
 
@@ -224,13 +224,14 @@ pub(crate) fn open_to_read(path: &CStr) -> Option<libc::c_int> {
     libc::c_int::try_from(fd).ok().filter(|fd| *fd >= 0)
 }
 
-/// Reads until `buf` is full or the file ends; returns the bytes read.
-fn read_to_end(fd: libc::c_int, buf: &mut [u8]) -> usize {
+/// Reads a file from its beginning until `buf` is full or it ends; returns the bytes read.
+pub(crate) fn read_to_end(fd: libc::c_int, buf: &mut [u8]) -> usize {
     let mut filled = 0;
     while filled < buf.len() {
         let rest = &mut buf[filled..];
         // SAFETY: the kernel writes at most `rest.len()` bytes to `rest`.
-        let returned = unsafe { libc::syscall(libc::SYS_read, fd, rest.as_mut_ptr(), rest.len()) };
+        let returned =
+            unsafe { libc::syscall(libc::SYS_pread64, fd, rest.as_mut_ptr(), rest.len(), filled as i64) };
         match Errno::check(returned) {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_log::log::{BUFFERED_BLOCKS, SUM_BYTES};
-use aquifer_sys::kept::KeptFile;
+use aquifer_sys::kept_file::KeptFile;
 
 use crate::context::{CONTEXT_BYTES, SAVERS_BYTES};
 

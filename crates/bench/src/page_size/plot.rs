@@ -12,7 +12,8 @@ use super::database::Journal;
 use super::load::Kind;
 use super::sample::{Cell, Sample};
 use crate::error::{Error, Result};
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const PANEL_WIDTH: u32 = 420;
 const PANEL_HEIGHT: u32 = 300;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::slice::{SLICE_MS, SLICE_S, Slice};
-use crate::sample::median;
+use crate::study::median_of as median;
 
 /// Slices of a window, whose median counts: what disturbs one or two of them is no fall.
 pub const WINDOW: usize = 5;

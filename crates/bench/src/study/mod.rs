@@ -34,7 +34,7 @@ pub use fields::Fields;
 pub use promise::{Bound, Promise};
 pub use record::{Record, read};
 pub use session::{Cell, Common, Session};
-pub use table::{Column, Key, Table, key, median, median_of, range, ratio, text};
+pub use table::{Column, Key, Table, key, markdown, median, median_of, range, ratio, text};
 
 /// A question that is put to several peers.
 pub trait Study: 'static {

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::fields::Fields;
@@ -58,11 +59,11 @@ impl Output {
     }
 }
 
-/// All records of a result file.
+/// All lines of a result file.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Input`] with the number of a line that is not a record.
-pub fn read(path: &Path) -> Result<Vec<Record>> {
+pub fn read<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>> {
     let text = fs::read_to_string(path).map_err(Error::io("reading", path))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let parse = |(number, line): (usize, &str)| {

@@ -6,7 +6,8 @@ use super::{markdown, number};
 use crate::durable::cleaning::run::name;
 use crate::durable::cleaning::sample::{Cleaning, Updates};
 use crate::durable::heaps::Medium;
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 11] = [
     "medium",

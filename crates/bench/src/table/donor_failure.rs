@@ -8,7 +8,8 @@ use super::{markdown, number};
 use crate::recover::failure::Failure;
 use crate::recover::sample::DonorFailure;
 use crate::recover::{Copies, Provider};
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 11] = [
     "failure",

@@ -6,7 +6,8 @@ use super::{markdown, mebibytes, number};
 use crate::far::peer::Peer;
 use crate::far::program::Program;
 use crate::far::sample::Far;
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 9] = [
     "program",

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{markdown, number};
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 use crate::volume::layered::sample::Layered;
 use crate::volume::layered::{Contestant, Load, Speed};
 

@@ -8,7 +8,8 @@ use super::{markdown, mebibytes, number};
 use crate::memcached::load::Point;
 use crate::memcached::peer::Peer;
 use crate::memcached::sample::Sample;
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 16] = [
     "accesses",

@@ -8,7 +8,8 @@ use super::{markdown, mebibytes, number};
 use crate::device::IDLE_WRITE_BYTES_PER_S;
 use crate::peer::Kind;
 use crate::proof::Proof;
-use crate::sample::{Record, Sample, median};
+use crate::sample::{Record, Sample};
+use crate::study::median_of as median;
 use crate::workload::Point;
 
 const COLUMNS: [&str; 12] = [

@@ -21,8 +21,8 @@ use serde::Deserialize;
 
 use crate::error::Result;
 use crate::machine::Context;
-use crate::sample::{Record, read_records};
-use crate::study;
+use crate::sample::Record;
+use crate::study::{self, markdown};
 
 pub use micro::{Group, Row, groups};
 
@@ -59,7 +59,7 @@ enum Line {
 
 fn read_lines(files: &[PathBuf]) -> Result<Vec<Line>> {
     files.iter().try_fold(Vec::new(), |mut lines, file| {
-        lines.extend(read_records(file)?);
+        lines.extend(study::read(file)?);
         Ok(lines)
     })
 }
@@ -127,18 +127,6 @@ fn context(record: &Record) -> &Context {
         Record::PageSize(run) => &run.context,
         Record::Layered(run) => &run.context,
     }
-}
-
-/// A markdown table; empty without rows.
-fn markdown(title: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let head: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    let rule: Vec<String> = columns.iter().map(|_| "---".to_owned()).collect();
-    let body: String = rows.iter().map(|row| line(row)).collect();
-    format!("### {title}\n\n{}{}{body}", line(&head), line(&rule))
 }
 
 /// Who did not run.

@@ -7,7 +7,8 @@ use crate::durable::heaps::Medium;
 use crate::durable::optimisations::sample::Optimisation;
 use crate::durable::optimisations::switch::Off;
 use crate::durable::workloads::engine::Program;
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 12] = [
     "medium", "threads", "workload", "without", "runs", "tx/s", "gives %", "CPU ns", "gives %", "fences",

@@ -7,7 +7,8 @@ use aquifer_base::units::format_size;
 use super::{markdown, number};
 use crate::page_size::sample::{Cell, Sample};
 use crate::page_size::{Journal, Kind};
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 15] = [
     "buffer",

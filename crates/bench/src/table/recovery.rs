@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{markdown, mebibytes, number};
 use crate::durable::recovery::sample::{Checkpoint, Filling, Recovery};
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 12] = [
     "filling",

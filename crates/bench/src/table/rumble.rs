@@ -10,7 +10,8 @@ use crate::rumble::breakdown::Breakdown;
 use crate::rumble::sample::Sample;
 use crate::rumble::system::System;
 use crate::rumble::workload::Workload;
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const NOTE: &str = "\npeak / live: largest memory over the whole run, over the most live bytes, everything counted. aquifer: memory of \
                     the file, with headers, free chunks and superblock. malloc: growth of the process. pmemobj: runs in use and huge \

@@ -6,7 +6,8 @@ use super::{markdown, number};
 use crate::durable::load::Workload;
 use crate::durable::sample::Transactions;
 use crate::durable::system::{Contestant, System};
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 12] = [
     "workload",

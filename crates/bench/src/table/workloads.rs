@@ -6,7 +6,8 @@ use super::{markdown, number};
 use crate::durable::heaps::Medium;
 use crate::durable::workloads::engine::{Contender, Engine, Program};
 use crate::durable::workloads::sample::Workload;
-use crate::sample::{Record, median};
+use crate::sample::Record;
+use crate::study::median_of as median;
 
 const COLUMNS: [&str; 12] = [
     "medium",

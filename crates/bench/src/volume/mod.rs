@@ -52,12 +52,25 @@ pub fn run(command: &VolumeCommand) -> Result<()> {
     }
 }
 
-const NOTE: &str = "RAM: limit of the control group of each process, page cache, page tables and buffers included; the volume is told to use less of \
-    it. x mmap: against the best kind of mmap at the same point. CPU: user and system time of the process; what the kernel's own threads write back \
-    and reclaim is in nobody's.";
-const NOTE_WRITTEN: &str = "RAM: limit of the control group of each process, page cache, page tables and buffers included; the volume is told to use \
-    less of it. Bytes written: of the process by /proc/self/io, where a page of the page cache counts once each time that it becomes dirty, and a large \
-    folio as a whole; of the disk by its counters in /sys in the same seconds, with the file system's journal and whatever others write.";
-const NOTE_RANKS: &str = "RAM: limit of the control group of each process, page cache, page tables and buffers included; the volume is told to use less \
-    of it. The ranks of all peers that did all iterations are equal, bit by bit; those whose time was over before count with what they did. \
-    mmap-sequential: with MADV_SEQUENTIAL for the edges. The sync after the last iteration is in the time.";
+/// A note of a table, behind what is said of RAM in all.
+macro_rules! note {
+    ($more:literal) => {
+        concat!(
+            "RAM: limit of the control group of each process, page cache, page tables and buffers included; the volume is told to use less of it. ",
+            $more
+        )
+    };
+}
+
+const NOTE: &str = note!(
+    "x mmap: against the best kind of mmap at the same point. CPU: user and system time of the process; what the kernel's own threads write back and \
+     reclaim is in nobody's."
+);
+const NOTE_WRITTEN: &str = note!(
+    "Bytes written: of the process by /proc/self/io, where a page of the page cache counts once each time that it becomes dirty, and a large folio as a \
+     whole; of the disk by its counters in /sys in the same seconds, with the file system's journal and whatever others write."
+);
+const NOTE_RANKS: &str = note!(
+    "The ranks of all peers that did all iterations are equal, bit by bit; those whose time was over before count with what they did. mmap-sequential: \
+     with MADV_SEQUENTIAL for the edges. The sync after the last iteration is in the time."
+);

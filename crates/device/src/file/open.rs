@@ -10,8 +10,8 @@ use super::direct::{self, Mode};
 use super::{FileDevice, Kind, is_same_file, kernel, reserve};
 use crate::batch::Concurrency;
 use crate::bounds::Bounds;
+use crate::descriptors::own;
 use crate::error::OpenError;
-use crate::own::own;
 
 /// The smallest block of any device; every length is a multiple of it.
 const SECTOR_BYTES: usize = 512;

@@ -3,8 +3,7 @@
 use core::ffi::CStr;
 
 use crate::descriptors;
-use crate::errno::Errno;
-use crate::process::open_to_read;
+use crate::process::{open_to_read, read_to_end};
 
 /// A file that stays open: each look at it has what it says now, and takes no number of a descriptor that the program may count on.
 #[derive(Debug)]
@@ -21,20 +20,7 @@ impl KeptFile {
     /// # Context
     /// System calls only; signal-safe.
     pub fn read<'a>(&self, buf: &'a mut [u8]) -> &'a [u8] {
-        let mut filled = 0;
-        while filled < buf.len() {
-            let rest = &mut buf[filled..];
-            // SAFETY: the kernel writes at most `rest.len()` bytes to `rest`.
-            let returned = unsafe {
-                libc::syscall(libc::SYS_pread64, self.0, rest.as_mut_ptr(), rest.len(), filled as i64)
-            };
-            match Errno::check(returned) {
-                Ok(0) => break,
-                Ok(bytes) => filled += bytes,
-                Err(Errno::EINTR) => {}
-                Err(_) => break,
-            }
-        }
+        let filled = read_to_end(self.0, buf);
         &buf[..filled]
     }
 }
