@@ -366,7 +366,8 @@ mod tests {
                 });
             }
         });
-        assert!((rounds..=callers * rounds).contains(&shared.into_inner()));
+        // The first has nobody in its way; how often others are depends on who has a processor.
+        assert!((1..=callers * rounds).contains(&shared.into_inner()));
         assert_eq!(workers.shared.state.load(Ordering::Relaxed), 0);
     }
 
