@@ -5,30 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aquifer_sys::kept_file::KeptFile;
-use aquifer_vm::GroupRam;
+pub use aquifer_vm::Room;
 
 /// A group without a limit has one of this size or more.
 const NO_LIMIT: u64 = 1 << 60;
 /// Numbers are short, and `memory.stat` is not.
 const NUMBER_BYTES: usize = 32;
 const STAT_BYTES: usize = 8192;
-
-/// RAM of a group, or of the machine, bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
-    /// What all in it may use.
-    pub limit: u64,
-    /// What they use that cannot be taken from them.
-    pub used: u64,
-}
-
-impl Room {
-    /// What they may still use.
-    #[must_use]
-    pub fn left(self) -> u64 {
-        self.limit.saturating_sub(self.used)
-    }
-}
 
 /// How the kernel names what it tells of a group.
 struct Names {
@@ -72,12 +55,6 @@ impl Groups {
         let found = groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
         let levels = found.iter().flat_map(|(names, mount, group)| levels(names, mount, group));
         Self { levels: levels.collect() }
-    }
-
-    /// As [`Groups::tightest`], for an engine.
-    pub(crate) fn ram_left(&self) -> Option<GroupRam> {
-        let room = self.tightest()?;
-        Some(GroupRam { limit: room.limit as usize, left: room.left() as usize })
     }
 
     /// The one with a limit that has the least left. Allocates nothing.

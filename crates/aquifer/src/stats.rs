@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_sys::process::{MemoryUse, memory_by, memory_of_self};
 use aquifer_vm::fork::is_forked;
-use aquifer_vm::{GroupRam, ProcessRam};
+use aquifer_vm::{ProcessRam, Room};
 use serde::{Deserialize, Serialize};
 
 use crate::assembly::Assembly;
@@ -100,10 +100,10 @@ fn get(counter: &AtomicU64) -> u64 {
 
 /// RAM of the process, and of its group. A heap that shares its RAM with a program has the files open that tell; in a forked child they tell of its
 /// parent.
-fn ram_outside(shared: Option<&ProcessRam>) -> (Option<MemoryUse>, Option<GroupRam>) {
+fn ram_outside(shared: Option<&ProcessRam>) -> (Option<MemoryUse>, Option<Room>) {
     let mut text = [0; 8192];
     match shared.filter(|_| !is_forked()) {
-        None => (memory_of_self(&mut text), Groups::of_self().ram_left()),
+        None => (memory_of_self(&mut text), Groups::of_self().tightest()),
         Some(ram) => (ram.file.as_ref().and_then(|file| memory_by(file, &mut text)), (ram.group)()),
     }
 }
@@ -152,8 +152,8 @@ impl Stats {
             io_errors: engine.log().io_errors(),
             flash_wait_ns: engine.waited_ns(),
             process_ram_bytes: process.map_or(0, |of| of.anonymous_bytes + of.page_table_bytes),
-            group_used_bytes: group.map_or(0, |ram| (ram.limit - ram.left) as u64),
-            group_limit_bytes: group.map_or(0, |ram| ram.limit as u64),
+            group_used_bytes: group.map_or(0, |room| room.used),
+            group_limit_bytes: group.map_or(0, |room| room.limit),
         }
     }
 }

@@ -40,18 +40,26 @@ pub struct ProcessRam {
     /// Tells what all of it is.
     pub file: Option<KeptFile>,
     /// RAM of the group that the process is in, which may have others.
-    pub group: Box<dyn Fn() -> Option<GroupRam> + Send + Sync>,
+    pub group: Box<dyn Fn() -> Option<Room> + Send + Sync>,
     /// Is told once when the process waits for flash longer than it runs.
     pub tell: Box<dyn Fn(&Strain) + Send + Sync>,
 }
 
-/// RAM, in bytes, that has a limit.
+/// RAM of a group, or of the machine, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GroupRam {
-    /// All of it.
-    pub limit: usize,
-    /// What is left of it.
-    pub left: usize,
+pub struct Room {
+    /// What all in it may use.
+    pub limit: u64,
+    /// What they use that cannot be taken from them.
+    pub used: u64,
+}
+
+impl Room {
+    /// What they may still use.
+    #[must_use]
+    pub fn left(self) -> u64 {
+        self.limit.saturating_sub(self.used)
+    }
 }
 
 /// A process waits for flash longer than it runs.

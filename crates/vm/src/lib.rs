@@ -69,7 +69,7 @@ mod waits;
 mod write_back;
 mod writer;
 
-pub use budget::{Budget, GroupRam, ProcessRam, Strain};
+pub use budget::{Budget, ProcessRam, Room, Strain};
 pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};

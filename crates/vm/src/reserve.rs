@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use aquifer_base::PageId;
 use aquifer_sys::process::memory_by;
 
-use crate::budget::{GroupRam, ProcessRam};
+use crate::budget::ProcessRam;
 use crate::leave::leave_all_in_fault;
 use crate::mapping::BATCH;
 use crate::pages::Pages;
@@ -106,10 +106,11 @@ impl Outlook {
     /// Looks how much is left in the group, in which others may take RAM as well: the kernel ends somebody when there is none. The cache leaves `free` bytes
     /// already.
     fn look_at_group(&mut self, ram: &ProcessRam, free: usize) {
-        let Some(GroupRam { limit, left }) = (ram.group)() else {
+        let Some(room) = (ram.group)() else {
             self.withheld = 0;
             return;
         };
+        let (limit, left) = (room.limit as usize, room.left() as usize);
         let margin = (limit / MARGIN_PART).clamp(*MARGIN_BYTES.start(), *MARGIN_BYTES.end());
         let most = ram.heap.saturating_sub(ram.least);
         // Who can give up no more need not look more often.

@@ -213,7 +213,7 @@ impl PageHeap {
             heap: heap as usize,
             least: program.ram_bytes_min().clamp(RAM_BYTES_MIN, heap.max(RAM_BYTES_MIN)) as usize,
             file: keep_memory_of_self(),
-            group: Box::new(move || groups.ram_left()),
+            group: Box::new(move || groups.tightest()),
             tell: Box::new(move |strain| program.strained(strain)),
         };
         (Options { ram_bytes: Some(heap), ..self.options.clone() }, Some(ram))
