@@ -2,7 +2,7 @@
 //!
 //! Both sides have the same bytes (`source`), and a process of each runs in a control group of the same size.
 //! What the kernel caches of the host's file is in that group's limit; what a volume caches is in it too, beside the process, its page tables
-//! and copies of pages, so a volume is told to use less ([`peer`](mod@peer)).
+//! and copies of pages, so a volume is told to use less (`peer`).
 //!
 //! | file | noun |
 //! |---|---|
