@@ -122,7 +122,7 @@ impl Study for Budget {
     const ABOUT: &str = "Memory of a long mixed run against its budget";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "4883M"), ("seconds", "600"), ("runs", "1")];
-    const UNUSED: &[&str] = &["warmup"];
+    const UNUSED: &[&str] = &["warmup", "payload"];
     const TABLES: &[&Table] = &[&TABLE];
     const PROMISES: &[Promise] = PROMISES;
     type Options = BudgetOptions;

@@ -19,7 +19,7 @@ use crate::measure::{self, MicroTask};
 use crate::page_size::task::{self as page_size, CellTask, FillTask};
 use crate::rumble::task::{self as rumble, RumbleTask};
 use crate::sample::Record;
-use crate::study::{self, Fields};
+use crate::study::{self, Entry, Fields};
 
 /// First line of the child's input.
 #[derive(Debug, Serialize, Deserialize)]
@@ -167,14 +167,14 @@ impl Parent {
     }
 }
 
-/// Runs the child until its task is complete.
-pub fn main() {
+/// Runs the child of one of `studies` until its task is complete.
+pub fn main(studies: &'static [Entry]) {
     let mut parent = Parent { requests: io::stdin().lock().lines(), percent: u64::MAX };
-    let last = work(&mut parent).map_or_else(Event::from, |()| Event::Done);
+    let last = work(studies, &mut parent).map_or_else(Event::from, |()| Event::Done);
     parent.tell(&last);
 }
 
-fn work(parent: &mut Parent) -> Result<()> {
+fn work(studies: &'static [Entry], parent: &mut Parent) -> Result<()> {
     let Some(Assignment { task, cgroup, context }) = parent.request()? else { return Ok(()) };
     if let Some(cgroup) = cgroup {
         cgroup::join(&cgroup)?;
@@ -190,7 +190,7 @@ fn work(parent: &mut Parent) -> Result<()> {
         Task::PageSizeFill(task) => page_size::fill(&task, parent),
         Task::PageSizeCell(task) => page_size::measure(&task, &context, parent),
         Task::Study { name, task } => {
-            study::work(&name, task, parent).map(|figures| parent.tell(&Event::Figures(figures)))
+            study::work(studies, &name, task, parent).map(|figures| parent.tell(&Event::Figures(figures)))
         }
     }
 }

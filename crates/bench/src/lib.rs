@@ -38,6 +38,7 @@ pub mod objects;
 pub mod omissions;
 pub mod overhead;
 pub mod page_size;
+pub mod payload;
 pub mod peer;
 pub mod plot;
 pub mod probe_fio;

@@ -11,7 +11,7 @@ use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
-use aquifer_bench::study::{self, CheckOptions};
+use aquifer_bench::study::{self, CheckOptions, STUDIES};
 use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::{
     all, child, cleanup, far, memcached, micro, page_size, plot, recover, remote, table, volume,
@@ -103,13 +103,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let matches = study::with_commands(Cli::command()).get_matches();
+    let matches = study::with_commands(STUDIES, Cli::command()).get_matches();
     if matches.subcommand_name() == Some(CHILD_COMMAND) {
-        child::main();
+        child::main(STUDIES);
         return ExitCode::SUCCESS;
     }
     cleanup::install();
-    let result = study::run_asked(&matches).unwrap_or_else(|| {
+    let result = study::run_asked(STUDIES, &matches).unwrap_or_else(|| {
         let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         run(cli.command)
     });

@@ -130,7 +130,7 @@ impl Study for WriteAmp {
         "Bytes written per byte changed, against the formula, with the log filled to several levels";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("ram", "64M"), ("runs", "1")];
-    const UNUSED: &[&str] = &["data", "seconds", "warmup"];
+    const UNUSED: &[&str] = &["data", "seconds", "warmup", "payload"];
     const TABLES: &[&Table] = &[&TABLE];
     const PROMISES: &[Promise] = PROMISES;
     type Options = WriteAmpOptions;

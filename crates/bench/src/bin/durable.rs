@@ -65,7 +65,7 @@ fn run(command: &Command) -> Result<()> {
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     if let Command::Child = command {
-        child::main();
+        child::main(&[]);
         return ExitCode::SUCCESS;
     }
     cleanup::install();

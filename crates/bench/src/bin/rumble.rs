@@ -27,7 +27,7 @@ enum Command {
 fn main() -> ExitCode {
     let Cli { options, command } = Cli::parse();
     if let Some(Command::Child) = command {
-        child::main();
+        child::main(&[]);
         return ExitCode::SUCCESS;
     }
     cleanup::install();

@@ -111,7 +111,7 @@ impl Study for Overhead {
     const ABOUT: &str = "Cost of lookup, materialise, dematerialise and fault, beside the kernel's own fault";
     const EXAMPLES: &str = "Examples:\n  aquifer-bench overhead --out results.jsonl";
     const DEFAULTS: &[(&str, &str)] = &[];
-    const UNUSED: &[&str] = &["data", "seconds", "warmup"];
+    const UNUSED: &[&str] = &["data", "seconds", "warmup", "payload"];
     const TABLES: &[&Table] = &[&TABLE];
     const PROMISES: &[Promise] = PROMISES;
     type Options = OverheadOptions;

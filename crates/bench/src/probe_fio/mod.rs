@@ -60,7 +60,7 @@ impl Study for ProbeFio {
     const ABOUT: &str = "The device probe beside fio: twelve loads on the same file";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("seconds", "2")];
-    const UNUSED: &[&str] = &["ram", "warmup"];
+    const UNUSED: &[&str] = &["ram", "warmup", "payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = ProbeFioOptions;
     type Task = ();

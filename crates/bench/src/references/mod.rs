@@ -145,7 +145,7 @@ impl Study for References {
         "Objects by handle beside faults, and batches of one thread beside fio at queue depth 32";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("ram", "64M"), ("seconds", "3")];
-    const UNUSED: &[&str] = &["warmup"];
+    const UNUSED: &[&str] = &["warmup", "payload"];
     const TABLES: &[&Table] = &[&HANDLES, &READS];
     const PROMISES: &[Promise] = PROMISES;
     type Options = ReferencesOptions;

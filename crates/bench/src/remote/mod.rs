@@ -66,7 +66,7 @@ impl Study for Remote {
     const ABOUT: &str = "Memory of other machines, beside the bare transport";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("seconds", "1")];
-    const UNUSED: &[&str] = &["ram", "data", "warmup", "dir"];
+    const UNUSED: &[&str] = &["ram", "data", "warmup", "dir", "payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = RemoteOptions;
     type Task = ();

@@ -70,7 +70,7 @@ pub trait Study: 'static {
     fn work(task: Self::Task, parent: &mut Parent) -> Result<Fields>;
 }
 
-/// All of them.
+/// The studies of `aquifer-bench`. A program with others, such as `research/`, has a list of its own.
 pub const STUDIES: &[Entry] = &[
     Entry::of::<overhead::Overhead>(),
     Entry::of::<references::References>(),
@@ -105,7 +105,8 @@ struct Line<T: Args> {
 }
 
 impl Entry {
-    const fn of<S: Study>() -> Self {
+    /// That of `S`.
+    pub const fn of<S: Study>() -> Self {
         Self {
             name: S::NAME,
             command: command::<S>,
@@ -131,29 +132,36 @@ fn command<S: Study>() -> Command {
 }
 
 fn run<S: Study>(matches: &ArgMatches) -> Result<()> {
-    let Line { common, own } =
+    let Line { mut common, own } =
         Line::<S::Options>::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
     let is_given = |option: &&&str| matches.value_source(option) == Some(ValueSource::CommandLine);
     if let Some(option) = S::UNUSED.iter().find(is_given) {
         return Err(Error::Input(format!("--{option} means nothing to {}; leave it out", S::NAME)));
     }
+    let payloads = common.payload.clone();
+    if S::UNUSED.contains(&"payload") {
+        common.payload.clear();
+    }
     let sizes = common.data.clone();
     let mut session = Session::open(S::NAME, S::TABLES, common, !S::UNUSED.contains(&"dir"))?;
     for data_bytes in sizes {
-        S::run(&mut session, &own, data_bytes)?;
+        for &payload in &payloads {
+            session.payload = payload;
+            S::run(&mut session, &own, data_bytes)?;
+        }
     }
     session.finish()
 }
 
 /// The study of that name.
-fn entry(name: &str) -> Option<&'static Entry> {
-    STUDIES.iter().find(|entry| entry.name == name)
+fn entry(studies: &'static [Entry], name: &str) -> Option<&'static Entry> {
+    studies.iter().find(|entry| entry.name == name)
 }
 
-/// `command` with all studies as commands below it; those of two words below a command of the first.
+/// Adds a command for each of `studies` to `command`; one of two words stands below a command of the first.
 #[must_use]
-pub fn with_commands(mut command: Command) -> Command {
-    for entry in STUDIES {
+pub fn with_commands(studies: &[Entry], mut command: Command) -> Command {
+    for entry in studies {
         command = match entry.name.split_once(' ') {
             None => command.subcommand((entry.command)()),
             Some((family, _)) => {
@@ -168,9 +176,9 @@ pub fn with_commands(mut command: Command) -> Command {
 ///
 /// # Errors
 /// Those of the study.
-pub fn run_asked(matches: &ArgMatches) -> Option<Result<()>> {
+pub fn run_asked(studies: &'static [Entry], matches: &ArgMatches) -> Option<Result<()>> {
     let (mut name, matches) = matches.subcommand().map(|(name, matches)| (name.to_owned(), matches))?;
-    let below = matches.subcommand().filter(|_| entry(&name).is_none());
+    let below = matches.subcommand().filter(|_| entry(studies, &name).is_none());
     let matches = match below {
         None => matches,
         Some((second, matches)) => {
@@ -178,7 +186,7 @@ pub fn run_asked(matches: &ArgMatches) -> Option<Result<()>> {
             matches
         }
     };
-    entry(&name).map(|entry| (entry.run)(matches))
+    entry(studies, &name).map(|entry| (entry.run)(matches))
 }
 
 /// Runs the study `name` with options as on its command line.
@@ -186,7 +194,7 @@ pub fn run_asked(matches: &ArgMatches) -> Option<Result<()>> {
 /// # Errors
 /// Those of the study; [`Error::Input`] if there is none, or the options make no sense.
 pub fn run_with(name: &str, options: &[OsString]) -> Result<()> {
-    let entry = entry(name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
+    let entry = entry(STUDIES, name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
     let line = std::iter::once(OsString::from(name)).chain(options.iter().cloned());
     let matches = (entry.command)().try_get_matches_from(line);
     (entry.run)(&matches.map_err(|error| Error::Input(error.to_string()))?)
@@ -196,16 +204,16 @@ pub fn run_with(name: &str, options: &[OsString]) -> Result<()> {
 ///
 /// # Errors
 /// Those of the study.
-pub fn work(name: &str, task: Value, parent: &mut Parent) -> Result<Fields> {
-    let entry = entry(name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
+pub fn work(studies: &'static [Entry], name: &str, task: Value, parent: &mut Parent) -> Result<Fields> {
+    let entry = entry(studies, name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
     (entry.work)(task, parent)
 }
 
-/// All tables that records make, and the promises of their studies.
+/// All tables that records make of `studies`, and the promises of these.
 #[must_use]
-pub fn render_all(records: &[Record]) -> String {
+pub fn render_all(studies: &[Entry], records: &[Record]) -> String {
     let mut pages = Vec::new();
-    for entry in STUDIES {
+    for entry in studies {
         let own = check::of_study(records, entry.name);
         pages.push(render(entry.tables, &own));
         let verdicts: Vec<_> = entry.promises.iter().flat_map(|promise| promise.judge(&own)).collect();

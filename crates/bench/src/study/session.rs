@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::omissions::Omissions;
+use crate::payload::{PAGE_BYTES, Payload};
 use crate::progress::Progress;
 use crate::rng::Rng;
 use crate::runner::Runner;
@@ -44,6 +45,9 @@ pub struct Common {
     /// Bytes of the data; several are measured one after the other
     #[arg(long, value_parser = parse_size, value_delimiter = ',', default_value = "1G")]
     pub data: Vec<u64>,
+    /// What the bytes look like; several are measured one after the other
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "random")]
+    pub payload: Vec<Payload>,
     /// Folder for files, on the disk to be measured
     #[arg(long, default_value = "/var/tmp")]
     pub dir: PathBuf,
@@ -69,6 +73,8 @@ fn parse_seconds(text: &str) -> std::result::Result<f64, String> {
 pub struct Session {
     /// What every study is told.
     pub common: Common,
+    /// What the bytes look like that are measured now.
+    pub payload: Payload,
     /// What the person at the terminal sees.
     pub progress: Progress,
     /// The disk of the files; none if there are none.
@@ -114,6 +120,7 @@ impl Session {
             context: device.as_ref().map_or_else(|| Context::with_files_on("no disk"), Context::here),
             progress: Progress::new(0),
             output: common.out.as_deref().map(Output::open).transpose()?,
+            payload: Payload::Random,
             device,
             study,
             tables,
@@ -185,7 +192,7 @@ impl Session {
             study: self.study.to_owned(),
             peer: peer.to_owned(),
             run,
-            point: Fields::of(point),
+            point: self.payload_of(Fields::of(point)),
             figures: Fields::default(),
             left_out: None,
             context: self.context.clone(),
@@ -200,6 +207,19 @@ impl Session {
         }
         self.records.push(record);
         Ok(())
+    }
+
+    /// `point` with the payload, and with its compressed size unless that is there; unchanged if payloads mean nothing to the study.
+    fn payload_of(&self, point: Fields) -> Fields {
+        if self.common.payload.is_empty() {
+            return point;
+        }
+        let lz4 = point.get("lz4").cloned();
+        let point = point.with("payload", self.payload);
+        match lz4 {
+            Some(_) => point,
+            None => point.with("lz4", format!("{:.2}", self.payload.lz4_size(PAGE_BYTES))),
+        }
     }
 
     /// Runs a child on a task of the study, in a control group of its own if it is `limited` to so many bytes, once the disk is quiet; its figures.

@@ -296,6 +296,10 @@ impl Table {
             };
             title += rest;
         }
+        let payload = record.point.text("payload");
+        if !payload.is_empty() && payload != "random" {
+            title += &format!(", {payload} payload (lz4 {})", record.point.text("lz4"));
+        }
         title
     }
 

@@ -46,7 +46,7 @@ pub fn pages(files: &[PathBuf]) -> Result<String> {
             of_studies.push(*record);
         }
     }
-    Ok(render(&read_all(files)?) + &study::render_all(&of_studies))
+    Ok(render(&read_all(files)?) + &study::render_all(study::STUDIES, &of_studies))
 }
 
 /// A line of a result file.

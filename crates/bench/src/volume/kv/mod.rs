@@ -79,6 +79,7 @@ impl Study for Kv {
     const ABOUT: &str = "A key-value store in a mapped file under YCSB A to F";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("seconds", "3"), ("warmup", "3")];
+    const UNUSED: &[&str] = &["payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = KvOptions;
     type Task = KvTask;

@@ -89,7 +89,7 @@ impl Study for Metadata {
         "Bytes of tables for each page, beside page tables, extents and a flash translation layer";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "2T")];
-    const UNUSED: &[&str] = &["ram", "runs", "seconds", "warmup"];
+    const UNUSED: &[&str] = &["ram", "runs", "seconds", "warmup", "payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = MetadataOptions;
     type Task = ();

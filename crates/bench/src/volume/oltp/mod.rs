@@ -88,6 +88,7 @@ impl Study for Oltp {
         "SQLite with its database on the host's file system and on a volume: TPC-B, TATP, TPC-C";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "512M"), ("seconds", "3"), ("warmup", "3")];
+    const UNUSED: &[&str] = &["payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = OltpOptions;
     type Task = Task;

@@ -92,7 +92,7 @@ impl Study for Pagerank {
         "PageRank over a graph of several times the RAM, with the rank vectors in the mapped file";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "2G")];
-    const UNUSED: &[&str] = &["seconds", "warmup"];
+    const UNUSED: &[&str] = &["seconds", "warmup", "payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = PagerankOptions;
     type Task = PagerankTask;

@@ -133,6 +133,7 @@ impl Study for Reads {
     const ABOUT: &str = "Random reads and scans of a mapped file, beside mmap and the disk itself";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "2G"), ("seconds", "3"), ("warmup", "3")];
+    const UNUSED: &[&str] = &["payload"];
     const TABLES: &[&Table] = &[&RANDOM, &SCANS];
     type Options = ReadsOptions;
     type Task = ReadsTask;

@@ -75,6 +75,7 @@ impl Study for Updates {
         "Small random updates with a sync every so often: updates per second, and bytes written for each";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "128M,256M,1G"), ("seconds", "3"), ("warmup", "3")];
+    const UNUSED: &[&str] = &["payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = UpdatesOptions;
     type Task = UpdatesTask;
