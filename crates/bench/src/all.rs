@@ -3,24 +3,17 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, Parser};
-use indicatif::HumanDuration;
+use clap::Args;
 
 use crate::error::{Error, Result};
-use crate::micro::{self, MicroOptions};
 use crate::omissions::Omissions;
-use crate::plot;
 use crate::study;
 use crate::table;
 
 /// The points that the project makes promises about.
 const PROMISED_POINTS: &str = "uniform:100:32,uniform:0:32,scattered-hot:100:1,scattered-hot:100:8,\
                                scattered-hot:50:8,scattered-hot:0:8,zipf:100:8,zipf:50:8,zipf:0:8";
-
-/// What the other studies take, about.
-const OTHERS_S: f64 = 900.0;
 
 /// Options of `all`.
 #[derive(Clone, Debug, Args)]
@@ -49,9 +42,9 @@ pub fn run(options: &AllOptions) -> Result<()> {
     // The tables are about this run only.
     fs::write(&results, "").map_err(Error::io("writing", &results))?;
     let plan = Plan::new(options, &results);
-    eprintln!("about {} to go", HumanDuration(plan.duration()));
+    eprintln!("{} to go", if options.full { "hours" } else { "about an hour" });
     let steps: [(&str, &dyn Fn() -> Result<()>); 5] = [
-        ("micro", &|| micro::run(&plan.micro)),
+        ("micro", &|| study::run_with("micro", &plan.micro)),
         ("overhead", &|| study::run_with("overhead", &plan.overhead)),
         ("references", &|| study::run_with("references", &plan.references)),
         ("write-amp", &|| study::run_with("write-amp", &plan.write_amp)),
@@ -64,17 +57,16 @@ pub fn run(options: &AllOptions) -> Result<()> {
         }
     }
     let files = std::slice::from_ref(&results);
-    let records = table::read_all(files)?;
     let page = options.out.join("results.md");
     fs::write(&page, table::pages(files)?).map_err(Error::io("writing", &page))?;
-    plot::plot(&records, &options.out.join("plots"))?;
+    study::plot(study::STUDIES, &table::of_studies(files)?, &options.out.join("plots"))?;
     eprintln!("results in {}", page.display());
     omissions.end()
 }
 
 /// The options of each benchmark.
 struct Plan {
-    micro: MicroOptions,
+    micro: Vec<OsString>,
     overhead: Vec<OsString>,
     references: Vec<OsString>,
     write_amp: Vec<OsString>,
@@ -104,35 +96,13 @@ impl Plan {
             line.chain(places.iter().map(|place| place.clone().into_os_string())).collect()
         };
         Self {
-            micro: parse(&micro.replace("POINTS", PROMISED_POINTS), &places),
+            micro: words(&micro.replace("POINTS", PROMISED_POINTS)),
             overhead: words(""),
             references: words(references),
             write_amp: words(write_amp),
             budget: words(budget),
         }
     }
-
-    /// Measured and warm-up time; filling and writing come on top, about as long as the data takes
-    /// to write a few times.
-    fn duration(&self) -> Duration {
-        let micro = &self.micro;
-        let runs = f64::from(micro.runs);
-        let point = micro.warmup + (runs - 1.0) * micro.rewarm + runs * micro.seconds;
-        let seconds = micro.points().len() as f64 * micro.peer.len() as f64 * point;
-        Duration::from_secs_f64(seconds + OTHERS_S)
-    }
-}
-
-/// Each benchmark's options are written as on its command line, so that its defaults apply.
-fn parse<T: Args>(line: &str, places: &[PathBuf]) -> T {
-    #[derive(Parser)]
-    struct Line<T: Args> {
-        #[command(flatten)]
-        options: T,
-    }
-    let words = line.split_whitespace().map(PathBuf::from);
-    let line = std::iter::once(PathBuf::from("all")).chain(words).chain(places.iter().cloned());
-    Line::<T>::parse_from(line).options
 }
 
 #[cfg(test)]
@@ -140,14 +110,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_plans_are_valid_and_keep_the_ratio() {
+    fn both_plans_write_to_the_results() {
         for full in [false, true] {
             let options =
                 AllOptions { quick: !full, full, out: PathBuf::from("out"), dir: PathBuf::from("/var/tmp") };
             let plan = Plan::new(&options, std::path::Path::new("out/results.jsonl"));
-            assert_eq!(plan.micro.scale.data / plan.micro.scale.ram, 16);
-            assert_eq!(plan.micro.points().len(), if full { 45 } else { 9 });
-            assert_eq!(plan.budget.last(), Some(&OsString::from("out/results.jsonl")));
+            for words in [plan.micro, plan.overhead, plan.references, plan.write_amp, plan.budget] {
+                assert_eq!(words.last(), Some(&OsString::from("out/results.jsonl")));
+            }
         }
     }
 }

@@ -122,7 +122,7 @@ impl Study for Budget {
     const ABOUT: &str = "Memory of a long mixed run against its budget";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "4883M"), ("seconds", "600"), ("runs", "1")];
-    const UNUSED: &[&str] = &["warmup", "payload"];
+    const UNUSED: &[&str] = &["warmup"];
     const TABLES: &[&Table] = &[&TABLE];
     const PROMISES: &[Promise] = PROMISES;
     type Options = BudgetOptions;
@@ -138,7 +138,7 @@ impl Study for Budget {
         let (ram_bytes, dir) = (session.common.ram, session.common.dir.clone());
         let data_bytes = data_bytes / object_bytes * object_bytes;
         let flash_bytes = flash_bytes_for(data_bytes, object_bytes, f64::from(fill) / 100.0);
-        let setup = Setup { dir, data_bytes, object_bytes, ram_bytes, flash_bytes };
+        let setup = Setup { dir, data_bytes, object_bytes, ram_bytes, flash_bytes, payload: session.payload };
         check_disk(&setup.dir, &setup, &[Kind::Aquifer], 0)?;
         let given = Given { ram_bytes, data_bytes, object_bytes, flash_bytes, threads };
         session.turns(&["aquifer"], [given], |session, cell, _| {
@@ -155,7 +155,7 @@ impl Study for Budget {
 fn work(task: &BudgetTask, parent: &mut Parent) -> Result<Fields> {
     rehearse(task.threads)?;
     let count = task.setup.objects();
-    let ledger = Ledger::new("aquifer", count);
+    let ledger = task.setup.ledger("aquifer");
     let mut watch = Watch::new(Memory::now()?);
     let heap = Aquifer::open(&task.setup, false)?;
     let objects = Verified::new(heap.objects(), &ledger);

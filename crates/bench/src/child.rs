@@ -15,7 +15,6 @@ use crate::durable::task::{self, TransactionsTask};
 use crate::durable::workloads::task::{self as workload, WorkloadTask};
 use crate::error::{Error, Result};
 use crate::machine::Context;
-use crate::measure::{self, MicroTask};
 use crate::page_size::task::{self as page_size, CellTask, FillTask};
 use crate::rumble::task::{self as rumble, RumbleTask};
 use crate::sample::Record;
@@ -35,8 +34,6 @@ pub struct Assignment {
 /// The kinds of children.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Task {
-    /// Fill once, then measure each requested point.
-    Micro(MicroTask),
     /// Transactions on one store.
     Transactions(TransactionsTask),
     /// One system under one of the workloads of Rumble et al.
@@ -180,7 +177,6 @@ fn work(studies: &'static [Entry], parent: &mut Parent) -> Result<()> {
         cgroup::join(&cgroup)?;
     }
     match task {
-        Task::Micro(task) => measure::work(&task, &context, parent),
         Task::Transactions(task) => task::work(&task, &context, parent),
         Task::Rumble(task) => rumble::work(&task, &context, parent),
         Task::Workload(task) => workload::work(&task, &context, parent),

@@ -8,12 +8,17 @@
 //! Words prove themselves, objects do not, because threads of the workload race on purpose: a reader may see some words of
 //! one write and some of another. Words are written whole, so what a race leaves in a word is always right.
 //!
-//! Keys look random and no two are alike, so nothing that compresses memory or a disk can shrink objects.
+//! Keys look random and no two are alike, so nothing that compresses memory or a disk can shrink objects. Objects that
+//! look like the memory of programs ([`Payload`]) have such a word in every [`VERSION_SPACING`] words; the others follow
+//! from object and place alone, so they show a wrong object or place, and lost writes show in the first.
 
+use crate::payload::{PAGE_BYTES, Payload, SAMPLED_PAGES, mean_lz4_size};
 use crate::rng::mix;
 
 /// Versions are below this.
 pub const VERSIONS: u64 = 1 << 40;
+/// One word of so many has the version, where the others are as those of programs: an eighth of a cache line.
+pub const VERSION_SPACING: u64 = 16;
 /// An odd number with about as many ones as zeros: a product spreads each bit of a version over all higher ones.
 const CODE: u64 = 0xB5AD_4ECE_DA1C_E2A9;
 const INVERSE: u64 = inverse(CODE);
@@ -53,6 +58,30 @@ pub fn word(key: u64, version: u64) -> u64 {
 #[inline]
 pub fn version(key: u64, word: u64) -> u64 {
     (key ^ word).wrapping_mul(INVERSE)
+}
+
+/// Whether the word at `place` of an object that looks like `payload` has a version.
+#[inline]
+pub fn has_version(payload: Payload, place: u64) -> bool {
+    payload == Payload::Random || place.is_multiple_of(VERSION_SPACING)
+}
+
+/// The word at `place` of object `object`, which looks like `payload`, as write number `version` makes it. `key` is that of the place.
+#[inline]
+pub fn word_of(payload: Payload, object: u64, place: u64, key: u64, version: u64) -> u64 {
+    if has_version(payload, place) { word(key, version) } else { payload.word(object, place) }
+}
+
+/// What lz4 makes of a page of objects of `object_bytes` bytes, as a part of it.
+pub fn lz4_size(payload: Payload, object_bytes: usize) -> f64 {
+    let per_page = (PAGE_BYTES / object_bytes).max(1) as u64;
+    let object = |object: u64| {
+        let words = keys(object).zip(0..object_bytes as u64 / 8);
+        words.flat_map(move |(key, place)| word_of(payload, object, place, key, object).to_le_bytes())
+    };
+    let pages =
+        (0..SAMPLED_PAGES).map(|page| (page * per_page..(page + 1) * per_page).flat_map(object).collect());
+    mean_lz4_size(pages)
 }
 
 #[cfg(test)]
@@ -97,6 +126,15 @@ mod tests {
                 assert!(is_wrong(0) && is_wrong(u64::MAX));
             }
         }
+    }
+
+    #[test]
+    fn objects_shrink_as_their_payload_does() {
+        for payload in [Payload::Text, Payload::Python, Payload::Graph] {
+            let size = lz4_size(payload, 128);
+            assert!((0.1..0.55).contains(&size), "{payload}: {size:.2}");
+        }
+        assert_eq!(lz4_size(Payload::Random, 128), 1.0);
     }
 
     /// A compressor shrinks what repeats, or uses some bytes more than others.

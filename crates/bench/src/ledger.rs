@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::contents::VERSIONS;
+use crate::payload::Payload;
 
 /// Watched objects at most: 64 KiB of RAM.
 pub const WATCHED_MAX: u64 = 4096;
@@ -29,6 +30,7 @@ const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 #[derive(Debug)]
 pub struct Ledger {
     peer: String,
+    payload: Payload,
     /// Objects, all of which are filled before anything is read.
     count: u64,
     /// The next version that nobody has.
@@ -52,8 +54,21 @@ impl Ledger {
     /// The same without watched objects.
     pub fn unwatched(peer: impl Into<String>, count: u64) -> Self {
         assert!(count < VERSIONS / 2, "{count} objects leave no versions for writes");
-        let (peer, next) = (peer.into(), AtomicU64::new(count));
-        Self { peer, count, next, spacing_log2: SPACING_MIN.trailing_zeros(), watched: Vec::new() }
+        let (peer, payload, next) = (peer.into(), Payload::Random, AtomicU64::new(count));
+        Self { peer, payload, count, next, spacing_log2: SPACING_MIN.trailing_zeros(), watched: Vec::new() }
+    }
+
+    /// The same for objects that look like `payload`.
+    #[must_use]
+    pub fn holding(mut self, payload: Payload) -> Self {
+        self.payload = payload;
+        self
+    }
+
+    /// What the objects look like.
+    #[inline]
+    pub fn payload(&self) -> Payload {
+        self.payload
     }
 
     /// Whose objects they are.

@@ -40,7 +40,6 @@ pub mod overhead;
 pub mod page_size;
 pub mod payload;
 pub mod peer;
-pub mod plot;
 pub mod probe_fio;
 pub mod process;
 pub mod programs;
@@ -67,5 +66,6 @@ pub mod volume;
 pub mod workdir;
 pub mod workload;
 pub mod write_amp;
+pub mod zswap;
 
 pub use error::{Error, Result};

@@ -6,16 +6,13 @@ use std::process::ExitCode;
 use aquifer_bench::all::AllOptions;
 use aquifer_bench::far::FarOptions;
 use aquifer_bench::memcached::MemcachedOptions;
-use aquifer_bench::micro::MicroOptions;
 use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::study::{self, CheckOptions, STUDIES};
 use aquifer_bench::volume::VolumeCommand;
-use aquifer_bench::{
-    all, child, cleanup, far, memcached, micro, page_size, plot, recover, remote, table, volume,
-};
+use aquifer_bench::{all, child, cleanup, far, memcached, page_size, recover, remote, table, volume};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -62,8 +59,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// An array of small objects, larger than RAM: throughput, latency, memory, bytes written
-    Micro(MicroOptions),
     /// memcached with more data than RAM, under load: requests, hits, latency, memory, lost values
     Memcached(MemcachedOptions),
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
@@ -124,7 +119,6 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> aquifer_bench::Result<()> {
     match command {
-        Command::Micro(options) => micro::run(&options),
         Command::Memcached(options) => memcached::run(&options),
         Command::PageSize(options) => page_size::run(&options),
         Command::Far(options) => far::run(&options),
@@ -132,7 +126,7 @@ fn run(command: Command) -> aquifer_bench::Result<()> {
         Command::Volume(command) => volume::run(&command),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),
-        Command::Plot { files, out_dir } => plot::run(&files, &out_dir),
+        Command::Plot { files, out_dir } => table::plot(&files, &out_dir),
         Command::Check(options) => study::check(&options),
         Command::Serve(options) => remote::serve(&options),
         Command::Child => Ok(()),

@@ -32,6 +32,8 @@ pub enum Payload {
 const VOCABULARY: usize = 160;
 /// Draws of the vocabulary follow this power: the higher, the more often the first ones come.
 const SKEW: i32 = 6;
+/// Draws that are prepared: they fit into the processor's first cache.
+const DRAWS: usize = 1024;
 /// Where the objects that [`Payload::Python`] points to seem to be.
 const HEAP_ADDRESS: u64 = 0x7f3a_5c00_0000;
 /// Their number.
@@ -43,9 +45,10 @@ const TYPE_ADDRESSES: [u64; 4] = [0x55d0_91c8_4a60, 0x55d0_91c8_6f20, 0x55d0_91c
 const RUN_WORDS: u64 = 12;
 /// What is compressed at a time, as zswap does.
 pub const PAGE_BYTES: usize = 4096;
-/// Pages that [`Payload::lz4_size`] looks at.
-const SAMPLED_PAGES: u64 = 256;
+/// Pages that say how far a payload shrinks.
+pub const SAMPLED_PAGES: u64 = 256;
 
+/// The vocabulary, the frequent words as often as they come.
 static WORDS: LazyLock<Vec<[u64; 2]>> = LazyLock::new(|| {
     let mut rng = Rng::new(0x7465_7874);
     let letters = b"etaoinshrdlucmfwypvbgkqjxz";
@@ -59,7 +62,12 @@ static WORDS: LazyLock<Vec<[u64; 2]>> = LazyLock::new(|| {
         }
         [&bytes[..8], &bytes[8..]].map(|half| u64::from_le_bytes(half.try_into().expect("eight bytes")))
     };
-    (0..VOCABULARY).map(|_| word()).collect()
+    let vocabulary: Vec<_> = (0..VOCABULARY).map(|_| word()).collect();
+    let drawn = |draw: usize| {
+        let unit = (draw as f64 + 0.5) / DRAWS as f64;
+        vocabulary[(unit.powi(SKEW) * VOCABULARY as f64) as usize]
+    };
+    (0..DRAWS).map(drawn).collect()
 });
 
 impl Payload {
@@ -69,9 +77,8 @@ impl Payload {
         match self {
             Self::Random => mix(mix(object).wrapping_add(place)),
             Self::Text => {
-                let draw = mix(object ^ (place / 2) << 40) >> 11;
-                let unit = draw as f64 / (1u64 << 53) as f64;
-                WORDS[(unit.powi(SKEW) * VOCABULARY as f64) as usize][place as usize % 2]
+                let draw = mix(object ^ (place / 2) << 40) as usize % DRAWS;
+                WORDS[draw][place as usize % 2]
             }
             Self::Python => {
                 let drawn = mix(object ^ (place / 4) << 40);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::ledger::Ledger;
 use crate::objects::in_memory;
+use crate::payload::Payload;
 use crate::study::median_of as median;
 use crate::verified::Verified;
 
@@ -30,10 +31,10 @@ impl Proof {
     ///
     /// # Errors
     /// [`crate::Error::WrongData`] if memory of this process does not keep what is in it.
-    pub fn measure(object_bytes: usize) -> Result<Self> {
+    pub fn measure(payload: Payload, object_bytes: usize) -> Result<Self> {
         let count = (BYTES / object_bytes).max(1) as u64;
         in_memory(object_bytes, count, |objects| {
-            let ledger = Ledger::unwatched("memory of the benchmark", count);
+            let ledger = Ledger::unwatched("memory of the benchmark", count).holding(payload);
             let verified = Verified::new(objects, &ledger);
             (0..count).for_each(|index| verified.fill(index));
             let (mut read, mut proven) = (Vec::new(), Vec::new());
@@ -49,20 +50,6 @@ impl Proof {
             Ok(Self { read_ns: middle(read), verify_ns: middle(proven) })
         })
     }
-
-    /// One sentence for objects of so many bytes.
-    pub fn sentence(&self, object_bytes: u64) -> String {
-        format!(
-            "Reading and proving an object of {object_bytes} bytes takes {:.0} ns in RAM, reading it alone {:.0} ns.",
-            self.verify_ns, self.read_ns
-        )
-    }
-
-    /// Medians of both.
-    pub fn median(proofs: &[Self]) -> Option<Self> {
-        let of = |value: fn(&Self) -> f64| median(proofs.iter().map(value).collect());
-        Some(Self { read_ns: of(|proof| proof.read_ns)?, verify_ns: of(|proof| proof.verify_ns)? })
-    }
 }
 
 #[cfg(test)]
@@ -71,21 +58,9 @@ mod tests {
 
     #[test]
     fn both_ways_are_timed() {
-        for object_bytes in [8, 128, 4096] {
-            let proof = Proof::measure(object_bytes).expect("memory keeps what is in it");
+        for (payload, object_bytes) in [(Payload::Random, 8), (Payload::Random, 4096), (Payload::Text, 128)] {
+            let proof = Proof::measure(payload, object_bytes).expect("memory keeps what is in it");
             assert!(proof.read_ns > 0.0 && proof.verify_ns > 0.0, "{proof:?}");
         }
-    }
-
-    #[test]
-    fn medians_are_of_each() {
-        let proofs =
-            [(1.0, 30.0), (2.0, 20.0), (9.0, 10.0)].map(|(read_ns, verify_ns)| Proof { read_ns, verify_ns });
-        let median = Proof::median(&proofs).expect("there are some");
-        assert_eq!(median, Proof { read_ns: 2.0, verify_ns: 20.0 });
-        assert_eq!(Proof::median(&[]), None);
-        let sentence =
-            "Reading and proving an object of 128 bytes takes 20 ns in RAM, reading it alone 2 ns.";
-        assert_eq!(median.sentence(128), sentence);
     }
 }

@@ -24,7 +24,7 @@ pub struct Runner {
     name: String,
     killed_on_drop: Option<Guard>,
     child: Child,
-    requests: ChildStdin,
+    requests: Option<ChildStdin>,
     events: Lines<BufReader<ChildStdout>>,
     _cgroup: Option<Cgroup>,
 }
@@ -59,7 +59,7 @@ impl Runner {
         let mut child = dies_with_parent(&mut command).spawn().map_err(Error::io("starting", &program))?;
         let pid = child.id();
         let guard = cleanup::register(move || kill(pid));
-        let requests = child.stdin.take().expect("was piped");
+        let requests = child.stdin.take();
         let events = BufReader::new(child.stdout.take().expect("was piped")).lines();
         let path = cgroup.as_ref().map(|cgroup| cgroup.path().to_owned());
         let killed_on_drop = Some(guard);
@@ -75,7 +75,13 @@ impl Runner {
     /// [`Error::Child`] if the child is gone.
     pub fn send(&mut self, request: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(request).expect("requests have only plain fields") + "\n";
-        self.requests.write_all(line.as_bytes()).map_err(|_| self.ended())
+        let requests = self.requests.as_mut().expect("requests are not closed before the last");
+        requests.write_all(line.as_bytes()).map_err(|_| self.ended())
+    }
+
+    /// Tells the child that no request comes any more.
+    pub fn close_requests(&mut self) {
+        self.requests = None;
     }
 
     /// The next event that is not progress, which is shown.

@@ -72,9 +72,9 @@ impl<'a> Verified<'a> {
     }
 
     fn store(&self, index: u64, version: u64) {
-        let keys = keys(self.objects.number(index));
-        for (word, key) in self.objects.words(index).zip(keys) {
-            word.store(contents::word(key, version), Ordering::Relaxed);
+        let (number, payload) = (self.objects.number(index), self.ledger.payload());
+        for ((word, key), place) in self.objects.words(index).zip(keys(number)).zip(0..) {
+            word.store(contents::word_of(payload, number, place, key, version), Ordering::Relaxed);
         }
     }
 
@@ -88,11 +88,15 @@ impl<'a> Verified<'a> {
         if let Some(last) = self.ledger.watch(number) {
             return self.read_exactly(index, *last);
         }
-        let bound = self.ledger.bound();
-        for (place, (word, key)) in self.objects.words(index).zip(keys(number)).enumerate() {
+        let (payload, bound) = (self.ledger.payload(), self.ledger.bound());
+        for ((word, key), place) in self.objects.words(index).zip(keys(number)).zip(0..) {
             let found = word.load(Ordering::Relaxed);
-            let version = contents::version(key, found);
-            if !self.ledger.could_be(version, number, bound) {
+            let is_right = if contents::has_version(payload, place) {
+                self.ledger.could_be(contents::version(key, found), number, bound)
+            } else {
+                found == payload.word(number, place)
+            };
+            if !is_right {
                 self.look_again(index, place, key, found)?;
             }
         }
@@ -128,19 +132,16 @@ impl<'a> Verified<'a> {
     /// All words are of write `version`, which was the last. The caller holds the object.
     fn read_exactly(&self, index: u64, version: u64) -> Result<()> {
         let number = self.objects.number(index);
-        for (place, (word, key)) in self.objects.words(index).zip(keys(number)).enumerate() {
+        let payload = self.ledger.payload();
+        for ((word, key), place) in self.objects.words(index).zip(keys(number)).zip(0..) {
             let found = word.load(Ordering::Relaxed);
-            let wanted = contents::word(key, version);
+            let wanted = contents::word_of(payload, number, place, key, version);
             if found != wanted {
                 let left = contents::version(key, found);
-                let outdated = self.ledger.could_be(left, number, self.ledger.new_bound()).then_some(left);
-                return Err(self.wrong(Wrong {
-                    object: number,
-                    place: place as u64,
-                    wanted,
-                    found,
-                    outdated,
-                }));
+                let could_be = contents::has_version(payload, place)
+                    && self.ledger.could_be(left, number, self.ledger.new_bound());
+                let outdated = could_be.then_some(left);
+                return Err(self.wrong(Wrong { object: number, place, wanted, found, outdated }));
             }
         }
         Ok(())
@@ -148,17 +149,25 @@ impl<'a> Verified<'a> {
 
     /// Whether `found` is of a version that was handed out since the bound was looked at.
     #[cold]
-    fn look_again(&self, index: u64, place: usize, key: u64, found: u64) -> Result<()> {
-        let number = self.objects.number(index);
+    fn look_again(&self, index: u64, place: u64, key: u64, found: u64) -> Result<()> {
+        let (number, payload) = (self.objects.number(index), self.ledger.payload());
+        if !contents::has_version(payload, place) {
+            let wanted = payload.word(number, place);
+            return Err(self.wrong(Wrong { object: number, place, wanted, found, outdated: None }));
+        }
         let could_be = |version| self.ledger.could_be(version, number, self.ledger.new_bound());
         if could_be(contents::version(key, found)) {
             return Ok(());
         }
         // Which write it should be of, another word of the object tells best; if none is right, it was filled at least.
         let words = self.objects.words(index).map(|word| word.load(Ordering::Relaxed));
-        let mut versions = words.zip(keys(number)).map(|(word, key)| contents::version(key, word));
+        let mut versions = words
+            .zip(keys(number))
+            .zip(0..)
+            .filter(|&(_, place)| contents::has_version(payload, place))
+            .map(|((word, key), _)| contents::version(key, word));
         let wanted = contents::word(key, versions.find(|&version| could_be(version)).unwrap_or(number));
-        Err(self.wrong(Wrong { object: number, place: place as u64, wanted, found, outdated: None }))
+        Err(self.wrong(Wrong { object: number, place, wanted, found, outdated: None }))
     }
 
     #[cold]
@@ -178,18 +187,24 @@ fn flipped(byte: u64) -> [u8; 8] {
 mod tests {
     use std::thread;
 
+    use clap::ValueEnum;
+
     use super::*;
     use crate::objects::in_memory;
+    use crate::payload::Payload;
 
     const COUNT: u64 = 1000;
 
-    fn filled(test: impl FnOnce(Verified<'_>, Objects<'_>, &Ledger)) {
-        in_memory(64, COUNT, |objects| {
-            let ledger = Ledger::new("test", COUNT);
-            let verified = Verified::new(objects, &ledger);
-            (0..COUNT).for_each(|index| verified.fill(index));
-            test(verified, objects, &ledger);
-        });
+    /// Objects of every payload.
+    fn filled(test: impl Fn(Verified<'_>, Objects<'_>, &Ledger)) {
+        for &payload in Payload::value_variants() {
+            in_memory(64, COUNT, |objects| {
+                let ledger = Ledger::new("test", COUNT).holding(payload);
+                let verified = Verified::new(objects, &ledger);
+                (0..COUNT).for_each(|index| verified.fill(index));
+                test(verified, objects, &ledger);
+            });
+        }
     }
 
     fn what(verified: Verified<'_>, index: u64) -> String {
@@ -252,14 +267,15 @@ mod tests {
             let mut versions = verified.versions();
             verified.write(index, &mut versions);
             verified.read(index).expect("written by us");
-            // The last half of it is as it was before.
+            // The last half of it is as it was before; all of it where only its first word has a version.
+            let kept = if ledger.payload() == Payload::Random { 4 } else { 0 };
             objects
                 .words(index)
                 .zip(&before)
-                .skip(4)
+                .skip(kept)
                 .for_each(|(word, &old)| word.store(old, Ordering::Relaxed));
             let what = what(verified, index);
-            assert!(what.contains(&format!("object {index} word 4: ")), "{what}");
+            assert!(what.contains(&format!("object {index} word {kept}: ")), "{what}");
             assert!(what.ends_with(&format!("which write number {index} left there")), "{what}");
             assert!(verified.read_watched().is_err());
         });

@@ -11,7 +11,6 @@ use crate::child::Parent;
 use crate::device::Device;
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
-use crate::ledger::Ledger;
 use crate::measure::{Interval, Snapshot, fill};
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Kind, Peer, Setup};
@@ -130,7 +129,7 @@ impl Study for WriteAmp {
         "Bytes written per byte changed, against the formula, with the log filled to several levels";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("ram", "64M"), ("runs", "1")];
-    const UNUSED: &[&str] = &["data", "seconds", "warmup", "payload"];
+    const UNUSED: &[&str] = &["data", "seconds", "warmup"];
     const TABLES: &[&Table] = &[&TABLE];
     const PROMISES: &[Promise] = PROMISES;
     type Options = WriteAmpOptions;
@@ -165,6 +164,7 @@ impl WriteAmpOptions {
             object_bytes: self.object,
             ram_bytes: session.common.ram,
             flash_bytes: self.flash,
+            payload: session.payload,
         };
         check_disk(&setup.dir, &setup, &[Kind::Aquifer], 0)?;
         Ok(WriteAmpTask {
@@ -181,7 +181,7 @@ impl WriteAmpOptions {
 fn work(task: &WriteAmpTask, parent: &mut Parent) -> Result<Fields> {
     let device = Device::holding(&task.setup.dir)?;
     let heap = Aquifer::open(&task.setup, false)?;
-    let ledger = Ledger::new("aquifer", task.setup.objects());
+    let ledger = task.setup.ledger("aquifer");
     let objects = Verified::new(heap.objects(), &ledger);
     fill(objects, parent);
     let mut writing = Writing {
@@ -279,12 +279,19 @@ fn objects_written_bytes(heap: &Aquifer) -> Result<u64> {
 mod tests {
     use super::*;
     use crate::device::Counters;
+    use crate::payload::Payload;
     use crate::peer::abi::Stats;
 
     #[test]
     fn write_amplification_is_compared_at_the_live_fill() {
-        let setup =
-            Setup { dir: "/".into(), data_bytes: 60, object_bytes: 128, ram_bytes: 10, flash_bytes: 100 };
+        let setup = Setup {
+            dir: "/".into(),
+            data_bytes: 60,
+            object_bytes: 128,
+            ram_bytes: 10,
+            flash_bytes: 100,
+            payload: Payload::Random,
+        };
         let (fill_percent, threads, warm_rewrites, measured_rewrites, seconds_max) = (67, 8, 3.0, 1.0, 1.0);
         let task =
             WriteAmpTask { setup, fill_percent, threads, warm_rewrites, measured_rewrites, seconds_max };

@@ -11,10 +11,10 @@ use aquifer_bench::contents;
 use aquifer_bench::distribution::Distribution;
 use aquifer_bench::ledger::Ledger;
 use aquifer_bench::machine::Context;
-use aquifer_bench::measure::{Flip, MicroTask, Request, RunRequest};
+use aquifer_bench::micro::task::{Flip, MicroTask, RunRequest};
+use aquifer_bench::payload::Payload;
 use aquifer_bench::peer::{Kind, Setup};
-use aquifer_bench::sample::Record;
-use aquifer_bench::study::read;
+use aquifer_bench::study::{Record, read};
 use aquifer_bench::workload::Point;
 use common::Dir;
 
@@ -42,15 +42,17 @@ fn line(peer: &str) -> String {
 }
 
 /// A child with a mapped file, as `micro` starts it but for the control group.
-fn child(dir: &Path, flip: Option<Flip>, requests: &[Request]) -> Option<Vec<Event>> {
+fn child(dir: &Path, flip: Option<Flip>, requests: &[RunRequest]) -> Option<Vec<Event>> {
     let setup = Setup {
         dir: dir.to_owned(),
         data_bytes: DATA_BYTES,
         object_bytes: OBJECT_BYTES,
         ram_bytes: DATA_BYTES,
         flash_bytes: 0,
+        payload: Payload::Random,
     };
-    let task = Task::Micro(MicroTask { kind: Kind::Mmap, setup, limit_bytes: None, swap_bytes: None, flip });
+    let task = serde_json::to_value(MicroTask { kind: Kind::Mmap, setup, flip }).expect("plain fields");
+    let task = Task::Study { name: "micro".to_owned(), task };
     let assignment = Assignment { task, cgroup: None, context: Context::default() };
     let mut child = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"))
         .arg("child")
@@ -71,24 +73,22 @@ fn child(dir: &Path, flip: Option<Flip>, requests: &[Request]) -> Option<Vec<Eve
     Some(events)
 }
 
-fn reads() -> Request {
-    Request::Run(RunRequest {
-        point: Point { distribution: Distribution::Uniform, read_percent: 50, threads: 2 },
-        warmup_s: 0.0,
-        seconds: 0.1,
-        run: 1,
-        seed: 1,
-        background_write_bytes_per_s: 0,
-    })
+fn reads() -> RunRequest {
+    let point = Point { distribution: Distribution::Uniform, read_percent: 50, threads: 2 };
+    RunRequest { point, warmup_s: 0.0, seconds: 0.1, seed: 1 }
 }
 
 #[test]
 fn right_bytes_are_proven() {
     let dir = Dir::new("micro-right");
-    let Some(events) = child(&dir.0, None, &[reads(), Request::Prove]) else { return };
-    let records: Vec<_> = events.iter().filter(|event| matches!(event, Event::Record(_))).collect();
-    assert!(matches!(&records[..], [Event::Record(record)]
-        if matches!(&**record, Record::Sample(sample) if sample.proof.is_some() && sample.ops > 0)));
+    let Some(events) = child(&dir.0, None, &[reads()]) else { return };
+    let told = events.iter().filter_map(|event| match event {
+        Event::Figures(figures) => Some(figures),
+        _ => None,
+    });
+    let told: Vec<_> = told.collect();
+    let [run, proof] = told[..] else { panic!("{events:?}") };
+    assert!(run.number("ops") > Some(0.0) && proof.number("verify_ns") > Some(0.0), "{events:?}");
     assert!(matches!(events.last(), Some(Event::Done)), "{events:?}");
 }
 
@@ -96,7 +96,7 @@ fn right_bytes_are_proven() {
 fn a_child_names_the_wrong_byte() {
     let dir = Dir::new("micro-child");
     let flip = Flip { object: object(), byte: BYTE };
-    let Some(events) = child(&dir.0, Some(flip), &[Request::Prove]) else { return };
+    let Some(events) = child(&dir.0, Some(flip), &[]) else { return };
     let Some(Event::WrongData { peer, what }) = events.last() else { panic!("{events:?}") };
     assert_eq!(format!("WRONG DATA from {peer}: {what}"), line("mmap"));
 }
@@ -108,10 +108,26 @@ fn library() -> PathBuf {
 }
 
 fn micro(dir: &Path, peer: &str, flip: &str) -> Output {
+    micro_of(dir, peer, "random", flip)
+}
+
+fn micro_of(dir: &Path, peer: &str, payload: &str, flip: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_aquifer-bench"))
         .env("AQUIFER_LIB", library())
         .args(["micro", "--data", "1M", "--ram", "32M", "--seconds", "0.1", "--warmup", "0", "--rewarm", "0"])
-        .args(["--threads", "1", "--runs", "2", "--peer", peer, "--flip-byte", flip, "--dir"])
+        .args([
+            "--threads",
+            "1",
+            "--runs",
+            "2",
+            "--peer",
+            peer,
+            "--payload",
+            payload,
+            "--flip-byte",
+            flip,
+            "--dir",
+        ])
         .arg(dir)
         .arg("--out")
         .arg(dir.join("out.jsonl"))
@@ -127,18 +143,35 @@ fn a_wrong_byte_ends_the_run_at_once() {
         let output = micro(&dir.0, peer, &format!("{}:{BYTE}", object()));
         let said = String::from_utf8_lossy(&output.stderr);
         let records = read::<Record>(&dir.0.join("out.jsonl")).expect("records");
-        if let Some(Record::Skipped(skipped)) = records.first() {
+        if let Some(reason) = records.iter().find_map(|record| record.left_out.as_ref()) {
             assert!(output.status.success() && !said.contains("WRONG DATA"), "{said}");
-            println!("SKIP {peer}: {}", skipped.reason);
+            println!("SKIP {peer}: {reason}");
             continue;
         }
         assert_eq!(output.status.code(), Some(1), "{said}");
         let lines: Vec<&str> = said.lines().filter(|line| line.contains("WRONG DATA")).collect();
         assert_eq!(lines, [format!("aquifer-bench: {}", line(peer))], "{said}");
-        assert!(!said.contains("again") && !said.contains("skipped"), "{said}");
-        // What was measured before it was found may be there, but nothing takes its place.
-        assert!(records.iter().all(|record| matches!(record, Record::Sample(_))), "{records:?}");
+        assert!(!said.contains("again") && !said.contains("left out"), "{said}");
     }
+}
+
+/// A word without a version is wrong as soon as it differs from the payload's.
+#[test]
+fn a_wrong_byte_of_a_payload_is_named() {
+    let dir = Dir::new("micro-payload");
+    let output = micro_of(&dir.0, "aquifer", "text", &format!("{}:{BYTE}", object()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("left out: libaquifer") {
+        println!("SKIP {said}");
+        return;
+    }
+    let wanted = Payload::Text.word(object(), PLACE as u64);
+    let found = wanted ^ 0xff << (8 * (BYTE % 8));
+    let line = format!(
+        "WRONG DATA from aquifer: object {} word {PLACE}: wanted {wanted:#018x}, found {found:#018x}",
+        object()
+    );
+    assert!(output.status.code() == Some(1) && said.contains(&line), "{said}");
 }
 
 #[test]
@@ -146,7 +179,7 @@ fn no_byte_of_no_object_is_refused() {
     let dir = Dir::new("micro-refused");
     let output = micro(&dir.0, "aquifer", &format!("{OBJECTS}:0"));
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("aquifer is skipped: libaquifer") {
+    if said.contains("left out: libaquifer") {
         println!("SKIP {said}");
         return;
     }

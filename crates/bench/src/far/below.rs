@@ -5,11 +5,11 @@ use std::path::Path;
 use super::block::BlockSwap;
 use super::peer::Peer;
 use super::redis::Redis;
-use super::zswap::Zswap;
 use crate::donors::{Donors, flash_bytes};
 use crate::error::Result;
 use crate::programs::Programs;
 use crate::swap::SwapArea;
+use crate::zswap::Zswap;
 
 /// With less, the kernel writes clean pages again.
 const SWAP_FACTOR: u64 = 3;
@@ -36,7 +36,7 @@ impl Below {
             Peer::Local => {}
             Peer::Swap => below.swap = Some(SwapArea::create(dir, swap_bytes)?),
             Peer::Zswap => {
-                below._zswap = Some(Zswap::enable()?);
+                below._zswap = Some(Zswap::switch_on()?);
                 below.swap = Some(SwapArea::create(dir, swap_bytes)?);
             }
             Peer::Donors | Peer::Shared => {

@@ -31,7 +31,6 @@ pub mod sample;
 mod slots;
 mod study;
 mod task;
-mod zswap;
 
 pub use answer::Answer;
 pub use options::FarOptions;

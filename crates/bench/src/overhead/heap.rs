@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::ledger::Ledger;
 use crate::overhead::{Cost, FAULT, OverheadTask};
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Peer, Setup, flash_bytes_for};
@@ -26,17 +25,16 @@ const TOUCHES: u64 = 200_000;
 /// [`Error::Unavailable`] without the library; [`Error::WrongData`].
 pub fn measure(task: &OverheadTask) -> Result<Vec<Cost>> {
     let data_bytes = task.ram_bytes / BUDGET_PARTS / OBJECT_BYTES * OBJECT_BYTES;
-    let heap = Aquifer::open(
-        &Setup {
-            dir: task.dir.clone(),
-            data_bytes,
-            object_bytes: OBJECT_BYTES,
-            ram_bytes: task.ram_bytes,
-            flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(64 << 20),
-        },
-        false,
-    )?;
-    let ledger = Ledger::new("aquifer", heap.objects().count());
+    let setup = Setup {
+        dir: task.dir.clone(),
+        data_bytes,
+        object_bytes: OBJECT_BYTES,
+        ram_bytes: task.ram_bytes,
+        flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(64 << 20),
+        payload: task.payload,
+    };
+    let heap = Aquifer::open(&setup, false)?;
+    let ledger = setup.ledger("aquifer");
     let objects = Verified::new(heap.objects(), &ledger);
     let mut rng = Rng::new(1);
     workload::fill(objects, 1, |_| {});

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::Parent;
 use crate::error::Result;
+use crate::payload::Payload;
 use crate::study::{Bound, Fields, Promise, Session, Study, Table, median, ratio, text};
 
 /// Name of the row with the kernel's own fault, the unit of the others.
@@ -85,6 +86,8 @@ pub struct OverheadTask {
     pub dir: PathBuf,
     /// Times each cost is measured.
     pub runs: u32,
+    /// What objects look like.
+    pub payload: Payload,
 }
 
 /// A measured cost.
@@ -111,7 +114,7 @@ impl Study for Overhead {
     const ABOUT: &str = "Cost of lookup, materialise, dematerialise and fault, beside the kernel's own fault";
     const EXAMPLES: &str = "Examples:\n  aquifer-bench overhead --out results.jsonl";
     const DEFAULTS: &[(&str, &str)] = &[];
-    const UNUSED: &[&str] = &["data", "seconds", "warmup", "payload"];
+    const UNUSED: &[&str] = &["data", "seconds", "warmup"];
     const TABLES: &[&Table] = &[&TABLE];
     const PROMISES: &[Promise] = PROMISES;
     type Options = OverheadOptions;
@@ -122,7 +125,7 @@ impl Study for Overhead {
         let point = Point { ram_bytes };
         for group in [Group::Kernel, Group::Floor, Group::FirstWrite, Group::Lookup, Group::Heap] {
             session.progress.doing(format!("{group:?}"));
-            let task = OverheadTask { group, ram_bytes, dir: dir.clone(), runs };
+            let task = OverheadTask { group, ram_bytes, dir: dir.clone(), runs, payload: session.payload };
             session.rows(&format!("{group:?}"), &point, &task)?;
         }
         Ok(())

@@ -15,7 +15,9 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::ledger::Ledger;
 use crate::objects::Objects;
+use crate::payload::Payload;
 use crate::theory::RECORD_HEADER_BYTES;
 use abi::Stats;
 
@@ -25,6 +27,8 @@ use abi::Stats;
 pub enum Kind {
     /// Anonymous memory under kernel swap, `MADV_RANDOM`.
     Swap,
+    /// The same, compressed in RAM in front of the swap area.
+    Zswap,
     /// A file mapped with `MAP_SHARED`, `MADV_RANDOM`.
     Mmap,
     /// The same without advice: the device's read-ahead applies.
@@ -42,6 +46,40 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Rows of tables, in their order.
+    pub const NAMES: &[&str] = &[
+        "swap",
+        "zswap",
+        "mmap",
+        "mmap-default",
+        "memkind",
+        "memkind-default",
+        "aquifer",
+        "aquifer-pages",
+        "fio 4 KiB",
+        "fio 512 B",
+    ];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Swap => "swap",
+            Self::Zswap => "zswap",
+            Self::Mmap => "mmap",
+            Self::MmapDefault => "mmap-default",
+            Self::Memkind => "memkind",
+            Self::MemkindDefault => "memkind-default",
+            Self::Aquifer => "aquifer",
+            Self::AquiferPages => "aquifer-pages",
+            Self::Fio => "fio",
+        }
+    }
+
+    /// Whether its memory leaves RAM for a swap area.
+    pub fn needs_swap(self) -> bool {
+        matches!(self, Self::Swap | Self::Zswap)
+    }
+
     /// Whether it stays within its RAM only because a cgroup makes it.
     pub fn needs_cgroup(self) -> bool {
         !matches!(self, Self::Aquifer | Self::AquiferPages | Self::Fio)
@@ -51,7 +89,7 @@ impl Kind {
     pub fn disk_bytes(self, setup: &Setup) -> u64 {
         match self {
             // The swap area is made by the orchestrator, whatever its size.
-            Self::Swap => 0,
+            Self::Swap | Self::Zswap => 0,
             Self::Aquifer | Self::AquiferPages => setup.flash_bytes,
             _ => setup.data_bytes,
         }
@@ -60,16 +98,7 @@ impl Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Swap => "swap",
-            Self::Mmap => "mmap",
-            Self::MmapDefault => "mmap-default",
-            Self::Memkind => "memkind",
-            Self::MemkindDefault => "memkind-default",
-            Self::Aquifer => "aquifer",
-            Self::AquiferPages => "aquifer-pages",
-            Self::Fio => "fio",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -86,12 +115,19 @@ pub struct Setup {
     pub ram_bytes: u64,
     /// Size of the log of [`Kind::Aquifer`].
     pub flash_bytes: u64,
+    /// What the objects look like.
+    pub payload: Payload,
 }
 
 impl Setup {
     /// Number of objects.
     pub fn objects(&self) -> u64 {
         self.data_bytes / self.object_bytes
+    }
+
+    /// What is known of the writes of `peer`.
+    pub fn ledger(&self, peer: impl Into<String>) -> Ledger {
+        Ledger::new(peer, self.objects()).holding(self.payload)
     }
 }
 
@@ -127,7 +163,7 @@ pub trait Peer {
 /// [`crate::Error::Unavailable`] if the machine lacks what it needs.
 pub fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Peer>> {
     Ok(match kind {
-        Kind::Swap => Box::new(swap::Swap::open(setup)?),
+        Kind::Swap | Kind::Zswap => Box::new(swap::Swap::open(setup)?),
         Kind::Mmap => Box::new(mmap::Mmap::open(setup, true)?),
         Kind::MmapDefault => Box::new(mmap::Mmap::open(setup, false)?),
         Kind::Memkind => Box::new(memkind::Memkind::open(setup, true)?),

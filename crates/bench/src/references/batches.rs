@@ -10,6 +10,7 @@ use crate::child::{Event, Parent};
 use crate::device::Device;
 use crate::error::Result;
 use crate::measure::{Interval, Snapshot};
+use crate::payload::Payload;
 use crate::peer::aquifer::Aquifer;
 use crate::peer::fio::RAMP_S;
 use crate::peer::{Peer, Setup};
@@ -44,12 +45,12 @@ pub fn work(task: &BatchesTask, parent: &mut Parent) -> Result<()> {
     let device = Device::holding(&task.setup.dir)?;
     let heap = Aquifer::open(&task.setup, false)?;
     let objects = heap.objects().count();
-    data::fill(&heap, |done| parent.progress("filling", done, objects))?;
+    data::fill(&heap, task.setup.payload, |done| parent.progress("filling", done, objects))?;
     let ready = |done, total| parent.progress("warming up", done, total);
-    Reader::new(&heap, 0).replace(task.setup.ram_bytes / OBJECT_BYTES, ready)?;
+    Reader::new(&heap, task.setup.payload, 0).replace(task.setup.ram_bytes / OBJECT_BYTES, ready)?;
     parent.tell(&Event::Ready);
     while let Some(request) = parent.request::<BatchRequest>()? {
-        let figures = Reading::measure(&heap, &device, &request)?.figures();
+        let figures = Reading::measure(&heap, task.setup.payload, &device, &request)?.figures();
         parent.tell(&Event::Figures(figures));
     }
     Ok(())
@@ -63,8 +64,8 @@ struct Reading {
 }
 
 impl Reading {
-    fn measure(heap: &Aquifer, device: &Device, request: &BatchRequest) -> Result<Self> {
-        let mut reader = Reader::new(heap, request.run.into());
+    fn measure(heap: &Aquifer, payload: Payload, device: &Device, request: &BatchRequest) -> Result<Self> {
+        let mut reader = Reader::new(heap, payload, request.run.into());
         // As long as fio reads before it counts.
         reader.read_for(Duration::from_secs_f64(RAMP_S))?;
         let (begin, cpu_before_ns) = (Snapshot::take(heap, device)?, cpu_ns());
@@ -92,15 +93,16 @@ impl Reading {
 /// Reads random batches, each into the same memory.
 struct Reader<'a> {
     heap: &'a Aquifer,
+    payload: Payload,
     rng: Rng,
     indices: Vec<u64>,
     memory: Vec<u8>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(heap: &'a Aquifer, seed: u64) -> Self {
+    fn new(heap: &'a Aquifer, payload: Payload, seed: u64) -> Self {
         let memory = vec![0; (BATCH_OBJECTS * OBJECT_BYTES) as usize];
-        Self { heap, rng: Rng::new(seed), indices: vec![0; BATCH_OBJECTS as usize], memory }
+        Self { heap, payload, rng: Rng::new(seed), indices: vec![0; BATCH_OBJECTS as usize], memory }
     }
 
     /// Whole batches until `time` is over; the number of objects.
@@ -130,6 +132,6 @@ impl<'a> Reader<'a> {
         self.memory.fill(0);
         self.heap.read_batch(&self.indices, &mut self.memory)?;
         let read = self.memory.chunks_exact(OBJECT_BYTES as usize);
-        self.indices.iter().zip(read).try_for_each(|(&index, bytes)| data::check(index, bytes))
+        self.indices.iter().zip(read).try_for_each(|(&index, bytes)| data::check(self.payload, index, bytes))
     }
 }

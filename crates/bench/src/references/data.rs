@@ -3,6 +3,7 @@
 use super::OBJECT_BYTES;
 use crate::contents;
 use crate::error::{Error, Result};
+use crate::payload::Payload;
 use crate::peer::Peer;
 use crate::peer::aquifer::Aquifer;
 
@@ -13,11 +14,11 @@ pub type Bytes = [u8; OBJECT_BYTES as usize];
 const WRITTEN_TOGETHER: u64 = 4096;
 
 /// The bytes of object `index`: those of its first write in any benchmark.
-pub fn of(index: u64) -> Bytes {
+pub fn of(payload: Payload, index: u64) -> Bytes {
     let mut bytes = [0; OBJECT_BYTES as usize];
     let (words, _) = bytes.as_chunks_mut::<8>();
-    for (word, key) in words.iter_mut().zip(contents::keys(index)) {
-        *word = contents::word(key, index).to_ne_bytes();
+    for ((word, key), place) in words.iter_mut().zip(contents::keys(index)).zip(0..) {
+        *word = contents::word_of(payload, index, place, key, index).to_ne_bytes();
     }
     bytes
 }
@@ -27,11 +28,11 @@ pub fn of(index: u64) -> Bytes {
 ///
 /// # Errors
 /// [`Error::Unavailable`] with the library's sentence.
-pub fn fill(heap: &Aquifer, mut progress: impl FnMut(u64)) -> Result<()> {
+pub fn fill(heap: &Aquifer, payload: Payload, mut progress: impl FnMut(u64)) -> Result<()> {
     let count = heap.objects().count();
     for first in (0..count).step_by(WRITTEN_TOGETHER as usize) {
         let indices: Vec<u64> = (first..(first + WRITTEN_TOGETHER).min(count)).collect();
-        let memory: Vec<u8> = indices.iter().flat_map(|&index| of(index)).collect();
+        let memory: Vec<u8> = indices.iter().flat_map(|&index| of(payload, index)).collect();
         heap.write_batch(&indices, &memory)?;
         progress(first);
     }
@@ -44,8 +45,8 @@ pub fn fill(heap: &Aquifer, mut progress: impl FnMut(u64)) -> Result<()> {
 /// # Errors
 /// [`Error::WrongData`] with both.
 #[inline]
-pub fn check(index: u64, found: &[u8]) -> Result<()> {
-    let expected = of(index);
+pub fn check(payload: Payload, index: u64, found: &[u8]) -> Result<()> {
+    let expected = of(payload, index);
     if found == expected { Ok(()) } else { Err(wrong(index, found, &expected)) }
 }
 
@@ -71,9 +72,12 @@ mod tests {
 
     #[test]
     fn a_single_wrong_byte_is_noticed() {
-        assert!(check(7, &of(7)).is_ok());
-        assert!(check(8, &of(7)).is_err() && check(7, &of(7)[..127]).is_err() && check(7, &[]).is_err());
-        let mut bytes = of(7);
+        let payload = Payload::Text;
+        let right = of(payload, 7);
+        let check = |index, found: &[u8]| check(payload, index, found);
+        assert!(check(7, &right).is_ok());
+        assert!(check(8, &right).is_err() && check(7, &right[..127]).is_err() && check(7, &[]).is_err());
+        let mut bytes = right;
         bytes[100] ^= 1;
         let what = check(7, &bytes).expect_err("one bit differs").to_string();
         assert!(what.contains("WRONG DATA") && what.contains("object 7 differs from byte 100"), "{what}");

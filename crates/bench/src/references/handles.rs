@@ -15,6 +15,7 @@ use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::overhead::heap::{Run, warm_up};
+use crate::payload::Payload;
 use crate::peer::abi::Stats;
 use crate::peer::aquifer::Aquifer;
 use crate::peer::{Peer, Setup, flash_bytes_for};
@@ -48,6 +49,8 @@ pub struct HandlesTask {
     pub ram_bytes: u64,
     /// Times everything is measured.
     pub runs: u32,
+    /// What objects look like.
+    pub payload: Payload,
 }
 
 /// The child's part: all runs.
@@ -57,15 +60,15 @@ pub struct HandlesTask {
 pub fn work(task: &HandlesTask, parent: &mut Parent) -> Result<()> {
     let heap = open(task)?;
     let objects = heap.objects().count();
-    data::fill(&heap, |done| parent.progress("filling", done, objects))?;
+    data::fill(&heap, task.payload, |done| parent.progress("filling", done, objects))?;
     let mut rng = Rng::new(1);
     let used = shuffled(HIT[1].1.min(objects / 3 * 2), &mut rng);
     let references = used.iter().map(|&index| heap.reference(index)).collect::<Result<Vec<_>>>()?;
     for (&index, &reference) in used.iter().zip(&references) {
-        heap.with_used(reference, |bytes| data::check(index, bytes))??;
+        heap.with_used(reference, |bytes| data::check(task.payload, index, bytes))??;
     }
     // Used by handle are the objects in front of these.
-    let ledger = Ledger::unwatched("aquifer", objects);
+    let ledger = Ledger::unwatched("aquifer", objects).holding(task.payload);
     let touched = Verified::new(heap.objects().behind(used.len() as u64), &ledger);
     warm_up(touched, &mut rng)?;
     for run in 1..=task.runs {
@@ -96,6 +99,7 @@ fn open(task: &HandlesTask) -> Result<Aquifer> {
         object_bytes: OBJECT_BYTES,
         ram_bytes: task.ram_bytes,
         flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(FLASH_BYTES_MIN),
+        payload: task.payload,
     };
     Aquifer::open(&setup, false)
 }

@@ -145,7 +145,7 @@ impl Study for References {
         "Objects by handle beside faults, and batches of one thread beside fio at queue depth 32";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("ram", "64M"), ("seconds", "3")];
-    const UNUSED: &[&str] = &["warmup", "payload"];
+    const UNUSED: &[&str] = &["warmup"];
     const TABLES: &[&Table] = &[&HANDLES, &READS];
     const PROMISES: &[Promise] = PROMISES;
     type Options = ReferencesOptions;
@@ -157,10 +157,21 @@ impl Study for References {
             return Err(Error::Input(format!("--data is at least {DATA_OVER_RAM_MIN} times --ram")));
         }
         let flash_bytes = flash_bytes_for(data_bytes, OBJECT_BYTES, FILL);
-        let setup =
-            Setup { dir: dir.clone(), data_bytes, object_bytes: OBJECT_BYTES, ram_bytes, flash_bytes };
+        let setup = Setup {
+            dir: dir.clone(),
+            data_bytes,
+            object_bytes: OBJECT_BYTES,
+            ram_bytes,
+            flash_bytes,
+            payload: session.payload,
+        };
         check_disk(&dir, &setup, &[Kind::Aquifer, Kind::Fio], 0)?;
-        let task = Task::Handles(HandlesTask { dir, ram_bytes, runs: session.common.runs });
+        let task = Task::Handles(HandlesTask {
+            dir,
+            ram_bytes,
+            runs: session.common.runs,
+            payload: session.payload,
+        });
         session.rows("handles", &InRam { ram_bytes }, &task)?;
         let point = OnFlash { ram_bytes, data_bytes };
         let target = session.attempt("fio", &point, |session| {

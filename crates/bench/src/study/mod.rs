@@ -8,10 +8,12 @@
 //! | `session` | a call of a study: options, children, what is left out |
 //! | `record`, `fields` | lines of results |
 //! | `table` | markdown tables of them |
+//! | `plot` | bars of the same |
 //! | `promise`, `check` | what is promised of them, and what got worse |
 
 mod check;
 mod fields;
+mod plot;
 mod promise;
 mod record;
 mod session;
@@ -27,10 +29,11 @@ use serde_json::Value;
 
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::{budget, overhead, probe_fio, references, remote, volume, write_amp};
+use crate::{budget, micro, overhead, probe_fio, references, remote, volume, write_amp};
 
 pub use check::{CheckOptions, check};
 pub use fields::Fields;
+pub use plot::plot;
 pub use promise::{Bound, Promise};
 pub use record::{Record, read};
 pub use session::{Cell, Common, Session};
@@ -72,6 +75,7 @@ pub trait Study: 'static {
 
 /// The studies of `aquifer-bench`. A program with others, such as `research/`, has a list of its own.
 pub const STUDIES: &[Entry] = &[
+    Entry::of::<micro::Micro>(),
     Entry::of::<overhead::Overhead>(),
     Entry::of::<references::References>(),
     Entry::of::<write_amp::WriteAmp>(),

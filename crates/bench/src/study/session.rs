@@ -145,17 +145,29 @@ impl Session {
     ) -> Result<()> {
         let points: Vec<P> = points.into_iter().collect();
         self.progress.expect(u64::from(self.common.runs) * (peers.len() * points.len()) as u64);
-        for run in 1..=self.common.runs {
-            let mut rng = Rng::new(run.into());
-            for point in shuffled(&points, &mut rng) {
-                for peer in shuffled(peers, &mut rng) {
-                    cleanup::stop_if_interrupted();
-                    self.progress.doing(format!("{}, run {run}", peer.to_string()));
-                    let cell = Cell { peer, point: point.clone() };
-                    let figures = measure(self, &cell, run);
-                    self.keep(&peer.to_string(), &point, run, figures)?;
-                    self.progress.step();
-                }
+        (1..=self.common.runs).try_for_each(|run| self.round(run, peers, &points, &mut measure))
+    }
+
+    /// Measures every peer at every point once, as [`Session::turns`] does in each run.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn round<K: Copy + ToString, P: Clone + Serialize>(
+        &mut self,
+        run: u32,
+        peers: &[K],
+        points: &[P],
+        mut measure: impl FnMut(&mut Self, &Cell<K, P>, u32) -> Result<Fields>,
+    ) -> Result<()> {
+        let mut rng = Rng::new(run.into());
+        for point in shuffled(points, &mut rng) {
+            for peer in shuffled(peers, &mut rng) {
+                cleanup::stop_if_interrupted();
+                self.progress.doing(format!("{}, run {run}", peer.to_string()));
+                let cell = Cell { peer, point: point.clone() };
+                let figures = measure(self, &cell, run);
+                self.keep(&peer.to_string(), &point, run, figures)?;
+                self.progress.step();
             }
         }
         Ok(())
@@ -245,6 +257,14 @@ impl Session {
     /// As [`Session::child`].
     pub fn start(&self, peer: &str, task: &impl Serialize, limited: Option<u64>) -> Result<Runner> {
         let group = limited.map(|bytes| Cgroup::create(self.study, bytes, false)).transpose()?;
+        self.start_in(group, peer, task)
+    }
+
+    /// Starts such a child in a control group that is there, if there is one.
+    ///
+    /// # Errors
+    /// The child's.
+    pub fn start_in(&self, group: Option<Cgroup>, peer: &str, task: &impl Serialize) -> Result<Runner> {
         let task = serde_json::to_value(task).expect("tasks have only plain fields");
         Runner::start(peer, Task::Study { name: self.study.to_owned(), task }, group, &self.context)
     }

@@ -39,7 +39,11 @@ impl Key {
         self
     }
 
-    fn shown(&self, row: &Row<'_>) -> String {
+    pub(super) fn heading(&self) -> &'static str {
+        self.heading
+    }
+
+    pub(super) fn shown(&self, row: &Row<'_>) -> String {
         match self.is_size {
             true => size(row.runs[0].point.number(self.field)),
             false => row.key(self.field),
@@ -118,6 +122,11 @@ impl Column {
     pub const fn less(mut self) -> Self {
         self.better = Some(Ordering::Less);
         self
+    }
+
+    /// What figures are divided by to be shown.
+    pub(super) fn divisor(&self) -> f64 {
+        self.divisor
     }
 
     /// The figure, its direction and its heading, if it is one by itself and has a direction.
@@ -258,6 +267,12 @@ pub fn median_of(mut values: Vec<f64>) -> Option<f64> {
 impl Table {
     /// The tables of this kind that records make; empty without any.
     pub fn render(&self, records: &[Record]) -> String {
+        let tables = self.titled_rows(records).into_iter().map(|(title, rows)| self.one(&title, &rows));
+        tables.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The rows of each of these tables, in their order.
+    pub(super) fn titled_rows<'a>(&self, records: &'a [Record]) -> Vec<(String, Vec<Row<'a>>)> {
         let mut titles: Vec<(String, Vec<&Record>)> = Vec::new();
         for record in records.iter().filter(|record| self.shows(record)) {
             let title = self.title_of(record);
@@ -266,8 +281,12 @@ impl Table {
                 None => titles.push((title, vec![record])),
             }
         }
-        let tables = titles.into_iter().map(|(title, records)| self.one(&title, records));
-        tables.collect::<Vec<_>>().join("\n")
+        let sorted = |records| {
+            let mut rows = Row::all(records);
+            rows.sort_by(|one, other| one.compare(other, self));
+            rows
+        };
+        titles.into_iter().map(|(title, records)| (title, sorted(records))).collect()
     }
 
     fn shows(&self, record: &Record) -> bool {
@@ -303,15 +322,13 @@ impl Table {
         title
     }
 
-    fn one(&self, title: &str, records: Vec<&Record>) -> String {
-        let mut rows = Row::all(records);
-        rows.sort_by(|one, other| one.compare(other, self));
+    fn one(&self, title: &str, rows: &[Row<'_>]) -> String {
         let runs = rows.iter().map(|row| row.runs.len()).max().unwrap_or(0);
         let keys = self.keys.iter().map(|key| key.heading).chain(["peer"]);
         let headings: Vec<_> = keys.chain(self.columns.iter().map(|column| column.heading)).collect();
         let line = |row: &Row<'_>| {
             let keys = self.keys.iter().map(|key| key.shown(row));
-            let cells = self.columns.iter().map(|column| column.cell(row, &rows));
+            let cells = self.columns.iter().map(|column| column.cell(row, rows));
             keys.chain([row.peer().to_owned()]).chain(cells).collect()
         };
         let lines: Vec<Vec<String>> = rows.iter().map(line).collect();

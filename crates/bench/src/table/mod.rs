@@ -6,25 +6,22 @@ mod donor_failure;
 mod far;
 mod layered;
 mod memcached;
-mod micro;
 mod optimisations;
 mod page_size;
 mod recovery;
 mod rumble;
-mod targets;
 mod transactions;
 mod workloads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::error::Result;
 use crate::machine::Context;
+use crate::page_size as page_size_study;
 use crate::sample::Record;
 use crate::study::{self, markdown};
-
-pub use micro::{Group, Row, groups};
 
 /// Prints the tables of all `files` together.
 ///
@@ -40,13 +37,32 @@ pub fn run(files: &[PathBuf]) -> Result<()> {
 /// # Errors
 /// [`crate::Error::Io`], [`crate::Error::Input`].
 pub fn pages(files: &[PathBuf]) -> Result<String> {
-    let mut of_studies = Vec::new();
-    for line in read_lines(files)? {
-        if let Line::Study(record) = line {
-            of_studies.push(*record);
-        }
+    Ok(render(&read_all(files)?) + &study::render_all(study::STUDIES, &of_studies(files)?))
+}
+
+/// The records of studies in `files`.
+///
+/// # Errors
+/// [`crate::Error::Io`], [`crate::Error::Input`].
+pub fn of_studies(files: &[PathBuf]) -> Result<Vec<study::Record>> {
+    let of_study = |line| match line {
+        Line::Study(record) => Some(*record),
+        Line::Old(_) => None,
+    };
+    Ok(read_lines(files)?.into_iter().filter_map(of_study).collect())
+}
+
+/// Draws the tables of all `files` together into `out_dir`.
+///
+/// # Errors
+/// [`crate::Error::Io`], [`crate::Error::Input`].
+pub fn plot(files: &[PathBuf], out_dir: &Path) -> Result<()> {
+    let mut drawn = page_size_study::draw(&read_all(files)?, out_dir)?;
+    if drawn.is_empty() {
+        drawn = study::plot(study::STUDIES, &of_studies(files)?, out_dir)?;
     }
-    Ok(render(&read_all(files)?) + &study::render_all(study::STUDIES, &of_studies))
+    drawn.iter().for_each(|path| println!("{}", path.display()));
+    Ok(())
 }
 
 /// A line of a result file.
@@ -80,7 +96,6 @@ pub fn read_all(files: &[PathBuf]) -> Result<Vec<Record>> {
 pub fn render(records: &[Record]) -> String {
     let tables = [
         heading(records),
-        micro::render(records),
         memcached::render(records),
         transactions::render(records),
         rumble::render(records),
@@ -92,7 +107,6 @@ pub fn render(records: &[Record]) -> String {
         far::render(records),
         donor_failure::render(records),
         layered::render(records),
-        targets::render(records),
         skipped(records),
     ];
     tables.iter().filter(|table| !table.is_empty()).map(|table| format!("{table}\n")).collect()
@@ -113,7 +127,6 @@ fn heading(records: &[Record]) -> String {
 
 fn context(record: &Record) -> &Context {
     match record {
-        Record::Sample(sample) => &sample.context,
         Record::Skipped(skipped) => &skipped.context,
         Record::Memcached(sample) => &sample.context,
         Record::Transactions(run) => &run.context,
@@ -154,15 +167,6 @@ fn mebibytes(bytes: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::Kind;
-    use crate::sample::tests::sample;
-
-    #[test]
-    fn each_command_is_named_once() {
-        let record = |peer| Record::Sample(Box::new(sample(peer, 1.0)));
-        let text = render(&[record(Kind::Swap), record(Kind::Mmap)]);
-        assert_eq!(text.matches("`aquifer-bench micro`").count(), 1);
-    }
 
     #[test]
     fn nothing_gives_no_table() {
