@@ -66,6 +66,30 @@ fn every_study_of_the_volume_measures_every_peer() {
     what_got_worse_is_found(&dir);
 }
 
+/// A byte that both files have wrong: peer, place, what was wanted and what was found are said, once, and nothing goes on.
+#[test]
+fn a_wrong_byte_of_a_file_ends_the_study() {
+    for (study, arguments, place) in [
+        ("volume reads", "--access scan --flip-byte 4096", "page 1 word 0: wanted 0x"),
+        // In the second slot, in which a record stands.
+        ("volume kv", "--workload e --threads 1 --payload text --flip-byte 1148", "field 1 byte 0: wanted 0x"),
+    ] {
+        let dir = Dir::new("studies-flip");
+        let mut command =
+            bench(&format!("{study} --runs 2 --ram 40M --data 2M --seconds 0.5 --warmup 0.1 {arguments}"));
+        let output = command.arg("--dir").arg(&dir.0).output().expect("the benchmark runs");
+        let text = said(&output);
+        if text.contains("cgroup") || text.contains("not on a block device") {
+            println!("SKIP {study}: {text}");
+            return;
+        }
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("WRONG DATA from ")).collect();
+        assert!(output.status.code() == Some(1) && lines.len() == 1, "{study}: {text}");
+        assert!(lines[0].contains(place) && lines[0].contains(", found 0x"), "{study}: {text}");
+        assert_eq!(dir.names(), Vec::<String>::new(), "files of the study are left");
+    }
+}
+
 #[test]
 fn an_option_that_means_nothing_is_refused() {
     let dir = Dir::new("probe");

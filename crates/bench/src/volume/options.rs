@@ -12,4 +12,7 @@ pub struct VolumeOptions {
     /// Percent of a volume that its file takes
     #[arg(long, default_value_t = 67, value_parser = clap::value_parser!(u32).range(5..=90))]
     pub fill: u32,
+    /// Turn the bits of this byte of the data around as it is written, to see that wrong bytes end the run
+    #[arg(long)]
+    pub flip_byte: Option<u64>,
 }

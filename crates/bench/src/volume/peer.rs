@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::payload::Payload;
+
 /// Least RAM of a volume that is measured.
 const VOLUME_RAM_BYTES_MIN: u64 = 2 << 20;
 /// Page tables and the kernel's index of shared memory are two words for each page that was ever touched; none of it is in the volume's option.
@@ -56,6 +58,8 @@ pub struct Setup {
     pub data_bytes: u64,
     /// What the volume is told to use of the control group's limit, in which process, page cache and page tables are.
     pub volume_ram_bytes: Option<u64>,
+    /// What its bytes look like.
+    pub payload: Payload,
 }
 
 /// What a volume is given of a limit: less `reserve_bytes` for the process, less what the kernel needs for the mapping. None if too

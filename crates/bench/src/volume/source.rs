@@ -14,6 +14,7 @@ use super::options::VolumeOptions;
 use super::peer::{Peer, Setup, volume_ram_bytes};
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
+use crate::payload::Payload;
 use crate::study::{Fields, Session};
 use crate::workdir::free_bytes;
 
@@ -34,6 +35,7 @@ pub struct Source {
     image: PathBuf,
     data_bytes: u64,
     reserve_bytes: u64,
+    payload: Payload,
     _removed: Guard,
 }
 
@@ -64,6 +66,12 @@ impl Source {
         for offset in (0..data_bytes).step_by(CHUNK_BYTES) {
             let bytes = &mut chunk[..CHUNK_BYTES.min((data_bytes - offset) as usize)];
             make(offset, bytes)?;
+            let flipped = options
+                .flip_byte
+                .and_then(|at| bytes.get_mut(usize::try_from(at.checked_sub(offset)?).ok()?));
+            if let Some(byte) = flipped {
+                *byte ^= 0xff;
+            }
             file.write_all(bytes).map_err(Error::io("writing", &host))?;
             let written = volume.write(ino, offset, bytes).map_err(failed("writing", &image))?;
             if written < bytes.len() {
@@ -73,7 +81,14 @@ impl Source {
         }
         volume.close().map_err(failed("closing", &image))?;
         file.sync_all().map_err(Error::io("syncing", &host))?;
-        Ok(Self { host, image, data_bytes, reserve_bytes: options.reserve, _removed: removed })
+        Ok(Self {
+            host,
+            image,
+            data_bytes,
+            reserve_bytes: options.reserve,
+            payload: session.payload,
+            _removed: removed,
+        })
     }
 
     /// The figures of a child in a control group of `--ram`, while the kernel has nothing of the host's file; `task` is told what the peer is given.
@@ -112,6 +127,7 @@ impl Source {
             path: if of_volume { self.image.clone() } else { self.host.clone() },
             data_bytes: self.data_bytes,
             volume_ram_bytes: of_volume.then(ram_bytes).transpose()?,
+            payload: self.payload,
         })
     }
 

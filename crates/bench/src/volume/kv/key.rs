@@ -1,5 +1,8 @@
 //! Keys and values of records, which are numbered as in YCSB.
 
+use std::fmt;
+
+use crate::payload::Payload;
 use crate::rng::{Rng, mix};
 
 /// Longest key.
@@ -42,12 +45,25 @@ impl Key {
         &self.bytes[..self.length]
     }
 
+    /// One of these bytes; `None` if there are too many.
+    pub fn from_bytes(stored: &[u8]) -> Option<Self> {
+        let mut bytes = [0; KEY_BYTES_MAX];
+        bytes.get_mut(..stored.len())?.copy_from_slice(stored);
+        Some(Self { length: stored.len(), bytes })
+    }
+
     /// Where a table puts it.
     pub fn hash(&self) -> u64 {
         let (chunks, rest) = self.as_bytes().as_chunks::<8>();
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         chunks.iter().chain([&last]).fold(0, |hash, chunk| mix(hash ^ u64::from_le_bytes(*chunk)))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.as_bytes()))
     }
 }
 
@@ -58,17 +74,33 @@ pub fn fnv(number: u64) -> u64 {
     number.to_le_bytes().iter().fold(OFFSET, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
-/// Fills a field: its first eight bytes say whose it is, the others are random.
-pub fn fill_field(key: &Key, field: usize, rng: &mut Rng, bytes: &mut [u8]) {
-    for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice(&rng.next().to_le_bytes()[..chunk.len()]);
-    }
-    bytes[..8].copy_from_slice(&mark(key, field).to_le_bytes());
+/// Fills a field: eight bytes that say whose it is, eight of the write that made it, and the payload that follows from both.
+pub fn fill_field(payload: Payload, key: &Key, field: usize, rng: &mut Rng, bytes: &mut [u8]) {
+    let (mark, write) = (mark(key, field), rng.next());
+    bytes[..8].copy_from_slice(&mark.to_le_bytes());
+    bytes[8..16].copy_from_slice(&write.to_le_bytes());
+    payload.fill(mark ^ write, &mut bytes[16..]);
 }
 
-/// The first field of a value that is not the key's.
-pub fn foreign_field(key: &Key, value: &[u8; VALUE_BYTES]) -> Option<usize> {
-    (0..FIELDS).find(|&field| value[field * FIELD_BYTES..][..8] != mark(key, field).to_le_bytes())
+/// Proves all bytes of a value of `key`.
+///
+/// # Errors
+/// The first byte that is not what was written, with both.
+pub fn prove(payload: Payload, key: &Key, value: &[u8; VALUE_BYTES]) -> std::result::Result<(), String> {
+    for (field, found) in value.as_chunks::<FIELD_BYTES>().0.iter().enumerate() {
+        let (mark, mut wanted) = (mark(key, field), [0; FIELD_BYTES]);
+        wanted[..8].copy_from_slice(&mark.to_le_bytes());
+        wanted[8..16].copy_from_slice(&found[8..16]);
+        let write = u64::from_le_bytes(found[8..16].try_into().expect("eight bytes"));
+        payload.fill(mark ^ write, &mut wanted[16..]);
+        if let Some(byte) = (0..FIELD_BYTES).find(|&byte| found[byte] != wanted[byte]) {
+            let (name, wanted, found) = (key, wanted[byte], found[byte]);
+            return Err(format!(
+                "record {name} field {field} byte {byte}: wanted {wanted:#04x}, found {found:#04x}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn mark(key: &Key, field: usize) -> u64 {
@@ -95,14 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_field_is_seen() {
-        let (key, mut rng, mut value) = (Key::of(5), Rng::new(1), [0; VALUE_BYTES]);
-        for field in 0..FIELDS {
-            fill_field(&key, field, &mut rng, &mut value[field * FIELD_BYTES..][..FIELD_BYTES]);
+    fn a_wrong_byte_is_named() {
+        for payload in [Payload::Random, Payload::Text] {
+            let (key, mut rng, mut value) = (Key::of(5), Rng::new(1), [0; VALUE_BYTES]);
+            for field in 0..FIELDS {
+                fill_field(payload, &key, field, &mut rng, &mut value[field * FIELD_BYTES..][..FIELD_BYTES]);
+            }
+            assert_eq!(prove(payload, &key, &value), Ok(()));
+            assert!(prove(payload, &Key::of(6), &value).is_err_and(|what| what.contains("field 0 byte 0")));
+            value[3 * FIELD_BYTES + 50] ^= 1;
+            let what = prove(payload, &key, &value).expect_err("wrong");
+            assert!(what.contains(&format!("{key} field 3 byte 50: wanted 0x")), "{what}");
         }
-        assert_eq!(foreign_field(&key, &value), None);
-        assert_eq!(foreign_field(&Key::of(6), &value), Some(0));
-        value[3 * FIELD_BYTES] ^= 1;
-        assert_eq!(foreign_field(&key, &value), Some(3));
     }
 }

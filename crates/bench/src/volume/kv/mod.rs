@@ -79,7 +79,6 @@ impl Study for Kv {
     const ABOUT: &str = "A key-value store in a mapped file under YCSB A to F";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("seconds", "3"), ("warmup", "3")];
-    const UNUSED: &[&str] = &["payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = KvOptions;
     type Task = KvTask;
@@ -89,7 +88,7 @@ impl Study for Kv {
         if shape.buckets == 0 {
             return Err(Error::Input("--data leaves no room for records".to_owned()));
         }
-        let source = Source::write(session, &options.volume, shape.bytes(), image(shape))?;
+        let source = Source::write(session, &options.volume, shape.bytes(), image(shape, session.payload))?;
         let (ram_bytes, threads) = (session.common.ram, options.threads);
         let workloads = crate::durable::options::each_once(&options.workload);
         let points = workloads.into_iter().map(|workload| Point { data_bytes, ram_bytes, workload, threads });

@@ -9,8 +9,9 @@ use std::sync::{PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::key::{FIELD_BYTES, FIELDS, KEY_BYTES_MAX, Key, VALUE_BYTES, fill_field};
-use crate::error::{Error, Result};
+use super::key::{FIELD_BYTES, FIELDS, KEY_BYTES_MAX, Key, VALUE_BYTES, fill_field, prove};
+use crate::error::Error;
+use crate::payload::Payload;
 use crate::rng::Rng;
 
 const SLOT_BYTES: usize = 1024;
@@ -62,11 +63,8 @@ unsafe fn find(bucket: *const u8, key: &Key) -> Place {
     let start = key.hash() as usize % SLOTS;
     for step in 0..SLOTS {
         let slot = (start + step) % SLOTS;
-        // SAFETY: the slot is inside the bucket; its key has at most as many bytes as there is room.
-        let stored = unsafe {
-            let slot = bucket.add(slot * SLOT_BYTES);
-            std::slice::from_raw_parts(slot.add(1), usize::from(*slot).min(KEY_BYTES_MAX))
-        };
+        // SAFETY: the slot is inside the bucket, which the caller keeps from being written.
+        let stored = unsafe { key_in(bucket, slot) };
         if stored.is_empty() {
             return Place::Free(slot);
         }
@@ -77,17 +75,29 @@ unsafe fn find(bucket: *const u8, key: &Key) -> Place {
     Place::Full
 }
 
+/// The key in a slot; empty if it is free.
+///
+/// # Safety
+/// A whole bucket can be read at `bucket`, and nobody writes to it as long as the key is used.
+unsafe fn key_in<'a>(bucket: *const u8, slot: usize) -> &'a [u8] {
+    // SAFETY: the slot is inside the bucket; its key has at most as many bytes as there is room.
+    unsafe {
+        let slot = bucket.add(slot * SLOT_BYTES);
+        std::slice::from_raw_parts(slot.add(1), usize::from(*slot).min(KEY_BYTES_MAX))
+    }
+}
+
 /// A slot with a record.
-fn put(slot: &mut [u8], key: &Key, rng: &mut Rng) {
+fn put(slot: &mut [u8], payload: Payload, key: &Key, rng: &mut Rng) {
     slot[0] = key.as_bytes().len() as u8;
     slot[1..=key.as_bytes().len()].copy_from_slice(key.as_bytes());
     for field in 0..FIELDS {
-        fill_field(key, field, rng, &mut slot[VALUE_AT + field * FIELD_BYTES..][..FIELD_BYTES]);
+        fill_field(payload, key, field, rng, &mut slot[VALUE_AT + field * FIELD_BYTES..][..FIELD_BYTES]);
     }
 }
 
 /// Makes the file of a new store, bucket by bucket.
-pub fn image(shape: Shape) -> impl FnMut(u64, &mut [u8]) -> Result<()> {
+pub fn image(shape: Shape, payload: Payload) -> impl FnMut(u64, &mut [u8]) -> crate::error::Result<()> {
     let mut records: Vec<(u64, u64)> =
         (0..shape.records()).map(|number| (shape.bucket_of(Key::of(number).hash()), number)).collect();
     records.sort_unstable();
@@ -104,7 +114,9 @@ pub fn image(shape: Shape) -> impl FnMut(u64, &mut [u8]) -> Result<()> {
             let key = Key::of(number);
             // SAFETY: the chunk is a bucket, and ours.
             match unsafe { find(bytes.as_ptr(), &key) } {
-                Place::Free(slot) => put(&mut bytes[slot * SLOT_BYTES..][..SLOT_BYTES], &key, &mut rng),
+                Place::Free(slot) => {
+                    put(&mut bytes[slot * SLOT_BYTES..][..SLOT_BYTES], payload, &key, &mut rng)
+                }
                 Place::Taken(_) => {}
                 Place::Full => {
                     return Err(Error::Input("a bucket is full; give the store more room".to_owned()));
@@ -119,6 +131,7 @@ pub fn image(shape: Shape) -> impl FnMut(u64, &mut [u8]) -> Result<()> {
 pub struct Store {
     base: NonNull<u8>,
     shape: Shape,
+    payload: Payload,
     locks: Vec<RwLock<()>>,
     /// The next record to be inserted.
     next: AtomicU64,
@@ -134,9 +147,9 @@ impl Store {
     ///
     /// # Safety
     /// As many bytes as the shape says are mapped there, for reading and writing, as long as this lives; nobody else touches them.
-    pub unsafe fn open(base: NonNull<u8>, shape: Shape) -> Self {
+    pub unsafe fn open(base: NonNull<u8>, shape: Shape, payload: Payload) -> Self {
         let locks = (0..shape.buckets).map(|_| RwLock::new(())).collect();
-        let store = Self { base, shape, locks, next: AtomicU64::new(0) };
+        let store = Self { base, shape, payload, locks, next: AtomicU64::new(0) };
         // SAFETY: the header lies behind the buckets, aligned to a page.
         let records = unsafe { store.header().read() };
         store.next.store(records, Ordering::Relaxed);
@@ -184,7 +197,7 @@ impl Store {
     pub fn update(&self, key: &Key, field: usize, rng: &mut Rng) -> bool {
         let number = self.shape.bucket_of(key.hash());
         let mut bytes = [0; FIELD_BYTES];
-        fill_field(key, field, rng, &mut bytes);
+        fill_field(self.payload, key, field, rng, &mut bytes);
         let _lock = self.locks[number as usize].write().unwrap_or_else(PoisonError::into_inner);
         let bucket = self.bucket(number);
         // SAFETY: the bucket is whole, and ours by the lock.
@@ -199,7 +212,7 @@ impl Store {
     pub fn insert(&self, key: &Key, rng: &mut Rng) -> bool {
         let number = self.shape.bucket_of(key.hash());
         let mut bytes = [0; SLOT_BYTES];
-        put(&mut bytes, key, rng);
+        put(&mut bytes, self.payload, key, rng);
         let _lock = self.locks[number as usize].write().unwrap_or_else(PoisonError::into_inner);
         let bucket = self.bucket(number);
         // SAFETY: the bucket is whole, and ours by the lock.
@@ -209,8 +222,11 @@ impl Store {
         true
     }
 
-    /// Copies the values of up to `count` records that stand from a key's slot on, bucket after bucket; how many there were.
-    pub fn scan(&self, key: &Key, count: usize, value: &mut [u8; VALUE_BYTES]) -> usize {
+    /// Copies and proves the values of up to `count` records that stand from a key's slot on, bucket after bucket; how many there were.
+    ///
+    /// # Errors
+    /// As [`prove`].
+    pub fn scan(&self, key: &Key, count: usize, value: &mut [u8; VALUE_BYTES]) -> Result<usize, String> {
         let first = self.shape.bucket_of(key.hash());
         let mut found = 0;
         for number in first..self.shape.buckets {
@@ -219,17 +235,20 @@ impl Store {
             let start = if number == first { key.hash() as usize % SLOTS } else { 0 };
             for slot in start..SLOTS {
                 if found == count {
-                    return found;
+                    return Ok(found);
                 }
                 // SAFETY: the slot is inside the bucket, and the lock keeps writers out.
-                if unsafe { *bucket.add(slot * SLOT_BYTES) } != 0 {
+                let stored = unsafe { key_in(bucket, slot) };
+                if !stored.is_empty() {
+                    let key = Key::from_bytes(stored).expect("no longer than a key");
                     // SAFETY: as above.
                     unsafe { copy_value(bucket, slot, value) };
+                    prove(self.payload, &key, value)?;
                     found += 1;
                 }
             }
         }
-        found
+        Ok(found)
     }
 }
 
@@ -247,7 +266,6 @@ unsafe fn copy_value(bucket: *const u8, slot: usize, value: &mut [u8; VALUE_BYTE
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::foreign_field;
     use super::*;
 
     #[test]
@@ -255,7 +273,7 @@ mod tests {
         let shape = Shape { buckets: 3 };
         let mut file = vec![0u64; shape.bytes() as usize / 8];
         let base = NonNull::new(file.as_mut_ptr().cast::<u8>()).expect("memory");
-        let mut make = image(shape);
+        let mut make = image(shape, Payload::Text);
         for offset in (0..shape.bytes()).step_by(BUCKET_BYTES as usize) {
             let length = BUCKET_BYTES.min(shape.bytes() - offset) as usize;
             // SAFETY: the part is inside the vector, which nobody else uses.
@@ -263,14 +281,14 @@ mod tests {
             make(offset, bytes).expect("room");
         }
         // SAFETY: the vector outlives the store, and is not used besides.
-        let mut store = unsafe { Store::open(base, shape) };
+        let mut store = unsafe { Store::open(base, shape, Payload::Text) };
         let records = shape.records();
         assert_eq!(store.next().load(Ordering::Relaxed), records);
         let (mut rng, mut value) = (Rng::new(1), [0; VALUE_BYTES]);
         for number in 0..records {
             let key = Key::of(number);
             assert!(store.read(&key, &mut value), "record {number}");
-            assert_eq!(foreign_field(&key, &value), None);
+            assert_eq!(prove(Payload::Text, &key, &value), Ok(()));
         }
         let new = Key::of(records);
         assert!(!store.read(&new, &mut value) && !store.update(&new, 0, &mut rng));
@@ -279,13 +297,13 @@ mod tests {
         assert!(store.update(&new, 9, &mut rng) && store.read(&new, &mut value));
         assert_eq!(value[..900], before[..900]);
         assert_ne!(value[900..], before[900..]);
-        assert_eq!(foreign_field(&new, &value), None);
+        assert_eq!(prove(Payload::Text, &new, &value), Ok(()));
         let all = (0..shape.records()).map(|number| store.scan(&Key::of(number), 5, &mut value));
-        assert!(all.filter(|&found| found == 5).count() as u64 > records - 20);
+        assert!(all.filter(|found| *found == Ok(5)).count() as u64 > records - 20);
         store.next().store(77, Ordering::Relaxed);
         store.keep_next();
         // SAFETY: as above; the first store is not used any more.
-        assert_eq!(unsafe { Store::open(base, shape) }.next().load(Ordering::Relaxed), 77);
+        assert_eq!(unsafe { Store::open(base, shape, Payload::Text) }.next().load(Ordering::Relaxed), 77);
         let full = (0..4000).map(|number| store.insert(&Key::of(1 << 20 | number), &mut rng));
         assert!(full.into_iter().any(|was_room| !was_room), "more records than slots");
     }

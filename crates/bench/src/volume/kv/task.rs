@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::super::file::MappedFile;
 use super::super::meter::{Cost, Meter};
 use super::super::peer::Setup;
-use super::key::{FIELDS, Key, VALUE_BYTES, foreign_field};
+use super::key::{FIELDS, Key, VALUE_BYTES, prove};
 use super::store::{Shape, Store};
 use super::workload::{Mix, Operation, Workload};
 use crate::error::{Error, Result};
 use crate::page_size::sample::Latency;
+use crate::payload::Payload;
 use crate::rng::Rng;
 use crate::study::Fields;
 
@@ -52,6 +53,7 @@ pub struct KvTask {
 /// What the threads of a child share.
 struct Shared<'a> {
     store: &'a Store,
+    payload: Payload,
     mix: Mix,
     phase: AtomicU8,
     /// What each thread is inserting: records below the least of them, and below the next one, are there.
@@ -66,7 +68,7 @@ struct Shared<'a> {
 pub fn work(task: &KvTask) -> Result<Fields> {
     let file = MappedFile::open(&task.setup)?;
     // SAFETY: the file has the size of the shape, is used by nobody else, and is closed after the store's last use.
-    let mut store = unsafe { Store::open(file.base(), task.shape) };
+    let mut store = unsafe { Store::open(file.base(), task.shape, task.setup.payload) };
     let (cost, latencies) = task.threads(&store)?;
     store.keep_next();
     let inserted = store.next().load(Ordering::Relaxed) - task.shape.records();
@@ -84,6 +86,7 @@ impl KvTask {
     fn threads(&self, store: &Store) -> Result<(Cost, Histogram<u64>)> {
         let shared = Shared {
             store,
+            payload: self.setup.payload,
             mix: Mix::new(self.workload, self.shape.records()),
             phase: AtomicU8::new(WARMING),
             inserting: (0..self.threads).map(|_| AtomicU64::new(NOTHING)).collect(),
@@ -163,8 +166,7 @@ impl<'a> Client<'a> {
                 self.update(number)
             }
             Operation::Scan(number, count) => {
-                self.shared.store.scan(&Key::of(number), count, &mut self.value);
-                Ok(())
+                self.shared.store.scan(&Key::of(number), count, &mut self.value).map(drop)
             }
             Operation::Insert => self.insert(),
         }
@@ -175,10 +177,7 @@ impl<'a> Client<'a> {
         if !self.shared.store.read(&key, &mut self.value) {
             return Err(format!("record {number} is not there"));
         }
-        match foreign_field(&key, &self.value) {
-            Some(field) => Err(format!("field {field} of record {number} is another's")),
-            None => Ok(()),
-        }
+        prove(self.shared.payload, &key, &self.value)
     }
 
     fn update(&mut self, number: u64) -> std::result::Result<(), String> {

@@ -15,8 +15,8 @@ use super::peer::Peer;
 use super::source::Source;
 use crate::child::Parent;
 use crate::error::Result;
+use crate::payload::Payload;
 use crate::peer::fio::Target;
-use crate::rng::mix;
 use crate::study::{Column, Fields, Key, Session, Study, Table, key, median, range, ratio};
 use task::ReadsTask;
 
@@ -24,7 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   aquifer-bench volume reads --out results.jsonl
       8 times the RAM; uniform and Zipf reads by 1, 8 and 32 threads and a scan; medians of 5; about 20 minutes
-  aquifer-bench volume reads --data 1G,4G --runs 3
+  aquifer-bench volume reads --data 1G,4G --runs 3 --payload random,text
   aquifer-bench volume reads --ram 64M --data 256M --threads 1,8 --seconds 1 --warmup 1 --runs 1
       A first look in a minute
 
@@ -36,6 +36,8 @@ const PEERS: [Peer; 4] = [Peer::Mmap, Peer::MmapRandom, Peer::Volume, Peer::Devi
 const SCAN_BLOCK_BYTES: u64 = 1 << 20;
 const SCAN_DEPTH: usize = 4;
 const PAGE_BYTES: u64 = 4096;
+/// Words of a page.
+pub const PAGE_WORDS: u64 = PAGE_BYTES / 8;
 
 /// Which words are read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize, Deserialize)]
@@ -133,13 +135,19 @@ impl Study for Reads {
     const ABOUT: &str = "Random reads and scans of a mapped file, beside mmap and the disk itself";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "2G"), ("seconds", "3"), ("warmup", "3")];
-    const UNUSED: &[&str] = &["payload"];
     const TABLES: &[&Table] = &[&RANDOM, &SCANS];
     type Options = ReadsOptions;
     type Task = ReadsTask;
 
     fn run(session: &mut Session, options: &ReadsOptions, data_bytes: u64) -> Result<()> {
-        let source = Source::write(session, &options.volume, data_bytes, make_words)?;
+        let payload = session.payload;
+        let make = |offset: u64, bytes: &mut [u8]| {
+            for (word, index) in bytes.chunks_exact_mut(8).zip(offset / 8..) {
+                word.copy_from_slice(&word_at(payload, index).to_le_bytes());
+            }
+            Ok(())
+        };
+        let source = Source::write(session, &options.volume, data_bytes, make)?;
         let points = options.points(data_bytes, session.common.ram);
         session.turns(&PEERS, points, |session, cell, run| {
             let (warmup_s, seconds) = (session.common.warmup, session.common.seconds);
@@ -185,13 +193,6 @@ fn of_device(source: &Source, point: &Point, time: Duration) -> Result<Fields> {
 
 /// What word `index` of the file holds.
 #[inline]
-pub fn word_at(index: u64) -> u64 {
-    mix(index ^ 0x005E_ED0F_4EAD)
-}
-
-fn make_words(offset: u64, bytes: &mut [u8]) -> Result<()> {
-    for (word, index) in bytes.chunks_exact_mut(8).zip(offset / 8..) {
-        word.copy_from_slice(&word_at(index).to_le_bytes());
-    }
-    Ok(())
+pub fn word_at(payload: Payload, index: u64) -> u64 {
+    payload.word(index / PAGE_WORDS, index % PAGE_WORDS)
 }

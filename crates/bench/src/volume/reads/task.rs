@@ -1,5 +1,6 @@
 //! The child that reads for a while.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -9,13 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::super::file::MappedFile;
 use super::super::meter::Meter;
 use super::super::peer::Setup;
-use super::{Access, speed, word_at};
+use super::{Access, PAGE_WORDS, speed, word_at};
 use crate::distribution::{Distribution, Picker};
 use crate::error::{Error, Result};
+use crate::payload::Payload;
 use crate::rng::Rng;
 use crate::study::Fields;
-
-const PAGE_WORDS: u64 = 512;
 
 /// Read for a while.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,8 +37,10 @@ pub struct ReadsTask {
 /// What the threads of a child share.
 struct Shared<'a> {
     words: &'a [AtomicU64],
+    payload: Payload,
     is_over: AtomicBool,
-    wrong: AtomicU64,
+    /// The first wrong word, and what was found there.
+    wrong: OnceLock<(u64, u64)>,
 }
 
 /// Reads of one thread, on a cache line of its own.
@@ -52,8 +54,8 @@ struct Count(AtomicU64);
 /// [`Error::WrongData`] if a word was not what was written; those of `MappedFile`.
 pub fn work(task: &ReadsTask) -> Result<Fields> {
     let file = MappedFile::open(&task.setup)?;
-    let shared =
-        Shared { words: file.words(), is_over: AtomicBool::new(false), wrong: AtomicU64::new(u64::MAX) };
+    let (payload, is_over, wrong) = (task.setup.payload, AtomicBool::new(false), OnceLock::new());
+    let shared = Shared { words: file.words(), payload, is_over, wrong };
     let counts: Vec<Count> = (0..task.threads).map(|_| Count::default()).collect();
     let total = || counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum::<u64>();
     let measured = thread::scope(|scope| {
@@ -72,9 +74,9 @@ pub fn work(task: &ReadsTask) -> Result<Fields> {
         cost.map(|cost| (cost, ops))
     });
     let (cost, ops) = measured?;
-    let wrong = shared.wrong.load(Ordering::Relaxed);
-    if wrong != u64::MAX {
-        let what = format!("word {wrong} is {:x}", file.words()[wrong as usize].load(Ordering::Relaxed));
+    if let Some(&(index, found)) = shared.wrong.get() {
+        let (page, place, wanted) = (index / PAGE_WORDS, index % PAGE_WORDS, word_at(payload, index));
+        let what = format!("page {page} word {place}: wanted {wanted:#018x}, found {found:#018x}");
         return Err(Error::WrongData { peer: task.setup.peer.to_string(), what });
     }
     file.close()?;
@@ -122,7 +124,8 @@ fn scan(shared: &Shared<'_>, count: &Count) {
 
 #[inline]
 fn check(shared: &Shared<'_>, index: u64, found: u64) {
-    if found != word_at(index) {
-        shared.wrong.store(index, Ordering::Relaxed);
+    if found != word_at(shared.payload, index) {
+        // What another thread found first is told.
+        let _told = shared.wrong.set((index, found));
     }
 }

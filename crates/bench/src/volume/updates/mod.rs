@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::source::Source;
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::rng::Rng;
+use crate::rng::mix;
 use crate::study::{Fields, Session, Study, Table, key, median, range, ratio};
 use task::UpdatesTask;
 
@@ -75,7 +75,6 @@ impl Study for Updates {
         "Small random updates with a sync every so often: updates per second, and bytes written for each";
     const EXAMPLES: &str = EXAMPLES;
     const DEFAULTS: &[(&str, &str)] = &[("data", "128M,256M,1G"), ("seconds", "3"), ("warmup", "3")];
-    const UNUSED: &[&str] = &["payload"];
     const TABLES: &[&Table] = &[&TABLE];
     type Options = UpdatesOptions;
     type Task = UpdatesTask;
@@ -86,9 +85,9 @@ impl Study for Updates {
             let what = format!("--bytes {update_bytes} is not a multiple of 8 that divides 4096");
             return Err(Error::Input(what));
         }
-        let mut rng = Rng::new(data_bytes);
-        let make = |_, bytes: &mut [u8]| {
-            bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = rng.next().to_ne_bytes());
+        let payload = session.payload;
+        let make = |offset: u64, bytes: &mut [u8]| {
+            payload.fill(mix(offset), bytes);
             Ok(())
         };
         let source = Source::write(session, &options.volume, data_bytes, make)?;

@@ -10,6 +10,7 @@ use super::super::file::MappedFile;
 use super::super::meter::Meter;
 use super::super::peer::Setup;
 use crate::error::{Error, Result};
+use crate::payload::Payload;
 use crate::rng::Rng;
 use crate::study::Fields;
 
@@ -43,7 +44,8 @@ struct Client<'a> {
     length: u64,
     every: u64,
     rng: Rng,
-    /// First words of the last updates, by their place.
+    payload: Payload,
+    /// The objects that the last updates have written, by their place.
     last: HashMap<u64, u64>,
     updates: u64,
     syncs: u64,
@@ -60,6 +62,7 @@ pub fn work(task: &UpdatesTask) -> Result<Fields> {
         file: &file,
         words: file.words(),
         length: task.update_bytes / 8,
+        payload: task.setup.payload,
         every: task.every,
         // Cells share a file: the same updates again would change nothing, and a volume writes nothing then.
         rng: Rng::new(u64::from(task.run) << 32 ^ task.every),
@@ -75,7 +78,7 @@ pub fn work(task: &UpdatesTask) -> Result<Fields> {
     let cost = meter.stop()?;
     let Client { last, updates, syncs, sync_s, .. } = client;
     file.close()?;
-    look_for(&last, &task.setup)?;
+    look_for(&last, task.update_bytes / 8, &task.setup)?;
     Ok(cost.figures(updates as f64).with("syncs", syncs).with("sync_ms", sync_s * 1e3 / syncs.max(1) as f64))
 }
 
@@ -97,13 +100,14 @@ impl Client<'_> {
     fn update(&mut self) {
         let place = self.rng.below(self.words.len() as u64 / self.length) * self.length;
         let words = &self.words[place as usize..(place + self.length) as usize];
-        for word in words {
-            word.store(self.rng.next(), Ordering::Relaxed);
+        let object = self.rng.next();
+        for (word, place) in words.iter().zip(0..) {
+            word.store(self.payload.word(object, place), Ordering::Relaxed);
         }
         if self.last.len() as u64 >= LOOKED_AT {
             self.last.clear();
         }
-        self.last.insert(place, words[0].load(Ordering::Relaxed));
+        self.last.insert(place, object);
         self.updates += 1;
     }
 
@@ -117,13 +121,18 @@ impl Client<'_> {
 }
 
 /// Opens the file again and compares.
-fn look_for(last: &HashMap<u64, u64>, setup: &Setup) -> Result<()> {
+fn look_for(last: &HashMap<u64, u64>, length: u64, setup: &Setup) -> Result<()> {
     let file = MappedFile::open(setup)?;
-    for (&place, &expected) in last {
-        let found = file.words()[place as usize].load(Ordering::Relaxed);
-        if found != expected {
-            let what = format!("word {place} is {found:x}, {expected:x} was stored and synced");
-            return Err(Error::WrongData { peer: setup.peer.to_string(), what });
+    for (&first, &object) in last {
+        for place in 0..length {
+            let found = file.words()[(first + place) as usize].load(Ordering::Relaxed);
+            let wanted = setup.payload.word(object, place);
+            if found != wanted {
+                let what = format!(
+                    "update at word {first}, word {place}: wanted {wanted:#018x}, which was synced, found {found:#018x}"
+                );
+                return Err(Error::WrongData { peer: setup.peer.to_string(), what });
+            }
         }
     }
     Ok(())
