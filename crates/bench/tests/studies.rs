@@ -72,7 +72,11 @@ fn a_wrong_byte_of_a_file_ends_the_study() {
     for (study, arguments, place) in [
         ("volume reads", "--access scan --flip-byte 4096", "page 1 word 0: wanted 0x"),
         // In a slot in which a record stands, and over which a scan in fifteen goes.
-        ("volume kv", "--workload e --threads 1 --payload text --flip-byte 614524", "field 1 byte 0: wanted 0x"),
+        (
+            "volume kv",
+            "--workload e --threads 1 --payload text --flip-byte 614524",
+            "field 1 byte 0: wanted 0x",
+        ),
     ] {
         let dir = Dir::new("studies-flip");
         let mut command =

@@ -43,7 +43,7 @@ looked at. Bytes of another object or of nobody end the call with status 1. Of u
 known too, so that a lost one shows; of the others it would take RAM that is being measured. Of payloads other than
 random, one word in 16 says which write made it.
 
-The peers swap, zswap, mmap and memkind need root for a memory-limit cgroup; swap and zswap also for a swap file.";
+The peers swap, zswap, jemalloc, mmap and memkind need root for a memory-limit cgroup, the first three also for a swap file.";
 
 /// Times that a peer whose process is killed is opened and filled again.
 const REOPENED_MAX: usize = 3;
@@ -308,7 +308,7 @@ impl<'a> Comparison<'a> {
             }
         };
         let task = MicroTask { kind, setup: self.setup.clone(), flip: self.options.flip_byte };
-        let mut child = session.start_in(group, kind.name(), &task)?;
+        let mut child = session.start_in(group, kind.environment(), kind.name(), &task)?;
         child.expect_ready(&session.progress)?;
         Ok(child)
     }

@@ -3,6 +3,7 @@
 pub mod abi;
 pub mod aquifer;
 pub mod fio;
+pub mod jemalloc;
 pub mod mapping;
 pub mod memkind;
 pub mod mmap;
@@ -29,6 +30,8 @@ pub enum Kind {
     Swap,
     /// The same, compressed in RAM in front of the swap area.
     Zswap,
+    /// jemalloc, preloaded, under kernel swap.
+    Jemalloc,
     /// A file mapped with `MAP_SHARED`, `MADV_RANDOM`.
     Mmap,
     /// The same without advice: the device's read-ahead applies.
@@ -50,6 +53,7 @@ impl Kind {
     pub const NAMES: &[&str] = &[
         "swap",
         "zswap",
+        "jemalloc",
         "mmap",
         "mmap-default",
         "memkind",
@@ -65,6 +69,7 @@ impl Kind {
         match self {
             Self::Swap => "swap",
             Self::Zswap => "zswap",
+            Self::Jemalloc => "jemalloc",
             Self::Mmap => "mmap",
             Self::MmapDefault => "mmap-default",
             Self::Memkind => "memkind",
@@ -77,7 +82,12 @@ impl Kind {
 
     /// Whether its memory leaves RAM for a swap area.
     pub fn needs_swap(self) -> bool {
-        matches!(self, Self::Swap | Self::Zswap)
+        matches!(self, Self::Swap | Self::Zswap | Self::Jemalloc)
+    }
+
+    /// What is in the environment of its process.
+    pub fn environment(self) -> &'static [(&'static str, &'static str)] {
+        if self == Self::Jemalloc { jemalloc::ENVIRONMENT } else { &[] }
     }
 
     /// Whether it stays within its RAM only because a cgroup makes it.
@@ -89,7 +99,7 @@ impl Kind {
     pub fn disk_bytes(self, setup: &Setup) -> u64 {
         match self {
             // The swap area is made by the orchestrator, whatever its size.
-            Self::Swap | Self::Zswap => 0,
+            Self::Swap | Self::Zswap | Self::Jemalloc => 0,
             Self::Aquifer | Self::AquiferPages => setup.flash_bytes,
             _ => setup.data_bytes,
         }
@@ -164,6 +174,7 @@ pub trait Peer {
 pub fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Peer>> {
     Ok(match kind {
         Kind::Swap | Kind::Zswap => Box::new(swap::Swap::open(setup)?),
+        Kind::Jemalloc => Box::new(jemalloc::Jemalloc::open(setup)?),
         Kind::Mmap => Box::new(mmap::Mmap::open(setup, true)?),
         Kind::MmapDefault => Box::new(mmap::Mmap::open(setup, false)?),
         Kind::Memkind => Box::new(memkind::Memkind::open(setup, true)?),

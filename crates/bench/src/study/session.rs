@@ -257,16 +257,23 @@ impl Session {
     /// As [`Session::child`].
     pub fn start(&self, peer: &str, task: &impl Serialize, limited: Option<u64>) -> Result<Runner> {
         let group = limited.map(|bytes| Cgroup::create(self.study, bytes, false)).transpose()?;
-        self.start_in(group, peer, task)
+        self.start_in(group, &[], peer, task)
     }
 
-    /// Starts such a child in a control group that is there, if there is one.
+    /// Starts such a child in a control group that is there, if there is one, with more in its environment.
     ///
     /// # Errors
     /// The child's.
-    pub fn start_in(&self, group: Option<Cgroup>, peer: &str, task: &impl Serialize) -> Result<Runner> {
+    pub fn start_in(
+        &self,
+        group: Option<Cgroup>,
+        environment: &[(&str, &str)],
+        peer: &str,
+        task: &impl Serialize,
+    ) -> Result<Runner> {
         let task = serde_json::to_value(task).expect("tasks have only plain fields");
-        Runner::start(peer, Task::Study { name: self.study.to_owned(), task }, group, &self.context)
+        let task = Task::Study { name: self.study.to_owned(), task };
+        Runner::start_in(peer, task, group, &self.context, environment)
     }
 
     /// Runs a child that measures several peers together, and records the runs that it tells of; `name` is left out if it fails.
