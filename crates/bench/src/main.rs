@@ -10,7 +10,7 @@ use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
-use aquifer_bench::study::{self, CheckOptions, STUDIES};
+use aquifer_bench::study::{self, CheckOptions, PageOptions, STUDIES};
 use aquifer_bench::volume::VolumeCommand;
 use aquifer_bench::{all, child, cleanup, far, memcached, page_size, recover, remote, table, volume};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -42,6 +42,8 @@ Examples:
       What a program does when one of its two donors is killed, hangs, leaves or needs its RAM
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
+  aquifer-bench check results.jsonl --baseline bench/baseline
+  aquifer-bench page > docs/benchmarks.md
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
   aquifer-bench all --quick
 
@@ -80,6 +82,8 @@ enum Command {
     },
     /// Hold result files against what is promised, and against earlier ones; ends with 1 if something is not kept or got worse
     Check(CheckOptions),
+    /// Print the page of measurements, made of stored runs
+    Page(PageOptions),
     /// Draw result files as SVG bars
     Plot {
         /// Result files
@@ -127,6 +131,7 @@ fn run(command: Command) -> aquifer_bench::Result<()> {
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),
         Command::Plot { files, out_dir } => table::plot(&files, &out_dir),
+        Command::Page(options) => study::page(STUDIES, &options),
         Command::Check(options) => study::check(&options),
         Command::Serve(options) => remote::serve(&options),
         Command::Child => Ok(()),

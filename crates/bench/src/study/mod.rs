@@ -9,10 +9,12 @@
 //! | `record`, `fields` | lines of results |
 //! | `table` | markdown tables of them |
 //! | `plot` | bars of the same |
+//! | `page` | the page of all stored runs |
 //! | `promise`, `check` | what is promised of them, and what got worse |
 
 mod check;
 mod fields;
+mod page;
 mod plot;
 mod promise;
 mod record;
@@ -33,6 +35,7 @@ use crate::{budget, micro, overhead, probe_fio, references, remote, volume, writ
 
 pub use check::{CheckOptions, check};
 pub use fields::Fields;
+pub use page::{PageOptions, page};
 pub use plot::plot;
 pub use promise::{Bound, Promise};
 pub use record::{Record, read};
@@ -93,6 +96,7 @@ pub const STUDIES: &[Entry] = &[
 /// A study, without its types.
 pub struct Entry {
     name: &'static str,
+    about: &'static str,
     command: fn() -> Command,
     run: fn(&ArgMatches) -> Result<()>,
     work: fn(Value, &mut Parent) -> Result<Fields>,
@@ -113,6 +117,7 @@ impl Entry {
     pub const fn of<S: Study>() -> Self {
         Self {
             name: S::NAME,
+            about: S::ABOUT,
             command: command::<S>,
             run: run::<S>,
             work: |task, parent| {
