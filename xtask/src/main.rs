@@ -6,6 +6,7 @@
 mod dependencies;
 mod floors;
 mod layers;
+mod phrases;
 mod rules;
 mod rust_version;
 mod sizes;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "xtask")]
 enum Command {
-    /// Layers, floors inside crates, unsafe code, file sizes, unfinished work, reasons for dependencies, the oldest Rust.
+    /// Layers, floors inside crates, unsafe code, file sizes, unfinished work, unclear comments, reasons for dependencies, the oldest Rust.
     Tidy,
     /// Builds and runs the tests; scripts/test.sh sets up what they need first.
     Test(test::TestOptions),
@@ -56,6 +57,7 @@ fn tidy() -> Result<Vec<Finding>, String> {
     findings.extend(unsafe_code::check(&workspace, &sources));
     findings.extend(sizes::check(&sources));
     findings.extend(words::check(&sources));
+    findings.extend(phrases::check(&sources));
     findings.extend(dependencies::check(&workspace)?);
     findings.extend(rust_version::check(&workspace.root)?);
     Ok(findings)
