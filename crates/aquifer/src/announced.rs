@@ -1,8 +1,8 @@
 //! Buffers of system calls that are under way while memory is ordinary.
 //!
-//! The kernel may use such a buffer at any time until its call returns: hours later, if the call waits for a peer. A heap that takes the
-//! memory over meanwhile must keep these pages where they are. So each call says where its buffers are before it
-//! begins; who takes over pins them, and the call that finds its buffer pinned when it returns ends the pin.
+//! The kernel may use a buffer until its system call returns, hours later if the call waits for a peer. A
+//! takeover must keep these pages at their addresses. So each call announces its buffers before it begins,
+//! and the takeover pins them. A call that finds its buffer pinned when it returns ends the pin.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -54,7 +54,8 @@ impl Announced {
             if word & STATE == FREE && claim().is_ok() {
                 buffer.address.store(address, Ordering::Relaxed);
                 buffer.bytes.store(bytes, Ordering::Relaxed);
-                // Who takes over says so before it looks here, and the caller looks for that afterwards.
+                // The takeover sets `is_taken_over` before it reads this word; the caller reads that flag
+                // after this store.
                 buffer.word.store(word + UNDER_WAY, Ordering::SeqCst);
                 return Some(Ticket(n));
             }

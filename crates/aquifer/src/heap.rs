@@ -123,7 +123,7 @@ impl Heap {
     /// Makes a block longer or shorter where it is; false if it must move.
     ///
     /// # Errors
-    /// [`Error::Heap`] if `block` is none of this heap's, or the flash is used up.
+    /// [`Error::Heap`] if `block` does not belong to this heap, or the flash is full.
     pub fn resize_block(&self, block: *mut u8, bytes: usize) -> Result<bool, Error> {
         Ok(self.parts()?.allocator.resize_block(block as usize, bytes)?)
     }

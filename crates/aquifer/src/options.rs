@@ -66,8 +66,9 @@ pub enum Copies {
     Flash,
     /// In the RAM of a second donor; flash is for what they have no room for. What both lose at once is lost, and forked children cannot read it.
     Donor,
-    /// Nowhere: so many slabs of parity for each so many of data, all of different donors, give back what as many of them lose at once. Flash is for what they have no room for;
-    /// forked children cannot read it.
+    /// Nowhere: each group of data slabs has `parity` slabs of parity, all of different donors, so that up to
+    /// `parity` of the group's donors may fail at once. Flash takes what donors have no room for; forked
+    /// children cannot read it.
     Coded(Code),
 }
 

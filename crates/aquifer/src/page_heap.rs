@@ -28,7 +28,7 @@ use crate::warm::Warm;
 
 /// Share of RAM that ordinary memory may take before it becomes a heap's: the rest is for the heap's tables.
 const NATIVE_PERCENT: u64 = 85;
-/// Share of RAM, one in so many, for blocks that were freed and may be wanted again; and the most of it.
+/// One part in `WARM_SHARE` of the RAM holds freed blocks for reuse, at most `WARM_BYTES_MAX`.
 const WARM_SHARE: u64 = 16;
 const WARM_BYTES_MAX: u64 = 32 << 20;
 /// Bytes of a page's record with its share of a leaf, about.
@@ -63,7 +63,7 @@ pub struct PageHeap {
     native_pages_max: u64,
     /// The same, less what the process has beside blocks.
     native_pages: AtomicU64,
-    /// With so many pages of blocks that is looked at next.
+    /// `pages` at which the process's memory is looked at next.
     next_look_pages: AtomicU64,
     pages_max: u64,
     /// Pages of mappings that are not promised: nobody may touch them yet.
@@ -144,7 +144,7 @@ impl PageHeap {
         }
         let is_limited = leaves < wanted;
         let refused = |errno| match most {
-            // Not so much in one piece.
+            // The kernel has no gap of that size in the address space.
             Some(_) if errno == Errno::ENOMEM => Error::AddressSpace { left: 0 },
             _ => Error::Kernel { what: "address space for managed memory", errno },
         };

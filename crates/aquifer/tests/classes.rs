@@ -121,7 +121,7 @@ fn classes_that_are_not_used_cost_nothing() {
         assert!(stats.metadata_bytes <= limit, "{} bytes of metadata after {limit}", stats.metadata_bytes);
         heap.check().unwrap();
     }
-    // Nothing is promised to anybody: as much can be had as ever.
+    // No flash stays promised to the freed objects: an array of the first size fits again.
     let full = heap.array(400_000, 64).map(|array| heap.free(array.base()).unwrap());
     assert!(full.is_ok(), "{full:?}");
 }

@@ -92,7 +92,7 @@ fn use_all(options: Options) {
     let words = (RAM as usize * 2) / 8;
     let block = heap.allocate_block(words * 8, PAGE).unwrap();
     heap.advise(block, words * 8, Hint::Sequential).unwrap();
-    // SAFETY: the block has so many bytes; everybody uses its words as atomics.
+    // SAFETY: the block has `words * 8` bytes, and all threads use its words as atomics.
     let word = |at: usize| unsafe { AtomicU64::from_ptr(block.add(at * 8).cast()) };
     for round in 1..=2u64 {
         (0..words).for_each(|at| word(at).store((at as u64 * round) | 1, Ordering::Relaxed));

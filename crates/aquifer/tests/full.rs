@@ -1,4 +1,5 @@
-//! A full device: allocation says so, everything stays usable, and what is freed can be had again.
+//! A full device: allocation fails with an error, everything stays usable, and freed space can be allocated
+//! again.
 
 mod common;
 
@@ -67,7 +68,7 @@ fn fill_and_rewrite(device_bytes: u64, rounds: usize, mut bytes: impl FnMut() ->
     assert!(stats.segments_cleaned > 0 && stats.io_errors == 0, "{stats:?}");
     println!("{count} objects, {} of {} bytes live", stats.flash_live_bytes, stats.flash_bytes);
     free_all(&heap, objects, &watchdog);
-    // Nothing is promised to anybody: as much can be had again.
+    // No flash stays promised to the freed objects: as many can be allocated again.
     let again = fill(&heap, &mut bytes, &watchdog);
     assert!(again.len() * 100 >= count * 99, "{} after {count}", again.len());
     free_all(&heap, again, &watchdog);

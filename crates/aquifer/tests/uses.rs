@@ -163,7 +163,7 @@ fn an_object_in_use_cannot_be_pinned() {
     let _watchdog = Watchdog::new("waits of references and pins");
     let heap = heap();
     for references in 1..4 {
-        // One that is not at its address yet.
+        // The object is still in its slot, not at its address.
         let object = heap.allocate(200).unwrap();
         let number = heap.reference(object).unwrap();
         let uses: Vec<_> = (0..references).map(|_| heap.read(number).unwrap()).collect();
@@ -290,7 +290,7 @@ fn a_fault_that_waits_takes_signals() {
             std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_millis(50));
-        // SAFETY: the thread lives until the object can be had.
+        // SAFETY: the thread lives until the reference to the object ends.
         assert_eq!(unsafe { libc::pthread_kill(thread.load(Ordering::SeqCst), libc::SIGUSR1) }, 0);
         while SIGNALS.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();

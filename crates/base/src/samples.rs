@@ -47,7 +47,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A file with so many slots, or with as many as there may be.
+    /// A file with `slots` slots, clamped to [`SLOTS_MIN`] and [`SLOTS_MAX`].
     pub fn new(slots: u32) -> Self {
         Self { slots: slots.clamp(SLOTS_MIN, SLOTS_MAX) }
     }

@@ -9,7 +9,7 @@ use aquifer_base::PageId;
 
 /// Sampled pages that are remembered, 8 bytes each.
 const REMEMBERED: usize = 4096;
-/// Distances are looked at up to so many times the slots.
+/// Distances are measured up to this multiple of the number of slots.
 const SLOTS_MOST: usize = 16;
 /// Classes of distances: four for each power of two.
 const CLASSES: usize = 4 * 40;
@@ -32,7 +32,7 @@ pub struct Distances {
 }
 
 impl Returns {
-    /// For a cache of so many slots.
+    /// For a cache of `slots` slots.
     pub(crate) fn new(slots: usize) -> Self {
         let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         // Half full at the farthest distance.
@@ -89,7 +89,7 @@ fn longest(class: usize) -> u64 {
 }
 
 impl Distances {
-    /// Those that were found since `before`.
+    /// Distances that were found since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let counts = self.counts.iter().zip(before.counts.iter().chain(std::iter::repeat(&0)));

@@ -62,7 +62,7 @@ struct State {
     slabs: Box<[Slab]>,
     /// Those of whole pages keep to the front, the others to the back: a huge page has room for the others only.
     free_slabs: VecDeque<u32>,
-    /// So many of them stay free.
+    /// Slabs of `free_slabs` that no class may take.
     kept_free: usize,
     /// Per class, the first of its slabs that have a free slot.
     open: [u32; SIZES.len()],
@@ -239,7 +239,7 @@ impl Slabs {
         let _ = unsafe { advise(start, self.slab_bytes, advice) };
     }
 
-    /// First byte of the slot. Who may use it is written in the entry of the page that owns it.
+    /// First byte of the slot. The entry of the page that owns the slot says which threads may use it.
     #[inline]
     pub(crate) fn pointer(&self, slot: SlotId) -> *mut u8 {
         let class = self.class_of(slot);

@@ -1,4 +1,4 @@
-//! Who sweeps over the slots of a class just now.
+//! Counts the sweeps that are under way over the slots of each class.
 //!
 //! A sweep finds a slot by its position and then looks at its header or changes the mark there, without
 //! holding anything. Had the slab gone to another class in between, the header would be bytes of an

@@ -47,7 +47,7 @@ impl AqDurable {
         Ok(Self { heap, under_way: Default::default(), forks })
     }
 
-    /// Counts a transaction that is about to begin, before it refers to the heap; whoever ends it subtracts it again.
+    /// Counts a transaction before it refers to the heap. The caller subtracts it when the transaction ends.
     fn count_transaction(&self) -> &Count {
         let count = &self.under_way[stripe()];
         count.0.fetch_add(1, Ordering::Acquire);

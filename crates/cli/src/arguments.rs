@@ -166,7 +166,7 @@ pub struct StatsArguments {
     /// The last 1024 events of donors and their slabs in place of numbers
     #[arg(long)]
     pub events: bool,
-    /// Repeats every so many seconds until the program ends; only new events
+    /// Repeats every SECONDS seconds until the program ends; only new events
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<Duration>,
     /// How long to wait for an answer

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::latency::Latency;
 use crate::reply::Numbers;
 
-/// RAM of donors at one moment.
+/// What a heap borrows from donors, at the time of one answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Borrowed {
     /// Parts of the device that are used.

@@ -165,7 +165,7 @@ mod tests {
             assert!(matches!(client.ask(Question::Stats, brief), Err(Error::Silent { .. })));
         }
         let peer = std::thread::spawn(move || {
-            // Those who asked in vain have gone, or go now.
+            // The three silent connections end here, before the one that is answered.
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut question = [0; 6];
                 let mut stream = stream;

@@ -22,7 +22,7 @@ pub fn stats(arguments: &StatsArguments) -> Result<ExitCode, Error> {
     let mut heap = Heap::of(&arguments.target, arguments.timeout)?;
     let outcome = if arguments.events { events(&mut heap, arguments) } else { numbers(&mut heap, arguments) };
     match outcome {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(Error::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         outcome => outcome.map(|()| ExitCode::SUCCESS),
     }

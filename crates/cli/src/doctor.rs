@@ -95,7 +95,7 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<ExitCode, Error> {
     };
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(ExitCode::from(u8::from(!report.can_run))),
     }

@@ -30,7 +30,7 @@ pub fn durable(question: &DurableQuestion) -> Result<ExitCode, Error> {
         DurableQuestion::Stats(arguments) => (&arguments.file.path, stats(arguments)),
     };
     match outcome {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(Error::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(Error::Durable(error @ HeapError::Damaged { .. })) => {
             let name = path.display().to_string();

@@ -19,7 +19,7 @@ const ADDRESS_COLUMNS: usize = 22;
 pub struct Events {
     /// Events since the heap was opened; the number of the next one.
     pub noted: u64,
-    /// Those that are kept, the oldest first.
+    /// The events that are kept, the oldest first.
     pub kept: Vec<Event>,
 }
 

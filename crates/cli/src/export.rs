@@ -30,7 +30,7 @@ pub fn export(arguments: &ExportArguments) -> Result<ExitCode, Error> {
 fn print(text: &str) -> Result<ExitCode, Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }

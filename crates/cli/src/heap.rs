@@ -20,7 +20,7 @@ pub struct Heap {
     without_latency: Option<u32>,
 }
 
-/// Everything that a heap tells at one moment.
+/// All answers of a heap to one round of questions.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     /// When it was answered.

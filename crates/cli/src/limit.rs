@@ -4,7 +4,8 @@ use aquifer::group::{Groups, Room, machine};
 use aquifer_base::limits::RAM_BYTES_MIN;
 use aquifer_base::units::format_size;
 
-/// What stays free of that: an eighth, for page tables that the kernel frees late, its own memory and the page cache, and so much at least.
+/// Margin that stays free: one part in `MARGIN_PART` of the RAM that is left, `MARGIN_BYTES_MIN` at least. It
+/// holds page tables that the kernel frees late, the kernel's own memory and the page cache.
 const MARGIN_PART: u64 = 8;
 const MARGIN_BYTES_MIN: u64 = 16 << 20;
 

@@ -21,7 +21,7 @@ pub fn option(error: &Error) -> Option<String> {
     })
 }
 
-/// What stands behind such a sentence.
+/// Continues the sentence of `error` with what to do about it.
 pub fn behind(error: &Error) -> String {
     match error {
         Error::AddressSpace { left } if *left >= RAM_BYTES_MIN => format!(", or `--ram {}M`", left / MIB),

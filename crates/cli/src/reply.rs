@@ -36,7 +36,7 @@ impl From<serde_json::Error> for ReplyError {
 /// Numbers by name.
 pub type Numbers = BTreeMap<String, u64>;
 
-/// The numbers of a heap at one moment.
+/// The numbers of a heap, from one answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// Process that answered.
@@ -103,7 +103,7 @@ fn answer(reply: &[u8]) -> Result<Value, ReplyError> {
 /// The answer to [`crate::client::Question::Stats`].
 ///
 /// # Errors
-/// [`ReplyError`] for anything that is not such an answer.
+/// [`ReplyError`] if `reply` is not an answer with numbers.
 pub fn parse_stats(reply: &[u8]) -> Result<Sample, ReplyError> {
     Ok(serde_json::from_value(answer(reply)?)?)
 }
@@ -111,7 +111,7 @@ pub fn parse_stats(reply: &[u8]) -> Result<Sample, ReplyError> {
 /// The answer to [`crate::client::Question::Latency`], and the process that gave it.
 ///
 /// # Errors
-/// [`ReplyError`] for anything that is not such an answer.
+/// [`ReplyError`] if `reply` is not an answer with latencies.
 pub fn parse_latency(reply: &[u8]) -> Result<(u32, Latency), ReplyError> {
     let LatencyReply { pid, latency } = serde_json::from_value(answer(reply)?)?;
     Ok((pid, latency))
@@ -120,7 +120,7 @@ pub fn parse_latency(reply: &[u8]) -> Result<(u32, Latency), ReplyError> {
 /// The answer to [`crate::client::Question::Events`], and the process that gave it.
 ///
 /// # Errors
-/// [`ReplyError`] for anything that is not such an answer.
+/// [`ReplyError`] if `reply` is not an answer with events.
 pub fn parse_events(reply: &[u8]) -> Result<(u32, Events), ReplyError> {
     let EventsReply { pid, events } = serde_json::from_value(answer(reply)?)?;
     Ok((pid, events))
@@ -129,7 +129,7 @@ pub fn parse_events(reply: &[u8]) -> Result<(u32, Events), ReplyError> {
 /// The answer to [`crate::client::Question::Check`].
 ///
 /// # Errors
-/// [`ReplyError`] for anything that is not such an answer.
+/// [`ReplyError`] if `reply` is not an answer to a check.
 pub fn parse_check(reply: &[u8]) -> Result<Checked, ReplyError> {
     let CheckReply { pid, check, problem, waits } = serde_json::from_value(answer(reply)?)?;
     let verdict = match check.as_str() {

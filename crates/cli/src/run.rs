@@ -48,7 +48,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     set(&mut command, "AQUIFER_REPORT", arguments.report.then(|| "1".into()));
     if arguments.report {
         for line in doctor::two_lines(&arguments.memory) {
-            // Who cannot be told runs all the same.
+            // The program runs also if standard error is closed.
             let _ = writeln!(std::io::stderr(), "aquifer: {line}");
         }
     }

@@ -72,7 +72,7 @@ fn once(heap: &mut Heap, mut picture: Picture, arguments: &TopArguments) -> Resu
     };
     let mut out = io::stdout().lock();
     match write!(out, "{}", snapshot::snapshot(&picture)).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(closed),
         written => Ok(written.map(|()| closed)?),
     }

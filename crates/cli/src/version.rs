@@ -107,7 +107,7 @@ pub fn version(arguments: &VersionArguments) -> Result<ExitCode, Error> {
     };
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         outcome => Ok(outcome.map(|()| ExitCode::SUCCESS)?),
     }

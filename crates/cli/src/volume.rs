@@ -70,7 +70,7 @@ pub fn volume(action: &VolumeAction) -> Result<ExitCode, Error> {
         VolumeAction::Scrub(arguments) => verify::scrub(arguments),
     };
     match outcome {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe: it has seen enough.
         Err(Error::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error @ Error::Interrupted) => {
             eprintln!("aquifer: {error}");

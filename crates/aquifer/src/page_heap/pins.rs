@@ -86,7 +86,7 @@ impl PageHeap {
                 }));
             }
             let ticket = self.announced.begin(address, bytes);
-            // Who takes over says so before it looks for buffers.
+            // The takeover sets this flag before it looks for announced buffers.
             if !self.is_taken_over.load(Ordering::SeqCst) && !self.is_managed() {
                 return Ok(CallBuffer(ticket.map_or(Kept::Anyway, Kept::Announced)));
             }
@@ -113,7 +113,7 @@ impl PageHeap {
     fn end_announced(&self, ticket: Ticket) {
         let Some((address, bytes)) = self.announced.end(ticket) else { return };
         if !self.is_managed() {
-            // Who takes over has pinned it and is not done yet.
+            // The takeover has pinned the buffer and still holds the lock: wait for it.
             drop(self.becoming_managed.read());
         }
         if let Some(managed) = self.managed.get() {

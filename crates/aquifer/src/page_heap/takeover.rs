@@ -19,16 +19,17 @@ use crate::group::Groups;
 use crate::options::Options;
 use crate::socket::Server;
 
-/// The most of the RAM that is taken off for what the program uses beside blocks, one part in so many; and the least that a heap is left with.
+/// At most one part in `OUTSIDE_PART` of the RAM is deducted for memory outside blocks; a heap gets
+/// `RAM_BYTES_MIN` at least.
 const OUTSIDE_PART: u64 = 2;
 const RAM_BYTES_MIN: u64 = 16 << 20;
-/// While the memory is ordinary, the process is looked at when blocks take a part of what they may, one in so many; then half-way to the limit
-/// each time, but not before they have grown by the second part.
+/// The process is first looked at when blocks take one part in `FIRST_LOOK_PART` of what they may. Each next
+/// look is half-way to the limit, but not before blocks have grown by one part in `NEXT_LOOK_PART`.
 const FIRST_LOOK_PART: u64 = 4;
 const NEXT_LOOK_PART: u64 = 64;
-/// Blocks and what is beside them may take so much of the RAM before the memory becomes a heap's.
+/// The memory becomes a heap's when blocks and memory outside them take more than this share of the RAM.
 const TOGETHER_PERCENT: u64 = 97;
-/// The most of the RAM that stays for calls that were found under way, one part in so many.
+/// Buffers of calls that were found under way may keep one part in `FOUND_PART` of the native pages pinned.
 const FOUND_PART: u64 = 8;
 
 impl PageHeap {
@@ -116,7 +117,8 @@ impl PageHeap {
         let here = 0u8;
         let (base, bytes) = self.range();
         if (base..base + bytes).contains(&(&raw const here).addr()) {
-            // Its pages would be taken away while this goes on. Memory that is asked for on another stack may be had.
+            // The takeover would remove the pages of its own stack. The caller may try again on another
+            // stack.
             return Err(Error::Stack);
         }
         let in_use = self.program.as_ref().and_then(|program| program.use_without_faults());
@@ -165,9 +167,10 @@ impl PageHeap {
         });
     }
 
-    /// Runs `grow`, which may make the memory a heap's, while nobody changes how the ranges are protected. Those that can be are
-    /// pinned then, as they are: others see no page accessible that is not. Too many for that are given to `open`, which makes them
-    /// accessible: what may leave its address must be readable.
+    /// Runs `grow`, which may make the memory a heap's, while no thread can change the protection of
+    /// `ranges`. Ranges that can be pinned are pinned with their protection, so other threads never see a
+    /// page accessible that is not. If they are too many to pin, `open` makes them accessible: a page must be
+    /// readable to leave its address.
     pub fn while_protected<T>(
         &self,
         ranges: Vec<ProtectedRange>,

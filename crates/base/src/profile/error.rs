@@ -48,7 +48,7 @@ pub enum Fault {
     /// A number that the setting may not be.
     #[error("{key} is {1}; it may be {min} to {max}", key = .0.key(), min = .0.range().start(), max = .0.range().end())]
     OutOfRange(Setting, u64),
-    /// A size that is none of blocks.
+    /// A size of blocks that is not a power of two.
     #[error("{key} is {1}; it must be a power of two", key = .0.key())]
     NotAPowerOfTwo(Setting, u64),
 }

@@ -2,8 +2,8 @@
 
 use aquifer_base::profile::{Profile, Setting};
 
-/// A profile that is understood has only values that it may have, and is the same when it is written and read. One that is not is
-/// refused at a line that it has.
+/// A profile that parses has only allowed values, and parses to itself when it is written. An invalid profile
+/// is refused at one of its own lines.
 pub fn property(input: &[u8]) {
     match Profile::parse(input) {
         Ok(profile) => {

@@ -34,7 +34,7 @@ pub enum FuseError {
         "this user may not open /dev/fuse: allow it with `chmod 666 /dev/fuse` as root, or run this as root"
     )]
     Forbidden,
-    /// The folder is not there, is none, or cannot be mounted on.
+    /// The path does not exist, is not a folder, or cannot be mounted on.
     #[error("{path} cannot show the device: {source}; name an empty folder, and be root or install the helper with `apt-get install fuse3`", path = path.display())]
     Folder {
         /// The folder.
@@ -59,7 +59,7 @@ pub enum FuseError {
     Device(#[from] DeviceError),
 }
 
-/// A device at a folder. Whoever opens the file waits until [`Mounted::serve`] runs.
+/// A device at a folder. A process that opens the file waits until [`Mounted::serve`] runs.
 pub struct Mounted {
     session: Session<DeviceFile>,
     device: Arc<dyn Device>,

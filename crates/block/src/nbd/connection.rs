@@ -49,7 +49,7 @@ pub fn serve(
     stream.set_patience(None)?;
     let transfer = Transfer::new(&*served.device, on_failure);
     let transmission = Transmission::new(stream, &served.export, transfer);
-    // All of them before the first request: later there may be no memory to be had.
+    // Allocates all buffers before the first request: later the machine may have no free memory.
     let mut buffers: Vec<RequestBuffer> = (0..served.threads.max(1)).map(|_| RequestBuffer::new()).collect();
     thread::scope(|scope| {
         let (own, others) = buffers.split_first_mut().expect("there is one at least");

@@ -60,7 +60,8 @@ pub enum ListenError {
 }
 
 impl Listener {
-    /// Listens at an address of TCP. Without TLS whoever reaches the address has the device.
+    /// Listens at a TCP address. Without TLS, every client that reaches the address can read and write the
+    /// device.
     ///
     /// # Errors
     /// [`ListenError::Address`].
@@ -71,7 +72,8 @@ impl Listener {
         Ok(Listener { socket: Socket::Tcp(listener, address) })
     }
 
-    /// Listens at a new Unix socket, for this user only. One that a process left when it was killed is replaced.
+    /// Listens at a new Unix socket, for this user only. Replaces the socket file of a process that was
+    /// killed.
     ///
     /// # Errors
     /// [`ListenError::InUse`], [`ListenError::Path`].
@@ -126,7 +128,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Takes the file of a Unix socket away, so that whoever comes now is told that nobody is there.
+    /// Removes the file of a Unix socket, so that a new client's connection is refused.
     pub(super) fn remove(&self) {
         if let Socket::Unix(_, path, inode) = &self.socket
             && fs::metadata(path).is_ok_and(|found| found.ino() == *inode)

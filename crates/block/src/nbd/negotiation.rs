@@ -1,4 +1,5 @@
-//! A client's options, up to the first request. No I/O: whoever has the socket asks how many bytes come next, and hands them over.
+//! A client's options, up to the first request. Does no I/O: the connection asks how many bytes come next,
+//! and passes them in.
 
 use super::ended::Ended;
 use super::export::Export;

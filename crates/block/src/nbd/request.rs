@@ -48,7 +48,7 @@ impl Request {
     /// Takes a request apart.
     ///
     /// # Errors
-    /// The magic number, if it is none of a request.
+    /// The magic number, if it is not that of a request.
     pub fn parse(bytes: &[u8; Self::BYTES]) -> Result<Self, u32> {
         let magic = u32_at(bytes, 0);
         if magic != REQUEST_MAGIC {

@@ -38,7 +38,7 @@ impl Default for Settings {
     }
 }
 
-/// A device, served to whoever connects.
+/// A device, served to every client that connects.
 pub struct Server {
     served: Arc<Served>,
     shared: Arc<Shared>,
@@ -108,7 +108,7 @@ impl Server {
                 }
             }
         }
-        // Whoever can stop the server still knows the listener, so its end does not come by itself.
+        // A [`Stopper`] may still hold the listener, so dropping the server does not close it.
         self.shared.listener.remove();
         self.take_leave();
         self.served.device.sync()

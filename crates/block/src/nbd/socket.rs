@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// After so much silence the system asks whether the other machine is still there.
+/// Silence after which the kernel probes whether the other machine is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// A connected socket. Reading and writing go on at once, through `&Socket`.
@@ -42,9 +42,10 @@ impl Socket {
         }
     }
 
-    /// Whoever waits on the socket goes on: readers find the end, and with [`Shutdown::Both`] writers an error.
+    /// Wakes the threads that wait on the socket: readers find the end, and with [`Shutdown::Both`] writers
+    /// get an error.
     pub fn shut_down(&self, how: Shutdown) {
-        // One that is shut down already, or was left by its peer, has nobody who waits.
+        // A socket that is shut down already, or that its peer has left, has no waiting thread.
         let _ = match self {
             Socket::Tcp(stream) => stream.shutdown(how),
             Socket::Unix(stream) => stream.shutdown(how),

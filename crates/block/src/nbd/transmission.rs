@@ -73,7 +73,8 @@ impl<'a> Transmission<'a> {
         self.turn.into_inner().unwrap_or_else(PoisonError::into_inner).why
     }
 
-    /// Nobody is there to hear a reply: whoever waits for the next request is told by the stream's end.
+    /// Ends the connection without a reply: no client is there to read one. A thread that waits for the next
+    /// request finds the end of the stream.
     fn end(&self, ended: Ended) {
         self.transfer.end();
         self.stream.shut_down(Shutdown::Both);

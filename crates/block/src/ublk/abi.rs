@@ -114,7 +114,7 @@ pub struct DeviceInfo {
     /// Longest transfer.
     pub buffer_bytes_max: u32,
     pub id: u32,
-    /// Who serves it.
+    /// Process that serves the device.
     pub process: i32,
     pub padding_too: u32,
     pub flags: u64,

@@ -30,7 +30,7 @@ pub enum UblkError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// There is no `io_uring` to be had.
+    /// The kernel refuses `io_uring`.
     #[error(
         "io_uring cannot be used ({0}): allow it (sysctl kernel.io_uring_disabled=0, and the container's seccomp profile), or use --socket with nbd-client, or --fuse"
     )]
@@ -51,7 +51,7 @@ pub enum UblkError {
         /// The system's answer.
         source: io::Error,
     },
-    /// A thread could not be started, or its memory not be had.
+    /// A thread could not be started, or its memory not be allocated.
     #[error("queue {queue} cannot be served: {source}; name fewer --threads")]
     Queue {
         /// Which.

@@ -28,7 +28,8 @@ pub fn clear(control: &mut Control) {
     }
 }
 
-/// Whether nobody will ever serve the device. One that somebody makes at this moment is not served yet, but its maker is there.
+/// Whether no process will ever serve the device: one of ours made it and is gone. A device that is just
+/// being made is not served either, but its maker lives.
 fn is_left(info: &DeviceInfo, is_alive: impl Fn(u32) -> bool) -> bool {
     let is_ours = info.mark & (u64::from(u32::MAX) << 32) == OURS;
     is_ours && info.state == STATE_DEAD && !is_alive(info.mark as u32)

@@ -69,7 +69,7 @@ impl<'a> Queue<'a> {
                 let request = Request::parse(&self.descriptors.get(tag));
                 let result = self.transfer.run(&request, &mut self.buffers[usize::from(tag)]);
                 self.send(queue::COMMIT_AND_FETCH_REQ, tag, result)?;
-                // Whoever waits for the answer has it before the next request is looked at, which may take long.
+                // Sends this answer now: the next request may take long.
                 submit(&self.ring)?;
             }
         }

@@ -195,7 +195,7 @@ impl Worker {
             Ok(queue) => queue,
             Err(error) => return ready.send((self.queue, Err(error))).unwrap_or_default(),
         };
-        // Whoever waits for it may have given up.
+        // The thread that waits for the answer may have given up.
         let _ = ready.send((self.queue, Ok(())));
         // And waits until nobody can say more.
         drop(ready);

@@ -1,4 +1,5 @@
-//! Clients that are none, or are hostile: their connection ends with a sentence, and others are served.
+//! Hostile clients, and peers that do not speak NBD: their connection ends with a sentence, and other clients
+//! are served.
 
 use std::io::Write;
 use std::net::Shutdown;

@@ -1,4 +1,4 @@
-//! TLS: who is served, and what nobody can slip in.
+//! TLS: which clients are served, and that nothing can be inserted before the handshake.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,9 @@
 //! ```text
 //! 6 read ahead | 5..4 turns to be passed over | 3..2 standing | 1 on trial | 0 has memory
 //! ```
-//! A page that is on trial and is used stays, and its standing rises: the front hand passes it over so many times before its next
-//! trial. What is always in use costs a fault in [`STANDING_MAX`] + 1 rounds, then, and not one in each.
+//! A page that is used while it is on trial stays, and its standing rises: the front hand passes over it
+//! `standing` times before its next trial. So a page in constant use costs one fault in [`STANDING_MAX`] + 1
+//! rounds, instead of one in each.
 
 use std::sync::atomic::Ordering;
 
@@ -43,7 +44,7 @@ fn met(mark: u8) -> (u8, bool) {
     if turns > 0 { (mark - (1 << TURNS_SHIFT), true) } else { (mark | ON_TRIAL, false) }
 }
 
-/// Whether the page of such a mark came back from its last trial.
+/// Whether the page with this mark came back from its last trial.
 pub(super) fn has_standing(mark: u8) -> bool {
     mark >> STANDING_SHIFT & 3 > 0
 }

@@ -4,9 +4,10 @@
 //! that it passes and offers the slots whose mark is zero. With limit 1 this is the classic reference
 //! bit, with a larger one it is GCLOCK (Smith, TODS 1978).
 //!
-//! With patience the hand first passes some used slots without lowering their marks. Then about one slot in
-//! so many is unused at any time, the hand goes round faster, and an object that nobody uses leaves soon after it
-//! came: what the small queue of S3-FIFO and the sifting of SIEVE achieve, without their lists.
+//! With patience the hand first passes `PATIENCE` used slots without lowering their marks. Then about one
+//! slot in `PATIENCE` is unused at any time, the hand goes round faster, and an object without uses
+//! leaves soon after it came. The small queue of S3-FIFO and the sifting of SIEVE achieve the same with
+//! lists.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

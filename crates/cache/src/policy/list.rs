@@ -5,7 +5,7 @@
 //!    the links and not in the mark because marks are written without the lock and may lose an update.
 //! 2. Links of a slot in no list read as "no list" whether the memory is fresh (zeros) or used (all ones),
 //!    so a late `touch` or `remove` of a slot that is gone changes nothing.
-//! 3. The hand is either [`NIL`] or a slot of the list: whoever unlinks that slot moves the hand on.
+//! 3. The hand is either [`NIL`] or a slot of the list: the thread that unlinks that slot moves the hand on.
 
 use std::ops::ControlFlow;
 

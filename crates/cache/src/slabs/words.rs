@@ -22,7 +22,7 @@ pub(super) const fn beside(slot_bytes: usize, links: bool) -> usize {
     if slot_bytes == Class::WHOLE.slot_bytes() { 0 } else { WORDS[links as usize] }
 }
 
-/// Bytes of the words of so many whole pages.
+/// Bytes of the words of `slots` whole pages.
 pub(super) const fn of_whole_bytes(slots: u32) -> usize {
     slots as usize * WORDS_WHOLE * 8
 }

@@ -38,7 +38,7 @@ pub(super) unsafe fn read(
             Err(error) if done == 0 => return Err(error),
             outcome => outcome.unwrap_or(0),
         };
-        // SAFETY: the caller has room for `len` bytes, of which so many are left.
+        // SAFETY: the caller has room for `len` bytes, and `done + count` is at most `len`.
         unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), target.add(done), count) };
         done += count;
         if count < part.len() || done == len {
@@ -65,7 +65,7 @@ pub(super) unsafe fn write(
     loop {
         let part_len = bounce.len().min(len - done);
         let part = &mut bounce[..part_len];
-        // SAFETY: the caller has `len` bytes, of which so many are left.
+        // SAFETY: the caller has `len` bytes, and `done + part_len` is at most `len`.
         unsafe { std::ptr::copy_nonoverlapping(source.add(done), part.as_mut_ptr(), part.len()) };
         let count = match write(offset + done as u64, part) {
             Err(error) if done == 0 => return Err(error),

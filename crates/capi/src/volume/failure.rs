@@ -61,7 +61,7 @@ fn system_code(errno: i32) -> ErrorCode {
     }
 }
 
-/// The number for what the process that has the volume refused, if that is none of the errors that arrive as they are.
+/// Translates an error number from the process that serves the volume, if it stands for no `VolumeError`.
 fn remote_code(errno: i32) -> ErrorCode {
     match errno {
         libc::EINVAL => ErrorCode::Invalid,

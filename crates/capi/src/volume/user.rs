@@ -1,4 +1,4 @@
-//! Who this process is.
+//! The user, groups and rights of this process.
 
 use std::ffi::c_int;
 use std::io;

@@ -129,7 +129,7 @@ impl BlockArguments {
 }
 
 impl BlockArguments {
-    /// The address at which whoever comes would be served.
+    /// The address at which every client would be served: without TLS, and not only for this machine.
     pub fn address_for_everybody(&self) -> Option<SocketAddr> {
         match self.way() {
             Way::Address(address) if self.tls.is_none() && !address.ip().to_canonical().is_loopback() => {

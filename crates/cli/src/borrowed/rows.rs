@@ -79,7 +79,8 @@ impl Lately<'_> {
     }
 }
 
-/// The title of the columns and a row for each donor, in so many columns: what has no room is left out.
+/// Formats a row of titles and one for each donor, at most `columns` characters wide. Columns without room
+/// are left out.
 pub fn donors(now: &Borrowed, earlier: Earlier<'_>, columns: usize) -> Vec<Row> {
     let addresses: Vec<String> =
         now.donors.iter().map(|donor| cut(&donor.address, ADDRESS_COLUMNS_MAX)).collect();
@@ -151,7 +152,7 @@ pub fn totals(now: &Borrowed, earlier: Earlier<'_>) -> [Row; 2] {
     [Row { text: placed, is_alarm }, Row { text: pages, is_alarm: false }]
 }
 
-/// The beginning of a text of a peer, in at most so many characters.
+/// Cuts a peer's text to `columns` printable characters.
 fn cut(text: &str, columns: usize) -> String {
     printable(text).chars().take(columns).collect()
 }

@@ -1,4 +1,4 @@
-//! Who looks on while a device is measured: a bar, and Ctrl-C.
+//! Shows a bar while a device is measured, and ends the measurement at Ctrl-C.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -28,7 +28,7 @@ struct Part {
 }
 
 impl Watch {
-    /// A bar for a run of about so many seconds, which Ctrl-C ends.
+    /// Shows a bar for a run of about `total_s` seconds, which Ctrl-C ends.
     ///
     /// # Errors
     /// When the signal cannot be caught.

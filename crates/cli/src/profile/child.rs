@@ -15,7 +15,7 @@ use crate::error::Error;
 /// # Errors
 /// [`Error`] if nothing could be started.
 pub fn run(samples: &File) -> Result<u8, Error> {
-    // Whoever may look into this process reaches the file by this name, which needs no descriptor in the program.
+    // A process that may inspect this one opens the file by this name; the program inherits no descriptor.
     let path = format!("/proc/{}/fd/{}", std::process::id(), samples.as_raw_fd());
     let own = std::env::current_exe()?;
     let mut command = Command::new(&own);

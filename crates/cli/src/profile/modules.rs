@@ -21,8 +21,8 @@ pub struct Module {
 /// Modules of each process.
 pub type Modules = HashMap<u32, Vec<Module>>;
 
-/// The modules in lines of `/proc/PID/maps`, each behind its process. Lines that are none are left out. Where two overlap, the
-/// later one counts; they are in order of their addresses.
+/// Parses lines of `/proc/PID/maps`, each behind its process, into modules in the order of their addresses.
+/// Malformed lines are left out. Of modules that overlap, the later line counts.
 pub fn parse(text: &[u8]) -> Modules {
     let mut modules = Modules::new();
     let mut known = HashSet::new();

@@ -114,7 +114,8 @@ fn histogram(
     }
 }
 
-/// Each donor with its labels. One that is named twice is there once: two series of the same labels are an error.
+/// Lists each donor with its labels. A donor that is named twice appears once: two series with the same
+/// labels are an error.
 fn labelled<'a>(borrowed: &'a Borrowed, pid: &str) -> Vec<(&'a Donor, String)> {
     let mut seen = HashSet::new();
     let labels = |donor: &Donor| format!("{pid},donor=\"{}\"", escaped(&printable(&donor.address)));

@@ -63,7 +63,7 @@ pub fn donors(arguments: &DonorsArguments) -> Result<ExitCode, Error> {
     }
     // What is not encrypted stays on this machine, whatever a donor says.
     known.retain(|member| arguments.cluster.is_some() || member.address.ip().is_loopback());
-    // Whoever hears of a donor is right, whatever others say.
+    // A donor that one member reports as alive counts as alive, whatever the others say.
     known.sort_by_key(|member| (member.address, !member.is_alive));
     known.dedup_by_key(|member| member.address);
     for member in &known {

@@ -39,7 +39,7 @@ pub fn ranges(latency: &Latency, rows: usize) -> Vec<Range> {
     groups.iter().zip(&counts).map(range).collect()
 }
 
-/// The quantiles that people ask for, in one line: bounds that so many reads did not exceed.
+/// Formats the usual quantiles in one line: the upper bounds of 50, 99 and 99.9 per cent of the reads.
 pub fn quantiles(latency: &Latency) -> String {
     let of = |share| latency.quantile_ns(share).map_or("-".into(), short);
     format!("p50 {}  p99 {}  p99.9 {}", of(0.5), of(0.99), of(0.999))

@@ -51,7 +51,8 @@ pub struct Place {
     pub is_framed: bool,
 }
 
-/// Places within `area`, which do not overlap, for a heap with so many donors. What has no room has no place.
+/// Divides `area` into places that do not overlap, for a heap with `donors` donors. A part without room gets
+/// no place.
 pub fn arrange(area: Rect, donors: usize) -> Vec<Place> {
     let plain = |part, area| Place { part, area, is_framed: false };
     let footer_rows = u16::from(area.height >= FOOTER_FROM);

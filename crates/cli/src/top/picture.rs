@@ -11,7 +11,7 @@ use super::rates::Rates;
 /// More than any screen is wide.
 const HISTORY_MAX: usize = 2048;
 
-/// What is known of a heap at one moment.
+/// What is shown of a heap: its last answers, and what they changed.
 #[derive(Clone)]
 pub struct Picture {
     /// The last answer.

@@ -27,7 +27,7 @@ const VERSION_CHARS_MAX: usize = 16;
 const CELL_COLUMNS_MAX: usize = 16;
 /// Least columns of a bar that leave room for the limit beside it.
 const BAR_COLUMNS_MIN: usize = 10;
-/// With so many rows latencies are shown of now and overall.
+/// Rows from which on latencies are shown both of late and overall.
 const BOTH_QUANTILES_FROM: usize = 4;
 
 const LABEL: Style = Style::new();

@@ -69,7 +69,8 @@ fn managed_memory(outcome: Result<(), Errno>, fence: Result<(), Errno>) -> Part 
     Part::missing(name, serves, state, remedy)
 }
 
-/// Faults inside of system calls, which take a privilege. `is_managed`: others can be had.
+/// Reports whether faults inside of system calls can be handled, which takes a privilege. `is_managed`: other
+/// faults can.
 fn fault_threads(outcome: Result<(), Errno>, is_managed: bool) -> Part {
     let (name, serves) = ("fault threads", "system calls on absent memory with --faults thread");
     match outcome {

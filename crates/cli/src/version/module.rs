@@ -1,4 +1,4 @@
-//! A module of the kernel: there, to be loaded, or not to be had.
+//! A kernel module: loaded, installed but not loaded, or missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

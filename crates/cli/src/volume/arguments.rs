@@ -56,7 +56,7 @@ pub enum VolumeAction {
     /// Removes files, and with -r folders
     #[command(after_help = EXAMPLES)]
     Rm(RemoveArguments),
-    /// Moves or renames, each in one moment
+    /// Moves or renames atomically
     #[command(after_help = EXAMPLES)]
     Mv(MoveArguments),
     /// Makes folders

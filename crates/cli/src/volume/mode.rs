@@ -37,7 +37,7 @@ struct Permissions {
     lends: bool,
     /// Names are kept.
     sticky: bool,
-    /// Those that owner, group or others have.
+    /// Permissions are copied from those of owner, group or others.
     copied_from: Option<u16>,
 }
 

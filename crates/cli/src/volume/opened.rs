@@ -7,7 +7,8 @@ use aquifer_volume::{OpenOptions, Session, Volume, VolumeError, image};
 
 use crate::error::Error;
 
-/// Whoever runs this command, at a volume: nothing is refused, because its bytes can be changed anyway.
+/// A volume with the rights of the user who runs this command. Nothing is refused: that user can change the
+/// volume's bytes anyway.
 pub type Access<'a> = Session<&'a Volume>;
 
 /// The user who runs this command, and the group.

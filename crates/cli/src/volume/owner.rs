@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// Who a file is to belong to.
+/// The new user and group of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// User.

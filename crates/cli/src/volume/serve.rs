@@ -71,7 +71,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode, Error> {
         printable(&arguments.socket.display().to_string())
     )?;
     let served = serve_clients(&volume, &listening);
-    // Whoever connects from now on is told that nobody is there.
+    // A client that connects from now on is refused.
     std::fs::remove_file(&arguments.socket)?;
     drop(background);
     served.map_err(failed(&arguments.path))?;

@@ -53,7 +53,7 @@ impl Work {
         self.bar.set_message(printable(name));
     }
 
-    /// So much more is done.
+    /// Adds `done` to what is done.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -62,7 +62,7 @@ impl Work {
         if self.stopped.load(Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// So much is done, of so much.
+    /// Shows that `done` of `total` is done.
     pub fn is_at(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.show(done);

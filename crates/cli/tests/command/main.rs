@@ -1,4 +1,4 @@
-//! The command against a real program with a heap, and against peers that are none.
+//! The command against a real program with a heap, and against peers that do not speak its protocol.
 
 mod advise;
 mod block;

@@ -64,7 +64,8 @@ fn a_small_file_is_too_small() {
     assert_eq!(fs::metadata(&path).expect("there").len(), 0, "a refused file was changed");
 }
 
-/// Runs the command as a user that owns nothing; `None` where that cannot be. Who is no root is such a user already.
+/// Runs the command as a user that owns nothing; `None` where that is impossible. A test that does not run as
+/// root keeps its own user.
 fn complaint_as_nobody(test: &str, arguments: &[&str]) -> Option<String> {
     let mut probe = command(arguments);
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);

@@ -145,7 +145,8 @@ fn time_makes_durable() {
     while fs::read(&mount.image).expect("it reads") == before {
         std::thread::yield_now();
     }
-    // One that had begun before the file was there may have been seen: the next one has it for sure.
+    // A sync that began before the file was made may have changed the image; the next one certainly contains
+    // the file.
     fs::write(mount.folder.join("other"), "").expect("a file");
     let before = fs::read(&mount.image).expect("it reads");
     while fs::read(&mount.image).expect("it reads") == before {

@@ -5,7 +5,7 @@
 
 /// Entries that share one cache line and one hash value.
 const WAYS: usize = 8;
-/// A table entry per so many thousandths of a ghost: room to spare, so that full buckets are rare.
+/// Table entries for 1,000 ghosts: the spare ones keep full buckets rare.
 const ENTRIES_PER_1000: usize = 1333;
 /// Steps of the coarse time within one capacity. 16 bits of time then hold at least 8 capacities, by when
 /// an entry has long been overwritten.
@@ -48,7 +48,7 @@ impl Ghosts {
         entries[way] = entry;
     }
 
-    /// Whether the object with this hash is a ghost; it is none afterwards.
+    /// Removes the ghost with this hash, and returns whether there was one.
     pub(super) fn take(&mut self, hash: u32) -> bool {
         if self.capacity == 0 {
             return false;

@@ -90,7 +90,7 @@ impl Tree for VolumeTree<'_> {
             _ => return Err(self.failed(path)(VolumeError::IsAFolder)),
         };
         let access = self.access.from(folder);
-        // Whoever has another process copy to the same folder finds another number free.
+        // Another process that copies to the same folder takes another number.
         let (temporary, file) = (0..u32::MAX)
             .map(|number| format!(".aquifer-copy-{number}").into_bytes())
             .find_map(|temporary| match access.open(&temporary, &OpenHow::make_new(mode)) {

@@ -21,7 +21,7 @@ use crate::{command, name};
 /// More than the server has RAM for.
 const PAGES: usize = 2500;
 const ROUNDS: usize = 4;
-/// Nobody needs as long; whoever takes longer hangs.
+/// Limit of each wait: a process that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What a client is asked to do, and the socket.
 const ROLE: &str = "AQUIFER_TEST_CLIENT";
@@ -183,7 +183,7 @@ impl Served {
     }
 
     fn start(&self) -> Process {
-        // One that was killed has left it.
+        // A server that was killed has left its socket.
         let _ = std::fs::remove_file(&self.socket);
         let socket = name(&self.socket);
         let volume = name(&self.ground.volume);
@@ -194,7 +194,8 @@ impl Served {
         server
     }
 
-    /// The first number of each page, by whoever opens the volume now; all of it is in order.
+    /// Reads the first number of each page through a new opening of the volume, and checks that the volume is
+    /// sound.
     fn numbers(&self) -> Vec<u64> {
         self.ground.told(&["scrub", name(&self.ground.volume)]);
         let host = self.ground.host("copy");
