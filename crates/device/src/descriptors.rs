@@ -4,7 +4,8 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
 use aquifer_sys::descriptors;
 
-/// As [`descriptors::own`], for what knows its descriptor. Who drops it tells [`descriptors::forget`] before.
+/// As [`descriptors::own`], for a type that owns its descriptor. The owner calls [`descriptors::forget`]
+/// before it drops the file.
 #[must_use]
 pub fn own<T: Into<OwnedFd> + From<OwnedFd>>(file: T) -> T {
     let fd: OwnedFd = file.into();

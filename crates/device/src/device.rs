@@ -48,8 +48,8 @@ pub trait Device: Send + Sync {
         }
     }
 
-    /// Does all writes, as many at a time and in whatever order the device likes; the outcome of each stands
-    /// in its `result`. One that fails does not stop the others.
+    /// Does all writes, as many at a time and in whatever order the device likes. The `result` of each
+    /// request gets its own outcome; a failed write does not stop the others.
     ///
     /// # Context
     /// May allocate and lock: not for fault handlers.

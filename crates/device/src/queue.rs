@@ -68,7 +68,7 @@ pub trait Queue {
     /// Whether time is simulated.
     fn is_simulated(&self) -> bool;
 
-    /// Makes room for so many transfers of so many bytes. Only while nothing is under way.
+    /// Allocates `slots` slots for transfers of up to `len_bytes` bytes. No transfer may be under way.
     ///
     /// # Errors
     /// [`DeviceError`] when the system gives no more.

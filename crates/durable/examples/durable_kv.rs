@@ -42,7 +42,7 @@ enum Command {
     Del { key: String },
     /// Print all keys with their values.
     List,
-    /// Count on, so many steps, and print each number when it is durable.
+    /// Count on by STEPS, and print each number when it is durable.
     Count { steps: u64 },
 }
 

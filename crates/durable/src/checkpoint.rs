@@ -67,7 +67,7 @@ impl Checkpoints {
         had_some
     }
 
-    /// Another one is written after so many chunks.
+    /// Sets the number of chunks after which the next checkpoint is due.
     pub(crate) fn set_interval(&self, chunks: u32) {
         self.interval.store(chunks, Ordering::Relaxed);
     }

@@ -17,7 +17,8 @@ use crate::persist::Persist;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
-/// Larger versions are none: so many transactions no heap lives to see, and the map's words have room for.
+/// Larger versions are invalid. No heap lives to commit this many transactions, and the map's words have room
+/// for this number.
 pub const VERSION_MAX: u64 = 1 << 46;
 /// What is written last.
 const FIRST_BYTES: usize = 8;

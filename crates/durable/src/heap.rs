@@ -51,9 +51,10 @@ pub struct Options {
     pub cleans_ahead: bool,
     /// When a commit is durable. Default when it returns.
     pub durability: Durability,
-    /// A checkpoint of the map is written when about so many bytes were appended since the last one, and when the heap is closed: it is
-    /// opened in a fraction of the time then, and what is not read at once is verified when it is loaded or by and by. 0, the default, for none:
-    /// opening reads and verifies all.
+    /// A checkpoint of the map is written after about this many bytes were appended since the last one, and
+    /// when the heap is closed. Opening then takes a fraction of the time, and chunks that it skips are
+    /// verified when they are loaded or in the background. 0, the default, writes none: opening reads and
+    /// verifies everything.
     pub checkpoint_bytes: u64,
     /// Optimisations, to switch some off. Default all on.
     pub tuning: Tuning,
@@ -240,7 +241,7 @@ impl DurableHeap {
 impl Drop for DurableHeap {
     fn drop(&mut self) {
         self.background = None;
-        // Who must know whether it is durable has called `sync`.
+        // A caller that needs to know whether its data are durable has called `sync`.
         let is_synced = self.core.sync().is_ok();
         let clock = self.core.clock.load(Ordering::Relaxed);
         if self.has_checkpoints && is_synced && !self.core.checkpoints.is_of(clock) {

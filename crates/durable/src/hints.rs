@@ -22,7 +22,7 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// One that remembers nothing if it is not on.
+    /// Empty hints; if `is_on` is false, they never remember anything.
     pub(crate) fn new(is_on: bool) -> Self {
         let hint = if is_on { Hint::default() } else { Hint::NONE };
         Self { slots: Box::new([hint; HINTS]) }

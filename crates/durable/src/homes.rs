@@ -34,7 +34,7 @@ const TAKEN_TOGETHER: usize = 16;
 pub(crate) const OBJECT_BYTES_MAX: u64 = AREA_BYTES;
 const CLASSES: usize = SMALL + 1 + STEPS * (AREA_BYTES / PARTITION_BYTES as u64).ilog2() as usize;
 
-/// A size that areas are made for; 0 is none.
+/// A size that areas are made for; 0 is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SizeClass(pub(crate) u16);
 
@@ -101,7 +101,7 @@ impl SizeClass {
         slot / per * PARTITION_BYTES as u64 + slot % per * self.slot_bytes()
     }
 
-    /// The first slot that begins at least so many bytes from the start of an area.
+    /// The first slot that begins `offset` bytes or more from the start of an area.
     fn slot_from(self, offset: u64) -> u64 {
         if usize::from(self.0) > SMALL {
             return offset.div_ceil(self.slot_bytes());
@@ -111,7 +111,7 @@ impl SizeClass {
         partition * self.slots_per_partition() + in_partition
     }
 
-    /// Whether a slot begins so many bytes from the start of an area.
+    /// Whether a slot begins `offset` bytes from the start of an area.
     fn begins_at(self, offset: u64) -> bool {
         if usize::from(self.0) > SMALL {
             return offset.is_multiple_of(self.slot_bytes()) && offset / self.slot_bytes() < self.slots();

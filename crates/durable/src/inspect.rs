@@ -313,7 +313,7 @@ impl Chunk {
 pub enum Found<'a> {
     /// A block that verifies.
     Block(Block<'a>),
-    /// So many bytes that do not verify, with a block behind them. That is damage.
+    /// Damage: this number of bytes does not verify, and a block follows them.
     Damage(usize),
 }
 

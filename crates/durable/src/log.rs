@@ -39,7 +39,7 @@ struct Free {
     apart: u32,
 }
 
-/// Who wants a chunk.
+/// What a chunk is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// A transaction that writes.
@@ -305,13 +305,13 @@ impl Log {
         self.free().apart += 1;
     }
 
-    /// The part in such a chunk does not count any more. The cleaner gives the chunk back.
+    /// Ends a checkpoint's claim to chunk `id`, which the cleaner gives back later.
     pub(crate) fn abandon_apart(&self, id: SegmentId, opened: u64) {
         self.restore_unneeded(id, opened);
         self.free().apart -= 1;
     }
 
-    /// Gives such a chunk back.
+    /// Gives a checkpoint's chunk back.
     pub(crate) fn release_apart(&self, id: SegmentId) -> Result<()> {
         self.release(id)?;
         self.free().apart -= 1;

@@ -30,7 +30,7 @@ impl<T> Ref<T> {
         self.home
     }
 
-    /// What is so many bytes behind it.
+    /// The reference `bytes` further on.
     #[inline]
     pub(crate) const fn plus_bytes<U>(self, bytes: usize) -> Ref<U> {
         Ref::from_home(self.home.plus_bytes(bytes as u64))
@@ -105,7 +105,7 @@ pub struct Field<S, F> {
 }
 
 impl<S, F> Field<S, F> {
-    /// The field that begins so many bytes from the start of an `S`.
+    /// The field that begins `offset_bytes` bytes from the start of an `S`.
     #[doc(hidden)]
     pub const fn at(offset_bytes: usize) -> Self {
         Self { offset_bytes, kind: PhantomData }

@@ -27,7 +27,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// One whose commits do not wait for durability, if there is something to remember them by.
+    /// A session whose commits do not wait for durability, if `unsynced` remembers them.
     pub(crate) fn new(unsynced: Option<Arc<Unsynced>>, tuning: &Tuning) -> Self {
         let (draft, persists_each) = (Draft::new(tuning), !tuning.persists_once);
         Self { unsynced, persists_each, draft, ..Self::default() }

@@ -31,7 +31,7 @@ impl<T> Sessions<T> {
         Self((0..SESSIONS).map(make).map(|session| Apart(Mutex::new(session))).collect())
     }
 
-    /// One that nobody else has; waits if there is none.
+    /// Takes a session that no other thread has; waits if all are taken.
     #[inline]
     pub(crate) fn take(&self) -> MutexGuard<'_, T> {
         let first = stripe() * SESSIONS / STRIPES;

@@ -22,7 +22,7 @@
 //!         stock: HashMap<u32, u64>,
 //!         /// Articles by price.
 //!         prices: BTree<(u64, u32), ()>,
-//!         /// Who wants what.
+//!         /// Customers and what they want.
 //!         orders: Queue<(u64, u32)>,
 //!     }
 //! }

@@ -38,7 +38,7 @@ impl Unread {
         if self.states[id.0 as usize].swap(READ, Ordering::AcqRel) != READ {
             self.left.fetch_sub(1, Ordering::Relaxed);
         }
-        // Who verifies it just now, and finds what is written there next, sees this too.
+        // A thread that verifies the chunk now, and reads bytes written later, sees this state, too.
         fence(Ordering::Release);
     }
 

@@ -48,7 +48,7 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 /// All bytes are some value: zeros, which a new object has, and also what a [`Ref`](crate::Ref) of the wrong type leads to. Damage
 /// is not found here but by the checksums of the heap.
 ///
-/// `usize` is none, because its size depends on the machine.
+/// `usize` is not a `Value`, because its size depends on the machine.
 pub trait Value: Copy + 'static {
     /// How many bytes.
     const BYTES: usize;

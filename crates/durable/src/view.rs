@@ -112,7 +112,9 @@ impl View {
         Ok(version)
     }
 
-    /// Two that have locked what the other has read must not wait for each other for long. What the cleaner has locked stays what it is.
+    /// Checks that no partition that was read has changed. Two transactions that have each locked what the
+    /// other has read do not wait long for each other. A partition that the cleaner has locked keeps its
+    /// content.
     #[cold]
     fn validate(&self, words: &Partitions) -> Result<()> {
         for &(id, version) in &self.reads {
@@ -164,7 +166,7 @@ impl View {
     }
 }
 
-/// A partition's word when nobody commits to it. Who waits here holds nothing.
+/// Waits until no transaction commits to a partition, and returns its word. The caller holds no lock.
 #[inline]
 fn settled(words: &Partitions, id: PartitionId) -> Word {
     let word = words.word(id);

@@ -13,7 +13,7 @@ const OBJECT_BYTES: usize = 1000;
 /// Commits at most until something has happened.
 const COMMITS_MAX: usize = 1_000_000;
 
-/// Checkpoints are written after so many bytes, and at close; 0 for none.
+/// Checkpoints are written after `checkpoint_bytes`, and at close; 0 for none.
 fn options(checkpoint_bytes: u64) -> Options {
     Options {
         capacity_bytes: 4 << 20,

@@ -33,7 +33,8 @@ fn heap_file(path: &Path) -> (Vec<HomeAddress>, Vec<u8>) {
     (homes, std::fs::read(path).expect("there"))
 }
 
-/// How many of the first objects are there, and no others; an error is none of the caller's business.
+/// Counts the leading objects that load, and fails if a later one loads or an error other than
+/// [`Error::NotAllocated`] occurs.
 fn prefix(heap: &DurableHeap, homes: &[HomeAddress]) -> usize {
     let is_there = |n: usize| {
         let mut out = [0; 1000];

@@ -34,7 +34,7 @@ fn objects_of_all_sizes_are_counted() {
     let contents = HeapFile::open(&path).expect("a heap").contents().expect("in order");
     assert_eq!(contents.objects, homes.len() as u64);
     assert_eq!(contents.usage.live_bytes, newest.live_bytes);
-    // One that made the heap, one for each area, and those of above.
+    // One transaction made the heap, one each area, and the loops above made the others.
     assert!(contents.newest_version >= 1 + 3000 + 3000 - homes.len() as u64);
 }
 

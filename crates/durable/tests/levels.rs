@@ -160,7 +160,7 @@ fn look(heap: &DurableHeap) -> (u64, Vec<u64>) {
     .expect("reads")
 }
 
-/// What should be in the cells after so many transactions.
+/// The content of the cells after `last` transactions.
 fn expected(last: u64) -> Vec<u64> {
     (0..CELLS).map(|cell| (1..=last).rev().find(|n| n * 7 % CELLS == cell).unwrap_or(0)).collect()
 }

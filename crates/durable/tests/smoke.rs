@@ -67,7 +67,7 @@ fn what_is_not_committed_has_not_happened() {
 fn what_somebody_else_has_freed_is_a_conflict() {
     let dir = tempfile::tempdir().expect("a directory");
     let heap = DurableHeap::open(&dir.path().join("heap"), &options()).expect("opens");
-    // So many that the other transaction does not keep all places for the next one of its session.
+    // Enough objects that the other transaction cannot keep all of their slots for its session.
     let homes = heap.transaction(|tx| (0..200).map(|_| tx.alloc(200)).collect::<Result<Vec<_>, _>>());
     let homes = homes.expect("room");
     let mut late = heap.begin();

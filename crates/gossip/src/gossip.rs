@@ -20,7 +20,7 @@ use crate::told;
 
 /// Which gossip this is. What it carries is another matter: each donor tells its version.
 const CLUSTER: &str = "aquifer gossip 1";
-/// A donor is gone when nothing was heard of it for so many times the mean pause between its heartbeats.
+/// A donor is gone after a silence of this many times the mean pause between its heartbeats.
 const PHI_MAX: f64 = 8.0;
 /// Heartbeats that the mean is taken of.
 const HEARTBEATS: usize = 100;
@@ -163,7 +163,7 @@ struct Talk {
     offer: Box<dyn Fn() -> Offer + Send>,
     own: Member,
     shared: Arc<Shared>,
-    /// Those that were alive in our own sight: others are not told of as gone when they are only new.
+    /// Donors that this process has seen alive. Others do not hear of the end of a donor that was only new.
     heard: HashSet<ChitchatId>,
     /// Rounds so far.
     rounds: u32,

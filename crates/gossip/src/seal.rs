@@ -36,7 +36,7 @@ pub enum Refused {
     Unopened,
     /// It says nothing.
     Malformed,
-    /// The sender's clock is so many seconds ahead of ours, or behind it if that is negative.
+    /// The sender's clock is this many seconds ahead of ours; negative if it is behind.
     Stale(i64),
 }
 

@@ -13,7 +13,7 @@
 //! | `runs` | runs of free pages |
 //! | `space` | a coalescing allocator of blocks of whole pages |
 //! | `small` | blocks of up to three pages, in groups of pages |
-//! | `paged` | such a space at its place in a region |
+//! | `paged` | a `space` of pages at its place in a region |
 //! | `uses` | objects that are used in place, and many at once |
 //! | `memory_pages` | blocks beside the objects of one heap |
 //!

@@ -14,7 +14,7 @@ pub type Pages = (PageId, u64);
 
 /// Blocks in consecutive pages of a region.
 ///
-/// It keeps the books only: whoever uses it empties pages that are not taken any more, then calls [`Paged::recycle`].
+/// It keeps the books only: the caller empties pages that are free again, then calls [`Paged::recycle`].
 pub struct Paged {
     first: PageId,
     base: usize,

@@ -11,9 +11,10 @@ use aquifer_sys::stripe::{STRIPES, stripe};
 /// Pages of a group, which begins at a multiple of as many.
 pub(crate) const GROUP_PAGES: u64 = 16;
 const GROUP_BYTES: usize = GROUP_PAGES as usize * OS_PAGE_BYTES;
-/// Threads are spread over so many pools of each size.
+/// Pools of each size, over which threads are spread.
 const SHARDS: usize = if STRIPES < 4 { STRIPES } else { 4 };
-/// Sizes above a page, so many to a group that little of it is left: pages for themselves, blocks of a page and a header would waste a half.
+/// Sizes above a page, chosen so that a whole number of blocks nearly fills a group: a page and a header
+/// would waste half of two pages.
 const LARGER: [usize; 11] = [4368, 4672, 5040, 5456, 5952, 6544, 7280, 8192, 9360, 10912, 13104];
 /// How many sizes there are.
 const COUNT: usize = class::SIZES.len() + LARGER.len();
@@ -260,7 +261,7 @@ impl Small {
         if group.listed.is_none() {
             pool.open(at);
         }
-        // One that is empty stays as long as it is the only one with room.
+        // An empty group stays as long as no other group of the pool has room.
         if !is_empty || pool.open.len() == 1 {
             return Some(Freed::Kept);
         }

@@ -23,7 +23,7 @@ pub struct Found<'a> {
     pub payload: &'a [u8],
 }
 
-/// Who knows which records are live: the translation table.
+/// The owner of records, which knows which of them are live: the translation table.
 pub trait Owner {
     /// Appends those of `records` that are still current to `head`, points their owner to the copies and
     /// releases the originals. `records` stand in log order in one block.

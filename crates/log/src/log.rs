@@ -288,8 +288,8 @@ impl Log {
         }
     }
 
-    /// From now on a block is handed to the device in so many parts, which are under way at once. Some devices need more than one
-    /// write at a time to be at their fastest. 0 counts as 1.
+    /// Sets the number of parts in which a block is written to the device at once. Some devices need more
+    /// than one write at a time for their full speed. 0 counts as 1.
     pub fn set_write_depth(&self, parts: usize) {
         self.write_depth.store(parts.max(1), Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! Others who read the log as it was at some moment, such as a forked process.
+//! Readers of the log as it was at an earlier time, such as a forked process.
 //!
-//! A segment that is freed while they may still read it is kept aside until they are gone. What was opened after they came
-//! holds nothing of theirs.
+//! A segment that is freed while a reader may still read it is kept until the reader is gone. A segment that
+//! was opened after the reader came holds nothing of the reader's.
 
 use crate::geometry::SegmentId;
 

@@ -190,8 +190,8 @@ impl Arena {
         None
     }
 
-    /// Start of the cell's memory, aligned to 8, valid for the size it was allocated with. Who may use
-    /// it when is up to the directory word that owns the cell.
+    /// Start of the cell's memory, aligned to 8, valid for the size that it was allocated with. The directory
+    /// word that owns the cell says which threads may use it, and when.
     pub(crate) fn pointer(&self, cell: Cell) -> *mut u8 {
         let frame = (cell.0 / CELLS_MAX) as usize;
         let size = CLASSES[self.class(frame as u32)];

@@ -212,7 +212,7 @@ impl EntryTable {
         }
     }
 
-    /// Takes the page's entry, waiting for whoever holds it; makes one if the page is not in RAM.
+    /// Takes the page's entry, and waits while another thread holds it; makes one if the page is not in RAM.
     ///
     /// # Errors
     /// [`TableFull`]: evict something and try again.
@@ -220,7 +220,7 @@ impl EntryTable {
         self.lock_inner(page, true).map(|locked| locked.expect("an entry was made"))
     }
 
-    /// Takes the page's entry if it has one, waiting for whoever holds it.
+    /// Takes the page's entry if it has one, and waits while another thread holds it.
     pub fn lock_resident(&self, page: PageId) -> Option<Locked<'_>> {
         self.lock_inner(page, false).ok().flatten()
     }

@@ -25,7 +25,7 @@ pub struct Row {
 pub const ROW_BYTES: usize = 16;
 const _: () = assert!(size_of::<Row>() == ROW_BYTES);
 
-/// The rows of all leaves. Those that were never used take no RAM.
+/// The rows of all leaves. Rows that were never used take no RAM.
 pub struct LeafTable {
     rows: Reservation,
     count: u32,

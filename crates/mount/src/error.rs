@@ -24,7 +24,7 @@ pub enum MountError {
     /// Only root can mount without a helper.
     #[error("this user may not mount: install the helper with `apt-get install fuse3`, or run this as root")]
     NoHelper,
-    /// The folder is not there, or is none.
+    /// The path does not exist, or is not a folder.
     #[error("{path} cannot be mounted on: {source}", path = path.display())]
     NoFolder {
         /// Where to mount.

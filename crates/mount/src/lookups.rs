@@ -30,7 +30,7 @@ impl Lookups {
         if is_known { volume.let_go(ino) } else { Ok(()) }
     }
 
-    /// The kernel forgets a file so many times.
+    /// Subtracts `times` from the kernel's references to a file.
     pub fn forget(&self, volume: &Volume, ino: Ino, times: u64) -> Result<()> {
         let is_last = {
             let mut counts = self.lock();

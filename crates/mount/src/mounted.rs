@@ -155,7 +155,8 @@ fn config(options: &Options) -> Config {
 /// The folder's own path. A mount whose process is gone is taken away from it.
 fn usable(folder: &Path) -> Result<PathBuf> {
     let no_folder = |source| MountError::NoFolder { path: folder.to_owned(), source };
-    // What the kernel remembers of the folder does not tell; opening it asks whoever serves it.
+    // The kernel's cached attributes do not show a dead mount; opening the folder asks the process that
+    // serves it.
     if folder.read_dir().is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN)) {
         detach(folder).map_err(no_folder)?;
     }
@@ -166,7 +167,7 @@ fn usable(folder: &Path) -> Result<PathBuf> {
     folder.canonicalize().map_err(no_folder)
 }
 
-/// Unmounts what nobody serves any more.
+/// Unmounts a folder whose serving process is gone.
 fn detach(folder: &Path) -> io::Result<()> {
     match unmount(folder, UnmountFlags::DETACH) {
         Err(Errno::PERM) => {

@@ -13,7 +13,8 @@ pub struct Options {
     pub is_for_all_users: bool,
     /// How long a change may wait for flash when nobody calls `fsync`; `None` for as long as it takes.
     pub sync_interval: Option<Duration>,
-    /// Requests that are answered at once: so many slow ones, such as `fsync`, can be waited for while others go on.
+    /// Requests that are served at a time: threads that wait for slow requests, such as `fsync`, are not free
+    /// for others.
     pub threads: usize,
 }
 

@@ -36,7 +36,7 @@ fn count(block: *const c_void) -> &'static AtomicU32 {
     &COUNTS[hash as usize]
 }
 
-/// Who has the block sees its count: it was given the block afterwards.
+/// Counts `block` before the caller gets it, so that a thread that frees it sees the count.
 fn remember(blocks: &mut HashSet<usize>, block: *const c_void) {
     if !block.is_null() && blocks.insert(block as usize) {
         count(block).fetch_add(1, Ordering::Relaxed);
@@ -61,7 +61,7 @@ pub fn allocate(align: usize, bytes: usize) -> *mut c_void {
     block
 }
 
-/// Whether this is such a block.
+/// Whether `block` was allocated here for the C library.
 pub fn has(block: *const c_void) -> bool {
     count(block).load(Ordering::Relaxed) > 0
         && real::is_foreign()

@@ -1,8 +1,9 @@
 //! Rust's own memory: mapped by this library itself.
 //!
-//! A malloc that the program brought may be what called us, and hold its locks. One that begins only with the program's `main`, as those of
-//! Lisp systems do, takes what it gave out before as free, and the C library's own heap with it, if it moves the program break. And
-//! functions that may be called in signal handlers, such as `readv`, allocate here.
+//! A malloc of the program may have called this library, and hold its own locks. A malloc that begins only
+//! with `main`, as in Lisp systems, later treats its earlier blocks as free; if it moves the program break,
+//! the C library's heap is lost, too. And functions that may be called in signal handlers, such as `readv`,
+//! allocate here.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

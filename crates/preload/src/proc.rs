@@ -21,7 +21,7 @@ impl Opened {
 
     /// By `read` or `getdents64`; 0 at the end, and after an error.
     pub fn read(&self, number: c_long, to: &mut [u8]) -> usize {
-        // SAFETY: there is so much room.
+        // SAFETY: `to` has room for `to.len()` bytes.
         let count = unsafe { direct(number, self.0, to.as_mut_ptr() as usize, to.len(), 0, 0, 0) };
         usize::try_from(count).unwrap_or(0)
     }
@@ -29,7 +29,7 @@ impl Opened {
     /// The first bytes of what a link in this directory says; how many. The name ends with a zero byte.
     fn link(&self, name: &[u8], to: &mut [u8]) -> usize {
         let (name, room) = (name.as_ptr() as usize, to.as_mut_ptr() as usize);
-        // SAFETY: the name is one, and there is so much room.
+        // SAFETY: `name` ends with a zero byte, and `to` has room for `to.len()` bytes.
         let count = unsafe { direct(libc::SYS_readlinkat, self.0, name, room, to.len(), 0, 0) };
         usize::try_from(count).unwrap_or(0)
     }

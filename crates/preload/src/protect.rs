@@ -1,7 +1,8 @@
 //! Parts of managed memory that the program has protected, or over which it has mapped something else.
 //!
-//! A heap reads and fills its pages, also ahead of faults, which it cannot where the program may not. So pages that may be used in one way are
-//! pinned: they stay as they are. Those that may not be used at all are hidden: none of them is at its address.
+//! A heap reads and fills its pages, also ahead of faults. It cannot do so where the program may not. So
+//! pages with some access are pinned: they stay as they are. Pages without any access are hidden: none of
+//! them is at its address.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -144,7 +145,8 @@ impl Parts {
     }
 }
 
-/// Whether a heap cannot fill and read pages with such a protection. Where absent pages are noticed by protection, it must not change.
+/// Whether a heap cannot fill and read pages with `protection`. Where absent pages are noticed by protection,
+/// it must not change.
 fn needs_pin(protection: c_int) -> bool {
     protection & OPEN != OPEN || route().is_some_and(|route| route.settings.is_fenced)
 }

@@ -59,8 +59,8 @@ macro_rules! real {
     ($name:ident: $type:ty) => {
         $crate::real::real!(@ #[used] #[unsafe(link_section = "aquifer_real")] $name: $type)
     };
-    // One that the C library does not have is found when it is called: looking in vain has the dynamic linker allocate, and free, what it says of
-    // that, and a malloc that begins with `main` may do neither before.
+    // A function that the C library may lack is looked up when it is called. A failed look-up has the dynamic
+    // linker allocate and free its error message, and a malloc that begins with `main` may do neither before.
     (elsewhere $name:ident: $type:ty) => {
         $crate::real::real!(@ $name: $type)
     };

@@ -15,7 +15,7 @@ fn mib(bytes: u64) -> String {
 /// Memory that is not managed is told of from here on, and where it is more than half of the RAM that was given.
 const UNMANAGED_BYTES_MIN: u64 = 32 << 20;
 
-/// Unmanaged memory up to one part of the RAM in so many is nobody's worry.
+/// Unmanaged memory up to one part of the RAM in `UNMANAGED_PART` is not reported.
 const UNMANAGED_PART: u64 = 64;
 
 /// RAM that this process has now beside blocks, which have `block_bytes` of it, as far as it is worth a smaller heap: small blocks of the C library,

@@ -11,7 +11,7 @@ use aquifer::{Error, Faults, Options};
 const THRESHOLD_BYTES_DEFAULT: usize = 64 << 10;
 const MAPPING_BYTES_DEFAULT: usize = 16 << 10;
 
-/// What the heap keeps of its RAM unless that is said, one part in so many.
+/// One part of the RAM in `RAM_MIN_PART` is what the heap keeps by default.
 const RAM_MIN_PART: u64 = 4;
 
 /// Settings of one process.
@@ -20,7 +20,7 @@ pub struct Settings {
     pub options: Options,
     /// The RAM that it may use; 0 if that is not said.
     pub ram_bytes: u64,
-    /// The heap keeps so much of it whatever others need.
+    /// RAM that the heap keeps, also when the process needs more beside it.
     pub ram_bytes_min: u64,
     /// Blocks from this size on come from the heap; none if they are not to be managed.
     pub threshold_bytes: usize,

@@ -10,10 +10,10 @@ use aquifer_sys::own;
 
 use crate::real;
 
-/// The part of the RAM that small blocks of the C library may be: one in so many, and the least.
+/// Small blocks of the C library may take one part of the RAM in `PART`, and `BYTES_MIN` at least.
 const PART: i64 = 8;
 const BYTES_MIN: i64 = 2 << 20;
-/// A thread's own count is added to that of all beyond so much.
+/// Bytes that a thread counts by itself before it adds them to the count of all.
 const FLUSH_BYTES: i64 = 16 << 10;
 
 /// What the C library has in blocks, about: each thread may have [`FLUSH_BYTES`] that are not counted yet.

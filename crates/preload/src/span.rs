@@ -31,7 +31,7 @@ impl Pin {
     /// As [`Pin::new`], for a string that ends with a zero byte.
     ///
     /// # Safety
-    /// `text` is NULL or such a string.
+    /// `text` is NULL or a string that ends with a zero byte.
     pub unsafe fn string(text: *const libc::c_char) -> Self {
         if !is_managed_address(text as usize) {
             return Self(None);

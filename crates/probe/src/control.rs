@@ -1,4 +1,4 @@
-//! Who watches a run, and may end it.
+//! Interfaces to watch a run, and to end it.
 
 use aquifer_device::DeviceError;
 
@@ -13,7 +13,7 @@ pub enum Stop {
     Device(#[from] DeviceError),
 }
 
-/// Who watches a run, and may end it.
+/// Watches a run, and may end it.
 pub trait Control {
     /// Whether the run is to end. Asked about every tenth of a second.
     fn is_stopped(&self) -> bool;

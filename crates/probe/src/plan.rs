@@ -17,7 +17,7 @@ pub struct Plan {
     pub rounds: usize,
     /// Whether the span is written twice first, rather than once.
     pub full_preconditioning: bool,
-    /// Random writes before anything is measured, by the span: at most so many times.
+    /// The most random writes before anything is measured, as a multiple of the span.
     pub random_share: f64,
     /// And at most for so long.
     pub random_s: f64,

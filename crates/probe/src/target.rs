@@ -62,7 +62,7 @@ impl Ground {
                     );
                     return Err(ProbeError::BadStripe(text));
                 }
-                // Whether there can be such a device.
+                // Checks that a device of this description can exist.
                 flash.make()?;
                 Ok(Ground::Flash(flash))
             }

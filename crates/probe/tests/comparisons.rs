@@ -6,7 +6,7 @@ mod markup;
 use aquifer_probe::compare::{Verdict, compare};
 use aquifer_probe::report::{Effort, PreconditioningKind, Report, TargetKind};
 
-/// The fixture on a device that takes so many times as many transfers in the same time.
+/// The fixture on a device that does `times` as many transfers in the same time.
 fn faster(times: u64) -> Report {
     let mut report = fixture::report();
     for load in report.matrix.iter_mut().chain(&mut report.mixes) {

@@ -96,7 +96,7 @@ impl FileDevice {
         let (file, kind) = open_or_create(&path)?;
         let mut undo = Undo { path: &path, file: &file, kind, old_len: None, keep: false };
         if let Err(error) = lock(&path, &file) {
-            // Whoever has the lock owns the file, even if this call was the one that made it.
+            // The process that holds the lock owns the file, even if this call made it.
             undo.keep = matches!(error, OpenError::Busy { .. });
             return Err(error);
         }

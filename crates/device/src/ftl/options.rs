@@ -17,8 +17,8 @@ pub enum Frontiers {
 pub struct WearLeveling {
     /// New pages go to the free block with the fewest erases, rather than to the one that has waited longest.
     pub dynamic: bool,
-    /// When a block has been erased so many times more than the least-erased one, what the latter holds is moved to a worn block.
-    /// `None` leaves cold blocks alone.
+    /// Moves the content of the least-erased block to a worn one, once the two differ by this number of
+    /// erases. `None` leaves cold blocks alone.
     pub static_threshold: Option<u32>,
 }
 

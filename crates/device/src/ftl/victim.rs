@@ -19,7 +19,8 @@ pub enum VictimPolicy {
     Fifo,
     /// The one with the fewest valid pages.
     Greedy,
-    /// The one with the fewest valid pages of so many that are drawn at random (Van Houdt, SIGMETRICS 2013; also called RGA).
+    /// The one with the fewest valid pages of `d` blocks drawn at random (Van Houdt, SIGMETRICS 2013; also
+    /// called RGA).
     Choices(u32),
     /// The one with the largest age x (1 - u) / 2u, where u is its share of valid pages (Kawaguchi, Nishioka, Motoda, USENIX 1995).
     CostBenefit,

@@ -294,7 +294,7 @@ impl Nand {
         self.power.plan(cut);
     }
 
-    /// Plans that a program or erase fails, after so many that do not.
+    /// Plans that a program or erase fails, after `after_operations` that do not.
     pub fn fail(&mut self, after_operations: u64) {
         self.failures.plan(after_operations);
     }

@@ -51,7 +51,7 @@ impl Geometry {
         }
     }
 
-    /// Whether there can be such a device.
+    /// Checks that a device of this geometry can exist.
     ///
     /// # Errors
     /// [`GeometryError`].

@@ -25,7 +25,7 @@ impl PageKind {
 
 /// | bytes | content (little-endian) |
 /// |---|---|
-/// | 0 | kind of page; 0 and 255 are none |
+/// | 0 | kind of page; 0 and 255 are invalid |
 /// | 1..8 | zeros |
 /// | 8..16 | logical page, or number of the part of the bitmap |
 /// | 16..24 | sequence: grows with each program of the device |

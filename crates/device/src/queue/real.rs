@@ -43,7 +43,7 @@ struct Slot {
     result: Result<(), DeviceError>,
 }
 
-/// Every so many bytes of a written block get a number of their own, so that no two blocks are alike.
+/// Distance in bytes between the numbers that make every written block unique.
 const STAMP_EVERY: usize = 512;
 
 impl RealQueue {
@@ -78,7 +78,7 @@ impl RealQueue {
         &self.devices
     }
 
-    /// Entries that a transfer of so many bytes may need.
+    /// Ring entries that a transfer of `len_bytes` may need.
     fn entries_of(&self, len_bytes: usize) -> usize {
         let parts = if self.files.len() == 1 { 1 } else { len_bytes / self.layout.unit_bytes as usize + 2 };
         parts + self.files.len()

@@ -1,4 +1,4 @@
-//! Whoever breaks a rule of NAND is told.
+//! Each broken rule of NAND is reported as its own error.
 
 use aquifer_device::nand::Nand;
 use aquifer_device::nand::{

@@ -39,7 +39,7 @@ pub fn property(input: &[u8]) {
     let path = folder.path().join("flash");
     fs::write(&path, damaged(how, edits)).expect("room");
     let Ok(Ok(mut ftl)) = open(&path) else { return };
-    // Whoever can make checksums can give a page to another.
+    // An input with valid checksums may give the content of one page to another.
     if how & (SEALED | SEALED_PAGES) == 0 {
         check_old_pages(&mut ftl);
     }

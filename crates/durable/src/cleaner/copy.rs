@@ -121,7 +121,7 @@ impl Core {
         Ok(self.enter_block(session, at))
     }
 
-    /// Sees that a session has room for so many bytes, in another chunk if need be.
+    /// Makes room for `bytes` in the session's chunk, or gives the session another chunk.
     pub(super) fn make_cleaners_room(&self, session: &mut Session, bytes: u64) -> Result<()> {
         if session.room() < bytes {
             let taken = self.log.take(Purpose::Clean)?;

@@ -77,8 +77,8 @@ impl Covers {
         }
     }
 
-    /// Bytes of covers in a chunk that are still needed, if all other chunks in use were opened at `oldest` or later. Those that are needed by
-    /// some of them count as long as any is.
+    /// Bytes of covers in `chunk` that may still be needed, if all other chunks in use were opened at
+    /// `oldest` or later. All covers of the chunk count until its newest one is not needed.
     pub(super) fn needed_bytes(&self, chunk: SegmentId, oldest: u64) -> u64 {
         self.chunks.get(&chunk).filter(|held| oldest < held.newest).map_or(0, |held| held.bytes)
     }

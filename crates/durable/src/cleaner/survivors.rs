@@ -181,7 +181,8 @@ impl Core {
         if is_old || standing == Standing::Superseded {
             return;
         }
-        // One that is as large as its partition says as much as a cover, and shares its entry with its neighbours.
+        // A hole as large as its partition is kept as a run: it says as much as a cover, and shares its entry
+        // with its neighbours.
         let is_whole = portion.end - portion.start == GRAINS && standing == Standing::Uncovered;
         let list = if is_whole { &mut survivors.runs } else { &mut survivors.holes };
         self.collect_portion(portion, Source::Hole, list);

@@ -4,9 +4,10 @@
 //! | header: magic "AQJRNL\n\0", kind u32, zeros u32, opened u32, crc u32 | part 0, 64 KiB | part 1 | ...      (little-endian)
 //! ```
 //!
-//! A part is truncated by zeros in its first eight bytes. How often the heap was opened seeds the checksums, so that what is left of
-//! earlier transactions does not verify after versions have begun anew. It shares a word with the checksum, which a crash leaves old or
-//! new; the magic is written last, so that a header that came to nothing is none.
+//! A part is truncated by zeros in its first eight bytes. The number of times that the heap was opened seeds
+//! the checksums, so that blocks of earlier transactions do not verify after versions have begun anew. That
+//! number shares a word with the checksum, which a crash leaves old or new. The magic is written last, so
+//! that an unfinished header is invalid.
 
 use crate::block::Block;
 use crate::checksum::crc32c;

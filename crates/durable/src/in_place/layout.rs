@@ -52,7 +52,7 @@ pub(super) fn runs(home: HomeAddress, len: usize) -> impl Iterator<Item = (usize
     })
 }
 
-/// Length of a file with so many areas.
+/// Length of a file with `areas` areas.
 pub(super) fn file_bytes(areas: u32) -> u64 {
     u64::from(areas) * STRIDE_BYTES
 }

@@ -13,7 +13,7 @@ use crate::error::Result;
 pub struct Latency {
     /// At least this long.
     pub latency_ns: u64,
-    /// So many bytes a second.
+    /// Bandwidth, bytes a second.
     pub bytes_per_s: u64,
 }
 
@@ -43,7 +43,7 @@ impl<P> Emulated<P> {
         Self { below, latency }
     }
 
-    /// What `persist` does, in the time that so many bytes take.
+    /// Runs `persist`, and spins until the emulated latency of `bytes` is over.
     fn slowly(&self, bytes: usize, persist: impl FnOnce() -> Result<()>) -> Result<()> {
         let until = Instant::now() + self.latency.of(bytes);
         persist()?;

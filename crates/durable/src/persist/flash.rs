@@ -179,7 +179,8 @@ mod tests {
             };
             let later = move || syncs.join(count);
             let later = [scope.spawn(later), scope.spawn(later)];
-            // Time to begin to wait for the first one. Those who have not yet wait for one of their own all the same.
+            // Time for both threads to wait for the first sync. A late thread waits for a sync of its own all
+            // the same.
             std::thread::sleep(Duration::from_millis(50));
             allowed.send(()).expect("heard");
             later.into_iter().for_each(|thread| thread.join().expect("no panic").expect("no failure"));

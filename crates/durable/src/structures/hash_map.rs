@@ -30,9 +30,9 @@ use node::{Head, Missing, Search, Shape};
 
 /// Counters, each 4 KiB from the next one.
 const COUNTERS: u64 = 32;
-/// Of seven slots in buckets, so many are filled on average when a bucket is added.
+/// Mean number of filled slots, of a bucket's seven, at which a bucket is added.
 const FILLED_OF_SEVEN: u64 = 4;
-/// A bucket is taken away when so many times fewer are filled.
+/// A bucket is removed when the mean falls to one part in `SHRINK` of that.
 const SHRINK: u64 = 4;
 /// Chunks that the first directory has room for.
 const DIRECTORY_SLOTS_MIN: u64 = 8;
@@ -73,7 +73,7 @@ fn hash_of(key: &[u8]) -> u64 {
     hash
 }
 
-/// The bucket of a hash, when there are so many.
+/// The bucket of `hash` among `buckets`.
 #[inline]
 fn bucket_of(hash: u64, buckets: u64) -> u64 {
     let mask = buckets.next_power_of_two() - 1;

@@ -11,7 +11,7 @@ use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash, mix};
 use crate::program::Program;
 
-/// An object with so many partitions that a checkpoint of them has two parts at least.
+/// An object whose partitions fill two parts of a checkpoint at least.
 const PARTITIONS_BYTES: u64 = 12 << 20;
 
 /// How a program runs.

@@ -1,5 +1,6 @@
-//! Programs of several threads. Each has objects of its own and a record of how far it is; all of them move money between shared
-//! accounts, and hand an object on to whoever takes it. What must be true then does not depend on their order.
+//! Programs of several threads. Each has objects of its own and a record of its progress. All threads move
+//! money between shared accounts, and pass one object on to the next thread that takes it. The checks hold
+//! for every order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -97,7 +97,7 @@ pub fn open(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
     while_doing(Doing::Opening, || DurableHeap::on(machine.memory(0), &options, "memory"))
 }
 
-/// Opens a heap after a crash. Opening one that there is writes nothing, so that a crash meanwhile is none.
+/// Opens a heap after a crash. Opening an existing heap writes nothing, so a crash meanwhile changes nothing.
 pub fn reopen(machine: &Arc<Machine>, checkpoints: bool) -> Result<DurableHeap> {
     let how = How { checkpoints, ..How::default() };
     machine.start(None);

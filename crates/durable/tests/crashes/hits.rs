@@ -79,7 +79,7 @@ impl Hits {
         self.kinds[kind as usize] += 1;
     }
 
-    /// A crash hit so many persists.
+    /// Counts a crash that hit `persists` persists at once.
     pub fn add_at_once(&mut self, persists: usize) {
         self.at_once[persists.min(AT_ONCE - 1)] += 1;
     }
@@ -89,7 +89,7 @@ impl Hits {
         self.kinds[kind as usize]
     }
 
-    /// Crashes that hit at least so many persists.
+    /// Crashes that hit `persists` persists or more at once.
     pub fn at_once(&self, persists: usize) -> u64 {
         self.at_once[persists..].iter().sum()
     }

@@ -27,7 +27,7 @@ impl Landing {
         }
     }
 
-    /// Whether one of so many words lands.
+    /// Whether word `word` of `words` lands.
     pub fn lands(self, word: u64, words: u64) -> bool {
         let seed = match self {
             Self::Mask(mask) => return word < 64 && mask >> word & 1 == 1,

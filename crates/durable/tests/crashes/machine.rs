@@ -185,7 +185,8 @@ impl State {
 }
 
 impl Machine {
-    /// A machine with empty memories that may have so many bytes. `kind_of` tells persists apart: the memory, where, and what.
+    /// A machine with empty memories of at most `capacities` bytes each. `kind_of` tells persists apart by
+    /// memory, offset and bytes.
     pub fn new(capacities: &[u64], has_threads: bool, kind_of: fn(usize, u64, &[u8]) -> Kind) -> Arc<Self> {
         let state = State {
             memories: capacities.iter().map(|&bytes| Memory::new(bytes)).collect(),

@@ -159,7 +159,7 @@ impl Sample for () {
 }
 
 durable_struct! {
-    /// One whose fields are not at multiples of four.
+    /// A struct whose fields are not at multiples of four.
     #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
     struct Odd {
         a: u8,

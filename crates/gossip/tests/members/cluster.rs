@@ -1,4 +1,4 @@
-//! Who comes, goes and comes again.
+//! Donors that join a cluster, leave it and join again.
 
 use std::net::UdpSocket;
 use std::sync::Mutex;

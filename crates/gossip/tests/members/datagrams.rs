@@ -47,7 +47,7 @@ fn what_is_no_gossip_is_dropped_counted_and_told_once() {
     wait_for_all(&members);
 }
 
-/// A message that names so many donors, as the protocol writes it.
+/// A message that names `donors` donors, as the protocol writes it.
 fn crowd(donors: u16) -> Vec<u8> {
     let mut message = b"\x53\xb0\0\0".to_vec();
     message.extend(donors.to_le_bytes());

@@ -37,7 +37,8 @@ fn a_writer_waits_for_the_cleaner() {
     });
     let mut buffer = aquifer_device::AlignedBuffer::new(BLOCK_BYTES);
     let mut cleaned = 0;
-    // The writer fills this many segments, each with two records, and so many of them must be given back.
+    // The writer fills `ROUNDS / 2` segments, each with two records. All but those that fit must be given
+    // back.
     let wanted = ROUNDS / 2 - u64::from(SEGMENTS - RESERVE);
     while cleaned < wanted {
         assert!(log.wait_until_cleaning_is_wanted(RESERVE + 1));

@@ -1,7 +1,7 @@
 //! The protocol of one entry and of one bucket, in every interleaving that memory ordering allows.
 //!
 //! A slot's bytes are a cell that loom watches: two threads that use it without an order between them fail
-//! the model, so it also proves that whoever takes an entry sees what the last holder wrote.
+//! the model. So the model also proves that a thread that takes an entry sees what the last holder wrote.
 //!
 //! Pages 0, 1, 512 and 513 are told apart by their tags; other pages would need more than one bucket.
 
@@ -266,7 +266,7 @@ fn two_pages_compete_for_the_last_vacancy() {
     });
 }
 
-/// Whoever walks the rivals of a page sees whole entries, of pages that are or were there.
+/// A thread that walks the rivals of a page sees whole entries, of pages that are or were there.
 #[test]
 fn a_walk_meets_a_removal_and_an_insertion() {
     model(|| {

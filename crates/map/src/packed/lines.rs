@@ -9,7 +9,7 @@ use aquifer_log::record::record_bytes;
 
 use crate::image::{Image, Place};
 
-/// So many neighbours in a row begin a new line.
+/// Consecutive pages on a line that begin a new line.
 const NEIGHBOURS: usize = 3;
 
 /// The lines of a leaf.

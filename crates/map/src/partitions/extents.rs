@@ -18,7 +18,7 @@ use super::source::{GRAINS, HOLE, Source, plus};
 pub struct Hint(u16);
 
 impl Hint {
-    /// One that guesses nothing, and learns nothing.
+    /// A hint that guesses nothing, and learns nothing.
     pub const NONE: Self = Self(u16::MAX);
 }
 

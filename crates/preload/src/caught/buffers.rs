@@ -15,9 +15,9 @@ pub enum Buffer {
     None,
     /// A string that ends with a zero byte.
     Text(usize),
-    /// So many bytes.
+    /// The argument with the address, and the bytes of the buffer.
     Fixed(usize, usize),
-    /// As many elements as another argument says, of so many bytes each.
+    /// The arguments with the address and with the number of elements, and the bytes of an element.
     Counted(usize, usize, usize),
 }
 

@@ -103,7 +103,7 @@ pub fn prepare() {
         return;
     }
     OF_LIBRARY.store(syscall, Ordering::Release);
-    // SAFETY: zeros are valid actions; the handler hands on what is none of ours.
+    // SAFETY: zeros are valid actions; the handler passes signals of other causes on.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_sigsys as *const () as usize;

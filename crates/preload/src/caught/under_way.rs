@@ -15,8 +15,8 @@ type Visit<'a> = &'a mut dyn FnMut(usize, usize);
 /// Elements of a list that the kernel takes at most.
 const ELEMENTS_MAX: usize = 1024;
 
-/// Calls `visit` with address and length of each buffer that such a call may use before it returns. Those of the C library's functions were
-/// announced by who stands in front of these.
+/// Calls `visit` with address and length of each buffer that a call of another thread may still use. Buffers
+/// of the C library's functions are announced already, by the functions of this library in front of them.
 ///
 /// It allocates nothing: it runs while another thread may hold the locks of the program's malloc.
 pub fn for_each(visit: Visit<'_>) {
@@ -142,7 +142,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 tell.send(buffer.as_ptr().addr()).unwrap();
-                // SAFETY: there is so much room.
+                // SAFETY: the buffer has room for 100 bytes.
                 unsafe {
                     std::arch::asm!("syscall", inout("rax") libc::SYS_read => _, in("rdi") ends[0],
                         in("rsi") buffer.as_mut_ptr(), in("rdx") 100, out("rcx") _, out("r11") _);

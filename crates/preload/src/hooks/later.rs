@@ -286,7 +286,7 @@ begins_list! {
 /// The buffers of a list in place, and the list itself.
 ///
 /// # Safety
-/// The list has so many elements.
+/// The list at `list` has `count` elements.
 unsafe fn in_place(list: *const iovec, count: c_ulong) -> Vec<Pin> {
     let mut pins = vec![Pin::new(list as usize, count as usize * size_of::<iovec>())];
     for n in 0..count.min(1024) as usize {

@@ -24,7 +24,8 @@ const RESERVE_BYTES_MIN: usize = 256 << 10;
 /// A place that a program wishes for is the kernel's to give below this address, and for fewer bytes.
 const LOW_END: usize = 1 << 32;
 const WISHED_BYTES_MIN: usize = 256 << 10;
-/// Libraries are within so many bytes of each other. Code that is made there has to be the kernel's: all of it may be asked for at once, as V8 does.
+/// Distance from this library within which other libraries and code for them lie. A mapping there has to be
+/// the kernel's, because all of the range may be asked for at once, as V8 does.
 const NEAR_CODE_BYTES: usize = 64 << 30;
 /// Of a mapping that comes from the heap, no other flags may be set.
 const HARMLESS: c_int =
@@ -385,7 +386,7 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: usize, advice: c_i
                 protect::while_unpinned(&route.heap, start, end, || give_back(address, end - start, true))
             };
         }
-        // What the kernel keeps of these would hold for whoever has the memory next.
+        // The kernel would keep these settings for the next owner of the memory.
         let is_of_forks = matches!(
             advice,
             libc::MADV_DONTFORK | libc::MADV_DOFORK | libc::MADV_WIPEONFORK | libc::MADV_KEEPONFORK

@@ -149,8 +149,9 @@ extern "C" fn failed(answer: c_long) -> c_long {
     -1
 }
 
-/// Whether the fourth argument of a futex operation is a time, and whether there is a second word. Who calls `syscall` passes no
-/// more than an operation has: the other registers hold anything, addresses of managed memory among them.
+/// Whether the fourth argument of a futex operation is a time, and whether there is a second word. A caller
+/// of `syscall` sets only the arguments of the operation: the other registers hold anything, also addresses
+/// of managed memory.
 fn has_time_and_other(op: usize) -> (bool, bool) {
     match op as c_int & libc::FUTEX_CMD_MASK {
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 => {

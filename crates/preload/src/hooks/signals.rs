@@ -235,7 +235,7 @@ hook! {
     fn signalfd(fd: c_int, set: *const sigset_t, flags: c_int) -> c_int; set, SETSIZE;
 }
 
-/// Lets the heap's signals in, which whoever started the program may have blocked.
+/// Unblocks the heap's signals, which the parent process may have blocked.
 pub fn unblock_ours() {
     let real = real!(sigprocmask: unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int);
     let Some(real) = real else { return };

@@ -24,7 +24,7 @@ unsafe extern "C" fn read(stream: *mut FILE, buffer: *mut u8, bytes: isize) -> i
         return unsafe { real(stream, buffer, bytes) };
     }
     let mut place = Place::new(Way::In, buffer.addr(), PART_BYTES.min(bytes as usize));
-    // SAFETY: so many bytes have their place.
+    // SAFETY: the place has room for `PART_BYTES` or `bytes`, the smaller of the two.
     let moved = unsafe { real(stream, place.address(), bytes.min(PART_BYTES as isize)) };
     place.arrived(moved.max(0) as usize);
     moved
@@ -41,7 +41,7 @@ unsafe extern "C" fn write(stream: *mut FILE, buffer: *mut u8, bytes: isize) -> 
     while done < bytes {
         let part = (bytes - done).min(PART_BYTES as isize);
         let mut place = Place::new(Way::Out, buffer.addr() + done as usize, part as usize);
-        // SAFETY: so many bytes have their place.
+        // SAFETY: the place holds `part` bytes.
         let moved = unsafe { real(stream, place.address(), part) };
         done += moved.max(0);
         if moved < part {
@@ -104,7 +104,8 @@ unsafe extern "C" fn find_read_only(info: *mut dl_phdr_info, _: usize, data: *mu
 /// Writes a word that cannot be written; returns whether it could.
 fn replace(word: *mut usize, value: usize) -> bool {
     let page = (word.addr() & !(PAGE - 1)) as *mut c_void;
-    // SAFETY: whoever reads the word meanwhile finds the one or the other function; the page stays as it was.
+    // SAFETY: a thread that reads the word meanwhile finds the one or the other function; the page stays as
+    // it was.
     unsafe {
         if libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE) != 0 {
             return false;

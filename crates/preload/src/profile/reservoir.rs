@@ -21,7 +21,8 @@ pub struct Reservoir {
     seed: u64,
 }
 
-// SAFETY: what is shared is atomic, or belongs to whoever has set the state of its slot or has reserved the bytes.
+// SAFETY: shared words are atomic; a slot or bytes belong to the thread that has set the slot's state or
+// reserved the bytes.
 unsafe impl Send for Reservoir {}
 // SAFETY: the same.
 unsafe impl Sync for Reservoir {}

@@ -52,8 +52,8 @@ pub fn harmonic_mix(mix: Mix) -> f64 {
     1.0 / (mix.read_share / mix.read_iops + (1.0 - mix.read_share) / mix.write_iops)
 }
 
-/// The mean of the rates, which the study used. No device does so much: it would have to spend on each kind of transfer a share of its
-/// time that is its share of the transfers. Kept to show what the difference is.
+/// The mean of the rates, which the study used. No device reaches it: each kind of transfer would have to
+/// take a share of the time that equals its share of the transfers. It is kept to show the difference.
 #[must_use]
 pub fn arithmetic_mix(mix: Mix) -> f64 {
     mix.read_share * mix.read_iops + (1.0 - mix.read_share) * mix.write_iops

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 )]
 pub struct NameError(pub PathBuf);
 
-/// A name that fio takes as this one file: a colon would part names, and has a way to be written. A semicolon or `#` begins a comment
-/// wherever it stands, `$` begins a variable, and neither can be escaped: such a name would be that of another file.
+/// Writes a name so that fio takes it as this one file. A colon would part names, and is escaped. A semicolon
+/// or `#` begins a comment anywhere, `$` begins a variable, and none of these can be escaped: the job would
+/// open another file.
 ///
 /// # Errors
 /// [`NameError`] for names that have no form.

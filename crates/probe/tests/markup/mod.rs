@@ -49,7 +49,8 @@ pub struct Page {
 /// Reads a page.
 ///
 /// # Panics
-/// If it is not well-formed, has an element or attribute that a page has not, a number that is none, or something from outside.
+/// If it is not well-formed, has an element or attribute that pages do not use, a malformed number, or
+/// something from outside.
 pub fn read(html: &str) -> Page {
     let mut reader = Reader::from_str(html);
     reader.config_mut().check_end_names = true;
@@ -117,7 +118,7 @@ fn check_attribute(element: &str, key: &str, value: &str) {
 }
 
 #[allow(dead_code)] // Comparisons are tried with numbers of all kinds among the pages.
-/// Fails if a word of a text is a number that is none.
+/// Fails if a word of a text is NaN or infinite.
 ///
 /// # Panics
 /// Then.

@@ -35,7 +35,7 @@ fn reports() {
         assert!(Report::parse(sample).is_ok(), "a sample that is refused tests nothing");
         assert!(sample.len() < 16 << 10, "{} bytes are cut", sample.len());
     }
-    // Most damage makes something that is no JSON; of so many, more than a hundred are reports.
+    // Most damaged inputs are not JSON; of 40,000, more than a hundred are reports.
     mutations::drive(&samples, 40_000, report::property);
 }
 

@@ -5,7 +5,7 @@ use aquifer_probe::fio;
 use aquifer_probe::render;
 use aquifer_probe::report::Report;
 
-/// Whatever is in a file, it is refused, or all forms of it are made and none has a number that is none.
+/// Every file is refused, or all forms of its report are made and no number in them is NaN or infinite.
 pub fn property(input: &[u8]) {
     let Ok(report) = Report::parse(input) else { return };
     assert_eq!(Report::parse(report.to_json().as_bytes()).ok().as_ref(), Some(&report));

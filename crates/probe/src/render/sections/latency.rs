@@ -9,7 +9,7 @@ use crate::render::figures;
 use crate::render::svg::{Axis, LinePlot, Plot, Series};
 use crate::report::{Measurement, Pattern, Report, WriteMode};
 
-/// Shares of the transfers that get a tick, as one in so many that take longer.
+/// Ticks of the axis: n, of which one transfer takes longer, and the share of the others.
 const TICKS: [(f64, &str); 6] =
     [(2.0, "50 %"), (10.0, "90 %"), (100.0, "99 %"), (1e3, "99.9 %"), (1e4, "99.99 %"), (1e5, "99.999 %")];
 
@@ -56,7 +56,8 @@ fn name(load: &Measurement) -> String {
     }
 }
 
-/// For each bucket how few take longer, as one in so many, and its latency. The last transfer has the place of one in all.
+/// For each bucket n, of which one transfer takes longer, and the bucket's latency. The last bucket gets the
+/// number of all transfers.
 fn points(load: &Measurement) -> Vec<(f64, f64)> {
     let merged = Merged::of(load);
     let all = merged.transfers().max(1) as f64;

@@ -6,8 +6,9 @@ use crate::merged::Merged;
 use crate::render::figures::{self, finite};
 use crate::report::{Job, Measurement, Pattern, WriteMode};
 
-/// As many block sizes, depths and kinds of load are set against each other, more than any probe measures: a report from elsewhere could have so many
-/// that a table of all pairs has no end. Others are among all figures, at the end.
+/// The most block sizes, depths and kinds of load that one table compares, more than any probe measures. A
+/// report from elsewhere could make a table of all pairs endless. The others are among all figures, at the
+/// end.
 pub(super) const KINDS_MAX: usize = 32;
 
 /// As many lines in one plot as there are colours.

@@ -70,7 +70,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// One that holds all `values` that the axis takes; none if there are none.
+    /// A scale that holds all `values` that the axis takes; `None` without any.
     pub(crate) fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Option<Self> {
         let limit = |value: f64| match axis.is_log {
             true => value.clamp(LOG_LIMIT, LIMIT),
