@@ -2,7 +2,7 @@
 //!
 //! | thread | loop |
 //! |---|---|
-//! | `aq-borrower` | gives back what nobody uses, connects again to donors that were gone, asks them for others |
+//! | `aq-borrower` | gives unused slabs back, reconnects to donors that were gone, asks them for other donors |
 //! | `aq-borrower-asked` (one for each donor) | answers what the donor asks |
 
 mod connection;
@@ -70,7 +70,8 @@ pub struct Borrower {
 
 struct Shared {
     options: BorrowerOptions,
-    /// Those that are named, in their order, then those that were learned of. None is ever removed: its place is its number.
+    /// The configured donors in their order, then the donors that they told of. None is ever removed, so a
+    /// donor's index is its number.
     donors: RwLock<Vec<Arc<Mutex<Donor>>>>,
     /// 0 until it is known.
     slab_bytes: AtomicU64,

@@ -93,13 +93,13 @@ impl Donor {
         self.state.now()
     }
 
-    /// What it could lend at the moment of each call; for whoever tells others.
+    /// Returns a function that tells what this donor could lend now, for gossip.
     pub fn offering(&self) -> impl Fn() -> Offer + Send + 'static {
         let state = Arc::clone(&self.state);
         move || state.lending().offer()
     }
 
-    /// Who knows the other donors; borrowers that ask get that list from now on. The first one stays.
+    /// Sets the source of the list of donors that borrowers are given. The first one stays.
     pub fn set_membership(&self, membership: Arc<dyn Membership>) {
         self.state.set_membership(membership);
     }
@@ -110,7 +110,7 @@ impl Donor {
         self.state.members()
     }
 
-    /// Who borrows, by the names that they gave themselves, and how many slabs.
+    /// The borrowers, by the names that they gave themselves, and the slabs that each has.
     #[must_use]
     pub fn borrowers(&self) -> Vec<(String, u64)> {
         self.state.borrowers()
@@ -122,7 +122,7 @@ impl Donor {
         &self.state.deeds
     }
 
-    /// Asks the least active slabs back, so many, as if memory were short. For tests and for operators.
+    /// Asks the `slabs` least active slabs back, as if memory were short. For tests and for operators.
     pub fn evict(&self, slabs: usize) {
         self.state.want_back(slabs);
     }
@@ -131,7 +131,7 @@ impl Donor {
 impl Drop for Donor {
     fn drop(&mut self) {
         self.state.end();
-        // Whoever waits for a connection looks up; the others look at intervals.
+        // Wakes the thread that waits for connections; the others look at intervals.
         let _ = std::net::TcpStream::connect(self.address);
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -4,7 +4,7 @@ use aquifer_device::{Device, DeviceError, ReadRequest};
 
 use crate::mirror::{MirrorCounters, PAGE_BYTES, SlabEvents};
 
-/// What those who look at such a device are told.
+/// A device in the RAM of donors, and what it reports of itself.
 pub trait FarDevice: Device {
     /// What it has done.
     fn counters(&self) -> MirrorCounters;

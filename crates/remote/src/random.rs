@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-/// So many bytes of the kernel's.
+/// Returns `N` random bytes of the kernel.
 ///
 /// # Errors
 /// `/dev/urandom` is not there.

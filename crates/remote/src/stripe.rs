@@ -40,7 +40,7 @@ use crate::mirror::{Counts, Home, MirrorCounters, PAGE_BYTES, SlabEvents, Slabs}
 pub struct Code {
     /// Slabs of data (k).
     pub data: usize,
-    /// Slabs of parity (m): so many may be lost at once.
+    /// Slabs of parity (m): the number of slabs that may be lost at once.
     pub parity: usize,
 }
 

@@ -126,7 +126,7 @@ impl Cluster<'_> {
             if let Some(found) = self.reserve_best(place, &asked) {
                 return Some(found);
             }
-            // Who refused is not asked again.
+            // Drops the donors that refused from the candidates.
             let (high, low) = (first.max(second.unwrap_or(first)), second.map(|second| first.min(second)));
             for nth in [Some(high), low].into_iter().flatten() {
                 donors.swap_remove(nth);

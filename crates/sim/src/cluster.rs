@@ -130,7 +130,7 @@ impl<'a> Cluster<'a> {
         self.look(nth);
     }
 
-    /// A random machine with so much room.
+    /// A random machine that has `bytes` left to reserve.
     fn room_for(&self, bytes: u64, rng: &mut Rng) -> Option<u32> {
         let count = self.machines.len();
         let has_room = |nth: &usize| {
@@ -205,7 +205,7 @@ fn machine(scenario: &Scenario, nth: u32) -> Machine {
     }
 }
 
-/// The donors on a machine's list: all others, or so many random ones.
+/// The donors on a machine's list: all others, or `known` random ones.
 fn known(scenario: &Scenario, nth: u32) -> Vec<u32> {
     let count = scenario.machines as u32;
     if scenario.known >= scenario.machines - 1 {

@@ -83,7 +83,7 @@ impl Container {
         if self.kept_bytes == 0 { 1.0 } else { self.over_bytes as f64 / self.far_bytes() as f64 }
     }
 
-    /// Uses of its slabs in a second that are none, because the pages are in its RAM.
+    /// Uses of its slabs per second that its own RAM spares, because it has the pages as well.
     #[must_use]
     pub fn heat_spared(&self) -> f64 {
         let heat: f64 = self.held.iter().map(|held| held.heat).sum();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-/// Who chooses the donor of a slab.
+/// How the donor of a slab is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placer {
@@ -80,7 +80,7 @@ impl FromStr for Eviction {
 /// One side of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Contender {
-    /// Who chooses donors.
+    /// How donors are chosen.
     pub placer: Placer,
     /// How slabs are taken back.
     pub eviction: Eviction,

@@ -29,7 +29,7 @@ impl Cluster<'_> {
         self.queue.add(self.now + after, Event::FailRack { rack, nth });
     }
 
-    /// All machines of a rack fail at one moment.
+    /// All machines of a rack fail at once.
     pub(crate) fn fail_rack(&mut self, rack: u32, nth: u32) {
         let size = self.scenario.rack_machines.max(1) as u32;
         let all = rack * size..((rack + 1) * size).min(self.machines.len() as u32);

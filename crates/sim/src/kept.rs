@@ -8,8 +8,9 @@ use serde::Serialize;
 /// pages that have been out have a place.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Kept {
-    /// Shares elsewhere, growing, and the shares kept with so much elsewhere; all from 0 to 1. Straight lines are between them, the first from nothing,
-    /// and the last one holds for all above.
+    /// Pairs of the share that is elsewhere, growing, and the share that is kept; all from 0 to 1. Values
+    /// between two pairs, and between nothing and the first one, are interpolated. The last pair holds for
+    /// all larger shares.
     points: Vec<(f64, f64)>,
 }
 
@@ -26,7 +27,7 @@ impl Kept {
         Kept { points: vec![(FULL_FROM, share)] }
     }
 
-    /// Bytes in slabs of pages that are among these local bytes, when so many others are elsewhere.
+    /// Bytes of slabs for pages among `local_bytes`, when `over_bytes` of other pages are elsewhere.
     #[must_use]
     pub fn bytes(&self, local_bytes: u64, over_bytes: u64) -> u64 {
         if over_bytes == 0 {
@@ -56,7 +57,7 @@ pub const FULL_FROM: f64 = 0.25;
 pub enum Keeping {
     /// What keeps its slot when the kernel swaps to a block device, clean or not.
     Slots,
-    /// Clean pages alone: whoever hears of a first write can let go of the copy.
+    /// Clean pages alone: a pager that is told of first writes can drop the copy.
     Clean,
     /// The same share for all, from 0 to 1; nothing is measured.
     Share(f64),

@@ -22,7 +22,7 @@ pub struct Kind {
     pub weight: f64,
     /// In GiB; limit and working set are shares of it.
     pub size_gib: Distribution,
-    /// RAM that it may use on its machine, as a share of its size. The scheduler reserves so much.
+    /// RAM that it may use on its machine, and that the scheduler reserves, as a share of its size.
     pub limit: Distribution,
     /// What it uses once it has grown, as a share of its size.
     pub working_set: Distribution,
@@ -49,7 +49,7 @@ pub struct Kind {
 /// How many places for containers there are.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Population {
-    /// So many.
+    /// This number of places.
     Places(usize),
     /// As many as reserve this share of all memory.
     Reserving(f64),
@@ -58,7 +58,7 @@ pub enum Population {
 /// When the first containers start.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Starts {
-    /// At a random moment of the first so many seconds.
+    /// At a random moment within this many seconds.
     Within(f64),
     /// Before the beginning: they have some of their lifetime behind them.
     Before,
@@ -99,7 +99,7 @@ pub struct Spec {
 }
 
 impl Load {
-    /// The container that a place has after so many others.
+    /// The container of `place` after `generation` others.
     #[must_use]
     pub fn spec(&self, seed: u64, place: u32, generation: u32) -> Spec {
         let mut rng = Rng::of(&[seed, u64::from(place), u64::from(generation)]);
@@ -140,7 +140,7 @@ impl Load {
         }
     }
 
-    /// How many places there are on machines with so much memory.
+    /// The number of places on machines with `memory_bytes` in total.
     #[must_use]
     pub fn places(&self, seed: u64, memory_bytes: u64) -> u32 {
         match self.population {
@@ -168,7 +168,7 @@ impl Load {
 }
 
 impl Spec {
-    /// Bytes that it uses at a moment, so many seconds after its start in the simulation.
+    /// Bytes that it uses at `now`, `age_s` seconds after its start in the simulation.
     #[must_use]
     pub fn working_set(&self, kind: &Kind, now: Moment, age_s: f64) -> u64 {
         let age_s = self.age_first_s + age_s;

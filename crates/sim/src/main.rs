@@ -74,7 +74,7 @@ struct Options {
     /// Measured virtual hours [default: 8 for paper, 24 for cluster]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     hours: Option<u64>,
-    /// Who chooses donors: two choices, one choice, a central greedy placer
+    /// How donors are chosen: two choices, one choice, a central greedy placer
     #[arg(long, value_delimiter = ',', default_value = "two,one,greedy")]
     placers: Vec<Placer>,
     /// E+E': slabs taken back at once, and further ones whose activity is asked for; all placers have the first

@@ -8,7 +8,7 @@ use crate::counters::Counters;
 /// Means over the measured time, where nothing else is said. Shares are from 0 to 1, of the memory of all machines that are up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
-    /// Who chose.
+    /// The placer and the policy of eviction.
     #[serde(flatten)]
     pub contender: Contender,
     /// Holds bytes of somebody: of programs of the machine, or of borrowers. Pages that are in RAM and in slabs count once.
@@ -29,7 +29,8 @@ pub struct Outcome {
     pub imbalance_max: f64,
     /// Standard deviation of the taken share over its mean.
     pub deviation: f64,
-    /// Mean taken share of each machine, the highest first; of more than 100 machines, every so many.
+    /// Mean taken share of each machine, the highest first; of more than 100 machines, an even sample of
+    /// these.
     pub by_rank: Vec<f64>,
     /// What was counted.
     #[serde(flatten)]

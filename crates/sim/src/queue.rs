@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use aquifer_remote::donor::lending::Moment;
 
-/// Events in the order of their moments; those of one moment in the order in which they were added.
+/// Events in the order of their moments; events of the same moment keep the order in which they were added.
 #[derive(Debug)]
 pub struct EventQueue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,

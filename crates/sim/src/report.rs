@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What came of a scenario, in so much time.
+    /// Reports the `outcome` of a scenario, which took `took_s`.
     #[must_use]
     pub fn new(scenario: &Scenario, took_s: f64, outcome: Outcome) -> Report {
         Report {

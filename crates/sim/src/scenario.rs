@@ -225,7 +225,7 @@ impl Scenario {
         }
     }
 
-    /// The same with containers that keep so much.
+    /// Replaces what the containers keep in slabs.
     ///
     /// # Errors
     /// A sentence, if nothing was measured of such containers.

@@ -157,7 +157,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes the batch in one moment.
+    /// Writes the batch atomically.
     ///
     /// # Errors
     /// As [`aquifer_volume::Volume::write_together`].

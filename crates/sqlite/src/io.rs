@@ -4,8 +4,9 @@
 //!
 //! * **A crash keeps a prefix of the writes** (`SEQUENTIAL`). A commit of the volume takes a moment at which every write is finished or not begun, of
 //!   all files; there is no way for a later write to survive without an earlier one.
-//! * **Aligned writes of up to 64 KiB are whole or not at all** (`ATOMIC512` to `ATOMIC64K`). [`aquifer_volume::Volume::write`] puts what lies within 64
-//!   pages into one moment, and tells if it could not write all.
+//! * **Aligned writes of up to 64 KiB are whole or not at all** (`ATOMIC512` to `ATOMIC64K`).
+//!   [`aquifer_volume::Volume::write`] writes a range within 64 pages atomically, and tells if it could not
+//!   write all.
 //! * **A file grows with its bytes** (`SAFE_APPEND`): both are in the same moment.
 //! * **A write changes no other byte** (`POWERSAFE_OVERWRITE`): pages on flash are never overwritten, but written anew elsewhere.
 //! * **A batch is whole or not at all** (`BATCH_ATOMIC`): [`aquifer_volume::Volume::write_together`].

@@ -32,7 +32,7 @@ impl Level {
     }
 }
 
-/// Who has which lock of one database.
+/// The locks that connections hold on one database.
 #[derive(Default, Debug)]
 pub struct Locks {
     /// Connections with any level but none.

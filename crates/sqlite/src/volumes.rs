@@ -219,7 +219,7 @@ fn lease_entry(entry: &mut Entry) -> Lease {
 /// `AQUIFER_VOLUME_RAM` counts, and it counts only for who opens the volume first.
 ///
 /// # Errors
-/// [`VolumeError::Invalid`] for a size that is none; those of [`Volume::open`].
+/// [`VolumeError::Invalid`] for a malformed size; those of [`Volume::open`].
 pub fn lease(path: &Path, ram: Option<&[u8]>) -> Result<Lease> {
     let path = std::fs::canonicalize(path).map_err(|error| VolumeError::System {
         step: "looking for the volume",

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::process;
 
-/// Descriptors from here on are not noted; programs seldom have so many.
+/// Descriptors from here on are not noted; programs seldom open 65,536 of them.
 const NOTED_MAX: i32 = 1 << 16;
 
 static NOTED: [AtomicU64; NOTED_MAX as usize / 64] = [const { AtomicU64::new(0) }; NOTED_MAX as usize / 64];

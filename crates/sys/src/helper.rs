@@ -131,7 +131,7 @@ pub fn prepare_spare(count: usize) -> Result<()> {
     SPARE.iter().take(count).try_for_each(Prepared::fill)
 }
 
-/// Threads that sleep for [`Helper::start`]. Those that still do when this is dropped end.
+/// Threads that sleep for [`Helper::start`]. Dropping this ends the threads that still sleep.
 #[derive(Debug)]
 pub struct Reserved(());
 
@@ -182,7 +182,7 @@ pub fn look_at_stacks() {
     type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
     // SAFETY: the name ends with a zero byte.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
-    // SAFETY: this is the function's type; NULL is none.
+    // SAFETY: this is the function's type; NULL becomes `None`.
     if let Some(least) = unsafe { core::mem::transmute::<*mut c_void, Option<Least>>(found) } {
         // SAFETY: zeros are room for attributes.
         let attributes: libc::pthread_attr_t = unsafe { core::mem::zeroed() };

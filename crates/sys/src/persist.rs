@@ -35,7 +35,8 @@ pub unsafe fn store_and_write_back(bytes: &[u8], target: *mut u8) {
     write_back(target, bytes.len());
 }
 
-/// Begins to write the lines of some bytes back, whoever stored them. Durable after the next [`fence`] of this thread.
+/// Begins to write back the cache lines of a range, also if other threads stored them. Durable after the next
+/// [`fence`] of this thread.
 ///
 /// All of the lines are mapped.
 #[inline]
@@ -129,7 +130,7 @@ mod x86 {
                     _mm_stream_si32(to.cast(), from.cast::<i32>().read_unaligned());
                     at += 4;
                 } else {
-                    // The tail of a block is padded to whole words by whoever cares.
+                    // A caller that wants this tail past the caches pads its block to whole words.
                     core::ptr::copy_nonoverlapping(from, to, left);
                     at = bytes.len();
                 }

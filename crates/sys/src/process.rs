@@ -77,8 +77,8 @@ pub fn cpu_ns() -> u64 {
     spent.tv_sec as u64 * 1_000_000_000 + spent.tv_nsec as u64
 }
 
-/// Groups of who is at the other end of a connected Unix socket, besides the first; gives how many there are. Those that do not fit into `groups` are
-/// left out.
+/// Reads the supplementary groups of the peer of a connected Unix socket, and returns how many there are.
+/// Groups beyond the length of `groups` are left out.
 ///
 /// # Errors
 /// The kernel's: `ENOTSOCK`, for example.
@@ -160,7 +160,7 @@ pub fn keep_memory_of_self() -> Option<KeptFile> {
     KeptFile::open(STATUS)
 }
 
-/// As [`memory_of_self`], by such a file.
+/// As [`memory_of_self`], from a file of [`keep_memory_of_self`].
 pub fn memory_by(file: &KeptFile, buf: &mut [u8]) -> Option<MemoryUse> {
     parse_status(file.read(buf))
 }

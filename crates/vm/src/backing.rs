@@ -102,7 +102,7 @@ impl Backing {
 
     /// The leaf is not given out any more.
     pub(crate) fn take_back(&self, leaf: LeafId) {
-        // Whoever sees the new size sees the count, too.
+        // Counts before the size changes, so that a thread that sees the new size sees the count.
         self.taken_back.fetch_add(1, Ordering::AcqRel);
         self.leaves.set_page_bytes(leaf, 0);
     }

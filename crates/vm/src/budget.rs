@@ -67,7 +67,8 @@ impl Room {
 pub struct Strain {
     /// For how long it went on.
     pub period: Duration,
-    /// With so many bytes of RAM beyond what the heap has three of four pages that were read from flash had not left; `None` if that is far more than it has.
+    /// RAM with which three of four pages that were read from flash would have stayed, beyond what the heap
+    /// has. `None` if it is far more than the heap has.
     pub more_bytes: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Pages that the program may not touch (`PROT_NONE`): reserved for later, given back, or protected with what is in them.
 //!
-//! None of them is at its address, so whoever touches one has the program's own fault. Their bytes, if they have any, are in slots or on flash, and
-//! need not be held in RAM.
+//! A closed page is never at its address, so an access to it raises the program's own fault. Bytes of closed
+//! pages are in slots or on flash, and need not be held in RAM.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -28,7 +28,8 @@ fn insert(pages: &Pages, run: Run) -> Vec<Run> {
         }
     });
     pages.closed.insert(run);
-    // Whoever holds an entry looks here afterwards: either it sees this or we see the entry.
+    // A thread that has taken an entry reads this set afterwards: it sees the new pages, or this thread sees
+    // its entry.
     fence(Ordering::SeqCst);
     open
 }

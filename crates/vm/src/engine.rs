@@ -182,7 +182,7 @@ impl Engine {
     /// Gives `leaf` out for pages of `page_bytes` with objects of `class`.
     ///
     /// # Panics
-    /// If such pages need the slots of whole pages and are none: those are told by their bytes.
+    /// If pages of `page_bytes` need slots of whole pages, but are not whole pages.
     pub fn give_out_leaf(&self, leaf: LeafId, page_bytes: usize, class: AllocationClass) {
         let is_whole = Class::for_bytes(page_bytes) == Some(Class::WHOLE);
         assert!(!is_whole || page_bytes == OS_PAGE_BYTES, "pages of {page_bytes} bytes in whole slots");

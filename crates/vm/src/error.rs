@@ -50,7 +50,7 @@ pub enum FaultError {
         /// The error that stopped the log.
         error: StopError,
     },
-    /// The page cannot be had at this moment; trying again is right.
+    /// The page cannot be brought in now; trying again is right.
     #[error("page {page:?} cannot be had now ({reason:?}); try again")]
     Again {
         /// Which page.

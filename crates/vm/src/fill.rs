@@ -74,7 +74,7 @@ pub(crate) struct Fill<'a> {
 }
 
 impl<'a> Fill<'a> {
-    /// Takes a page, waiting for whoever holds its entry.
+    /// Takes a page, and waits while another thread holds its entry.
     ///
     /// # Errors
     /// [`FaultError::NotAllocated`]; why there is no room in the table; [`FaultError::Again`] after the patience.
@@ -119,7 +119,8 @@ impl<'a> Fill<'a> {
 
     /// `None` if the page's leaf is not given out, or the program may not touch it.
     fn of(pages: &'a Pages, held: Held<'a>) -> Option<Self> {
-        // Who takes a leaf back, or closes pages, changes that and then looks for entries: either it sees this one or we see what it changed.
+        // A thread that takes a leaf back or closes pages does so before it looks for entries: it finds this
+        // entry, or this thread sees the change.
         fence(Ordering::SeqCst);
         let page = held.page();
         let size = pages.backing.size_of(page.leaf()).filter(|_| !pages.closed.has(page))?;
@@ -255,8 +256,8 @@ impl<'a> Fill<'a> {
     pub(crate) fn publish_native(mut self) -> Result<(), FaultError> {
         let (pages, page) = (self.pages, self.page);
         match pages.mapping.own(page, 1) {
-            // One that the program has protected stays as it is: who protects pages pins them, and makes them the region's own when they
-            // are accessible again.
+            // A page that the program has protected stays as it is. The thread that protects pages pins them,
+            // and makes them the region's own when they are accessible again.
             Ok(()) | Err(Errno::EINVAL) => {}
             Err(errno) => return Err(FaultError::Map { page, errno }),
         }

@@ -66,7 +66,7 @@ pub trait ForkTarget: Send + Sync {
     /// The child begins. Async-signal-safe, as all that is done there.
     fn in_child(&self);
 
-    /// In a child: makes its copy a snapshot; false if that cannot be had.
+    /// In a child: makes its copy a snapshot; false if that is impossible.
     fn become_snapshot(&self) -> bool;
 }
 

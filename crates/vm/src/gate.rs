@@ -19,10 +19,12 @@ const LOOK_NS: u64 = 50_000_000;
 /// As many such looks in a row are no coincidence.
 const LOOKS: u32 = 4;
 
-/// Threads pass it while it is open. Whoever closes it waits until nobody is inside, and may go on passing itself.
+/// Threads pass it while it is open. The thread that closes it waits until no thread is inside, and may go on
+/// passing itself.
 ///
-/// Who forks waits for locks of the C library when it has closed the gate. One of their holders may wait for the gate: so whoever waits long
-/// for somebody who is stuck asks for a [recess](crate::recess).
+/// A thread that forks waits for locks of the C library after it has closed the gate. A holder of these locks
+/// may wait for the gate. So a thread that waits long asks the owner of the gate for a
+/// [recess](crate::recess).
 struct Gate {
     inside: [Inside; STRIPES],
     state: AtomicU32,

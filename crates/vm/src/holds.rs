@@ -1,4 +1,4 @@
-//! Who holds pages where they are: two books.
+//! Holds that keep pages where they are, in two books.
 //!
 //! - **Pins** are of mapped pages, which stay at their addresses.
 //! - **Uses** are of cached pages, which stay in their slots. One use stands in the entry alone, so that taking and ending it is one
@@ -84,7 +84,8 @@ impl Book {
         !counts.is_empty() && (first.0..first.0 + count).any(|page| counts.contains_key(&page))
     }
 
-    /// How a page is held, if it is in the book. Whoever has the book has its signals blocked and does not fault, so that handlers may look.
+    /// How a page is held, if it is in the book. A thread that has the book locked blocks its signals and
+    /// does not fault, so handlers may lock it.
     pub(crate) fn find_in_fault(&self, page: PageId) -> Option<Hold> {
         self.counts().get(&page.0).copied()
     }

@@ -103,7 +103,7 @@ fn bring_in(
     patience: &mut Patience,
 ) -> Result<Option<*mut u8>, FaultError> {
     room::unmap_due_in_fault(pages);
-    // Whoever was first may use it by now: then it is shared, not waited for.
+    // Another thread may have brought the page in and use it: then the use is shared, not waited for.
     let mut fill = Fill::hold_in_fault(pages, page, patience)?;
     if fill.before().is_some() {
         return Ok(None);

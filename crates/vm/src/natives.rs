@@ -208,7 +208,7 @@ impl Natives {
         self.books().guarded.extend(leaves);
     }
 
-    /// Whoever has the books captures, or gives pages up.
+    /// Locks the books, for a capture or to give pages up.
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }

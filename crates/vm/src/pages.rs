@@ -26,7 +26,7 @@ pub(crate) struct Pages {
     pub(crate) backing: Backing,
     /// What will be wanted.
     pub(crate) foresight: Foresight,
-    /// Who holds pages where they are.
+    /// Pins and uses that keep pages where they are.
     pub(crate) holds: Holds,
     /// What is the kernel's still.
     pub(crate) natives: Natives,

@@ -14,7 +14,7 @@ struct Item<T> {
     value: UnsafeCell<T>,
 }
 
-/// Things reserved at start. Who finds none waits until another gives one back.
+/// Things reserved at start. A thread that finds none waits until another one gives one back.
 pub(crate) struct Pool<T> {
     items: Box<[Item<T>]>,
 }

@@ -1,8 +1,9 @@
 //! A thread that forks has closed the gates and waits for a lock of the C library, whose holder waits at a gate: in a handler that came while
 //! it was in `malloc`, or in `fflush`. Then there is a recess, in which all go on.
 //!
-//! Who waits asks for it by a SIGBUS to the thread that forks, the one signal that it does not block. Its handler, in the midst of that wait,
-//! opens the gates for a while and closes them again: nothing is copied while somebody is inside.
+//! The waiting thread asks for a recess by a SIGBUS to the thread that forks, the one signal that this thread
+//! does not block. Its handler, in the midst of that wait, opens the gates for a while and closes them again:
+//! nothing is copied while a thread is inside.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU8;

@@ -46,7 +46,8 @@ pub(crate) fn take_back_leaf(pages: &Pages, leaf: LeafId) -> Result<(), FaultErr
         release_in_leaf(pages, leaf, 0..LEAF_PAGES)?;
     }
     pages.backing.take_back(leaf);
-    // Who has inserted an entry looks at the size again: either it sees the new one or we see the entry.
+    // A thread that has inserted an entry reads the size again: it sees the new size, or this thread sees its
+    // entry.
     fence(Ordering::SeqCst);
     forget_pages(pages, leaf, 0..LEAF_PAGES);
     Ok(())
@@ -83,7 +84,8 @@ fn release_in_leaf(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Result
         forget(pages, held);
     }
     if pages.is_whole(leaf.page(0)) {
-        // Who reads ahead may have found a page's place before it was freed, and put its old bytes in RAM since.
+        // A read ahead may have found a page's place before it was freed, and have put its old bytes in RAM
+        // since.
         forget_pages(pages, leaf, indices);
     }
     Ok(())

@@ -23,19 +23,19 @@ const LOOK_PERIOD: Duration = Duration::from_millis(20);
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
 /// The same while the cache has more than it should, or the group little left.
 const LACK_PERIOD: Duration = Duration::from_millis(5);
-/// Memory that has changed by one part in so many comes and goes.
+/// Memory has changed if it differs by one part in `CHANGED_PART`.
 const CHANGED_PART: usize = 256;
-/// Memory beside the heap up to one part of the RAM in so many is nobody's worry.
+/// Memory beside the heap may exceed the plan by one part of the RAM in `ALLOWED_PART`.
 const ALLOWED_PART: usize = 64;
-/// The most that the heap leaves to its own process: one part in so many.
+/// The heap leaves one part in `RESERVED_PART` of its RAM to its own process at most.
 const RESERVED_PART: usize = 2;
-/// What is to be left of a group's limit: one part in so many, within these bounds.
+/// One part in `MARGIN_PART` of a group's limit is to stay free, within the bounds of `MARGIN_BYTES`.
 const MARGIN_PART: usize = 10;
 const MARGIN_BYTES: std::ops::RangeInclusive<usize> = 4 << 20..=256 << 20;
-/// How fast the heap takes back what the group no longer needs: one part in so many at each look.
+/// At each look the heap takes back one part in `RETURN_PART` of what the group no longer needs.
 const RETURN_PART: usize = 8;
 
-/// Who looks at the process.
+/// Watches the RAM of the process and of its group.
 pub(crate) struct Outlook {
     looked: Instant,
     /// The cache has more than it should.
@@ -113,7 +113,7 @@ impl Outlook {
         let (limit, left) = (room.limit as usize, room.left() as usize);
         let margin = (limit / MARGIN_PART).clamp(*MARGIN_BYTES.start(), *MARGIN_BYTES.end());
         let most = ram.heap.saturating_sub(ram.least);
-        // Who can give up no more need not look more often.
+        // A heap that has given up all that it may need not look more often.
         self.is_tight = left < margin && self.withheld < most;
         if left < margin {
             self.withheld = self.withheld.max(free + margin - left).min(most);
@@ -132,7 +132,7 @@ impl Outlook {
     }
 }
 
-/// So much of what the process takes beside its heap was not planned.
+/// RAM beside the heap that was not planned, up to the most that the heap may give up for it.
 fn unplanned(ram: &ProcessRam, beside: usize) -> usize {
     let planned = ram.all - ram.heap + ram.all / ALLOWED_PART;
     let most = (ram.heap / RESERVED_PART).min(ram.heap.saturating_sub(ram.least));

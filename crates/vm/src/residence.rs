@@ -60,7 +60,8 @@ pub(crate) fn may_leave(entry: Entry) -> bool {
     entry.state() == State::Mapped && !entry.is_pinned()
 }
 
-/// Whether the page may be written to flash: whoever uses it in its slot may be writing.
+/// Whether the page may be written to flash. A page in use in its slot may not: the user may be writing to
+/// it.
 pub(crate) fn may_be_written(entry: Entry) -> bool {
     entry.state() == State::Cached && entry.is_dirty() && !entry.is_pinned()
 }
@@ -128,7 +129,7 @@ impl Residence {
         Ok(self.entries.try_lock(page)?.map(|locked| self.held(page, locked)))
     }
 
-    /// Takes a page that is in RAM, waiting for whoever holds it.
+    /// Takes a page that is in RAM, and waits while another thread holds it.
     pub(crate) fn hold_resident(&self, page: PageId) -> Option<Held<'_>> {
         Some(self.held(page, self.entries.lock_resident(page)?))
     }
@@ -296,7 +297,7 @@ impl Residence {
         (self.page_buffer_units + self.cache.slots(Class::WHOLE)) / 4
     }
 
-    /// The same for whole pages, of all slots that can be had: few pages may be in use at this moment.
+    /// The same for whole pages, of all slots that they could get: few may be in use now.
     pub(crate) fn pin_limit_at_most(&self) -> usize {
         (self.page_buffer_units + self.cache.slots_to_be_had(Class::WHOLE)) / 4
     }

@@ -18,8 +18,9 @@ use crate::residence::{Held, may_leave};
 const LEAVING: usize = 8;
 /// How often one fault tries to make room by evicting, and how often it waits for other threads that do.
 const TRIES: usize = 32;
-/// Who evicts may have lost the processor. After [`TRIES`] the page buffer may exceed its share by half, three per cent of
-/// the budget, rather than keep faults from the device; beyond that they wait, a second at most.
+/// Waits of one fault for a thread that evicts, which may have lost the processor. After [`TRIES`] the page
+/// buffer may exceed its share by half, three per cent of the budget, rather than keep faults from the
+/// device. Beyond that faults wait, a second at most.
 const WAITS_MAX: usize = 10_000;
 /// Batches that one fault unmaps at most.
 const BATCHES_MAX: usize = 8;
@@ -34,7 +35,8 @@ const LOOKS_PER_SLOT: usize = 4;
 
 // ---- Entries -----------------------------------------------------------------
 
-/// Takes a page, waiting for whoever holds it. If the table has no room, one of its rivals leaves first.
+/// Takes a page, and waits while another thread holds it. If the table has no room, one of the page's rivals
+/// leaves first.
 ///
 /// # Errors
 /// [`FaultError::Again`] after the patience; nothing can leave.
@@ -185,7 +187,7 @@ pub(crate) fn unmap_due_in_fault(pages: &Pages) {
         let count = residence.next_to_unmap(due, &mut next);
         next[..count].sort_unstable();
         leave_all_in_fault(pages, &next[..count]);
-        // Those that do not come back are evicted soon, and should be clean by then.
+        // Pages that do not come back are evicted soon, and should be clean by then.
         if residence.has_dirty() {
             pages.backing.want_writer();
         }

@@ -13,7 +13,7 @@ use crate::pages::Pages;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Between two looks.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
-/// More RAM helps if so many of a hundred pages that came back had not left.
+/// More RAM helps if this share of the pages that came back would not have left, in percent.
 const HELPS_PERCENT: u64 = 75;
 
 /// Time of threads, nanoseconds, so far.
@@ -23,7 +23,7 @@ struct Spent {
     ran_ns: u64,
 }
 
-/// Who looks whether it is so.
+/// Watches for strain.
 pub(crate) struct Watch {
     looked: Instant,
     last: Spent,
@@ -73,7 +73,8 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Tells `watch` of seconds, in each of which threads wait and run so many milliseconds; the first at which it has something to say.
+    /// Tells `watch` of seconds, in each of which threads wait and run for the given milliseconds. Returns
+    /// the first second at which it reports.
     fn second_of(watch: &mut Watch, seconds: &[(u64, u64)]) -> Option<usize> {
         let (start, mut spent) = (Instant::now(), Spent { waited_ns: 0, ran_ns: 0 });
         seconds.iter().enumerate().position(|(n, (waited_ms, ran_ms))| {

@@ -93,7 +93,7 @@ fn adopt(pages: &Pages, page: PageId, presence: &Presence) -> Result<(), FaultEr
     room::unmap_due_in_fault(pages);
     let mut patience = Patience::of_call();
     let mut fill = match Fill::hold_in_fault(pages, page, &mut patience) {
-        // Whoever has closed it empties it.
+        // The thread that has closed the page empties it.
         Err(FaultError::NotAllocated(_)) if pages.closed.has(page) => return Ok(()),
         held => held?,
     };

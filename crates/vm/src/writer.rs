@@ -49,7 +49,7 @@ pub(crate) fn run(pages: &Pages, gates: &Gates, head: Head) {
     let mut outlook = Outlook::new();
     while !gates.is_closing() {
         let is_wanted = outlook.wait(pages, || gates.is_closing());
-        // Locks are taken in here only: whoever forks meanwhile would leave them locked to its child.
+        // Locks are taken under this pass only: a fork meanwhile would leave them locked in its child.
         let _pass = gates.pass_as_writer();
         if (outlook.look(pages) || is_wanted) && writer.pass().is_err() {
             // The log has stopped or is closing. Faults see that by themselves.

@@ -1,4 +1,4 @@
-//! Who may do what: the rules of POSIX, as Linux has them, for owner, group and others.
+//! Permissions: the rules of POSIX, as Linux has them, for owner, group and others.
 
 use crate::error::{Result, VolumeError};
 use crate::inode::{Inode, Kind};
@@ -12,7 +12,7 @@ pub const STICKY: u16 = 0o1000;
 /// The group may run it.
 const GROUP_EXECUTE: u16 = 0o010;
 
-/// Who does something.
+/// The user, the groups and the privileges with which something is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// User, who owns what is made.
@@ -85,7 +85,7 @@ impl Access {
     }
 }
 
-/// Whether somebody may use a file in such a way.
+/// Checks that `who` may use a file for `access`.
 ///
 /// # Errors
 /// [`VolumeError::PermissionDenied`].
@@ -135,7 +135,7 @@ pub fn mode_for_owner(who: &Credentials, inode: &Inode, uid: Option<u32>, gid: O
     let is_own_user = uid.is_none_or(|uid| uid == inode.uid);
     let is_own_group = gid.is_none_or(|gid| gid == inode.gid || who.is_in(gid));
     let is_allowed = who.is_privileged || (who.uid == inode.uid && is_own_user && is_own_group);
-    // Whoever asks for nothing gets it.
+    // A call that changes nothing is allowed to every user.
     if !is_allowed && (uid, gid) != (None, None) {
         return Err(VolumeError::NotOwner);
     }

@@ -66,7 +66,7 @@ impl Core {
     /// first and the bytes of all. A page that is `apart` is placed alone.
     ///
     /// # Errors
-    /// The system's. A page that cannot be read is left for whoever asks for it.
+    /// The system's. A page that cannot be read is skipped: the thread that needs it reads it again.
     pub fn read_ahead(
         &self,
         ino: Ino,

@@ -26,7 +26,7 @@ impl Bell {
     /// Wakes the thread, if there is one.
     pub fn ring(&self) {
         if !self.is_rung.load(Ordering::Relaxed) && !self.is_rung.swap(true, Ordering::AcqRel) {
-            // Whoever holds the lock has looked, or has not waited yet.
+            // The thread reads `is_rung` under this lock: it sleeps already, or reads it afterwards.
             drop(self.is_over.lock().unwrap_or_else(PoisonError::into_inner));
             self.changed.notify_one();
         }
@@ -68,8 +68,9 @@ impl Drop for Background {
 }
 
 impl Volume {
-    /// Starts threads that commit what changed at least every `interval`, so that a crash loses little of what nobody synced, drop pages before
-    /// room is needed, and read ahead of who goes through a mapped file in order. Once for each volume.
+    /// Starts threads that commit changes at least every `interval`, so that a crash loses little without a
+    /// sync. They also drop pages before room is needed, and read ahead of programs that walk a mapped file.
+    /// Once for each volume.
     ///
     /// # Errors
     /// No thread could be started.
@@ -112,13 +113,13 @@ impl Background {
 fn run(core: &Core, interval: Duration) {
     let mut committed_at = Instant::now();
     while core.bell.wait(interval.saturating_sub(committed_at.elapsed())) {
-        // Whoever needs the room finds the error again.
+        // A thread that needs the room meets the error again.
         let _ = core.cache.drop_ahead();
         let is_due =
             committed_at.elapsed() >= interval || core.cache.dirty() >= core.limits().dirty_pages / 2;
         if is_due {
             if !core.is_read_only() {
-                // A volume that stops says so to whoever changes it next.
+                // A volume that stops reports that to the next change.
                 let _ = core.commit();
             }
             committed_at = Instant::now();

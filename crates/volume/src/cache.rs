@@ -185,7 +185,7 @@ impl Cache {
         outcome
     }
 
-    /// Says that the caller does not bring a page's bytes after all: whoever waits for them tries again.
+    /// Gives up bringing a page's bytes: threads that wait for them try again.
     pub fn give_up(&self, frame: &Frame) {
         frame.lock().phase = Phase::Gone;
         self.forget(frame.key());
@@ -241,7 +241,7 @@ impl Cache {
             }
             let (victims, tried) = self.take_victims(batch);
             let is_stuck = victims.is_empty();
-            // Whoever waits for a victim is told, whatever becomes of those on trial.
+            // Drops the victims whatever becomes of the pages on trial: threads wait for them.
             self.drop_frames(victims).and(hide(tried, &self.room))?;
             if is_stuck && self.taken() >= before {
                 break;
@@ -250,7 +250,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Pages that nobody needs, for which whoever asks waits until they are gone; and pages that are on trial from now on.
+    /// Takes up to `count` unneeded pages out of the order, and puts others on trial. A thread that asks for
+    /// a taken page waits until it is gone.
     fn take_victims(&self, count: usize) -> (Vec<Arc<Frame>>, Vec<Arc<Frame>>) {
         let mut victims = Vec::with_capacity(count);
         let mut order = lock(&self.order);

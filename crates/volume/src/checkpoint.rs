@@ -16,7 +16,7 @@ use crate::word::{PAGE_BYTES, Word};
 use crate::writer::{Head, Writer};
 
 impl Core {
-    /// Writes the table and an anchor; makes free what nobody needs.
+    /// Writes the table and an anchor; frees what no reader needs.
     ///
     /// # Errors
     /// What stops a volume.
@@ -95,7 +95,7 @@ impl Core {
         self.care_for_flash(writer)
     }
 
-    /// Makes sure that so many pages can be written, besides the table.
+    /// Makes sure that `pages` pages can be written, besides the table.
     pub(crate) fn ensure_room(&self, writer: &mut Writer, pages: u64) -> Result<()> {
         let per_segment = self.flash.medium().geometry().pages_per_segment;
         let needed = Writer::segments_for(pages, per_segment) + u64::from(SEGMENTS_FOR_RECOVERY);

@@ -15,7 +15,8 @@ use crate::writer::{Head, Writer};
 /// Segments that are cleaned for one checkpoint.
 const SEGMENTS_PER_CHECKPOINT: u32 = 4;
 
-/// Free segments that the cleaner leaves: a checkpoint may take one, and whoever opens the volume after a crash needs two.
+/// Free segments that the cleaner leaves: a checkpoint may take one, and opening the volume after a crash
+/// needs two.
 pub(crate) const SEGMENTS_FOR_RECOVERY: u32 = 3;
 
 /// What was copied out of a segment, in the order of the log.
@@ -33,7 +34,7 @@ impl Moved {
 }
 
 impl Core {
-    /// Cleans until so many segments are free, or nothing is to be gained.
+    /// Cleans until `free` segments are free, or no cleaning gains one.
     ///
     /// # Errors
     /// What stops a volume.

@@ -21,8 +21,8 @@ use crate::writer::Writer;
 
 /// Table, cache, log and the rules between them. What files and folders are, it does not know.
 ///
-/// Lock order: names, inode, writer, gate, page, trims. The gate is held open by whoever changes pages, and closed by a commit while it
-/// takes them, so that each commit is a moment of the whole volume.
+/// Lock order: names, inode, writer, gate, page, trims. A thread that changes pages holds the gate open. A
+/// commit closes it while it takes the pages, so that each commit is a moment of the whole volume.
 pub struct Core {
     pub flash: Flash,
     pub table: Table,
@@ -67,7 +67,8 @@ const SEGMENTS_KEPT: u32 = 10;
 const MARGIN_UNITS_MIN: u64 = 80 * PAGE_UNITS as u64;
 
 impl Limits {
-    /// Limits of a medium that can hold so many segments of the log, with so many pages of RAM.
+    /// Limits of a medium with `usable_segments` segments for the log, and of a cache with `frames` pages and
+    /// `nodes` nodes.
     #[must_use]
     pub fn new(geometry: Geometry, usable_segments: u32, frames: usize, nodes: usize) -> Self {
         let pages = pages_for_files(geometry, usable_segments);
@@ -308,7 +309,7 @@ impl Change<'_> {
         self.core.cache.begin_change(frame, state)
     }
 
-    /// Promises room to so many pages that flash has nothing of, before any of them changes.
+    /// Promises room to `pages` pages that flash has nothing of, before any of them changes.
     ///
     /// # Errors
     /// [`VolumeError::NoSpace`] if there is not enough for all.

@@ -88,8 +88,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes to a file, which grows if need be; returns how many bytes were written, which is all of them but when the volume is full. What lies within
-    /// 64 pages from the first one on is written in one moment.
+    /// Writes to a file, which grows if need be. Returns how many bytes were written: all, unless the volume
+    /// is full. The bytes within 64 pages from the first one on are written atomically.
     ///
     /// # Errors
     /// [`VolumeError::NoSpace`] if there was no room for the first page, [`VolumeError::TooLarge`].
@@ -113,8 +113,8 @@ impl Volume {
         Ok((offset, self.write_alone(ino, cell.memory().as_ref(), offset, bytes)?))
     }
 
-    /// Writes to several places of a file, offset and bytes each, in one moment: a crash finds all of it or nothing. What is written twice has the
-    /// later bytes.
+    /// Writes `writes`, offsets with bytes, to a file atomically: a crash leaves all of them or none. Where
+    /// they overlap, the later one counts.
     ///
     /// # Errors
     /// [`VolumeError::NoSpace`], [`VolumeError::TooLarge`], and [`VolumeError::Invalid`] for more pages than may wait in RAM for a commit: nothing was

@@ -26,7 +26,7 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
 }
 
-/// Bytes that an entry with such a name takes.
+/// Bytes that an entry named `name` takes.
 #[must_use]
 pub fn entry_bytes(name: &[u8]) -> usize {
     (HEADER_BYTES + name.len()).next_multiple_of(8)

@@ -177,7 +177,7 @@ pub struct Frame {
     key: PageKey,
     state: Mutex<FrameState>,
     changed: Condvar,
-    /// Who waits for a change of the state: mostly nobody, and then nobody need be woken.
+    /// Threads that wait for a change of the state: mostly none, and then no wake-up is needed.
     waiting: AtomicU32,
     uses: AtomicU8,
 }
@@ -249,7 +249,7 @@ impl Frame {
         condition: impl Fn(&FrameState) -> bool,
     ) -> MutexGuard<'a, FrameState> {
         while condition(&state) {
-            // Under the lock: whoever changes the state after this finds it.
+            // Counts under the lock: a thread that changes the state after this sees the count.
             self.waiting.fetch_add(1, Ordering::Relaxed);
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             self.waiting.fetch_sub(1, Ordering::Relaxed);

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Counts those who look, in two periods by turns. Nobody ever waits to look, so whoever looks may look once more meanwhile; a lock for reading would
-/// keep the second look waiting behind a writer that waits for the first.
+/// Counts looks, in two periods by turns. A look never waits, so a thread may nest looks. With a lock for
+/// reading, the inner look would wait behind a writer that waits for the outer one.
 #[derive(Default)]
 pub struct Grace {
     period: AtomicUsize,
@@ -56,7 +56,8 @@ impl Drop for Look<'_> {
     fn drop(&mut self) {
         let is_last = self.grace.looking[self.period].fetch_sub(1, Ordering::SeqCst) == 1;
         if is_last && self.grace.is_waited.load(Ordering::SeqCst) {
-            // Whoever waits has looked at the count before this, or has it to look at still.
+            // The waiting thread reads the count under this lock: it sleeps already, or reads the count
+            // afterwards.
             drop(self.grace.waiting.lock().unwrap_or_else(PoisonError::into_inner));
             self.grace.changed.notify_all();
         }

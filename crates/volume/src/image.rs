@@ -59,8 +59,8 @@ pub fn open_medium(path: &Path) -> Result<Box<dyn Medium>> {
     Ok(Box::new(DeviceMedium::with_geometry(device, geometry)?))
 }
 
-/// Opens a device. One that is in use is asked for again for a second: what a killed process had open stays its until the kernel has ended its
-/// transfers, which may be after its parent has learned of its end.
+/// Opens a device, and tries for a second if it is in use. A killed process keeps its devices until the
+/// kernel has ended its transfers, which may be after its parent has learned of its end.
 fn open_device(path: &Path, len_bytes: u64) -> Result<FileDevice> {
     const TRIES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);

@@ -16,7 +16,7 @@ use crate::mapping::{Pages, Region, SharedPages};
 pub struct Cell {
     /// Held for reading by reads, for writing by writes and changes of the size.
     content: RwLock<()>,
-    /// Who has the file open: its bytes stay while there is anybody, also without a name.
+    /// Handles that have the file open: while there is one, its bytes stay, also without a name.
     holds: AtomicU32,
     /// Of a folder.
     index: Mutex<Option<Index>>,
@@ -73,7 +73,7 @@ impl Cell {
         !matches!(&*self.mapped(), MappedAs::Alone(regions) if regions.is_empty())
     }
 
-    /// Whether nobody has mapped any of so many pages, nor shares the file.
+    /// Whether the file is not shared, and no page of `pages` from `first` on is mapped.
     pub fn is_free(&self, first: u32, pages: u32) -> bool {
         match &*self.mapped() {
             MappedAs::Alone(regions) => !regions.iter().any(|region| region.view.overlaps(first, pages)),
@@ -149,8 +149,8 @@ pub struct Cells {
 #[derive(Default)]
 struct CellsState {
     cells: HashMap<Ino, Arc<Cell>>,
-    /// Cells of files that nobody uses are dropped when there are so many: twice as many as were used the last time, so that looking through all of
-    /// them stays rare when many files are held.
+    /// Number of cells at which unused ones are dropped: twice as many as were in use at the last time. So
+    /// looking through all cells stays rare when many files are held.
     full: usize,
 }
 

@@ -39,9 +39,11 @@ use crate::word::PAGE_BYTES;
 
 /// A part of a file that is memory of this process. Unmapped on drop.
 ///
-/// What is stored is durable after [`Volume::sync`]. Accesses behind the end of the file, to pages that are damaged, and stores for which the volume
-/// has no room raise SIGBUS. A system call that is given an absent page fails with `EFAULT`; touch it first. A forked child has no such memory. Whoever
-/// unmaps it otherwise, or discards it by `madvise`, takes bytes away that nobody else has: the volume takes no more changes when it misses them.
+/// What is stored is durable after [`Volume::sync`]. Accesses behind the end of the file, accesses to damaged
+/// pages, and stores for which the volume has no room raise SIGBUS. A system call that is given an absent
+/// page fails with `EFAULT`; touch it first. A forked child has no such memory. Unmapping it otherwise, or
+/// discarding it by `madvise`, loses the only copy of changed bytes: the volume takes no more changes when it
+/// misses them.
 pub struct Mapping {
     volume: Arc<Volume>,
     region: Arc<Region>,
@@ -69,7 +71,7 @@ impl Drop for Mapping {
             mapped.files.regions.remove(&self.region);
         }
         self.volume.unmap(&self.region);
-        // Whoever holds the file without a name learns of errors when the volume is opened next.
+        // An error of freeing a nameless file is found when the volume is opened next.
         let _ = self.volume.let_go(self.region.ino);
     }
 }
@@ -249,7 +251,7 @@ impl Volume {
         }
         let shared = Arc::new(SharedPages::closed()?);
         let regions = cell.alone();
-        // Whoever faults from here on waits.
+        // A fault from here on waits for these locks.
         let mut seen: Vec<_> = regions.iter().map(|region| (region, region.pages_mut())).collect();
         for (_, pages) in &seen {
             self.take_back(ino, pages, usize::MAX)?;
@@ -282,7 +284,8 @@ impl Volume {
         Ok(shared)
     }
 
-    /// Takes what is in anonymous memory back to memory of the pages' own: so many pages, and all that flash does not have.
+    /// Copies pages in anonymous memory back to the cache: up to `pages_max` pages, and all that flash does
+    /// not have.
     fn take_back(&self, ino: Ino, pages: &Pages, pages_max: usize) -> Result<()> {
         let Pages::Alone(pages) = pages else { return Ok(()) };
         let memory: Arc<dyn PageMemory> = Arc::clone(pages) as _;

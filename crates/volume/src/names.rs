@@ -187,7 +187,7 @@ impl Volume {
     /// What a symbolic link says.
     ///
     /// # Errors
-    /// [`VolumeError::Invalid`] if it is none.
+    /// [`VolumeError::Invalid`] if the file is not a symbolic link.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
         let inode = self.core().inode(ino)?;
         if inode.kind != Kind::Symlink {
@@ -256,7 +256,7 @@ impl Volume {
         }
     }
 
-    /// Frees all files without a name: whoever held them is gone.
+    /// Frees all files without a name: the handles that kept them are gone.
     pub(crate) fn free_nameless(&self) -> Result<()> {
         let _names = self.write_names();
         loop {

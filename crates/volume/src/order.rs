@@ -114,7 +114,7 @@ impl Order {
         Some((frame, Standing::Proven))
     }
 
-    /// Puts pages on trial until enough are; whoever uses one of these must ask from now on.
+    /// Puts pages on trial until enough are: a page on trial is hidden, and its next use faults.
     pub fn try_more(&mut self) -> Vec<Arc<Frame>> {
         let wanted = self.proven_len() / TRIAL_PART;
         let count = wanted.saturating_sub(self.on_trial.len()).min(TRIED_AT_ONCE).min(self.proven.len());

@@ -33,7 +33,7 @@ pub struct Found {
 
 /// What resolving a path asks of a volume.
 pub trait Names {
-    /// Fails if names cannot be looked for in `folder`: it is none, or may not be searched.
+    /// Fails if names cannot be looked up in `folder`: it is not a folder, or may not be searched.
     fn enter(&self, folder: Ino) -> Result<()>;
     /// What a name stands for.
     fn look_up(&self, folder: Ino, name: &[u8]) -> Result<Option<(Ino, Kind)>>;

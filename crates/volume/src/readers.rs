@@ -7,7 +7,7 @@ use crate::core::Core;
 
 /// Threads of a volume.
 pub const READERS: usize = 2;
-/// Reads that may wait; what is too much is left to whoever needs the pages.
+/// Reads that may wait; further ones are dropped, and the pages are read when they are needed.
 const WAITING_MAX: usize = 32;
 
 type Job = Box<dyn FnOnce(&Core) + Send>;

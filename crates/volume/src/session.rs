@@ -6,7 +6,8 @@
 //! | `attributes` | permissions, owners, times, sizes |
 //! | `file` | an open file |
 //!
-//! What a user may do is looked at just before it is done: whoever changes permissions in the same moment comes before or after.
+//! A user's rights are checked just before each operation: a change of permissions at the same time comes
+//! before or after it.
 
 mod attributes;
 mod file;
@@ -97,7 +98,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// What a symbolic link says.
     ///
     /// # Errors
-    /// [`VolumeError::Invalid`] if it is none.
+    /// [`VolumeError::Invalid`] if the file is not a symbolic link.
     pub fn read_link(&self, path: &[u8]) -> Result<Vec<u8>> {
         self.volume.read_link(self.find(path, Last::Keep)?)
     }

@@ -9,7 +9,7 @@ use crate::word::PageBytes;
 
 /// Fewest copies that may be made at once: enough to notice when they are of use again.
 const ALLOWED_MIN: usize = 64;
-/// One copy of so many must be of use.
+/// One twin in this many must be of use.
 const USEFUL_PART: usize = 4;
 
 /// Copies of pages.

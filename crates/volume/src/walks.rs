@@ -10,8 +10,8 @@ const FIRST_PAGES: u32 = 4;
 const FOLLOWED: usize = 32;
 /// Pages that were read last, with each of which a walk may begin.
 const BEGINNINGS: usize = 32;
-/// A walk ends when so many pages were asked for since it went on: random steps meet one of those that are followed sooner or later, and
-/// longer runs more often than shorter ones.
+/// A walk ends when this many absent pages were asked for since its last step. Random accesses meet a
+/// followed run by chance sooner or later, and a longer run more often than a shorter one.
 const PATIENCE: u32 = 4096;
 /// No page has this number.
 const NOWHERE: u64 = u64::MAX;

@@ -24,7 +24,7 @@ pub enum Head {
 /// Most pages that one block names.
 const BLOCK_PAGES_MAX: usize = 252;
 
-/// Who appends to the log. There is one, behind a lock.
+/// Appends to the log. A volume has one, behind a lock.
 pub struct Writer {
     volume: u64,
     made_at: u64,
@@ -103,7 +103,7 @@ impl Writer {
         self.anchored
     }
 
-    /// Segments that appending so many pages may take.
+    /// Segments that appending `pages` pages may take.
     #[must_use]
     pub fn segments_for(pages: u64, pages_per_segment: u32) -> u64 {
         // A block for each 252 pages, and a segment may be left with a page that is too few.

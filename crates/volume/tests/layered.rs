@@ -56,7 +56,8 @@ fn page_of(seed: u64) -> [u8; PAGE_BYTES] {
 
 /// The words of mapped memory.
 fn words<'a>(base: *mut u8) -> &'a [AtomicU64] {
-    // SAFETY: all callers keep the mapping, which has so many pages, for longer than what they get, and use it through atomics alone.
+    // SAFETY: all callers keep the mapping of `PAGES` pages for longer than the words, and use it through
+    // atomics alone.
     unsafe { std::slice::from_raw_parts(base.cast(), PAGES as usize * PAGE_BYTES / 8) }
 }
 

@@ -1,4 +1,4 @@
-//! Writes to several places in one moment.
+//! Atomic writes to several places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

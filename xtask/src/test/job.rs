@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who says how many tests a job's output stands for.
+/// How the number of tests is told from a job's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Results {
     /// The job is one test: its exit status decides, and a line that begins with `SKIP ` skips it.

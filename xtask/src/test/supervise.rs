@@ -1,6 +1,7 @@
 //! Runs one job: in a process group of its own, with a limit, its output in a file; and afterwards nothing of it is left.
 //!
-//! A process that a job has started is known by a variable in its environment, whoever its parent is by then.
+//! A process that a job has started is known by a variable in its environment, also after its parent has
+//! changed.
 
 use super::job::Job;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};

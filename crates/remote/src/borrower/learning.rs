@@ -1,7 +1,8 @@
 //! Donors that other donors know of.
 //!
-//! A borrower is connected to some of a cluster's donors, chosen at random among the living, of many domains if it can be. One that is gone makes room for another, and so does one that has
-//! neither lent a slab here nor a free one.
+//! A borrower is connected to some of a cluster's living donors, chosen at random, of as many domains as
+//! possible. A donor that is gone makes room for another, and so does a donor that neither has lent a slab
+//! here nor has a free one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError, Weak};
 use super::connection::Connection;
 use crate::control::SlabId;
 
-/// Slabs to give back. They come from whoever used them last, which may be a thread in a fault; so that one only notes them.
+/// Slabs to give back. The last user of a slab only notes it here, because that thread may be in a fault.
 #[derive(Default)]
 pub struct Returns {
     slabs: Mutex<Vec<(Weak<Connection>, SlabId)>>,

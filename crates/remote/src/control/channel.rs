@@ -57,7 +57,7 @@ impl<S: Read + Write> Channel<S> {
         self.send_within(message, MESSAGE_BYTES_MAX)
     }
 
-    /// Sends a message that may have so many bytes.
+    /// Sends a message of at most `bytes_max` bytes.
     ///
     /// # Errors
     /// [`ChannelError`]; the stream is of no use then.
@@ -81,7 +81,7 @@ impl<S: Read + Write> Channel<S> {
         self.receive_within(MESSAGE_BYTES_MAX)
     }
 
-    /// Waits for a message that may have so many bytes.
+    /// Waits for a message of at most `bytes_max` bytes.
     ///
     /// # Errors
     /// [`ChannelError`]; the stream is of no use then.

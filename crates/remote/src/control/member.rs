@@ -36,7 +36,7 @@ pub struct Members(Vec<Member>);
 /// Why it is no list of members.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MembersError {
-    /// Nobody has so many.
+    /// More than [`MEMBERS_MAX`] members.
     #[error("{0} members, at most {MEMBERS_MAX} are listed")]
     Many(usize),
     /// A name is too long.

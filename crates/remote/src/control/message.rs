@@ -80,7 +80,7 @@ impl Offer {
 pub enum Call {
     /// How much is there? Answer: [`Answer::Offer`].
     Ask,
-    /// Who else lends? Answer: [`Answer::Members`].
+    /// Asks for the other donors of the cluster. Answer: [`Answer::Members`].
     Members,
     /// Keep a slab for me, for a short time. Answer: [`Answer::Reserved`].
     Reserve,
@@ -97,7 +97,7 @@ pub enum Call {
 pub enum Answer {
     /// How much there is.
     Offer(Offer),
-    /// Who lends, the donor itself among them.
+    /// The donors of the cluster, this one among them.
     Members(Members),
     /// A slab is kept for a short time.
     Reserved {
@@ -171,7 +171,8 @@ pub enum Refusal {
 pub enum Notice {
     /// How often are these slabs used? Answer: [`Reply::Uses`].
     Activity(Vec<SlabId>),
-    /// I need this slab: move what it holds within so many milliseconds. Answer, when it is done: [`Reply::Left`].
+    /// Asks for the slab back: the borrower moves its content within `within_ms`. Answer, when it is done:
+    /// [`Reply::Left`].
     Leave {
         /// Which.
         slab: SlabId,

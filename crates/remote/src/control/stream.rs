@@ -13,7 +13,7 @@ use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
 use super::identity::Identity;
 
-/// Who may speak.
+/// Which peers may speak.
 #[derive(Clone, Debug)]
 pub enum Security {
     /// Anybody on this machine, and nobody else.
@@ -133,7 +133,7 @@ pub struct Ender {
 }
 
 impl Ender {
-    /// Whoever waits on it is told that it is closed.
+    /// Closes the stream. Threads that wait on it get an error.
     pub fn end(&self) {
         // It may have ended by itself.
         let _ = self.socket.shutdown(Shutdown::Both);

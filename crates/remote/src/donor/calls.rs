@@ -44,7 +44,7 @@ pub fn accept_until_ended(state: &Arc<State>, listener: &TcpListener) {
     }
 }
 
-/// Who a stranger is.
+/// A stranger that has proved to be a borrower.
 struct Borrower {
     session: Arc<Session>,
     calls: Channel<Stream>,

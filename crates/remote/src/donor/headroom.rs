@@ -34,7 +34,8 @@ impl MemoryNow {
         })
     }
 
-    /// By how many slabs to grow, or to shrink if it is negative, so that so much stays for programs of this machine.
+    /// Number of slabs to add, or to remove if it is negative, so that `headroom_bytes` stay for programs of
+    /// this machine.
     #[must_use]
     pub fn change(&self, headroom_bytes: u64, slab_bytes: u64) -> i64 {
         let slabs = |bytes: u64| i64::try_from(bytes / slab_bytes).unwrap_or(i64::MAX);

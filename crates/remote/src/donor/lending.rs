@@ -261,7 +261,7 @@ impl Lending {
         had
     }
 
-    /// Takes up to so many slabs out that nobody has; they are to be freed.
+    /// Removes up to `count` free slabs, whose memory the caller frees.
     fn remove_free(&mut self, count: usize) -> Vec<SlabId> {
         let free: Vec<_> = self
             .slabs
@@ -276,8 +276,9 @@ impl Lending {
         free
     }
 
-    /// Begins to give so many slabs of RAM back to programs of this machine: takes those out that nobody has, which are to be freed, and says how many are to be
-    /// asked back. Slabs that are on their way back already count.
+    /// Begins to give `wanted` slabs of RAM back to programs of this machine. Removes free slabs, whose
+    /// memory the caller frees, and returns how many lent slabs to ask back besides. Slabs that are on their
+    /// way back count as given.
     pub fn shrink(&mut self, wanted: usize) -> (Vec<SlabId>, usize) {
         let is_coming = |state: &State| matches!(state, State::Leaving { is_for_machine: true, .. });
         let missing = wanted.saturating_sub(self.count(is_coming) as usize);
@@ -340,7 +341,7 @@ impl Lending {
     }
 }
 
-/// Up to so many of the slabs, chosen at random: those whose activity is asked for.
+/// Chooses up to `count` of `candidates` at random, to ask for their activity.
 #[must_use]
 pub fn any_of(
     mut candidates: Vec<(SlabId, BorrowerId)>,

@@ -54,7 +54,7 @@ fn serve(
     loop {
         loop {
             match commands.try_recv() {
-                // Who asked may have given up.
+                // The thread that asked may have given up.
                 Ok(Command::Lend(memory, key, answer)) => {
                     let _ = answer.send(served.lend(&memory, key).map_err(|error| error.to_string()));
                 }

@@ -1,4 +1,4 @@
-//! Who knows which other donors there are.
+//! The source of the list of donors.
 
 use crate::control::Member;
 

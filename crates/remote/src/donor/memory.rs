@@ -73,7 +73,8 @@ fn redress(state: &State) {
     }
 }
 
-/// The `evicted` least active of so many and some more random slabs, as their borrowers say. Who does not answer has no active slab.
+/// Chooses the `evicted` least active of `evicted + asked_more` random slabs, by what their borrowers say.
+/// Slabs of a borrower that does not answer count as idle.
 fn choose(state: &State, candidates: Vec<(SlabId, BorrowerId)>, evicted: usize) -> Vec<(SlabId, BorrowerId)> {
     let mut candidates = any_of(candidates, evicted + state.options.asked_more, || {
         u64::from_le_bytes(random::bytes().unwrap_or_default())
@@ -102,7 +103,7 @@ fn tell_to_leave(state: &State, slab: SlabId, borrower: BorrowerId) {
     let Some(session) = state.session(borrower) else { return };
     state.note(What::AskedBack, &session, Some(slab));
     let notice = Notice::Leave { slab, within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX) };
-    // Who cannot be told finds out when it is forced.
+    // A borrower that misses the notice notices when its session ends.
     let _ = session.notify(&notice, None);
 }
 

@@ -25,7 +25,7 @@ pub enum Looks {
 pub struct DonorOptions {
     /// Where borrowers find it; port 0 is any that is free.
     pub address: SocketAddr,
-    /// Who may borrow.
+    /// Which borrowers are served.
     pub security: Security,
     /// Provider of transfers: one of libfabric, or [`memory::PROVIDER`], which lends to this machine alone.
     pub provider: String,

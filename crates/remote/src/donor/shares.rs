@@ -18,7 +18,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// A borrower has come. Who never came has weight 1.
+    /// Notes a borrower and its weight. A borrower that was never noted has weight 1.
     pub fn come(&mut self, borrower: BorrowerId, weight: u32) {
         self.weights.insert(borrower, weight.clamp(1, WEIGHT_MAX));
     }
@@ -39,7 +39,7 @@ impl Shares {
         self.waiting.remove(&borrower);
     }
 
-    /// Slabs of so many that are each borrower's by right: of those who have some, and of those who wait.
+    /// Divides `slabs` among the borrowers that have slabs or wait for some, by their weights.
     pub fn divide(
         &self,
         slabs: u64,
@@ -54,7 +54,7 @@ impl Shares {
         all.into_iter().map(|borrower| (borrower, (slabs * weight(&borrower) / sum).max(1))).collect()
     }
 
-    /// Who waits.
+    /// The borrowers that wait for a slab.
     pub fn waiting(&self, now: Moment) -> impl Iterator<Item = BorrowerId> {
         let is_fresh = move |since: Moment| now.saturating_sub(since) < PATIENCE;
         self.waiting.iter().filter(move |(_, since)| is_fresh(**since)).map(|(borrower, _)| *borrower)

@@ -22,9 +22,9 @@ use crate::transport::Staging;
 pub struct DonorNow {
     /// Slabs in RAM.
     pub slabs: u64,
-    /// Those that borrowers have.
+    /// Slabs that are lent.
     pub lent: u64,
-    /// Those that borrowers are leaving.
+    /// Slabs whose borrowers were asked to leave.
     pub leaving: u64,
     /// Borrowers.
     pub borrowers: u64,
@@ -32,7 +32,7 @@ pub struct DonorNow {
     pub evicted: u64,
     /// Of these, slabs whose borrower did not leave in time.
     pub forced: u64,
-    /// Some slab may be swapped out: the process may not lock so much memory.
+    /// Some slab may be swapped out: the process may not lock enough memory.
     pub is_unlocked: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct State {
     pub lending: Mutex<Lending>,
     pub strangers: Strangers,
     pub deeds: Events<Deed>,
-    /// Who knows the others, if somebody does.
+    /// The source of the list of donors, if one was set.
     membership: OnceLock<Arc<dyn Membership>>,
     /// Memory of every slab.
     memory: Mutex<BTreeMap<SlabId, Arc<Staging>>>,
@@ -107,7 +107,7 @@ impl State {
             .collect()
     }
 
-    /// Who knows the others from now on. The first one stays.
+    /// Sets the source of the list of donors. The first one stays.
     pub fn set_membership(&self, membership: Arc<dyn Membership>) {
         let _ = self.membership.set(membership);
     }

@@ -1,4 +1,4 @@
-//! Who connected and did not say yet who it is.
+//! Connections whose peer has not said yet who it is.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

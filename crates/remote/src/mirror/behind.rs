@@ -134,7 +134,7 @@ impl State {
 }
 
 impl Behind {
-    /// A buffer of so many bytes before a device.
+    /// A buffer of `bytes` in front of the device `local`.
     ///
     /// # Errors
     /// No thread.

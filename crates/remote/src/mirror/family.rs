@@ -32,7 +32,7 @@ impl Holders {
     /// None of them.
     pub const NOBODY: Holders = Holders(0);
 
-    /// Whether the slab has it that is so many places from the first one.
+    /// Whether slab number `nth` of the family has the page.
     pub fn has(self, nth: usize) -> bool {
         self.0 >> nth & 1 == 1
     }

@@ -13,12 +13,13 @@ use crate::transport::{Link, LinkError, Place, Read, Write, Writing};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DonorId(pub u64);
 
-/// Who finds slabs for a mirror.
+/// Finds slabs for a mirror.
 pub trait Slabs: Send + Sync {
     /// A slab for one part of a device, of none of these donors; `None` if no donor has one now.
     fn find(&self, slab_bytes: u64, avoid: &[DonorId]) -> Option<Arc<Home>>;
 
-    /// Where the mirror notes what becomes of its slabs, beside what whoever finds them notes of donors.
+    /// Where the mirror notes what becomes of its slabs. The finder of slabs notes there what becomes of
+    /// donors.
     fn events(&self) -> Arc<SlabEvents> {
         Arc::default()
     }
@@ -53,7 +54,7 @@ impl Home {
     /// It is for a part of the device from now on.
     pub(crate) fn begin(&self, events: &Arc<SlabEvents>, part: usize) {
         self.story.begin(events, part);
-        // Whoever asked for it before did not know for what it is.
+        // An earlier request to leave was noted without the part.
         if self.is_leaving.load(SeqCst) {
             self.story.tell(What::SlabAskedBack, None);
         }

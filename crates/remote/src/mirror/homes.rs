@@ -23,7 +23,7 @@ pub struct Homes {
 }
 
 impl Homes {
-    /// None yet; so many are wanted for each part.
+    /// No slabs yet; each part of a slab's size wants `replicas` of them.
     pub fn new(device_bytes: u64, slab_bytes: u64, replicas: usize) -> Homes {
         let count = device_bytes.div_ceil(slab_bytes) as usize;
         Homes {

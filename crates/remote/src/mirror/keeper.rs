@@ -133,7 +133,8 @@ impl Shared {
         found
     }
 
-    /// Makes a part whole with the slabs that it has and those that were found. One that is to be left stays until others, or flash, have what it has.
+    /// Completes a part with the living slabs of `before` and those in `found`. A slab that its donor asks
+    /// back stays until other slabs, or flash, have its pages.
     fn settle(&self, nth: usize, before: Option<&Arc<Family>>, found: Vec<Arc<Home>>) {
         let homes = &self.parts.homes;
         let is_whole = |family: &Arc<Family>| family.is_filled() && family.homes().all(|home| home.is_good());
@@ -162,8 +163,8 @@ impl Shared {
             && tag.is_of(bytes)
     }
 
-    /// Copies pages, all that a slab has at once, and from flash what no slab has. Says which, counted from `start`, came as their tags say; others may be had one by
-    /// one.
+    /// Copies pages: from each slab all that it has at once, and from flash those that no slab has. Returns
+    /// which pages, counted from `start`, match their tags; the caller copies the others one by one.
     fn copy_together(
         &self,
         family: &Family,
@@ -280,7 +281,7 @@ impl Shared {
             [] => None,
             staying => Some(Arc::new(after.filled(staying))),
         };
-        // Whoever sees the family sees what was told of it.
+        // `note_filled` comes first: a thread that sees the new family finds it noted.
         staying.iter().for_each(|home| home.note_filled());
         parts.homes.replace(nth, Some(after), filled);
     }

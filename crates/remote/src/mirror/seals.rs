@@ -28,7 +28,8 @@ pub struct Seals {
     returned: Condvar,
 }
 
-/// Of one page. Who has the page's tag locked writes it; who reads it meanwhile finds out by [`Seals::fingerprint`].
+/// The number and tag of one page. The thread that holds the page's lock writes them; a reader notices a
+/// change by [`Seals::fingerprint`].
 #[derive(Default)]
 struct Record {
     number: AtomicU64,
@@ -36,7 +37,7 @@ struct Record {
 }
 
 impl Seals {
-    /// A new key, for so many pages.
+    /// A new key, for `pages` pages.
     ///
     /// # Errors
     /// The kernel gives no random bytes.

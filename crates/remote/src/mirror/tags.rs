@@ -66,7 +66,7 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// For so many bytes, all of which flash has.
+    /// Tags for `device_bytes`, all of which flash has.
     pub fn new(device_bytes: u64) -> Tags {
         let pages = (device_bytes / PAGE_BYTES as u64) as usize;
         Tags { words: (0..pages).map(|_| AtomicU64::new(Tag::LOCAL.0)).collect() }
@@ -135,7 +135,7 @@ impl Tags {
     }
 }
 
-/// Who writes a page waits for donors: for microseconds, or for a deadline.
+/// Waits for the writer of a page, which waits for donors: for microseconds, or for a deadline.
 fn pause(round: u32) {
     const YIELDS: u32 = 100;
     const SLEEP: Duration = Duration::from_micros(50);

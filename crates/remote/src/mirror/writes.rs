@@ -15,7 +15,7 @@ use super::{Mode, PAGE_BYTES, Parts, page_of, pages};
 #[derive(Clone, Copy, Default)]
 struct Copies {
     all: usize,
-    /// Those that no donor asks back.
+    /// Slabs among them that no donor asks back.
     staying: usize,
 }
 

@@ -13,7 +13,7 @@ const IS_LOCAL: u64 = 1 << 34;
 /// Nobody has them any more.
 const IS_LOST: u64 = 1 << 35;
 
-/// Of all pages. Who writes one has its row locked for itself, who reads one has it locked too.
+/// The cells of all pages. A writer of a page holds its row's lock alone, and a reader shares it.
 #[derive(Debug)]
 pub struct Cells {
     words: Box<[AtomicU64]>,

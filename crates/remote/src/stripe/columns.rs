@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::mirror::{DonorId, Home};
 
-/// The slabs of a group. They change one for another; whoever looks keeps what it saw while it has a row locked.
+/// The slabs of a group. A slab may be replaced by another; a thread keeps the columns that it saw while it
+/// holds a row's lock.
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
@@ -91,7 +92,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Of so many slabs, none of which is there.
+    /// A group of `slabs` columns, without slabs.
     pub fn new(slabs: usize) -> Group {
         Group {
             columns: RwLock::new(Arc::new(Columns::new(slabs))),
@@ -160,7 +161,8 @@ impl Group {
         self.columns()
     }
 
-    /// Those that joined have all rows. What is to be left is left, if it has a successor or nothing needs it any more.
+    /// Ends a rebuild: slabs that joined have all rows now. A slab that its donor asks back is dropped if it
+    /// has a successor, or if `leaves_all`.
     pub fn finish(&self, leaves_all: bool) {
         self.change(|columns| {
             for column in &mut columns.columns {

@@ -36,7 +36,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// For a device of so many pages, in slabs of so many.
+    /// The layout of a device of `pages` pages in slabs of `slab_pages`.
     pub fn new(code: Code, pages: usize, slab_pages: usize) -> Geometry {
         let unit_pages = (1..=UNIT_PAGES_MAX).rev().find(|unit| slab_pages.is_multiple_of(*unit));
         Geometry { code, pages, slab_pages, unit_pages: unit_pages.expect("1 is one") }

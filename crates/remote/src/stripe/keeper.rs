@@ -124,7 +124,7 @@ impl Shared {
         }
         let is_short = found.len() < missing.len();
         if found.is_empty() && group.is_on_flash() {
-            // Those that are to be left since then have nothing that flash has not.
+            // Flash has everything that the slabs have, so slabs that were asked back meanwhile can go.
             group.finish(true);
             return;
         }

@@ -5,10 +5,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::geometry::Row;
 
-/// So many rows can be written at once.
+/// Locks, and with them rows that can be written at once.
 const LOCKS: usize = 256;
 
-/// Whoever reads or writes a row has it locked; nobody has two at once.
+/// A thread that reads or writes a row holds its lock; no thread holds two.
 #[derive(Debug)]
 pub struct RowLocks {
     locks: Box<[RwLock<()>]>,

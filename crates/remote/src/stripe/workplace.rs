@@ -8,7 +8,7 @@ use aquifer_device::AlignedBuffer;
 use super::geometry::Geometry;
 use crate::mirror::PAGE_BYTES;
 
-/// Rows that are coded at once; further ones wait. Who has one waits for no row.
+/// Rows that are coded at once; further ones wait. A thread that has a workplace waits for no row.
 const COUNT: usize = 4;
 
 /// All of them.

@@ -108,7 +108,7 @@ impl Parts {
         }
     }
 
-    /// Writes pages of columns to their slabs, to all at once. Those that do not take them are lost.
+    /// Writes pages of columns to their slabs, to all slabs at once. A slab that fails to take them is lost.
     fn send<'a, H: Iterator<Item = &'a Arc<Home>>>(
         &self,
         row: Row,

@@ -14,7 +14,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place so many bytes further on.
+    /// The place `offset_bytes` further on.
     #[must_use]
     pub fn at(self, offset_bytes: u64) -> Place {
         Place { address: self.address + offset_bytes, ..self }

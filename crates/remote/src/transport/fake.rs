@@ -52,7 +52,7 @@ struct UnderWay {
 }
 
 impl FakeDonor {
-    /// Lends so many bytes.
+    /// A donor of one slab of `slab_bytes`.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -78,7 +78,8 @@ impl FakeDonor {
         self.shared.lock().is_fenced = is_fenced;
     }
 
-    /// Goes on after [`Behaviour::Stopped`], with all that was asked for meanwhile: answers come late, whoever still waits for them or not.
+    /// Resumes after [`Behaviour::Stopped`], and answers all transfers that were posted meanwhile, late as
+    /// they are.
     pub fn resume(&self) {
         let mut state = self.shared.lock();
         state.behaviour = Behaviour::Prompt;
@@ -95,7 +96,7 @@ impl FakeDonor {
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.shared.slab.len()];
         let _state = self.shared.lock();
-        // SAFETY: the part is all of the memory, and whoever else uses it holds the lock.
+        // SAFETY: the part is all of the memory, and all other users of the memory hold the lock.
         unsafe { self.shared.slab.take(self.whole(), &mut bytes) };
         bytes
     }

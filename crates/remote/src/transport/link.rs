@@ -12,7 +12,7 @@ use super::slots::{LARGE_BYTES, Progress, SMALL_BYTES, Slot, Slots};
 use super::staging::{Part, Staging};
 use super::traffic::Traffic;
 
-/// For how long one poll may sleep: whoever closes the link waits for it.
+/// The longest sleep of one poll: a thread that closes the link waits for it.
 const POLL_LIMIT: Duration = Duration::from_millis(10);
 /// Completions taken at once.
 const COMPLETIONS: usize = 32;
@@ -44,7 +44,7 @@ impl Default for LinkOptions {
 }
 
 impl LinkOptions {
-    /// As many slots as fit into so many bytes, within what is of use.
+    /// The largest slots that fit into `bytes`, within useful limits.
     #[must_use]
     pub fn within(bytes: usize) -> LinkOptions {
         let most = LinkOptions::default();
@@ -379,7 +379,8 @@ impl Link {
     /// Ends the link, if it has not ended; says why it ended.
     fn fail(&self, error: LinkError) -> LinkError {
         let reason = self.end.get_or_init(|| error).clone();
-        // Whoever fails at the same time waits here until nothing of this process is touched any more; only then slots may be used again.
+        // A thread that fails at the same time waits here until no transfer touches memory of this process.
+        // Only then may slots be used again.
         let mut endpoint = self.endpoint.write().unwrap_or_else(PoisonError::into_inner);
         drop(endpoint.take());
         drop(endpoint);

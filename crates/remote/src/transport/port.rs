@@ -14,7 +14,7 @@ pub trait ServeLink: Send {
     /// Lets the borrower read and write this memory. The key should be one that nobody can guess; some providers choose their own.
     ///
     /// # Errors
-    /// The provider cannot register so much.
+    /// The provider cannot register that much memory.
     fn lend(&mut self, memory: &Arc<Staging>, key: u64) -> Result<Place, TransportError>;
 
     /// Takes memory back: from here on the borrower cannot reach it, or what it reaches is nobody else's ever. `false` if it was not lent here.
@@ -65,7 +65,7 @@ impl Port {
     /// Waits for somebody who wants to connect, for at most so long.
     ///
     /// # Errors
-    /// The port is of no use any more. Who came without a token was refused, and is none.
+    /// The port is of no use any more. A peer without a token is refused, and counts as no request.
     pub fn next(&mut self, limit: Duration) -> Result<Option<Newcomer<'_>>, TransportError> {
         match self {
             Port::Fabric(listener) => Ok(listener.next(limit)?.map(Newcomer::Fabric)),

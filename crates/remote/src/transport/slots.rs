@@ -46,7 +46,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// So many of each.
+    /// `small` small slots and `large` large ones, all free.
     pub fn new(small: usize, large: usize) -> Slots {
         let states = (0..small + large).map(|_| AtomicU32::new(FREE)).collect();
         Slots { states, small, returned: AtomicU32::new(0), waiting: AtomicU32::new(0) }
@@ -66,7 +66,7 @@ impl Slots {
         }
     }
 
-    /// Takes a free slot for so many bytes.
+    /// Takes a free slot for `bytes` bytes.
     pub fn take(&self, bytes: usize) -> Option<Slot> {
         let range = if bytes <= SMALL_BYTES { 0..self.small } else { self.small..self.states.len() };
         range.map(|nth| Slot(nth as u32)).find(|slot| {

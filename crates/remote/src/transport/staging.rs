@@ -15,8 +15,8 @@ pub struct Part {
     pub len: usize,
 }
 
-/// Memory that outlives every endpoint that knows it. Who may touch which part is settled by the link, and by the promise of
-/// [`Endpoint::post`](super::Endpoint::post).
+/// Memory that outlives every endpoint that knows it. The link decides which thread may touch which part, by
+/// the promise of [`Endpoint::post`](super::Endpoint::post).
 #[derive(Debug)]
 pub struct Staging {
     range: MappedRange,
@@ -26,7 +26,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Memory of so many bytes.
+    /// Memory of `len` bytes.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -34,7 +34,7 @@ impl Staging {
         Ok(Staging::of(MappedRange::of_own_memory(len, true)?, None))
     }
 
-    /// Memory of so many bytes that can be given to another process.
+    /// Memory of `len` bytes that can be given to another process.
     ///
     /// # Errors
     /// `ENOMEM`; `EMFILE` when there are too many descriptors.
@@ -74,7 +74,7 @@ impl Staging {
     /// Keeps it in RAM, so that no transfer waits for swap.
     ///
     /// # Errors
-    /// `ENOMEM` or `EPERM` when the process may not lock so much; it is used all the same.
+    /// `ENOMEM` or `EPERM` when the process may not lock that much; the memory is used all the same.
     pub fn lock(&self) -> Result<()> {
         // SAFETY: the range is mapped; locking changes nothing that a program sees.
         let locked = unsafe { libc::mlock(self.range.base().cast(), self.range.len()) };
@@ -132,7 +132,8 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
-            // Who was given it may keep it mapped; its pages go all the same. What it puts there afterwards is of its own account.
+            // A borrower may keep the memory mapped, but its pages go. Pages that it touches afterwards count
+            // as its own.
             let _ = shared.punch(0, self.range.len() as u64);
         }
     }

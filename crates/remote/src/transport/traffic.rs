@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::endpoint::Direction;
 
-/// Transfers that landed, counted by whoever waited for them.
+/// Counts transfers that landed.
 #[derive(Debug, Default)]
 pub struct Traffic {
     read_bytes: Counter,

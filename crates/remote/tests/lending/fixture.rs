@@ -50,7 +50,7 @@ pub fn security() -> Security {
     if is_loopback { Security::Loopback } else { CLUSTER.get_or_init(cluster).clone() }
 }
 
-/// A donor of so many slabs, for this machine.
+/// Options of a donor with `slabs` slabs, for this machine.
 pub fn donor_options(slabs: u64) -> DonorOptions {
     DonorOptions {
         address: format!("{}:0", host()).parse().expect("an address"),
@@ -84,7 +84,7 @@ pub fn borrower(donors: &[&Donor]) -> Arc<Borrower> {
     Arc::new(Borrower::start(borrower_options(donors)).expect("donors are there"))
 }
 
-/// A mirror of so many slabs.
+/// A mirror of `slabs` slabs.
 pub fn mirror(borrower: &Arc<Borrower>, slabs: u64) -> Mirror {
     let local = Arc::new(MemoryDevice::new(slabs * SLAB_BYTES, PAGE_BYTES));
     let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 1 << 20, ..MirrorOptions::default() };

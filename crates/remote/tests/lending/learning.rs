@@ -17,7 +17,7 @@ use crate::fixture::{
     wait_until, write_all,
 };
 
-/// What a donor is told by whoever knows the others.
+/// The list of donors that a donor is given.
 #[derive(Default)]
 struct List(Mutex<Vec<Member>>);
 

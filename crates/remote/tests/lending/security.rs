@@ -1,4 +1,4 @@
-//! Who gets in, and what they reach.
+//! Which peers get in, and what they reach.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -38,12 +38,12 @@ impl Gate {
         drop(self.changed.wait_while(self.lock(), |state| condition(state)).expect("no panic"));
     }
 
-    /// Waits until so many writes have begun.
+    /// Waits until `writes` writes have begun.
     fn wait_for(&self, writes: u64) {
         self.wait_while(|state| state.begun < writes);
     }
 
-    /// Lets so many writes end, of all that ever begin.
+    /// Lets `writes` writes end, counted from the beginning.
     fn allow(&self, writes: u64) {
         self.lock().allowed = writes;
         self.changed.notify_all();

@@ -120,7 +120,7 @@ pub fn read(mirror: &impl FarDevice, page: u64) -> u8 {
     buffer[0]
 }
 
-/// Waits until so many parts have a slab and its pages.
+/// Waits until `is_so`, for 60 s at most.
 pub fn wait_until<D: FarDevice + ?Sized>(mirror: &D, what: &str, is_so: impl Fn(&D) -> bool) {
     let began = Instant::now();
     while !is_so(mirror) {

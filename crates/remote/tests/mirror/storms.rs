@@ -1,6 +1,7 @@
 //! Seeded runs in which donors, the network and flash fail in any order: no wrong byte, no error without a reason, no hang, and donors are used again when it is over.
 //!
-//! `AQUIFER_STORMS=1000 cargo test -p aquifer-remote --test mirror storms -- --nocapture` runs so many seeds; `AQUIFER_STORM=17` one of them.
+//! `AQUIFER_STORMS=1000 cargo test -p aquifer-remote --test mirror storms -- --nocapture` runs 1,000 seeds;
+//! `AQUIFER_STORM=17` runs seed 17 only.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

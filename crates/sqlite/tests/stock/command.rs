@@ -4,7 +4,7 @@ use crate::common::{Disk, complaint, have_sqlite3, library, printed};
 
 const SIZE_BYTES: u64 = 48 << 20;
 
-/// A table of so many rows.
+/// A table of 2,000 rows.
 const FILL: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b BLOB);
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<2000) INSERT INTO t SELECT i, randomblob(300) FROM n;";
 

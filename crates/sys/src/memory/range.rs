@@ -6,7 +6,8 @@ use core::ptr;
 use super::{Advice, Protection, SharedMemory, advise, page_size};
 use crate::errno::{Errno, Result};
 
-/// A mapped range of addresses, which a forked child does not have. Unmapped on drop; whoever uses the addresses must be gone by then.
+/// A mapped range of addresses, which a forked child does not have. Unmapped on drop, when no user of the
+/// addresses may be left.
 #[derive(Debug)]
 pub struct MappedRange {
     base: *mut u8,

@@ -5,8 +5,8 @@ use core::ptr;
 use super::{ANONYMOUS, page_size};
 use crate::errno::{Errno, Result};
 
-/// A private anonymous range, readable and writable, that reads as zeros and costs no RAM until it
-/// is touched. Unmapped on drop; whoever uses the memory must be gone by then.
+/// A private anonymous range, readable and writable, that reads as zeros and costs no RAM until it is
+/// touched. Unmapped on drop, when no user of the memory may be left.
 #[derive(Debug)]
 pub struct Reservation {
     base: *mut u8,

@@ -147,7 +147,7 @@ impl SharedMemory {
         Errno::check(i64::from(unsafe { libc::ftruncate(self.fd, len as libc::off_t) })).map(drop)
     }
 
-    /// Who may open it anew through `/proc`: a mode as of `chmod`.
+    /// Sets the users that may open it anew through `/proc`: a mode as of `chmod`.
     ///
     /// # Errors
     /// The kernel's.

@@ -1,4 +1,4 @@
-//! Handing a signal on to whoever had it before us.
+//! Passes a signal on to the action that was installed before ours.
 
 use core::ffi::c_void;
 use core::mem::{self, MaybeUninit};

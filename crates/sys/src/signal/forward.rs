@@ -20,8 +20,8 @@ static EARLY: AtomicU64 = AtomicU64::new(0);
 
 /// Holds signals back that would end this process, for the program that [`Forwarding::begin`] names.
 ///
-/// Those of the terminal go to all of its processes, the program included, and are dropped. Signals that whoever
-/// started this process wanted to be ignored stay ignored. A program that is started has the default actions.
+/// Signals of the terminal go to all of its processes, the program included, and are dropped here. Signals
+/// that the parent process ignored stay ignored. A program that is started has the default actions.
 ///
 /// # Errors
 /// The kernel's answer to `sigaction`.

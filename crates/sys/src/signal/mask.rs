@@ -52,8 +52,8 @@ unsafe extern "C" {
 
 const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 
-/// While this lives, calls of the C library are no points of cancellation for this thread: what asks for memory, or touches it, is none
-/// natively, and would be left half done.
+/// Disables cancellation of this thread while it lives. Memory accesses and allocations are no cancellation
+/// points natively, so the library's calls in them must not be any: the thread would leave them half done.
 ///
 /// # Context
 /// Changes a word of the thread's own. Signal-safe.

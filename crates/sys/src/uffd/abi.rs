@@ -79,7 +79,7 @@ pub struct Copy {
     pub done: i64,
 }
 
-/// Of three calls: zeros, pages that are there and not mapped, pages that cannot be had.
+/// The argument of three calls: fill with zeros, map present pages, and poison pages.
 #[repr(C)]
 pub struct Zero {
     pub range: Range,

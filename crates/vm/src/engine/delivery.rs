@@ -130,7 +130,7 @@ mod tests {
         let frees = engine.frees();
         engine.take_back_leaf(leaf).expect("nothing of it is on flash");
         assert_eq!(engine.resolve_read_in_fault(address, false, frees), Some(Resolved::Again));
-        // Whoever touches it now has no business there.
+        // The page is freed: a further access is the program's error.
         assert_eq!(engine.resolve_read_in_fault(address, false, engine.frees()), Some(Resolved::Failed));
     }
 }

@@ -1,7 +1,7 @@
 //! Faults as SIGBUS in the faulting thread: the default, and the fastest. As SIGSEGV where pages are protected.
 //!
 //! The handler finds whose memory it is by address in a fixed registry, resolves the fault and returns to the
-//! instruction. Faults that are none of ours go to the handler that was there before.
+//! instruction. Faults outside of managed memory go to the handler that was installed before.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -34,9 +34,10 @@ pub trait FaultTarget: Send + Sync {
 pub enum Resolved {
     /// The page is accessible.
     Found(Found),
-    /// It cannot be had at this moment. Signals that came meanwhile are handled first; then the instruction faults again.
+    /// The page cannot be brought in now. Signals that came meanwhile are handled first; then the instruction
+    /// faults again.
     Again,
-    /// It cannot be had, after a line on standard error that says why.
+    /// The page cannot be brought in, as a line on standard error has said.
     Failed,
 }
 
@@ -62,8 +63,8 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 struct Handled {
     signal: i32,
     is_installed: AtomicBool,
-    /// What is done with one that is none of ours; null is the default. Replaced ones are kept, because a handler may
-    /// still be looking at them.
+    /// The action for signals that are not the heap's; null is the default. Replaced actions are kept,
+    /// because a handler may still read them.
     next: AtomicPtr<libc::sigaction>,
 }
 
@@ -92,8 +93,8 @@ fn handled(signal: i32) -> Option<&'static Handled> {
     [&BUS, &SEGV].into_iter().find(|handled| handled.signal == signal)
 }
 
-/// Replaces what is done with a SIGBUS or SIGSEGV that is none of ours, once a heap was opened that needs it, and returns what was done before;
-/// `None` if none was opened yet, and for other signals. `None` as argument leaves it.
+/// Replaces the action for a SIGBUS or SIGSEGV that is not the heap's, and returns the action before. `None`
+/// if no heap needed a handler yet, and for other signals. `None` as argument changes nothing.
 pub fn replace_next(signal: i32, action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let handled = handled(signal)?;
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +179,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
         }
         Some(Resolved::Again) => return,
         Some(Resolved::Failed) => {
-            // What cannot be had is SIGBUS, however it was noticed that it was not there.
+            // A page that cannot be brought in raises SIGBUS, also where absent pages raise SIGSEGV.
             signal = libc::SIGBUS;
             // SAFETY: the handler's own, as the kernel would have filled it in for that: the code has the same number.
             unsafe { (*info).si_signo = signal };

@@ -14,7 +14,8 @@ const SCORES: usize = 1024;
 /// of leaves where more than half are written rises to its bound.
 const LIKELY: i8 = 4;
 const BOUND: i8 = 12;
-/// A whole page that was written counts so much more: seeing that it was not costs an eighth of the second fault, and not half.
+/// A written whole page weighs as much as this many pages that were only read. Finding a clean page costs an
+/// eighth of the second fault, instead of a half.
 const WHOLE_WEIGHT: i8 = 4;
 /// One page in this many is mapped for reading although a write is likely, to see whether it still is.
 const SAMPLED: u32 = 16;

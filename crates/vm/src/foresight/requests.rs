@@ -32,7 +32,7 @@ struct Waiting {
     len: usize,
 }
 
-/// Requests in order. Those that find no room are dropped.
+/// Requests in order. A request without room is dropped.
 pub(super) struct Requests {
     waiting: SpinLock<Waiting>,
     /// The thread's.

@@ -128,7 +128,7 @@ impl OfLeaf {
         self.walks.iter().position(|walk| walk.faults > 0 && is_one(walk))
     }
 
-    /// A place for a new walk. One that goes on is spared once.
+    /// Returns the place for a new walk. A walk that goes on is spared once.
     fn make_room(&mut self) -> usize {
         loop {
             let n = self.turn;

@@ -2,8 +2,8 @@
 //!
 //! The kernel frees a dropped page table after a grace period of its read-copy-update: ten or twenty milliseconds
 //! later, much more when the machine is busy. They count for the process's memory cgroup until then, and a
-//! program that takes two hundred thousand scattered faults a second drops as many tables. So a thread waits for grace
-//! periods, and whoever would drop tables beyond a limit waits for that thread.
+//! program that takes two hundred thousand scattered faults a second drops as many tables. So a thread waits
+//! for grace periods, and faults that would drop tables beyond a limit wait for that thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -17,7 +17,7 @@ const DROPPING: u32 = 1 << 31;
 pub(super) struct Ranges {
     table: Arc<LeafTable>,
     live: AtomicUsize,
-    /// Those that are kept for pages that are not the heap's yet.
+    /// Ranges that are kept for pages that are not the heap's yet.
     guarded: AtomicUsize,
 }
 

@@ -1,8 +1,8 @@
 //! Digests of whole pages.
 //!
 //! A whole page has one copy in RAM, so nothing is left to compare it with once it may have been written. What is kept instead is a digest of 128
-//! bits of the bytes that it was mapped with. Two pages with different bytes have the same one with a probability of 2^-128, whoever
-//! chooses them: the digest begins with a number that nobody else knows.
+//! bits of the bytes that it was mapped with. Two pages with different bytes have the same digest with a
+//! probability of 2^-128, even if an attacker chooses them: the digest begins with a secret number.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

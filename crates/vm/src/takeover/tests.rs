@@ -30,9 +30,10 @@ fn engine_over(region: &NativeRegion) -> Option<Engine> {
         Err(errno) => panic!("{errno}"),
     }
 }
-/// A pipe holds pages while they leave. What is written to such a page in that moment must be seen in the pipe, so the page must not be one of
-/// the kernel's that a write replaces: where ordinary memory was only read, it is the zero page, until somebody makes it the region's own. A fault of a
-/// native page that was not captured yet finds that it is there when the kernel refuses to map another.
+/// A pipe holds pages while they leave. A write to a page in the pipe must be seen in the pipe, so the page
+/// must not be one that the kernel replaces on a write. Ordinary memory that was only read is the kernel's
+/// zero page, until it is made the region's own. A fault of a native page that was not captured yet finds
+/// that it is present when the kernel refuses to map another.
 #[test]
 fn a_native_page_that_a_fault_finds_does_not_change_its_place_when_it_is_written() {
     let region = NativeRegion::new(4).expect("address space");

@@ -56,7 +56,7 @@ pub fn resolve(
 
 /// Reads pages that were asked for. The first access to the first of them faults, so that the next ones are asked for then.
 pub fn read_asked(core: &Core, ino: Ino, pages: &Pages, view: &View, first: u32, count: u32) {
-    // Whoever needs what could not be read finds the error again.
+    // A thread that needs a page that could not be read meets the error again.
     let _ = core.read_ahead(ino, first, count, Some(first), |at, bytes| {
         if at == first { pages.put_unseen(at, bytes) } else { pages.put(view, at, bytes).map(Some) }
     });
@@ -87,7 +87,7 @@ fn resolve_one(
             if let Some(mut state) = frame.changeable()? {
                 let is_first = state.is_new && !state.is_promised;
                 change.page(&frame, &mut state)?;
-                // Whoever asked may be gone by now; the page is dirty all the same.
+                // The region may be gone by now; the page is dirty all the same.
                 let shown = pages.show(view, index, &mut state, true);
                 state.is_writable = matches!(state.content, Content::Mapped(_));
                 drop(state);

@@ -32,7 +32,7 @@ pub enum Pages {
     Nowhere,
 }
 
-/// Nobody sees this: whoever accesses what is not mapped gets a signal of the kernel's.
+/// Never shown: an access to unmapped memory gets a signal of the kernel's.
 const UNMAPPED: VolumeError = VolumeError::Invalid("the file is not mapped there any more");
 
 impl Region {
@@ -79,7 +79,7 @@ impl Pages {
             }
             Pages::Shared(pages) => {
                 // A private view is filled by the kernel from what is present, so that its stores make a copy.
-                // Others may wait for the page, also if whoever asked is gone.
+                // Other views may wait for the page, also if the region that asked is gone.
                 let shown = if view.is_private() { Err(NOT_SHOWN) } else { view.fill(first, bytes) };
                 shown.or_else(|_| pages.fill_run(first, bytes))?;
                 Ok(Arc::clone(pages) as _)

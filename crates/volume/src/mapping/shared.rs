@@ -24,7 +24,7 @@ impl SharedPages {
     /// The system's.
     pub fn closed() -> Result<Self> {
         let memory = SharedMemory::new(0).map_err(failed("making shared memory"))?;
-        // Whoever has a descriptor for reading alone must not open it anew for writing.
+        // A process with a descriptor for reading must not open it anew for writing.
         memory.set_mode(0o600).map_err(failed("making shared memory"))?;
         Ok(SharedPages { memory, views: RwLock::default() })
     }

@@ -64,7 +64,7 @@ impl View {
         self.first_page
     }
 
-    /// Whether it has any of so many pages.
+    /// Whether the view has one of `pages` pages from `first` on.
     pub fn overlaps(&self, first: u32, pages: u32) -> bool {
         first < self.first_page + self.pages && self.first_page < first.saturating_add(pages)
     }
@@ -97,7 +97,7 @@ impl View {
         (self.first_page + self.pages).saturating_sub(index)
     }
 
-    /// Who goes through the file in order.
+    /// The walks of programs through the file.
     pub fn walks(&self) -> &Walks {
         &self.walks
     }
@@ -158,7 +158,7 @@ impl View {
         self.range(first, len_bytes / PAGE_BYTES).map_or(Ok(()), |range| self.hide_ranges(&[range]))
     }
 
-    /// The addresses of those of so many pages that the view has.
+    /// The addresses of the pages of the view among `pages` pages from `first` on.
     fn range(&self, first: u32, pages: usize) -> Option<libc::iovec> {
         let base = self.address_of(first)?;
         let count = pages.min(self.pages_from(first) as usize);
@@ -187,7 +187,7 @@ impl View {
         }
     }
 
-    /// Makes accesses to a page that cannot be had raise SIGBUS.
+    /// Makes accesses to a page that cannot be read raise SIGBUS.
     ///
     /// # Errors
     /// The system's.

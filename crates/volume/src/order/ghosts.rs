@@ -8,7 +8,7 @@ pub struct Ghosts {
 }
 
 impl Ghosts {
-    /// With room for about so many.
+    /// Makes room for about `pages` ghosts.
     pub fn new(pages: usize) -> Self {
         Ghosts { slots: vec![0; pages.max(1)] }
     }

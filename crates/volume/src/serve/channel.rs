@@ -51,14 +51,14 @@ fn address(path: &Path) -> Result<SocketAddrUnix> {
 pub fn listen_at(path: &Path) -> Result<OwnedFd> {
     let socket = new_socket()?;
     bind(&socket, &address(path)?).map_err(failed("binding the socket"))?;
-    // Who may do what is asked for each file.
+    // Permissions are checked for each file, so any user may connect.
     chmod(path, Mode::from_raw_mode(0o666)).map_err(failed("letting others use the socket"))?;
     listen(&socket, 64).map_err(failed("listening on the socket"))?;
     Ok(socket)
 }
 
 impl Channel {
-    /// Connects to whoever listens at `path`.
+    /// Connects to the process that listens at `path`.
     ///
     /// # Errors
     /// The system's.
@@ -83,7 +83,7 @@ impl Channel {
         }
     }
 
-    /// Who is at the other end, as the kernel knows it.
+    /// Process, user and group of the peer, as the kernel knows them.
     ///
     /// # Errors
     /// The system's.

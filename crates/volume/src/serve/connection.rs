@@ -37,7 +37,7 @@ pub struct Opened {
     pub may_write: bool,
 }
 
-/// One who is connected.
+/// A connected client.
 pub struct Connection<'a> {
     volume: &'a Arc<Volume>,
     channel: Arc<Channel>,
@@ -51,7 +51,7 @@ pub struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// With the rights of whoever the kernel says is at the other end.
+    /// Begins a session with the rights of the peer, as the kernel knows them.
     ///
     /// # Errors
     /// The system's.

@@ -14,7 +14,7 @@ use crate::volume::Volume;
 /// Most clients at a time.
 const CLIENTS_MAX: usize = 256;
 
-/// Serves a volume to whoever connects, until [`super::stop_listening`].
+/// Serves a volume to clients until [`super::stop_listening`].
 ///
 /// # Errors
 /// The system's, of the listening socket. What goes wrong with one client ends that client's connection.

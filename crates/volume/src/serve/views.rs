@@ -28,7 +28,7 @@ const FAULT_THREADS: usize = 4;
 pub struct Views {
     volume: Arc<Volume>,
     seen: Arc<Mutex<HashMap<u32, Seen>>>,
-    /// Faults that are being resolved, with what they read ahead after whoever faulted goes on.
+    /// Faults that are being resolved, with the reads ahead that go on after the fault is answered.
     resolving: Arc<Grace>,
     faults: Option<Faults>,
 }

@@ -28,7 +28,7 @@ struct Shard {
     nodes: HashMap<PageKey, Arc<Node>, RandomState>,
     /// In the order in which they are looked at when one must go (CLOCK).
     clock: VecDeque<PageKey>,
-    /// Nodes that went: whoever read one meanwhile looks again whether it is still right.
+    /// Nodes that were removed: a thread that read a node meanwhile checks whether it is still current.
     removals: u64,
 }
 

@@ -29,7 +29,7 @@ fn loads_are_seen(is_to_share: bool) {
         assert_eq!(words(&mapping)[page * WORDS_OF_PAGE].load(Ordering::Relaxed), page as u64);
     };
     let reads = || volume.ram_use().pages_read;
-    // So far apart, and in such an order, that nothing is read ahead.
+    // The distances and the order keep pages from being read ahead.
     let hot = |nth: usize| nth % HOT * 7 % HOT * 10;
     let warm = |nth: usize| 3 + nth % WARM * 17 % WARM * 10;
     let (mut hot_loads, mut hot_reads) = (0, 0);

@@ -270,7 +270,7 @@ fn store_until_killed(client: &Arc<Client>, path: &str) -> String {
             store(&mapping, page * PAGE_BYTES + 9, round);
         }
         client.sync().expect("sync");
-        // Whoever waits for the first round sees the file.
+        // The parent waits for this line, and then finds the file.
         println!("ROUND {round}");
     }
     "done".into()

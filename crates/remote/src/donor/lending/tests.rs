@@ -1,4 +1,4 @@
-//! Who gets slabs, and when they are free again.
+//! Which borrowers get slabs, and when slabs are free again.
 
 use super::*;
 

@@ -13,7 +13,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Room for so many pages.
+    /// Room for `pages` pages.
     pub fn new(pages: usize) -> Chunk {
         Chunk { pages: Vec::with_capacity(pages), memory: AlignedBuffer::new(pages * PAGE_BYTES) }
     }

@@ -15,8 +15,9 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Those that a call opens which connects to this port. Other threads may open some meanwhile that look the same (`epoll`, `eventfd`): those cannot be closed by the
-    /// program before the connection is.
+    /// The descriptors that `open` makes for a connection to `port`. Similar descriptors (`epoll`, `eventfd`)
+    /// that other threads open meanwhile are noted, too: the program cannot close them before the connection
+    /// ends.
     pub fn of<T>(port: u16, open: impl FnOnce() -> T) -> (T, Descriptors) {
         let before = all();
         let opened = open();

@@ -49,7 +49,7 @@ impl Listener {
     /// Waits for somebody who wants to connect, for at most so long.
     ///
     /// # Errors
-    /// The port is of no use any more. Who came without a token was refused, and is none.
+    /// The port is of no use any more. A peer without a token is refused, and counts as no request.
     pub fn next(&mut self, limit: Duration) -> Result<Option<Request<'_>>, TransportError> {
         let (mut request, mut token) = (ptr::null_mut(), Token::default());
         // SAFETY: the token has its length.

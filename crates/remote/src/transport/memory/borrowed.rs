@@ -51,7 +51,7 @@ pub fn connect(
 }
 
 struct Borrowed {
-    /// Who transfers reads it.
+    /// A thread that transfers bytes holds it for reading.
     state: RwLock<State>,
     ended: Mutex<VecDeque<Completion>>,
     has_ended: Condvar,

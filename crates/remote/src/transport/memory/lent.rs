@@ -42,7 +42,8 @@ impl ServeLink for Served {
     fn take_back(&mut self, place: Place) -> Result<bool, TransportError> {
         let Some(nth) = self.lent.iter().position(|key| *key == place.key) else { return Ok(false) };
         self.lent.swap_remove(nth);
-        // Who is not told keeps addresses without memory behind them until the connection ends.
+        // A borrower that misses the packet keeps addresses without memory behind them until the connection
+        // ends.
         let _ = self.passing.send(&of_key(place.key), None);
         Ok(true)
     }

@@ -50,7 +50,7 @@ impl Listener {
     /// Waits for somebody who wants to connect, for at most so long.
     ///
     /// # Errors
-    /// The number is of no use any more. Who showed no token was refused, and is none.
+    /// The number is of no use any more. A peer without a token is refused, and counts as no request.
     pub fn next(&mut self, limit: Duration) -> Result<Option<Request>, TransportError> {
         let waiting = |error| failed("waiting for borrowers", error);
         if !self.passing.wait(limit).map_err(waiting)? {

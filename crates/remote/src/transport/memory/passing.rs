@@ -20,7 +20,7 @@ use crate::transport::fabric::Token;
 
 /// Bytes of a packet: a token, or a key and zeros.
 const PACKET_BYTES: usize = size_of::<Token>();
-/// Who may wait for the donor at once.
+/// Borrowers that may wait for the donor at once.
 const BACKLOG: i32 = 64;
 
 /// One end of a connection, or where borrowers connect to.
@@ -96,7 +96,8 @@ impl Passing {
         }
     }
 
-    /// The packet that has come; `EAGAIN` if none has, `EPIPE` when the other side is gone, `EBADMSG` if it is none of ours.
+    /// The packet that has come; `EAGAIN` if none has, `EPIPE` when the other side is gone, `EBADMSG` if it
+    /// is malformed.
     pub fn receive(&self) -> rustix::io::Result<Packet> {
         let mut bytes = [0; PACKET_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];

@@ -283,7 +283,7 @@ impl Below for CombinedFlash {
             };
             let Some(segment) = victim else { return Ok(()) };
             self.empty(segment, moved)?;
-            // Whoever still reads the segment has looked its place up before.
+            // Waits for reads that looked up a place in the segment before.
             drop(self.readers.write().unwrap_or_else(PoisonError::into_inner));
             self.lock().free.push(segment);
         }
