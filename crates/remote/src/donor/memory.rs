@@ -103,7 +103,7 @@ fn tell_to_leave(state: &State, slab: SlabId, borrower: BorrowerId) {
     let Some(session) = state.session(borrower) else { return };
     state.note(What::AskedBack, &session, Some(slab));
     let notice = Notice::Leave { slab, within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX) };
-    // A borrower that misses the notice notices when its session ends.
+    // A borrower that does not get the notice finds out when its session ends.
     let _ = session.notify(&notice, None);
 }
 

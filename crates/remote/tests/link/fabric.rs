@@ -203,7 +203,7 @@ fn nobody_and_nothing_are_told_apart() {
         let second = Listener::new(&provider(), &host(), port);
         let is_told = match &second {
             Err(TransportError::InUse(_)) => true,
-            // The provider `verbs` looks at the address before it reports that it exists.
+            // Providers other than `tcp` look at the address before they report a port in use.
             Err(TransportError::NoProvider { .. }) => provider() != "tcp",
             _ => false,
         };

@@ -56,7 +56,7 @@ fn name(load: &Measurement) -> String {
     }
 }
 
-/// For each bucket n, of which one transfer takes longer, and the bucket's latency. The last bucket gets the
+/// For each bucket, n of which one transfer takes longer, and the bucket's latency. The last bucket gets the
 /// number of all transfers.
 fn points(load: &Measurement) -> Vec<(f64, f64)> {
     let merged = Merged::of(load);
