@@ -46,6 +46,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-sqlite", For("pointers of SQLite")),
     rule("aquifer-cli", Forbidden),
     rule("aquifer-bench", For("peers are C libraries and raw mappings")),
+    rule("aquifer-soak", For("objects that threads write and compare in place")),
     rule("aquifer-sim", Forbidden),
     rule("xtask", Forbidden),
 ];

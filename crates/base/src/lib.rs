@@ -9,6 +9,7 @@ mod found;
 pub mod ids;
 pub mod limits;
 pub mod profile;
+pub mod random;
 pub mod samples;
 pub mod units;
 

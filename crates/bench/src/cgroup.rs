@@ -63,7 +63,7 @@ impl Cgroup {
     }
 
     /// Lets processes that find no memory wait instead of being killed: the kernel gives up too early when all pages are just being written to a swap
-    /// area. Whoever waits is woken by [`Cgroup::nudge`]. Version 2 cannot do it.
+    /// area. [`Cgroup::nudge`] wakes the processes that wait. Version 2 cannot do it.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -77,7 +77,7 @@ pub enum Event {
     Figures(Fields),
     /// What one of several came to that a child measures together.
     Row {
-        /// Who.
+        /// Name of the peer.
         peer: String,
         /// One run.
         figures: Fields,

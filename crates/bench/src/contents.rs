@@ -1,6 +1,6 @@
 //! What the words of an object hold: each proves by itself where it belongs and which write made it.
 //!
-//! A word is `key(object, place) ^ version * CODE`. Whoever knows object and place takes the key away, multiplies by the
+//! A word is `key(object, place) ^ version * CODE`. A reader that knows object and place removes the key, multiplies by the
 //! inverse of `CODE` and has the version. Versions are below [`VERSIONS`]; any other bytes decode to a number of 64 bits
 //! that is as good as random, so one wrong word passes once in 2^24 times at most, and once in 2^64 / versions handed out
 //! when the reader knows that number ([`crate::ledger`]).
@@ -9,7 +9,7 @@
 //! one write and some of another. Words are written whole, so what a race leaves in a word is always right.
 //!
 //! Keys look random and no two are alike, so nothing that compresses memory or a disk can shrink objects. Objects that
-//! look like the memory of programs ([`Payload`]) have such a word in every [`VERSION_SPACING`] words; the others follow
+//! look like the memory of programs ([`Payload`]) have one word with a version in [`VERSION_SPACING`]; the others follow
 //! from object and place alone, so they show a wrong object or place, and lost writes show in the first.
 
 use crate::payload::{PAGE_BYTES, Payload, SAMPLED_PAGES, mean_lz4_size};
@@ -17,7 +17,7 @@ use crate::rng::mix;
 
 /// Versions are below this.
 pub const VERSIONS: u64 = 1 << 40;
-/// One word of so many has the version, where the others are as those of programs: an eighth of a cache line.
+/// Words from one with a version to the next, in objects that look like the memory of programs.
 pub const VERSION_SPACING: u64 = 16;
 /// An odd number with about as many ones as zeros: a product spreads each bit of a version over all higher ones.
 const CODE: u64 = 0xB5AD_4ECE_DA1C_E2A9;

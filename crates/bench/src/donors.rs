@@ -18,7 +18,7 @@ pub const SLAB_BYTES: u64 = 16 << 20;
 const HEADROOM_BYTES: u64 = 64 << 20;
 /// What programs may take before a donor that keeps nearly everything for them asks slabs back: the borrower with its tables, and what else goes on here.
 const SPARE_BYTES: u64 = 512 << 20;
-/// With less to keep, whoever takes it could be killed for it.
+/// With less to keep, a program that takes the rest could be killed.
 const KEPT_BYTES_MIN: u64 = 2 << 30;
 /// How long a borrower has to move a slab that is asked back.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(5);
@@ -43,9 +43,9 @@ pub struct Donors {
 pub struct Slabs {
     /// In RAM.
     pub all: u64,
-    /// Those that borrowers have.
+    /// Slabs that borrowers have.
     pub lent: u64,
-    /// Those that it took because their borrower did not leave in time.
+    /// Slabs that the donor took back because their borrower did not return them in time.
     pub forced: u64,
 }
 
@@ -53,7 +53,7 @@ impl Donors {
     /// Starts donors that lend `bytes` together over this provider, or a little more.
     ///
     /// # Errors
-    /// [`crate::Error::Unavailable`] if they cannot: without libfabric, or without so much memory.
+    /// [`crate::Error::Unavailable`] if they cannot: without libfabric, or without that memory.
     pub fn start(aquifer: &Path, provider: &str, bytes: u64) -> Result<Self> {
         Self::start_with(aquifer, provider, bytes, HEADROOM_BYTES)
     }
@@ -107,7 +107,7 @@ impl Donors {
     }
 }
 
-/// The flash of `aquifer run` for so much memory, all of which can lie on donors.
+/// Flash of `aquifer run` for `memory_bytes`, all of which can lie on donors.
 pub fn flash_bytes(memory_bytes: u64) -> u64 {
     (FLASH_FACTOR * memory_bytes).next_multiple_of(1 << 20) + FLASH_EXTRA_BYTES
 }

@@ -5,8 +5,8 @@
 //! one that was handed out ([`Ledger::could_be`]). Which of these is the last nobody knows: 8 bytes for each object
 //! would take a sixteenth of the data from the RAM that is measured.
 //!
-//! **Watched objects.** Of some objects, at most [`WATCHED_MAX`] and spread over all, the last version is known. Who
-//! writes or reads one holds its lock meanwhile, so all its words must be of exactly that version: a lost write, one that
+//! **Watched objects.** Of some objects, at most [`WATCHED_MAX`] and spread over all, the last version is known. A
+//! thread that writes or reads one holds its lock meanwhile, so all its words must be of exactly that version: a lost write, one that
 //! was put back, and half a write show there.
 //!
 //! Proven is that each word is of its object and place and was written by this process. Not proven, but for watched
@@ -135,7 +135,7 @@ pub struct Versions<'a> {
 }
 
 impl Versions<'_> {
-    /// One that no other write has.
+    /// Returns a version that no other write has.
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
@@ -151,7 +151,7 @@ impl Versions<'_> {
         self.next = self.ledger.next.fetch_add(TAKEN_TOGETHER, Ordering::Relaxed);
         self.end = self.next + TAKEN_TOGETHER;
         assert!(self.end <= VERSIONS, "a run has fewer than 2^40 writes");
-        // Who sees a word of these versions and fences too sees the counter beyond them.
+        // A thread that sees a word of these versions, and then fences, sees the counter beyond them.
         fence(Ordering::Release);
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! The centre is an array of small objects, larger than the RAM that a peer is given
 //! ([`objects`]). [`workload`] fills it and lets threads read and write it as [`distribution`]
-//! says, and proves every object that it reads ([`verified`], [`contents`], [`ledger`]); [`peer`] has one file for each system that can provide such an array. [`micro`]
+//! says, and proves every object that it reads ([`verified`], [`contents`], [`ledger`]); [`peer`] has one file for each system that can provide the array. [`micro`]
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`] and what it is made of in [`controller`], [`group_dir`], [`mod@disk_limit`]; [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
 //! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
-//! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails. [`soak`] measures nothing: it runs the library against a model.
+//! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails.
 //!
 //! Most of these are studies ([`mod@study`]), which have options, turns, children, records and tables in common; the others have them of their own, and
 //! become studies one by one. All results are JSON lines ([`study::Record`], [`sample`]); [`table`] and [`plot`] read nothing else.
@@ -55,7 +55,6 @@ pub mod runner;
 pub mod sample;
 pub mod scale;
 pub mod service;
-pub mod soak;
 pub mod spawn;
 pub mod study;
 pub mod swap;

@@ -38,7 +38,7 @@ const DRAWS: usize = 1024;
 const HEAP_ADDRESS: u64 = 0x7f3a_5c00_0000;
 /// Their number.
 const POINTEES: u64 = 1 << 26;
-/// An object points to some of so many neighbours.
+/// Objects near to each other, to some of which each one points.
 const NEIGHBOURS: u64 = 256;
 const TYPE_ADDRESSES: [u64; 4] = [0x55d0_91c8_4a60, 0x55d0_91c8_6f20, 0x55d0_91c8_1180, 0x55d0_91c9_02e0];
 /// Edges in a row from the same vertex, in words of two.

@@ -26,7 +26,7 @@ impl Progress {
         self.0.set_message(what.into());
     }
 
-    /// There are so many steps more.
+    /// Adds `steps` to the length of the bar.
     pub fn expect(&self, steps: u64) {
         self.0.inc_length(steps);
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 const TASKS: &str = "/proc/self/task";
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// It rests if so many looks in a row find nothing: a thread that hands work to another is never seen between the two.
+/// Looks in a row that find nothing in a process at rest: a thread that hands work to another is never seen between the two.
 const QUIET_LOOKS: u32 = 5;
 /// Looks before it counts as restless: half a minute.
 const LOOKS_MAX: u32 = 15_000;

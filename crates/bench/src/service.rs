@@ -85,7 +85,7 @@ impl Service {
     /// The next line that it says.
     ///
     /// # Errors
-    /// Timeout if there is none after so long, and disconnected if there will be none.
+    /// Timeout if no line comes within `limit`, disconnected if the program has closed its output.
     pub fn line(&mut self, limit: Duration) -> std::result::Result<String, RecvTimeoutError> {
         self.lines.recv_timeout(limit)
     }

@@ -69,8 +69,8 @@ impl Said {
     }
 }
 
-/// The error that the end of a child is, which has said so much before: [`Error::Killed`] if the kernel killed it, which it does when memory
-/// is short; else [`Error::Child`].
+/// Makes an error of the end of a child, with what it `said` before: [`Error::Killed`] if the kernel killed it, as it does
+/// when memory is short; else [`Error::Child`].
 pub fn end_of(peer: &str, status: Option<ExitStatus>, said: &str) -> Error {
     let (peer, what) = (peer.to_owned(), format!("{}{said}", describe_end(status)));
     match status.and_then(|status| status.signal()) {

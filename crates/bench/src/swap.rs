@@ -120,7 +120,7 @@ fn is_active(swaps: &str, path: &Path) -> bool {
     swaps.lines().skip(1).any(|line| line.split_whitespace().next() == Some(listed.as_str()))
 }
 
-/// Pages per swap read, as a power of two; the guard puts the old value back. Who finds it so has nothing to put back: two at once would leave it.
+/// Pages per swap read, as a power of two; the guard puts the old value back. A caller that finds `value` there puts nothing back: the second of two would leave it.
 fn set_page_cluster(value: &str) -> Result<Option<Guard>> {
     let old = fs::read_to_string(PAGE_CLUSTER).map_err(Error::io("reading", PAGE_CLUSTER))?;
     if old.trim() == value {

@@ -23,7 +23,7 @@ impl Zswap {
         Self::set("Y").map_err(|what| Error::Unavailable(format!("zswap cannot be switched on: {what}")))
     }
 
-    /// Swaps out to the areas alone, for whoever is measured beside zswap; nothing to do if it is off.
+    /// Swaps out to the areas alone, for the peers beside zswap; nothing to do if it is off.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if zswap is on and the kernel does not let us.

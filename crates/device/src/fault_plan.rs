@@ -1,5 +1,7 @@
 //! Which calls of a faulty device go wrong, and how.
 
+use aquifer_base::random::mix;
+
 use crate::error::Operation;
 
 /// How a call goes wrong.
@@ -122,14 +124,6 @@ impl FaultPlan {
     fn draw(&self, rule: u64, call: u64) -> u64 {
         mix(mix(mix(self.seed) ^ rule) ^ call)
     }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 15).
-fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ mod machine;
 pub mod measure;
 mod merged;
 pub mod plan;
-pub mod random;
 pub mod render;
 pub mod report;
 pub mod steady;

@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 
 use crate::clock::processor_time_s;
 use crate::control::{Control, Stop};
-use crate::random::Random;
 use crate::report::{Bucket, Job, Latencies, Pattern, Round, Slice, WriteMode};
+use aquifer_base::random::Random;
 
 /// When a round is over: whichever comes first.
 #[derive(Clone, Copy, Debug)]

@@ -21,9 +21,9 @@ use crate::error::ProbeError;
 use crate::load::{self, Limits};
 use crate::machine::MachineWatch;
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::report::{Emulation, Job, Measurement, Pattern, Report, Round, TargetKind, WriteMode};
 use crate::target::Ground;
+use aquifer_base::random::Random;
 
 /// Block of random transfers where nothing else is said; larger where the device's own block is.
 const PAGE_BYTES: u32 = 4096;

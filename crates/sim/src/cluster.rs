@@ -3,6 +3,8 @@
 use aquifer_remote::borrower::placement::Candidate;
 use aquifer_remote::donor::lending::{Lending, Moment};
 
+use aquifer_base::random::Random;
+
 use crate::container::Container;
 use crate::contender::{Contender, Placer};
 use crate::counters::Counters;
@@ -10,7 +12,6 @@ use crate::event::Event;
 use crate::index::Index;
 use crate::machine::Machine;
 use crate::queue::EventQueue;
-use crate::rng::Rng;
 use crate::scenario::Scenario;
 
 /// A cluster at a moment.
@@ -24,7 +25,7 @@ pub struct Cluster<'a> {
     pub(crate) counters: Counters,
     pub(crate) now: Moment,
     /// Choices of placers and donors. The load and the failures have sequences of their own.
-    pub(crate) rng: Rng,
+    pub(crate) rng: Random,
     pub(crate) index: Index,
     /// Uses of all slabs in a second if nothing in them is elsewhere as well, and how many slabs those are.
     pub(crate) heat: f64,
@@ -64,7 +65,7 @@ impl<'a> Cluster<'a> {
             queue: EventQueue::new(),
             counters: Counters::default(),
             now: Moment::ZERO,
-            rng: Rng::of(&[scenario.seed, CHOICES]),
+            rng: Random::of(&[scenario.seed, CHOICES]),
             index: Index::default(),
             heat: 0.0,
             borrowed: 0,
@@ -111,7 +112,7 @@ impl<'a> Cluster<'a> {
         }
         let limit = container.spec.limit_bytes;
         let mut rng =
-            Rng::of(&[self.scenario.seed, ADMISSION, place.into(), generation.into(), attempt.into()]);
+            Random::of(&[self.scenario.seed, ADMISSION, place.into(), generation.into(), attempt.into()]);
         let Some(nth) = self.room_for(limit, &mut rng) else {
             self.counters.waits += 1;
             let event = Event::Start { place, generation, attempt: attempt + 1 };
@@ -131,7 +132,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// A random machine that has `bytes` left to reserve.
-    fn room_for(&self, bytes: u64, rng: &mut Rng) -> Option<u32> {
+    fn room_for(&self, bytes: u64, rng: &mut Random) -> Option<u32> {
         let count = self.machines.len();
         let has_room = |nth: &usize| {
             let machine = &self.machines[*nth];
@@ -188,7 +189,7 @@ const TRIES: usize = 16;
 const RETRY: Moment = Moment::from_secs(60);
 
 fn machine(scenario: &Scenario, nth: u32) -> Machine {
-    let mut rng = Rng::of(&[scenario.seed, MACHINES, nth.into()]);
+    let mut rng = Random::of(&[scenario.seed, MACHINES, nth.into()]);
     let capacity_bytes = (scenario.capacity_gib.draw(&mut rng) * crate::load::GIB) as u64;
     let rack = nth as usize / scenario.rack_machines.max(1);
     Machine {
@@ -211,7 +212,7 @@ fn known(scenario: &Scenario, nth: u32) -> Vec<u32> {
     if scenario.known >= scenario.machines - 1 {
         return (0..count).filter(|other| *other != nth).collect();
     }
-    let mut rng = Rng::of(&[scenario.seed, KNOWN, nth.into()]);
+    let mut rng = Random::of(&[scenario.seed, KNOWN, nth.into()]);
     let mut known = Vec::with_capacity(scenario.known);
     while known.len() < scenario.known {
         let other = rng.below(count.into()) as u32;

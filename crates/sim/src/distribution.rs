@@ -1,6 +1,6 @@
 //! Sizes, shares and times that vary.
 
-use crate::rng::Rng;
+use aquifer_base::random::Random;
 
 /// What numbers are drawn from. None is negative.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,7 +44,7 @@ pub enum Distribution {
 impl Distribution {
     /// A number.
     #[must_use]
-    pub fn draw(&self, rng: &mut Rng) -> f64 {
+    pub fn draw(&self, rng: &mut Random) -> f64 {
         match self {
             Distribution::Constant(value) => *value,
             Distribution::Uniform { min, max } => min + rng.unit() * (max - min),
@@ -85,7 +85,7 @@ impl Distribution {
 }
 
 /// Of mean 0 and deviation 1 (Box and Muller 1958).
-fn normal(rng: &mut Rng) -> f64 {
+fn normal(rng: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.unit()).cos()
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn draws(distribution: &Distribution) -> Vec<f64> {
-        let mut rng = Rng::new(3);
+        let mut rng = Random::new(3);
         let mut draws: Vec<_> = (0..100_000).map(|_| distribution.draw(&mut rng)).collect();
         draws.sort_by(f64::total_cmp);
         draws

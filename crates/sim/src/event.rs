@@ -5,8 +5,9 @@ use std::time::Duration;
 use aquifer_remote::control::SlabId;
 use aquifer_remote::donor::lending::Moment;
 
+use aquifer_base::random::Random;
+
 use crate::cluster::Cluster;
-use crate::rng::Rng;
 
 /// Something that happens at a moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +86,7 @@ impl Cluster<'_> {
         for machine in 0..self.machines.len() as u32 {
             self.look(machine);
             // Machines do not look all at the same moment.
-            let at = scenario.step.mul_f64(Rng::of(&[seed, machine.into()]).unit());
+            let at = scenario.step.mul_f64(Random::of(&[seed, machine.into()]).unit());
             self.queue.add(at, Event::Tick { machine });
             self.expect_failure(machine, 0);
         }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use aquifer_remote::donor::lending::{BorrowerId, Lending, Moment};
 
+use aquifer_base::random::Random;
+
 use crate::cluster::{Cluster, FAILURES};
 use crate::container::Container;
 use crate::event::{Event, seconds};
-use crate::rng::Rng;
 
 /// Until a container starts again whose machine failed.
 const RESTART: Moment = Moment::from_secs(60);
@@ -17,14 +18,14 @@ const RACK_NAMES: u32 = 1 << 20;
 impl Cluster<'_> {
     pub(crate) fn expect_failure(&mut self, machine: u32, nth: u32) {
         let Some(failures) = &self.scenario.failures else { return };
-        let mut rng = Rng::of(&[self.scenario.seed, FAILURES, machine.into(), nth.into()]);
+        let mut rng = Random::of(&[self.scenario.seed, FAILURES, machine.into(), nth.into()]);
         let after = seconds(failures.machine_s.draw(&mut rng));
         self.queue.add(self.now + after, Event::Fail { machine, nth });
     }
 
     pub(crate) fn expect_rack_failure(&mut self, rack: u32, nth: u32) {
         let Some(failures) = &self.scenario.failures else { return };
-        let mut rng = Rng::of(&[self.scenario.seed, FAILURES + 1, rack.into(), nth.into()]);
+        let mut rng = Random::of(&[self.scenario.seed, FAILURES + 1, rack.into(), nth.into()]);
         let after = seconds(failures.rack_s.draw(&mut rng));
         self.queue.add(self.now + after, Event::FailRack { rack, nth });
     }
@@ -49,7 +50,7 @@ impl Cluster<'_> {
     /// The containers of a machine end and start again elsewhere, borrowers lose the slabs that it lent.
     fn go_down(&mut self, nth: u32, name: u32) {
         let Some(failures) = &self.scenario.failures else { return };
-        let mut rng = Rng::of(&[self.scenario.seed, FAILURES + 2, nth.into(), name.into()]);
+        let mut rng = Random::of(&[self.scenario.seed, FAILURES + 2, nth.into(), name.into()]);
         let repaired = self.now + seconds(failures.repair_s.draw(&mut rng));
         self.counters.failures += 1;
         let places = self.machines[nth as usize].places.clone();

@@ -38,7 +38,6 @@ pub mod outcome;
 pub mod plot;
 pub mod queue;
 pub mod report;
-pub mod rng;
 pub mod scenario;
 pub mod simulation;
 mod taking_back;

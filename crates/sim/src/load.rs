@@ -3,9 +3,10 @@
 
 use aquifer_remote::donor::lending::Moment;
 
+use aquifer_base::random::Random;
+
 use crate::distribution::Distribution;
 use crate::kept::{Kept, Measured};
-use crate::rng::Rng;
 
 /// Bytes in a GiB.
 pub const GIB: f64 = (1u64 << 30) as f64;
@@ -102,7 +103,7 @@ impl Load {
     /// The container of `place` after `generation` others.
     #[must_use]
     pub fn spec(&self, seed: u64, place: u32, generation: u32) -> Spec {
-        let mut rng = Rng::of(&[seed, u64::from(place), u64::from(generation)]);
+        let mut rng = Random::of(&[seed, u64::from(place), u64::from(generation)]);
         let at = self.kind_of(place);
         let kind = &self.kinds[at];
         let size = kind.size_gib.draw(&mut rng) * GIB;
@@ -135,7 +136,7 @@ impl Load {
     #[must_use]
     pub fn start_s(&self, seed: u64, place: u32) -> f64 {
         match self.starts {
-            Starts::Within(seconds) => Rng::of(&[seed, u64::from(place)]).unit() * seconds,
+            Starts::Within(seconds) => Random::of(&[seed, u64::from(place)]).unit() * seconds,
             Starts::Before => 0.0,
         }
     }
@@ -175,7 +176,7 @@ impl Spec {
         let grown = if age_s < self.grows_s { age_s / self.grows_s } else { 1.0 };
         let change = {
             let nth = (age_s / self.changes_s) as u64;
-            kind.change.draw(&mut Rng::of(&[self.seed, nth]))
+            kind.change.draw(&mut Random::of(&[self.seed, nth]))
         };
         let day = (now.as_secs_f64() / DAY_S + self.phase) * std::f64::consts::TAU;
         (self.working_set_bytes * grown * change * (1.0 + kind.diurnal * day.sin())) as u64

@@ -156,7 +156,7 @@ impl<'a> Plan<'a> {
     /// Long tests of what is released, and simulations that need optimisation.
     fn soak(&self) -> Vec<Job> {
         let tests = ["--test", "soak", "--test", "soak_amplification", "--test", "soak_time"];
-        let arguments = ["test", "--profile", "soak", "-p", "aquifer-bench", "-p", "aquifer-device"];
+        let arguments = ["test", "--profile", "soak", "-p", "aquifer-soak", "-p", "aquifer-device"];
         vec![self.cargo("soak", &[&arguments[..], &tests, &["--", "--show-output"]].concat(), Results::Cargo)]
     }
 

@@ -142,7 +142,7 @@ impl Api {
     /// `build/lib` of the workspace that one is in, or that this program was built in.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if there is none or it lacks a function.
+    /// [`Error::Unavailable`] if the library is missing or lacks a function.
     pub fn load() -> Result<Self> {
         let places = places();
         let path = places.iter().find(|place| place.is_file()).ok_or_else(|| {

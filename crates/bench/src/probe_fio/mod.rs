@@ -10,11 +10,11 @@ mod rival;
 
 use std::time::Duration;
 
+use aquifer_base::random::Random;
 use aquifer_device::FileDevice;
 use aquifer_device::queue::{Queue, RealQueue};
 use aquifer_probe::control::Unwatched;
 use aquifer_probe::load::{self, Limits};
-use aquifer_probe::random::Random;
 use aquifer_probe::report::{Job, Pattern, WriteMode};
 use clap::Args;
 use serde::Serialize;

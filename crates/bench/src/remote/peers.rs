@@ -1,4 +1,4 @@
-//! Who is measured.
+//! The peers of the study.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Peers {
     /// The peer of that name, once the child is stopped that is not for it.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no peer has that name.
     pub fn prepare(&self, name: &str) -> &dyn Peer {
         let peer = self.all().into_iter().find(|peer| peer.name() == name).expect("it is one of them");
         let (used, other) = match peer.kind() {

@@ -46,17 +46,17 @@ impl Fields {
         self
     }
 
-    /// A value; `None` if there is none.
+    /// The value `name`; `None` without it.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// A number; `None` if there is none.
+    /// The number `name`; `None` without it.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.0.get(name)?.as_f64()
     }
 
-    /// A value as it is shown; empty if there is none.
+    /// The value `name` as it is shown; empty without it.
     pub fn text(&self, name: &str) -> String {
         match self.0.get(name) {
             None => String::new(),

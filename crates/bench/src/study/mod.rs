@@ -201,7 +201,7 @@ pub fn run_asked(studies: &'static [Entry], matches: &ArgMatches) -> Option<Resu
 /// Runs the study `name` with options as on its command line.
 ///
 /// # Errors
-/// Those of the study; [`Error::Input`] if there is none, or the options make no sense.
+/// Those of the study; [`Error::Input`] if no study has that name, or the options make no sense.
 pub fn run_with(name: &str, options: &[OsString]) -> Result<()> {
     let entry = entry(STUDIES, name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
     let line = std::iter::once(OsString::from(name)).chain(options.iter().cloned());

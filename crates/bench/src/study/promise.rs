@@ -85,7 +85,7 @@ pub fn render(verdicts: &[Verdict]) -> String {
     markdown("Promises", &["what", "measured", "promised", "kept"], &lines)
 }
 
-/// Medians may differ by one part in so many without anybody's doing, whatever the runs say.
+/// Medians may differ by one part in [`SPREAD_PART`] by chance, whatever the runs say.
 const SPREAD_PART: f64 = 20.0;
 
 /// Figures of a table that got worse than in earlier records of the same point by more than their runs differ: a sentence for each.

@@ -11,12 +11,12 @@ use super::fields::Fields;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 
-/// One run of one peer at one point, or the reason why there is none.
+/// One run of one peer at one point, or the reason why it is missing.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the study.
     pub study: String,
-    /// Who was measured.
+    /// Name of the peer.
     pub peer: String,
     /// Number of the run, from 1.
     pub run: u32,

@@ -77,7 +77,7 @@ pub struct Session {
     pub payload: Payload,
     /// What the person at the terminal sees.
     pub progress: Progress,
-    /// The disk of the files; none if there are none.
+    /// The disk of the files; none for a study without files.
     device: Option<Device>,
     study: &'static str,
     tables: &'static [&'static Table],
@@ -131,8 +131,8 @@ impl Session {
         })
     }
 
-    /// Measures every peer at every point in each run: points in an order that the run decides, and the peers at a point one after the other, in such an
-    /// order, too. What disturbs the machine for a while does not meet one peer only. `measure` gives the figures. A run that fails is left out and
+    /// Measures every peer at every point in each run: points in an order that the run decides, and the peers at a point one after the other, in an order
+    /// that the run decides, too. What disturbs the machine for a while does not meet one peer only. `measure` gives the figures. A run that fails is left out and
     /// recorded as such; the others go on.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Records figures, or why there are none.
+    /// Records figures, or why they are missing.
     ///
     /// # Errors
     /// [`Error::WrongData`] if that is why; [`Error::Io`] of the output.
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    /// Runs a child on a task of the study, in a control group of its own if it is `limited` to so many bytes, once the disk is quiet; its figures.
+    /// Runs a child on a task of the study, in a control group of its own with `limited` bytes if that is given, once the disk is quiet; its figures.
     ///
     /// # Errors
     /// The child's; [`Error::Unavailable`] without control groups.
@@ -251,7 +251,7 @@ impl Session {
         Cgroup::create(self.study, self.common.ram, false).map(drop)
     }
 
-    /// Starts such a child, which may be sent requests.
+    /// Starts a child as [`Session::child`] does, which may be sent requests.
     ///
     /// # Errors
     /// As [`Session::child`].
@@ -260,7 +260,7 @@ impl Session {
         self.start_in(group, &[], peer, task)
     }
 
-    /// Starts such a child in a control group that is there, if there is one, with more in its environment.
+    /// Starts a child in `group`, with `environment` beside that of this process.
     ///
     /// # Errors
     /// The child's.
@@ -308,7 +308,7 @@ impl Session {
         self.device.as_ref().map_or(Ok(0), |device| device.settle(SETTLE_LIMIT))
     }
 
-    /// Checks that a figure is the same for all who have it at the same point, whoever measured it.
+    /// Checks that a figure is the same for all peers that have it at the same point.
     ///
     /// # Errors
     /// [`Error::WrongData`] with two that differ.

@@ -58,7 +58,7 @@ pub struct Column {
     divisor: f64,
     digits: usize,
     shown: Shown,
-    /// Which is better, for whoever compares: more or less of it.
+    /// Which is better, more or less of it.
     better: Option<Ordering>,
 }
 
@@ -95,7 +95,7 @@ pub const fn text(heading: &'static str, figure: &'static str) -> Column {
 }
 
 impl Column {
-    /// So many decimals; two without this.
+    /// Shown with `digits` decimals; two without this.
     pub const fn digits(mut self, digits: usize) -> Self {
         self.digits = digits;
         self

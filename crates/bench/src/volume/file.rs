@@ -1,4 +1,4 @@
-//! A mapped file, whoever has mapped it.
+//! A mapped file of any peer.
 
 use std::fs::OpenOptions;
 use std::ptr::NonNull;
@@ -62,7 +62,7 @@ impl MappedFile {
 
     /// All of it, as words that threads may race for.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many bytes are mapped as long as this lives, aligned to a page; they are used through atomics alone.
+        // SAFETY: `bytes` are mapped as long as this lives, aligned to a page; they are used through atomics alone.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.bytes / 8) }
     }
 
@@ -98,7 +98,7 @@ impl MappedFile {
             Owner::Kernel(_) => Ok(()),
             Owner::Volume { mapping, background, volume, path } => {
                 drop((mapping, background));
-                // Whoever still holds the volume closes it by ending; what was synced is durable either way.
+                // The last holder of the volume closes it by ending; what was synced is durable either way.
                 Arc::into_inner(volume)
                     .map_or(Ok(()), |volume| volume.close().map_err(failed("closing", path)))
             }

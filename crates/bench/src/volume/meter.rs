@@ -28,7 +28,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The figures of so many operations.
+    /// The figures of `ops` operations.
     pub fn figures(&self, ops: f64) -> Fields {
         let each = |total: u64| total as f64 / ops.max(f64::MIN_POSITIVE);
         Fields::default()

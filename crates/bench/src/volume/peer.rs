@@ -1,4 +1,4 @@
-//! Who has the mapped file, and what it is given.
+//! The peers that have the mapped file, and what each is given.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -155,7 +155,7 @@ fn uncached(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Size of a volume that so many bytes fill to so many percent.
+/// Size of a volume that `data_bytes` fill to `fill_percent`.
 pub fn image_bytes_for(data_bytes: u64, fill_percent: u32) -> u64 {
     let bytes = data_bytes * 100 / u64::from(fill_percent) + KEPT_BYTES;
     bytes.next_multiple_of(4 << 20)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::dice::Dice;
+use aquifer_base::random::Random;
 
 use super::block::{BlockState, Health};
 use super::contents::{Backing, Contents};
@@ -14,6 +14,7 @@ use super::{
     BlockId, Geometry, NandError, NandOpenError, OOB_BYTES, PageId, PowerCut, Tear, Timing, Urgency,
     Violation, Wear,
 };
+use crate::dice;
 
 /// What an emulated device is made of.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,7 +73,7 @@ pub struct Nand {
     clockwork: Clockwork,
     power: Power,
     failures: Failures,
-    dice: Dice,
+    dice: Random,
     counters: NandCounters,
 }
 
@@ -96,7 +97,7 @@ impl Nand {
         let blocks = found.unwrap_or_else(|| from_the_factory(&geometry, &wear, seed));
         let clockwork = Clockwork::new(geometry, timing);
         let (power, failures, counters) = Default::default();
-        let dice = Dice::new(seed);
+        let dice = Random::new(seed);
         let nand = Nand { geometry, wear, contents, blocks, clockwork, power, failures, dice, counters };
         if is_new {
             nand.write_bad_states()?;
@@ -190,7 +191,7 @@ impl Nand {
         let block = self.allow(page)?;
         self.check_length(bytes.len())?;
         let mean = self.wear.bit_errors_mean(&self.geometry, self.erases(block));
-        let bits = self.dice.poisson(mean);
+        let bits = dice::poisson(&mut self.dice, mean);
         let done_ns = self.clockwork.read(block, urgency, at_ns);
         self.counters.reads += 1;
         if bits > self.wear.correctable_bits && mean > 0.0 {
@@ -412,7 +413,7 @@ impl Nand {
 
 /// New blocks, some of them marked bad.
 fn from_the_factory(geometry: &Geometry, wear: &Wear, seed: u64) -> Vec<BlockState> {
-    let mut dice = Dice::new(seed ^ 0xFAC7);
+    let mut dice = Random::new(seed ^ 0xFAC7);
     let mut block = || {
         let is_bad = dice.below(1_000_000) < u64::from(wear.factory_bad_ppm);
         let health = if is_bad { Health::FactoryBad } else { Health::Good };

@@ -6,12 +6,12 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use aquifer_base::random::Random;
 use io_uring::{IoUring, opcode, squeue, types};
 
 use super::{Completion, Direction, Durability, Queue, QueueTransfer};
 use crate::buffer::AlignedBuffer;
 use crate::device::Device;
-use crate::dice::Dice;
 use crate::error::{DeviceError, Operation};
 use crate::file::FileDevice;
 use crate::stripe::StripeLayout;
@@ -191,7 +191,7 @@ impl Queue for RealQueue {
         assert_eq!(self.under_way, 0, "nothing is under way");
         let entries = (slots * self.entries_of(len_bytes)).clamp(8, 4096).next_power_of_two();
         self.ring = IoUring::new(entries as u32).map_err(|error| system_failure(Operation::Read, &error))?;
-        let mut dice = Dice::new(slots as u64);
+        let mut dice = Random::new(slots as u64);
         self.slots.clear();
         self.slots.resize_with(slots, || {
             let mut buffer = AlignedBuffer::new(len_bytes);

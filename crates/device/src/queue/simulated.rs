@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use aquifer_base::random::Random;
+
 use super::{Completion, Direction, Durability, Queue, QueueTransfer};
-use crate::dice::Dice;
 use crate::error::{DeviceError, Operation};
 use crate::ftl::{Ftl, FtlError, failure};
 use crate::stripe::StripeLayout;
@@ -153,7 +154,7 @@ impl Queue for SimulatedQueue {
     fn resize(&mut self, slots: usize, len_bytes: usize) -> Result<(), DeviceError> {
         self.results.resize(slots, Ok(()));
         if self.buffer.len() < len_bytes {
-            let mut dice = Dice::new(len_bytes as u64);
+            let mut dice = Random::new(len_bytes as u64);
             self.buffer = (0..len_bytes.div_ceil(8)).flat_map(|_| dice.next().to_le_bytes()).collect();
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use aquifer_base::random::mix;
 use aquifer_base::samples::{
     EMPTY, FAULTS_AT, FULL, Layout, MODULES_BYTES, MODULES_USED_AT, PROGRAMS_AT, SLOT_BYTES, SampleHead,
     WRITING,
@@ -75,7 +76,7 @@ impl Reservoir {
         let slot = match u32::try_from(before) {
             Ok(slot) if slot < self.layout.slots() => slot,
             _ => {
-                let scaled = u128::from(random(self.seed.wrapping_add(before))) * (u128::from(before) + 1);
+                let scaled = u128::from(mix(self.seed.wrapping_add(before))) * (u128::from(before) + 1);
                 u32::try_from(scaled >> u64::BITS).ok().filter(|slot| *slot < self.layout.slots())?
             }
         };
@@ -135,12 +136,4 @@ impl Slot<'_> {
         }
         self.state.store(if stack.is_some() { FULL } else { EMPTY }, Ordering::Release);
     }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-fn random(state: u64) -> u64 {
-    let word = state.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }

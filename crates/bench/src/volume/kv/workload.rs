@@ -9,7 +9,7 @@ use super::key::fnv;
 use crate::distribution::{ZIPF_EXPONENT, Zipf};
 use crate::rng::Rng;
 
-/// Records of YCSB's scrambled distribution: ranks are drawn among so many and hashed to those that there are.
+/// Ranks of YCSB's scrambled distribution, which are hashed to the records that there are.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 /// Longest scan.
 const SCAN_MAX: u64 = 100;
@@ -47,13 +47,13 @@ pub enum Operation {
     Update(u64),
     /// Read it, then rewrite a field.
     ReadModifyWrite(u64),
-    /// Read so many records.
+    /// Read a number of records.
     Scan(u64, usize),
     /// Add the next record.
     Insert,
 }
 
-/// Draws operations on a store that began with so many records.
+/// Draws operations on a store that began with `records`.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     workload: Workload,

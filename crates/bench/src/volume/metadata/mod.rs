@@ -68,7 +68,7 @@ pub struct MetadataOptions {
     /// Leaves in a row, and leaves at random
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=4096))]
     leaves: u64,
-    /// RAM of the volume; so much that no node leaves it while pages are written
+    /// RAM of the volume, enough for all nodes while pages are written
     #[arg(long, value_parser = parse_size, default_value = "3G")]
     volume_ram: u64,
 }

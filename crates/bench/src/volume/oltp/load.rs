@@ -63,7 +63,7 @@ impl Load {
         }
     }
 
-    /// Branches, warehouses or subscribers of so many bytes.
+    /// Branches, warehouses or subscribers of `data_bytes`.
     pub fn scale(self, data_bytes: u64) -> u64 {
         match self {
             Self::TpcB => Kind::TpcB.scale(data_bytes),

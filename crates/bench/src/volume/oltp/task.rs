@@ -36,7 +36,7 @@ pub enum Task {
 pub struct FillTask {
     /// Whose tables.
     pub load: Load,
-    /// About so much.
+    /// Bytes of the filled database; it has about that many.
     pub data_bytes: u64,
     /// Where.
     pub database: Database,

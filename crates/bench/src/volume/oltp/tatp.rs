@@ -27,7 +27,7 @@ const SCHEMA: &str = "
     CREATE TABLE call_forwarding (subscriber INTEGER NOT NULL, type INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL,
         number TEXT NOT NULL, PRIMARY KEY (subscriber, type, start)) WITHOUT ROWID;";
 
-/// Subscribers of about so many bytes.
+/// Subscribers of about `data_bytes`.
 pub fn subscribers(data_bytes: u64) -> u64 {
     (data_bytes / SUBSCRIBER_BYTES).max(1)
 }

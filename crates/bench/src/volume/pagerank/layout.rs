@@ -23,7 +23,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The largest graph of at most so many bytes.
+    /// The largest graph of at most `bytes`.
     ///
     /// # Errors
     /// [`Error::Input`] if that is too small.

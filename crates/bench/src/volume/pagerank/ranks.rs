@@ -113,7 +113,7 @@ impl Ranks<'_> {
         Instant::now() >= self.end
     }
 
-    /// Sum of the ranks, which is one, and a digest of all of them, after so many iterations.
+    /// Sum of the ranks, which is one, and a digest of all of them, after `iterations`.
     pub fn total(&self, iterations: u32) -> (f64, u64) {
         let which = iterations as usize % 2;
         let ranks = (0..self.layout.vertices()).map(|vertex| self.load(which, vertex));

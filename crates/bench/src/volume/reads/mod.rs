@@ -173,7 +173,7 @@ impl Study for Reads {
     }
 }
 
-/// Figures of so many reads of a word in a second, of which a scan has as many as there are words.
+/// Figures of `reads_per_s` reads of a word; a scan reads each word once.
 fn speed(access: Access, reads_per_s: f64) -> Fields {
     match access {
         Access::Scan => Fields::default().with("scanned_per_s", reads_per_s * 8.0),

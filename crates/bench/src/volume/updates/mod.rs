@@ -1,4 +1,4 @@
-//! Small updates at random places of a mapped file, by one thread, with a sync after every so many.
+//! Small updates at random places of a mapped file, by one thread, with a sync after a number of them.
 
 mod task;
 

@@ -14,7 +14,7 @@ use crate::payload::Payload;
 use crate::rng::Rng;
 use crate::study::Fields;
 
-/// Of the last updates so many are looked at in the end.
+/// Updates, of the last ones, that are looked at in the end.
 const LOOKED_AT: u64 = 10_000;
 /// Updates between two looks at the clock.
 const BATCH: u64 = 8;

@@ -1,7 +1,8 @@
 //! The emptiest of some that are drawn at random.
 
+use aquifer_base::random::Random;
+
 use super::{BlockId, Blocks, Victims};
-use crate::dice::Dice;
 
 /// Where a block is not.
 const NOWHERE: u32 = u32::MAX;
@@ -13,14 +14,14 @@ pub(super) struct Choices {
     blocks: Vec<BlockId>,
     /// Where each block is in `blocks`.
     places: Vec<u32>,
-    dice: Dice,
+    dice: Random,
 }
 
 impl Choices {
     /// Draws `count` times, with replacement.
     pub(super) fn new(count: u32, blocks: u32, seed: u64) -> Self {
         let places = vec![NOWHERE; blocks as usize];
-        Choices { count, blocks: Vec::new(), places, dice: Dice::new(seed) }
+        Choices { count, blocks: Vec::new(), places, dice: Random::new(seed) }
     }
 }
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 use aquifer::{Error, Heap};
 use aquifer_base::limits::OS_PAGE_BYTES;
 
-use super::pattern::{Scratch, fill};
-use super::sizes::Request;
-use crate::rng::Rng;
+use crate::pattern::{Scratch, fill};
+use crate::sizes::Request;
+use aquifer_base::random::Random;
 
 /// One in this many small objects has every byte in the model.
 const EXACT_SHARE: u64 = 32;
@@ -73,7 +73,7 @@ impl Object {
     ///
     /// # Errors
     /// The heap's.
-    pub fn new(heap: &Heap, request: Request, rng: &mut Rng) -> Result<Self, Error> {
+    pub fn new(heap: &Heap, request: Request, rng: &mut Random) -> Result<Self, Error> {
         let key = rng.next();
         let (address, page_bytes, pages, is_array) = match request {
             Request::Object(bytes) => {
@@ -133,7 +133,7 @@ impl Object {
     }
 
     /// Some consecutive pages.
-    fn choose(&self, rng: &mut Rng) -> Range<usize> {
+    fn choose(&self, rng: &mut Random) -> Range<usize> {
         let pages = self.pages() as u64;
         if pages == 1 || rng.below(64) == 0 {
             return 0..pages as usize;
@@ -144,13 +144,13 @@ impl Object {
     }
 
     /// A page, as its address and usable bytes.
-    pub fn choose_page(&self, rng: &mut Rng) -> (*mut u8, usize) {
+    pub fn choose_page(&self, rng: &mut Random) -> (*mut u8, usize) {
         let page = rng.below(self.pages() as u64) as usize;
         (self.address.wrapping_add(page * OS_PAGE_BYTES), self.page_bytes)
     }
 
     /// Reads some of the object and compares.
-    pub fn read(&self, rng: &mut Rng, scratch: &mut Scratch) -> Result<(), Difference> {
+    pub fn read(&self, rng: &mut Random, scratch: &mut Scratch) -> Result<(), Difference> {
         self.choose(rng).try_for_each(|page| self.check_page(page, scratch))
     }
 
@@ -192,13 +192,13 @@ impl Object {
     }
 
     /// Writes some of the object.
-    pub fn write(&mut self, rng: &mut Rng, scratch: &mut Scratch) {
+    pub fn write(&mut self, rng: &mut Random, scratch: &mut Scratch) {
         for page in self.choose(rng) {
             self.write_page(page, rng, scratch);
         }
     }
 
-    fn write_page(&mut self, page: usize, rng: &mut Rng, scratch: &mut Scratch) {
+    fn write_page(&mut self, page: usize, rng: &mut Random, scratch: &mut Scratch) {
         let page_bytes = self.page_bytes;
         let range = match &mut self.model {
             Model::Exact(bytes) => {

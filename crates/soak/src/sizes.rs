@@ -1,6 +1,6 @@
 //! How large objects are: mostly small.
 
-use crate::rng::Rng;
+use aquifer_base::random::Random;
 
 /// What is allocated.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub enum Request {
 }
 
 /// Bytes for `malloc` and `realloc`.
-pub fn bytes(rng: &mut Rng) -> usize {
+pub fn bytes(rng: &mut Random) -> usize {
     let (least, most) = match rng.below(10_000) {
         0..8_200 => (1, 256),
         8_200..9_600 => (257, 4096),
@@ -25,7 +25,7 @@ pub fn bytes(rng: &mut Rng) -> usize {
 }
 
 /// What a new object is.
-pub fn request(rng: &mut Rng) -> Request {
+pub fn request(rng: &mut Random) -> Request {
     if rng.below(1000) > 0 {
         return Request::Object(bytes(rng));
     }
@@ -36,12 +36,12 @@ pub fn request(rng: &mut Rng) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use super::super::OBJECT_BYTES_MEAN;
     use super::*;
+    use crate::OBJECT_BYTES_MEAN;
 
     #[test]
     fn the_mean_is_what_it_says() {
-        let mut rng = Rng::new(1);
+        let mut rng = Random::new(1);
         let total: u64 = (0..200_000)
             .map(|_| match request(&mut rng) {
                 Request::Object(bytes) => bytes as u64,

@@ -1,7 +1,7 @@
 //! The short form of the soak: a fixed number of operations, a quarter of it where debug assertions check each of them.
 
 use aquifer::{Faults, Options};
-use aquifer_bench::soak::{Config, OBJECT_BYTES_MEAN, Outcome, run};
+use aquifer_soak::{Config, OBJECT_BYTES_MEAN, Outcome, run};
 
 const RAM_BYTES: u64 = 16 << 20;
 /// Data in units of the RAM budget.

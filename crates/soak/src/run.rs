@@ -7,10 +7,10 @@ use std::time::Instant;
 use aquifer::{Error, Heap};
 use aquifer_base::limits::OS_PAGE_BYTES;
 
-use super::Config;
-use super::outcome::{Counts, Outcome, Snapshot};
-use super::watchdog::Watchdog;
-use super::worker::{Shared, Worker};
+use crate::Config;
+use crate::outcome::{Counts, Outcome, Snapshot};
+use crate::watchdog::Watchdog;
+use crate::worker::{Shared, Worker};
 
 /// What the quiescent points have seen.
 #[derive(Default)]

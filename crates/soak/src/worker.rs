@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use aquifer::{Error, ErrorCode, Heap};
 use aquifer_base::limits::OS_PAGE_BYTES;
 
-use super::object::{Difference, Object};
-use super::outcome::Counts;
-use super::pattern::Scratch;
-use super::sizes;
-use crate::rng::{Rng, mix};
+use crate::object::{Difference, Object};
+use crate::outcome::Counts;
+use crate::pattern::Scratch;
+use crate::sizes;
+use aquifer_base::random::{Random, mix};
 
 /// Objects that a thread uses more often than others, and those that all threads do.
 const OWN_WINDOW: u64 = 512;
@@ -74,7 +74,7 @@ struct Pin {
 /// A thread's part of a run.
 pub struct Worker<'a> {
     shared: &'a Shared,
-    rng: Rng,
+    rng: Random,
     number: u64,
     operations: u64,
     scratch: Box<Scratch>,
@@ -87,7 +87,7 @@ impl<'a> Worker<'a> {
     pub fn new(shared: &'a Shared, number: usize) -> Self {
         Self {
             shared,
-            rng: Rng::new(shared.seed ^ mix(number as u64)),
+            rng: Random::new(shared.seed ^ mix(number as u64)),
             number: number as u64,
             operations: 0,
             scratch: Box::new([0; OS_PAGE_BYTES]),

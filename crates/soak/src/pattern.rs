@@ -2,14 +2,14 @@
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 
-use crate::rng::{Rng, mix};
+use aquifer_base::random::{Random, mix};
 
 /// Memory for the bytes of one page.
 pub type Scratch = [u8; OS_PAGE_BYTES];
 
 /// The first bytes of a page, as many as `out` has. Every key, page number and version has its own.
 pub fn fill(key: u64, page: usize, version: u32, out: &mut [u8]) {
-    let mut rng = Rng::new(key ^ mix((page as u64) << 32 | u64::from(version)));
+    let mut rng = Random::new(key ^ mix((page as u64) << 32 | u64::from(version)));
     let mut words = out.chunks_exact_mut(8);
     for word in &mut words {
         word.copy_from_slice(&rng.next().to_le_bytes());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aquifer::units::{format_size, parse_size};
 use aquifer::{Error, Options};
-use aquifer_bench::soak::{Config, OBJECT_BYTES_MEAN, Snapshot, run};
+use aquifer_soak::{Config, OBJECT_BYTES_MEAN, Snapshot, run};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 
