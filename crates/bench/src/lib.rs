@@ -6,11 +6,11 @@
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`] and what it is made of in [`controller`], [`group_dir`], [`mod@disk_limit`]; [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
-//! server under load. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
+//! [`server`] under load, also with [`zswap`]. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
 //! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails.
 //!
 //! Most of these are studies ([`mod@study`]), which have options, turns, children, records and tables in common; the others have them of their own, and
-//! become studies one by one. All results are JSON lines ([`study::Record`], [`sample`]); [`table`] and [`plot`] read nothing else.
+//! become studies one by one. All results are JSON lines ([`study::Record`], [`sample`]); [`table`] and [`study::plot()`] read nothing else.
 
 pub mod address_map;
 pub mod all;
@@ -27,6 +27,7 @@ pub mod donors;
 pub mod durable;
 pub mod error;
 pub mod far;
+pub mod flip;
 pub mod group_dir;
 pub mod io;
 pub mod ledger;
@@ -54,6 +55,7 @@ pub mod rumble;
 pub mod runner;
 pub mod sample;
 pub mod scale;
+pub mod server;
 pub mod service;
 pub mod spawn;
 pub mod study;

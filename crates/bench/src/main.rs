@@ -5,14 +5,13 @@ use std::process::ExitCode;
 
 use aquifer_bench::all::AllOptions;
 use aquifer_bench::far::FarOptions;
-use aquifer_bench::memcached::MemcachedOptions;
 use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::study::{self, CheckOptions, PageOptions, STUDIES};
 use aquifer_bench::volume::VolumeCommand;
-use aquifer_bench::{all, child, cleanup, far, memcached, page_size, recover, remote, table, volume};
+use aquifer_bench::{all, child, cleanup, far, page_size, recover, remote, table, volume};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -24,8 +23,8 @@ Examples:
       --seconds 5 --out results.jsonl
   aquifer-bench micro --data 512M --ram 64M --seconds 3 --warmup 3 --runs 1
       A first look in a minute or two
-  aquifer-bench memcached --ram 32M --values 1024 --seconds 2 --warmup 1 --runs 1
-      The same question asked of a real server: swap, the heap, aquifer run, extstore
+  aquifer-bench memcached --ram 32M --data 128M --values 1024 --seconds 2 --warmup 1 --runs 1
+      The same question asked of a real server: swap, zswap, the heap, aquifer run, extstore
   aquifer-bench references --out results.jsonl
       Handle hits and faults; batches of 1,024 objects beside raw reads; medians of 5
   aquifer-bench page-size --out results.jsonl
@@ -61,8 +60,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// memcached with more data than RAM, under load: requests, hits, latency, memory, lost values
-    Memcached(MemcachedOptions),
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
     PageSize(PageSizeOptions),
     /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
@@ -123,7 +120,6 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> aquifer_bench::Result<()> {
     match command {
-        Command::Memcached(options) => memcached::run(&options),
         Command::PageSize(options) => page_size::run(&options),
         Command::Far(options) => far::run(&options),
         Command::Recover(options) => recover::run(&options),

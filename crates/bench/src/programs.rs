@@ -4,9 +4,10 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::memcached::programs::on_path;
 
 const PRELOAD: &str = "libaquifer_preload.so";
+/// Where `make lib` puts the command, seen from the source folder.
+const BUILT: &str = "build/bin/aquifer";
 
 /// Programs that were found; none need be there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,8 +24,10 @@ impl Programs {
     /// [`Error::Io`] if this program cannot be found.
     pub fn find() -> Result<Self> {
         let own = env::current_exe().map_err(Error::io("finding", "this program"))?;
+        let beside = own.with_file_name("aquifer");
+        let built = Path::new(BUILT).canonicalize().ok().filter(|_| !beside.is_file());
         Ok(Self {
-            aquifer: own.with_file_name("aquifer"),
+            aquifer: built.unwrap_or(beside),
             memcached: on_path("memcached"),
             redis: on_path("redis-server"),
         })
@@ -35,12 +38,14 @@ impl Programs {
     /// # Errors
     /// [`Error::Unavailable`] with how to build it.
     pub fn aquifer(&self) -> Result<&Path> {
-        for file in [self.aquifer.clone(), self.aquifer.with_file_name(PRELOAD)] {
-            if !file.is_file() {
-                return Err(Error::Unavailable(format!("{} is not there; {}", file.display(), build(&file))));
-            }
-        }
-        Ok(&self.aquifer)
+        let libraries =
+            [PRELOAD, "../lib/libaquifer_preload.so"].map(|file| self.aquifer.with_file_name(file));
+        let missing = match libraries.iter().any(|library| library.is_file()) {
+            true if self.aquifer.is_file() => return Ok(&self.aquifer),
+            false if self.aquifer.is_file() => &libraries[0],
+            _ => &self.aquifer,
+        };
+        Err(Error::Unavailable(format!("{} is not there; {}", missing.display(), build(missing))))
     }
 
     /// The distribution's memcached.
@@ -69,6 +74,12 @@ pub fn build(file: &Path) -> String {
         _ => " --release",
     };
     format!("run `cargo build{profile} -p aquifer-cli -p aquifer-preload` in the source folder")
+}
+
+/// A program of the system. Administrators' directories are often missing from the PATH of ordinary users.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let search = env::var("PATH").unwrap_or_default() + ":/usr/bin:/usr/sbin:/usr/local/bin";
+    env::split_paths(&search).map(|dir| dir.join(name)).find(|program| program.is_file())
 }
 
 fn missing(package: &str) -> Error {

@@ -13,7 +13,6 @@ use crate::durable::sample as durable;
 use crate::durable::workloads::sample::Workload;
 use crate::error::{Error, Result};
 use crate::machine::Context;
-use crate::memcached::sample as memcached;
 use crate::page_size::sample as page_size;
 use crate::rumble::sample as rumble;
 use crate::volume::layered::sample::Layered;
@@ -24,8 +23,6 @@ use crate::volume::layered::sample::Layered;
 pub enum Record {
     /// A peer that could not run, and why.
     Skipped(Skipped),
-    /// A measured run of memcached.
-    Memcached(Box<memcached::Sample>),
     /// A run of transactions on one store.
     Transactions(Box<durable::Transactions>),
     /// Memory of one system under one of the workloads of Rumble et al.

@@ -1,194 +1,155 @@
-//! memcached under load, for a moment: real servers where there are some, and one that lies.
+//! memcached under load, for a moment: real servers where there are some, and a byte that is flipped.
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::AtomicU8;
-use std::{fs, thread};
+use std::process::{Command, Output};
 
-use aquifer_bench::distribution::{Distribution, Picker};
-use aquifer_bench::memcached::client::{Client, Failure, Mix};
+use aquifer_bench::distribution::Distribution;
+use aquifer_bench::memcached::client::Client;
 use aquifer_bench::memcached::connection::Connection;
-use aquifer_bench::memcached::load::{self, Point};
-use aquifer_bench::memcached::peer::Peer;
-use aquifer_bench::memcached::server::Server;
+use aquifer_bench::memcached::load::{self, Clock, Point};
+use aquifer_bench::memcached::value::{Sizes, Values};
 use aquifer_bench::memcached::versions::Versions;
-use aquifer_bench::sample::Record;
-use aquifer_bench::study::read;
-use aquifer_bench::workload::Phase;
+use aquifer_bench::payload::Payload;
+use aquifer_bench::server::Server;
+use aquifer_bench::study::{Record, read};
 use common::Dir;
 
 const KEYS: u64 = 500;
 const VALUE_BYTES: usize = 200;
+const VALUES: Values = Values { sizes: Sizes::Same(VALUE_BYTES), payload: Payload::Text };
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+/// What the example builds: a plain memcached and one on the heap.
+fn built() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/examples/memcached")
 }
 
 /// Any memcached: the one that the example builds, or the distribution's.
 fn any_memcached() -> Option<PathBuf> {
-    let built = workspace().join("build/examples/memcached/memcached-plain");
-    [built, PathBuf::from("/usr/bin/memcached")].into_iter().find(|program| program.is_file())
-}
-
-fn point(get_percent: u32, pipeline: usize) -> Point {
-    Point { distribution: Distribution::Zipf, get_percent, clients: 3, pipeline }
-}
-
-/// Measures for some ticks.
-fn some_ticks() -> impl FnMut() -> Phase {
-    let mut ticks = 0;
-    move || {
-        ticks += 1;
-        match ticks {
-            1 => Phase::WarmUp,
-            2..10 => Phase::Measure,
-            _ => Phase::Stop,
-        }
-    }
-}
-
-#[test]
-fn a_real_server_answers_every_request() {
-    let Some(program) = any_memcached() else {
+    let programs = [built().join("memcached-plain"), PathBuf::from("/usr/bin/memcached")];
+    let found = programs.into_iter().find(|program| program.is_file());
+    if found.is_none() {
         println!("SKIP no memcached: neither examples/memcached/build.sh nor the package memcached was run");
-        return;
-    };
-    let dir = Dir::new("real");
-    let mut command = Command::new(program);
-    command.args(["-m", "64", "-u", "root"]);
-    let server = Server::start("any", command, &dir.0, None, Vec::new()).expect("memcached starts");
-    let versions = Versions::new(KEYS);
-    let connect = || Client::new(server.connect().expect("it listens"), &versions, VALUE_BYTES);
-    let mut clients: Vec<_> = (0..3).map(|_| connect()).collect();
-    let mut told = 0;
-    let refused = load::fill(&mut clients, KEYS, None, |done| told = told.max(done));
-    assert_eq!(refused.expect("the server lives"), 0);
-    for (get_percent, pipeline) in [(50, 1), (100, 1), (0, 20), (50, 64)] {
-        let point = point(get_percent, pipeline);
-        let measured = load::run(&mut clients, point, KEYS, 7, some_ticks()).expect("right answers");
-        assert!(measured.gets + measured.sets > 100, "{measured:?}");
-        assert_eq!((measured.hits, measured.lost, measured.refused), (measured.gets, 0, 0));
-        assert_eq!(measured.latency_ns.len(), measured.gets + measured.sets);
-        // A set of a key that is being set becomes a get, so that even 0 % have some.
-        assert!(get_percent != 100 || measured.sets == 0);
     }
-    let stats = server.connect().expect("it listens").stats().expect("it counts");
-    assert_eq!((stats.curr_items, stats.dropped()), (KEYS, 0));
-    assert!(server.memory().expect("it runs").rss_bytes > 1 << 20);
-    assert!(server.cpu_s().expect("it runs") > 0.0);
-    drop(clients);
-    drop(server);
-    assert_eq!(fs::read_dir(&dir.0).expect("exists").count(), 0, "the server leaves nothing behind");
+    found
 }
 
-#[test]
-fn what_does_not_start_says_why() {
-    let dir = Dir::new("refused");
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "echo no memory today >&2; exit 3"]);
-    let refused = Server::start("sh", command, &dir.0, None, Vec::new()).map_err(|error| error.to_string());
-    assert!(refused.is_err_and(|error| error.contains("sh does not start: no memory today")));
-}
-
-#[test]
-fn a_missing_program_is_a_reason_to_skip() {
-    let dir = Dir::new("missing");
+/// A short call of the study, and its records.
+fn bench(dir: &Dir, build: &Path, arguments: &str) -> (Output, Vec<Record>) {
     let out = dir.0.join("out.jsonl");
     let output = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"))
-        .args(["memcached", "--peer", "swap,aquifer,pages", "--build", "/nonexistent", "--dir"])
-        .arg(&dir.0)
-        .arg("--out")
-        .arg(&out)
-        .output()
-        .expect("the benchmark runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // Three sizes of values, three peers.
-    let records = read::<Record>(&out).expect("records");
-    assert_eq!(records.len(), 9);
-    assert!(records.iter().all(|record| matches!(record, Record::Skipped(skipped)
-        if skipped.reason.contains("build.sh") && skipped.peer.starts_with("memcached "))));
-}
-
-/// All peers that this machine can run, for half a second each.
-#[test]
-fn every_peer_keeps_what_it_was_given() {
-    let dir = Dir::new("peers");
-    let out = dir.0.join("out.jsonl");
-    let output = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"))
-        .args(["memcached", "--ram", "32M", "--data", "48M", "--values", "512", "--gets", "80"])
-        .args(["--dist", "scattered-hot", "--seconds", "0.5", "--warmup", "0.2", "--runs", "1", "--build"])
-        .arg(workspace().join("build/examples/memcached"))
+        .args("memcached --ram 32M --data 48M --values 512 --dist scattered-hot --runs 1".split(' '))
+        .args("--seconds 0.5 --warmup 0.2".split(' '))
+        .args(arguments.split_whitespace())
+        .arg("--build")
+        .arg(build)
         .arg("--dir")
         .arg(&dir.0)
         .arg("--out")
         .arg(&out)
         .output()
         .expect("the benchmark runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for record in read::<Record>(&out).expect("records") {
-        match record {
-            Record::Memcached(sample) => {
-                assert!(sample.gets > 0 && sample.sets > 0, "{sample:?}");
-                assert!(sample.peer == Peer::Extstore || sample.lost == 0, "{sample:?}");
-                assert!(sample.charged_bytes.is_none_or(|bytes| bytes <= 32 << 20), "{sample:?}");
-            }
-            Record::Skipped(skipped) => println!("SKIP {}: {}", skipped.peer, skipped.reason),
-            other => panic!("{other:?}"),
-        }
-    }
-    let left: Vec<_> =
-        fs::read_dir(&dir.0).expect("exists").flatten().map(|entry| entry.file_name()).collect();
-    assert_eq!(left, ["out.jsonl"]);
+    let records = if out.exists() { read(&out).expect("records") } else { Vec::new() };
+    (output, records)
 }
 
-/// Answers gets with `value`, and stores nothing.
-fn liar(dir: &Path, value: &'static [u8]) -> PathBuf {
-    let path = dir.join("liar.sock");
-    let listener = UnixListener::bind(&path).expect("a new socket");
-    thread::spawn(move || {
-        let stream = listener.accept().expect("a client").0;
-        let mut requests = BufReader::new(stream.try_clone().expect("a second descriptor"));
-        while answer(&mut requests, &stream, value).is_some() {}
-    });
-    path
-}
-
-fn answer(requests: &mut BufReader<UnixStream>, mut replies: &UnixStream, value: &[u8]) -> Option<()> {
-    let mut line = String::new();
-    requests.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
-    let words: Vec<&str> = line.split_whitespace().collect();
-    match words[..] {
-        ["set", _, _, _, bytes] => {
-            let mut data = vec![0; bytes.parse::<usize>().ok()? + 2];
-            requests.read_exact(&mut data).ok()?;
-            replies.write_all(b"STORED\r\n").ok()
-        }
-        ["get", key] => {
-            let head = format!("VALUE {key} 0 {}\r\n", value.len());
-            replies.write_all(&[head.as_bytes(), value, b"\r\nEND\r\n"].concat()).ok()
-        }
-        _ => None,
-    }
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]
-fn wrong_data_is_noticed() {
-    let lies: [(&'static [u8], &str); 3] =
-        [(b"short", "5 bytes came"), (&[0; VALUE_BYTES], "begins with"), (b"", "0 bytes came")];
-    for (nth, (value, expected)) in lies.into_iter().enumerate() {
-        let dir = Dir::new(&format!("liar-{nth}"));
-        let versions = Versions::new(KEYS);
-        let connection = Connection::open(&liar(&dir.0, value)).expect("it listens");
-        let mut client = Client::new(connection, &versions, VALUE_BYTES);
-        assert_eq!(client.set_all(0..KEYS).expect("it says that it stores"), 0);
-        let mix = Mix { picker: Picker::new(Distribution::Uniform, KEYS), get_percent: 100, pipeline: 4 };
-        match client.run(&mix, 1, &AtomicU8::new(Phase::Measure as u8)) {
-            Err(Failure::WrongData(what)) => assert!(what.contains(expected), "{what}"),
-            other => panic!("{other:?}"),
-        }
+fn a_real_server_answers_every_request() {
+    let Some(program) = any_memcached() else { return };
+    let dir = Dir::new("real");
+    let mut command = Command::new(program);
+    command.args(["-m", "64", "-u", "root"]);
+    let server = Server::start("any", command, "-s", &dir.0, None, Vec::new()).expect("memcached starts");
+    let versions = Versions::new(KEYS);
+    let client = |_| Client::new(Connection::open(&server).expect("it listens"), &versions, VALUES);
+    let mut clients: Vec<_> = (0..3).map(client).collect();
+    let mut told = 0;
+    let filled = load::fill(&mut clients, KEYS, None, |done| told = told.max(done)).expect("it lives");
+    assert_eq!((filled.refused, filled.sets), (0, KEYS));
+    for (get_percent, pipeline) in [(50, 1), (100, 1), (0, 20), (50, 64)] {
+        let point = Point { distribution: Distribution::Zipf, get_percent, clients: 3, pipeline };
+        let mut clock = Clock::new(0.02, 0.2);
+        let measured = load::run(&mut clients, point, KEYS, 7, || Ok(clock.look().0)).expect("right answers");
+        assert!(measured.requests() > 100, "{measured:?}");
+        assert_eq!((measured.hits, measured.lost, measured.refused), (measured.gets, 0, 0));
+        assert_eq!(measured.latency_ns.len(), measured.requests());
+        // A set of a key that is being set becomes a get, so that even 0 % have some.
+        assert!(get_percent != 100 || measured.sets == 0);
     }
+    let stats = Connection::open(&server).expect("it listens").stats().expect("it counts");
+    assert_eq!((stats["curr_items"].clone(), &stats["evictions"][..]), (KEYS.to_string(), "0"));
+    assert!(server.memory().expect("it runs").rss_bytes > 1 << 20);
+    assert!(server.cpu_s().expect("it runs") > 0.0);
+    drop(clients);
+    drop(server);
+    assert_eq!(dir.names(), [""; 0], "the server leaves nothing behind");
+}
+
+#[test]
+fn a_missing_program_is_a_reason_to_leave_a_peer_out() {
+    let dir = Dir::new("missing");
+    let (output, records) = bench(&dir, Path::new("/nonexistent"), "--peer swap,zswap,aquifer,pages");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(records.len(), 4);
+    let reasons: Vec<_> = records.iter().filter_map(|record| record.left_out.as_deref()).collect();
+    assert!(reasons.len() == 4 && reasons.iter().any(|reason| reason.contains("build.sh")), "{reasons:?}");
+    assert!(said(&output).contains("### Left out"), "{}", said(&output));
+}
+
+/// All peers that this machine can run, for half a second each.
+#[test]
+fn every_peer_keeps_what_it_was_given() {
+    let dir = Dir::new("peers");
+    let (output, records) = bench(&dir, &built(), "--gets 80 --payload text");
+    assert!(output.status.success(), "{}", said(&output));
+    for record in &records {
+        if let Some(reason) = &record.left_out {
+            println!("SKIP {}: {reason}", record.peer);
+            continue;
+        }
+        let figure = |name: &str| record.figures.number(name);
+        assert!(figure("gets") > Some(0.0) && figure("sets") > Some(0.0), "{record:?}");
+        assert!(record.peer == "extstore" || figure("lost") == Some(0.0), "{record:?}");
+        assert!(figure("charged_bytes").is_none_or(|bytes| bytes <= f64::from(32 << 20)), "{record:?}");
+        let lz4: f64 = record.point.text("lz4").parse().expect("a number");
+        assert!((0.3..0.6).contains(&lz4), "{record:?}");
+        assert!(said(&output).contains("512-byte values, 32 MiB of RAM, text payload"), "{}", said(&output));
+    }
+    assert_eq!(dir.names(), ["out.jsonl"]);
+}
+
+/// A wrong byte is found by a request, or in the end, and nothing takes the place of the run.
+#[test]
+fn a_flipped_byte_ends_the_call_and_is_named() {
+    let Some(program) = any_memcached() else { return };
+    for peer in ["swap", "extstore"] {
+        let dir = Dir::new(&format!("flip-{peer}"));
+        let build = Dir::below(&dir.0, "build");
+        std::os::unix::fs::symlink(&program, build.0.join("memcached-plain")).expect("a new name");
+        let arguments = format!("--peer {peer} --data 2M --gets 100 --flip-byte 77:300 --payload graph");
+        let (output, records) = bench(&dir, &build.0, &arguments);
+        let said = said(&output);
+        if let Some(reason) = records.iter().find_map(|record| record.left_out.as_ref()) {
+            println!("SKIP {peer}: {reason}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let mut value = Vec::new();
+        Values { sizes: Sizes::Same(512), payload: Payload::Graph }.fill(&mut value, 77, 1);
+        let (wanted, found) = (value[300], !value[300]);
+        let line = format!(
+            "aquifer-bench: WRONG DATA from {peer}: key 77 version 1 byte 300: wanted {wanted:#04x}, found {found:#04x}"
+        );
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("WRONG DATA")).collect();
+        assert_eq!(lines, [line], "{said}");
+        assert!(!said.contains("again") && !said.contains("### Left out"), "{said}");
+    }
+    let dir = Dir::new("flip-refused");
+    let (output, _) = bench(&dir, &built(), "--data 2M --flip-byte 77:512");
+    assert!(said(&output).contains("bytes below 512"), "{}", said(&output));
 }

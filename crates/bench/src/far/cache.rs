@@ -10,13 +10,14 @@ use super::redis::Redis;
 use super::slots;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
-use crate::memcached::client::{Client, Failure};
+use crate::memcached::client::Client;
 use crate::memcached::connection::Connection;
-use crate::memcached::load;
-use crate::memcached::server::Server;
+use crate::memcached::load::{self, Clock};
+use crate::memcached::value::Values;
 use crate::memcached::versions::Versions;
+use crate::payload::Payload;
 use crate::progress::Progress;
-use crate::workload::Phase;
+use crate::server::Server;
 
 /// What the clients do.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +54,12 @@ pub fn run(
 ) -> Result<Answer> {
     let setup = Instant::now();
     let slots = slots::of_running(cgroup.as_ref());
-    let mut server = Server::start("memcached", command, dir, cgroup, Vec::new())?;
+    let mut server = Server::start("memcached", command, "-s", dir, cgroup, Vec::new())?;
     let versions = Versions::new(requests.items);
+    let values = Values { sizes: requests.mix.sizes, payload: Payload::Random };
     let mut clients = Vec::new();
     for _ in 0..requests.clients {
-        let client = Client::new(server.connect()?, &versions, requests.mix.sizes);
+        let client = Client::new(Connection::open(&server)?, &versions, values);
         clients.push(match redis {
             Some(redis) => client.with_far(connect(redis)?, requests.near_percent),
             None => client,
@@ -67,15 +69,18 @@ pub fn run(
         server.nudge();
         progress.doing(format!("{name}: setting keys, {} %", 100 * done / requests.items));
     });
-    let refused = checked(name, &mut server, filled)?;
+    let refused = filled.map_err(|failure| failure.at(name, &mut server))?.refused;
     progress.doing(name.to_owned());
-    let mut clock = Clock::new(requests);
+    let mut clock = Clock::new(requests.warmup.as_secs_f64(), requests.length.as_secs_f64());
+    let mut ends = Vec::new();
     let point = requests.mix.point(requests.clients);
     let measured = load::run(&mut clients, point, requests.items, requests.seed, || {
         server.nudge();
-        clock.phase()
+        let (phase, begins) = clock.look();
+        ends.extend(begins.then(Instant::now));
+        Ok(phase)
     });
-    let measured = checked(name, &mut server, measured)?;
+    let measured = measured.map_err(|failure| failure.at(name, &mut server))?;
     let slots = slots()?;
     let memory = server.peak()?;
     if measured.lost + measured.refused + refused > 0 {
@@ -83,7 +88,7 @@ pub fn run(
         let what = format!("{} values are gone, {refused} were refused", measured.lost);
         return Err(Error::WrongData { peer: name.to_owned(), what });
     }
-    let (begin, end) = clock.ends();
+    let [begin, end] = ends[..] else { unreachable!("time was measured") };
     let seconds = (end - begin).as_secs_f64();
     let setup_s = (begin - setup).as_secs_f64();
     // The sum of the clients' own rates: each one's time ends with its last reply.
@@ -95,46 +100,4 @@ fn connect(redis: &Redis) -> Result<Connection> {
     let refused =
         |error| Error::Child { peer: "Redis".to_owned(), what: format!("takes no connection: {error}") };
     Connection::open_redis(redis.address()).map_err(refused)
-}
-
-fn checked<T>(name: &str, server: &mut Server, result: std::result::Result<T, Failure>) -> Result<T> {
-    result.map_err(|failure| match failure {
-        Failure::Broken(what) => server.broken(what),
-        Failure::WrongData(what) => Error::WrongData { peer: name.to_owned(), what },
-    })
-}
-
-/// Warm-up and measurement by the clock.
-struct Clock {
-    warmup: Duration,
-    length: Duration,
-    started: Instant,
-    begin: Option<Instant>,
-    end: Option<Instant>,
-}
-
-impl Clock {
-    fn new(requests: &Requests) -> Self {
-        let (warmup, length) = (requests.warmup, requests.length);
-        Self { warmup, length, started: Instant::now(), begin: None, end: None }
-    }
-
-    fn phase(&mut self) -> Phase {
-        let now = Instant::now();
-        match self.begin {
-            None if now - self.started < self.warmup => return Phase::WarmUp,
-            None => self.begin = Some(now),
-            Some(begin) if now - begin >= self.length => {
-                self.end = Some(now);
-                return Phase::Stop;
-            }
-            Some(_) => {}
-        }
-        Phase::Measure
-    }
-
-    fn ends(&self) -> (Instant, Instant) {
-        let begin = self.begin.unwrap_or(self.started);
-        (begin, self.end.unwrap_or(begin))
-    }
 }

@@ -7,8 +7,7 @@
 use super::program::Program;
 use crate::distribution::Distribution;
 use crate::memcached::load::Point;
-use crate::memcached::sizes::Sizes;
-use crate::memcached::value::ITEM_HEADER_BYTES;
+use crate::memcached::value::{ITEM_HEADER_BYTES, Sizes};
 
 /// Percent of the keys, and bytes of their values: 292 on average.
 const VALUES: Sizes = Sizes::Mixed(&[(30, 64), (35, 200), (25, 400), (10, 1024)]);

@@ -1,11 +1,13 @@
-//! The command line of each server, and the size of its hash table.
+//! The command line of each server, the size of its hash table, and how its RAM is divided, so that all of it together is the same
+//! for everybody.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::peer::Peer;
-use super::programs::Programs;
-use super::ram::Shares;
+use aquifer_base::units::format_size;
+
+use super::peer::{Peer, Programs};
+use crate::error::{Error, Result};
 
 /// Nobody walks through all items, and few are moved from one list to another: what
 /// `examples/memcached/start.sh` sets, good for every server whose items are not all in RAM.
@@ -21,7 +23,13 @@ const HASH_POWER_MIN: u32 = 16;
 /// Size of a bucket.
 const BUCKET_BYTES: u64 = 8;
 /// The smallest write buffers that extstore takes; it has four.
-pub const EXTSTORE_BUFFER_BYTES: u64 = 2 << 20;
+const EXTSTORE_BUFFER_BYTES: u64 = 2 << 20;
+/// Those four, and the one that it compacts with.
+const EXTSTORE_BUFFERS: u64 = 5;
+/// One part in this many of the RAM is left to extstore for the page cache of its file.
+const PAGE_CACHE_SHARE: u64 = 8;
+/// Below this neither the heap nor memcached works.
+const GIVEN_BYTES_MIN: u64 = 4 << 20;
 /// extstore drops the oldest page when few are free, so that it needs a number of them.
 const EXTSTORE_PAGES: u64 = 64;
 
@@ -36,8 +44,23 @@ pub struct Plan {
     pub items: u64,
     /// Bytes of a value.
     pub value_bytes: u64,
-    /// Bytes of all items.
+    /// Bytes of all items: values, keys and memcached's headers.
     pub data_bytes: u64,
+    /// Smallest block that is managed, for the peer `pages`.
+    pub threshold_bytes: u64,
+    /// RAM beside the heap for the library's code, connections, and what the kernel has on behalf of
+    /// the process and charges to its group: most of it page tables that were dropped and wait for
+    /// the end of a grace period, several MiB when the processors are busy. The kernel kills whom it
+    /// cannot swap.
+    pub reserve_bytes: u64,
+}
+
+/// memcached wants to be told that it may stay root.
+pub fn may_stay_root(command: &mut Command) {
+    // SAFETY: a plain question.
+    if unsafe { libc::geteuid() } == 0 {
+        command.args(["-u", "root"]);
+    }
 }
 
 impl Plan {
@@ -60,12 +83,6 @@ impl Plan {
         BUCKET_BYTES << self.hash_power()
     }
 
-    /// The most that a server may hold: never the reason why something is dropped, also when its
-    /// sizes are larger by half than the items.
-    pub fn limit_mebibytes(&self) -> u64 {
-        ((2 * self.data_bytes) >> 20) + 64
-    }
-
     /// Size of everybody's flash file.
     pub fn flash_bytes(&self) -> u64 {
         (2 * self.data_bytes).next_multiple_of(1 << 20) + (64 << 20)
@@ -76,42 +93,61 @@ impl Plan {
         self.dir.join("aquifer-bench.extstore")
     }
 
-    /// Starts `peer` with its `shares` of RAM, but for its socket and its control group.
-    pub fn command(&self, peer: Peer, programs: &Programs, shares: &Shares) -> Command {
-        let power = self.hash_power();
-        let heap_mebibytes = self.limit_mebibytes();
-        let mut command = match peer {
-            Peer::Swap => Command::new(&programs.plain),
-            Peer::Aquifer => {
-                let mut command = Command::new(&programs.aquifer);
-                command.env("AQUIFER_RAM", shares.given_bytes.to_string());
-                command.env("AQUIFER_FLASH", &self.dir);
-                command.env("AQUIFER_FLASH_SIZE", self.flash_bytes().to_string());
-                command
+    /// What the limit of the server of `peer` is set to, when its program takes `program_bytes` before it holds anything:
+    /// `AQUIFER_RAM`, `--ram`, `-m`.
+    ///
+    /// - swap, zswap: all of it; the control group decides.
+    /// - aquifer: the hash table is ordinary memory beside the heap.
+    /// - pages: the hash table is a large block, and managed with all others.
+    /// - extstore: hash table and write buffers are beside `-m`, and the file needs page cache.
+    pub fn given_bytes(&self, peer: Peer, program_bytes: u64) -> Result<u64> {
+        let beside = match peer {
+            Peer::Swap | Peer::Zswap => 0,
+            Peer::Aquifer => program_bytes + self.reserve_bytes + self.hash_bytes(),
+            Peer::Pages => program_bytes + self.reserve_bytes,
+            Peer::Extstore => {
+                let buffers = EXTSTORE_BUFFERS * EXTSTORE_BUFFER_BYTES;
+                program_bytes + buffers + self.hash_bytes() + self.ram_bytes / PAGE_CACHE_SHARE
             }
-            Peer::Pages => {
-                let mut command = Command::new(&programs.runner);
-                command.args(["run", "--ram", &shares.given_bytes.to_string(), "--flash"]).arg(&self.dir);
-                command.args(["--flash-size", &self.flash_bytes().to_string()]);
-                command.args(["--threshold", &shares.threshold_bytes.to_string(), "--"]);
-                command.arg(&programs.plain);
-                command
-            }
-            Peer::Extstore => Command::new(&programs.extstore),
         };
-        command.env_remove("AQUIFER_SOCKET").env_remove("AQUIFER_OBJECT_BYTES");
-        // memcached wants to be told that it may stay root.
-        // SAFETY: a plain question.
-        if unsafe { libc::geteuid() } == 0 {
-            command.args(["-u", "root"]);
+        let given_bytes = self.ram_bytes.saturating_sub(beside);
+        if given_bytes < GIVEN_BYTES_MIN {
+            return Err(Error::Unavailable(format!(
+                "of {} of RAM, {} are taken before the first value: hash table, program, buffers",
+                format_size(self.ram_bytes),
+                format_size(beside)
+            )));
         }
-        let (mebibytes, options) = match peer {
-            Peer::Swap | Peer::Pages => (heap_mebibytes, format!("hashpower={power},{LISTS}")),
-            Peer::Aquifer => (heap_mebibytes, format!("hashpower={power},slab_sizes={SLAB_SIZES},{LISTS}")),
-            Peer::Extstore => (shares.given_bytes >> 20, self.extstore_options(power)),
+        Ok(given_bytes)
+    }
+
+    /// The server of `peer`, but for its socket and its control group.
+    pub fn command(&self, peer: Peer, programs: &Programs, given_bytes: u64) -> Result<Command> {
+        let [memcached, _] = programs.memcached(peer)?;
+        let mut command = Command::new(&memcached);
+        if peer == Peer::Pages {
+            command = Command::new(programs.installed.aquifer()?);
+            command.args(["run", "--ram", &given_bytes.to_string(), "--flash"]).arg(&self.dir);
+            command.args(["--flash-size", &self.flash_bytes().to_string()]);
+            command.args(["--threshold", &self.threshold_bytes.to_string(), "--"]).arg(memcached);
+        }
+        if peer == Peer::Aquifer {
+            command.env("AQUIFER_RAM", given_bytes.to_string());
+            command.env("AQUIFER_FLASH", &self.dir);
+            command.env("AQUIFER_FLASH_SIZE", self.flash_bytes().to_string());
+        }
+        command.env_remove("AQUIFER_SOCKET").env_remove("AQUIFER_OBJECT_BYTES");
+        may_stay_root(&mut command);
+        let power = self.hash_power();
+        let options = match peer {
+            Peer::Swap | Peer::Zswap | Peer::Pages => format!("hashpower={power},{LISTS}"),
+            Peer::Aquifer => format!("hashpower={power},slab_sizes={SLAB_SIZES},{LISTS}"),
+            Peer::Extstore => self.extstore_options(power),
         };
-        command.args(["-m", &mebibytes.to_string(), "-o", &options]);
-        command
+        // Never the reason why something is dropped, also when sizes of chunks are larger by half than the items.
+        let limit_bytes = if peer == Peer::Extstore { given_bytes } else { 2 * self.data_bytes + (64 << 20) };
+        command.args(["-m", &(limit_bytes >> 20).to_string(), "-o", &options]);
+        Ok(command)
     }
 
     /// extstore wants its sizes before its path. Every value goes to its file.
@@ -137,7 +173,8 @@ mod tests {
 
     fn plan(items: u64) -> Plan {
         let (dir, ram_bytes) = (PathBuf::from("/var/tmp"), 64 << 20);
-        Plan { dir, ram_bytes, items, value_bytes: 128, data_bytes: 512 << 20 }
+        let (value_bytes, data_bytes, threshold_bytes, reserve_bytes) = (128, 512 << 20, 65_536, 8 << 20);
+        Plan { dir, ram_bytes, items, value_bytes, data_bytes, threshold_bytes, reserve_bytes }
     }
 
     #[test]
@@ -168,5 +205,21 @@ mod tests {
             "hashpower=16,ext_page_size=18,ext_wbuf_size=2,ext_item_size=128,\
              ext_path=/var/tmp/aquifer-bench.extstore:1088M"
         );
+    }
+
+    #[test]
+    fn everything_together_is_the_limit() {
+        let given = |plan: Plan, peer| plan.given_bytes(peer, 3 << 20).map(|bytes| bytes >> 20);
+        for (peer, mebibytes) in [
+            (Peer::Swap, 64),
+            (Peer::Zswap, 64),
+            (Peer::Aquifer, 64 - 3 - 8 - 8),
+            (Peer::Pages, 64 - 3 - 8),
+            (Peer::Extstore, 64 - 3 - 10 - 8 - 8),
+        ] {
+            assert_eq!(given(plan(480_000), peer).expect("enough"), mebibytes, "{peer}");
+        }
+        let small = Plan { ram_bytes: 16 << 20, ..plan(480_000) };
+        assert!(matches!(given(small, Peer::Extstore), Err(Error::Unavailable(_))));
     }
 }

@@ -1,238 +1,255 @@
 //! memcached with more data than RAM: a real server under real load, beside its alternatives.
 //!
-//! Every server ([`peer`], [`command`], [`server`]) has the same RAM ([`ram`]) and, for each size of
-//! values, is started once and filled once. Clients ([`client`], [`load`]) send requests over UNIX
-//! sockets ([`connection`], [`protocol`]) and check every answer ([`value`], [`versions`]). The
-//! servers take turns run by run, as in [`crate::micro`], so that a disk that gets slower or faster
-//! does so for all of them.
+//! Every server has the same RAM and, for each size of values, is started once and filled once. Clients send requests over UNIX sockets
+//! and check every answer. The servers take turns, so that a disk that gets slower or faster does so for all of them.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `peer`, `command` | the servers: their programs, command lines and RAM |
+//! | `client`, `connection`, `load` | the clients: one, what it says, all of them |
+//! | `value`, `versions` | what a right answer is |
+//! | `race` | the servers in the race |
 
 pub mod client;
 pub mod command;
 pub mod connection;
-pub mod contestant;
 pub mod load;
-pub mod options;
-pub mod peer;
-pub mod programs;
-pub mod protocol;
-pub mod ram;
-pub mod resp;
-pub mod sample;
-pub mod server;
-pub mod sizes;
-pub mod stats;
+mod peer;
+mod race;
 pub mod value;
 pub mod versions;
 
-use std::time::Duration;
+use std::path::PathBuf;
 
-use aquifer_base::units::format_size;
+use aquifer_base::units::{format_size, parse_size};
+use clap::Args;
+use serde::Serialize;
 
-use crate::cgroup::Cgroup;
-use crate::device::Device;
+use crate::child::Parent;
+use crate::distribution::{Distribution, HOT_SPACING};
 use crate::error::{Error, Result};
-use crate::machine::Context;
-use crate::omissions::Omissions;
-use crate::progress::Progress;
-use crate::sample::{Output, Record, Skipped};
-use crate::swap::SwapArea;
-use crate::workdir::{WorkDir, free_bytes};
+use crate::flip::{Flip, parse_flip};
+use crate::study::{Fields, Session, Study, Table, key, median, parse_seconds, ratio};
+use crate::workdir::free_bytes;
 use command::Plan;
-use contestant::{Contestant, Turn};
-use load::Point;
-pub use options::MemcachedOptions;
 use peer::Peer;
-use programs::Programs;
-use sample::Sample;
+use race::Race;
+use value::{ITEM_HEADER_BYTES, Sizes, VALUE_BYTES_MIN, Values};
 
-/// Longest wait for one server's late writes before the next one runs.
-const SETTLE_LIMIT: Duration = Duration::from_secs(3);
-/// Times that a server that is killed is started and filled again, for each size of values.
-const REOPENED_MAX: usize = 2;
+/// From here on memcached makes chains of chunks.
+const VALUE_BYTES_MAX: u64 = 256 << 10;
 
-/// Runs the comparison.
-///
-/// # Errors
-/// What makes the whole run impossible, and [`Error::WrongData`]. A peer that cannot run is recorded as skipped; if it was not the
-/// machine that lacked something, that is the error when all others have run.
-pub fn run(options: &MemcachedOptions) -> Result<()> {
-    options.check()?;
-    let workdir = WorkDir::acquire(&options.dir)?;
-    check_disk(options)?;
-    let device = Device::holding(workdir.path())?;
-    let points = options.points().len() as u64 * u64::from(options.runs) + 1;
-    let mut comparison = Comparison {
-        options,
-        context: Context::here(&device),
-        device,
-        programs: Programs::find(options.build.as_deref()),
-        progress: Progress::new((options.values.len() * options.peer.len()) as u64 * points),
-        output: Output::open(options.out.as_deref())?,
-        contestants: Vec::new(),
-        reopened: Vec::new(),
-        omissions: Omissions::default(),
-        swap: None,
-    };
-    options.values.iter().try_for_each(|value_bytes| comparison.compare(&options.plan(*value_bytes)))?;
-    comparison.omissions.end()
+const EXAMPLES: &str = "\
+Examples:
+  aquifer-bench memcached --out results.jsonl
+      All peers, 64 MiB of RAM, 512 MiB of data, medians of 5; more than an hour
+  aquifer-bench memcached --ram 256M --data 2G --values 1024 --gets 95 --dist scattered-hot --payload text
+  aquifer-bench memcached --ram 32M --data 128M --values 1024 --seconds 2 --warmup 1 --runs 1
+      A first look in a minute or two
+  aquifer-bench memcached --peer aquifer,extstore --clients 8 --pipeline 16
+
+--data counts values, keys, and memcached's own header of 56 bytes. --ram is the RAM of the whole server, of which each peer
+gives its values what the rest leaves: program, hash table, write buffers. Each server is in a control group of that size, with
+what zswap holds for it. swap, zswap and extstore need root for it; swap and zswap also for their swap file. The servers listen on
+UNIX sockets in --dir. Every byte of every value is checked; a wrong one ends the call with status 1.
+
+swap, zswap, aquifer and pages need examples/memcached/build.sh; extstore needs the distribution's package memcached. Peers that
+cannot run are left out with the reason.";
+
+const TABLE: Table = Table {
+    title: "memcached, {data_bytes:size} of items with {value_bytes}-byte values, {ram_bytes:size} of RAM",
+    keys: &[
+        key("accesses", "distribution"),
+        key("gets %", "get_percent"),
+        key("clients", "clients"),
+        key("pipeline", "pipeline"),
+    ],
+    peers: Peer::NAMES,
+    columns: &[
+        median("requests/s", "requests_per_s").digits(0),
+        median("hits/s", "hits_per_s").digits(0).more(),
+        ratio("x swap", "hits_per_s", &["swap"]).more(),
+        ratio("x zswap", "hits_per_s", &["zswap"]).more(),
+        median("held %", "held_percent").digits(1),
+        median("lost %", "lost_percent").digits(1),
+        median("dropped", "dropped").digits(0),
+        median("p50 us", "p50_ns").per(1e3).digits(1),
+        median("p99 us", "p99_ns").per(1e3).digits(1).less(),
+        median("CPU us", "cpu_us_each").digits(1).less(),
+        median("RSS + PTE MiB", "memory_bytes").mib(),
+        median("charged MiB", "charged_bytes").mib(),
+        median("written MiB/s", "written_bytes_per_s").per(1048576.0).digits(1).less(),
+    ],
+    note: "x swap, x zswap: hits per second over theirs. held: keys for which the server has an entry. lost: gets of keys that had been \
+        set, answered with nothing. dropped: values that the server dropped by itself since it was started, and sets that it refused. \
+        CPU: processor time of the server per request. charged: to the control group, with page cache, kernel memory and what zswap holds.",
+};
+
+/// Options of `memcached`.
+#[derive(Clone, Debug, Args)]
+pub struct MemcachedOptions {
+    /// Servers to compare
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "swap,zswap,aquifer,pages,extstore")]
+    peer: Vec<Peer>,
+    /// Bytes of a value; each size is a comparison of its own
+    #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "128,1024,8192")]
+    values: Vec<u64>,
+    /// Percentages of gets; the other requests set
+    #[arg(long, value_delimiter = ',', default_value = "50,95", value_parser = clap::value_parser!(u32).range(0..=100))]
+    gets: Vec<u32>,
+    /// Which keys are asked for
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "zipf,scattered-hot")]
+    dist: Vec<Distribution>,
+    /// Clients, each a thread with a connection
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    clients: u16,
+    /// Requests that each client sends together before it waits for the replies
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pipeline: u16,
+    /// Keys that are set per second at first [default: as fast as the server takes them]. extstore
+    /// drops what comes faster than it writes to flash
+    #[arg(long, value_parser = parse_rate)]
+    fill_rate: Option<f64>,
+    /// Seconds of warm-up before each later run of the same point
+    #[arg(long, default_value_t = 1.0, value_parser = parse_seconds)]
+    rewarm: f64,
+    /// Size of the swap file as a multiple of the data; below 3 the kernel rewrites clean pages
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    swap_factor: u64,
+    /// Smallest block that is managed for the peer pages
+    #[arg(long, value_parser = parse_size, default_value = "64K")]
+    threshold: u64,
+    /// RAM of aquifer and pages beside their budget: the library's code, connections, and kernel memory
+    /// that their group is charged for, such as page tables on their way out
+    #[arg(long, value_parser = parse_size, default_value = "8M")]
+    reserve: u64,
+    /// Where examples/memcached/build.sh has built [default: build/examples/memcached]
+    #[arg(long)]
+    build: Option<PathBuf>,
+    /// Turn the bits of a byte of a value around once each server is filled, to see that wrong bytes end the call: OBJECT:BYTE, the object is the number of the key
+    #[arg(long, value_parser = parse_flip)]
+    flip_byte: Option<Flip>,
 }
 
-/// Fails early when the disk cannot hold the files of all peers.
-fn check_disk(options: &MemcachedOptions) -> Result<()> {
-    let plans = options.values.iter().map(|value_bytes| options.plan(*value_bytes));
-    let flash_bytes = plans.map(|plan| plan.flash_bytes()).max().unwrap_or(0);
-    let needed = |peer: &Peer| match peer {
-        Peer::Swap => options.swap_factor * options.data_bytes(),
-        _ => flash_bytes,
-    };
-    let needed = options.peer.iter().map(needed).sum::<u64>();
-    let free = free_bytes(&options.dir)?;
-    if needed <= free {
-        return Ok(());
-    }
-    Err(Error::Input(format!(
-        "{} of disk are needed in {}, {} are free; use smaller --data, fewer --peer, or another --dir",
-        format_size(needed),
-        options.dir.display(),
-        format_size(free),
-    )))
+/// A positive number of keys per second.
+fn parse_rate(text: &str) -> std::result::Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| (1.0..1e9).contains(rate));
+    rate.ok_or_else(|| format!("'{text}' is not a number of keys per second from 1 up"))
 }
 
-struct Comparison<'a> {
-    options: &'a MemcachedOptions,
-    context: Context,
-    device: Device,
-    programs: Programs,
-    progress: Progress,
-    output: Output,
-    // Before the swap area: the servers must be gone when it is switched off.
-    contestants: Vec<(Peer, Contestant)>,
-    /// Peers that were started again, once for each time.
-    reopened: Vec<Peer>,
-    omissions: Omissions,
-    swap: Option<SwapArea>,
-}
-
-impl Comparison<'_> {
-    /// All points with the values of `plan`.
-    fn compare(&mut self, plan: &Plan) -> Result<()> {
-        self.reopened.clear();
-        for &peer in &self.options.peer {
-            let opened = self.open(peer, plan);
-            if let Some(contestant) = self.or_skip(peer, opened)? {
-                self.contestants.push((peer, contestant));
-            }
-            self.progress.step();
-        }
-        for point in self.options.points() {
-            for run in 1..=self.options.runs {
-                self.take_turns(plan, point, run)?;
-            }
-        }
-        self.contestants.clear();
-        Ok(())
-    }
-
-    fn open(&mut self, peer: Peer, plan: &Plan) -> Result<Contestant> {
-        self.progress.doing(format!("{peer}: starting"));
-        self.programs.check(peer)?;
-        if peer == Peer::Swap && self.swap.is_none() {
-            let bytes = self.options.swap_factor * self.options.data_bytes();
-            self.swap = Some(SwapArea::create(&self.options.dir, bytes.next_multiple_of(4096))?);
-        }
-        let cgroup = self.cgroup(peer)?;
-        Contestant::open(peer, plan, &self.programs, self.options, cgroup, &self.progress)
-    }
-
-    fn cgroup(&self, peer: Peer) -> Result<Option<Cgroup>> {
-        match Cgroup::create(&format!("memcached-{peer}"), self.options.ram, peer == Peer::Swap) {
-            Ok(cgroup) => Ok(Some(cgroup)),
-            Err(error) if peer.needs_cgroup() => Err(error),
-            Err(error) => {
-                self.progress.note(&format!("{peer} runs without a cgroup: {error}"));
-                Ok(None)
-            }
+impl MemcachedOptions {
+    /// What every server is told when values have `value_bytes` bytes.
+    fn plan(&self, session: &Session, data_bytes: u64, value_bytes: u64) -> Plan {
+        let items = data_bytes / (value_bytes + ITEM_HEADER_BYTES);
+        Plan {
+            dir: session.common.dir.clone(),
+            ram_bytes: session.common.ram,
+            items,
+            value_bytes,
+            data_bytes: items * (value_bytes + ITEM_HEADER_BYTES),
+            threshold_bytes: self.threshold,
+            reserve_bytes: self.reserve,
         }
     }
 
-    /// What was made, or nothing after recording why the peer is left out from here on. Wrong data
-    /// is never passed over.
-    fn or_skip<T>(&mut self, peer: Peer, made: Result<T>) -> Result<Option<T>> {
-        let reason = match made {
-            Ok(made) => return Ok(Some(made)),
-            Err(error) => self.omissions.reason(error)?,
-        };
-        self.progress.note(&format!("{peer} is skipped: {reason}"));
-        let peer = format!("memcached {peer}");
-        self.output.write(&Record::Skipped(Skipped { peer, reason, context: self.context.clone() }))?;
-        Ok(None)
+    fn loads(&self) -> impl Iterator<Item = load::Point> {
+        let (clients, pipeline) = (self.clients.into(), self.pipeline.into());
+        self.dist.iter().flat_map(move |&distribution| {
+            self.gets.iter().map(move |&get_percent| load::Point {
+                distribution,
+                get_percent,
+                clients,
+                pipeline,
+            })
+        })
     }
 
-    /// One run of every server that is still in the race.
-    fn take_turns(&mut self, plan: &Plan, point: Point, run: u32) -> Result<()> {
-        for (peer, mut contestant) in std::mem::take(&mut self.contestants) {
-            let mut measured = self.measure(&mut contestant, point, run, run == 1);
-            if let Err(Error::Killed { what, .. }) = &measured
-                && self.may_reopen(peer)
-            {
-                self.progress.note(&format!("{peer} {what}; it is started and filled again"));
-                drop(contestant);
-                let opened = self.open(peer, plan);
-                let Some(again) = self.or_skip(peer, opened)? else { continue };
-                contestant = again;
-                measured = self.measure(&mut contestant, point, run, true);
-            }
-            if let Some(sample) = self.or_skip(peer, measured)? {
-                self.progress.note(&summary(&sample));
-                self.output.write(&Record::Memcached(Box::new(sample)))?;
-                self.contestants.push((peer, contestant));
-            }
-            self.progress.step();
+    /// Size of the swap file for `data_bytes` of items at each peer that swaps.
+    fn swap_bytes(&self, data_bytes: u64) -> u64 {
+        let swapping = self.peer.iter().filter(|peer| peer.swaps()).count() as u64;
+        (swapping * self.swap_factor * data_bytes).next_multiple_of(4096)
+    }
+
+    /// Refuses what makes no sense, and what the disk cannot hold.
+    fn check(&self, plan: &Plan, data_bytes: u64) -> Result<()> {
+        let wrong = |what: String| Err(Error::Input(what));
+        if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&plan.value_bytes) {
+            let (least, most) = (VALUE_BYTES_MIN, format_size(VALUE_BYTES_MAX));
+            return wrong(format!("--values {} is not from {least} bytes to {most}", plan.value_bytes));
         }
-        Ok(())
-    }
-
-    /// As in the micro-benchmark, one process that the kernel kills must not end a long comparison.
-    fn may_reopen(&mut self, peer: Peer) -> bool {
-        self.reopened.push(peer);
-        self.reopened.iter().filter(|reopened| **reopened == peer).count() <= REOPENED_MAX
-    }
-
-    fn measure(&self, contestant: &mut Contestant, point: Point, run: u32, cold: bool) -> Result<Sample> {
-        let warmup = if cold { self.options.warmup } else { self.options.rewarm };
-        let turn = Turn {
-            point,
-            warmup: Duration::from_secs_f64(warmup),
-            length: Duration::from_secs_f64(self.options.seconds),
-            run,
-            swap_bytes: self.swap.as_ref().map(SwapArea::bytes),
-        };
-        let background = self.device.settle(SETTLE_LIMIT)?;
-        self.progress.doing(format!("{}: {}, run {run}", contestant.peer(), describe(point)));
-        contestant.measure(&turn, &self.device, background, &self.context)
+        if !(HOT_SPACING..=u64::from(u32::MAX)).contains(&plan.items) {
+            return wrong(format!("{} items are not from {HOT_SPACING} to 4 billion", plan.items));
+        }
+        if self.flip_byte.is_some_and(|flip| flip.object >= plan.items || flip.byte >= plan.value_bytes) {
+            return wrong(format!(
+                "--flip-byte: keys are below {}, bytes below {}",
+                plan.items, plan.value_bytes
+            ));
+        }
+        let others = self.peer.iter().filter(|peer| !peer.swaps()).count() as u64;
+        let (needed, free) =
+            (self.swap_bytes(data_bytes) + others * plan.flash_bytes(), free_bytes(&plan.dir)?);
+        if needed <= free {
+            return Ok(());
+        }
+        let [needed, free] = [needed, free].map(format_size);
+        let dir = plan.dir.display();
+        wrong(format!(
+            "{needed} of disk are needed in {dir}, {free} are free; use smaller --data, fewer --peer, or another --dir"
+        ))
     }
 }
 
-fn describe(point: Point) -> String {
-    format!("{}, {} % gets, {} clients", point.distribution, point.get_percent, point.clients)
+/// What all servers are given, and asked for.
+#[derive(Clone, Serialize)]
+struct Point {
+    data_bytes: u64,
+    ram_bytes: u64,
+    value_bytes: u64,
+    /// Of the values.
+    lz4: String,
+    #[serde(flatten)]
+    load: Option<load::Point>,
 }
 
-fn summary(sample: &Sample) -> String {
-    format!(
-        "{:>8} {:5} B, {:36} run {}: {:>7.0} requests/s, {:>7.0} hits/s, {:.1} % held, {:.1} % lost, p50 {:.0} us, p99 {:.0} us, \
-         {:.1} us of CPU each, RSS + PTE {}, charged {}",
-        sample.peer.to_string(),
-        sample.value_bytes,
-        describe(sample.point),
-        sample.run,
-        sample.requests_per_s,
-        sample.hits_per_s,
-        sample.held_percent(),
-        sample.lost_percent(),
-        sample.p50_ns as f64 / 1e3,
-        sample.p99_ns as f64 / 1e3,
-        sample.cpu_us_per_request(),
-        format_size(sample.memory.total_bytes() >> 20 << 20),
-        sample.charged_bytes.map_or("-".to_owned(), |bytes| format_size(bytes >> 20 << 20)),
-    )
+/// The study.
+pub struct Memcached;
+
+impl Study for Memcached {
+    const NAME: &str = "memcached";
+    const ABOUT: &str =
+        "memcached with more data than RAM, under load: requests, hits, latency, memory, lost values";
+    const EXAMPLES: &str = EXAMPLES;
+    const DEFAULTS: &[(&str, &str)] =
+        &[("ram", "64M"), ("data", "512M"), ("seconds", "10"), ("warmup", "10")];
+    const TABLES: &[&Table] = &[&TABLE];
+    type Options = MemcachedOptions;
+    type Task = ();
+
+    fn run(session: &mut Session, options: &MemcachedOptions, data_bytes: u64) -> Result<()> {
+        let plan = |&value_bytes| options.plan(session, data_bytes, value_bytes);
+        let plans: Vec<Plan> = options.values.iter().map(plan).collect();
+        plans.iter().try_for_each(|plan| options.check(plan, data_bytes))?;
+        plans.into_iter().try_for_each(|plan| compare(session, options, data_bytes, plan))
+    }
+
+    fn work((): (), _: &mut Parent) -> Result<Fields> {
+        unreachable!("its servers are programs of others")
+    }
+}
+
+/// All points with values of one size.
+fn compare(session: &mut Session, options: &MemcachedOptions, data_bytes: u64, plan: Plan) -> Result<()> {
+    let (ram_bytes, value_bytes) = (plan.ram_bytes, plan.value_bytes);
+    let values = Values { sizes: Sizes::Same(value_bytes as usize), payload: session.payload };
+    let lz4 = format!("{:.2}", values.lz4_size());
+    let given = Point { data_bytes, ram_bytes, value_bytes, lz4, load: None };
+    let mut race = Race::new(options, plan, values, options.swap_bytes(data_bytes))?;
+    for &peer in &options.peer {
+        session.attempt(&peer.to_string(), &given, |session| race.open(session, peer))?;
+    }
+    let points: Vec<_> = options.loads().map(|load| Point { load: Some(load), ..given.clone() }).collect();
+    session.progress.expect(u64::from(session.common.runs) * (points.len() * options.peer.len()) as u64);
+    points.iter().try_for_each(|point| race.measure(session, point))?;
+    race.prove(session, &given)
 }

@@ -20,11 +20,6 @@ impl Versions {
         Self((0..count).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Number of keys.
-    pub fn count(&self) -> u64 {
-        self.0.len() as u64
-    }
-
     /// The version to set; none while another set of `key` is on its way.
     pub fn begin_set(&self, key: u64) -> Option<u32> {
         let word = self.word(key).load(Ordering::Acquire);

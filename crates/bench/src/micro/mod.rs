@@ -18,6 +18,7 @@ use crate::child::Parent;
 use crate::contents;
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
+use crate::flip::{Flip, parse_flip};
 use crate::peer::fio::Target;
 use crate::peer::{Kind, Setup, flash_bytes_for};
 use crate::runner::Runner;
@@ -26,7 +27,7 @@ use crate::study::{Bound, Cell, Fields, Promise, Session, Study, Table, key, med
 use crate::swap::SwapArea;
 use crate::workload::Point;
 use crate::zswap::Zswap;
-use task::{Flip, MicroTask, RunRequest, parse_flip};
+use task::{MicroTask, RunRequest};
 
 const EXAMPLES: &str = "\
 Examples:

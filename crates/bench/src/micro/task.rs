@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::{Event, Parent};
 use crate::device::Device;
 use crate::error::Result;
+use crate::flip::Flip;
 use crate::measure::{Interval, Snapshot, fill};
 use crate::peer::{self, Kind, Peer, Setup};
 use crate::process::{Memory, cpu_ns};
@@ -28,15 +29,6 @@ pub struct MicroTask {
     pub setup: Setup,
     /// What is made wrong once the objects are filled.
     pub flip: Option<Flip>,
-}
-
-/// A byte of an object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Flip {
-    /// The object.
-    pub object: u64,
-    /// Which of its bytes.
-    pub byte: u64,
 }
 
 /// One measurement.
@@ -159,27 +151,4 @@ fn measure(
         .with("changed_bytes", changed_bytes)
         .with("written_per_changed", (changed_bytes > 0).then_some(written))
         .with("stats", interval.stats))
-}
-
-/// `OBJECT:BYTE`, as in `1000:5`.
-///
-/// # Errors
-/// A sentence with the form.
-pub fn parse_flip(text: &str) -> std::result::Result<Flip, String> {
-    let parse = || {
-        let (object, byte) = text.split_once(':')?;
-        Some(Flip { object: object.parse().ok()?, byte: byte.parse().ok()? })
-    };
-    parse().ok_or_else(|| format!("'{text}' is not OBJECT:BYTE, as in 1000:5"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_parsed() {
-        assert_eq!(parse_flip("1000:5"), Ok(Flip { object: 1000, byte: 5 }));
-        assert!(["1000", "1000:", "a:1", ":"].iter().all(|text| parse_flip(text).is_err()));
-    }
 }

@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::{budget, micro, overhead, probe_fio, references, remote, volume, write_amp};
+use crate::{budget, memcached, micro, overhead, probe_fio, references, remote, volume, write_amp};
 
 pub use check::{CheckOptions, check};
 pub use fields::Fields;
@@ -39,7 +39,7 @@ pub use page::{PageOptions, page};
 pub use plot::plot;
 pub use promise::{Bound, Promise};
 pub use record::{Record, read};
-pub use session::{Cell, Common, Session};
+pub use session::{Cell, Common, Session, parse_seconds};
 pub use table::{Column, Key, Table, key, markdown, median, median_of, range, ratio, text};
 
 /// A question that is put to several peers.
@@ -83,6 +83,7 @@ pub const STUDIES: &[Entry] = &[
     Entry::of::<references::References>(),
     Entry::of::<write_amp::WriteAmp>(),
     Entry::of::<budget::Budget>(),
+    Entry::of::<memcached::Memcached>(),
     Entry::of::<remote::Remote>(),
     Entry::of::<probe_fio::ProbeFio>(),
     Entry::of::<volume::reads::Reads>(),

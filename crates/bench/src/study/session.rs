@@ -64,7 +64,11 @@ fn parse_measured(text: &str) -> std::result::Result<f64, String> {
     if seconds < SECONDS_MIN { Err(format!("at least {SECONDS_MIN} s are measured")) } else { Ok(seconds) }
 }
 
-fn parse_seconds(text: &str) -> std::result::Result<f64, String> {
+/// A number of seconds.
+///
+/// # Errors
+/// A sentence with the rule.
+pub fn parse_seconds(text: &str) -> std::result::Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| format!("'{text}' is not a number of seconds, at most a day"))
 }

@@ -5,7 +5,6 @@ mod cleaning;
 mod donor_failure;
 mod far;
 mod layered;
-mod memcached;
 mod optimisations;
 mod page_size;
 mod recovery;
@@ -96,7 +95,6 @@ pub fn read_all(files: &[PathBuf]) -> Result<Vec<Record>> {
 pub fn render(records: &[Record]) -> String {
     let tables = [
         heading(records),
-        memcached::render(records),
         transactions::render(records),
         rumble::render(records),
         workloads::render(records),
@@ -128,7 +126,6 @@ fn heading(records: &[Record]) -> String {
 fn context(record: &Record) -> &Context {
     match record {
         Record::Skipped(skipped) => &skipped.context,
-        Record::Memcached(sample) => &sample.context,
         Record::Transactions(run) => &run.context,
         Record::Rumble(sample) => &sample.context,
         Record::Workloads(run) => &run.context,

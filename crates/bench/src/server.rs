@@ -1,13 +1,13 @@
-//! A running memcached: started, watched, and gone when dropped.
+//! A running server with a UNIX socket: started, watched, and gone when dropped.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::connection::Connection;
 use crate::cgroup::Cgroup;
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::workdir::unnamed_file;
 /// Longest wait for a server to listen: making a flash file takes a while.
 const START_MAX: Duration = Duration::from_secs(60);
 const START_STEP: Duration = Duration::from_millis(20);
-/// A process that is being killed closes its connections so much earlier than it ends.
+/// The connections of a process that is being killed close up to this long before it ends.
 const END_MAX: Duration = Duration::from_secs(1);
 /// Longest path of a UNIX socket, with its zero byte.
 const SOCKET_PATH_BYTES_MAX: usize = 108;
@@ -37,14 +37,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `command` with a socket in `dir`, limited by `cgroup`, and waits until it listens.
-    /// `files` are removed with the server.
+    /// Starts `command`, which takes the path of its socket in `dir` after `socket_option`, limited by `cgroup`, and waits until it
+    /// listens. `files` are removed with the server. Errors call it `name`.
     ///
     /// # Errors
     /// [`Error::Unavailable`] with what the program says if it does not start.
     pub fn start(
         name: &str,
         mut command: Command,
+        socket_option: &str,
         dir: &Path,
         cgroup: Option<Cgroup>,
         mut files: Vec<PathBuf>,
@@ -58,7 +59,7 @@ impl Server {
         remove(&files);
         let log = unnamed_file(&dir.join(format!("aquifer-bench-{}-{name}.log", std::process::id())))?;
         let output = || log.try_clone().map_err(Error::io("copying the descriptor of", "a log"));
-        command.arg("-s").arg(&socket);
+        command.arg(socket_option).arg(&socket);
         command.stdin(Stdio::null()).stdout(output()?).stderr(output()?);
         if let Some(cgroup) = &cgroup {
             cgroup.joined_by(&mut command);
@@ -80,12 +81,9 @@ impl Server {
         Ok(server)
     }
 
-    /// A new connection.
-    ///
-    /// # Errors
-    /// [`Error::Child`].
-    pub fn connect(&self) -> Result<Connection> {
-        Connection::open(&self.socket).map_err(|error| self.error(format!("takes no connection: {error}")))
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// RSS and page tables of the process.
@@ -144,7 +142,7 @@ impl Server {
 
     fn wait_until_it_listens(&mut self) -> Result<()> {
         let started = Instant::now();
-        while Connection::open(&self.socket).is_err() {
+        while UnixStream::connect(&self.socket).is_err() {
             if let Ok(Some(_)) = self.child.try_wait() {
                 cleanup::stop_if_interrupted();
                 let said = Said::in_log(&mut self.log).last_line();
@@ -160,7 +158,8 @@ impl Server {
         Ok(())
     }
 
-    fn error(&self, what: String) -> Error {
+    /// An error that says `what` it does.
+    pub fn error(&self, what: String) -> Error {
         Error::Child { peer: self.name.clone(), what }
     }
 }
@@ -180,5 +179,19 @@ fn remove(files: &[PathBuf]) {
         if let Err(error) = fs::remove_file(file) {
             eprintln!("removing {}: {error}", file.display());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_start_says_why() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo no memory today >&2; exit 3"]);
+        let refused = Server::start("sh", command, "-s", &std::env::temp_dir(), None, Vec::new());
+        let refused = refused.map_err(|error| error.to_string());
+        assert!(refused.is_err_and(|error| error.contains("sh does not start: no memory today")));
     }
 }
