@@ -210,6 +210,18 @@ pub fn run_with(name: &str, options: &[OsString]) -> Result<()> {
     (entry.run)(&matches.map_err(|error| Error::Input(error.to_string()))?)
 }
 
+/// Whether the study `name` takes the options of `line`.
+///
+/// # Errors
+/// [`Error::Input`] if it does not.
+#[cfg(test)]
+pub(crate) fn accepts(name: &str, line: &str) -> Result<()> {
+    let entry = entry(STUDIES, name).expect("a study of that name");
+    let matches =
+        (entry.command)().try_get_matches_from(std::iter::once(name).chain(line.split_whitespace()));
+    matches.map(drop).map_err(|error| Error::Input(error.to_string()))
+}
+
 /// A child of the study `name`.
 ///
 /// # Errors
