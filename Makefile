@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib test test-full test-cluster test-rdma test-ublk bench lint install clean
+.PHONY: help demo lib test test-full test-cluster test-rdma test-ublk bench benchmarks-page lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -46,6 +46,10 @@ test-ublk: ## a block device by ublk, in an emulated machine; downloads a kernel
 
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)
+
+benchmarks-page: ## docs/benchmarks.md, made of the runs in bench/baseline
+	@$(CARGO) run -q -p aquifer-bench -- page > target/benchmarks.md
+	@mv target/benchmarks.md docs/benchmarks.md
 
 lint: ## formatting, clippy, tidy, licences of dependencies, shell scripts, documentation
 	@scripts/setup.sh --lint
