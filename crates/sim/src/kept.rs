@@ -88,7 +88,7 @@ pub struct Measured {
     pub clean: [(f64, f64); 2],
 }
 
-/// memcached under two mixes, their mean, with the kernel's swap in a group of little RAM. How: docs/benchmarks.md, "Places that stay taken".
+/// memcached under two mixes, their mean, with the kernel's swap in a group of little RAM. How: docs/benchmarks-earlier.md, "Places that stay taken".
 pub const CACHE: Measured =
     Measured { slots: [(0.148, 0.224), (0.399, 0.730)], clean: [(0.148, 0.048), (0.399, 0.159)] };
 /// The same of SQLite.
