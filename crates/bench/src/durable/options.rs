@@ -118,9 +118,7 @@ impl TransactionsOptions {
 }
 
 /// The chosen values in order, or all without a choice.
-pub fn each_once<T: ValueEnum + Ord>(chosen: &[T]) -> Vec<T> {
-    sorted(if chosen.is_empty() { T::value_variants() } else { chosen })
-}
+pub use crate::study::each_once;
 
 /// Percentages in order, each once.
 pub fn percentages(chosen: &[u32]) -> Vec<u32> {

@@ -8,8 +8,8 @@ use clap::Args;
 use super::database::{Journal, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Settings};
 use super::load::Kind;
 use super::sample::Cell;
-use crate::durable::options::each_once;
 use crate::error::{Error, Result};
+use crate::study::each_once;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,17 +7,20 @@
 //! |---|---|
 //! | `session` | a call of a study: options, children, what is left out |
 //! | `record`, `fields` | lines of results |
-//! | `table` | markdown tables of them |
+//! | `table`, `row` | markdown tables of them |
 //! | `plot` | bars of the same |
 //! | `page` | the page of all stored runs |
 //! | `promise`, `check` | what is promised of them, and what got worse |
+//! | `choice` | one or several of a few, as on the command line |
 
 mod check;
+mod choice;
 mod fields;
 mod page;
 mod plot;
 mod promise;
 mod record;
+mod row;
 mod session;
 mod table;
 
@@ -33,14 +36,18 @@ use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::{budget, memcached, micro, overhead, probe_fio, references, remote, volume, write_amp};
 
+use session::Files;
+
 pub use check::{CheckOptions, check};
+pub use choice::{each_once, name_of, sorted};
 pub use fields::Fields;
 pub use page::{PageOptions, page};
 pub use plot::plot;
 pub use promise::{Bound, Promise};
 pub use record::{Record, read};
+pub use row::median_of;
 pub use session::{Cell, Common, Session, parse_seconds};
-pub use table::{Column, Key, Table, key, markdown, median, median_of, range, ratio, text};
+pub use table::{Column, Key, Table, key, markdown, median, range, ratio, scaling, text};
 
 /// A question that is put to several peers.
 pub trait Study: 'static {
@@ -54,6 +61,8 @@ pub trait Study: 'static {
     const DEFAULTS: &'static [(&'static str, &'static str)];
     /// [`Common`] options that mean nothing to it.
     const UNUSED: &'static [&'static str] = &[];
+    /// Whether its files need a disk that the kernel counts for; in memory they have none.
+    const NEEDS_DISK: bool = true;
     /// What is printed.
     const TABLES: &'static [&'static Table];
     /// What is promised.
@@ -153,7 +162,12 @@ fn run<S: Study>(matches: &ArgMatches) -> Result<()> {
         common.payload.clear();
     }
     let sizes = common.data.clone();
-    let mut session = Session::open(S::NAME, S::TABLES, common, !S::UNUSED.contains(&"dir"))?;
+    let files = match S::UNUSED.contains(&"dir") {
+        true => Files::None,
+        false if S::NEEDS_DISK => Files::OnDisk,
+        false => Files::Anywhere,
+    };
+    let mut session = Session::open(S::NAME, S::TABLES, common, files)?;
     for data_bytes in sizes {
         for &payload in &payloads {
             session.payload = payload;

@@ -10,7 +10,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::record::Record;
-use super::table::{Row, Table};
+use super::row::Row;
+use super::table::Table;
 use super::{Entry, check};
 use crate::error::{Error, Result};
 

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use super::record::Record;
-use super::table::{Row, Table, markdown};
+use super::row::Row;
+use super::table::{Table, markdown};
 
 /// A bound on the median of a figure.
 pub struct Promise {

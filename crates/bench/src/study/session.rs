@@ -81,7 +81,7 @@ pub struct Session {
     pub payload: Payload,
     /// What the person at the terminal sees.
     pub progress: Progress,
-    /// The disk of the files; none for a study without files.
+    /// The disk of the files; none for a study without files, or with files that are on no disk.
     device: Option<Device>,
     study: &'static str,
     tables: &'static [&'static Table],
@@ -107,8 +107,19 @@ pub struct Cell<K, P> {
     pub point: P,
 }
 
+/// What a study has in its folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Files {
+    /// None.
+    None,
+    /// Files on a disk that the kernel counts for.
+    OnDisk,
+    /// Files on whatever the folder is on, which may be memory.
+    Anywhere,
+}
+
 impl Session {
-    /// Locks the folder, if the study `has_files`, and opens the output.
+    /// Locks the folder, if there are `files`, and opens the output.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Input`] if another benchmark runs there.
@@ -116,10 +127,14 @@ impl Session {
         study: &'static str,
         tables: &'static [&'static Table],
         common: Common,
-        has_files: bool,
+        files: Files,
     ) -> Result<Self> {
-        let workdir = has_files.then(|| WorkDir::acquire(&common.dir)).transpose()?;
-        let device = workdir.as_ref().map(|workdir| Device::holding(workdir.path())).transpose()?;
+        let workdir = (files != Files::None).then(|| WorkDir::acquire(&common.dir)).transpose()?;
+        let device = match files {
+            Files::None => None,
+            Files::OnDisk => Some(Device::holding(&common.dir)?),
+            Files::Anywhere => Device::holding(&common.dir).ok(),
+        };
         Ok(Self {
             context: device.as_ref().map_or_else(|| Context::with_files_on("no disk"), Context::here),
             progress: Progress::new(0),

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use aquifer_base::units::format_size;
 
 use super::record::Record;
+use super::row::Row;
 
 /// A table of a study: one for all records with the same values of the fields that its title names.
 pub struct Table {
@@ -25,11 +26,12 @@ pub struct Key {
     heading: &'static str,
     field: &'static str,
     is_size: bool,
+    has_means: bool,
 }
 
 /// A field of the point under a heading.
 pub const fn key(heading: &'static str, field: &'static str) -> Key {
-    Key { heading, field, is_size: false }
+    Key { heading, field, is_size: false, has_means: false }
 }
 
 impl Key {
@@ -39,8 +41,18 @@ impl Key {
         self
     }
 
+    /// With means of the ratios over its values, in a row of their own.
+    pub const fn means(mut self) -> Self {
+        self.has_means = true;
+        self
+    }
+
     pub(super) fn heading(&self) -> &'static str {
         self.heading
+    }
+
+    pub(super) fn field(&self) -> &'static str {
+        self.field
     }
 
     pub(super) fn shown(&self, row: &Row<'_>) -> String {
@@ -66,6 +78,8 @@ enum Shown {
     Median,
     /// Over the best median of these peers at the same point.
     Ratio(&'static [&'static str]),
+    /// Over the median of the same peer where this field of the point has this value.
+    Scaling(&'static str, &'static str),
     Range,
     Text,
 }
@@ -82,6 +96,16 @@ pub const fn median(heading: &'static str, figure: &'static str) -> Column {
 /// That over the best of some peers at the same point.
 pub const fn ratio(heading: &'static str, figure: &'static str, peers: &'static [&'static str]) -> Column {
     of(heading, figure, Shown::Ratio(peers))
+}
+
+/// That over the same peer's where a field of the point has this value.
+pub const fn scaling(
+    heading: &'static str,
+    figure: &'static str,
+    field: &'static str,
+    value: &'static str,
+) -> Column {
+    of(heading, figure, Shown::Scaling(field, value))
 }
 
 /// The least and the most.
@@ -136,7 +160,8 @@ impl Column {
     }
 
     fn number(&self, value: Option<f64>) -> String {
-        let divisor = if matches!(self.shown, Shown::Ratio(_)) { 1.0 } else { self.divisor };
+        let is_ratio = matches!(self.shown, Shown::Ratio(_) | Shown::Scaling(..));
+        let divisor = if is_ratio { 1.0 } else { self.divisor };
         value.map_or("-".to_owned(), |value| format!("{:.*}", self.digits, value / divisor))
     }
 
@@ -148,119 +173,23 @@ impl Column {
                 Some((least, most)) => format!("{}, {}", self.number(Some(least)), self.number(Some(most))),
                 None => "-".to_owned(),
             },
-            Shown::Ratio(peers) => self.number(row.over(peers, rows, self.figure, self.better)),
+            Shown::Ratio(_) | Shown::Scaling(..) => self.number(self.ratio(row, rows)),
         }
     }
-}
 
-/// All runs of a peer at a point.
-pub(super) struct Row<'a> {
-    pub(super) runs: Vec<&'a Record>,
-}
-
-impl<'a> Row<'a> {
-    /// Rows of records, in the order of their first runs.
-    pub(super) fn all(records: impl IntoIterator<Item = &'a Record>) -> Vec<Row<'a>> {
-        let mut rows: Vec<Row<'a>> = Vec::new();
-        for record in records.into_iter().filter(|record| record.left_out.is_none()) {
-            let one = Row { runs: vec![record] };
-            match rows.iter_mut().find(|row| row.is_of(&one)) {
-                Some(row) => row.runs.push(record),
-                None => rows.push(one),
-            }
+    /// What a column of ratios shows; none of other columns.
+    fn ratio(&self, row: &Row<'_>, rows: &[Row<'_>]) -> Option<f64> {
+        match self.shown {
+            Shown::Ratio(peers) => row.over(peers, rows, self.figure, self.better),
+            Shown::Scaling(field, value) => row.scaling(field, value, rows, self.figure),
+            Shown::Median | Shown::Range | Shown::Text => None,
         }
-        rows
     }
 
-    pub(super) fn peer(&self) -> &'a str {
-        &self.runs[0].peer
-    }
-
-    /// Study, peer and point.
-    pub(super) fn name(&self) -> String {
-        let first = self.runs[0];
-        let point = first.point.iter().map(|(name, _)| format!(", {name} {}", first.point.text(name)));
-        format!("{}, {}{}", first.study, first.peer, point.collect::<String>())
-    }
-
-    /// Whether both are of the same peer at the same point.
-    pub(super) fn is_of(&self, other: &Row<'_>) -> bool {
-        let [own, others] =
-            [self, other].map(|row| (&row.runs[0].study, &row.runs[0].peer, &row.runs[0].point));
-        own == others
-    }
-
-    pub(super) fn key(&self, field: &str) -> String {
-        self.runs[0].point.text(field)
-    }
-
-    fn figures(&self, figure: &str) -> Vec<f64> {
-        self.runs.iter().filter_map(|run| run.figures.number(figure)).collect()
-    }
-
-    /// The median of a figure; none if no run has it.
-    pub(super) fn median(&self, figure: &str) -> Option<f64> {
-        median_of(self.figures(figure))
-    }
-
-    /// Least and most of a figure.
-    pub(super) fn extremes(&self, figure: &str) -> Option<(f64, f64)> {
-        let figures = self.figures(figure).into_iter();
-        figures.map(|figure| (figure, figure)).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
-    }
-
-    /// Whether it is of the same point as another: a peer to which some of the fields mean nothing has none of these.
-    fn meets(&self, other: &Row<'_>) -> bool {
-        let of_other = &other.runs[0].point;
-        self.runs[0].point.iter().all(|(name, value)| of_other.get(name) == Some(value))
-    }
-
-    /// A figure over that of the best of some peers at the same point: the median of the runs' ratios, or the ratio of the medians if they have no run
-    /// in common.
-    pub(super) fn over(
-        &self,
-        peers: &[&str],
-        rows: &[Row<'_>],
-        figure: &str,
-        better: Option<Ordering>,
-    ) -> Option<f64> {
-        let others = rows.iter().filter(|other| peers.contains(&other.peer()) && other.meets(self));
-        let medians = others.filter_map(|other| Some((other, other.median(figure)?)));
-        let (best, median) = medians.reduce(|one, other| {
-            let is_better = if better == Some(Ordering::Less) { other.1 < one.1 } else { other.1 > one.1 };
-            if is_better { other } else { one }
-        })?;
-        let of_run = |run: &&Record| {
-            let other = best.runs.iter().find(|other| other.run == run.run)?;
-            Some(run.figures.number(figure)? / other.figures.number(figure)?)
-        };
-        let ratios = self.runs.iter().filter_map(of_run).collect();
-        Some(median_of(ratios).unwrap_or(self.median(figure)? / median))
-    }
-
-    fn compare(&self, other: &Self, table: &Table) -> Ordering {
-        let by_keys = table.keys.iter().map(|key| {
-            let [one, two] =
-                [self, other].map(|row| (row.runs[0].point.number(key.field), row.key(key.field)));
-            match (one.0, two.0) {
-                (Some(one), Some(two)) => one.total_cmp(&two),
-                _ => one.1.cmp(&two.1),
-            }
-        });
-        let rank =
-            |row: &Self| table.peers.iter().position(|peer| *peer == row.peer()).unwrap_or(table.peers.len());
-        by_keys.fold(Ordering::Equal, Ordering::then).then_with(|| rank(self).cmp(&rank(other)))
-    }
-}
-
-/// The median; none of nothing.
-pub fn median_of(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        length if length.is_multiple_of(2) => Some(0.5 * (values[middle - 1] + values[middle])),
-        _ => Some(values[middle]),
+    /// The mean of the ratios of rows.
+    fn mean(&self, of: &[&Row<'_>], rows: &[Row<'_>]) -> Option<f64> {
+        let ratios: Vec<f64> = of.iter().filter_map(|row| self.ratio(row, rows)).collect();
+        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
     }
 }
 
@@ -331,10 +260,33 @@ impl Table {
             let cells = self.columns.iter().map(|column| column.cell(row, rows));
             keys.chain([row.peer().to_owned()]).chain(cells).collect()
         };
-        let lines: Vec<Vec<String>> = rows.iter().map(line).collect();
+        let lines: Vec<Vec<String>> = rows.iter().map(line).chain(self.means(rows)).collect();
         let title = if runs > 1 { format!("{title}: medians of {runs}") } else { title.to_owned() };
         let table = markdown(&title, &headings, &lines);
         if self.note.is_empty() { table } else { format!("{table}\n{}\n", self.note) }
+    }
+}
+
+impl Table {
+    /// A row for each peer and each choice of the other keys, of means over the key that has some.
+    fn means(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
+        let Some(over) = self.keys.iter().position(|key| key.has_means) else { return Vec::new() };
+        let mut groups: Vec<(Vec<String>, Vec<&Row<'_>>)> = Vec::new();
+        for row in rows {
+            let keys = self.keys.iter().map(|key| key.shown(row));
+            let mut head: Vec<_> = keys.chain([row.peer().to_owned()]).collect();
+            head[over] = "mean".to_owned();
+            match groups.iter_mut().find(|group| group.0 == head) {
+                Some(group) => group.1.push(row),
+                None => groups.push((head, vec![row])),
+            }
+        }
+        groups.retain(|(_, of)| of.len() > 1);
+        let line = |(head, of): (Vec<String>, Vec<&Row<'_>>)| {
+            let cells = self.columns.iter().map(|column| column.number(column.mean(&of, rows)));
+            head.into_iter().chain(cells).collect()
+        };
+        groups.into_iter().map(line).collect()
     }
 }
 
@@ -410,9 +362,37 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
-        assert_eq!(median_of(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median_of(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median_of(vec![]), None);
+    fn variants_scale_and_have_means() {
+        const TABLE: Table = Table {
+            title: "Title",
+            keys: &[key("load", "load").means(), key("threads", "threads")],
+            peers: &["aquifer", "redo"],
+            columns: &[
+                median("ops/s", "ops_per_s").digits(0).more(),
+                ratio("x redo", "ops_per_s", &["redo"]),
+                scaling("x 1 thread", "ops_per_s", "threads", "1"),
+            ],
+            note: "",
+        };
+        let of = |peer, load, threads, ops_per_s| {
+            let mut record = record(peer, Some(threads), 1, ops_per_s);
+            record.point = record.point.with("load", load);
+            record
+        };
+        let text = TABLE.render(&[
+            of("redo", "a", 1, 10.0),
+            of("aquifer, 85 %", "a", 1, 20.0),
+            of("aquifer, 85 %", "a", 2, 30.0),
+            of("aquifer, 85 %", "b", 1, 40.0),
+            of("redo", "b", 1, 10.0),
+        ]);
+        for line in [
+            "| a | 1 | aquifer, 85 % | 20 | 2.00 | 1.00 |\n| a | 1 | redo | 10 | 1.00 | 1.00 |\n",
+            "| a | 2 | aquifer, 85 % | 30 | - | 1.50 |",
+            "| mean | 1 | aquifer, 85 % | - | 3.00 | 1.00 |",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("| mean | 2 |"), "{text}");
     }
 }

@@ -7,11 +7,11 @@ use clap::Args;
 
 use super::switch::Off;
 use crate::durable::heaps::Medium;
-use crate::durable::options::each_once;
 use crate::durable::workloads::engine::Program;
 use crate::durable::workloads::options::check_counts;
 use crate::error::Result;
 use crate::scale::parse_count;
+use crate::study::each_once;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,8 +6,8 @@ use aquifer_base::units::parse_size;
 use clap::Args;
 
 use super::sample::{Checkpoint, Filling};
-use crate::durable::options::each_once;
 use crate::error::{Error, Result};
+use crate::study::each_once;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -90,7 +90,7 @@ impl Study for Kv {
         }
         let source = Source::write(session, &options.volume, shape.bytes(), image(shape, session.payload))?;
         let (ram_bytes, threads) = (session.common.ram, options.threads);
-        let workloads = crate::durable::options::each_once(&options.workload);
+        let workloads = crate::study::each_once(&options.workload);
         let points = workloads.into_iter().map(|workload| Point { data_bytes, ram_bytes, workload, threads });
         session.turns(&PEERS, points, |session, cell, run| {
             let (warmup_s, seconds) = (session.common.warmup, session.common.seconds);

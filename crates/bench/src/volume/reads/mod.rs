@@ -119,7 +119,7 @@ struct Point {
 impl ReadsOptions {
     fn points(&self, data_bytes: u64, ram_bytes: u64) -> Vec<Point> {
         let mut points = Vec::new();
-        for access in crate::durable::options::each_once(&self.access) {
+        for access in crate::study::each_once(&self.access) {
             let threads = if access == Access::Scan { &[1][..] } else { &self.threads };
             points.extend(threads.iter().map(|&threads| Point { data_bytes, ram_bytes, access, threads }));
         }
