@@ -8,11 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cgroup;
-use crate::durable::cleaning::task::{self as cleaning, CleaningTask};
-use crate::durable::optimisations::task::{self as optimisation, OptimisationTask};
-use crate::durable::recovery::task::{self as recovery, RecoveryTask};
-use crate::durable::task::{self, TransactionsTask};
-use crate::durable::workloads::task::{self as workload, WorkloadTask};
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::page_size::task::{self as page_size, CellTask, FillTask};
@@ -34,18 +29,8 @@ pub struct Assignment {
 /// The kinds of children.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Task {
-    /// Transactions on one store.
-    Transactions(TransactionsTask),
     /// One system under one of the workloads of Rumble et al.
     Rumble(RumbleTask),
-    /// A program on one heap.
-    Workload(WorkloadTask),
-    /// A program on a heap that lacks an optimisation.
-    Optimisation(OptimisationTask),
-    /// Updates of a heap that is cleaned, or need not be.
-    Cleaning(CleaningTask),
-    /// A heap opened again.
-    Recovery(RecoveryTask),
     /// A database to be filled.
     PageSizeFill(FillTask),
     /// Transactions on a database with pages of one size.
@@ -177,12 +162,7 @@ fn work(studies: &'static [Entry], parent: &mut Parent) -> Result<()> {
         cgroup::join(&cgroup)?;
     }
     match task {
-        Task::Transactions(task) => task::work(&task, &context, parent),
         Task::Rumble(task) => rumble::work(&task, &context, parent),
-        Task::Workload(task) => workload::work(&task, &context, parent),
-        Task::Optimisation(task) => optimisation::work(&task, &context, parent),
-        Task::Cleaning(task) => cleaning::work(&task, &context, parent),
-        Task::Recovery(task) => recovery::work(&task, &context, parent),
         Task::PageSizeFill(task) => page_size::fill(&task, parent),
         Task::PageSizeCell(task) => page_size::measure(&task, &context, parent),
         Task::Study { name, task } => {

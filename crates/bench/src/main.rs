@@ -33,6 +33,8 @@ Examples:
       Reads of a mapped file of a volume, beside mmap and the disk; also updates, pagerank, kv and metadata
   aquifer-bench volume layered --out results.jsonl
       One table against three: the volume beside a file system over a flash translation layer
+  aquifer-bench durable transactions --out results.jsonl
+      Small transactions on the durable heap, libpmemobj, LMDB and redb; also workloads, optimisations, cleaning and recovery
   aquifer-bench remote --out results.jsonl
       Memory of a donor on this machine, beside bare libfabric
   aquifer-bench far --out results.jsonl
@@ -69,7 +71,10 @@ enum Command {
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// All of these but memcached, page-size, far, recover and volume, with tables and plots
+    /// The durable heap beside libpmemobj, LMDB, redb, and heaps that write their data twice
+    #[command(subcommand_required = true, arg_required_else_help = true)]
+    Durable,
+    /// All of these but memcached, page-size, far, recover, volume and durable, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {
@@ -130,6 +135,7 @@ fn run(command: Command) -> aquifer_bench::Result<()> {
         Command::Page(options) => study::page(STUDIES, &options),
         Command::Check(options) => study::check(&options),
         Command::Serve(options) => remote::serve(&options),
-        Command::Child => Ok(()),
+        // All of its commands are studies.
+        Command::Durable | Command::Child => Ok(()),
     }
 }

@@ -6,11 +6,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::durable::cleaning::sample::Cleaning;
-use crate::durable::optimisations::sample::Optimisation;
-use crate::durable::recovery::sample::Recovery;
-use crate::durable::sample as durable;
-use crate::durable::workloads::sample::Workload;
 use crate::error::{Error, Result};
 use crate::machine::Context;
 use crate::page_size::sample as page_size;
@@ -23,22 +18,12 @@ use crate::volume::layered::sample::Layered;
 pub enum Record {
     /// A peer that could not run, and why.
     Skipped(Skipped),
-    /// A run of transactions on one store.
-    Transactions(Box<durable::Transactions>),
     /// Memory of one system under one of the workloads of Rumble et al.
     Rumble(Box<rumble::Sample>),
-    /// A run of a program on one heap.
-    Workloads(Box<Workload>),
-    /// A run of a program on a heap that lacks an optimisation.
-    Optimisations(Box<Optimisation>),
-    /// A run of updates of a heap that is cleaned, or need not be.
-    Cleaning(Box<Cleaning>),
     /// A run of an unchanged program whose memory is local in part.
     Far(Box<crate::far::sample::Far>),
     /// A run of a program on donors of which one fails.
     DonorFailure(Box<crate::recover::sample::DonorFailure>),
-    /// A heap opened again.
-    Recovery(Box<Recovery>),
     /// A run of transactions on a database with pages of one size.
     PageSize(Box<page_size::Sample>),
     /// A run of a volume, or of the layers that it replaces, on emulated flash.

@@ -2,32 +2,36 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `options` | what is given on the command line |
-//! | `transactions` | all systems in turn |
-//! | `turns` | samples one after the other, each in a process of its own |
-//! | `directory` | where their files are |
-//! | `system` | the systems, and what each guarantees |
-//! | `task` | the child that makes one sample |
-//! | `load` | threads, and which objects and keys each of them takes |
-//! | `store` | what a system must do for the loads, and one file for each system |
-//! | `sample` | lines of results |
-//! | `heaps` | heaps on memory that is slowed down, and what a phase of transactions on them takes |
+//! | `transactions` | small transactions on all stores |
+//! | `workloads` | four programs, beside heaps that write their data twice |
+//! | `optimisations` | what each optimisation gives |
 //! | `cleaning` | what cleaning costs |
 //! | `recovery` | how long opening takes |
-//! | `optimisations` | what each optimisation gives |
-//! | `workloads` | four programs, beside heaps that write their data twice |
+//! | `cell` | a system at a point |
+//! | `directory` | where the files are, what every store is given, and turns |
+//! | `heaps` | heaps on memory that is slowed down, and what they count |
+//! | `load` | threads with transactions, and what these take |
+//! | `store` | what a store must do for `transactions`, and one file for each |
+//! | `programs` | programs on any heap with transactions |
 
+mod cell;
 pub mod cleaning;
-pub mod directory;
-pub mod heaps;
-pub mod load;
+mod directory;
+mod heaps;
+mod load;
 pub mod optimisations;
-pub mod options;
+mod programs;
 pub mod recovery;
-pub mod sample;
-pub mod store;
-pub mod system;
-pub mod task;
+mod store;
 pub mod transactions;
-pub mod turns;
 pub mod workloads;
+
+use aquifer_durable::{Options, Tuning};
+
+use directory::Setup;
+
+/// The options of a durable heap that is given `setup`.
+fn options(setup: &Setup, utilisation_percent: u32, tuning: Tuning) -> Options {
+    let capacity_bytes = setup.capacity_bytes;
+    Options { capacity_bytes, utilisation_percent, tuning, ..Options::default() }
+}

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use libloading::Library;
+use dlopen2::wrapper::{Container, WrapperApi};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -106,44 +106,50 @@ impl Stats {
 }
 
 /// The functions of the library.
-#[derive(Debug)]
+#[derive(Debug, WrapperApi)]
 pub struct Api {
     /// `aq_options_init`.
-    pub options_init: unsafe extern "C" fn(*mut Options),
+    aq_options_init: unsafe extern "C" fn(options: *mut Options),
     /// `aq_heap_open`.
-    pub heap_open: unsafe extern "C" fn(*const Options, *mut HeapPointer) -> c_int,
+    aq_heap_open: unsafe extern "C" fn(options: *const Options, heap: *mut HeapPointer) -> c_int,
     /// `aq_heap_close`.
-    pub heap_close: unsafe extern "C" fn(HeapPointer) -> c_int,
+    aq_heap_close: unsafe extern "C" fn(heap: HeapPointer) -> c_int,
     /// `aq_heap_array`.
-    pub heap_array: unsafe extern "C" fn(HeapPointer, usize, usize, *mut usize) -> *mut c_void,
+    aq_heap_array: unsafe extern "C" fn(
+        heap: HeapPointer,
+        count: usize,
+        bytes: usize,
+        stride: *mut usize,
+    ) -> *mut c_void,
     /// `aq_heap_page_malloc`.
-    pub heap_page_malloc: unsafe extern "C" fn(HeapPointer, usize) -> *mut c_void,
+    aq_heap_page_malloc: unsafe extern "C" fn(heap: HeapPointer, bytes: usize) -> *mut c_void,
     /// `aq_heap_prefetch`.
-    pub heap_prefetch: unsafe extern "C" fn(HeapPointer, *const *mut c_void, usize) -> c_int,
+    aq_heap_prefetch:
+        unsafe extern "C" fn(heap: HeapPointer, objects: *const *mut c_void, count: usize) -> c_int,
     /// `aq_heap_ref_of`.
-    pub heap_ref_of: unsafe extern "C" fn(HeapPointer, *const c_void) -> u64,
+    aq_heap_ref_of: unsafe extern "C" fn(heap: HeapPointer, object: *const c_void) -> u64,
     /// `aq_heap_deref`.
-    pub heap_deref: unsafe extern "C" fn(HeapPointer, u64, c_int) -> *mut c_void,
+    aq_heap_deref: unsafe extern "C" fn(heap: HeapPointer, reference: u64, access: c_int) -> *mut c_void,
     /// `aq_heap_release`.
-    pub heap_release: unsafe extern "C" fn(HeapPointer, u64) -> c_int,
+    aq_heap_release: unsafe extern "C" fn(heap: HeapPointer, reference: u64) -> c_int,
     /// `aq_heap_read_batch`.
-    pub heap_read_batch: unsafe extern "C" fn(HeapPointer, *const Item, usize) -> c_int,
+    aq_heap_read_batch: unsafe extern "C" fn(heap: HeapPointer, items: *const Item, count: usize) -> c_int,
     /// `aq_heap_write_batch`.
-    pub heap_write_batch: unsafe extern "C" fn(HeapPointer, *const Item, usize) -> c_int,
+    aq_heap_write_batch: unsafe extern "C" fn(heap: HeapPointer, items: *const Item, count: usize) -> c_int,
     /// `aq_heap_stats_get`.
-    pub heap_stats_get: unsafe extern "C" fn(HeapPointer, *mut Stats) -> c_int,
-    error_message: unsafe extern "C" fn() -> *const c_char,
-    // Unloading would pull the fault handler out from under the program.
-    _library: std::mem::ManuallyDrop<Library>,
+    aq_heap_stats_get: unsafe extern "C" fn(heap: HeapPointer, stats: *mut Stats) -> c_int,
+    /// `aq_error_message`.
+    aq_error_message: unsafe extern "C" fn() -> *const c_char,
 }
 
 impl Api {
     /// Loads the library named by `AQUIFER_LIB`, else the one beside this program, else the one that `make lib` puts into
-    /// `build/lib` of the workspace that one is in, or that this program was built in.
+    /// `build/lib` of the workspace that one is in, or that this program was built in. It stays: unloading would pull the fault handler out from under
+    /// the program.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the library is missing or lacks a function.
-    pub fn load() -> Result<Self> {
+    pub fn open() -> Result<&'static Self> {
         let places = places();
         let path = places.iter().find(|place| place.is_file()).ok_or_else(|| {
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
@@ -152,28 +158,10 @@ impl Api {
                 places.join(" or ")
             ))
         })?;
+        // SAFETY: loading starts nothing, a heap is opened explicitly; the signatures are those of include/aquifer.h.
+        let library = unsafe { Container::<Self>::load(path) };
         let unusable = |error| Error::Unavailable(format!("{} cannot be used: {error}", path.display()));
-        // SAFETY: loading starts nothing; a heap is opened explicitly.
-        let library = unsafe { Library::new(path) }.map_err(unusable)?;
-        // SAFETY: the signatures are those of include/aquifer.h.
-        unsafe {
-            Ok(Self {
-                options_init: *library.get(b"aq_options_init\0").map_err(unusable)?,
-                heap_open: *library.get(b"aq_heap_open\0").map_err(unusable)?,
-                heap_close: *library.get(b"aq_heap_close\0").map_err(unusable)?,
-                heap_array: *library.get(b"aq_heap_array\0").map_err(unusable)?,
-                heap_page_malloc: *library.get(b"aq_heap_page_malloc\0").map_err(unusable)?,
-                heap_prefetch: *library.get(b"aq_heap_prefetch\0").map_err(unusable)?,
-                heap_ref_of: *library.get(b"aq_heap_ref_of\0").map_err(unusable)?,
-                heap_deref: *library.get(b"aq_heap_deref\0").map_err(unusable)?,
-                heap_release: *library.get(b"aq_heap_release\0").map_err(unusable)?,
-                heap_read_batch: *library.get(b"aq_heap_read_batch\0").map_err(unusable)?,
-                heap_write_batch: *library.get(b"aq_heap_write_batch\0").map_err(unusable)?,
-                heap_stats_get: *library.get(b"aq_heap_stats_get\0").map_err(unusable)?,
-                error_message: *library.get(b"aq_error_message\0").map_err(unusable)?,
-                _library: std::mem::ManuallyDrop::new(library),
-            })
-        }
+        Ok(Box::leak(Box::new(library.map_err(unusable)?)))
     }
 
     /// Options with the library's defaults.
@@ -191,7 +179,7 @@ impl Api {
             newer: [0; 32],
         };
         // SAFETY: room for the library's structure, and more.
-        unsafe { (self.options_init)(&mut options) };
+        unsafe { self.aq_options_init(&mut options) };
         options
     }
 
@@ -199,7 +187,7 @@ impl Api {
     pub fn message(&self) -> String {
         // SAFETY: the library returns a terminated string or NULL, valid until the next call.
         unsafe {
-            let message = (self.error_message)();
+            let message = self.aq_error_message();
             if message.is_null() {
                 return String::new();
             }

@@ -15,7 +15,7 @@ const PAGE_BYTES: u64 = 4096;
 /// An open heap with one array.
 #[derive(Debug)]
 pub struct Aquifer {
-    api: Api,
+    api: &'static Api,
     heap: HeapPointer,
     array: NonNull<u8>,
     stride_bytes: usize,
@@ -30,7 +30,7 @@ impl Aquifer {
     /// # Errors
     /// [`Error::Unavailable`] if there is no library or it refuses, with its own sentence.
     pub fn open(setup: &Setup, on_pages: bool) -> Result<Self> {
-        let api = Api::load()?;
+        let api = Api::open()?;
         let dir = c_path(&setup.dir);
         let mut options = api.default_options();
         options.ram_bytes = setup.ram_bytes;
@@ -39,7 +39,7 @@ impl Aquifer {
         options.object_bytes = if on_pages { PAGE_BYTES } else { 0 };
         let mut heap = ptr::null_mut();
         // SAFETY: options made by the library, whose strings outlive the call; room for the result.
-        let code = unsafe { (api.heap_open)(&options, &mut heap) };
+        let code = unsafe { api.aq_heap_open(&options, &mut heap) };
         if code != 0 {
             return Err(Error::Unavailable(format!("aq_heap_open failed ({code}): {}", api.message())));
         }
@@ -48,10 +48,10 @@ impl Aquifer {
         let array = if on_pages {
             stride_bytes = object_bytes;
             // SAFETY: the heap is open.
-            unsafe { (api.heap_page_malloc)(heap, count as usize * object_bytes) }
+            unsafe { api.aq_heap_page_malloc(heap, count as usize * object_bytes) }
         } else {
             // SAFETY: the heap is open; room for the stride.
-            unsafe { (api.heap_array)(heap, count as usize, object_bytes, &mut stride_bytes) }
+            unsafe { api.aq_heap_array(heap, count as usize, object_bytes, &mut stride_bytes) }
         };
         let Some(array) = NonNull::new(array.cast::<u8>()) else {
             return Err(Error::Unavailable(format!("allocating the objects failed: {}", api.message())));
@@ -66,7 +66,8 @@ impl Aquifer {
     pub fn prefetch(&self, addresses: &[*mut u8]) -> Result<()> {
         // SAFETY: the heap is open and the addresses are elements of its array; a pointer to bytes
         // has the layout of a pointer to void.
-        let code = unsafe { (self.api.heap_prefetch)(self.heap, addresses.as_ptr().cast(), addresses.len()) };
+        let code =
+            unsafe { self.api.aq_heap_prefetch(self.heap, addresses.as_ptr().cast(), addresses.len()) };
         if code == 0 {
             return Ok(());
         }
@@ -81,7 +82,7 @@ impl Aquifer {
     /// [`Error::Unavailable`] with the library's sentence.
     pub fn reference(&self, index: u64) -> Result<u64> {
         // SAFETY: the heap is open; the address is only a number here.
-        match unsafe { (self.api.heap_ref_of)(self.heap, self.objects().address(index).cast()) } {
+        match unsafe { self.api.aq_heap_ref_of(self.heap, self.objects().address(index).cast()) } {
             0 => Err(self.refused("aq_heap_ref_of")),
             reference => Ok(reference),
         }
@@ -94,7 +95,7 @@ impl Aquifer {
     #[inline]
     pub fn with_used<T>(&self, reference: u64, read: impl FnOnce(&[u8]) -> T) -> Result<T> {
         // SAFETY: the heap is open; a wrong number is refused.
-        let bytes = unsafe { (self.api.heap_deref)(self.heap, reference, abi::READ) };
+        let bytes = unsafe { self.api.aq_heap_deref(self.heap, reference, abi::READ) };
         if bytes.is_null() {
             return Err(self.refused("aq_heap_deref"));
         }
@@ -102,7 +103,7 @@ impl Aquifer {
         // meanwhile: benchmarks that use numbers have one thread.
         let answer = read(unsafe { std::slice::from_raw_parts(bytes.cast(), self.object_bytes) });
         // SAFETY: the heap is open.
-        match unsafe { (self.api.heap_release)(self.heap, reference) } {
+        match unsafe { self.api.aq_heap_release(self.heap, reference) } {
             0 => Ok(answer),
             _ => Err(self.refused("aq_heap_release")),
         }
@@ -116,7 +117,7 @@ impl Aquifer {
         let items = self.items(indices, memory.len(), memory.as_mut_ptr());
         // SAFETY: the heap is open; each item has its own part of the memory, which is ours to write.
         self.done("aq_heap_read_batch", unsafe {
-            (self.api.heap_read_batch)(self.heap, items.as_ptr(), items.len())
+            self.api.aq_heap_read_batch(self.heap, items.as_ptr(), items.len())
         })
     }
 
@@ -128,7 +129,7 @@ impl Aquifer {
         let items = self.items(indices, memory.len(), memory.as_ptr().cast_mut());
         // SAFETY: the heap is open; each item has its own part of the memory, which is only read.
         self.done("aq_heap_write_batch", unsafe {
-            (self.api.heap_write_batch)(self.heap, items.as_ptr(), items.len())
+            self.api.aq_heap_write_batch(self.heap, items.as_ptr(), items.len())
         })
     }
 
@@ -161,7 +162,7 @@ impl Peer for Aquifer {
     fn stats(&self) -> Option<Stats> {
         let mut stats = Stats::sized();
         // SAFETY: the heap is open and the structure says how long it is.
-        let code = unsafe { (self.api.heap_stats_get)(self.heap, &mut stats) };
+        let code = unsafe { self.api.aq_heap_stats_get(self.heap, &mut stats) };
         (code == 0).then_some(stats)
     }
 }
@@ -169,7 +170,7 @@ impl Peer for Aquifer {
 impl Drop for Aquifer {
     fn drop(&mut self) {
         // SAFETY: the heap is open, and views of its array borrow this.
-        let code = unsafe { (self.api.heap_close)(self.heap) };
+        let code = unsafe { self.api.aq_heap_close(self.heap) };
         if code != 0 {
             eprintln!("aq_heap_close failed ({code}): {}", self.api.message());
         }

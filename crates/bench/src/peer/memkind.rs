@@ -3,29 +3,34 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
-use libloading::{Library, Symbol};
+use dlopen2::wrapper::{Container, WrapperApi};
 
 use crate::error::{Error, Result};
 use crate::objects::Objects;
-use crate::peer::{Peer, Setup};
+use crate::peer::{Peer, Setup, library};
 use crate::workdir::c_path;
 
 const LIBRARY: &str = "libmemkind.so.0";
 const PAGE_BYTES: usize = 4096;
 
 type Kind = *mut c_void;
-type CreatePmem = unsafe extern "C" fn(*const c_char, usize, *mut Kind) -> c_int;
-type PosixMemalign = unsafe extern "C" fn(Kind, *mut *mut c_void, usize, usize) -> c_int;
+
+/// The functions of memkind.h that are used.
+#[derive(WrapperApi)]
+struct Api {
+    memkind_create_pmem: unsafe extern "C" fn(dir: *const c_char, bytes: usize, kind: *mut Kind) -> c_int,
+    memkind_posix_memalign:
+        unsafe extern "C" fn(kind: Kind, array: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int,
+}
 
 /// One large allocation of memkind's on an unlinked file in the benchmark's directory.
-#[derive(Debug)]
 pub struct Memkind {
     array: NonNull<u8>,
     bytes: usize,
     object_bytes: usize,
     count: u64,
     // The allocation lives in the library's mapping until the process ends.
-    _library: Library,
+    _library: Container<Api>,
 }
 
 impl Memkind {
@@ -35,10 +40,8 @@ impl Memkind {
     /// # Errors
     /// [`Error::Unavailable`] if the library is not installed or refuses.
     pub fn open(setup: &Setup, random: bool) -> Result<Self> {
-        // SAFETY: the library's initialisers have no requirements.
-        let library = unsafe { Library::new(LIBRARY) }.map_err(|error| {
-            Error::Unavailable(format!("{LIBRARY} cannot be loaded ({error}); install libmemkind0"))
-        })?;
+        // SAFETY: the library's initialisers have no requirements, and the signatures are those of memkind.h.
+        let library = unsafe { library::load(LIBRARY, "libmemkind0") }?;
         let bytes = setup.data_bytes as usize;
         let array = allocate(&library, setup, bytes)?;
         if random {
@@ -49,23 +52,18 @@ impl Memkind {
     }
 }
 
-fn allocate(library: &Library, setup: &Setup, bytes: usize) -> Result<NonNull<u8>> {
-    let missing = |error| Error::Unavailable(format!("{LIBRARY} is not the memkind we know: {error}"));
-    // SAFETY: the signatures are those of memkind.h.
-    let create: Symbol<'_, CreatePmem> = unsafe { library.get(b"memkind_create_pmem\0") }.map_err(missing)?;
-    // SAFETY: as above.
-    let memalign = unsafe { library.get::<PosixMemalign>(b"memkind_posix_memalign\0") }.map_err(missing)?;
+fn allocate(library: &Api, setup: &Setup, bytes: usize) -> Result<NonNull<u8>> {
     let dir = c_path(&setup.dir);
     let refused = |what, code| Error::Unavailable(format!("{what} failed with code {code}"));
     let mut kind = ptr::null_mut();
     // SAFETY: a terminated string and a place for the result; size 0 means no limit.
-    let code = unsafe { create(dir.as_ptr(), 0, &mut kind) };
+    let code = unsafe { library.memkind_create_pmem(dir.as_ptr(), 0, &mut kind) };
     if code != 0 {
         return Err(refused("memkind_create_pmem", code));
     }
     let mut array = ptr::null_mut();
     // SAFETY: `kind` was just created; a place for the result.
-    let code = unsafe { memalign(kind, &mut array, PAGE_BYTES, bytes) };
+    let code = unsafe { library.memkind_posix_memalign(kind, &mut array, PAGE_BYTES, bytes) };
     NonNull::new(array.cast()).filter(|_| code == 0).ok_or_else(|| refused("memkind_posix_memalign", code))
 }
 

@@ -4,6 +4,7 @@ pub mod abi;
 pub mod aquifer;
 pub mod fio;
 pub mod jemalloc;
+pub mod library;
 pub mod mapping;
 pub mod memkind;
 pub mod mmap;

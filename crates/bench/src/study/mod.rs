@@ -34,7 +34,7 @@ use serde_json::Value;
 
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::{budget, memcached, micro, overhead, probe_fio, references, remote, volume, write_amp};
+use crate::{budget, durable, memcached, micro, overhead, probe_fio, references, remote, volume, write_amp};
 
 use session::Files;
 
@@ -101,6 +101,11 @@ pub const STUDIES: &[Entry] = &[
     Entry::of::<volume::kv::Kv>(),
     Entry::of::<volume::oltp::Oltp>(),
     Entry::of::<volume::metadata::Metadata>(),
+    Entry::of::<durable::transactions::Transactions>(),
+    Entry::of::<durable::workloads::Workloads>(),
+    Entry::of::<durable::optimisations::Optimisations>(),
+    Entry::of::<durable::cleaning::Cleaning>(),
+    Entry::of::<durable::recovery::Recovery>(),
 ];
 
 /// A study, without its types.
@@ -142,8 +147,9 @@ impl Entry {
 
 fn command<S: Study>() -> Command {
     let name = S::NAME.rsplit(' ').next().unwrap_or(S::NAME);
+    // What the options say of themselves is no description of the study.
     let command =
-        Line::<S::Options>::augment_args(Command::new(name).about(S::ABOUT).after_help(S::EXAMPLES));
+        Line::<S::Options>::augment_args(Command::new(name)).about(S::ABOUT).after_help(S::EXAMPLES);
     let command = S::DEFAULTS.iter().fold(command, |command, &(option, value)| {
         command.mut_arg(option, |argument| argument.default_value(value))
     });

@@ -1,16 +1,11 @@
 //! Markdown tables from result files: medians over the runs, with the ratios that matter, under the
 //! command lines and machines that made them.
 
-mod cleaning;
 mod donor_failure;
 mod far;
 mod layered;
-mod optimisations;
 mod page_size;
-mod recovery;
 mod rumble;
-mod transactions;
-mod workloads;
 
 use std::path::{Path, PathBuf};
 
@@ -95,12 +90,7 @@ pub fn read_all(files: &[PathBuf]) -> Result<Vec<Record>> {
 pub fn render(records: &[Record]) -> String {
     let tables = [
         heading(records),
-        transactions::render(records),
         rumble::render(records),
-        workloads::render(records),
-        optimisations::render(records),
-        cleaning::render(records),
-        recovery::render(records),
         page_size::render(records),
         far::render(records),
         donor_failure::render(records),
@@ -126,14 +116,9 @@ fn heading(records: &[Record]) -> String {
 fn context(record: &Record) -> &Context {
     match record {
         Record::Skipped(skipped) => &skipped.context,
-        Record::Transactions(run) => &run.context,
         Record::Rumble(sample) => &sample.context,
-        Record::Workloads(run) => &run.context,
-        Record::Optimisations(run) => &run.workload.context,
         Record::Far(run) => &run.context,
         Record::DonorFailure(run) => &run.context,
-        Record::Cleaning(run) => &run.context,
-        Record::Recovery(run) => &run.context,
         Record::PageSize(run) => &run.context,
         Record::Layered(run) => &run.context,
     }

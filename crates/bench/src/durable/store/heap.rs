@@ -1,17 +1,17 @@
-//! Objects or a map on any heap with transactions.
+//! Objects, or a hash map with chains, on any heap with transactions: the same steps for all that are compared.
+//!
+//! Keys are random, so their highest bits are hash enough. A node is its key, its value and the address of the next one.
 
 use std::path::PathBuf;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{Access, Transactional};
+use aquifer_durable::{Access, Result as HeapResult};
 
-use super::chained_map::ChainedMap;
-use super::{OBJECTS, Persisted, SECOND_WORD, Setup, Store, failed, first_bytes};
-use crate::durable::load::Workload;
+use super::{BUCKET_SHIFT, BUCKETS, OBJECT_BYTES, OBJECTS, SECOND_WORD, Store, first_bytes};
+use crate::durable::directory::{Setup, failed};
+use crate::durable::heaps::{Measured, Persisted};
+use crate::durable::transactions::Workload;
 use crate::error::Result;
-
-/// What a heap has persisted so far, where it counts that.
-pub type Count<H> = fn(&H) -> Option<Persisted>;
 
 enum Contents {
     Objects(Vec<HomeAddress>),
@@ -22,28 +22,30 @@ enum Contents {
 pub struct Heap<H> {
     heap: H,
     contents: Contents,
-    count: Count<H>,
     path: PathBuf,
 }
 
-impl<H: Transactional> Heap<H> {
-    /// Puts what `workload` needs into an empty heap; `path` is its file, for messages.
-    ///
-    /// # Errors
-    /// The heap's.
-    pub fn fill(heap: H, path: PathBuf, workload: Workload, count: Count<H>) -> Result<Self> {
+impl<H: Measured> Heap<H> {
+    /// Puts what `workload` needs into an empty heap.
+    pub fn fill(heap: H, setup: &Setup, workload: Workload) -> Result<Self> {
+        let object = |index| {
+            let bytes = first_bytes(setup.payload, index);
+            heap.transaction(|tx| {
+                let home = tx.alloc(bytes.len() as u64)?;
+                tx.store(home, &bytes).map(|()| home)
+            })
+        };
         let contents = match workload {
             Workload::TwoWords => {
-                let objects = (0..OBJECTS as u64).map(|index| heap.transaction(|tx| object(tx, index)));
-                objects.collect::<aquifer_durable::Result<_>>().map(Contents::Objects)
+                (0..OBJECTS as u64).map(object).collect::<HeapResult<_>>().map(Contents::Objects)
             }
             Workload::Insert => heap.transaction(|tx| ChainedMap::create(tx)).map(Contents::Map),
         };
-        let contents = contents.map_err(|error| failed("filling", &path, error))?;
-        Ok(Self { heap, contents, count, path })
+        let contents = contents.map_err(|error| setup.failed("filling", error))?;
+        Ok(Self { heap, contents, path: setup.path() })
     }
 
-    fn object(&self, index: u64) -> HomeAddress {
+    fn home(&self, index: u64) -> HomeAddress {
         match &self.contents {
             Contents::Objects(objects) => objects[index as usize],
             Contents::Map(_) => panic!("a heap for inserts has no objects"),
@@ -58,21 +60,14 @@ impl<H: Transactional> Heap<H> {
     }
 
     #[inline]
-    fn run<T>(&self, body: impl FnMut(&mut H::Transaction<'_>) -> aquifer_durable::Result<T>) -> Result<T> {
+    fn run<T>(&self, body: impl FnMut(&mut H::Transaction<'_>) -> HeapResult<T>) -> Result<T> {
         self.heap.transaction(body).map_err(|error| failed("using", &self.path, error))
     }
 }
 
-fn object(access: &mut impl Access, index: u64) -> aquifer_durable::Result<HomeAddress> {
-    let bytes = first_bytes(index);
-    let home = access.alloc(bytes.len() as u64)?;
-    access.store(home, &bytes)?;
-    Ok(home)
-}
-
-impl<H: Transactional> Store for Heap<H> {
+impl<H: Measured + Sync> Store for Heap<H> {
     fn update(&self, index: u64) -> Result<()> {
-        let first = self.object(index);
+        let first = self.home(index);
         let second = first.plus_bytes(SECOND_WORD as u64);
         self.run(|tx| {
             let word = tx.load_u64(first)?;
@@ -87,9 +82,10 @@ impl<H: Transactional> Store for Heap<H> {
         self.run(|tx| map.insert(tx, key, value))
     }
 
-    fn words(&self, index: u64) -> Result<(u64, u64)> {
-        let home = self.object(index);
-        self.run(|tx| Ok((tx.load_u64(home)?, tx.load_u64(home.plus_bytes(SECOND_WORD as u64))?)))
+    fn object(&self, index: u64) -> Result<[u8; OBJECT_BYTES]> {
+        let (home, mut bytes) = (self.home(index), [0; OBJECT_BYTES]);
+        self.run(|tx| tx.load(home, &mut bytes))?;
+        Ok(bytes)
     }
 
     fn get(&self, key: u64) -> Result<Option<u64>> {
@@ -98,11 +94,103 @@ impl<H: Transactional> Store for Heap<H> {
     }
 
     fn persisted(&self) -> Option<Persisted> {
-        (self.count)(&self.heap)
+        self.heap.persisted()
     }
 }
 
-/// The file of a heap.
-pub fn path(setup: &Setup) -> PathBuf {
-    setup.dir.join("heap")
+const WORD: u64 = 8;
+const NODE_BYTES: usize = 24;
+
+/// Where the buckets are: an array of addresses of first nodes.
+#[derive(Clone, Copy)]
+struct ChainedMap(HomeAddress);
+
+struct Node {
+    key: u64,
+    value: u64,
+    next: u64,
+}
+
+impl Node {
+    fn load(access: &mut impl Access, home: u64) -> HeapResult<Self> {
+        let mut bytes = [0; NODE_BYTES];
+        access.load(HomeAddress(home), &mut bytes)?;
+        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        Ok(Self { key: word(0), value: word(8), next: word(16) })
+    }
+
+    fn bytes(&self) -> [u8; NODE_BYTES] {
+        let mut bytes = [0; NODE_BYTES];
+        for (target, word) in bytes.chunks_exact_mut(8).zip([self.key, self.value, self.next]) {
+            target.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+impl ChainedMap {
+    /// An empty map.
+    fn create(access: &mut impl Access) -> HeapResult<Self> {
+        Ok(Self(access.alloc(BUCKETS * WORD)?))
+    }
+
+    fn bucket(self, key: u64) -> HomeAddress {
+        self.0.plus_bytes((key >> BUCKET_SHIFT) * WORD)
+    }
+
+    /// The first node of the key's bucket, and the key's node with its address.
+    fn find(self, access: &mut impl Access, key: u64) -> HeapResult<(u64, Option<(u64, Node)>)> {
+        let first = access.load_u64(self.bucket(key))?;
+        let mut home = first;
+        while home != 0 {
+            let node = Node::load(access, home)?;
+            if node.key == key {
+                return Ok((first, Some((home, node))));
+            }
+            home = node.next;
+        }
+        Ok((first, None))
+    }
+
+    /// What is under `key`.
+    fn get(self, access: &mut impl Access, key: u64) -> HeapResult<Option<u64>> {
+        Ok(self.find(access, key)?.1.map(|(_, node)| node.value))
+    }
+
+    /// Puts `value` under `key`.
+    fn insert(self, access: &mut impl Access, key: u64, value: u64) -> HeapResult<()> {
+        let (next, found) = self.find(access, key)?;
+        if let Some((home, node)) = found {
+            return access.store(HomeAddress(home), &Node { value, ..node }.bytes());
+        }
+        let home = access.alloc(NODE_BYTES as u64)?;
+        access.store(home, &Node { key, value, next }.bytes())?;
+        access.store_u64(self.bucket(key), home.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aquifer_durable::{DurableHeap, Options};
+
+    use super::*;
+
+    #[test]
+    fn keys_of_one_bucket_are_kept_apart() {
+        let path = std::env::temp_dir().join(format!("aquifer-chained-map-{}", std::process::id()));
+        let heap = DurableHeap::open(&path, &Options::default()).expect("a temporary file");
+        let map = heap.transaction(|tx| ChainedMap::create(tx)).expect("room");
+        let keys = [0, 1, (1 << BUCKET_SHIFT) - 1, 1 << BUCKET_SHIFT, u64::MAX];
+        for value in [3, 4] {
+            for key in keys {
+                heap.transaction(|tx| map.insert(tx, key, key ^ value)).expect("room");
+            }
+            for key in keys {
+                assert_eq!(heap.transaction(|tx| map.get(tx, key)).expect("it is read"), Some(key ^ value));
+            }
+        }
+        assert_eq!(heap.transaction(|tx| map.get(tx, 2)).expect("it is read"), None);
+        drop(heap);
+        std::fs::remove_file(&path).expect("was created");
+    }
 }

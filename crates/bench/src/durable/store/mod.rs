@@ -1,104 +1,77 @@
-//! What a system must do for the loads.
+//! What a system must do for the transactions, and what it is given.
 
-mod aquifer;
-mod chained_map;
 mod heap;
 mod lmdb;
-mod lmdb_abi;
 mod pmemobj;
-mod pmemobj_abi;
 mod pmemobj_actions;
 mod redb;
 
-use std::path::{Path, PathBuf};
-
-use aquifer_durable::persist::{Counts, Persist};
+use aquifer_durable::{DurableHeap, Tuning};
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::load::Workload;
-use super::system::{Contestant, System};
-use crate::error::{Error, Result};
-use crate::rng::Rng;
+use super::cell::Variant;
+use super::directory::Setup;
+use super::heaps::{self, Medium, Persisted};
+use super::options;
+use super::transactions::Workload;
+use crate::error::Result;
+use crate::payload::Payload;
+use heap::Heap;
 
 /// Objects whose words are updated.
 pub const OBJECTS: usize = 1 << 16;
 /// Bytes of one: two cache lines.
 pub const OBJECT_BYTES: usize = 128;
 /// Where the second word is; the first one is at 0.
-pub const SECOND_WORD: usize = 64;
+const SECOND_WORD: usize = 64;
 /// Buckets of the maps on heaps.
 pub const BUCKETS: u64 = 1 << 18;
 /// A key's highest bits say which bucket it is in.
 pub const BUCKET_SHIFT: u32 = 64 - BUCKETS.trailing_zeros();
 
-/// What every system is given.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Setup {
-    /// Directory for its files, which somebody else removes.
-    pub dir: PathBuf,
-    /// Whether what is stored in a mapped file there needs no system call to be durable (DAX), or is in RAM (tmpfs).
-    pub is_memory: bool,
-    /// How large its file may become.
-    pub capacity_bytes: u64,
-    /// Least time of a persist to emulated memory.
-    pub latency_ns: u64,
-    /// Bytes that emulated memory persists in a second.
-    pub bandwidth_bytes_per_s: u64,
+/// A store whose transactions are measured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// The durable heap on a mapped file
+    Aquifer,
+    /// The same, on memory that is as slow to persist as the options say
+    AquiferEmulated,
+    /// libpmemobj's transactions: an undo log
+    Pmemobj,
+    /// libpmemobj's actions: values that are set, and published together
+    PmemobjActions,
+    /// LMDB with `MDB_WRITEMAP` and `MDB_NOSYNC`
+    LmdbNosync,
+    /// LMDB as it comes
+    LmdbSync,
+    /// redb, `Durability::None`
+    RedbNone,
+    /// redb, `Durability::Immediate`
+    RedbImmediate,
 }
 
-/// What was persisted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Persisted {
-    /// Waits for durability.
-    pub fences: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// Lines of 64 bytes that these were in.
-    pub lines: u64,
-}
-
-impl Persisted {
-    /// To all of these together.
-    pub fn to(persists: &[&dyn Persist]) -> Self {
-        let sum = |count: fn(&Counts) -> u64| persists.iter().map(|persist| count(persist.counts())).sum();
-        Self { fences: sum(Counts::fences), bytes: sum(Counts::bytes), lines: sum(Counts::lines) }
-    }
-
-    /// What came after `earlier`.
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            fences: self.fences - earlier.fences,
-            bytes: self.bytes - earlier.bytes,
-            lines: self.lines - earlier.lines,
-        }
+impl System {
+    /// Whether it cleans its file, as far as it is told to.
+    pub fn cleans(self) -> bool {
+        matches!(self, Self::Aquifer | Self::AquiferEmulated)
     }
 }
 
 /// A system with objects or a map in it. Threads that call it at the same time take different objects, and keys of different
-/// buckets.
+/// buckets. Errors are the system's.
 pub trait Store: Sync {
     /// A transaction that adds 1 to the first word of an object and takes 1 from the second.
-    ///
-    /// # Errors
-    /// The system's.
     fn update(&self, index: u64) -> Result<()>;
 
     /// A transaction that puts `value` under `key`.
-    ///
-    /// # Errors
-    /// The system's.
     fn insert(&self, key: u64, value: u64) -> Result<()>;
 
-    /// Both words of an object.
-    ///
-    /// # Errors
-    /// The system's.
-    fn words(&self, index: u64) -> Result<(u64, u64)>;
+    /// An object.
+    fn object(&self, index: u64) -> Result<[u8; OBJECT_BYTES]>;
 
     /// What is under `key`.
-    ///
-    /// # Errors
-    /// The system's.
     fn get(&self, key: u64) -> Result<Option<u64>>;
 
     /// What it has persisted so far, where it counts that.
@@ -110,65 +83,41 @@ pub trait Store: Sync {
 /// Opens a store in a new file and puts in it what `workload` needs: the objects, or an empty map.
 ///
 /// # Errors
-/// [`Error::Unavailable`] if the machine lacks what it needs, and those of the system.
-pub fn open(contestant: Contestant, setup: &Setup, workload: Workload) -> Result<Box<dyn Store>> {
-    let percent = contestant.utilisation_percent;
-    Ok(match contestant.system {
-        System::Aquifer => Box::new(aquifer::open(setup, workload, percent)?),
-        System::AquiferEmulated => Box::new(aquifer::open_emulated(setup, workload, percent)?),
-        System::Pmemobj => Box::new(pmemobj::open(setup, workload)?),
+/// [`Error::Unavailable`](crate::Error::Unavailable) if the machine lacks what it needs, and those of the system.
+pub fn open(variant: Variant<System>, setup: &Setup, workload: Workload) -> Result<Box<dyn Store>> {
+    let percent = variant.percent.unwrap_or_default();
+    Ok(match variant.system {
+        System::Aquifer => {
+            let heap = DurableHeap::open(&setup.path(), &options(setup, percent, Tuning::ALL));
+            Box::new(Heap::fill(heap.map_err(|error| setup.failed("opening", error))?, setup, workload)?)
+        }
+        System::AquiferEmulated => {
+            let heap = heaps::durable(setup, Medium::Emulated, percent, Tuning::ALL)?;
+            Box::new(Heap::fill(heap, setup, workload)?)
+        }
+        System::Pmemobj => Box::new(Heap::fill(pmemobj::Pool::create(setup)?, setup, workload)?),
         System::PmemobjActions => Box::new(pmemobj_actions::Actions::open(setup, workload)?),
-        System::LmdbNosync => Box::new(lmdb::Lmdb::open(setup, workload, lmdb::Sync::Never)?),
-        System::LmdbSync => Box::new(lmdb::Lmdb::open(setup, workload, lmdb::Sync::Always)?),
+        System::LmdbNosync => Box::new(lmdb::Lmdb::open(setup, workload, false)?),
+        System::LmdbSync => Box::new(lmdb::Lmdb::open(setup, workload, true)?),
         System::RedbNone => Box::new(redb::Redb::open(setup, workload, ::redb::Durability::None)?),
         System::RedbImmediate => Box::new(redb::Redb::open(setup, workload, ::redb::Durability::Immediate)?),
     })
 }
 
 /// The bytes of an object before it is updated.
-pub fn first_bytes(index: u64) -> [u8; OBJECT_BYTES] {
-    let (mut rng, mut bytes) = (Rng::new(index), [0; OBJECT_BYTES]);
-    for word in bytes.chunks_exact_mut(8) {
-        word.copy_from_slice(&rng.next().to_ne_bytes());
-    }
+pub fn first_bytes(payload: Payload, index: u64) -> [u8; OBJECT_BYTES] {
+    let mut bytes = [0; OBJECT_BYTES];
+    payload.fill(index, &mut bytes);
     bytes
 }
 
-/// The words that [`Store::update`] changes.
-pub fn words_of(object: &[u8; OBJECT_BYTES]) -> (u64, u64) {
-    let word = |at: usize| u64::from_ne_bytes(object[at..at + 8].try_into().expect("8 bytes"));
-    (word(0), word(SECOND_WORD))
-}
-
-/// An object after one more update.
-fn updated(mut object: [u8; OBJECT_BYTES]) -> [u8; OBJECT_BYTES] {
-    let (first, second) = words_of(&object);
-    object[..8].copy_from_slice(&first.wrapping_add(1).to_ne_bytes());
-    object[SECOND_WORD..SECOND_WORD + 8].copy_from_slice(&second.wrapping_sub(1).to_ne_bytes());
-    object
-}
-
-/// Whether all objects are as `updates` of them left them.
-///
-/// # Errors
-/// [`Error::WrongData`], and those of the system.
-pub fn check_objects(store: &dyn Store, updates: u64, peer: &str) -> Result<()> {
-    let wrong = |what| Error::WrongData { peer: peer.to_owned(), what };
-    let mut found = 0u64;
-    for index in 0..OBJECTS as u64 {
-        let (before, after) = (words_of(&first_bytes(index)), store.words(index)?);
-        let (added, taken) = (after.0.wrapping_sub(before.0), before.1.wrapping_sub(after.1));
-        if added != taken {
-            return Err(wrong(format!(
-                "object {index} has {added} updates of one word, {taken} of the other"
-            )));
-        }
-        found = found.wrapping_add(added);
-    }
-    if found == updates { Ok(()) } else { Err(wrong(format!("{found} updates instead of {updates}"))) }
-}
-
-/// An error that a library reports.
-pub fn failed(doing: &'static str, path: &Path, error: impl std::fmt::Display) -> Error {
-    Error::io(doing, path)(std::io::Error::other(error.to_string()))
+/// Updates an object so many times.
+pub fn updated(object: &mut [u8; OBJECT_BYTES], times: u64) {
+    let mut change = |at: usize, by: u64| {
+        let word = &mut object[at..at + 8];
+        let value = u64::from_ne_bytes((&*word).try_into().expect("eight bytes"));
+        word.copy_from_slice(&value.wrapping_add(by).to_ne_bytes());
+    };
+    change(0, times);
+    change(SECOND_WORD, times.wrapping_neg());
 }

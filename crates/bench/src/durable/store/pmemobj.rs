@@ -2,7 +2,7 @@
 //!
 //! An address is an offset into the pool. Isolation is left to the callers, who take different objects.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -11,20 +11,83 @@ use std::ptr;
 
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Access, Error as HeapError, Result as HeapResult, Transactional};
+use dlopen2::wrapper::{Container, WrapperApi};
 
-use super::heap::{Heap, path};
-use super::pmemobj_abi::{Api, NO_PARAMETERS, Oid, PoolPointer, STAGE_WORK};
-use super::{Setup, failed};
-use crate::durable::load::Workload;
+use crate::durable::directory::{Setup, failed};
+use crate::durable::heaps::Measured;
 use crate::error::Result;
+use crate::peer::library;
+use crate::workdir::c_path;
 
+const LIBRARY: &str = "libpmemobj.so.1";
+/// What the library must be told before it is loaded: that flushing the processor's caches makes the bytes of any file durable.
+const FORCE_VARIABLE: &str = "PMEM_IS_PMEM_FORCE";
+/// Permissions of a pool's file.
+const MODE: c_uint = 0o600;
 /// Bytes of the root object: the address of the program's first object.
 const ROOT_BYTES: usize = 8;
+/// `TX_PARAM_NONE`.
+const NO_PARAMETERS: c_int = 0;
+/// `TX_STAGE_WORK`.
+const STAGE_WORK: c_int = 1;
+
+/// `PMEMobjpool`. Its address is that of the mapped pool.
+type PoolPointer = *mut c_void;
+
+/// `PMEMoid`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Oid {
+    /// Which pool.
+    pub pool: u64,
+    /// Bytes from its start; 0 for no object.
+    pub offset: u64,
+}
+
+/// `struct pobj_action`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Action {
+    kind: c_int,
+    data: [u32; 3],
+    data2: [u64; 14],
+}
+
+/// The functions of libpmemobj.h that are measured.
+#[derive(WrapperApi)]
+pub struct Api {
+    pmemobj_create: unsafe extern "C" fn(
+        path: *const c_char,
+        layout: *const c_char,
+        bytes: usize,
+        mode: c_uint,
+    ) -> PoolPointer,
+    pmemobj_close: unsafe extern "C" fn(pool: PoolPointer),
+    pmemobj_root: unsafe extern "C" fn(pool: PoolPointer, bytes: usize) -> Oid,
+    pmemobj_zalloc: unsafe extern "C" fn(pool: PoolPointer, made: *mut Oid, bytes: usize, kind: u64) -> c_int,
+    pmemobj_persist: unsafe extern "C" fn(pool: PoolPointer, at: *const c_void, bytes: usize),
+    /// The second argument is a `jmp_buf` or NULL.
+    pmemobj_tx_begin: unsafe extern "C" fn(pool: PoolPointer, jump: *mut c_void, ...) -> c_int,
+    pmemobj_tx_add_range_direct: unsafe extern "C" fn(at: *const c_void, bytes: usize) -> c_int,
+    pmemobj_tx_zalloc: unsafe extern "C" fn(bytes: usize, kind: u64) -> Oid,
+    pmemobj_tx_free: unsafe extern "C" fn(object: Oid) -> c_int,
+    pmemobj_tx_stage: unsafe extern "C" fn() -> c_int,
+    pmemobj_tx_abort: unsafe extern "C" fn(code: c_int),
+    pmemobj_tx_commit: unsafe extern "C" fn(),
+    pmemobj_tx_end: unsafe extern "C" fn() -> c_int,
+    pmemobj_reserve:
+        unsafe extern "C" fn(pool: PoolPointer, action: *mut Action, bytes: usize, kind: u64) -> Oid,
+    pmemobj_set_value: unsafe extern "C" fn(pool: PoolPointer, action: *mut Action, at: *mut u64, value: u64),
+    pmemobj_publish: unsafe extern "C" fn(pool: PoolPointer, actions: *mut Action, count: usize) -> c_int,
+    pmemobj_errormsg: unsafe extern "C" fn() -> *const c_char,
+}
 
 /// An open pool.
 pub struct Pool {
-    api: Api,
-    pool: PoolPointer,
+    /// The library, which stays loaded: threads end after the pool, and it has destructors for them.
+    pub api: &'static Container<Api>,
+    /// Where the pool is.
+    pub pointer: PoolPointer,
     bytes: u64,
     root: Oid,
 }
@@ -35,27 +98,42 @@ unsafe impl Send for Pool {}
 // copied without references to them.
 unsafe impl Sync for Pool {}
 
-/// Makes a pool with what `workload` needs.
-///
-/// # Errors
-/// [`crate::Error::Unavailable`] without the library, and its errors.
-pub fn open(setup: &Setup, workload: Workload) -> Result<Heap<Pool>> {
-    let path = path(setup);
-    let pool = Pool::create(&path, setup)?;
-    Heap::fill(pool, path, workload, |_| None)
-}
-
 impl Pool {
-    fn create(path: &Path, setup: &Setup) -> Result<Self> {
-        let api = Api::load(setup.is_memory)?;
-        let pool = api.create(path, setup.capacity_bytes)?;
-        let mut pool = Self { api, pool, bytes: setup.capacity_bytes, root: Oid { pool: 0, offset: 0 } };
+    /// Makes a pool. Called once in a process, before it has other threads.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`](crate::Error::Unavailable) without the library, and its errors.
+    pub fn create(setup: &Setup) -> Result<Self> {
+        Self::make(&setup.path(), setup.capacity_bytes, setup.is_memory)
+    }
+
+    fn make(path: &Path, bytes: u64, is_memory: bool) -> Result<Self> {
+        if is_memory {
+            // SAFETY: no other thread reads the environment meanwhile, as the caller sees to.
+            unsafe { std::env::set_var(FORCE_VARIABLE, "1") };
+        }
+        // SAFETY: the library's initialisers have no requirements, and the signatures are those of libpmemobj.h.
+        let api = unsafe { library::load(LIBRARY, "libpmemobj1") }?;
+        let api: &Container<Api> = Box::leak(Box::new(api));
+        let name = c_path(path);
+        // SAFETY: terminated strings; the result is looked at.
+        let pointer =
+            unsafe { api.pmemobj_create(name.as_ptr(), c"aquifer-bench".as_ptr(), bytes as usize, MODE) };
+        if pointer.is_null() {
+            return Err(failed("creating", path, message(api)));
+        }
+        let mut pool = Self { api, pointer, bytes, root: Oid { pool: 0, offset: 0 } };
         // SAFETY: the pool is open.
-        pool.root = unsafe { (pool.api.root)(pool.pool, ROOT_BYTES) };
+        pool.root = unsafe { pool.api.pmemobj_root(pointer, ROOT_BYTES) };
         match pool.root.offset {
-            0 => Err(failed("making the root of", path, pool.api.message())),
+            0 => Err(failed("making the root of", path, pool.message())),
             _ => Ok(pool),
         }
+    }
+
+    /// The library's sentence about the calling thread's last failure.
+    pub fn message(&self) -> String {
+        message(self.api)
     }
 
     /// Where `len` bytes of the pool are in memory.
@@ -64,19 +142,32 @@ impl Pool {
         if home.0.checked_add(len as u64).is_none_or(|end| end > self.bytes) {
             return Err(HeapError::NotAllocated(home));
         }
-        Ok(self.pool.cast::<u8>().wrapping_add(home.0 as usize))
+        Ok(self.pointer.cast::<u8>().wrapping_add(home.0 as usize))
     }
 
     #[cold]
     fn failed(&self, what: &str) -> HeapError {
-        HeapError::Io { what: what.to_owned(), source: io::Error::other(self.api.message()) }
+        HeapError::Io { what: what.to_owned(), source: io::Error::other(self.message()) }
     }
 }
+
+fn message(api: &Api) -> String {
+    // SAFETY: the library returns a terminated string, valid until the next call, or NULL.
+    unsafe {
+        let message = api.pmemobj_errormsg();
+        if message.is_null() {
+            return "failed without a message".to_owned();
+        }
+        CStr::from_ptr(message).to_string_lossy().into_owned()
+    }
+}
+
+impl Measured for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
         // SAFETY: the pool is open, and nobody has a pointer into it.
-        unsafe { (self.api.close)(self.pool) };
+        unsafe { self.api.pmemobj_close(self.pointer) };
     }
 }
 
@@ -94,7 +185,7 @@ impl UndoTransaction<'_> {
     fn end(&mut self) -> c_int {
         self.has_ended = true;
         // SAFETY: the transaction has committed or was aborted.
-        unsafe { (self.pool.api.tx_end)() }
+        unsafe { self.pool.api.pmemobj_tx_end() }
     }
 }
 
@@ -105,9 +196,9 @@ impl Drop for UndoTransaction<'_> {
         }
         // What failed in it may have aborted it already.
         // SAFETY: a plain question.
-        if unsafe { (self.pool.api.tx_stage)() } == STAGE_WORK {
+        if unsafe { self.pool.api.pmemobj_tx_stage() } == STAGE_WORK {
             // SAFETY: a transaction is under way in this thread.
-            unsafe { (self.pool.api.tx_abort)(libc::ECANCELED) };
+            unsafe { self.pool.api.pmemobj_tx_abort(libc::ECANCELED) };
         }
         self.end();
     }
@@ -127,7 +218,7 @@ impl Access for UndoTransaction<'_> {
         let to = self.pool.pointer(home, bytes.len())?;
         let is_fresh = self.fresh.start <= home.0 && home.0 + bytes.len() as u64 <= self.fresh.end;
         // SAFETY: the bytes are inside the mapped pool, and a transaction is under way.
-        if !is_fresh && unsafe { (self.pool.api.tx_add_range_direct)(to.cast(), bytes.len()) } != 0 {
+        if !is_fresh && unsafe { self.pool.api.pmemobj_tx_add_range_direct(to.cast(), bytes.len()) } != 0 {
             return Err(self.pool.failed("pmemobj_tx_add_range_direct"));
         }
         // SAFETY: the bytes are inside the mapped pool, and their old state is in the undo log.
@@ -137,7 +228,7 @@ impl Access for UndoTransaction<'_> {
 
     fn alloc(&mut self, bytes: u64) -> HeapResult<HomeAddress> {
         // SAFETY: a transaction is under way.
-        let object = unsafe { (self.pool.api.tx_zalloc)(bytes.max(1) as usize, 0) };
+        let object = unsafe { self.pool.api.pmemobj_tx_zalloc(bytes.max(1) as usize, 0) };
         if object.offset == 0 {
             return Err(self.pool.failed("pmemobj_tx_zalloc"));
         }
@@ -148,7 +239,7 @@ impl Access for UndoTransaction<'_> {
     fn free(&mut self, home: HomeAddress) -> HeapResult<()> {
         let object = Oid { pool: self.pool.root.pool, offset: home.0 };
         // SAFETY: a transaction is under way, and the caller names an object of the pool.
-        match unsafe { (self.pool.api.tx_free)(object) } {
+        match unsafe { self.pool.api.pmemobj_tx_free(object) } {
             0 => Ok(()),
             _ => Err(self.pool.failed("pmemobj_tx_free")),
         }
@@ -157,11 +248,11 @@ impl Access for UndoTransaction<'_> {
     #[inline]
     fn commit(mut self) -> HeapResult<()> {
         // SAFETY: a plain question.
-        if unsafe { (self.pool.api.tx_stage)() } != STAGE_WORK {
+        if unsafe { self.pool.api.pmemobj_tx_stage() } != STAGE_WORK {
             return Err(self.pool.failed("committing an aborted transaction"));
         }
         // SAFETY: a transaction is under way in this thread.
-        unsafe { (self.pool.api.tx_commit)() };
+        unsafe { self.pool.api.pmemobj_tx_commit() };
         match self.end() {
             0 => Ok(()),
             _ => Err(self.pool.failed("pmemobj_tx_end")),
@@ -186,8 +277,9 @@ impl Transactional for Pool {
     #[inline]
     fn begin(&self) -> UndoTransaction<'_> {
         // SAFETY: the pool is open; without a jmp_buf errors are returned.
-        let code = unsafe { (self.api.tx_begin)(self.pool, ptr::null_mut::<c_void>(), NO_PARAMETERS) };
-        assert!(code == 0, "pmemobj_tx_begin: {}", self.api.message());
+        let code =
+            unsafe { (self.api.pmemobj_tx_begin)(self.pointer, ptr::null_mut::<c_void>(), NO_PARAMETERS) };
+        assert!(code == 0, "pmemobj_tx_begin: {}", self.message());
         UndoTransaction { pool: self, fresh: 0..0, has_ended: false, _of_this_thread: PhantomData }
     }
 }
@@ -198,15 +290,16 @@ mod tests {
     use crate::error::Error;
 
     #[test]
+    fn structures_have_the_sizes_of_the_header() {
+        assert_eq!((size_of::<Oid>(), size_of::<Action>(), align_of::<Action>()), (16, 128, 8));
+    }
+
+    #[test]
     fn what_is_not_committed_has_not_happened() {
         let dir = std::path::PathBuf::from("/dev/shm").join(format!("aquifer-pool-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a temporary directory");
-        let (capacity_bytes, path) = (64 << 20, dir.join("pool"));
         // Not told to flush caches: that is for a process that has one thread yet.
-        let (latency_ns, bandwidth_bytes_per_s) = (0, 0);
-        let setup =
-            Setup { dir: dir.clone(), is_memory: false, capacity_bytes, latency_ns, bandwidth_bytes_per_s };
-        match Pool::create(&path, &setup) {
+        match Pool::make(&dir.join("pool"), 64 << 20, false) {
             Ok(pool) => check_abort(&pool),
             Err(Error::Unavailable(reason)) => println!("SKIP {reason}"),
             Err(error) => panic!("{error}"),

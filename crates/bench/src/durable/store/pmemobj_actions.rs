@@ -5,10 +5,10 @@
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
-use super::heap::path;
-use super::pmemobj_abi::{Action, Api, Oid, PoolPointer};
-use super::{BUCKET_SHIFT, BUCKETS, OBJECT_BYTES, OBJECTS, SECOND_WORD, Setup, Store, failed, first_bytes};
-use crate::durable::load::Workload;
+use super::pmemobj::{Action, Oid, Pool};
+use super::{BUCKET_SHIFT, BUCKETS, OBJECT_BYTES, OBJECTS, SECOND_WORD, Store, first_bytes};
+use crate::durable::directory::{Setup, failed};
+use crate::durable::transactions::Workload;
 use crate::error::Result;
 
 /// A node of the map.
@@ -22,8 +22,7 @@ struct Node {
 
 /// A pool with objects or the buckets of a map.
 pub struct Actions {
-    api: Api,
-    pool: PoolPointer,
+    pool: Pool,
     path: PathBuf,
     /// First bytes of the objects.
     objects: Vec<*mut u8>,
@@ -42,12 +41,11 @@ impl Actions {
     /// # Errors
     /// [`crate::Error::Unavailable`] without the library, and its errors.
     pub fn open(setup: &Setup, workload: Workload) -> Result<Self> {
-        let (api, path) = (Api::load(setup.is_memory)?, path(setup));
-        let pool = api.create(&path, setup.capacity_bytes)?;
-        let mut store = Self { api, pool, path, objects: Vec::new(), buckets: std::ptr::null_mut() };
+        let (pool, path) = (Pool::create(setup)?, setup.path());
+        let mut store = Self { pool, path, objects: Vec::new(), buckets: std::ptr::null_mut() };
         match workload {
             Workload::TwoWords => {
-                let objects = (0..OBJECTS as u64).map(|index| store.object(index));
+                let objects = (0..OBJECTS as u64).map(|index| store.make(&first_bytes(setup.payload, index)));
                 store.objects = objects.collect::<Result<_>>()?;
             }
             Workload::Insert => store.buckets = store.zeros(BUCKETS as usize * size_of::<u64>())?.cast(),
@@ -56,24 +54,24 @@ impl Actions {
     }
 
     fn pointer(&self, offset: u64) -> *mut u8 {
-        self.pool.cast::<u8>().wrapping_add(offset as usize)
+        self.pool.pointer.cast::<u8>().wrapping_add(offset as usize)
     }
 
     fn zeros(&self, bytes: usize) -> Result<*mut u8> {
         let mut object = Oid { pool: 0, offset: 0 };
         // SAFETY: the pool is open; a place for the result.
-        match unsafe { (self.api.zalloc)(self.pool, &mut object, bytes, 0) } {
+        match unsafe { self.pool.api.pmemobj_zalloc(self.pool.pointer, &mut object, bytes, 0) } {
             0 => Ok(self.pointer(object.offset)),
-            _ => Err(failed("allocating in", &self.path, self.api.message())),
+            _ => Err(failed("allocating in", &self.path, self.pool.message())),
         }
     }
 
-    fn object(&self, index: u64) -> Result<*mut u8> {
-        let (object, bytes) = (self.zeros(OBJECT_BYTES)?, first_bytes(index));
+    fn make(&self, bytes: &[u8; OBJECT_BYTES]) -> Result<*mut u8> {
+        let object = self.zeros(OBJECT_BYTES)?;
         // SAFETY: the object was just allocated with this size.
         unsafe {
             object.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            (self.api.persist)(self.pool, object.cast(), bytes.len());
+            self.pool.api.pmemobj_persist(self.pool.pointer, object.cast(), bytes.len());
         }
         Ok(object)
     }
@@ -108,30 +106,34 @@ impl Actions {
     /// Sets a value to be published.
     fn set(&self, action: &mut MaybeUninit<Action>, word: *mut u64, value: u64) {
         // SAFETY: the pool is open, the word is in it, and there is room for the action.
-        unsafe { (self.api.set_value)(self.pool, action.as_mut_ptr(), word, value) };
+        unsafe { self.pool.api.pmemobj_set_value(self.pool.pointer, action.as_mut_ptr(), word, value) };
     }
 
     /// Publishes actions, all of which the library has filled in.
     fn publish(&self, actions: &mut [MaybeUninit<Action>]) -> Result<()> {
         // SAFETY: the pool is open, and the actions are the library's.
-        match unsafe { (self.api.publish)(self.pool, actions.as_mut_ptr().cast(), actions.len()) } {
+        match unsafe {
+            self.pool.api.pmemobj_publish(self.pool.pointer, actions.as_mut_ptr().cast(), actions.len())
+        } {
             0 => Ok(()),
-            _ => Err(failed("publishing in", &self.path, self.api.message())),
+            _ => Err(failed("publishing in", &self.path, self.pool.message())),
         }
     }
 
     /// Reserves a node, which is the action, and fills it in; returns its offset.
     fn reserve(&self, action: &mut MaybeUninit<Action>, content: Node) -> Result<u64> {
         // SAFETY: the pool is open, and there is room for the action.
-        let object = unsafe { (self.api.reserve)(self.pool, action.as_mut_ptr(), size_of::<Node>(), 0) };
+        let object = unsafe {
+            self.pool.api.pmemobj_reserve(self.pool.pointer, action.as_mut_ptr(), size_of::<Node>(), 0)
+        };
         if object.offset == 0 {
-            return Err(failed("allocating in", &self.path, self.api.message()));
+            return Err(failed("allocating in", &self.path, self.pool.message()));
         }
         let node: *mut Node = self.pointer(object.offset).cast();
         // SAFETY: the node was just reserved, and nobody else knows it.
         unsafe {
             node.write(content);
-            (self.api.persist)(self.pool, node.cast(), size_of::<Node>());
+            self.pool.api.pmemobj_persist(self.pool.pointer, node.cast(), size_of::<Node>());
         }
         Ok(object.offset)
     }
@@ -163,21 +165,13 @@ impl Store for Actions {
         self.publish(&mut actions)
     }
 
-    fn words(&self, index: u64) -> Result<(u64, u64)> {
-        let (first, second) = self.words_of(index);
-        // SAFETY: the words are in the mapped pool, and this thread alone uses them.
-        Ok(unsafe { (first.read(), second.read()) })
+    fn object(&self, index: u64) -> Result<[u8; OBJECT_BYTES]> {
+        // SAFETY: the object is in the mapped pool, and this thread alone uses it.
+        Ok(unsafe { self.objects[index as usize].cast::<[u8; OBJECT_BYTES]>().read() })
     }
 
     fn get(&self, key: u64) -> Result<Option<u64>> {
         // SAFETY: the node is in the mapped pool.
         Ok(self.find(key).map(|node| unsafe { (*node).value }))
-    }
-}
-
-impl Drop for Actions {
-    fn drop(&mut self) {
-        // SAFETY: the pool is open, and its pointers end with this value.
-        unsafe { (self.api.close)(self.pool) };
     }
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
-use super::heap::path;
-use super::{OBJECT_BYTES, OBJECTS, Setup, Store, failed, first_bytes, updated, words_of};
-use crate::durable::load::Workload;
+use super::{OBJECT_BYTES, OBJECTS, Store, first_bytes, updated};
+use crate::durable::directory::{Setup, failed};
+use crate::durable::transactions::Workload;
 use crate::error::Result;
 
 const OBJECT_TABLE: TableDefinition<'_, u64, &[u8; OBJECT_BYTES]> = TableDefinition::new("objects");
@@ -23,18 +23,15 @@ pub struct Redb {
 
 impl Redb {
     /// Makes a database with what `workload` needs.
-    ///
-    /// # Errors
-    /// redb's.
     pub fn open(setup: &Setup, workload: Workload, durability: Durability) -> Result<Self> {
-        let path = path(setup);
+        let path = setup.path();
         let database = Database::create(&path).map_err(|error| failed("creating", &path, error))?;
         let redb = Self { database, durability, path };
         let filled = redb.write(Durability::Immediate, |transaction| {
             let mut objects = transaction.open_table(OBJECT_TABLE)?;
             let wanted = if workload == Workload::TwoWords { OBJECTS as u64 } else { 0 };
             for index in 0..wanted {
-                objects.insert(index, &first_bytes(index))?;
+                objects.insert(index, &first_bytes(setup.payload, index))?;
             }
             transaction.open_table(MAP_TABLE)?;
             Ok(())
@@ -54,7 +51,7 @@ impl Redb {
         Ok(transaction.commit()?)
     }
 
-    fn object(&self, index: u64) -> Outcome<[u8; OBJECT_BYTES]> {
+    fn read(&self, index: u64) -> Outcome<[u8; OBJECT_BYTES]> {
         let objects = self.database.begin_read()?.open_table(OBJECT_TABLE)?;
         let object = objects.get(index)?.ok_or_else(|| lost(index))?;
         Ok(*object.value())
@@ -74,8 +71,9 @@ impl Store for Redb {
     fn update(&self, index: u64) -> Result<()> {
         let written = self.write(self.durability, |transaction| {
             let mut objects = transaction.open_table(OBJECT_TABLE)?;
-            let object = *objects.get(index)?.ok_or_else(|| lost(index))?.value();
-            objects.insert(index, &updated(object))?;
+            let mut object = *objects.get(index)?.ok_or_else(|| lost(index))?.value();
+            updated(&mut object, 1);
+            objects.insert(index, &object)?;
             Ok(())
         });
         written.map_err(|error| failed("updating", &self.path, error))
@@ -89,9 +87,8 @@ impl Store for Redb {
         written.map_err(|error| failed("inserting into", &self.path, error))
     }
 
-    fn words(&self, index: u64) -> Result<(u64, u64)> {
-        let object = self.object(index).map_err(|error| failed("reading", &self.path, error))?;
-        Ok(words_of(&object))
+    fn object(&self, index: u64) -> Result<[u8; OBJECT_BYTES]> {
+        self.read(index).map_err(|error| failed("reading", &self.path, error))
     }
 
     fn get(&self, key: u64) -> Result<Option<u64>> {

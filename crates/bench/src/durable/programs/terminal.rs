@@ -3,11 +3,11 @@
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Access, Error, Ref, Result, Transactional, Typed, Value};
 
-use super::super::client::{Client, first_wrong};
-use super::database::{Database, Size, district, district_key, stock_text, warehouse_key};
-use super::records::{
-    Account, Customer, DISTRICTS, District, Item, Level, Line, Order, Payment, Stock, Warehouse,
+use super::tpcc::{
+    Account, Customer, DISTRICTS, Database, District, Item, Level, Line, Order, Payment, Rows, Stock,
+    Warehouse, district, district_key, district_text, percent_of, price, stock_text, warehouse_key,
 };
+use super::{Client, first_wrong};
 use crate::rng::Rng;
 
 const LINES_MIN: u64 = 5;
@@ -21,7 +21,7 @@ const FILLED_UP: u32 = 91;
 /// A thread, which works for one warehouse, and what it has done.
 pub struct Terminal {
     database: Database,
-    size: Size,
+    rows: Rows,
     warehouse: u64,
     rng: Rng,
     now: u64,
@@ -46,19 +46,19 @@ fn there<T>(found: Option<T>) -> Result<T> {
 
 impl Terminal {
     /// The terminal of a warehouse.
-    pub fn new(database: Database, size: Size, warehouse: u64, seed: u64) -> Self {
+    pub fn new(database: Database, rows: Rows, warehouse: u64, seed: u64) -> Self {
         let rng = Rng::new(seed << 8 | warehouse);
-        Self { database, size, warehouse, rng, now: 1, orders: [0; DISTRICTS as usize], paid: 0, sold: 0 }
+        Self { database, rows, warehouse, rng, now: 1, orders: [0; DISTRICTS as usize], paid: 0, sold: 0 }
     }
 
     fn wanted(&mut self) -> Wanted {
         let rng = &mut self.rng;
         let lines = LINES_MIN + rng.below(LINES_MAX - LINES_MIN + 1);
         let mut lines: Vec<_> =
-            (0..lines).map(|_| (rng.below(self.size.items), 1 + rng.below(PIECES_MAX) as u32)).collect();
+            (0..lines).map(|_| (rng.below(self.rows.items), 1 + rng.below(PIECES_MAX) as u32)).collect();
         // In order, as TPC-C allows, so that what is near in the tables is written together.
         lines.sort_unstable();
-        let (district, customer) = (rng.below(DISTRICTS), rng.below(self.size.customers));
+        let (district, customer) = (rng.below(DISTRICTS), rng.below(self.rows.customers));
         Wanted { district, customer, lines }
     }
 
@@ -129,7 +129,7 @@ impl Terminal {
     }
 
     fn payment(&mut self, heap: &impl Transactional) -> Result<()> {
-        let (district, customer) = (self.rng.below(DISTRICTS), self.rng.below(self.size.customers));
+        let (district, customer) = (self.rng.below(DISTRICTS), self.rng.below(self.rows.customers));
         let amount = 100 + self.rng.below(499_901);
         heap.transaction(|tx| self.pay(tx, district, customer, amount))?;
         self.paid += amount;
@@ -165,39 +165,72 @@ impl Terminal {
     }
 
     /// Payments of a customer.
-    fn payments(&self, tx: &mut impl Access, district: u64, customer: u64) -> Result<u64> {
-        let customer = there(self.database.customers.get(tx, self.key(district, customer))?)?;
-        let (mut sum, mut next) = (0, tx.get_field(customer, Customer::FIELDS.account)?.last);
+    fn payments(&self, tx: &mut impl Access, district: u64, customer: u64) -> Result<Found> {
+        let key = self.key(district, customer);
+        let customer = there(self.database.customers.get(tx, key)?)?;
+        let (mut found, mut next) =
+            (Found::default(), tx.get_field(customer, Customer::FIELDS.account)?.last);
         while let Some(payment) = next {
             let payment = tx.get(payment)?;
-            sum += payment.amount;
+            if payment.customer != key || payment.data != [key; 2] {
+                found
+                    .wrong
+                    .get_or_insert(format!("a payment of {:#x} is customer {key:#x}'s", payment.customer));
+            }
+            found.sum += payment.amount;
             next = payment.before;
         }
-        Ok(sum)
+        Ok(found)
     }
 
     /// Pieces that an order is of.
-    fn pieces(&self, tx: &mut impl Access, district: u64, number: u64) -> Result<u64> {
+    fn pieces(&self, tx: &mut impl Access, district: u64, number: u64) -> Result<Found> {
         let order = there(self.database.orders.get(tx, self.key(district, number))?)?;
-        let order = tx.get(order)?;
-        let line = |n| order.first_line.home().plus_bytes(n * Line::BYTES as u64);
-        (0..u64::from(order.lines))
-            .map(|n| tx.get_field(Ref::from_home(line(n)), Line::FIELDS.quantity).map(u64::from))
-            .sum()
+        let (order, mut found) = (tx.get(order)?, Found::default());
+        for n in 0..order.lines {
+            let at = order.first_line.home().plus_bytes(u64::from(n) * Line::BYTES as u64);
+            let line = tx.get(Ref::<Line>::from_home(at))?;
+            let (item, pieces) = (u64::from(line.item), u64::from(line.quantity));
+            let amount = pieces * price(item) * percent_of(u64::from(order.customer)) / 100;
+            let text = district_text(self.database.payload, item, district);
+            if (line.number, line.amount, line.district) != (n, amount, text) {
+                let has = (line.number, line.amount, line.district);
+                found.wrong.get_or_insert(format!(
+                    "line {n} of order {number} of district {district} is {has:x?} instead of {:x?}",
+                    (n, amount, text)
+                ));
+            }
+            found.sum += pieces;
+        }
+        Ok(found)
     }
 
     /// What customers have paid, and how many pieces were sold, by the tables.
-    fn sums(&self, heap: &impl Transactional) -> Result<(u64, u64)> {
-        let (mut paid, mut sold) = (0, 0);
+    fn sums(&self, heap: &impl Transactional) -> Result<(Found, Found)> {
+        let (mut paid, mut sold) = (Found::default(), Found::default());
         for (district, &orders) in (0..).zip(&self.orders) {
-            for customer in 0..self.size.customers {
-                paid += heap.transaction(|tx| self.payments(tx, district, customer))?;
+            for customer in 0..self.rows.customers {
+                paid.add(heap.transaction(|tx| self.payments(tx, district, customer))?);
             }
             for number in 0..orders {
-                sold += heap.transaction(|tx| self.pieces(tx, district, number))?;
+                sold.add(heap.transaction(|tx| self.pieces(tx, district, number))?);
             }
         }
         Ok((paid, sold))
+    }
+}
+
+/// A sum by the tables, and the first row that is not as it should be.
+#[derive(Default)]
+struct Found {
+    sum: u64,
+    wrong: Option<String>,
+}
+
+impl Found {
+    fn add(&mut self, other: Self) {
+        self.sum += other.sum;
+        self.wrong = self.wrong.take().or(other.wrong);
     }
 }
 
@@ -209,6 +242,11 @@ impl<H: Transactional> Client<H> for Terminal {
 
     fn wrong(&mut self, heap: &H) -> Result<Option<String>> {
         let (paid, sold) = self.sums(heap)?;
+        let wrong = paid.wrong.or(sold.wrong);
+        if wrong.is_some() {
+            return Ok(wrong);
+        }
+        let (paid, sold) = (paid.sum, sold.sum);
         heap.transaction(|tx| {
             let warehouse = there(self.database.warehouses.get(tx, self.warehouse)?)?;
             let received = tx.get_field(warehouse, Warehouse::FIELDS.received)?;

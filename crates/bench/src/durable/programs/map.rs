@@ -4,9 +4,10 @@
 //! many insertions as removals, half of them are there in the long run: then half of the insertions replace a value.
 
 use aquifer_durable::structures::{BTree, HashMap};
-use aquifer_durable::{Access, Result, Transactional, Value};
+use aquifer_durable::{Access, Result, Transactional};
 
-use super::client::{Client, Clients};
+use super::{Client, Clients, Size, Stored, Values};
+use crate::payload::Payload;
 use crate::rng::Rng;
 
 /// Keys that are inserted together at first.
@@ -17,67 +18,18 @@ const CHECKED: usize = 10_000;
 const KEYS_MAX: u64 = 1 << 32;
 const ABSENT: u32 = u32::MAX;
 
-/// A value that tells when it was made.
-pub trait Stamped: Value + Send {
-    /// The value that was made then.
-    fn of(stamp: u64) -> Self;
-    /// When it was made.
-    fn stamp(&self) -> u64;
-}
-
-/// 100 bytes.
-pub type Hundred = ([u64; 12], u32);
-
-impl Stamped for Hundred {
-    fn of(stamp: u64) -> Self {
-        (std::array::from_fn(|n| stamp + n as u64), stamp as u32)
-    }
-
-    fn stamp(&self) -> u64 {
-        self.0[0]
-    }
-}
-
-impl<const N: usize> Stamped for [u64; N] {
-    fn of(stamp: u64) -> Self {
-        std::array::from_fn(|n| stamp + n as u64)
-    }
-
-    fn stamp(&self) -> u64 {
-        self[0]
-    }
-}
-
 /// What both structures can do.
-pub trait Map: Copy + Send + 'static {
-    /// Its values.
-    type V: Stamped;
-
-    /// An empty one.
-    ///
-    /// # Errors
-    /// The heap's, here and below.
+pub(super) trait Map: Copy + Send + 'static {
+    type V: Stored;
     fn create<A: Access>(tx: &mut A) -> Result<Self>;
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// The heap's.
     fn get<A: Access>(self, tx: &mut A, key: u64) -> Result<Option<Self::V>>;
-    /// Gives a key a value; returns the one that it had.
-    ///
-    /// # Errors
-    /// The heap's.
     fn insert<A: Access>(self, tx: &mut A, key: u64, value: Self::V) -> Result<Option<Self::V>>;
-    /// Takes a key out; returns its value.
-    ///
-    /// # Errors
-    /// The heap's.
     fn remove<A: Access>(self, tx: &mut A, key: u64) -> Result<Option<Self::V>>;
 }
 
 macro_rules! map {
     ($structure:ident) => {
-        impl<V: Stamped> Map for $structure<u64, V> {
+        impl<V: Stored> Map for $structure<u64, V> {
             type V = V;
 
             fn create<A: Access>(tx: &mut A) -> Result<Self> {
@@ -103,73 +55,47 @@ map!(HashMap);
 map!(BTree);
 
 /// The keys of one thread, and what each should have.
-pub struct MapClient<M> {
+struct MapClient<M: Map> {
     map: M,
     first_key: u64,
     /// Which keys are there, in any order, and where in that order each is.
     present: Vec<u32>,
     places: Vec<u32>,
     stamps: Vec<u64>,
+    values: Values<M::V>,
     rng: Rng,
     now: u64,
+    updates_only: bool,
 }
 
-/// The clients of one map with so many entries.
-///
-/// # Errors
-/// The heap's.
-pub fn clients<M: Map, H: Transactional>(
+/// The clients of one map.
+pub(super) fn clients<M: Map, H: Transactional>(
     heap: &H,
-    entries: u64,
-    threads: u64,
-    seed: u64,
+    size: Size,
+    payload: Payload,
+    updates_only: bool,
 ) -> Result<Clients<H>> {
-    let clients = filled::<M, H>(heap, entries, threads, seed)?;
-    Ok(clients.into_iter().map(|client| Box::new(client) as Box<dyn Client<H>>).collect())
-}
-
-/// As [`clients`], for updates alone.
-///
-/// # Errors
-/// The heap's.
-pub fn updaters<M: Map, H: Transactional>(
-    heap: &H,
-    entries: u64,
-    threads: u64,
-    seed: u64,
-) -> Result<Clients<H>> {
-    let clients = filled::<M, H>(heap, entries, threads, seed)?;
-    Ok(clients.into_iter().map(|client| Box::new(Updater(client)) as Box<dyn Client<H>>).collect())
-}
-
-fn filled<M: Map, H: Transactional>(
-    heap: &H,
-    entries: u64,
-    threads: u64,
-    seed: u64,
-) -> Result<Vec<MapClient<M>>> {
     let map = heap.transaction(|tx| M::create(tx))?;
-    let client = |thread| {
-        let mut client = MapClient::new(map, thread, (entries / threads).max(1) as usize, seed);
-        client.fill(heap).map(|()| client)
-    };
-    (0..threads).map(client).collect()
-}
-
-impl<M: Map> MapClient<M> {
-    fn new(map: M, thread: u64, entries: usize, seed: u64) -> Self {
-        let keys = 2 * entries;
-        Self {
+    let client = |thread| -> Result<Box<dyn Client<H>>> {
+        let keys = 2 * (size.entries / size.threads).max(1) as usize;
+        let mut client = MapClient {
             map,
             first_key: thread * KEYS_MAX,
             present: Vec::with_capacity(keys),
             places: vec![ABSENT; keys],
             stamps: vec![0; keys],
-            rng: Rng::new(seed << 8 | thread),
+            values: Values::new(payload),
+            rng: Rng::new(size.seed << 8 | thread),
             now: 1,
-        }
-    }
+            updates_only,
+        };
+        client.fill(heap)?;
+        Ok(Box::new(client))
+    };
+    (0..size.threads).map(client).collect()
+}
 
+impl<M: Map> MapClient<M> {
     /// Inserts half of the keys, in no order.
     fn fill(&mut self, heap: &impl Transactional) -> Result<()> {
         let mut keys: Vec<u32> = (0..self.places.len() as u32).collect();
@@ -181,7 +107,7 @@ impl<M: Map> MapClient<M> {
         for keys in keys[..half].chunks(FILLED_TOGETHER) {
             heap.transaction(|tx| {
                 for &key in keys {
-                    self.map.insert(tx, self.key(key), M::V::of(self.now))?;
+                    self.map.insert(tx, self.key(key), self.values.of(self.now))?;
                 }
                 Ok(())
             })?;
@@ -221,7 +147,7 @@ impl<M: Map> MapClient<M> {
 
     fn insert(&mut self, heap: &impl Transactional, key: u32) -> Result<()> {
         self.now += 1;
-        let (map, home, value) = (self.map, self.key(key), M::V::of(self.now));
+        let (map, home, value) = (self.map, self.key(key), self.values.of(self.now));
         heap.transaction(|tx| map.insert(tx, home, value))?;
         self.has_inserted(key);
         Ok(())
@@ -230,8 +156,8 @@ impl<M: Map> MapClient<M> {
 
 impl<M: Map, H: Transactional> Client<H> for MapClient<M> {
     fn step(&mut self, heap: &H) -> Result<()> {
-        let (choice, present) = (self.rng.below(4), self.present_key());
-        match (choice, present) {
+        let choice = if self.updates_only { 2 } else { self.rng.below(4) };
+        match (choice, self.present_key()) {
             (2, Some(key)) => self.insert(heap, key),
             (3, Some(key)) => {
                 let (map, home) = (self.map, self.key(key));
@@ -250,27 +176,13 @@ impl<M: Map, H: Transactional> Client<H> for MapClient<M> {
         for _ in 0..CHECKED.min(self.places.len()) {
             let key = self.any_key();
             let (map, home) = (self.map, self.key(key));
-            let found = heap.transaction(|tx| map.get(tx, home))?.map(|value| value.stamp());
+            let found = heap.transaction(|tx| map.get(tx, home))?;
             let is_present = self.places[key as usize] != ABSENT;
-            let expected = is_present.then(|| self.stamps[key as usize]);
+            let expected = is_present.then(|| self.values.of(self.stamps[key as usize]));
             if found != expected {
-                return Ok(Some(format!("{found:?} under key {home:#x} instead of {expected:?}")));
+                return Ok(Some(format!("key {home:#x} has {found:x?} instead of {expected:x?}")));
             }
         }
         Ok(None)
-    }
-}
-
-/// One that only updates.
-struct Updater<M>(MapClient<M>);
-
-impl<M: Map, H: Transactional> Client<H> for Updater<M> {
-    fn step(&mut self, heap: &H) -> Result<()> {
-        let key = self.0.present_key().expect("it was filled");
-        self.0.insert(heap, key)
-    }
-
-    fn wrong(&mut self, heap: &H) -> Result<Option<String>> {
-        self.0.wrong(heap)
     }
 }
