@@ -176,16 +176,31 @@ impl Session {
         run: u32,
         peers: &[K],
         points: &[P],
+        measure: impl FnMut(&mut Self, &Cell<K, P>, u32) -> Result<Fields>,
+    ) -> Result<()> {
+        let at = |point: &P| peers.iter().map(|&peer| Cell { peer, point: point.clone() }).collect();
+        let groups: Vec<Vec<_>> = points.iter().map(at).collect();
+        self.round_of(run, &groups, measure)
+    }
+
+    /// Measures every cell once, as [`Session::round`] does, where not every peer is at every point: a group has the cells that stand for one point.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn round_of<K: Copy + ToString, P: Clone + Serialize>(
+        &mut self,
+        run: u32,
+        groups: &[Vec<Cell<K, P>>],
         mut measure: impl FnMut(&mut Self, &Cell<K, P>, u32) -> Result<Fields>,
     ) -> Result<()> {
         let mut rng = Rng::new(run.into());
-        for point in shuffled(points, &mut rng) {
-            for peer in shuffled(peers, &mut rng) {
+        for group in shuffled(groups, &mut rng) {
+            for cell in shuffled(&group, &mut rng) {
                 cleanup::stop_if_interrupted();
-                self.progress.doing(format!("{}, run {run}", peer.to_string()));
-                let cell = Cell { peer, point: point.clone() };
+                let peer = cell.peer.to_string();
+                self.progress.doing(format!("{peer}, run {run}"));
                 let figures = measure(self, &cell, run);
-                self.keep(&peer.to_string(), &point, run, figures)?;
+                self.keep(&peer, &cell.point, run, figures)?;
                 self.progress.step();
             }
         }
@@ -240,9 +255,10 @@ impl Session {
         Ok(())
     }
 
-    /// `point` with the payload, and with its compressed size unless that is there; unchanged if payloads mean nothing to the study.
+    /// `point` with the payload, and with its compressed size unless that is there; unchanged if payloads mean nothing to the study, or the point says
+    /// itself what its bytes are.
     fn payload_of(&self, point: Fields) -> Fields {
-        if self.common.payload.is_empty() {
+        if self.common.payload.is_empty() || point.get("payload").is_some() {
             return point;
         }
         let lz4 = point.get("lz4").cloned();

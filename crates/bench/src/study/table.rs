@@ -244,9 +244,10 @@ impl Table {
             };
             title += rest;
         }
-        let payload = record.point.text("payload");
+        let [payload, lz4] = ["payload", "lz4"].map(|field| record.point.text(field));
         if !payload.is_empty() && payload != "random" {
-            title += &format!(", {payload} payload (lz4 {})", record.point.text("lz4"));
+            title += &format!(", {payload} payload");
+            title += &if lz4.is_empty() { lz4 } else { format!(" (lz4 {lz4})") };
         }
         title
     }
