@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use aquifer_bench::all::AllOptions;
 use aquifer_bench::far::FarOptions;
 use aquifer_bench::page_size::PageSizeOptions;
-use aquifer_bench::recover::RecoverOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::study::{self, CheckOptions, PageOptions, STUDIES};
@@ -66,8 +65,6 @@ enum Command {
     PageSize(PageSizeOptions),
     /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
     Far(FarOptions),
-    /// How fast a program recovers when a donor fails, and how fast the RAM of donors comes back
-    Recover(RecoverOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]
     Volume(VolumeCommand),
@@ -98,6 +95,12 @@ enum Command {
     /// A peer of `remote`
     #[command(hide = true)]
     Serve(ServeOptions),
+    /// A program of `recover`
+    #[command(hide = true)]
+    RecoverProgram {
+        #[command(subcommand)]
+        program: recover::Program,
+    },
     /// One peer, told on standard input what to do
     #[command(hide = true, name = CHILD_COMMAND)]
     Child,
@@ -127,7 +130,7 @@ fn run(command: Command) -> aquifer_bench::Result<()> {
     match command {
         Command::PageSize(options) => page_size::run(&options),
         Command::Far(options) => far::run(&options),
-        Command::Recover(options) => recover::run(&options),
+        Command::RecoverProgram { program } => recover::run_program(&program),
         Command::Volume(command) => volume::run(&command),
         Command::All(options) => all::run(&options),
         Command::Table { files } => table::run(&files),

@@ -22,8 +22,6 @@ pub enum Record {
     Rumble(Box<rumble::Sample>),
     /// A run of an unchanged program whose memory is local in part.
     Far(Box<crate::far::sample::Far>),
-    /// A run of a program on donors of which one fails.
-    DonorFailure(Box<crate::recover::sample::DonorFailure>),
     /// A run of transactions on a database with pages of one size.
     PageSize(Box<page_size::Sample>),
     /// A run of a volume, or of the layers that it replaces, on emulated flash.

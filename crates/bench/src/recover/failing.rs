@@ -1,12 +1,14 @@
-//! A donor that fails, from the signal on, or from when its RAM is needed.
+//! What happens to a donor, and the donor to which it happens: from the signal on, or from when its RAM is needed.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::failure::{Failure, STOP};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
 use super::press::{Press, Pressed};
 use crate::cleanup::Guard;
-use crate::donors::Slabs;
+use crate::donors::{LEAVE_WITHIN, Slabs};
 use crate::error::{Error, Result};
 use crate::service::Service;
 
@@ -14,6 +16,36 @@ use crate::service::Service;
 const LEAVE_MAX: Duration = Duration::from_secs(30);
 /// How often it is looked at.
 pub const STEP: Duration = Duration::from_millis(2);
+
+/// Length of [`Failure::Stop`]: some deadlines of a transfer.
+pub const STOP: Duration = Duration::from_secs(3);
+
+/// Longest time that a donor may take to give back what programs of its machine need: then it ends the borrower's connection, and looks every 100 ms.
+pub const GIVE_BACK_MAX: Duration = LEAVE_WITHIN.saturating_add(Duration::from_secs(2));
+
+/// The end of a donor, or of what it lends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Failure {
+    /// It is killed (SIGKILL): the kernel closes its connections
+    Kill,
+    /// It hangs for 3 seconds (SIGSTOP, SIGCONT): nobody says that it does
+    Stop,
+    /// It is told to end (SIGTERM), and its RAM is free when it has
+    Leave,
+    /// Programs of its machine take so much RAM that it needs back all that it lent
+    Press,
+}
+
+impl Failure {
+    /// So long must be seen of what it does.
+    pub fn after_min(self) -> Duration {
+        match self {
+            Self::Press => GIVE_BACK_MAX + Duration::from_secs(1),
+            Self::Kill | Self::Stop | Self::Leave => STOP + Duration::from_secs(2),
+        }
+    }
+}
 
 /// What fails, and since when. Ended when dropped, after it was let go on.
 #[derive(Debug)]
@@ -47,7 +79,7 @@ pub struct Outcome {
 }
 
 impl Failing {
-    /// Lets it happen.
+    /// Lets `failure` happen to `victim`.
     ///
     /// # Errors
     /// Those of [`Press::begin`].

@@ -1,15 +1,17 @@
 //! A shortage of RAM on a donor's machine, from its begin until the donor has given back what it has.
 
 use std::process::Command;
+use std::thread;
 
 use aquifer_base::units::format_size;
 use serde::{Deserialize, Serialize};
 
-use super::failure::GIVE_BACK_MAX;
-use super::hold::Held;
+use super::failing::GIVE_BACK_MAX;
+use super::program::{COMMAND, say};
 use crate::donors::{SLAB_BYTES, Slabs};
 use crate::error::{Error, Result};
 use crate::machine::available_ram_bytes;
+use crate::peer::mapping::Mapping;
 use crate::process::{Memory, monotonic_ns};
 use crate::service::Service;
 use crate::spawn::dies_with_parent;
@@ -55,7 +57,7 @@ struct Returned {
 }
 
 impl Press {
-    /// Lets a program take so much that a donor with this headroom needs back all its slabs.
+    /// Lets a program take so much that the donor `donor_pid`, which keeps `headroom_bytes` free, needs back all its `slabs`.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the slabs are not in RAM; [`Error::Io`].
@@ -71,7 +73,7 @@ impl Press {
         let taken_bytes = above_bytes + needed_bytes + MARGIN_BYTES;
         let own = std::env::current_exe().map_err(Error::io("finding", "this program"))?;
         let mut command = Command::new(own);
-        command.args(["recover", "--hold", &taken_bytes.to_string()]);
+        command.args([COMMAND, "hold", &taken_bytes.to_string()]);
         dies_with_parent(&mut command);
         let program = Service::start("program that takes RAM", command)?;
         Ok(Self { program, donor_pid, before_bytes, taken_bytes, needed_bytes, held: None, returned: None })
@@ -123,5 +125,29 @@ impl Press {
             returned_s: returned_s(at_ns),
             forced_slabs,
         })
+    }
+}
+
+/// What the program that takes RAM says when it has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Held {
+    /// Before the first page, by the clock that all processes share.
+    pub begin_ns: u64,
+    /// After the last one.
+    pub end_ns: u64,
+}
+
+/// Takes `bytes` of RAM, and holds them until the process is ended from outside.
+///
+/// # Errors
+/// [`crate::Error::Io`] if the kernel does not give them, or nobody listens.
+pub fn hold(bytes: u64) -> Result<()> {
+    let begin_ns = monotonic_ns();
+    let mapping = Mapping::anonymous(bytes as usize)?;
+    // As a write to each page would, in pages of the ordinary size.
+    mapping.advise(libc::MADV_POPULATE_WRITE)?;
+    say(&Held { begin_ns, end_ns: monotonic_ns() })?;
+    loop {
+        thread::park();
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::slice::{SLICE_MS, SLICE_S, Slice};
+use super::program::{SLICE_MS, SLICE_S, Slice};
 use crate::study::median_of as median;
 
 /// Slices of a window, whose median counts: what disturbs one or two of them is no fall.

@@ -34,7 +34,9 @@ use serde_json::Value;
 
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::{budget, durable, memcached, micro, overhead, probe_fio, references, remote, volume, write_amp};
+use crate::{
+    budget, durable, memcached, micro, overhead, probe_fio, recover, references, remote, volume, write_amp,
+};
 
 use session::Files;
 
@@ -94,6 +96,7 @@ pub const STUDIES: &[Entry] = &[
     Entry::of::<budget::Budget>(),
     Entry::of::<memcached::Memcached>(),
     Entry::of::<remote::Remote>(),
+    Entry::of::<recover::Recover>(),
     Entry::of::<probe_fio::ProbeFio>(),
     Entry::of::<volume::reads::Reads>(),
     Entry::of::<volume::updates::Updates>(),

@@ -1,7 +1,6 @@
 //! Markdown tables from result files: medians over the runs, with the ratios that matter, under the
 //! command lines and machines that made them.
 
-mod donor_failure;
 mod far;
 mod layered;
 mod page_size;
@@ -93,7 +92,6 @@ pub fn render(records: &[Record]) -> String {
         rumble::render(records),
         page_size::render(records),
         far::render(records),
-        donor_failure::render(records),
         layered::render(records),
         skipped(records),
     ];
@@ -118,7 +116,6 @@ fn context(record: &Record) -> &Context {
         Record::Skipped(skipped) => &skipped.context,
         Record::Rumble(sample) => &sample.context,
         Record::Far(run) => &run.context,
-        Record::DonorFailure(run) => &run.context,
         Record::PageSize(run) => &run.context,
         Record::Layered(run) => &run.context,
     }
