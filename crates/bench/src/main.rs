@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use aquifer_bench::all::AllOptions;
-use aquifer_bench::far::FarOptions;
 use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::study::{self, CheckOptions, PageOptions, STUDIES};
 use aquifer_bench::volume::VolumeCommand;
-use aquifer_bench::{all, child, cleanup, far, page_size, recover, remote, table, volume};
+use aquifer_bench::{all, child, cleanup, page_size, recover, remote, table, volume};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -37,7 +36,7 @@ Examples:
   aquifer-bench remote --out results.jsonl
       Memory of a donor on this machine, beside bare libfabric
   aquifer-bench far --out results.jsonl
-      memcached, SQLite, PageRank and a shuffle with 100, 75 and 50 % of their memory local
+      memcached, Redis, SQLite, igraph and GNU sort with 100, 75 and 50 % of their memory local
   aquifer-bench recover --out results.jsonl
       What a program does when one of its two donors is killed, hangs, leaves or needs its RAM
   aquifer-bench table results.jsonl > results.md
@@ -63,8 +62,6 @@ struct Cli {
 enum Command {
     /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
     PageSize(PageSizeOptions),
-    /// Unchanged programs whose memory is local in part, the rest on other machines or a disk
-    Far(FarOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
     #[command(subcommand)]
     Volume(VolumeCommand),
@@ -129,7 +126,6 @@ fn main() -> ExitCode {
 fn run(command: Command) -> aquifer_bench::Result<()> {
     match command {
         Command::PageSize(options) => page_size::run(&options),
-        Command::Far(options) => far::run(&options),
         Command::RecoverProgram { program } => recover::run_program(&program),
         Command::Volume(command) => volume::run(&command),
         Command::All(options) => all::run(&options),

@@ -14,7 +14,6 @@ const BUILT: &str = "build/bin/aquifer";
 pub struct Programs {
     aquifer: PathBuf,
     memcached: Option<PathBuf>,
-    redis: Option<PathBuf>,
 }
 
 impl Programs {
@@ -26,11 +25,7 @@ impl Programs {
         let own = env::current_exe().map_err(Error::io("finding", "this program"))?;
         let beside = own.with_file_name("aquifer");
         let built = Path::new(BUILT).canonicalize().ok().filter(|_| !beside.is_file());
-        Ok(Self {
-            aquifer: built.unwrap_or(beside),
-            memcached: on_path("memcached"),
-            redis: on_path("redis-server"),
-        })
+        Ok(Self { aquifer: built.unwrap_or(beside), memcached: on_path("memcached") })
     }
 
     /// The `aquifer` command.
@@ -55,14 +50,6 @@ impl Programs {
     pub fn memcached(&self) -> Result<&Path> {
         self.memcached.as_deref().ok_or_else(|| missing("memcached"))
     }
-
-    /// The distribution's Redis.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`].
-    pub fn redis(&self) -> Result<&Path> {
-        self.redis.as_deref().ok_or_else(|| missing("redis-server"))
-    }
 }
 
 /// How the command and its library come to be where `file` is missing, which in a workspace is `target/PROFILE`.
@@ -82,6 +69,15 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&search).map(|dir| dir.join(name)).find(|program| program.is_file())
 }
 
+/// The program `name` of the distribution.
+///
+/// # Errors
+/// [`Error::Unavailable`] with its `package`.
+pub fn installed(name: &str, package: &str) -> Result<PathBuf> {
+    let missing = || Error::Unavailable(format!("{name} is not there; install the package {package}"));
+    on_path(name).ok_or_else(missing)
+}
+
 fn missing(package: &str) -> Error {
     Error::Unavailable(format!("{package} is not there; install the package {package}"))
 }
@@ -92,8 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_the_remedy() {
-        let programs =
-            Programs { aquifer: PathBuf::from("/nonexistent/aquifer"), memcached: None, redis: None };
+        let programs = Programs { aquifer: PathBuf::from("/nonexistent/aquifer"), memcached: None };
         let said = |found: Result<&Path>| found.expect_err("it is not there").to_string();
         assert!(said(programs.aquifer()).contains("cargo build --release -p aquifer-cli"));
         let beside = |profile: &str| build(Path::new(&format!("/source/target/{profile}/aquifer")));
@@ -101,6 +96,5 @@ mod tests {
         assert!(beside("debug").contains("build -p aquifer-cli"));
         assert!(beside("soak").contains("build --profile soak -p aquifer-cli"));
         assert!(said(programs.memcached()).contains("install the package memcached"));
-        assert!(said(programs.redis()).contains("redis-server"));
     }
 }

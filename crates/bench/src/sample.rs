@@ -20,8 +20,6 @@ pub enum Record {
     Skipped(Skipped),
     /// Memory of one system under one of the workloads of Rumble et al.
     Rumble(Box<rumble::Sample>),
-    /// A run of an unchanged program whose memory is local in part.
-    Far(Box<crate::far::sample::Far>),
     /// A run of transactions on a database with pages of one size.
     PageSize(Box<page_size::Sample>),
     /// A run of a volume, or of the layers that it replaces, on emulated flash.

@@ -1,57 +1,121 @@
-//! The tasks of `aquifer-bench far` at tiny scale, as processes of their own; and what the command refuses.
+//! `aquifer-bench far` at tiny scale: programs of others with everything local, on swap, and with a byte that is wrong.
 
+mod common;
+
+use std::fs;
 use std::process::{Command, Output};
 
-use aquifer_bench::far::Answer;
+use aquifer_bench::study::{Record, read};
+use common::Dir;
 
-fn far(line: &str) -> Output {
+const TINY: &str = "--data 4M --seconds 0.2 --warmup 0 --runs 1 --peer local";
+
+fn far(dir: &Dir, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
-    command.arg("far").args(line.split_whitespace()).output().expect("the program is built")
+    command.arg("far").args(line.split_whitespace()).arg("--dir").arg(&dir.0);
+    command.arg("--out").arg(dir.0.join("out.jsonl")).output().expect("the program is built")
 }
 
-/// The answer of a task; none, with the reason printed, where the machine lacks what it needs.
-fn answer(line: &str) -> Option<Answer> {
-    let output = far(line);
-    let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if error.contains("libsqlite3") {
-        println!("SKIP {error}");
-        return None;
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The records of a run that has not failed, with the reason where this machine lacks what it needs.
+fn records(dir: &Dir, line: &str) -> Vec<Record> {
+    let output = far(dir, line);
+    assert!(output.status.success(), "{line}: {}", errors(&output));
+    let path = dir.0.join("out.jsonl");
+    let records = read::<Record>(&path).expect("records");
+    fs::remove_file(&path).expect("it is there");
+    for record in &records {
+        record.left_out.iter().for_each(|reason| {
+            println!("SKIP {} on {}: {reason}", record.point.text("program"), record.peer)
+        });
     }
-    assert!(output.status.success(), "{line}: {error}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    Some(serde_json::from_str(&said).expect("an answer"))
+    records
 }
 
 #[test]
-fn every_task_says_one_line() {
-    for task in ["tpcc", "pagerank", "shuffle"] {
-        let Some(answer) = answer(&format!("--task {task} --data 4M --seconds 0.1 --warmup 0")) else {
+fn every_program_is_measured_or_says_what_is_to_be_installed() {
+    let dir = Dir::new("far");
+    for program in ["etc", "sys", "redis", "sqlite", "pagerank", "sort"] {
+        let records = records(&dir, &format!("{TINY} --program {program}"));
+        let [record] = &records[..] else { panic!("{records:?}") };
+        if let Some(reason) = &record.left_out {
+            assert!(
+                ["install the package", "speedtest1"].iter().any(|what| reason.contains(what)),
+                "{reason}"
+            );
             continue;
-        };
-        assert!(answer.ops > 0 && answer.ops_per_s() > 0.0, "{task}: {answer:?}");
-        assert!(answer.memory.rss_bytes > 4 << 20, "{task}: {answer:?}");
-        assert_eq!(answer.digest.is_some(), task != "tpcc");
+        }
+        for figure in ["ops_per_s", "seconds", "memory.rss_bytes", "peak_bytes"] {
+            assert!(record.figures.number(figure) > Some(0.0), "{figure}: {record:?}");
+        }
+        assert_eq!(record.figures.number("killed"), Some(0.0), "{record:?}");
+    }
+    assert_eq!(dir.names(), Vec::<String>::new(), "files are left");
+}
+
+#[test]
+fn a_wrong_byte_is_named_and_ends_the_call() {
+    let dir = Dir::new("far-flip");
+    for (program, object) in [
+        ("sort", "line 1: wanted \""),
+        ("etc", "key 0 version "),
+        ("redis", "key 0 byte "),
+        ("sqlite", "line 1: wanted \"--"),
+    ] {
+        for payload in ["random", "text"] {
+            let output = far(&dir, &format!("{TINY} --program {program} --payload {payload} --flip-byte"));
+            let said = errors(&output);
+            if said.contains("install the package") || said.contains("speedtest1 is not there") {
+                println!("SKIP {program}: {said}");
+                continue;
+            }
+            assert_eq!(output.status.code(), Some(1), "{program}: {said}");
+            let line = said.lines().find(|line| line.contains("WRONG DATA from local: ")).unwrap_or_default();
+            let is_named = line.contains(program) && line.contains(object) && line.contains(", found ");
+            assert!(is_named, "{program}: {said}");
+        }
     }
 }
 
 #[test]
-fn the_same_rounds_have_the_same_result() {
-    for task in ["pagerank", "shuffle"] {
-        let run = |rounds| answer(&format!("--task {task} --data 2M --rounds {rounds}")).expect("no library");
-        let (one, again, more) = (run(2), run(2), run(3));
-        assert_eq!(one.digest, again.digest, "{task}");
-        // Others need not do as many rounds of the shuffle.
-        assert_eq!(one.rounds, (task == "pagerank").then_some(2));
-        assert_eq!(more.ops, one.ops / 2 * 3, "{task}");
-        // Ranks change from round to round, groups do not.
-        assert_eq!(more.digest == one.digest, task == "shuffle");
+fn less_ram_gives_the_same_lines() {
+    let dir = Dir::new("far-swap");
+    let line = "--data 16M --runs 1 --program sort --peer swap,donors --share 75 --payload text";
+    for record in
+        records(&dir, line).iter().filter(|record| record.left_out.is_none() && record.peer != "local")
+    {
+        assert!(
+            record.figures.number("limit_bytes") < record.figures.number("data_bytes").or(Some(32e6)),
+            "{record:?}"
+        );
+        assert_eq!(
+            (record.point.text("share"), record.point.text("payload")),
+            ("75".to_owned(), "text".to_owned())
+        );
     }
 }
 
 #[test]
-fn what_is_no_task_is_refused() {
-    for line in ["--task etc --data 4M", "--task shuffle --data 1K", "--rounds 3"] {
-        let output = far(line);
-        assert!(!output.status.success() && output.stdout.is_empty(), "{line}");
+fn what_makes_no_sense_is_refused() {
+    let dir = Dir::new("far-refused");
+    for line in [
+        "--data 10K",
+        "--limit 0",
+        "--share 4",
+        "--share 101",
+        "--program emacs",
+        "--runs 0",
+        "--disk-iops 0",
+        "--disk-iops 3k",
+        "--ram 1G",
+    ] {
+        let output = far(&dir, line);
+        assert!(
+            !output.status.success() && output.stdout.is_empty() && !errors(&output).is_empty(),
+            "{line}"
+        );
     }
 }

@@ -1,14 +1,27 @@
-//! Where the memory is that is not local.
+//! Where the memory is that is not local: what lies below the RAM of a program, made for a run and taken away after it.
 
 use std::fmt;
+use std::path::Path;
+use std::process::Command;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::block::BlockSwap;
 use super::program::Program;
+use super::servers::Redis;
+use crate::donors::{Donors, flash_bytes};
+use crate::error::Result;
+use crate::programs::Programs;
+use crate::study::name_of;
+use crate::swap::SwapArea;
+use crate::zswap::Zswap;
+
+/// With less, the kernel writes clean pages again.
+const SWAP_FACTOR: u64 = 3;
 
 /// What lies below the RAM of a program.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peer {
     /// Nothing: everything is in RAM, without a limit
@@ -49,19 +62,86 @@ impl Peer {
     pub fn serves(self, program: Program) -> bool {
         self != Self::Redis || program.is_cache()
     }
+
+    /// What carries the bytes of the donors.
+    fn provider(self) -> &'static str {
+        if matches!(self, Self::Shared | Self::BlockShared) { "memory" } else { "tcp" }
+    }
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Local => "local",
-            Self::Swap => "swap",
-            Self::Zswap => "zswap",
-            Self::Donors => "donors",
-            Self::Shared => "shared",
-            Self::BlockSwap => "block-swap",
-            Self::BlockShared => "block-shared",
-            Self::Redis => "redis",
-        })
+        f.write_str(&name_of(self))
+    }
+}
+
+/// What lies below one run. Undone in the order of the fields: who swaps is gone by then, and nobody ends before those that need it.
+#[derive(Debug, Default)]
+pub struct Below {
+    block: Option<BlockSwap>,
+    swap: Option<SwapArea>,
+    _zswap: Option<Zswap>,
+    donors: Option<Donors>,
+    redis: Option<Redis>,
+}
+
+impl Below {
+    /// Makes what `peer` needs for a program of `peak_bytes`, with files in `dir`.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`](crate::Error::Unavailable) with what is missing.
+    pub fn make(peer: Peer, dir: &Path, peak_bytes: u64) -> Result<Self> {
+        let swap_bytes = (SWAP_FACTOR * peak_bytes).next_multiple_of(1 << 20);
+        let programs = Programs::find()?;
+        let donors = |bytes| Donors::start(programs.aquifer()?, peer.provider(), bytes);
+        let mut below = Self::default();
+        match peer {
+            Peer::Local => {}
+            Peer::Swap | Peer::Zswap => {
+                below._zswap =
+                    if peer == Peer::Zswap { Some(Zswap::switch_on()?) } else { Zswap::switch_off()? };
+                below.swap = Some(SwapArea::create(dir, swap_bytes)?);
+            }
+            Peer::Donors | Peer::Shared => below.donors = Some(donors(flash_bytes(peak_bytes))?),
+            Peer::BlockSwap | Peer::BlockShared => {
+                let donors = below.donors.insert(donors(swap_bytes)?);
+                below._zswap = Zswap::switch_off()?;
+                below.block = Some(BlockSwap::start(programs.aquifer()?, dir, swap_bytes, &donors.list())?);
+            }
+            Peer::Redis => below.redis = Some(Redis::start("redis", Redis::command()?, dir, None)?),
+        }
+        Ok(below)
+    }
+
+    /// Size of the swap area, where there is one.
+    pub fn swap_bytes(&self) -> Option<u64> {
+        let block = self.block.as_ref().map(BlockSwap::bytes);
+        block.or_else(|| self.swap.as_ref().map(SwapArea::bytes))
+    }
+
+    /// The server that clients are told of.
+    pub fn redis(&self) -> Option<&Redis> {
+        self.redis.as_ref()
+    }
+
+    /// `program` with `given_bytes` of RAM and the donors below it; as it is without donors of its own.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if our command is not there.
+    pub fn run(
+        &self,
+        program: Command,
+        given_bytes: Option<u64>,
+        dir: &Path,
+        peak_bytes: u64,
+    ) -> Result<Command> {
+        let (Some(given_bytes), Some(donors)) = (given_bytes, &self.donors) else { return Ok(program) };
+        let mut command = Command::new(Programs::find()?.aquifer()?);
+        command.args(["run", "--ram", &given_bytes.to_string(), "--flash"]).arg(dir);
+        command.args(["--flash-size", &flash_bytes(peak_bytes).to_string()]);
+        command.args(["--donors", &donors.list(), "--"]);
+        command.arg(program.get_program()).args(program.get_args());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Ok(command)
     }
 }

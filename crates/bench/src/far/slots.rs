@@ -7,9 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 
 const SWAPS: &str = "/proc/swaps";
@@ -19,7 +18,7 @@ const PRIORITY: &str = "32767";
 const PROCESSES: &str = "cgroup.procs";
 
 /// Bytes of a program at one moment, in the swap area and in RAM.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Slots {
     /// Slots that are taken in the area of this program.
     pub swap_used_bytes: u64,
@@ -32,27 +31,14 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Of the calling process now, where its pages may go to an area of this program.
+    /// Counts those of all processes of `group` now; none where they swap to no area of this program.
     ///
     /// # Errors
     /// [`Error::Io`] if /proc cannot be read, [`Error::Input`] if it lacks the fields.
-    pub fn now() -> Result<Option<Self>> {
-        Self::of_all(&["self"])
-    }
-
-    /// Of all processes of a control group now.
-    ///
-    /// # Errors
-    /// As [`Slots::now`].
     pub fn of_group(group: &Path) -> Result<Option<Self>> {
-        let processes = read(&group.join(PROCESSES))?;
-        Self::of_all(&processes.lines().collect::<Vec<_>>())
-    }
-
-    fn of_all(processes: &[&str]) -> Result<Option<Self>> {
         let Some(swap_used_bytes) = used_bytes(&read(Path::new(SWAPS))?) else { return Ok(None) };
         let mut slots = Self { swap_used_bytes, swapped_out_bytes: 0, resident_bytes: 0, clean_bytes: 0 };
-        for process in processes {
+        for process in read(&group.join(PROCESSES))?.lines() {
             let folder = Path::new("/proc").join(process);
             let status = read(&folder.join("status"))?;
             let missing = || Error::Input(format!("{} tells of no VmSwap or no VmRSS", folder.display()));
@@ -75,12 +61,6 @@ impl Slots {
     pub fn clean_share(self) -> f64 {
         self.clean_bytes as f64 / self.resident_bytes.max(1) as f64
     }
-}
-
-/// The group of a program that swaps; its processes can be asked for while they run.
-pub fn of_running(group: Option<&Cgroup>) -> impl Fn() -> Result<Option<Slots>> + use<> {
-    let path = group.map(|group| group.path().to_owned());
-    move || path.as_deref().map_or(Ok(None), Slots::of_group)
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -165,13 +145,5 @@ mod tests {
         assert_eq!((slots.kept_share(), slots.clean_share()), (0.5, 0.25));
         // The two are read one after the other, so that there may be less in use than was out.
         assert_eq!(Slots { swap_used_bytes: 49, ..slots }.kept_share(), 0.0);
-    }
-
-    #[test]
-    fn there_are_none_without_an_area() {
-        let swaps = fs::read_to_string(SWAPS).unwrap_or_default();
-        if used_bytes(&swaps).is_none() {
-            assert_eq!(Slots::now().expect("/proc is there"), None);
-        }
     }
 }

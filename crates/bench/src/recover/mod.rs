@@ -20,7 +20,6 @@ use std::process::Command;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -31,7 +30,7 @@ use crate::process::monotonic_ns;
 use crate::programs::Programs;
 use crate::service::Service;
 use crate::spawn::dies_with_parent;
-use crate::study::{Fields, Session, Study, Table, key, median, range};
+use crate::study::{Fields, Session, Study, Table, key, median, name_of, range};
 use failing::{Failing, Failure, STEP, Victim};
 use program::{Begin, COMMAND, Slice};
 use recovery::Recovery;
@@ -237,11 +236,6 @@ fn command(session: &Session, options: &RecoverOptions, point: &Point, donors: &
     command.arg(session.payload.to_string()).args(options.flip_byte.then_some("--flip-byte"));
     dies_with_parent(&mut command);
     Ok(command)
-}
-
-/// A value as on the command line.
-fn name_of(value: &impl ValueEnum) -> String {
-    value.to_possible_value().as_ref().map_or("", PossibleValue::get_name).to_owned()
 }
 
 /// The first donor, of which the program must have something.

@@ -35,7 +35,8 @@ use serde_json::Value;
 use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::{
-    budget, durable, memcached, micro, overhead, probe_fio, recover, references, remote, volume, write_amp,
+    budget, durable, far, memcached, micro, overhead, probe_fio, recover, references, remote, volume,
+    write_amp,
 };
 
 use session::Files;
@@ -96,6 +97,7 @@ pub const STUDIES: &[Entry] = &[
     Entry::of::<budget::Budget>(),
     Entry::of::<memcached::Memcached>(),
     Entry::of::<remote::Remote>(),
+    Entry::of::<far::Far>(),
     Entry::of::<recover::Recover>(),
     Entry::of::<probe_fio::ProbeFio>(),
     Entry::of::<volume::reads::Reads>(),

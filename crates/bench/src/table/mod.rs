@@ -1,7 +1,6 @@
 //! Markdown tables from result files: medians over the runs, with the ratios that matter, under the
 //! command lines and machines that made them.
 
-mod far;
 mod layered;
 mod page_size;
 mod rumble;
@@ -91,7 +90,6 @@ pub fn render(records: &[Record]) -> String {
         heading(records),
         rumble::render(records),
         page_size::render(records),
-        far::render(records),
         layered::render(records),
         skipped(records),
     ];
@@ -115,7 +113,6 @@ fn context(record: &Record) -> &Context {
     match record {
         Record::Skipped(skipped) => &skipped.context,
         Record::Rumble(sample) => &sample.context,
-        Record::Far(run) => &run.context,
         Record::PageSize(run) => &run.context,
         Record::Layered(run) => &run.context,
     }
