@@ -9,39 +9,17 @@ use serde_json::Value;
 
 use crate::cgroup;
 use crate::error::{Error, Result};
-use crate::machine::Context;
-use crate::page_size::task::{self as page_size, CellTask, FillTask};
-use crate::rumble::task::{self as rumble, RumbleTask};
-use crate::sample::Record;
 use crate::study::{self, Entry, Fields};
 
 /// First line of the child's input.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Assignment {
-    /// What to do.
-    pub task: Task,
+    /// Name of the study.
+    pub study: String,
+    /// What it tells its children.
+    pub task: Value,
     /// Control group to join first.
     pub cgroup: Option<PathBuf>,
-    /// Goes into the records.
-    pub context: Context,
-}
-
-/// The kinds of children.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Task {
-    /// One system under one of the workloads of Rumble et al.
-    Rumble(RumbleTask),
-    /// A database to be filled.
-    PageSizeFill(FillTask),
-    /// Transactions on a database with pages of one size.
-    PageSizeCell(CellTask),
-    /// One run of a study.
-    Study {
-        /// Its name.
-        name: String,
-        /// What it tells its children.
-        task: Value,
-    },
 }
 
 /// What the child says.
@@ -56,8 +34,6 @@ pub enum Event {
     },
     /// Filled; requests may come.
     Ready,
-    /// A result.
-    Record(Box<Record>),
     /// What a run of a study came to.
     Figures(Fields),
     /// What one of several came to that a child measures together.
@@ -157,18 +133,11 @@ pub fn main(studies: &'static [Entry]) {
 }
 
 fn work(studies: &'static [Entry], parent: &mut Parent) -> Result<()> {
-    let Some(Assignment { task, cgroup, context }) = parent.request()? else { return Ok(()) };
+    let Some(Assignment { study, task, cgroup }) = parent.request()? else { return Ok(()) };
     if let Some(cgroup) = cgroup {
         cgroup::join(&cgroup)?;
     }
-    match task {
-        Task::Rumble(task) => rumble::work(&task, &context, parent),
-        Task::PageSizeFill(task) => page_size::fill(&task, parent),
-        Task::PageSizeCell(task) => page_size::measure(&task, &context, parent),
-        Task::Study { name, task } => {
-            study::work(studies, &name, task, parent).map(|figures| parent.tell(&Event::Figures(figures)))
-        }
-    }
+    study::work(studies, &study, task, parent).map(|figures| parent.tell(&Event::Figures(figures)))
 }
 
 #[cfg(test)]

@@ -6,13 +6,12 @@
 //! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
 //! [`child`], [`measure`], [`mod@cgroup`] and what it is made of in [`controller`], [`group_dir`], [`mod@disk_limit`]; [`swap`]) and they take turns. [`overhead`],
 //! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
-//! [`server`] under load, also with [`zswap`]. [`durable`] looks at transactions on the durable heap and its peers, [`mod@rumble`] at the memory that it and
-//! allocators need, [`mod@page_size`] at a database on flash, [`mod@volume`] at mapped files, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails.
+//! [`server`] under load, also with [`zswap`]. [`durable`] looks at transactions on the durable heap and its peers, [`mod@volume`] at mapped
+//! files, and with [`sqlite`] at databases, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails.
 //!
 //! Most of these are studies ([`mod@study`]), which have options, turns, children, records and tables in common; the others have them of their own, and
 //! become studies one by one. All results are JSON lines ([`study::Record`], [`sample`]); [`table`] and [`study::plot()`] read nothing else.
 
-pub mod address_map;
 pub mod all;
 pub mod budget;
 pub mod cgroup;
@@ -30,6 +29,7 @@ pub mod far;
 pub mod flip;
 pub mod group_dir;
 pub mod io;
+pub mod latency;
 pub mod ledger;
 pub mod machine;
 pub mod measure;
@@ -38,7 +38,6 @@ pub mod micro;
 pub mod objects;
 pub mod omissions;
 pub mod overhead;
-pub mod page_size;
 pub mod payload;
 pub mod peer;
 pub mod probe_fio;
@@ -51,16 +50,14 @@ pub mod references;
 pub mod remote;
 pub mod rest;
 pub mod rng;
-pub mod rumble;
 pub mod runner;
-pub mod sample;
 pub mod scale;
 pub mod server;
 pub mod service;
 pub mod spawn;
+pub mod sqlite;
 pub mod study;
 pub mod swap;
-pub mod table;
 pub mod theory;
 pub mod verified;
 pub mod volume;

@@ -4,12 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use aquifer_bench::all::AllOptions;
-use aquifer_bench::page_size::PageSizeOptions;
 use aquifer_bench::remote::ServeOptions;
 use aquifer_bench::runner::CHILD_COMMAND;
 use aquifer_bench::study::{self, CheckOptions, PageOptions, STUDIES};
-use aquifer_bench::volume::VolumeCommand;
-use aquifer_bench::{all, child, cleanup, page_size, recover, remote, table, volume};
+use aquifer_bench::{all, child, cleanup, recover, remote};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -25,12 +23,8 @@ Examples:
       The same question asked of a real server: swap, zswap, the heap, aquifer run, extstore
   aquifer-bench references --out results.jsonl
       Handle hits and faults; batches of 1,024 objects beside raw reads; medians of 5
-  aquifer-bench page-size --out results.jsonl
-      SQLite with pages of 4 to 32 KiB and buffers of 4 to 64 MiB
   aquifer-bench volume reads --out results.jsonl
       Reads of a mapped file of a volume, beside mmap and the disk; also updates, pagerank, kv and metadata
-  aquifer-bench volume layered --out results.jsonl
-      One table against three: the volume beside a file system over a flash translation layer
   aquifer-bench durable transactions --out results.jsonl
       Small transactions on the durable heap, libpmemobj, LMDB and redb; also workloads, optimisations, cleaning and recovery
   aquifer-bench remote --out results.jsonl
@@ -60,15 +54,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// SQLite on pages of several sizes with buffers of several sizes: does flash want small pages?
-    PageSize(PageSizeOptions),
     /// Files of a volume as memory, beside mmap of files of the host's file system
-    #[command(subcommand)]
-    Volume(VolumeCommand),
+    #[command(subcommand_required = true)]
+    Volume,
     /// The durable heap beside libpmemobj, LMDB, redb, and heaps that write their data twice
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Durable,
-    /// All of these but memcached, page-size, far, recover, volume and durable, with tables and plots
+    /// All of these but memcached, far, recover, volume and durable, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {
@@ -125,12 +117,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> aquifer_bench::Result<()> {
     match command {
-        Command::PageSize(options) => page_size::run(&options),
         Command::RecoverProgram { program } => recover::run_program(&program),
-        Command::Volume(command) => volume::run(&command),
+        Command::Volume => Ok(()),
         Command::All(options) => all::run(&options),
-        Command::Table { files } => table::run(&files),
-        Command::Plot { files, out_dir } => table::plot(&files, &out_dir),
+        Command::Table { files } => study::tables(STUDIES, &files),
+        Command::Plot { files, out_dir } => study::plots(STUDIES, &files, &out_dir),
         Command::Page(options) => study::page(STUDIES, &options),
         Command::Check(options) => study::check(&options),
         Command::Serve(options) => remote::serve(&options),

@@ -4,14 +4,13 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::cgroup::Cgroup;
-use crate::child::{Assignment, Event, Task};
+use crate::child::{Assignment, Event};
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
-use crate::machine::Context;
 use crate::progress::Progress;
-use crate::sample::Record;
 use crate::spawn::{dies_with_parent, end_of, kill};
 use crate::study::Fields;
 
@@ -30,23 +29,15 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts a child on `task`, limited by `cgroup`.
+    /// Starts a child on `task` of `study`, limited by `cgroup`, with `environment` beside that of this process.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Child`].
-    pub fn start(name: &str, task: Task, cgroup: Option<Cgroup>, context: &Context) -> Result<Self> {
-        Self::start_in(name, task, cgroup, context, &[])
-    }
-
-    /// As [`Runner::start`], with more in the child's environment.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn start_in(
+    pub fn start(
         name: &str,
-        task: Task,
+        study: &str,
+        task: Value,
         cgroup: Option<Cgroup>,
-        context: &Context,
         environment: &[(&str, &str)],
     ) -> Result<Self> {
         let program = std::env::current_exe().map_err(Error::io("finding", "this program"))?;
@@ -65,7 +56,7 @@ impl Runner {
         let killed_on_drop = Some(guard);
         let name = name.to_owned();
         let mut runner = Self { name, killed_on_drop, child, requests, events, _cgroup: cgroup };
-        runner.send(&Assignment { task, cgroup: path, context: context.clone() })?;
+        runner.send(&Assignment { study: study.to_owned(), task, cgroup: path })?;
         Ok(runner)
     }
 
@@ -122,37 +113,6 @@ impl Runner {
         match self.next(progress)? {
             Event::Figures(figures) => Ok(figures),
             event => Err(self.error(format!("answered {event:?}"))),
-        }
-    }
-
-    /// All records until the child is done.
-    ///
-    /// # Errors
-    /// As [`Runner::next`].
-    pub fn records(&mut self, progress: &Progress) -> Result<Vec<Record>> {
-        let mut records = Vec::new();
-        self.each_record(progress, |record| {
-            records.push(record);
-            Ok(())
-        })?;
-        Ok(records)
-    }
-
-    /// Gives each record to `keep` as it comes, until the child is done; so those before an error are kept.
-    ///
-    /// # Errors
-    /// As [`Runner::next`], and those of `keep`.
-    pub fn each_record(
-        &mut self,
-        progress: &Progress,
-        mut keep: impl FnMut(Record) -> Result<()>,
-    ) -> Result<()> {
-        loop {
-            match self.next(progress)? {
-                Event::Record(record) => keep(*record)?,
-                Event::Done => return Ok(()),
-                _ => {}
-            }
         }
     }
 

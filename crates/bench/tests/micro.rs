@@ -6,12 +6,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use aquifer_bench::child::{Assignment, Event, Task};
+use aquifer_bench::child::{Assignment, Event};
 use aquifer_bench::contents;
 use aquifer_bench::distribution::Distribution;
 use aquifer_bench::flip::Flip;
 use aquifer_bench::ledger::Ledger;
-use aquifer_bench::machine::Context;
 use aquifer_bench::micro::task::{MicroTask, RunRequest};
 use aquifer_bench::payload::Payload;
 use aquifer_bench::peer::{Kind, Setup};
@@ -53,8 +52,7 @@ fn child(dir: &Path, flip: Option<Flip>, requests: &[RunRequest]) -> Option<Vec<
         payload: Payload::Random,
     };
     let task = serde_json::to_value(MicroTask { kind: Kind::Mmap, setup, flip }).expect("plain fields");
-    let task = Task::Study { name: "micro".to_owned(), task };
-    let assignment = Assignment { task, cgroup: None, context: Context::default() };
+    let assignment = Assignment { study: "micro".to_owned(), task, cgroup: None };
     let mut child = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"))
         .arg("child")
         .stdin(Stdio::piped())

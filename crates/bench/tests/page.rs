@@ -17,7 +17,10 @@ fn the_page_is_made_of_the_stored_runs() {
     let stands = std::fs::read_to_string(root.join("docs/benchmarks.md")).expect("the page");
     let (is_made, made) = page(&[]);
     assert!(is_made, "{made}");
-    assert!(stands == made, "docs/benchmarks.md is not what bench/baseline makes: run `make benchmarks-page`");
+    assert!(
+        stands == made,
+        "docs/benchmarks.md is not what bench/baseline makes: run `make benchmarks-page`"
+    );
 }
 
 #[test]

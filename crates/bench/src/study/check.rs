@@ -59,7 +59,10 @@ pub fn check(options: &CheckOptions) -> Result<()> {
 }
 
 /// All records in files, and in the files of folders.
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Record>> {
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Input`].
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for path in paths {
         let files = if path.is_dir() { page::result_files(path)? } else { vec![path.clone()] };

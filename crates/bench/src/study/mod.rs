@@ -25,6 +25,7 @@ mod session;
 mod table;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -41,7 +42,7 @@ use crate::{
 
 use session::Files;
 
-pub use check::{CheckOptions, check};
+pub use check::{CheckOptions, check, read_all};
 pub use choice::{each_once, name_of, sorted};
 pub use fields::Fields;
 pub use page::{PageOptions, page};
@@ -254,6 +255,24 @@ pub(crate) fn accepts(name: &str, line: &str) -> Result<()> {
 pub fn work(studies: &'static [Entry], name: &str, task: Value, parent: &mut Parent) -> Result<Fields> {
     let entry = entry(studies, name).ok_or_else(|| Error::Input(format!("there is no study {name}")))?;
     (entry.work)(task, parent)
+}
+
+/// Prints the tables that `files` make of `studies`.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Input`].
+pub fn tables(studies: &[Entry], files: &[PathBuf]) -> Result<()> {
+    print!("{}", render_all(studies, &read_all(files)?));
+    Ok(())
+}
+
+/// Draws the tables that `files` make of `studies` into `out_dir`, and prints the names of the pictures.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Input`].
+pub fn plots(studies: &[Entry], files: &[PathBuf], out_dir: &Path) -> Result<()> {
+    plot(studies, &read_all(files)?, out_dir)?.iter().for_each(|path| println!("{}", path.display()));
+    Ok(())
 }
 
 /// All tables that records make of `studies`, and the promises of these.

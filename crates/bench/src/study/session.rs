@@ -12,7 +12,7 @@ use super::fields::Fields;
 use super::record::{Output, Record};
 use super::table::Table;
 use crate::cgroup::Cgroup;
-use crate::child::{Event, Task};
+use crate::child::Event;
 use crate::cleanup;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -307,8 +307,7 @@ impl Session {
         task: &impl Serialize,
     ) -> Result<Runner> {
         let task = serde_json::to_value(task).expect("tasks have only plain fields");
-        let task = Task::Study { name: self.study.to_owned(), task };
-        Runner::start_in(peer, task, group, &self.context, environment)
+        Runner::start(peer, self.study, task, group, environment)
     }
 
     /// Runs a child that measures several peers together, and records the runs that it tells of; `name` is left out if it fails.

@@ -14,12 +14,10 @@
 //! | `pagerank` | a graph with its rank vectors |
 //! | `kv` | a key-value store under the loads of YCSB |
 //! | `oltp` | SQLite's databases |
-//! | `layered` | the volume beside a conventional stack on the same parts |
 //! | `metadata` | bytes of tables for each page |
 
 mod file;
 pub mod kv;
-pub mod layered;
 pub mod metadata;
 mod meter;
 pub mod oltp;
@@ -29,28 +27,6 @@ mod peer;
 pub mod reads;
 mod source;
 pub mod updates;
-
-use clap::Subcommand;
-
-use crate::error::Result;
-use layered::LayeredOptions;
-
-/// Studies of the volume that are not in [`STUDIES`](crate::study::STUDIES).
-#[derive(Clone, Debug, Subcommand)]
-pub enum VolumeCommand {
-    /// One table against three: the volume beside a file system over a flash translation layer, on the same emulated flash
-    Layered(LayeredOptions),
-}
-
-/// Runs one of them.
-///
-/// # Errors
-/// [`crate::Error`] of the study.
-pub fn run(command: &VolumeCommand) -> Result<()> {
-    match command {
-        VolumeCommand::Layered(options) => layered::run(options),
-    }
-}
 
 /// A note of a table, behind what is said of RAM in all.
 macro_rules! note {

@@ -16,7 +16,7 @@ use super::key::{FIELDS, Key, VALUE_BYTES, prove};
 use super::store::{Shape, Store};
 use super::workload::{Mix, Operation, Workload};
 use crate::error::{Error, Result};
-use crate::page_size::sample::Latency;
+use crate::latency::Latency;
 use crate::payload::Payload;
 use crate::rng::Rng;
 use crate::study::Fields;

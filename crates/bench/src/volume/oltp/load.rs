@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::tatp;
 use crate::error::Result;
-use crate::page_size::Kind;
-use crate::page_size::connection::Connection;
-use crate::page_size::load::Load as Client;
+use crate::sqlite::Kind;
+use crate::sqlite::connection::Connection;
+use crate::sqlite::load::Load as Client;
 
 /// What the transactions do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize, Deserialize)]

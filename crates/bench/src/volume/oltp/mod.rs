@@ -18,7 +18,7 @@ use super::options::VolumeOptions;
 use super::peer::volume_ram_bytes;
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::page_size::Journal;
+use crate::sqlite::Journal;
 use crate::study::each_once;
 use crate::study::{Fields, Session, Study, Table, key, median, range, ratio, text};
 use load::Load;

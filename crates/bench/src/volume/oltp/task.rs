@@ -11,9 +11,9 @@ use super::place::Database;
 use super::{Load, Place};
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::page_size::Journal;
-use crate::page_size::connection::Connection;
-use crate::page_size::sample::Latency;
+use crate::latency::Latency;
+use crate::sqlite::Journal;
+use crate::sqlite::connection::Connection;
 use crate::study::Fields;
 
 /// Longer transactions count as so long.

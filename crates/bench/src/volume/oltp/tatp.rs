@@ -2,9 +2,9 @@
 //! the standard's; one client.
 
 use crate::error::Result;
-use crate::page_size::connection::{Connection, Statement, Value};
-use crate::page_size::load::{Load, insert_all, text::Pool};
 use crate::rng::Rng;
+use crate::sqlite::connection::{Connection, Statement, Value};
+use crate::sqlite::load::{Load, insert_all, random::Pool};
 
 /// Bytes of the database for each subscriber.
 const SUBSCRIBER_BYTES: u64 = 400;
