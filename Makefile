@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib test test-full test-cluster test-rdma test-ublk bench benchmarks-page lint install clean
+.PHONY: help demo lib test test-full test-cluster test-rdma test-ublk bench benchmarks-page research lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -50,6 +50,11 @@ bench: ## the benchmarks, with their peers side by side; ARGS=--full for every p
 benchmarks-page: ## docs/benchmarks.md, made of the runs in bench/baseline
 	@$(CARGO) run -q -p aquifer-bench -- page > target/benchmarks.md
 	@mv target/benchmarks.md docs/benchmarks.md
+
+research: ## studies that settled a decision (research/): their tests, for which each runs for a moment
+	@scripts/setup.sh
+	$(CARGO) test -p aquifer-volume --features layered --test layered
+	cd research && $(CARGO) test --release
 
 lint: ## formatting, clippy, tidy, licences of dependencies, shell scripts, documentation
 	@scripts/setup.sh --lint

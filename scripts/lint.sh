@@ -35,6 +35,7 @@ with_part() {
 }
 
 with_part fmt 'rustup component add rustfmt' --all --check
+with_part fmt 'rustup component add rustfmt' --manifest-path research/Cargo.toml --check
 clean tidy "$CARGO" run --quiet -p xtask -- tidy
 with_part clippy 'rustup component add clippy' --workspace --all-targets --quiet -- -D warnings
 with_part deny 'cargo install cargo-deny' --log-level error check bans licenses sources

@@ -4,21 +4,23 @@ use crate::Finding;
 use crate::workspace::Workspace;
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 const REASONS: &str = "docs/dependencies.md";
 
-/// Compares the dependencies from outside the workspace with the rows of the table.
+/// Compares what `workspaces` depend on from outside with the rows of the table, which is in the first of them.
 ///
 /// # Errors
 /// If the table cannot be read.
-pub fn check(workspace: &Workspace) -> Result<Vec<Finding>, String> {
-    let text =
-        fs::read_to_string(workspace.root.join(REASONS)).map_err(|error| format!("{REASONS}: {error}"))?;
-    Ok(compare(&outside(workspace), &rows(&text)))
+pub fn check(workspaces: &[Workspace]) -> Result<Vec<Finding>, String> {
+    let root = workspaces.first().map_or(Path::new(""), |first| &first.root);
+    let text = fs::read_to_string(root.join(REASONS)).map_err(|error| format!("{REASONS}: {error}"))?;
+    Ok(compare(&outside(workspaces), &rows(&text)))
 }
 
-fn outside(workspace: &Workspace) -> BTreeSet<String> {
-    let dependencies = workspace.packages.iter().flat_map(|package| &package.dependencies);
+fn outside(workspaces: &[Workspace]) -> BTreeSet<String> {
+    let packages = workspaces.iter().flat_map(|workspace| &workspace.packages);
+    let dependencies = packages.flat_map(|package| &package.dependencies);
     dependencies
         .filter(|dependency| dependency.path.is_none())
         .map(|dependency| dependency.name.clone())

@@ -17,6 +17,7 @@ mod words;
 mod workspace;
 
 use clap::Parser;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Checks and tests of the workspace.
@@ -50,7 +51,8 @@ fn main() -> ExitCode {
 }
 
 fn tidy() -> Result<Vec<Finding>, String> {
-    let workspace = workspace::load()?;
+    let workspace = workspace::load(Path::new("."))?;
+    let research = workspace::load(&workspace.root.join("research"))?;
     let sources = source::read_all(&workspace.root)?;
     let mut findings = layers::check(&workspace);
     findings.extend(floors::check(&sources));
@@ -58,8 +60,8 @@ fn tidy() -> Result<Vec<Finding>, String> {
     findings.extend(sizes::check(&sources));
     findings.extend(words::check(&sources));
     findings.extend(phrases::check(&sources));
-    findings.extend(dependencies::check(&workspace)?);
     findings.extend(rust_version::check(&workspace.root)?);
+    findings.extend(dependencies::check(&[workspace, research])?);
     Ok(findings)
 }
 

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::process::Command;
 
 /// Places that name the version, and what stands before it there.
-const NAMED: [(&str, &str); 4] = [
+const NAMED: [(&str, &str); 5] = [
     ("Cargo.toml", "rust-version = \"1."),
+    ("research/Cargo.toml", "rust-version = \"1."),
     ("scripts/env.sh", "RUST_MINOR_MIN="),
     ("CONTRIBUTING.md", "Rust 1."),
     ("docs/manual.md", "Rust 1."),

@@ -14,6 +14,7 @@ mod tally;
 use crate::workspace;
 use clap::Args;
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub struct TestOptions {
 /// A sentence if they cannot be begun.
 pub fn run(options: &TestOptions) -> Result<ExitCode, String> {
     let root = binaries::workspace_root();
-    let target = workspace::load()?.target;
+    let target = workspace::load(Path::new("."))?.target;
     let logs = target.join("test-logs");
     let _old = fs::remove_dir_all(&logs);
     fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;

@@ -1,7 +1,7 @@
 //! The packages of the workspace, as `cargo metadata` sees them.
 
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the checks need of `cargo metadata`.
@@ -56,13 +56,14 @@ impl Target {
     }
 }
 
-/// Asks cargo.
+/// Asks cargo for the workspace that has `folder`.
 ///
 /// # Errors
 /// What cargo says, if it does not run or its answer makes no sense.
-pub fn load() -> Result<Workspace, String> {
+pub fn load(folder: &Path) -> Result<Workspace, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(&cargo)
+        .current_dir(folder)
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .output()
         .map_err(|error| format!("{cargo} metadata does not run: {error}"))?;
