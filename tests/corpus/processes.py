@@ -3,6 +3,7 @@ import ctypes
 import hashlib
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -27,11 +28,16 @@ class Limits:
 
 @dataclass
 class Ended:
-    """A run that is over. `timed_out` is empty, "hang" or "slow"."""
+    """A run that is over. `timed_out` is empty, "hang" or "slow".
+
+    `peak_mib` is of the largest process, `total_mib` of all that there were at a time; what they share counts for each.
+    """
 
     status: int
     seconds: float
+    cpu_seconds: float
     peak_mib: int
+    total_mib: int
     timed_out: str
     streams: Path
     digests: dict = field(default_factory=dict)
@@ -102,11 +108,13 @@ class Memory:
         self.anonymous = self.tables = self.files = self.peak = 0
 
     def sample(self, status):
+        """Looks at a process; what it has now."""
         kib = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB", status, re.M)}
         self.anonymous = max(self.anonymous, kib.get("RssAnon", 0) + kib.get("RssShmem", 0))
         self.tables = max(self.tables, kib.get("VmPTE", 0))
         self.files = max(self.files, kib.get("RssFile", 0))
         self.peak = max(self.peak, kib.get("VmHWM", 0))
+        return kib.get("RssAnon", 0) + kib.get("RssShmem", 0) + kib.get("VmPTE", 0)
 
     def kib(self):
         """Anonymous memory and page tables; a peak between two samples counts too."""
@@ -117,23 +125,29 @@ class Watch:
     """The memory of all processes of a run."""
 
     def __init__(self):
-        self.memories = {}
+        self.memories, self.most = {}, 0
 
     def sample(self):
+        now = 0
         for pid in descendants():
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
             except OSError:
                 continue
-            self.memories.setdefault(pid, Memory()).sample(status)
+            now += self.memories.setdefault(pid, Memory()).sample(status)
+        self.most = max(self.most, now)
 
     def peak_mib(self):
         return max((memory.kib() for memory in self.memories.values()), default=0) // KIB_PER_MIB
 
+    def total_mib(self):
+        """Of all processes; that of the largest one at least, whose peaks between two samples are known."""
+        return max(self.most // KIB_PER_MIB, self.peak_mib())
+
 
 def run(command, work, environment, limits, streams):
     """Runs a shell command in `work` until it ends or `limits` are reached; its output is in `streams`.out and .err."""
-    watch, timed_out = Watch(), ""
+    watch, timed_out, cpu_before = Watch(), "", cpu_seconds()
     with open(f"{streams}.out", "wb") as output, open(f"{streams}.err", "wb") as errors:
         begin = time.monotonic()
         child = subprocess.Popen(
@@ -158,7 +172,14 @@ def run(command, work, environment, limits, streams):
             seconds = time.monotonic() - begin
         finally:
             end_all(child)
-    return Ended(child.returncode, seconds, watch.peak_mib(), timed_out, Path(streams))
+    used = cpu_seconds() - cpu_before
+    return Ended(child.returncode, seconds, used, watch.peak_mib(), watch.total_mib(), timed_out, Path(streams))
+
+
+def cpu_seconds():
+    """Processor time of all descendants that have ended, of programs and of the kernel for them."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def end_all(child):

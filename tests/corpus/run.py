@@ -3,10 +3,13 @@
 
 Each entry runs once natively, which shows the memory that it needs, and then with 1/N of that for each N of
 --budgets. Outputs must be the same, and no run may hang. With --swap (root) the program also runs natively in a
-memory cgroup with kernel swap, in the RAM that the managed run had for anonymous memory and page tables: pages of
-files are in the page cache since the native run, and count in neither.
+memory cgroup with kernel swap, in the RAM that all processes of the managed run together had for anonymous memory and
+page tables: pages of files are in the page cache since the native run, and count in neither. With --zswap it does so
+with zswap in front of swap, whose pool is part of that RAM; without, zswap is off. The kernel reads as many neighbours
+as vm.page-cluster of the machine says.
 
 Example: AQUIFER=build/bin/aquifer tests/corpus/run.py --budgets 2,4 --out /tmp/corpus sort pandas
+         tests/corpus/run.py --swap --zswap --runs 5 --records runs.jsonl sort
 """
 import argparse
 import json
@@ -21,7 +24,8 @@ from pathlib import Path
 
 import data
 from processes import Limits, run
-from swap import Swap, page_cluster, remove_group, why_no_swap
+from records import Records
+from swap import BEFORE, Swap, page_cluster, put_zswap_back, remove_group, why_no_swap, why_no_zswap
 from tools import Missing, Tools, version_of
 
 HERE = Path(__file__).resolve().parent
@@ -34,6 +38,8 @@ FLASH_MIB_MIN = 2560
 THREADS = 2
 # A run that takes less than this part of the memory that it takes natively has managed memory.
 MANAGED_PART = 0.8
+# What more RAM than this was taken for is no comparison.
+OVER_PART = 1.1
 
 
 @dataclass
@@ -48,8 +54,8 @@ class Managed:
     peak_mib: int
     block_mib: int
     exceeded: bool
-    swap_seconds: float | None = None
-    swap_why: str = ""
+    # Of swap and zswap: seconds, or why there are none.
+    peers: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -155,7 +161,7 @@ def judge(native, managed):
         return "crashed", f"{signal_name(number)}: {managed.last_error()}"
     if managed.status != native.status:
         refusal = managed.status == 2 and managed.first_error().startswith("aquifer: ") and not managed.output_bytes
-        return "refused" if refusal else "wrong", f"status {managed.status}: {managed.last_error()}"
+        return "refused" if refusal else "failed", f"status {managed.status}: {managed.last_error()}"
     for name, digest in native.digests.items():
         if managed.digests.get(name) != digest:
             return "wrong", f"{name} differs: {managed.last_error()}"
@@ -169,10 +175,9 @@ def signal_name(number):
         return f"signal {number}"
 
 
-def managed_run(entry, result, native, divisor, number):
-    """Runs an entry with 1/`divisor` of its memory."""
+def managed_run(entry, result, native, divisor, budget_mib, number):
+    """Runs an entry with 1/`divisor` of its memory, and its peers in the same RAM."""
     options = entry.options
-    budget_mib = max(LEAST_MIB, result.need_mib // divisor)
     label = f"{divisor}" + (f".{number}" if number else "")
     least = 300 if options.short else 60
     seconds = max(least, 60 * native.seconds) * entry.row.get("patience", 1)
@@ -187,19 +192,36 @@ def managed_run(entry, result, native, divisor, number):
     # Processes that end by a signal or `_exit` have no report.
     exceeded = any(report["exceeded_ram"] for report in reports) or ended.peak_mib < result.need_mib * MANAGED_PART
     made = Managed(divisor, budget_mib, outcome, why, ended.seconds, ended.peak_mib, block_mib, exceeded)
-    if options.swap and outcome == "right":
-        swap_run(entry, result, native, made, label, ended.peak_mib)
+    run_of = {"divisor": divisor, "ram_mib": budget_mib, "fits": not exceeded}
+    options.records.keep(result, "managed", number, ended, outcome, why, **run_of)
+    ram_mib = max(ended.total_mib if outcome == "right" or ended.timed_out else budget_mib, LEAST_MIB)
+    for peer in options.peers if outcome != "refused" else []:
+        made.peers[peer] = peer_run(entry, result, native, peer, divisor, ram_mib, number)
     return made
 
 
-def swap_run(entry, result, native, made, label, ram_mib):
-    """Runs an entry natively with kernel swap in the RAM that its managed run had."""
-    with Swap(entry.made, max(ram_mib, LEAST_MIB), 3 * max(result.need_mib, LEAST_MIB)) as swap:
-        limits = Limits(max(60, 60 * native.seconds), tick=swap.refresh)
-        ended = entry.run(f"{label}.swap", "", limits, prefix=swap.prefix())
+def peer_run(entry, result, native, peer, divisor, ram_mib, number):
+    """Runs an entry natively with kernel swap in the RAM that its managed run had; seconds, or why there are none."""
+    options = entry.options
+    if why := options.lacks[peer]:
+        options.records.keep(result, peer, number, None, "skipped", why, divisor=divisor)
+        return why
+    label = f"{divisor}" + (f".{number}" if number else "") + f".{peer}"
+    progress(f"{entry.name}: 1/{divisor}, {peer}, {ram_mib} MiB")
+    with Swap(entry.made, ram_mib, 3 * max(result.need_mib, LEAST_MIB), peer == "zswap") as swap:
+        limits = Limits(options.timeout or max(60, 60 * native.seconds), tick=swap.refresh)
+        ended = entry.run(label, "", limits, prefix=swap.prefix())
+        killed = swap.killed()
+        of_zswap = {"pool_mib": swap.pool_mib(), "total_mib": swap.together_mib()} if peer == "zswap" else {}
     outcome, why = judge(native, ended)
-    made.swap_seconds = ended.seconds if outcome == "right" else None
-    made.swap_why = outcome if outcome == "right" else f"{outcome}: {why}"
+    if killed and outcome != "right":
+        outcome, why = "killed", f"no memory in a group of {ram_mib} MiB, after {ended.seconds:.0f} s"
+    if outcome == "right":
+        ended.forget_output()
+        if (most := of_zswap.get("total_mib", 0)) > ram_mib * OVER_PART:
+            outcome, why = "over", f"zswap's pool grew faster than it could be bounded: {most} MiB of {ram_mib}"
+    options.records.keep(result, peer, number, ended, outcome, why, divisor=divisor, ram_mib=ram_mib, **of_zswap)
+    return ended.seconds if outcome == "right" else f"{outcome}: {why}"
 
 
 def failure_of(made, expect):
@@ -209,36 +231,65 @@ def failure_of(made, expect):
     return "" if made.outcome == "right" else f"{made.outcome}, {made.why}"
 
 
+def budgets_of(row, need_mib, divisors):
+    """Divisors with the MiB that each leaves, or with why it is not tried."""
+    done = set()
+    for divisor in divisors:
+        budget_mib = max(LEAST_MIB, need_mib // divisor)
+        if divisor > row.get("most", divisor):
+            yield divisor, f"nearly every access would wait with less than 1/{row['most']} of its memory"
+        elif budget_mib in done or (budget_mib >= need_mib and done):
+            yield divisor, f"{LEAST_MIB} MiB are the least, and were tried"
+        else:
+            yield divisor, budget_mib
+        done.add(budget_mib)
+
+
+def native_run(entry, result, number):
+    """Runs an entry without a limit; all runs must agree."""
+    progress(f"{entry.name}: native")
+    native = entry.run(f"native.{number}" if number else "native", "", Limits(300))
+    if native.timed_out or native.status:
+        raise Missing(f"it fails natively, status {native.status}: {native.last_error()}")
+    if not number:
+        result.seconds, result.need_mib = native.seconds, native.peak_mib
+    return native
+
+
+def all_runs(entry, result):
+    """Runs an entry natively and in all its budgets, as often as is asked for, in turns."""
+    options, row = entry.options, entry.row
+    expected = row.get("expect", "managed")
+    for number in range(options.runs):
+        if number == 0 or options.records:
+            again = native_run(entry, result, number)
+            native = again if number == 0 else native
+            options.records.keep(result, "native", number, again, *judge(native, again))
+        for divisor, budget_mib in budgets_of(row, result.need_mib, options.budgets):
+            if isinstance(budget_mib, str):
+                options.records.keep(result, "managed", number, None, "skipped", budget_mib, divisor=divisor)
+                continue
+            made = managed_run(entry, result, native, divisor, budget_mib, number)
+            result.runs.append(made)
+            if why := failure_of(made, expected):
+                result.failures.append(f"1/{divisor}, {made.budget_mib} MiB: {why}")
+    if expected == "managed" and result.runs and not result.failures and not any(made.exceeded for made in result.runs):
+        result.failures.append("its memory is not managed")
+    if not result.failures:
+        native.forget_output()
+
+
 def one_entry(row, options, tools):
-    """Runs an entry in all its budgets."""
+    """Makes what an entry needs, and runs it."""
     result = Result(row["name"], row["make"])
     entry = Entry(row, options, tools)
     try:
         entry.prepare()
         result.version = version_of(row, entry.environment, entry.filled)
-        progress(f"{entry.name}: native")
-        native = entry.run("native", "", Limits(300))
-        if native.timed_out or native.status:
-            raise Missing(f"it fails natively, status {native.status}: {native.last_error()}")
-        result.seconds, result.need_mib = native.seconds, native.peak_mib
-        done, expected = set(), row.get("expect", "managed")
-        for divisor in (divisor for divisor in options.budgets if divisor <= row.get("most", divisor)):
-            budget_mib = max(LEAST_MIB, result.need_mib // divisor)
-            if budget_mib in done or (budget_mib >= result.need_mib and done):
-                continue
-            done.add(budget_mib)
-            for number in range(options.runs):
-                made = managed_run(entry, result, native, divisor, number)
-                result.runs.append(made)
-                why = failure_of(made, expected)
-                if why:
-                    result.failures.append(f"1/{divisor}, {made.budget_mib} MiB: {why}")
-        if expected == "managed" and result.runs and not result.failures and not any(made.exceeded for made in result.runs):
-            result.failures.append("its memory is not managed")
-        if not result.failures:
-            native.forget_output()
+        all_runs(entry, result)
     except Missing as missing:
         result.skipped = str(missing)
+        options.records.keep(result, "native", 0, None, "skipped", result.skipped)
     finally:
         remove(entry.made)
     return result
@@ -269,9 +320,9 @@ def cell(result, divisor):
     text = "right" if worst.exceeded or worst.outcome != "right" else "right, fits"
     text = text if worst.outcome == "right" else f"**{worst.outcome}**"
     text += f", x {worst.seconds / max(result.seconds, 0.01):.1f}, {worst.peak_mib / worst.budget_mib:.2f}"
-    if worst.swap_seconds:
-        text += f"; swap {worst.swap_seconds:.1f} s, {worst.swap_seconds / worst.seconds:.2f}"
-    return text + (f"; swap {worst.swap_why}" if worst.swap_why not in ("", "right") else "")
+    for peer, seconds in worst.peers.items():
+        text += f"; {peer} " + (seconds if isinstance(seconds, str) else f"{seconds:.1f} s, {seconds / worst.seconds:.2f}")
+    return text
 
 
 def table(results, budgets):
@@ -296,15 +347,17 @@ def why_no_run(options):
     return "" if ended.status == 0 else ended.first_error() or f"status {ended.status}"
 
 
-def clean_after_killed():
-    """Removes what runs left that were killed: their directories, swap files in them that are on still, and their groups."""
-    for folder in BUILD.glob("work.*"):
+def clean_after_killed(where):
+    """Removes what runs left that were killed: their directories, swap files in them that are on still, and their groups; zswap is as it was."""
+    for folder in where.glob("work.*"):
         number = folder.suffix[1:]
         if not number.isdigit() or Path("/proc", number).exists():
             continue
         for line in Path("/proc/swaps").read_text().splitlines():
             if line.startswith(f"{folder}/"):
                 subprocess.run(["swapoff", line.split()[0]], check=False)
+        for before in folder.glob(f"*/{BEFORE}"):
+            put_zswap_back(before.parent)
         remove_group(number)
         remove(folder)
 
@@ -320,7 +373,12 @@ def arguments(names):
     parser.add_argument("--short", action="store_true", help="only a few quick programs of different makes")
     parser.add_argument("--budgets", help="divisors of the memory that is needed [2,4,8; with --short 2]")
     parser.add_argument("--swap", action="store_true", help="compare with kernel swap in the same RAM; needs root")
-    parser.add_argument("--runs", type=int, default=1, help="managed runs for each budget [1]")
+    parser.add_argument("--zswap", action="store_true", help="compare with zswap in front of kernel swap in the same RAM; needs root")
+    parser.add_argument("--runs", type=int, default=1, help="runs for each budget, and with --records natively [1]")
+    parser.add_argument(
+        "--records", metavar="FILE", help="append a JSON line for each run; '-': print these alone, all else to standard error"
+    )
+    parser.add_argument("--dir", type=Path, default=BUILD, help="where flash and swap files are for the time [build/corpus]")
     parser.add_argument("--out", type=Path, default=BUILD / "out", help="directory of the table [build/corpus/out]")
     parser.add_argument("--timeout", type=float, help="seconds of a managed run [60 x native x patience, 60 at least, 300 with --short]")
     parser.add_argument("names", nargs="*", metavar="NAME", help="entries of programs.toml [all]")
@@ -338,6 +396,12 @@ def arguments(names):
     return parser, options
 
 
+def end(*_):
+    """Ends by a signal, after cleaning up, which another signal does not disturb."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main():
     rows = tomllib.loads((HERE / "programs.toml").read_text())["program"]
     parser, options = arguments([row["name"] for row in rows])
@@ -351,18 +415,26 @@ def main():
     options.aquifer = Path(os.environ.get("AQUIFER", TREE / "build" / "bin" / "aquifer")).resolve()
     if not os.access(options.aquifer, os.X_OK):
         parser.error(f"there is no {options.aquifer}; 'make lib' builds it, or name another: AQUIFER=path")
-    if options.swap and (why := why_no_swap()):
-        parser.error(f"--swap is not possible: {why}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options.lacks = {"swap": why_no_swap(), "zswap": why_no_zswap()}
+    options.peers = [peer for peer in options.lacks if getattr(options, peer)]
+    for peer in options.peers:
+        # Records say why.
+        if options.lacks[peer] and not options.records:
+            parser.error(f"--{peer} is not possible: {options.lacks[peer]}")
+    signal.signal(signal.SIGTERM, end)
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
-    options.work = BUILD / f"work.{os.getpid()}"
-    clean_after_killed()
+    options.work = options.dir.resolve() / f"work.{os.getpid()}"
+    clean_after_killed(options.dir.resolve())
     options.work.mkdir(parents=True)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    options.records = Records(options.records)
     tools, results = Tools(BUILD), []
     try:
         if why := why_no_run(options):
             print(f"skip corpus: {why}")
+            for row in rows:
+                options.records.keep(Result(row["name"], row["make"]), "managed", 0, None, "skipped", why)
             return 0
         for row in rows:
             results.append(one_entry(row, options, tools))
@@ -373,7 +445,8 @@ def main():
     print("\n" + table(results, options.budgets))
     failed, skipped = sum(bool(result.failures) for result in results), sum(bool(r.skipped) for r in results)
     print(f"{len(results)} programs, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    # Who reads records knows of failures, and from the status that they are complete.
+    return 1 if failed and not options.records.are_all else 0
 
 
 if __name__ == "__main__":

@@ -1,16 +1,21 @@
 //! Workloads, baselines and peers side by side.
 //!
-//! The centre is an array of small objects, larger than the RAM that a peer is given
-//! ([`objects`]). [`workload`] fills it and lets threads read and write it as [`distribution`]
-//! says, and proves every object that it reads ([`verified`], [`contents`], [`ledger`]); [`peer`] has one file for each system that can provide the array. [`micro`]
-//! orchestrates: each peer runs in a process and a control group of its own ([`runner`],
-//! [`child`], [`measure`], [`mod@cgroup`] and what it is made of in [`controller`], [`group_dir`], [`mod@disk_limit`]; [`swap`]) and they take turns. [`overhead`],
-//! [`mod@references`], [`write_amp`] and [`budget`] look at one property of the library each. [`mod@memcached`] puts a real
-//! [`server`] under load, also with [`zswap`]. [`durable`] looks at transactions on the durable heap and its peers, [`mod@volume`] at mapped
-//! files, and with [`sqlite`] at databases, [`mod@far`] at unchanged programs on the RAM of other machines, [`mod@recover`] at what they do when a donor fails.
+//! A question that is put to several peers is a study ([`mod@study`]): options, turns, children, records, tables, plots and
+//! promises are the same for all of them.
 //!
-//! Most of these are studies ([`mod@study`]), which have options, turns, children, records and tables in common; the others have them of their own, and
-//! become studies one by one. All results are JSON lines ([`study::Record`], [`sample`]); [`table`] and [`study::plot()`] read nothing else.
+//! | studies | of |
+//! |---|---|
+//! | [`mod@micro`], [`overhead`], [`mod@references`], [`write_amp`], [`budget`] | an array of small objects, larger than RAM, and single mechanisms of the heap |
+//! | [`mod@memcached`], [`mod@corpus`] | servers and programs of others |
+//! | [`durable`] | transactions on the durable heap and its peers |
+//! | [`mod@volume`], with [`sqlite`] | mapped files, and databases in them |
+//! | [`mod@remote`], [`mod@far`], [`mod@recover`] | memory of other machines, and what happens when a donor fails |
+//! | [`probe_fio`] | the device |
+//!
+//! An array of objects is filled and accessed by [`workload`] as [`distribution`] says, and every object that is read is
+//! proven ([`verified`], [`contents`], [`ledger`], [`payload`]); [`peer`] has one file for each system that can provide the
+//! array. Each peer runs in a process ([`runner`], [`child`]) and a control group of its own ([`mod@cgroup`] and what it is
+//! made of in [`controller`], [`group_dir`], [`mod@disk_limit`]; [`swap`], [`zswap`]).
 
 pub mod all;
 pub mod budget;
@@ -19,6 +24,7 @@ pub mod child;
 pub mod cleanup;
 pub mod contents;
 pub mod controller;
+pub mod corpus;
 pub mod device;
 pub mod disk_limit;
 pub mod distribution;

@@ -33,6 +33,8 @@ Examples:
       memcached, Redis, SQLite, igraph and GNU sort with 100, 75 and 50 % of their memory local
   aquifer-bench recover --out results.jsonl
       What a program does when one of its two donors is killed, hangs, leaves or needs its RAM
+  aquifer-bench programs sort sqlite3 redis --out results.jsonl
+      Programs of others with 1/2, 1/4 and 1/8 of their memory: aquifer run, swap, zswap
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench check results.jsonl --baseline bench/baseline
@@ -60,7 +62,7 @@ enum Command {
     /// The durable heap beside libpmemobj, LMDB, redb, and heaps that write their data twice
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Durable,
-    /// All of these but memcached, far, recover, volume and durable, with tables and plots
+    /// Those of the heap, one after the other, with tables and plots
     All(AllOptions),
     /// Print result files as markdown tables of medians and ratios
     Table {

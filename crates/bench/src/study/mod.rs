@@ -36,7 +36,7 @@ use serde_json::Value;
 use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::{
-    budget, durable, far, memcached, micro, overhead, probe_fio, recover, references, remote, volume,
+    budget, corpus, durable, far, memcached, micro, overhead, probe_fio, recover, references, remote, volume,
     write_amp,
 };
 
@@ -101,6 +101,7 @@ pub const STUDIES: &[Entry] = &[
     Entry::of::<far::Far>(),
     Entry::of::<recover::Recover>(),
     Entry::of::<probe_fio::ProbeFio>(),
+    Entry::of::<corpus::Corpus>(),
     Entry::of::<volume::reads::Reads>(),
     Entry::of::<volume::updates::Updates>(),
     Entry::of::<volume::pagerank::Pagerank>(),
