@@ -24,8 +24,8 @@ class Records:
     def keep(self, result, peer, number, ended=None, outcome="right", why="", divisor=None, **figures):
         """Writes a run; `number` counts from 0, `divisor` is of the memory that the program takes natively, where there is no limit.
 
-        `outcome` is right, or wrong (other output), failed (another status), crashed, killed (for want of memory), hang, slow, refused, over (its
-        RAM) or skipped, and `why` says more.
+        `outcome` is right, or wrong (other output), failed (another status), crashed, killed (for want of memory), hang, slow, refused, void (no
+        comparison) or skipped, and `why` says more.
         """
         if not self:
             return

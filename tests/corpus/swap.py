@@ -19,6 +19,8 @@ POOL_SECONDS = 0.003
 POOL_PRIORITY = -20
 # Of what the pool may have, as the kernel's accept_threshold_percent.
 ACCEPT_PART = 0.9
+# What more RAM than this was taken for is no comparison.
+OVER_PART = 1.1
 
 
 def hierarchy():
@@ -66,6 +68,12 @@ def pool_bytes():
     """What zswap's pool takes of the machine's RAM; nothing if the kernel does not tell."""
     found = re.search(r"^Zswap: *(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     return int(found.group(1)) << 10 if found else None
+
+
+def swapped_elsewhere_mib(own):
+    """What is in all swap areas but `own`."""
+    lines = [line.split() for line in Path("/proc/swaps").read_text().splitlines()[1:]]
+    return sum(int(used) for file, _, _, used, _ in lines if file != str(own)) >> 10
 
 
 def put_zswap_back(folder):
@@ -173,6 +181,7 @@ class Swap:
         root, self.version = hierarchy()
         self.root, self.group, self.on = root, root / f"{GROUP}{os.getpid()}", False
         self.zswap, self.pool, self.pool_most = Zswap(folder, zswap), None, 0
+        self.elsewhere_mib, self.is_shared = swapped_elsewhere_mib(self.file), False
 
     def __enter__(self):
         try:
@@ -242,6 +251,16 @@ class Swap:
         found = re.search(r"^zswap (\d+)", statistics, re.M)
         if self.version == 2 and found:
             self.pool_most = max(self.pool_most, int(found.group(1)))
+        self.is_shared |= swapped_elsewhere_mib(self.file) > self.elsewhere_mib
+
+    def why_void(self):
+        """Why a run with zswap is no comparison, or nothing."""
+        if not self.pool:
+            return ""
+        if self.is_shared:
+            return "others swapped meanwhile, and the kernel does not tell their part of zswap's pool"
+        most = self.together_mib()
+        return f"zswap's pool grew faster than it was bounded: {most} MiB" if most > self.ram_mib * OVER_PART else ""
 
     def killed(self):
         """How many processes of the group the kernel has killed for want of memory."""

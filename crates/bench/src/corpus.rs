@@ -158,7 +158,7 @@ impl Line {
             }
             "wrong" => Err(Error::WrongData { peer, what }),
             "killed" => Err(Error::Killed { peer, what: format!("did not end: {what}") }),
-            "skipped" | "refused" | "over" => Err(Error::Unavailable(what)),
+            "skipped" | "refused" | "void" => Err(Error::Unavailable(what)),
             _ => Err(Error::Child { peer, what: format!("did not end well: {what}") }),
         }
     }
