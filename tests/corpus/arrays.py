@@ -55,6 +55,21 @@ def use_scipy(count):
     show("groups", sparse.csgraph.connected_components(matrix)[1])
 
 
+def use_igraph(count):
+    """Reads of neighbours in no order."""
+    import igraph
+    import numpy as np
+
+    rng = np.random.default_rng(20)
+    # Few vertices have most of the edges.
+    ends = (count * rng.random((8 * count, 2)) ** 2).astype(np.int32)
+    graph = igraph.Graph(count, ends, directed=False)
+    del ends
+    show("ranks", np.round(np.array(graph.pagerank()), 9))
+    show("cores", np.array(graph.coreness(), dtype=np.int32))
+    show("groups", np.array(graph.connected_components().membership, dtype=np.int32))
+
+
 def use_forest(count):
     import numpy as np
     from sklearn.ensemble import RandomForestRegressor

@@ -38,6 +38,8 @@ FLASH_MIB_MIN = 2560
 THREADS = 2
 # A run that takes less than this part of the memory that it takes natively has managed memory.
 MANAGED_PART = 0.8
+# How often a run is tried that is no comparison.
+VOID_RUNS = 3
 
 
 @dataclass
@@ -204,13 +206,22 @@ def peer_run(entry, result, native, peer, divisor, ram_mib, number):
     if why := options.lacks[peer]:
         options.records.keep(result, peer, number, None, "skipped", why, divisor=divisor)
         return why
-    label = f"{divisor}" + (f".{number}" if number else "") + f".{peer}"
     progress(f"{entry.name}: 1/{divisor}, {peer}, {ram_mib} MiB")
-    with Swap(entry.made, ram_mib, 3 * max(result.need_mib, LEAST_MIB), peer == "zswap") as swap:
-        limits = Limits(options.timeout or max(60, 60 * native.seconds), tick=swap.refresh)
+    for part in range(VOID_RUNS):
+        label = ".".join(map(str, [divisor, *([number] if number else []), peer, *([part] if part else [])]))
+        ended, outcome, why, of_zswap = swap_run(entry, native, result.need_mib, peer, ram_mib, label)
+        if outcome != "void":
+            break
+    options.records.keep(result, peer, number, ended, outcome, why, divisor=divisor, ram_mib=ram_mib, **of_zswap)
+    return ended.seconds if outcome == "right" else f"{outcome}: {why}"
+
+
+def swap_run(entry, native, need_mib, peer, ram_mib, label):
+    """One run with kernel swap, its outcome, the reason, and the figures of zswap."""
+    with Swap(entry.made, ram_mib, 3 * max(need_mib, LEAST_MIB), peer == "zswap") as swap:
+        limits = Limits(entry.options.timeout or max(60, 60 * native.seconds), tick=swap.refresh)
         ended = entry.run(label, "", limits, prefix=swap.prefix())
-        killed = swap.killed()
-        void = swap.why_void()
+        killed, void = swap.killed(), swap.why_void()
         of_zswap = {"pool_mib": swap.pool_mib(), "total_mib": swap.together_mib()} if peer == "zswap" else {}
     outcome, why = judge(native, ended)
     if outcome == "right":
@@ -219,8 +230,7 @@ def peer_run(entry, result, native, peer, divisor, ram_mib, number):
         outcome, why = "killed", f"no memory in a group of {ram_mib} MiB, after {ended.seconds:.0f} s"
     elif void and outcome != "wrong":
         outcome, why = "void", f"{void}, in {ram_mib} MiB"
-    options.records.keep(result, peer, number, ended, outcome, why, divisor=divisor, ram_mib=ram_mib, **of_zswap)
-    return ended.seconds if outcome == "right" else f"{outcome}: {why}"
+    return ended, outcome, why, of_zswap
 
 
 def failure_of(made, expect):

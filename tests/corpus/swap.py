@@ -127,7 +127,7 @@ class Zswap:
         (ZSWAP / "enabled").write_text("Y" if on else "N")
 
 
-class Pool(threading.Thread):
+class Pool:
     """Keeps a group of version 1 and zswap's pool together within `ram_bytes`: the kernel counts the pool to groups of version 2 only.
 
     The limit of the group is what the pool leaves. A pool of `pool_max` takes nothing more, as a full one does; the kernel does not write its oldest
@@ -135,27 +135,31 @@ class Pool(threading.Thread):
     """
 
     def __init__(self, zswap, group, ram_bytes, pool_max):
-        super().__init__(daemon=True)
         self.zswap, self.group, self.ram_bytes, self.pool_max = zswap, group, ram_bytes, pool_max
         self.others, self.ended = pool_bytes(), threading.Event()
         self.accepts, self.limit = True, ram_bytes
         self.most = self.most_together = 0
+        # A limit that shrinks takes until pages are out, which go to the pool: that must be switched off meanwhile.
+        self.threads = [threading.Thread(target=self.repeat, args=[step], daemon=True) for step in (self.switch, self.shrink)]
+        for thread in self.threads:
+            thread.start()
 
-    def run(self):
+    def repeat(self, step):
         # What swaps keeps the processors busy, and the pool grows by megabytes in a turn of theirs.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), POOL_PRIORITY)
         sys.setswitchinterval(POOL_SECONDS / 3)
         while not self.ended.wait(POOL_SECONDS):
-            self.follow(max(0, pool_bytes() - self.others))
+            step(max(0, pool_bytes() - self.others))
 
-    def follow(self, pool):
-        """Sets limit and switch by what the pool has."""
+    def switch(self, pool):
         used = int((self.group / "memory.usage_in_bytes").read_text())
         self.most, self.most_together = max(self.most, pool), max(self.most_together, pool + used)
         accepts = pool < self.pool_max * (1 if self.accepts else ACCEPT_PART)
         if accepts != self.accepts:
             self.zswap.switch(accepts)
             self.accepts = accepts
+
+    def shrink(self, pool):
         left = max(self.ram_bytes - pool, self.ram_bytes // 2)
         if left != self.limit:
             self.limit = left
@@ -167,7 +171,8 @@ class Pool(threading.Thread):
 
     def end(self):
         self.ended.set()
-        self.join()
+        for thread in self.threads:
+            thread.join()
 
 
 class Swap:
@@ -212,7 +217,6 @@ class Swap:
             (self.group / "memory.zswap.max").write_text(str(pool_max))
         else:
             self.pool = Pool(self.zswap, self.group, self.ram_mib * MIB, pool_max)
-            self.pool.start()
 
     def pool_mib(self):
         """The most that zswap's pool had."""
