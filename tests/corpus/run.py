@@ -164,7 +164,8 @@ def judge(native, managed):
         return "refused" if refusal else "failed", f"status {managed.status}: {managed.last_error()}"
     for name, digest in native.digests.items():
         if managed.digests.get(name) != digest:
-            return "wrong", f"{name} differs: {managed.last_error()}"
+            found = managed.digests.get(name, "missing")
+            return "wrong", f"SHA-256 of {name} is {found[:16]}, {digest[:16]} natively; {managed.last_error()}"
     return "right", ""
 
 
