@@ -103,6 +103,8 @@ impl Study for Corpus {
     type Task = ();
 
     fn run(session: &mut Session, options: &CorpusOptions, _: u64) -> Result<()> {
+        let each = 1 + 3 * options.budgets.len() as u64;
+        session.progress.expect(u64::from(session.common.runs) * options.names.len() as u64 * each);
         let mut programs = Service::start("run.py", options.command(session)?)?;
         loop {
             cleanup::stop_if_interrupted();

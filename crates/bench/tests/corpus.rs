@@ -12,7 +12,13 @@ use common::Dir;
 
 fn programs(dir: &Dir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aquifer-bench"));
-    command.arg("programs").args(arguments).arg("--dir").arg(&dir.0).arg("--out").arg(dir.0.join("out.jsonl"));
+    command
+        .arg("programs")
+        .args(arguments)
+        .arg("--dir")
+        .arg(&dir.0)
+        .arg("--out")
+        .arg(dir.0.join("out.jsonl"));
     command
 }
 
@@ -48,7 +54,10 @@ fn programs_are_measured_with_every_peer_that_this_machine_has() {
                     assert!(text.contains(&format!("| {peer} |")), "{text}");
                 }
                 Some(record) => println!("SKIP programs, {peer}: {}", reason(record)),
-                None => println!("SKIP programs, {name}, {peer}: {}", records.iter().map(reason).collect::<String>()),
+                None => println!(
+                    "SKIP programs, {name}, {peer}: {}",
+                    records.iter().map(reason).collect::<String>()
+                ),
             }
         }
     }
@@ -76,14 +85,21 @@ fn line(peer: &str, outcome: &str) -> String {
 fn other_output_ends_the_call_and_what_does_not_end_is_left_out() {
     let dir = Dir::new("programs-told");
     let native = line("native", "right");
-    let output = told(&dir, &[&native, &line("managed", "right"), &line("swap", "killed"), &line("zswap", "skipped")]);
+    let output =
+        told(&dir, &[&native, &line("managed", "right"), &line("swap", "killed"), &line("zswap", "skipped")]);
     let text = said(&output);
     if text.contains("not on a block device") {
         println!("SKIP programs: {text}");
         return;
     }
-    assert!(!output.status.success() && text.contains("the swap process did not end: p, 1/4: killed, the reason"), "{text}");
-    assert!(text.contains("| p | 4 | managed | 2.00 | - | - | 1.00 |") && text.contains("| 60 | 66 | 1.10 |"), "{text}");
+    assert!(
+        !output.status.success() && text.contains("the swap process did not end: p, 1/4: killed, the reason"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| p | 4 | managed | 2.00 | - | - | 1.00 |") && text.contains("| 60 | 66 | 1.10 |"),
+        "{text}"
+    );
     assert!(text.contains("| zswap | p, 1/4: skipped, the reason |"), "{text}");
     let lacks = told(&dir, &[&native, &line("zswap", "skipped")]);
     assert!(lacks.status.success(), "{}", said(&lacks));
