@@ -41,8 +41,7 @@ def row_of(row, options, tools):
         cells = [row["name"], f"{native.seconds:.1f}", str(native.peak_mib), str(limit_mib)]
         for label, launcher in runs_of(entry, native, native.peak_mib, options):
             with Swap(entry.made, limit_mib, 0) as group:
-                limits = Limits(max(SECONDS_LEAST, 60 * native.seconds), tick=group.refresh)
-                ended = entry.run(label, launcher, limits, prefix=group.prefix())
+                ended = entry.run(label, launcher, Limits(max(SECONDS_LEAST, 60 * native.seconds)), group)
             outcome, why = corpus.judge(native, ended)
             corpus.progress(f"{row['name']}: {label}: {outcome} in {ended.seconds:.1f} s {why}")
             cells.append(f"{outcome}, x {ended.seconds / max(native.seconds, 0.01):.1f}" if outcome == "right" else f"**{outcome}**")
@@ -65,6 +64,7 @@ def main():
         parser.error("a memory cgroup cannot be made here: it needs root and a memory controller")
     if options.bigmaac and not options.bigmaac.is_file():
         parser.error(f"there is no {options.bigmaac}; build it as its manual says: make bigmaac.so")
+    options.counts = False
     options.aquifer = Path(os.environ.get("AQUIFER", corpus.TREE / "build" / "bin" / "aquifer")).resolve()
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ class Limits:
 class Ended:
     """A run that is over. `timed_out` is empty, "hang" or "slow".
 
-    `peak_mib` is of the largest process, `total_mib` of all that there were at a time; what they share counts for each.
+    `peak_mib` is of the largest process, `total_mib` of all that there were at a time, `tables_mib` of their page tables; what they share counts for each.
     """
 
     status: int
@@ -38,6 +38,7 @@ class Ended:
     cpu_seconds: float
     peak_mib: int
     total_mib: int
+    tables_mib: int
     timed_out: str
     streams: Path
     digests: dict = field(default_factory=dict)
@@ -108,13 +109,13 @@ class Memory:
         self.anonymous = self.tables = self.files = self.peak = 0
 
     def sample(self, status):
-        """Looks at a process; what it has now."""
+        """Looks at a process; KiB of anonymous memory and of page tables that it has now."""
         kib = {name: int(value) for name, value in re.findall(r"^(\w+):\s+(\d+) kB", status, re.M)}
         self.anonymous = max(self.anonymous, kib.get("RssAnon", 0) + kib.get("RssShmem", 0))
         self.tables = max(self.tables, kib.get("VmPTE", 0))
         self.files = max(self.files, kib.get("RssFile", 0))
         self.peak = max(self.peak, kib.get("VmHWM", 0))
-        return kib.get("RssAnon", 0) + kib.get("RssShmem", 0) + kib.get("VmPTE", 0)
+        return kib.get("RssAnon", 0) + kib.get("RssShmem", 0), kib.get("VmPTE", 0)
 
     def kib(self):
         """Anonymous memory and page tables; a peak between two samples counts too."""
@@ -125,17 +126,18 @@ class Watch:
     """The memory of all processes of a run."""
 
     def __init__(self):
-        self.memories, self.most = {}, 0
+        self.memories, self.most, self.most_tables = {}, 0, 0
 
     def sample(self):
-        now = 0
+        now = tables = 0
         for pid in descendants():
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
             except OSError:
                 continue
-            now += self.memories.setdefault(pid, Memory()).sample(status)
-        self.most = max(self.most, now)
+            anonymous, own_tables = self.memories.setdefault(pid, Memory()).sample(status)
+            now, tables = now + anonymous + own_tables, tables + own_tables
+        self.most, self.most_tables = max(self.most, now), max(self.most_tables, tables)
 
     def peak_mib(self):
         return max((memory.kib() for memory in self.memories.values()), default=0) // KIB_PER_MIB
@@ -173,7 +175,8 @@ def run(command, work, environment, limits, streams):
         finally:
             end_all(child)
     used = cpu_seconds() - cpu_before
-    return Ended(child.returncode, seconds, used, watch.peak_mib(), watch.total_mib(), timed_out, Path(streams))
+    memory = watch.peak_mib(), watch.total_mib(), watch.most_tables // KIB_PER_MIB
+    return Ended(child.returncode, seconds, used, *memory, timed_out, Path(streams))
 
 
 def cpu_seconds():

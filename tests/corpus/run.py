@@ -109,13 +109,21 @@ class Entry:
             command = command.replace("{" + name + "}", str(value))
         return command
 
-    def run(self, label, launcher, limits, prefix=""):
-        """One run in a directory of its own; its output is digested before that is removed."""
+    def run(self, label, launcher, limits, group=None):
+        """One run in a directory and a control group of its own, where that can be; its output is digested before the directory is removed."""
+        if group is None and self.options.counts:
+            with Swap(self.made, None, 0) as group:
+                return self.run(label, launcher, limits, group)
+        prefix = ""
+        if group:
+            limits.tick, prefix = group.refresh, group.prefix()
         work = self.made / label
         work.mkdir()
         self.places["work"] = work
         command = prefix + self.filled(self.row["run"], launcher)
         ended = run(command, work, self.environment, limits, self.options.out / f"{self.name}.{label}")
+        if group:
+            ended.total_mib = max(ended.peak_mib, group.anonymous_most // MIB + ended.tables_mib)
         ended.digest(work, self.row.get("files", []), self.row.get("drop"))
         remove(work)
         return ended
@@ -220,8 +228,7 @@ def peer_run(entry, result, native, peer, divisor, ram_mib, number):
 def swap_run(entry, native, need_mib, peer, ram_mib, label):
     """One run with kernel swap, its outcome, the reason, and the figures of zswap."""
     with Swap(entry.made, ram_mib, 3 * max(need_mib, LEAST_MIB), peer == "zswap") as swap:
-        limits = Limits(entry.options.timeout or max(60, 60 * native.seconds), tick=swap.refresh)
-        ended = entry.run(label, "", limits, prefix=swap.prefix())
+        ended = entry.run(label, "", Limits(entry.options.timeout or max(60, 60 * native.seconds)), swap)
         killed, void = swap.killed(), swap.why_void()
         of_zswap = {"pool_mib": swap.pool_mib(), "total_mib": swap.together_mib()} if peer == "zswap" else {}
     outcome, why = judge(native, ended)
@@ -427,6 +434,8 @@ def main():
         parser.error(f"there is no {options.aquifer}; 'make lib' builds it, or name another: AQUIFER=path")
     options.lacks = {"swap": why_no_swap(), "zswap": why_no_zswap()}
     options.peers = [peer for peer in options.lacks if getattr(options, peer)]
+    # The kernel counts what processes share once.
+    options.counts = not options.lacks["swap"]
     for peer in options.peers:
         # Records say why.
         if options.lacks[peer] and not options.records:

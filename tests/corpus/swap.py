@@ -176,7 +176,7 @@ class Pool:
 
 
 class Swap:
-    """A cgroup with `ram_mib` of RAM and a swap file of `swap_mib`, or none, as long as the context lasts.
+    """A cgroup with `ram_mib` of RAM, or no limit, and a swap file of `swap_mib`, or none, as long as the context lasts.
 
     With `zswap` its pool is part of the RAM, at most as much of it as max_pool_percent is of a machine's.
     """
@@ -186,6 +186,8 @@ class Swap:
         root, self.version = hierarchy()
         self.root, self.group, self.on = root, root / f"{GROUP}{os.getpid()}", False
         self.zswap, self.pool, self.pool_most = Zswap(folder, zswap), None, 0
+        # Bytes of memory that is no file's, what processes share once.
+        self.anonymous_most = 0
         self.elsewhere_mib, self.is_shared = swapped_elsewhere_mib(self.file), False
 
     def __enter__(self):
@@ -194,7 +196,8 @@ class Swap:
                 (self.root / "cgroup.subtree_control").write_text("+memory")
             self.group.mkdir()
             limit = self.group / ("memory.limit_in_bytes" if self.version == 1 else "memory.max")
-            limit.write_text(str(self.ram_mib * MIB))
+            if self.ram_mib:
+                limit.write_text(str(self.ram_mib * MIB))
             if not self.swap_mib:
                 return self
             self.zswap.__enter__()
@@ -252,6 +255,8 @@ class Swap:
     def refresh(self):
         """Has the kernel bring the group's statistics up to date, on which reclaim of small groups depends."""
         statistics = (self.group / "memory.stat").read_text()
+        now = sum(int(size) for size in re.findall(r"^(?:total_rss|total_shmem|anon|shmem) (\d+)", statistics, re.M))
+        self.anonymous_most = max(self.anonymous_most, now)
         found = re.search(r"^zswap (\d+)", statistics, re.M)
         if self.version == 2 and found:
             self.pool_most = max(self.pool_most, int(found.group(1)))
