@@ -85,6 +85,14 @@ alone=alone
 managed 'in both of them, and not on flash' --donors "$first_address,$second_address" --copies donor
 managed 'in both of them, and neither can read it' --donors "$first_address,$second_address" --copies donor --seal
 alone=''
+# Small blocks alone exceed the RAM, so small ones are managed while the borrower connects: what its libraries allocate must not wait for that.
+if cc -O1 -o "$work/blocks" tests/remote/blocks.c &&
+    timeout -k 5 60 "$AQUIFER" run --ram 32M --flash "$work" --flash-size 512M --donors "$first_address" -- "$work/blocks" >"$work/managed" 2>"$work/errors" &&
+    [ "$(cat "$work/managed")" = "$("$work/blocks")" ]; then
+    pass 'small blocks alone, in the RAM of a donor'
+else
+    fail "small blocks alone, in the RAM of a donor: $(head -n 3 "$work/errors" "$work/managed")"
+fi
 for log in probe second; do
     if grep -q '[1-9][0-9]* lent to 1 borrowers' "$work/$log"; then
         pass "the donor ($log) lent"

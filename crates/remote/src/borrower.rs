@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use aquifer_sys::SignalsBlocked;
+use aquifer_sys::helper;
 
 use connection::Connection;
 use donor::{Donor, Standing};
@@ -102,10 +102,7 @@ impl Borrower {
         shared.slab_bytes.store(slab_bytes, Ordering::Relaxed);
         let thread = thread::Builder::new().name("aq-borrower".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || {
-                let _signals = SignalsBlocked::new();
-                shared.keep();
-            }
+            move || helper::serve(|| shared.keep())
         });
         Ok(Borrower { shared, slab_bytes, thread: Some(thread.map_err(BorrowerError::Thread)?) })
     }
@@ -231,13 +228,13 @@ impl Shared {
                 let Some((id, address)) = lock(donor).is_due() else { continue };
                 let donors = &donors;
                 // Nobody waits for the donor's state while it is connected to.
-                scope.spawn(move || {
-                    let _signals = SignalsBlocked::new();
+                let connect = move || {
                     let outcome = Connection::new(&address, id, &self.options, &self.returns);
                     let _settling = lock(&self.settling);
                     let outcome = outcome.and_then(|connection| self.fit(donors, donor, connection));
                     lock(donor).note(outcome);
-                });
+                };
+                scope.spawn(|| helper::serve(connect));
             }
         });
     }

@@ -176,6 +176,13 @@ pub fn as_helper<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Runs `work`, all that a thread of the standard library does for the library, without signals and as a helper. Code that
+/// such a thread calls or loads may allocate while the program waits for it, with locks that an allocation from the heap needs.
+pub fn serve<T>(work: impl FnOnce() -> T) -> T {
+    let _signals = SignalsBlocked::new();
+    as_helper(work)
+}
+
 /// Asks the C library how much of a stack thread-local variables take. That needs the loader, whose lock a program may hold when it needs a thread: so it
 /// is to be asked at start.
 pub fn look_at_stacks() {

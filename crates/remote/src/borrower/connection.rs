@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use aquifer_sys::SignalsBlocked;
+use aquifer_sys::helper;
 
 use super::CallError;
 use super::options::BorrowerOptions;
@@ -118,10 +118,9 @@ impl Connection {
             own: Weak::clone(own),
         });
         let own = Weak::clone(&connection.own);
-        let spawned = thread::Builder::new().name("aq-borrower-asked".into()).spawn(move || {
-            let _signals = SignalsBlocked::new();
-            answer_until_gone(&own, notices);
-        });
+        let spawned = thread::Builder::new()
+            .name("aq-borrower-asked".into())
+            .spawn(move || helper::serve(|| answer_until_gone(&own, notices)));
         spawned.map_err(ConnectError::Thread)?;
         Ok(connection)
     }

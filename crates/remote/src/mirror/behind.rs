@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use aquifer_device::{Device, DeviceError};
-use aquifer_sys::SignalsBlocked;
+use aquifer_sys::helper;
 use foldhash::fast::FixedState;
 
 use super::{Counts, PAGE_BYTES, page_of};
@@ -158,10 +158,7 @@ impl Behind {
         let shared = Arc::new(Shared { local, state, work, progress });
         let thread = std::thread::Builder::new().name("aq-mirror-flash".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || {
-                let _signals = SignalsBlocked::new();
-                shared.write_until_closed();
-            }
+            move || helper::serve(|| shared.write_until_closed())
         })?;
         Ok(Behind { shared, thread: Some(thread) })
     }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use aquifer_device::AlignedBuffer;
-use aquifer_sys::SignalsBlocked;
+use aquifer_sys::helper;
 
 use super::family::{Family, Holders};
 use super::home::{Home, Slabs};
@@ -50,10 +50,7 @@ impl Keeper {
         let shared = Arc::new(shared);
         let thread = std::thread::Builder::new().name("aq-mirror-slabs".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || {
-                let _signals = SignalsBlocked::new();
-                shared.keep();
-            }
+            move || helper::serve(|| shared.keep())
         })?;
         Ok(Keeper { shared, thread: Some(thread) })
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use aquifer_sys::SignalsBlocked;
+use aquifer_sys::helper;
 
 use super::Parts;
 use super::geometry::Row;
@@ -45,10 +45,11 @@ impl Keeper {
         let thread = std::thread::Builder::new().name("aq-stripe-slabs".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
-                let _signals = SignalsBlocked::new();
-                while shared.wait() {
-                    shared.place();
-                }
+                helper::serve(|| {
+                    while shared.wait() {
+                        shared.place();
+                    }
+                })
             }
         })?;
         Ok(Keeper { shared, thread: Some(thread) })
