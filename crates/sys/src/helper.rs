@@ -176,8 +176,8 @@ pub fn as_helper<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Runs `work`, all that a thread of the standard library does for the library, without signals and as a helper. Code that
-/// such a thread calls or loads may allocate while the program waits for it, with locks that an allocation from the heap needs.
+/// Runs `work`, all that a thread of the standard library does for the library, without signals and as a helper. Code
+/// that this thread calls or loads may allocate while the program waits for the thread, with locks that the heap needs.
 pub fn serve<T>(work: impl FnOnce() -> T) -> T {
     let _signals = SignalsBlocked::new();
     as_helper(work)
