@@ -8,7 +8,7 @@ use crate::Finding;
 use crate::source::Source;
 
 /// Comment lines of Rust sources with one of [`PHRASES`]. Lower it with each line that is written anew.
-const LINES_ALLOWED: usize = 22;
+const LINES_ALLOWED: usize = 0;
 
 /// Words in this order, with the case that they have here, and nothing of a word on either side.
 struct Phrase {

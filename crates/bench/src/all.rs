@@ -41,7 +41,7 @@ pub struct AllOptions {
     pub dir: PathBuf,
 }
 
-/// Runs every study of the plan one after the other. One that cannot run does not stop the others.
+/// Runs every study of the plan one after the other. A study that cannot run does not stop the others.
 ///
 /// # Errors
 /// [`Error::WrongData`] at once; [`Error::Io`] if the results cannot be written; in the end the first failure of a study.

@@ -33,7 +33,7 @@ struct Arguments {
     /// Data in units of the budget.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=64))]
     ratio: u64,
-    /// Stop after so many minutes if the operations are not done.
+    /// Stop after this time, in minutes, if the operations are not done.
     #[arg(long)]
     minutes: Option<u64>,
 }

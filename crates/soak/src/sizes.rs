@@ -5,9 +5,9 @@ use aquifer_base::random::Random;
 /// What is allocated.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
-    /// One object of so many bytes.
+    /// One object, with its bytes.
     Object(usize),
-    /// So many objects of so many bytes, each on a page of its own.
+    /// A number of objects, with the bytes of each, each on a page of its own.
     Array(usize, usize),
 }
 

@@ -1,4 +1,4 @@
-//! What cleaning costs: the same updates on a heap that has so much room that nothing is cleaned, and on ones that are nearly full.
+//! What cleaning costs: the same updates on a heap with room, which is never cleaned, and on heaps that are nearly full.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ pub struct CleaningOptions {
 pub enum Heap {
     /// One with room for everything
     Room,
-    /// One that is cleaned
+    /// A heap that is cleaned
     Aquifer,
 }
 

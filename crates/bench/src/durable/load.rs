@@ -38,7 +38,7 @@ struct Timed {
 }
 
 impl Ran {
-    /// Runs each of `steps` in a thread of its own again and again: so many transactions of all together, or until `limit`. What the system does behind
+    /// Runs each of `steps` in a thread of its own again and again, for a number of transactions of all together, or until `limit`. What the system does behind
     /// their back until `rest` returns, it does for them.
     ///
     /// # Errors

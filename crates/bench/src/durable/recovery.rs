@@ -75,7 +75,7 @@ const PROMISES: &[Promise] = &[
 
 /// Objects that are made together.
 const FILLED_TOGETHER: u64 = 99;
-/// One object is written anew for so many that are made.
+/// Objects that are made for each one that is written anew.
 const REWRITTEN: u64 = 3;
 /// Objects that are looked at afterwards.
 const CHECKED: u64 = 10_000;

@@ -117,7 +117,7 @@ impl Run<'_> {
         let mut answer = Answer::default();
         let mut slots_at = SLOTS_EVERY;
         while !has_ended(pid) && started.elapsed() < self.limit {
-            // One that is about to end has no memory any more, and what was seen before counts.
+            // A process that is about to end has no memory any more, and what was seen before counts.
             answer.memory = Memory::peak_of(pid).unwrap_or(answer.memory);
             if let Some(group) = self.swapping().filter(|_| started.elapsed() >= slots_at) {
                 answer.slots = Slots::of_group(group.path()).unwrap_or(answer.slots);

@@ -60,7 +60,7 @@ impl Program {
         !matches!(self, Self::Sqlite | Self::Pagerank)
     }
 
-    /// What it does so many of in a second.
+    /// The operations that are counted for each second.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Etc | Self::Sys | Self::Redis => "requests/s",

@@ -60,7 +60,7 @@ pub struct Asked<'a> {
     pub seed: u64,
 }
 
-/// Keys of which `program` has so many bytes.
+/// Keys whose values fill `data_bytes` of `program`.
 pub fn items(program: Program, data_bytes: u64) -> u64 {
     let extra = if program.is_cache() { ITEM_HEADER_BYTES as f64 } else { REDIS_EXTRA_BYTES };
     ((data_bytes as f64 / (SIZES.mean() + extra)) as u64).max(1)

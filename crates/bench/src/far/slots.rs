@@ -17,7 +17,7 @@ const PRIORITY: &str = "32767";
 /// Without those of threads, which share memory.
 const PROCESSES: &str = "cgroup.procs";
 
-/// Bytes of a program at one moment, in the swap area and in RAM.
+/// Bytes of a program, in the swap area and in RAM, at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Slots {
     /// Slots that are taken in the area of this program.
@@ -79,7 +79,7 @@ fn used_bytes(swaps: &str) -> Option<u64> {
     swaps.lines().skip(1).filter_map(used).reduce(|sum, bytes| sum + bytes)
 }
 
-/// Clean pages in the mappings of no file of a /proc/PID/smaps: such a page is dirty from its first write until it is in the swap area.
+/// Clean pages in the mappings of no file of a /proc/PID/smaps: an anonymous page is dirty from its first write until it is in the swap area.
 fn clean_bytes(smaps: &str) -> u64 {
     let (mut is_of_file, mut sum) = (true, 0);
     for line in smaps.lines() {

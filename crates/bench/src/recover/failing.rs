@@ -33,7 +33,7 @@ pub enum Failure {
     Stop,
     /// It is told to end (SIGTERM), and its RAM is free when it has
     Leave,
-    /// Programs of its machine take so much RAM that it needs back all that it lent
+    /// Programs of its machine take RAM until it needs back all that it lent
     Press,
 }
 

@@ -30,7 +30,7 @@ pub struct Pressed {
     pub taken_s: f64,
     /// What the donor had to give back: all its slabs, those that nobody had with them.
     pub needed_bytes: u64,
-    /// By so much its resident memory had fallen at the end of `returned_s`.
+    /// Bytes by which its resident memory had fallen at the end of `returned_s`.
     pub returned_bytes: u64,
     /// From when the other program had all until the donor had given back; 0 if that was before.
     pub returned_s: f64,
@@ -57,7 +57,7 @@ struct Returned {
 }
 
 impl Press {
-    /// Lets a program take so much that the donor `donor_pid`, which keeps `headroom_bytes` free, needs back all its `slabs`.
+    /// Lets a program take RAM until the donor `donor_pid`, which keeps `headroom_bytes` free, needs back all its `slabs`.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the slabs are not in RAM; [`Error::Io`].

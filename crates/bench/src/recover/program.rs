@@ -25,7 +25,7 @@ pub const SLICE_S: f64 = SLICE_MS as f64 / 1e3;
 const PAGE_WORDS: usize = PAGE_BYTES / size_of::<u64>();
 /// The objects of a payload that the versions of a page are.
 const VERSIONS: u64 = 1 << 20;
-/// Of so many operations one rewrites its page.
+/// Operations for each one that rewrites its page.
 const OPS_PER_WRITE: u64 = 10;
 const SEED: u64 = 1;
 
@@ -132,7 +132,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// So many bytes of pages, each written once.
+    /// Makes `bytes` of pages, each written once.
     fn fill(bytes: u64, payload: Payload) -> Self {
         let count = (bytes as usize / PAGE_BYTES).max(1);
         let words = vec![0; (count + 1) * PAGE_WORDS];

@@ -84,7 +84,7 @@ fn pause_ms(slices: &[Slice]) -> f64 {
 mod tests {
     use super::*;
 
-    /// So many slices of so many operations, one after the other, with a pause of 1 ms in each.
+    /// Slices of operations, one after the other, with a pause of 1 ms in each.
     fn slices(runs: &[(usize, u64)]) -> Vec<Slice> {
         let ops = runs.iter().flat_map(|(count, ops)| std::iter::repeat_n(*ops, *count));
         let slice = |(nth, ops)| Slice { at_ms: (nth as u64 + 1) * SLICE_MS, ops, pause_us: 1000 };

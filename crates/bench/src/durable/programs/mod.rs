@@ -131,8 +131,8 @@ impl<'a, H: Measured + Sync> Running<'a, H> {
         Ok(Self { heap, clients, setup })
     }
 
-    /// So many transactions, or until `limit`. What is cleaned behind their back counts while they run: what is owed at the begin is in, what is owed at the
-    /// end is not.
+    /// Runs `transactions`, or until `limit`. What is cleaned behind their back counts while they run: what is owed at the
+    /// begin is in, what is owed at the end is not.
     pub fn run(&mut self, transactions: u64, limit: Duration) -> Result<Ran> {
         let (heap, setup) = (self.heap, self.setup);
         let step =

@@ -247,7 +247,7 @@ impl Database {
     }
 }
 
-/// Puts so many new records into a table.
+/// Puts `count` new records into a table.
 fn fill<H: Transactional, T: Value>(
     heap: &H,
     table: BTree<u64, Ref<T>>,

@@ -111,7 +111,7 @@ pub fn first_bytes(payload: Payload, index: u64) -> [u8; OBJECT_BYTES] {
     bytes
 }
 
-/// Updates an object so many times.
+/// Updates an object `times` times.
 pub fn updated(object: &mut [u8; OBJECT_BYTES], times: u64) {
     let mut change = |at: usize, by: u64| {
         let word = &mut object[at..at + 8];
