@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use crate::cgroup::Cgroup;
 use crate::child::Parent;
-use crate::contents;
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::flip::{Flip, parse_flip};
@@ -169,7 +168,6 @@ struct Given {
     data_bytes: u64,
     ram_bytes: u64,
     object_bytes: u64,
-    lz4: String,
     /// None for the device, whose reads are uniform whatever the others do.
     distribution: Option<Distribution>,
     read_percent: u32,
@@ -336,13 +334,11 @@ impl<'a> Comparison<'a> {
 
     /// What a point gives to all peers; the device has no distribution and is read alone.
     fn given(&self, point: Point) -> Given {
-        let Setup { data_bytes, ram_bytes, object_bytes, payload, .. } = self.setup;
-        let lz4 = format!("{:.2}", contents::lz4_size(payload, object_bytes as usize));
+        let Setup { data_bytes, ram_bytes, object_bytes, .. } = self.setup;
         Given {
             data_bytes,
             ram_bytes,
             object_bytes,
-            lz4,
             distribution: None,
             read_percent: 100,
             threads: point.threads,

@@ -119,11 +119,13 @@ pub struct ReferencesOptions {}
 #[derive(Clone, Serialize)]
 struct InRam {
     ram_bytes: u64,
+    object_bytes: u64,
 }
 
 #[derive(Clone, Serialize)]
 struct OnFlash {
     ram_bytes: u64,
+    object_bytes: u64,
     data_bytes: u64,
 }
 
@@ -172,8 +174,8 @@ impl Study for References {
             runs: session.common.runs,
             payload: session.payload,
         });
-        session.rows("handles", &InRam { ram_bytes }, &task)?;
-        let point = OnFlash { ram_bytes, data_bytes };
+        session.rows("handles", &InRam { ram_bytes, object_bytes: OBJECT_BYTES }, &task)?;
+        let point = OnFlash { ram_bytes, object_bytes: OBJECT_BYTES, data_bytes };
         let target = session.attempt("fio", &point, |session| {
             let report = |done: u64| {
                 session.progress.doing(format!("fio: writing its file {} %", done * 100 / data_bytes))

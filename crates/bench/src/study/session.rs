@@ -13,7 +13,6 @@ use super::record::{Output, Record};
 use super::table::Table;
 use crate::cgroup::Cgroup;
 use crate::child::Event;
-use crate::cleanup;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::machine::Context;
@@ -23,6 +22,7 @@ use crate::progress::Progress;
 use crate::rng::Rng;
 use crate::runner::Runner;
 use crate::workdir::WorkDir;
+use crate::{cleanup, contents};
 
 /// Longest wait for one peer's late writes before the next one runs.
 const SETTLE_LIMIT: Duration = Duration::from_secs(3);
@@ -255,18 +255,19 @@ impl Session {
         Ok(())
     }
 
-    /// `point` with the payload, and with its compressed size unless that is there; unchanged if payloads mean nothing to the study, or the point says
+    /// `point` with the payload, and with its compressed size unless that is there: of objects that are proven if the point
+    /// has their size, else of pages; unchanged if payloads mean nothing to the study, or the point says
     /// itself what its bytes are.
     fn payload_of(&self, point: Fields) -> Fields {
         if self.common.payload.is_empty() || point.get("payload").is_some() {
             return point;
         }
-        let lz4 = point.get("lz4").cloned();
-        let point = point.with("payload", self.payload);
-        match lz4 {
-            Some(_) => point,
-            None => point.with("lz4", format!("{:.2}", self.payload.lz4_size(PAGE_BYTES))),
-        }
+        let size = match (point.get("lz4"), point.number("object_bytes")) {
+            (Some(_), _) => return point.with("payload", self.payload),
+            (None, Some(object_bytes)) => contents::lz4_size(self.payload, object_bytes as usize),
+            (None, None) => self.payload.lz4_size(PAGE_BYTES),
+        };
+        point.with("payload", self.payload).with("lz4", format!("{size:.2}"))
     }
 
     /// Runs a child on a task of the study, in a control group of its own with `limited` bytes if that is given, once the disk is quiet; its figures.
