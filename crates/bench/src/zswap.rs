@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::cleanup::{self, Guard};
+use crate::controller::{Controller, Version};
 use crate::error::{Error, Result};
 
 const ENABLED: &str = "/sys/module/zswap/parameters/enabled";
@@ -18,8 +19,16 @@ impl Zswap {
     /// Compresses what is swapped out from here on.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the kernel has no zswap, or does not let us.
+    /// [`Error::Unavailable`] if the kernel has no zswap, or does not let us; or if it charges the pool to no control group, so
+    /// that a peer would have all RAM of the machine beside its limit.
     pub fn switch_on() -> Result<Self> {
+        if Controller::Memory.parents()?.0 == Version::V1 {
+            return Err(Error::Unavailable(
+                "control groups of version 1 do not limit zswap's pool, which would have more RAM than the other peers; \
+                 boot with version 2 (`programs` takes the pool off the limit)"
+                    .to_owned(),
+            ));
+        }
         Self::set("Y").map_err(|what| Error::Unavailable(format!("zswap cannot be switched on: {what}")))
     }
 

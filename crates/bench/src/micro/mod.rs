@@ -70,8 +70,7 @@ const TABLE: Table = Table {
         median("RSS + PTE + pool MiB", "memory_bytes").mib(),
         median("metadata MiB", "metadata_bytes").mib(),
     ],
-    note: "Written: bytes of the device for each byte that was changed, with those of other programs. Pool: what zswap holds \
-           compressed, which control groups of version 1 do not limit.",
+    note: "Written: bytes of the device for each byte that was changed, with those of other programs. Pool: what zswap holds compressed.",
 };
 
 const fn over_swap(at: &'static [(&'static str, &'static str)], least: f64) -> Promise {
