@@ -229,9 +229,9 @@ pub(crate) fn read_to_end(fd: libc::c_int, buf: &mut [u8]) -> usize {
     let mut filled = 0;
     while filled < buf.len() {
         let rest = &mut buf[filled..];
-        // SAFETY: the kernel writes at most `rest.len()` bytes to `rest`.
-        let returned =
-            unsafe { libc::syscall(libc::SYS_pread64, fd, rest.as_mut_ptr(), rest.len(), filled as i64) };
+        let (start, len) = (rest.as_mut_ptr(), rest.len());
+        // SAFETY: the kernel writes at most `len` bytes to `rest`.
+        let returned = unsafe { libc::syscall(libc::SYS_pread64, fd, start, len, filled as i64) };
         match Errno::check(returned) {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,

@@ -99,8 +99,8 @@ const EQUAL: Table = Table {
 /// Options of `page-size`.
 #[derive(Clone, Debug, Args)]
 pub struct PageSizeOptions {
-    /// What the transactions do [default: all]
-    #[arg(long, value_enum, value_delimiter = ',')]
+    /// What the transactions do
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tpc-b,tpc-c")]
     load: Vec<Kind>,
     /// Sizes of the database's pages
     #[arg(long, value_delimiter = ',', value_parser = parse_size, default_value = "4K,8K,16K,32K")]
@@ -160,7 +160,7 @@ impl PageSizeOptions {
         let point = |buffer_bytes| Point {
             load,
             scale: load.scale(data_bytes),
-            unit: if load == Kind::TpcB { "branches" } else { "warehouses" },
+            unit: load.unit(),
             data_bytes,
             journal: self.journal,
             buffer_bytes,

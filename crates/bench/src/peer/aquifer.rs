@@ -64,10 +64,10 @@ impl Aquifer {
     /// # Errors
     /// [`Error::Unavailable`] with the library's sentence.
     pub fn prefetch(&self, addresses: &[*mut u8]) -> Result<()> {
+        let (first, count) = (addresses.as_ptr().cast(), addresses.len());
         // SAFETY: the heap is open and the addresses are elements of its array; a pointer to bytes
         // has the layout of a pointer to void.
-        let code =
-            unsafe { self.api.aq_heap_prefetch(self.heap, addresses.as_ptr().cast(), addresses.len()) };
+        let code = unsafe { self.api.aq_heap_prefetch(self.heap, first, count) };
         if code == 0 {
             return Ok(());
         }

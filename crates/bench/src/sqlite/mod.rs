@@ -3,7 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `abi`, `connection` | the part of SQLite's interface that is needed |
-//! | `load` | TPC-B-like and TPC-C-like transactions |
+//! | `load` | TPC-B-like, TATP-like and TPC-C-like transactions |
 
 mod abi;
 pub mod connection;

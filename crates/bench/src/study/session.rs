@@ -88,6 +88,8 @@ pub struct Session {
     context: Context,
     output: Option<Output>,
     records: Vec<Record>,
+    /// What lz4 makes of payloads, by the bytes of objects; pages have none.
+    lz4_sizes: BTreeMap<(Payload, Option<u64>), f64>,
     omissions: Omissions,
     _workdir: Option<WorkDir>,
 }
@@ -145,14 +147,15 @@ impl Session {
             tables,
             common,
             records: Vec::new(),
+            lz4_sizes: BTreeMap::new(),
             omissions: Omissions::default(),
             _workdir: workdir,
         })
     }
 
-    /// Measures every peer at every point in each run: points in an order that the run decides, and the peers at a point one after the other, in an order
-    /// that the run decides, too. What disturbs the machine for a while does not meet one peer only. `measure` gives the figures. A run that fails is left out and
-    /// recorded as such; the others go on.
+    /// Measures every peer at every point in each run. The run decides the order of the points, and of the peers, which are
+    /// measured one after the other at a point, so that no disturbance of the machine meets one peer alone. `measure` gives
+    /// the figures. A run that fails is recorded as left out; the others go on.
     ///
     /// # Errors
     /// [`Error::WrongData`]; [`Error::Io`] of the output.
@@ -258,16 +261,20 @@ impl Session {
     /// `point` with the payload, and with its compressed size unless that is there: of objects that are proven if the point
     /// has their size, else of pages; unchanged if payloads mean nothing to the study, or the point says
     /// itself what its bytes are.
-    fn payload_of(&self, point: Fields) -> Fields {
+    fn payload_of(&mut self, point: Fields) -> Fields {
         if self.common.payload.is_empty() || point.get("payload").is_some() {
             return point;
         }
-        let size = match (point.get("lz4"), point.number("object_bytes")) {
-            (Some(_), _) => return point.with("payload", self.payload),
-            (None, Some(object_bytes)) => contents::lz4_size(self.payload, object_bytes as usize),
-            (None, None) => self.payload.lz4_size(PAGE_BYTES),
-        };
-        point.with("payload", self.payload).with("lz4", format!("{size:.2}"))
+        let payload = self.payload;
+        if point.get("lz4").is_some() {
+            return point.with("payload", payload);
+        }
+        let object_bytes = point.number("object_bytes").map(|bytes| bytes as u64);
+        let size = self.lz4_sizes.entry((payload, object_bytes)).or_insert_with(|| match object_bytes {
+            Some(bytes) => contents::lz4_size(payload, bytes as usize),
+            None => payload.lz4_size(PAGE_BYTES),
+        });
+        point.with("payload", payload).with("lz4", format!("{size:.2}"))
     }
 
     /// Runs a child on a task of the study, in a control group of its own with `limited` bytes if that is given, once the disk is quiet; its figures.

@@ -115,10 +115,9 @@ impl Pool {
         // SAFETY: the library's initialisers have no requirements, and the signatures are those of libpmemobj.h.
         let api = unsafe { library::load(LIBRARY, "libpmemobj1") }?;
         let api: &Container<Api> = Box::leak(Box::new(api));
-        let name = c_path(path);
+        let (name, layout, size) = (c_path(path), c"aquifer-bench".as_ptr(), bytes as usize);
         // SAFETY: terminated strings; the result is looked at.
-        let pointer =
-            unsafe { api.pmemobj_create(name.as_ptr(), c"aquifer-bench".as_ptr(), bytes as usize, MODE) };
+        let pointer = unsafe { api.pmemobj_create(name.as_ptr(), layout, size, MODE) };
         if pointer.is_null() {
             return Err(failed("creating", path, message(api)));
         }
@@ -276,9 +275,9 @@ impl Transactional for Pool {
     /// The library cannot begin one.
     #[inline]
     fn begin(&self) -> UndoTransaction<'_> {
+        let no_jump = ptr::null_mut::<c_void>();
         // SAFETY: the pool is open; without a jmp_buf errors are returned.
-        let code =
-            unsafe { (self.api.pmemobj_tx_begin)(self.pointer, ptr::null_mut::<c_void>(), NO_PARAMETERS) };
+        let code = unsafe { (self.api.pmemobj_tx_begin)(self.pointer, no_jump, NO_PARAMETERS) };
         assert!(code == 0, "pmemobj_tx_begin: {}", self.message());
         UndoTransaction { pool: self, fresh: 0..0, has_ended: false, _of_this_thread: PhantomData }
     }

@@ -1,6 +1,7 @@
 //! What the transactions do, and what is in the tables at first.
 
 pub(crate) mod random;
+mod tatp;
 mod tpcb;
 mod tpcc;
 
@@ -21,6 +22,8 @@ const FILLED_TOGETHER: u64 = 20_000;
 pub enum Kind {
     /// Small updates of one account each
     TpcB,
+    /// Subscribers of a telephone network: 80 % reads
+    Tatp,
     /// Orders, payments, deliveries and questions about them
     TpcC,
 }
@@ -29,6 +32,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TpcB => "tpc-b",
+            Self::Tatp => "tatp",
             Self::TpcC => "tpc-c",
         })
     }
@@ -62,6 +66,7 @@ impl Kind {
     ) -> Result<()> {
         match self {
             Self::TpcB => tpcb::fill(connection, tpcb::Size::of_bytes(data_bytes), tell),
+            Self::Tatp => tatp::fill(connection, tatp::subscribers(data_bytes), tell),
             Self::TpcC => tpcc::fill(connection, tpcc::Size::of_bytes(data_bytes), tell),
         }
     }
@@ -73,14 +78,25 @@ impl Kind {
     pub fn client(self, connection: &Connection, data_bytes: u64, seed: u64) -> Result<Box<dyn Load + '_>> {
         Ok(match self {
             Self::TpcB => Box::new(tpcb::Client::new(connection, tpcb::Size::of_bytes(data_bytes), seed)?),
+            Self::Tatp => Box::new(tatp::Client::new(connection, tatp::subscribers(data_bytes), seed)?),
             Self::TpcC => Box::new(tpcc::Terminal::new(connection, tpcc::Size::of_bytes(data_bytes), seed)?),
         })
     }
 
-    /// Branches or warehouses of `data_bytes`.
+    /// What [`Kind::scale`] counts.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::TpcB => "branches",
+            Self::Tatp => "subscribers",
+            Self::TpcC => "warehouses",
+        }
+    }
+
+    /// Branches, subscribers or warehouses of `data_bytes`.
     pub fn scale(self, data_bytes: u64) -> u64 {
         match self {
             Self::TpcB => tpcb::Size::of_bytes(data_bytes).branches,
+            Self::Tatp => tatp::subscribers(data_bytes),
             Self::TpcC => tpcc::Size::of_bytes(data_bytes).warehouses,
         }
     }
@@ -114,7 +130,7 @@ mod tests {
     use crate::error::Error;
 
     /// Enough for every table to have several pages.
-    const DATA_BYTES: u64 = 2 << 20;
+    pub(super) const DATA_BYTES: u64 = 2 << 20;
 
     /// A filled database in memory; none, with the reason printed, where SQLite is missing.
     pub(super) fn filled(kind: Kind) -> Option<Connection> {
@@ -133,7 +149,7 @@ mod tests {
 
     #[test]
     fn databases_have_about_the_size_that_was_asked_for() {
-        for kind in [Kind::TpcB, Kind::TpcC] {
+        for &kind in Kind::value_variants() {
             let Some(connection) = filled(kind) else { return };
             let pages = connection.number("PRAGMA page_count").expect("a number");
             let bytes = pages as f64 * connection.number("PRAGMA page_size").expect("a number") as f64;
@@ -145,6 +161,7 @@ mod tests {
     fn the_books_are_right_after_many_transactions_and_wrong_after_a_theft() {
         for (kind, theft) in [
             (Kind::TpcB, "UPDATE tellers SET balance = balance + 1 WHERE id = 3"),
+            (Kind::Tatp, "DELETE FROM subscriber WHERE id = 3"),
             (Kind::TpcC, "UPDATE districts SET ytd = ytd + 1 WHERE id = 3"),
         ] {
             let Some(connection) = filled(kind) else { return };

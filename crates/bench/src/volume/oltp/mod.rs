@@ -4,10 +4,8 @@
 //! buffer is the kernel's page cache on one side and the volume's RAM on the other, both within the same control group.
 
 mod library;
-mod load;
 mod place;
 mod task;
-mod tatp;
 
 use std::path::PathBuf;
 
@@ -18,10 +16,8 @@ use super::options::VolumeOptions;
 use super::peer::volume_ram_bytes;
 use crate::child::Parent;
 use crate::error::{Error, Result};
-use crate::sqlite::Journal;
-use crate::study::each_once;
-use crate::study::{Fields, Session, Study, Table, key, median, range, ratio, text};
-use load::Load;
+use crate::sqlite::{Journal, Kind};
+use crate::study::{Fields, Session, Study, Table, each_once, key, median, range, ratio, text};
 use place::{Place, Places};
 use task::{FillTask, OltpTask, Task};
 
@@ -62,7 +58,7 @@ pub struct OltpOptions {
     volume: VolumeOptions,
     /// What the transactions do [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
-    load: Vec<Load>,
+    load: Vec<Kind>,
     /// How transactions survive a crash [default: both]
     #[arg(long, value_enum, value_delimiter = ',')]
     journal: Vec<Journal>,
@@ -75,7 +71,7 @@ pub struct OltpOptions {
 struct Point {
     data_bytes: u64,
     ram_bytes: u64,
-    load: Load,
+    load: Kind,
     journal: Journal,
 }
 

@@ -7,13 +7,13 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::super::meter::Meter;
+use super::Place;
 use super::place::Database;
-use super::{Load, Place};
 use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::latency::Latency;
-use crate::sqlite::Journal;
 use crate::sqlite::connection::Connection;
+use crate::sqlite::{Journal, Kind};
 use crate::study::Fields;
 
 /// Longer transactions count as so long.
@@ -35,7 +35,7 @@ pub enum Task {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FillTask {
     /// Whose tables.
-    pub load: Load,
+    pub load: Kind,
     /// Bytes of the filled database; it has about that many.
     pub data_bytes: u64,
     /// Where.
@@ -46,7 +46,7 @@ pub struct FillTask {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OltpTask {
     /// What the transactions do.
-    pub load: Load,
+    pub load: Kind,
     /// How they survive a crash.
     pub journal: Journal,
     /// What holds the database.
