@@ -93,6 +93,17 @@ if cc -O1 -o "$work/blocks" tests/remote/blocks.c &&
 else
     fail "small blocks alone, in the RAM of a donor: $(head -n 3 "$work/errors" "$work/managed")"
 fi
+# The same with a malloc of its own, whose locks the program holds meanwhile.
+jemalloc=$(ldconfig -p 2>/dev/null | sed -n 's/.*libjemalloc\.so\.2 .*=> //p' | head -n 1)
+if [ -z "$jemalloc" ]; then
+    skip 'a malloc of its own, in the RAM of a donor: libjemalloc2 is not installed'
+elif cc -O1 -o "$work/jemalloc" tests/remote/blocks.c "$jemalloc" &&
+    timeout -k 5 60 "$AQUIFER" run --ram 32M --flash "$work" --flash-size 1G --donors "$first_address" -- "$work/jemalloc" >"$work/managed" 2>"$work/errors" &&
+    [ "$(cat "$work/managed")" = "$("$work/jemalloc")" ]; then
+    pass 'a malloc of its own, in the RAM of a donor'
+else
+    fail "a malloc of its own, in the RAM of a donor: $(head -n 3 "$work/errors" "$work/managed")"
+fi
 for log in probe second; do
     if grep -q '[1-9][0-9]* lent to 1 borrowers' "$work/$log"; then
         pass "the donor ($log) lent"

@@ -1,12 +1,16 @@
-//! Blocks that the C library allocates for itself in a program that has a malloc of its own.
+//! Blocks that the C library allocates for itself, and those of the library's own threads, in a program that has a malloc of its
+//! own.
 //!
 //! The C library hands its buffers to the kernel without asking anybody, and the program's malloc may have its memory from the
-//! heap. So such blocks come from the C library's malloc, and are remembered, because they are freed by the same name.
+//! heap. The library's threads may work for a thread that waits in the program's malloc and holds its locks. So these blocks come
+//! from the C library's malloc, and are remembered, because they are freed by the same name.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use aquifer_sys::helper::is_helper;
 
 use crate::real::{self, libc_free, libc_memalign, libc_realloc, libc_usable_bytes};
 use crate::route::{is_insider, is_managed_address};
@@ -51,7 +55,7 @@ fn forget(blocks: &mut HashSet<usize>, block: *const c_void) {
 
 /// Whether a block for the code at `caller` must come from the C library although the program has a malloc of its own.
 pub fn is_one(caller: usize) -> bool {
-    is_insider(caller) && real::is_foreign()
+    (is_insider(caller) || is_helper()) && real::is_foreign()
 }
 
 /// A block for the C library.
