@@ -58,14 +58,31 @@ impl SharedMemory {
     /// # Errors
     /// As [`SharedMemory::new`].
     pub fn of_fixed_len(len: u64) -> Result<SharedMemory> {
+        let memory = Self::without_len()?;
+        memory.fix_len(len)?;
+        Ok(memory)
+    }
+
+    /// Memory of no length, until [`SharedMemory::fix_len`].
+    ///
+    /// # Errors
+    /// As [`SharedMemory::new`].
+    pub fn without_len() -> Result<SharedMemory> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name is a NUL-terminated literal.
         let fd = unsafe { libc::syscall(libc::SYS_memfd_create, c"aquifer".as_ptr(), flags) };
-        let memory = SharedMemory::own(Errno::check(fd)? as c_int);
-        memory.set_len(len)?;
+        Ok(SharedMemory::own(Errno::check(fd)? as c_int))
+    }
+
+    /// Gives memory that was made [`SharedMemory::without_len`] its length, which nobody can change from then on.
+    ///
+    /// # Errors
+    /// `EPERM` if it has one already.
+    pub fn fix_len(&self, len: u64) -> Result<()> {
+        self.set_len(len)?;
         // SAFETY: plain numbers.
-        let sealed = unsafe { libc::fcntl(memory.fd, libc::F_ADD_SEALS, FIXED | libc::F_SEAL_SEAL) };
-        Errno::check(i64::from(sealed)).map(|_| memory)
+        let sealed = unsafe { libc::fcntl(self.fd, libc::F_ADD_SEALS, FIXED | libc::F_SEAL_SEAL) };
+        Errno::check(i64::from(sealed)).map(drop)
     }
 
     /// Its length, if nobody can change it: for memory that came from another process.
