@@ -1,7 +1,8 @@
 //! Where everything begins: the superblock, written anew by each checkpoint.
 //!
 //! The first segments hold anchors, one after the other; when one is full, the next is erased and taken. There are two, on raw flash four, so that some
-//! may fail. The newest whole anchor counts, and its segment is never erased.
+//! may fail. The newest whole anchor counts, and its segment is never erased. On a device each stands twice, so that a bad sector costs one copy:
+//! the anchor before would not know what was changed since the volume was opened last.
 //!
 //! ```text
 //! 0 magic "AQUIFERV" | 8 crc u32 of the rest | 12 version u32 | 16 volume u64 | 24 number u64 | 32 sequence u64
@@ -15,8 +16,9 @@ use crate::medium::{ANCHOR_SEGMENTS_MIN, Beside, Geometry, Medium};
 use crate::word::{PAGE_BYTES, PageBytes, Word, crc_of};
 use aquifer_device::AlignedBuffer;
 
-/// The version that this program reads and writes.
-pub const VERSION: u32 = 1;
+/// The version that this program writes. It reads version 1 as well, which knew no echo in blocks; a volume of version 1 that is opened to write becomes one of version 2.
+pub const VERSION: u32 = 2;
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 const MAGIC: [u8; 8] = *b"AQUIFERV";
 const UNITS_AT: usize = 256;
 const CHECKED_FROM: usize = 12;
@@ -64,6 +66,15 @@ impl Anchor {
     #[must_use]
     pub fn pages(geometry: Geometry) -> u32 {
         (UNITS_AT + geometry.segments as usize * 4).div_ceil(PAGE_BYTES) as u32
+    }
+
+    /// As it goes to flash, with `copies` copies behind each other.
+    #[must_use]
+    pub fn encode_times(&self, copies: u32) -> AlignedBuffer {
+        let one = self.encode();
+        let mut all = AlignedBuffer::new(one.len() * copies as usize);
+        all.chunks_exact_mut(one.len()).for_each(|copy| copy.copy_from_slice(&one));
+        all
     }
 
     /// As it goes to flash.
@@ -151,7 +162,7 @@ impl Anchor {
             return Err(VolumeError::NotAVolume("it does not begin as one".into()));
         }
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        if u32_at(12) != VERSION {
+        if !VERSIONS.contains(&u32_at(12)) {
             return Err(VolumeError::OtherVersion { found: u32_at(12), known: VERSION });
         }
         let geometry = Geometry { segments: u32_at(44), pages_per_segment: u32_at(48) };
@@ -193,6 +204,7 @@ impl Anchors {
         let mut good = Vec::new();
         for segment in 0..medium.anchor_segments() {
             if is_prepared(medium, segment)? {
+                medium.wipe(segment)?;
                 good.push(segment);
             }
         }
@@ -220,10 +232,10 @@ impl Anchors {
         let mut problem = VolumeError::NotAVolume("it has no anchor".into());
         let mut segment_bytes = AlignedBuffer::new(pages as usize * PAGE_BYTES);
         for segment in 0..medium.anchor_segments() {
-            if let Err(error) = medium.read_run(geometry.page(segment, 0), &mut segment_bytes) {
-                problem = error;
-                continue;
-            }
+            let is_readable = medium.read_readable(geometry.page(segment, 0), &mut segment_bytes);
+            // An anchor of several pages that is readable in part has another checksum.
+            let unreadable = segment_bytes.chunks_exact_mut(PAGE_BYTES).zip(&is_readable);
+            unreadable.filter(|(_, is_readable)| !**is_readable).for_each(|(page, _)| page.fill(0));
             for index in 0..pages {
                 match Anchor::decode(&segment_bytes[index as usize * PAGE_BYTES..]) {
                     Ok(anchor) if anchor.geometry != geometry => {
@@ -252,8 +264,10 @@ impl Anchors {
     /// The medium's, and [`VolumeError::NoSpace`] if only the segment of the newest anchor is left. The anchor before still counts then.
     pub fn write(&mut self, medium: &dyn Medium, anchor: &Anchor) -> Result<()> {
         let geometry = medium.geometry();
-        let pages = Anchor::pages(geometry);
-        let bytes = anchor.encode();
+        let fit = geometry.pages_per_segment / Anchor::pages(geometry);
+        let copies = medium.anchor_copies().min(fit);
+        let pages = Anchor::pages(geometry) * copies;
+        let bytes = anchor.encode_times(copies);
         let beside: Vec<Beside> = bytes
             .chunks_exact(PAGE_BYTES)
             .map(|page| Beside { key: None, crc: crc_of(page), sequence: anchor.sequence })
@@ -306,20 +320,26 @@ fn is_prepared(medium: &dyn Medium, segment: u32) -> Result<bool> {
 /// [`VolumeError`] if there is none, or the device cannot be read.
 pub fn geometry_of(mut read_page: impl FnMut(u32, &mut PageBytes) -> Result<()>) -> Result<Geometry> {
     let mut page = [0; PAGE_BYTES];
-    read_page(0, &mut page)?;
-    let first = Anchor::geometry_in(&page);
-    if !matches!(first, Err(VolumeError::NotAVolume(_))) {
-        return first;
-    }
-    let mut candidate = PAGES_PER_SEGMENT_MIN;
-    while candidate <= PAGES_PER_SEGMENT_MAX && read_page(candidate, &mut page).is_ok() {
+    let mut problem = read_page(0, &mut page).err();
+    // The second copy of an anchor stands behind the first.
+    let in_first = 0..ANCHOR_PAGES_MAX;
+    let in_second = (0..=PAGES_PER_SEGMENT_MAX.ilog2()).map(|power| 1 << power);
+    for number in in_first.chain(in_second.skip_while(|&number| number < PAGES_PER_SEGMENT_MIN)) {
+        if read_page(number, &mut page).is_err() {
+            continue;
+        }
         match Anchor::geometry_in(&page) {
-            Ok(geometry) if geometry.pages_per_segment == candidate => return Ok(geometry),
-            _ => candidate *= 2,
+            Ok(geometry) if number < ANCHOR_SEGMENTS_MIN * geometry.pages_per_segment => return Ok(geometry),
+            Ok(_) | Err(VolumeError::NotAVolume(_)) => {}
+            Err(error) if number == 0 => return Err(error),
+            Err(_) => {}
         }
     }
-    first
+    Err(problem.take().unwrap_or_else(|| VolumeError::NotAVolume("it has no anchor".into())))
 }
+
+/// Pages that an anchor may take: half of the largest segment is more, and this is enough for 8 TiB in segments of 64 MiB.
+const ANCHOR_PAGES_MAX: u32 = 129;
 
 #[cfg(test)]
 mod tests {

@@ -110,9 +110,40 @@ impl Background {
     }
 }
 
+/// How long no block must be written until one is that says up to where the log is durable.
+const REST: Duration = Duration::from_millis(100);
+
+/// Since when the log has ended where it does.
+struct Rest {
+    sequence: u64,
+    since: Instant,
+}
+
+impl Core {
+    /// Has the log say that its last block is durable, if no other block came for a while. Until then a crash takes damage of that block for a torn write.
+    fn note_durable_at_rest(&self, rest: &mut Rest) {
+        if !self.is_durable_unsaid() {
+            return;
+        }
+        let Some(mut writer) = self.try_lock_writer() else { return };
+        if writer.sequence() != rest.sequence {
+            *rest = Rest { sequence: writer.sequence(), since: Instant::now() };
+        } else if rest.since.elapsed() >= REST {
+            // Without room for it the next commit says it, or the next checkpoint.
+            let _ = self.note_durable(&mut writer);
+        }
+    }
+}
+
 fn run(core: &Core, interval: Duration) {
     let mut committed_at = Instant::now();
-    while core.bell.wait(interval.saturating_sub(committed_at.elapsed())) {
+    let mut rest = Rest { sequence: 0, since: committed_at };
+    loop {
+        let until_due = interval.saturating_sub(committed_at.elapsed());
+        if !core.bell.wait(if core.is_durable_unsaid() { until_due.min(REST) } else { until_due }) {
+            return;
+        }
+        core.note_durable_at_rest(&mut rest);
         // A thread that needs the room meets the error again.
         let _ = core.cache.drop_ahead();
         let is_due =

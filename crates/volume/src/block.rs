@@ -2,22 +2,34 @@
 //!
 //! ```text
 //! 0 magic "AQVB" | 4 crc u32 of the rest | 8 volume u64 | 16 sequence u64 | 24 epoch u32 | 28 own page u32
-//! 32 next segment u32 | 36 kind u8 | 37 is_last u8 | 38 tags u16 | 40 trims u16 | 42 patches u16 | 44 zeros
-//! 48 first sequence of the transaction u64 | 56 zeros
-//! 64 tags:    key u64, crc u32, zeros                                    16 bytes each
-//!    trims:   ino u32, first page u32, last page u32, zeros              16 bytes each
-//!    patches: key u64, crc u32, base u32, len u16, zeros, the patch      24 bytes and the patch, to a multiple of 8
+//! 32 next segment u32 | 36 kind u8 | 37 is_last u8 | 38 tags u16 | 40 trims u16 | 42 patches u16
+//! 44 echoed trims u16 | 46 echoed keys u16 | 48 first sequence of the transaction u64 | 56 durable up to u64
+//! 64 tags:         key u64, crc u32, zeros                               16 bytes each
+//!    trims:        ino u32, first page u32, last page u32, zeros         16 bytes each
+//!    echoed trims: as trims                                              16 bytes each
+//!    echoed keys:  key u64                                                8 bytes each
+//!    patches:      key u64, crc u32, base u32, len u16, zeros, the patch 24 bytes and the patch, to a multiple of 8
 //! ```
+//!
+//! The **echo** says what the block before changed, by sequence: if that one cannot be read any more, recovery knows what is lost. In version 1 there is no
+//! echo, and nothing says up to where the log was durable.
 
 use crate::key::{Ino, PageKey};
-use crate::word::{PAGE_BYTES, PageBytes, Physical, crc_of};
+use crate::word::{PAGE_BYTES, PATCH_BYTES_SHORT, PageBytes, Physical, Place, crc_of};
 
 const MAGIC: [u8; 4] = *b"AQVB";
 const HEADER_BYTES: usize = 64;
 const TAG_BYTES: usize = 16;
 const TRIM_BYTES: usize = 16;
-const PATCH_HEADER_BYTES: usize = 24;
+/// What a patch takes besides its ranges.
+pub const PATCH_HEADER_BYTES: usize = 24;
 const CHECKED_FROM: usize = 8;
+
+/// What the echo of a block takes in the next one at most, so that there is room for what that one says itself.
+const ECHO_BYTES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / 3;
+const KEY_BYTES: usize = 8;
+/// Most pages that one block names.
+pub const BLOCK_PAGES_MAX: usize = ECHO_BYTES_MAX / KEY_BYTES;
 
 /// Why a transaction was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +61,8 @@ pub struct Header {
     pub is_last: bool,
     /// Sequence of the transaction's first block.
     pub first_sequence: u64,
+    /// All blocks before this sequence were durable when this one was written. If one of them cannot be read, it is damaged and not torn.
+    pub durable: u64,
 }
 
 /// One of the pages that follow a block.
@@ -84,6 +98,30 @@ pub struct Patch<'a> {
     pub ranges: &'a [u8],
 }
 
+impl Patch<'_> {
+    /// Where the page is, if this patch is in `block`.
+    #[must_use]
+    pub fn place_in(&self, block: Physical) -> Place {
+        let is_long = PATCH_HEADER_BYTES + self.ranges.len().next_multiple_of(8) > PATCH_BYTES_SHORT;
+        Place::Patched { base: self.base, block, is_long }
+    }
+}
+
+/// What a block changed, as the next one says it again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Echo {
+    /// Its trims.
+    pub trims: Vec<Trim>,
+    /// Keys of its pages and patches.
+    pub keys: Vec<PageKey>,
+}
+
+impl Echo {
+    fn bytes(&self) -> usize {
+        self.trims.len() * TRIM_BYTES + self.keys.len() * KEY_BYTES
+    }
+}
+
 /// A block as it is filled.
 #[derive(Clone, Debug, Default)]
 pub struct BlockBuilder {
@@ -91,6 +129,10 @@ pub struct BlockBuilder {
     trims: Vec<Trim>,
     patches: Vec<u8>,
     patch_count: u16,
+    /// Of this block, for the next.
+    echo: Echo,
+    /// Of the block before.
+    echoed: Echo,
 }
 
 impl BlockBuilder {
@@ -108,15 +150,20 @@ impl BlockBuilder {
 
     fn room(&self) -> usize {
         let used = self.tags.len() * TAG_BYTES + self.trims.len() * TRIM_BYTES + self.patches.len();
-        PAGE_BYTES - HEADER_BYTES - used
+        PAGE_BYTES - HEADER_BYTES - self.echoed.bytes() - used
+    }
+
+    fn fits(&self, bytes: usize, echo_bytes: usize) -> bool {
+        self.room() >= bytes && self.echo.bytes() + echo_bytes <= ECHO_BYTES_MAX
     }
 
     /// Adds a page; `false` if the block is full.
     #[must_use]
     pub fn add_page(&mut self, tag: Tag) -> bool {
-        let fits = self.room() >= TAG_BYTES;
+        let fits = self.fits(TAG_BYTES, KEY_BYTES);
         if fits {
             self.tags.push(tag);
+            self.echo.keys.push(tag.key);
         }
         fits
     }
@@ -124,9 +171,10 @@ impl BlockBuilder {
     /// Adds a trim; `false` if the block is full.
     #[must_use]
     pub fn add_trim(&mut self, trim: Trim) -> bool {
-        let fits = self.room() >= TRIM_BYTES;
+        let fits = self.fits(TRIM_BYTES, TRIM_BYTES);
         if fits {
             self.trims.push(trim);
+            self.echo.trims.push(trim);
         }
         fits
     }
@@ -135,9 +183,10 @@ impl BlockBuilder {
     #[must_use]
     pub fn add_patch(&mut self, patch: &Patch<'_>) -> bool {
         let padded = patch.ranges.len().next_multiple_of(8);
-        if self.room() < PATCH_HEADER_BYTES + padded {
+        if !self.fits(PATCH_HEADER_BYTES + padded, KEY_BYTES) {
             return false;
         }
+        self.echo.keys.push(patch.key);
         self.patches.extend_from_slice(&patch.key.word().to_le_bytes());
         self.patches.extend_from_slice(&patch.crc.to_le_bytes());
         self.patches.extend_from_slice(&patch.base.0.to_le_bytes());
@@ -163,30 +212,40 @@ impl BlockBuilder {
         out[38..40].copy_from_slice(&(self.tags.len() as u16).to_le_bytes());
         out[40..42].copy_from_slice(&(self.trims.len() as u16).to_le_bytes());
         out[42..44].copy_from_slice(&self.patch_count.to_le_bytes());
+        out[44..46].copy_from_slice(&(self.echoed.trims.len() as u16).to_le_bytes());
+        out[46..48].copy_from_slice(&(self.echoed.keys.len() as u16).to_le_bytes());
         out[48..56].copy_from_slice(&header.first_sequence.to_le_bytes());
+        out[56..64].copy_from_slice(&header.durable.to_le_bytes());
         let mut at = HEADER_BYTES;
         for tag in &self.tags {
             out[at..at + 8].copy_from_slice(&tag.key.word().to_le_bytes());
             out[at + 8..at + 12].copy_from_slice(&tag.crc.to_le_bytes());
             at += TAG_BYTES;
         }
-        for trim in &self.trims {
+        for trim in self.trims.iter().chain(&self.echoed.trims) {
             out[at..at + 4].copy_from_slice(&trim.ino.0.to_le_bytes());
             out[at + 4..at + 8].copy_from_slice(&trim.first.to_le_bytes());
             out[at + 8..at + 12].copy_from_slice(&trim.last.to_le_bytes());
             at += TRIM_BYTES;
+        }
+        for key in &self.echoed.keys {
+            out[at..at + KEY_BYTES].copy_from_slice(&key.word().to_le_bytes());
+            at += KEY_BYTES;
         }
         out[at..at + self.patches.len()].copy_from_slice(&self.patches);
         let crc = crc_of(&out[CHECKED_FROM..]);
         out[4..8].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Makes it empty, for the next.
-    pub fn clear(&mut self) {
+    /// Makes it empty, for the next, which says again what this one, of `kind`, changed. Nothing that is needed is lost with a block of another kind
+    /// than [`Kind::Commit`]: what was moved is still where it was, and nodes count once an anchor names them.
+    pub fn clear(&mut self, kind: Kind) {
         self.tags.clear();
         self.trims.clear();
         self.patches.clear();
         self.patch_count = 0;
+        let echo = std::mem::take(&mut self.echo);
+        self.echoed = if kind == Kind::Commit { echo } else { Echo::default() };
     }
 }
 
@@ -196,6 +255,8 @@ pub struct Block<'a> {
     header: Header,
     tags: &'a [u8],
     trims: &'a [u8],
+    echoed_trims: &'a [u8],
+    echoed_keys: &'a [u8],
     patches: &'a [u8],
 }
 
@@ -217,17 +278,22 @@ impl<'a> Block<'a> {
             kind,
             is_last: bytes[37] != 0,
             first_sequence: u64_at(bytes, 48),
+            durable: u64_at(bytes, 56),
         };
         let (tags, rest) =
             bytes[HEADER_BYTES..].split_at_checked(usize::from(u16_at(bytes, 38)) * TAG_BYTES)?;
-        let (trims, patches) = rest.split_at_checked(usize::from(u16_at(bytes, 40)) * TRIM_BYTES)?;
-        let block = Block { header, tags, trims, patches };
+        let (trims, rest) = rest.split_at_checked(usize::from(u16_at(bytes, 40)) * TRIM_BYTES)?;
+        let (echoed_trims, rest) = rest.split_at_checked(usize::from(u16_at(bytes, 44)) * TRIM_BYTES)?;
+        let (echoed_keys, patches) = rest.split_at_checked(usize::from(u16_at(bytes, 46)) * KEY_BYTES)?;
+        let block = Block { header, tags, trims, echoed_trims, echoed_keys, patches };
         let patch_count = usize::from(u16_at(bytes, 42));
-        let is_whole = (0..block.pages())
-            .all(|nth| PageKey::from_word(u64_at(tags, nth * TAG_BYTES)).is_some())
-            && block.trims().all(|trim| trim.first <= trim.last && trim.ino.0 < 1 << Ino::BITS)
+        let is_trim = |trim: Trim| trim.first <= trim.last && trim.ino.0 < 1 << Ino::BITS;
+        let is_whole = block.tags().count() == block.pages()
+            && block.trims().all(is_trim)
+            && trims_in(echoed_trims).all(is_trim)
+            && keys_in(echoed_keys).count() == echoed_keys.len() / KEY_BYTES
             && block.patches().take(patch_count).count() == patch_count;
-        (is_whole && header.first_sequence <= header.sequence)
+        (is_whole && header.first_sequence <= header.sequence && header.durable <= header.sequence)
             .then_some(Block { patches: block.cut(patch_count)?, ..block })
     }
 
@@ -261,11 +327,13 @@ impl<'a> Block<'a> {
 
     /// Its trims.
     pub fn trims(&self) -> impl Iterator<Item = Trim> + use<'a> {
-        self.trims.chunks_exact(TRIM_BYTES).map(|bytes| Trim {
-            ino: Ino(u32_at(bytes, 0)),
-            first: u32_at(bytes, 4),
-            last: u32_at(bytes, 8),
-        })
+        trims_in(self.trims)
+    }
+
+    /// What the block before changed.
+    #[must_use]
+    pub fn echoed(&self) -> Echo {
+        Echo { trims: trims_in(self.echoed_trims).collect(), keys: keys_in(self.echoed_keys).collect() }
     }
 
     /// Its patches.
@@ -283,6 +351,18 @@ impl<'a> Block<'a> {
     pub fn patch_of(&self, key: PageKey) -> Option<Patch<'a>> {
         self.patches().find(|patch| patch.key == key)
     }
+}
+
+fn trims_in(bytes: &[u8]) -> impl Iterator<Item = Trim> + use<'_> {
+    bytes.chunks_exact(TRIM_BYTES).map(|bytes| Trim {
+        ino: Ino(u32_at(bytes, 0)),
+        first: u32_at(bytes, 4),
+        last: u32_at(bytes, 8),
+    })
+}
+
+fn keys_in(bytes: &[u8]) -> impl Iterator<Item = PageKey> + use<'_> {
+    bytes.chunks_exact(KEY_BYTES).filter_map(|bytes| PageKey::from_word(u64_at(bytes, 0)))
 }
 
 /// The patch at a place, and how many bytes it takes with its header.
@@ -320,6 +400,7 @@ mod tests {
         kind: Kind::Move,
         is_last: true,
         first_sequence: 8,
+        durable: 7,
     };
 
     fn example() -> PageBytes {
@@ -360,7 +441,7 @@ mod tests {
 
     #[test]
     fn counts_that_lie_are_refused() {
-        for at in [38, 40, 42] {
+        for at in [38, 40, 42, 44, 46] {
             let mut bytes = example();
             bytes[at..at + 2].copy_from_slice(&500u16.to_le_bytes());
             let crc = crc_of(&bytes[CHECKED_FROM..]);
@@ -374,10 +455,43 @@ mod tests {
         let mut builder = BlockBuilder::default();
         let tag = Tag { key: PageKey::data(Ino(3), 4), crc: 5 };
         while builder.add_page(tag) {}
-        assert_eq!(builder.pages(), 252);
+        assert_eq!(builder.pages(), BLOCK_PAGES_MAX);
         assert!(!builder.add_trim(Trim { ino: Ino(3), first: 0, last: 0 }));
         let mut bytes = [0; PAGE_BYTES];
         builder.encode(&HEADER, &mut bytes);
-        assert_eq!(Block::decode(&bytes).expect("a block").pages(), 252);
+        assert_eq!(Block::decode(&bytes).expect("a block").pages(), BLOCK_PAGES_MAX);
+    }
+
+    #[test]
+    fn the_next_block_says_again_what_was_changed() {
+        let mut builder = BlockBuilder::default();
+        let (trim, key) = (Trim { ino: Ino(6), first: 7, last: 8 }, PageKey::data(Ino(3), 4));
+        let patched = PageKey::data(Ino(9), 1);
+        assert!(builder.add_trim(trim));
+        assert!(builder.add_page(Tag { key, crc: 5 }));
+        assert!(builder.add_patch(&Patch { key: patched, base: Physical(1), crc: 2, ranges: &[3; 13] }));
+        let echo = |builder: &BlockBuilder| {
+            let mut bytes = [0; PAGE_BYTES];
+            builder.encode(&HEADER, &mut bytes);
+            Block::decode(&bytes).expect("a block").echoed()
+        };
+        assert_eq!(echo(&builder), Echo::default());
+        builder.clear(Kind::Commit);
+        assert!(builder.is_empty());
+        assert_eq!(echo(&builder), Echo { trims: vec![trim], keys: vec![key, patched] });
+        assert!(builder.add_page(Tag { key, crc: 5 }));
+        builder.clear(Kind::Move);
+        assert_eq!(echo(&builder), Echo::default(), "what was moved is still where it was");
+    }
+
+    #[test]
+    fn a_block_has_room_for_the_longest_patch_behind_the_longest_echo() {
+        let mut builder = BlockBuilder::default();
+        let trim = Trim { ino: Ino(6), first: 7, last: 8 };
+        while builder.add_trim(trim) {}
+        builder.clear(Kind::Commit);
+        let key = PageKey::data(Ino(9), 1);
+        let ranges = [3; crate::patch::PATCH_BYTES_MAX];
+        assert!(builder.add_patch(&Patch { key, base: Physical(1), crc: 2, ranges: &ranges }));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 
 use crate::error::Result;
-use crate::frame::{Content, Frame, FrameState, PageMemory, Phase, is_same};
+use crate::frame::{Content, Frame, FrameState, PageMemory, Phase, Stage, is_same};
 use crate::key::{Ino, PageKey};
 use crate::order::{Order, RECENT_PART, Standing};
 use crate::patch::Ranges;
@@ -57,6 +57,8 @@ pub struct Cache {
     frames_max: usize,
     frames: AtomicUsize,
     neighbour: Option<Arc<dyn Neighbour>>,
+    /// Pages' worth of RAM that others take of the budget, and look after themselves.
+    reserved: AtomicUsize,
     /// Where the one hand is that goes around our pages and the neighbour's.
     hand: AtomicUsize,
     /// Pages that the next commit takes, each once.
@@ -79,6 +81,7 @@ impl Cache {
             frames_max,
             frames: AtomicUsize::new(0),
             neighbour,
+            reserved: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             dirty: Mutex::default(),
             dirty_count: AtomicUsize::new(0),
@@ -204,7 +207,12 @@ impl Cache {
 
     /// Pages' worth of RAM that is taken: by pages, by what they were before they changed, and by the neighbour.
     fn taken(&self) -> usize {
-        self.frames() + self.twins.used() + self.beside()
+        self.frames() + self.twins.used() + self.beside() + self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Says how many pages' worth of RAM others take.
+    pub fn set_reserved(&self, pages: usize) {
+        self.reserved.store(pages, Ordering::Relaxed);
     }
 
     fn beside(&self) -> usize {
@@ -273,7 +281,7 @@ impl Cache {
             let mut state = frame.lock();
             // One is the map's, one is ours.
             let is_held = Arc::strong_count(&frame) > 2;
-            let is_needed = state.is_dirty || state.is_committing || state.phase == Phase::Moving || is_held;
+            let is_needed = state.stage != Stage::Clean || state.phase == Phase::Moving || is_held;
             match state.phase {
                 Phase::Moving | Phase::Ready if is_needed => {
                     drop((state, shard));
@@ -324,16 +332,22 @@ impl Cache {
     /// # Errors
     /// The system's.
     pub fn begin_change(&self, frame: &Arc<Frame>, state: &mut FrameState) -> Result<()> {
-        if state.is_dirty {
+        if state.stage.is_dirty() {
             return Ok(());
         }
         if !state.is_new && !state.is_blank {
             state.twin = self.twins.make(|bytes| state.read(frame.key(), 0, &mut bytes[..]))?;
         }
-        (state.is_dirty, state.is_blank) = (true, false);
+        state.is_blank = false;
+        if state.stage.change() {
+            self.add_dirty(frame);
+        }
+        Ok(())
+    }
+
+    fn add_dirty(&self, frame: &Arc<Frame>) {
         self.dirty_count.fetch_add(1, Ordering::Relaxed);
         lock(&self.dirty).push(Arc::clone(frame));
-        Ok(())
     }
 
     /// What a commit compares changed pages with.
@@ -346,10 +360,21 @@ impl Cache {
         std::mem::take(&mut *lock(&self.dirty))
     }
 
-    /// Says that a page from [`Cache::take_dirty`] is not dirty any more.
-    pub fn note_taken(&self, state: &mut FrameState) {
-        state.is_dirty = false;
+    /// Says that a commit has one of the pages from [`Cache::take_dirty`], or that it is not in RAM any more.
+    pub fn note_taken(&self) {
         self.dirty_count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Gives a page back that a commit took: the next one takes it.
+    pub fn give_back(&self, frame: &Arc<Frame>, state: &mut FrameState) {
+        if state.stage.give_back() {
+            self.add_dirty(frame);
+        }
+    }
+
+    /// Gives pages back from [`Cache::take_dirty`] that the commit did not come to.
+    pub fn give_back_untaken(&self, frames: impl Iterator<Item = Arc<Frame>>) {
+        lock(&self.dirty).extend(frames);
     }
 
     /// Takes a page away whose file was cut. Waits for a commit that is copying it. `forget` is told its state.

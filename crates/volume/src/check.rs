@@ -83,6 +83,13 @@ impl Volume {
                 ));
             }
         }
+        if self.recovered().damaged > 0 {
+            findings.note(format!(
+                "{} blocks of the log were damaged when the volume was opened: {} pages that they wrote are lost",
+                self.recovered().damaged,
+                self.recovered().lost_pages.len()
+            ));
+        }
         findings.files = inodes.len() as u64;
         if findings.files != u64::from(header.files) {
             findings.note(format!("there should be {} files, {} were found", header.files, findings.files));
@@ -111,7 +118,7 @@ impl Volume {
                 findings.pages += 1;
                 pages.push(key.index());
             }
-            if depth == Depth::Contents
+            if (depth == Depth::Contents || word == Word::LOST)
                 && let Err(error) = core.flash.read(key, word, &mut bytes)
             {
                 problems.push(error.to_string());
@@ -120,7 +127,9 @@ impl Volume {
         });
         match walked {
             Ok(()) => {}
-            Err(error @ VolumeError::Damaged { .. }) => problems.push(error.to_string()),
+            Err(error @ (VolumeError::Damaged { .. } | VolumeError::Device(_))) => {
+                problems.push(format!("{ino}: {error}"));
+            }
             Err(error) => return Err(error),
         }
         if !problems.is_empty() {

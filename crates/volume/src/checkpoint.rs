@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::error::{Result, VolumeError};
 use crate::key::Ino;
 use crate::node::Node;
+use crate::patch::PATCH_BYTES_MAX;
 use crate::word::{PAGE_BYTES, Word};
 use crate::writer::{Head, Writer};
 
@@ -31,7 +32,7 @@ impl Core {
     fn write_checkpoint(&self, writer: &mut Writer, is_clean: bool) -> Result<()> {
         self.write_table(writer)?;
         let medium = self.flash.medium();
-        medium.sync()?;
+        writer.sync(medium)?;
         let free = writer.write_anchor(medium, self.table.top(), is_clean)?;
         self.flash.wait_for_readers();
         free.into_iter().try_for_each(|segment| writer.make_ready(medium, segment))?;
@@ -76,7 +77,8 @@ impl Core {
                 }
                 let ranges = node.to_page(&mut bytes);
                 let word = self.table.node_word(&self.flash, key)?;
-                let (word, patched) = append(writer, medium, key, &bytes, word, Some(ranges))?;
+                let (word, patched) =
+                    append(writer, medium, key, &bytes, word, Some(ranges), PATCH_BYTES_MAX)?;
                 node.note_written(patched.is_none());
                 self.point(&mut writer.segments, key, word)?;
                 written.push((node, word));

@@ -1,19 +1,22 @@
 //! The cleaner: copies what is still needed out of segments, so that they can be written again.
 //!
 //! A block of the log says whose the pages behind it are; the table says whether they still are. Pages whose patch or base would go become whole
-//! again. What was moved counts at once; the segment is free once an anchor no longer knows it.
+//! again. What was moved counts at once; the segment is free once an anchor no longer knows it. What cannot be read stays where it is, and keeps its segment.
 
 use std::collections::HashSet;
 
 use crate::block::{Block, Kind, Patch};
 use crate::core::Core;
-use crate::error::{Result, VolumeError};
+use crate::error::{Result, if_readable};
 use crate::key::PageKey;
 use crate::word::{PAGE_BYTES, PAGE_UNITS, PageBytes, Physical, Place, Word, check_of, crc_of};
 use crate::writer::{Head, Writer};
 
 /// Segments that are cleaned for one checkpoint.
 const SEGMENTS_PER_CHECKPOINT: u32 = 4;
+
+/// The cleaner gives up after this number of rounds, each with a checkpoint, that gained no page.
+const ROUNDS_WITHOUT_GAIN: u32 = 8;
 
 /// Free segments that the cleaner leaves: a checkpoint may take one, and opening the volume after a crash
 /// needs two.
@@ -39,7 +42,8 @@ impl Core {
     /// # Errors
     /// What stops a volume.
     pub(crate) fn clean_until(&self, writer: &mut Writer, free: u32) -> Result<()> {
-        while writer.segments.free() < free {
+        let (mut most, mut rounds_without_gain) = (self.room(writer), 0);
+        while writer.segments.free() < free && rounds_without_gain < ROUNDS_WITHOUT_GAIN {
             if writer.segments.empty() == 0 {
                 let mut cleaned = 0;
                 while cleaned < SEGMENTS_PER_CHECKPOINT && writer.segments.free() > SEGMENTS_FOR_RECOVERY {
@@ -51,13 +55,18 @@ impl Core {
                     return Ok(());
                 }
             }
-            let before = writer.segments.free();
             self.checkpoint(writer, false)?;
-            if writer.segments.free() <= before && self.victim(writer).is_none() {
-                return Ok(());
-            }
+            let room = self.room(writer);
+            rounds_without_gain = if room > most { 0 } else { rounds_without_gain + 1 };
+            most = most.max(room);
         }
         Ok(())
+    }
+
+    /// Pages that can be written: in free segments, and in what is left of those that are open.
+    fn room(&self, writer: &Writer) -> u64 {
+        let per_segment = u64::from(self.flash.medium().geometry().pages_per_segment);
+        u64::from(writer.segments.free()) * per_segment + writer.pages_left()
     }
 
     /// The segment that gives most for the least work: greedy, which is right for a log whose survivors have a head of their own.
@@ -88,22 +97,27 @@ impl Core {
         let medium = self.flash.medium();
         let pages = medium.geometry().pages_per_segment;
         let mut bytes = aquifer_device::AlignedBuffer::new(pages as usize * PAGE_BYTES);
-        medium.read_run(medium.geometry().page(segment, 0), &mut bytes)?;
-        let page = |index: u32| -> &PageBytes {
-            bytes[index as usize * PAGE_BYTES..][..PAGE_BYTES].try_into().expect("a page")
+        let is_readable = medium.read_readable(medium.geometry().page(segment, 0), &mut bytes);
+        let page = |index: u32| -> Option<&PageBytes> {
+            let page: &PageBytes =
+                bytes[index as usize * PAGE_BYTES..][..PAGE_BYTES].try_into().expect("a page");
+            is_readable[index as usize].then_some(page)
         };
         writer.begin(Kind::Move, Head::Moves);
         let mut moved = Moved::default();
         let mut index = 0;
         while index < pages {
             let at = medium.geometry().page(segment, index);
-            let Some(block) = Block::decode(page(index)).filter(|block| block.header().at == at) else {
+            let block = page(index).and_then(Block::decode).filter(|block| block.header().at == at);
+            let Some(block) = block else {
                 index += 1;
                 continue;
             };
             for (tag, number) in block.tags().zip(index + 1..pages) {
                 let here = medium.geometry().page(segment, number);
-                self.move_page(writer, tag.key, here, page(number), &mut moved)?;
+                if let Some(bytes) = page(number) {
+                    self.move_page(writer, tag.key, here, bytes, &mut moved)?;
+                }
             }
             for patch in block.patches() {
                 self.move_patch(writer, &patch, at, &mut moved)?;
@@ -115,18 +129,20 @@ impl Core {
             self.point(&mut writer.segments, key, displaced.word(word))?;
         }
         if writer.segments.units()[segment as usize] > 0 {
-            // A block that cannot be read hides whose the pages behind it are; they are still read by who knows them.
+            // What cannot be read, and pages behind a block that cannot. Those are still read by who knows them.
             writer.segments.note_stuck(segment);
         }
         Ok(())
     }
 
-    fn current(&self, key: PageKey) -> Result<Word> {
-        if key.is_node() {
+    /// Where a page is; `None` if the table cannot be read there.
+    fn current(&self, key: PageKey) -> Result<Option<Place>> {
+        let word = if key.is_node() {
             self.table.node_word(&self.flash, key)
         } else {
             self.table.get(&self.flash, key.ino(), key.index())
-        }
+        };
+        Ok(if_readable(word)?.and_then(Word::place))
     }
 
     fn move_page(
@@ -138,8 +154,7 @@ impl Core {
         moved: &mut Moved,
     ) -> Result<()> {
         let medium = self.flash.medium();
-        let word = self.current(key)?;
-        match word.place() {
+        match self.current(key)? {
             Some(Place::Page { at, check }) if at == here => {
                 let crc = crc_of(bytes);
                 if check_of(crc) == check {
@@ -147,16 +162,12 @@ impl Core {
                     moved.add(key, Place::Page { at, check });
                 }
             }
-            Some(Place::Patched { base, .. }) if base == here => {
+            Some(place @ Place::Patched { base, .. }) if base == here => {
                 let mut whole = [0; PAGE_BYTES];
-                match self.flash.read(key, word, &mut whole) {
-                    Ok(_) => {
-                        let crc = crc_of(&whole);
-                        let at = writer.add_page(medium, key, &whole, crc)?;
-                        moved.add(key, Place::Page { at, check: check_of(crc) });
-                    }
-                    Err(VolumeError::Damaged { .. }) => {}
-                    Err(error) => return Err(error),
+                if if_readable(self.flash.read(key, Word::of(place), &mut whole))?.is_some() {
+                    let crc = crc_of(&whole);
+                    let at = writer.add_page(medium, key, &whole, crc)?;
+                    moved.add(key, Place::Page { at, check: check_of(crc) });
                 }
             }
             _ => {}
@@ -174,10 +185,10 @@ impl Core {
         if moved.keys.contains(&patch.key) {
             return Ok(());
         }
-        match self.current(patch.key)?.place() {
-            Some(Place::Patched { base, block }) if block == here && base == patch.base => {
+        match self.current(patch.key)? {
+            Some(Place::Patched { base, block, .. }) if block == here && base == patch.base => {
                 let block = writer.add_patch(self.flash.medium(), patch)?;
-                moved.add(patch.key, Place::Patched { base, block });
+                moved.add(patch.key, patch.place_in(block));
             }
             _ => {}
         }

@@ -6,11 +6,14 @@
 //! 3. Sync. Now they are durable.
 //! 4. Point the table at them, and count what they replaced as garbage.
 //!
+//! If 1 fails nothing has happened. If 2 or 3 fails nobody knows what is on flash, and the volume takes no more changes. All pages stay in RAM either way, and
+//! dirty ([`crate::frame::Stage`]).
+//!
 //! The table is not written here: recovery reads the log after the last anchor (`recovery.rs`).
 
 use std::sync::Arc;
 
-use crate::block::{Kind, Patch, Trim};
+use crate::block::{Kind, PATCH_HEADER_BYTES, Patch, Trim};
 use crate::core::Core;
 use crate::error::Result;
 use crate::frame::{Content, Frame, Phase};
@@ -18,7 +21,7 @@ use crate::key::PageKey;
 use crate::medium::Medium;
 use crate::patch::{PATCH_BYTES_MAX, Ranges};
 use crate::segments::Segments;
-use crate::word::{PageBytes, Place, Word, check_of, crc_of};
+use crate::word::{PATCH_BYTES_SHORT, PageBytes, Place, Word, check_of, crc_of};
 use crate::writer::{Head, Writer};
 
 /// Pages that may become dirty between the look whether there is room and the moment of the commit.
@@ -27,6 +30,7 @@ const PAGES_MEANWHILE: u64 = 32;
 /// A page that a commit took.
 struct Taken {
     frame: Arc<Frame>,
+    was_new: bool,
     was_promised: bool,
 }
 
@@ -50,54 +54,88 @@ impl Core {
         self.allow_changes()?;
         let mut writer = self.lock_writer();
         self.commit_with(&mut writer)?;
-        self.maintain(&mut writer)
+        self.maintain(&mut writer)?;
+        self.set_durable_unsaid(writer.is_durable_unsaid());
+        Ok(())
+    }
+
+    /// Has the log say that all of it is durable.
+    ///
+    /// # Errors
+    /// [`crate::VolumeError::NoSpace`] if there is none for a block; what stops a volume.
+    pub(crate) fn note_durable(&self, writer: &mut Writer) -> Result<()> {
+        self.allow_changes()?;
+        self.ensure_room(writer, 1)?;
+        if writer.is_durable_unsaid() {
+            writer.note_durable(self.flash.medium()).inspect_err(|error| self.stop(error))?;
+        }
+        self.set_durable_unsaid(false);
+        Ok(())
     }
 
     /// As [`Core::commit`], by who has the writer.
     pub(crate) fn commit_with(&self, writer: &mut Writer) -> Result<()> {
+        // Another commit may have stopped the volume while this one waited for the writer.
+        self.allow_changes()?;
         if self.cache.dirty() == 0 && self.trims.is_empty() {
             return Ok(());
         }
-        // While nothing is taken yet, a lack of room is an error like any other.
-        let pages = self.cache.dirty() as u64 + self.trims.len() as u64 / 200;
-        self.ensure_room(writer, pages + PAGES_MEANWHILE)?;
-        let (taken, trims) = {
-            let _closed = self.close_gate();
-            (self.take_dirty()?, self.trims.begin_commit())
-        };
-        if taken.is_empty() && trims.is_empty() {
-            return Ok(());
-        }
-        let outcome =
-            self.write(writer, &taken, &trims).and_then(|written| self.apply(writer, written, &trims));
+        let Some((taken, trims)) = self.begin_commit(writer)? else { return Ok(()) };
+        let outcome = self
+            .write(writer, &taken, &trims)
+            .and_then(|written| self.apply(writer, written, &trims, &taken));
         if let Err(error) = &outcome {
             // What was trimmed still reads as zeros.
             self.stop(error);
             self.give_back(&taken);
-            return outcome;
+        } else {
+            self.trims.end_commit();
         }
-        self.trims.end_commit();
         outcome
+    }
+
+    /// Takes all changes of the whole volume at once.
+    fn begin_commit(&self, writer: &mut Writer) -> Result<Option<(Vec<Taken>, Vec<Trim>)>> {
+        let pages = || self.cache.dirty() as u64 + self.trims.len() as u64 / 100;
+        loop {
+            // While nothing is taken yet, a lack of room is an error like any other.
+            let expected = pages() + PAGES_MEANWHILE;
+            self.ensure_room(writer, expected)?;
+            let _closed = self.close_gate();
+            if pages() > expected {
+                continue;
+            }
+            let taken = self.take_dirty()?;
+            let trims = self.trims.begin_commit();
+            return Ok((!taken.is_empty() || !trims.is_empty()).then_some((taken, trims)));
+        }
     }
 
     fn take_dirty(&self) -> Result<Vec<Taken>> {
         let mut taken = Vec::new();
-        for frame in self.cache.take_dirty() {
+        let mut dirty = self.cache.take_dirty().into_iter();
+        while let Some(frame) = dirty.next() {
             let mut state = frame.lock();
-            self.cache.note_taken(&mut state);
             if state.phase != Phase::Ready {
+                self.cache.note_taken();
                 continue;
             }
             if let (true, Content::Mapped(memory)) = (state.is_writable, &state.content) {
-                memory.protect(frame.key().index())?;
+                if let Err(error) = memory.protect(frame.key().index()) {
+                    drop(state);
+                    self.cache.give_back_untaken(std::iter::once(frame).chain(dirty));
+                    self.give_back(&taken);
+                    return Err(error);
+                }
                 state.is_writable = false;
             }
-            state.is_committing = true;
+            self.cache.note_taken();
+            state.stage.take();
             // From now on the table will have something of it.
             let was_promised = std::mem::take(&mut state.is_promised);
-            state.is_new = false;
+            let was_new = std::mem::take(&mut state.is_new);
             drop(state);
-            taken.push(Taken { frame, was_promised });
+            taken.push(Taken { frame, was_new, was_promised });
         }
         taken.sort_unstable_by_key(|taken| taken.frame.key());
         Ok(taken)
@@ -105,9 +143,12 @@ impl Core {
 
     /// What could not be written stays in RAM, where it can be read.
     fn give_back(&self, taken: &[Taken]) {
-        for Taken { frame, .. } in taken {
+        for Taken { frame, was_new, was_promised } in taken {
             let mut state = frame.lock();
-            (state.is_dirty, state.is_committing) = (true, false);
+            if state.phase == Phase::Ready {
+                self.cache.give_back(frame, &mut state);
+                (state.is_new, state.is_promised) = (*was_new, *was_promised);
+            }
             drop(state);
             frame.notify();
         }
@@ -119,16 +160,18 @@ impl Core {
         for &trim in trims {
             writer.add_trim(medium, trim)?;
         }
+        // The page that a patch belongs to keeps its room. Where there is little, pages are written whole in place of long patches, and need no more than before.
+        let longest = self.longest_patch(writer, taken.len() as u64);
         let mut written = Vec::with_capacity(taken.len());
         let (mut compared, mut useful) = (0, 0);
-        for Taken { frame, was_promised } in taken {
+        for Taken { frame, was_promised, .. } in taken {
             let key = frame.key();
             let (bytes, twin, patched) = {
                 let mut state = frame.lock();
                 let bytes = state.copy(key)?;
                 let twin = state.twin.take();
                 let patched = state.patched.clone();
-                state.is_committing = false;
+                state.stage.copied();
                 drop(state);
                 frame.notify();
                 (bytes, twin, patched)
@@ -149,18 +192,30 @@ impl Core {
                 _ => None,
             });
             compared += usize::from(has_twin);
-            let (word, patched) = append(writer, medium, key, &bytes, word, ranges)?;
+            let (word, patched) = append(writer, medium, key, &bytes, word, ranges, longest)?;
             useful += usize::from(has_twin && patched.is_some());
             written.push(Written { frame: Arc::clone(frame), word, patched, was_promised: *was_promised });
         }
         self.cache.twins().note_use(compared, useful);
         let displaced = writer.end(medium)?;
-        medium.sync()?;
+        writer.sync(medium)?;
         written.iter_mut().for_each(|written| written.word = displaced.word(written.word));
         Ok(written)
     }
 
-    fn apply(&self, writer: &mut Writer, written: Vec<Written>, trims: &[Trim]) -> Result<()> {
+    /// Bytes that a patch may have if `patches` of them are written.
+    fn longest_patch(&self, writer: &Writer, patches: u64) -> usize {
+        let is_roomy = self.has_room_for_long_patches(writer, patches);
+        if is_roomy { PATCH_BYTES_MAX } else { PATCH_BYTES_SHORT - PATCH_HEADER_BYTES }
+    }
+
+    fn apply(
+        &self,
+        writer: &mut Writer,
+        written: Vec<Written>,
+        trims: &[Trim],
+        taken: &[Taken],
+    ) -> Result<()> {
         let segments = &mut writer.segments;
         for trim in trims {
             self.table
@@ -173,6 +228,7 @@ impl Core {
             state.patched = patched;
             kept += u64::from(was_promised);
         }
+        taken.iter().for_each(|Taken { frame, .. }| frame.lock().stage.pointed());
         self.note_room(writer);
         self.keep_promises(kept);
         Ok(())
@@ -191,7 +247,7 @@ impl Core {
     }
 }
 
-/// Writes a page: as a patch, if it has `ranges` that are short enough, to the page that `word` names.
+/// Writes a page: as a patch, if it has `ranges` of at most `longest` bytes, to the page that `word` names.
 pub(crate) fn append(
     writer: &mut Writer,
     medium: &dyn Medium,
@@ -199,6 +255,7 @@ pub(crate) fn append(
     bytes: &PageBytes,
     word: Word,
     ranges: Option<Ranges>,
+    longest: usize,
 ) -> Result<(Word, Option<Ranges>)> {
     let crc = crc_of(bytes);
     let base = match word.place() {
@@ -207,12 +264,13 @@ pub(crate) fn append(
         _ => None,
     };
     if let (Some(base), Some(ranges)) = (base, ranges)
-        && ranges.encoded_bytes() <= PATCH_BYTES_MAX
+        && ranges.encoded_bytes() <= longest
     {
         let mut encoded = Vec::with_capacity(ranges.encoded_bytes());
         ranges.encode(bytes, &mut encoded);
-        let block = writer.add_patch(medium, &Patch { key, base, crc, ranges: &encoded })?;
-        return Ok((Word::of(Place::Patched { base, block }), Some(ranges)));
+        let patch = Patch { key, base, crc, ranges: &encoded };
+        let block = writer.add_patch(medium, &patch)?;
+        return Ok((Word::of(patch.place_in(block)), Some(ranges)));
     }
     let at = writer.add_page(medium, key, bytes, crc)?;
     Ok((Word::of(Place::Page { at, check: check_of(crc) }), None))

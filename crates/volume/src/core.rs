@@ -1,8 +1,10 @@
 //! What a volume is made of.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use crate::ahead::Buffers;
 use crate::background::Bell;
@@ -16,12 +18,12 @@ use crate::readers::Readers;
 use crate::room::RoomPage;
 use crate::table::Table;
 use crate::trims::Trims;
-use crate::word::{PAGE_UNITS, PageBytes, Word};
+use crate::word::{PAGE_UNITS, PATCH_UNITS_LONG, PageBytes, Word};
 use crate::writer::Writer;
 
 /// Table, cache, log and the rules between them. What files and folders are, it does not know.
 ///
-/// Lock order: names, inode, writer, gate, page, trims. A thread that changes pages holds the gate open. A
+/// Lock order: names, inode, writer, gate, pages of a file, page, trims. A thread that changes pages holds the gate open. A
 /// commit closes it while it takes the pages, so that each commit is a moment of the whole volume.
 pub struct Core {
     pub flash: Flash,
@@ -39,6 +41,11 @@ pub struct Core {
     limits: Limits,
     is_read_only: bool,
     stopped: OnceLock<String>,
+    /// Whether the last commit is durable and the log does not say so.
+    durable_unsaid: AtomicBool,
+    /// Of the files whose numbers end alike: held by who makes pages of a file dirty through a mapping, until the file has counted them, and alone by who takes
+    /// pages away.
+    pages_of: [RwLock<()>; 64],
     /// What files can take, in units of 256 bytes. Less when segments fail.
     capacity_units: AtomicU64,
     /// What the log holds that is needed.
@@ -117,6 +124,8 @@ impl Core {
             limits,
             is_read_only,
             stopped: OnceLock::new(),
+            durable_unsaid: AtomicBool::new(false),
+            pages_of: std::array::from_fn(|_| RwLock::new(())),
             capacity_units: AtomicU64::new(0),
             live_units: AtomicU64::new(0),
             promised_units: AtomicU64::new(0),
@@ -128,6 +137,37 @@ impl Core {
     /// The writer, when nobody else writes.
     pub fn lock_writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writer, if nobody writes.
+    pub fn try_lock_writer(&self) -> Option<MutexGuard<'_, Writer>> {
+        match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Whether the last commit is durable and the log does not say so.
+    pub fn is_durable_unsaid(&self) -> bool {
+        self.durable_unsaid.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it does. The thread that works ahead has the log say it once the volume rests.
+    pub fn set_durable_unsaid(&self, is_unsaid: bool) {
+        if !self.durable_unsaid.swap(is_unsaid, Ordering::Relaxed) && is_unsaid {
+            self.bell.ring();
+        }
+    }
+
+    /// Nobody takes pages away from a file, or makes it shorter, while the guard lives. The caller holds the gate open.
+    pub fn keep_pages(&self, ino: Ino) -> RwLockReadGuard<'_, ()> {
+        self.pages_of[ino.0 as usize % self.pages_of.len()].read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to take pages away from a file, and to make it shorter. The caller holds the gate open.
+    pub fn take_pages(&self, ino: Ino) -> RwLockWriteGuard<'_, ()> {
+        self.pages_of[ino.0 as usize % self.pages_of.len()].write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Limits.
@@ -159,8 +199,20 @@ impl Core {
     }
 
     /// Closes the gate: nobody changes pages while the guard lives.
-    pub fn close_gate(&self) -> std::sync::RwLockWriteGuard<'_, ()> {
+    pub fn close_gate(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits if too many pages are dirty: what [`Core::begin`] would do, by who is going to hold a lock meanwhile for which others wait.
+    ///
+    /// # Errors
+    /// As [`Core::begin`].
+    pub fn make_way(&self) -> Result<()> {
+        self.allow_changes()?;
+        if self.cache.dirty() >= self.limits.dirty_pages || self.waits_for_trims() {
+            self.commit()?;
+        }
+        Ok(())
     }
 
     /// Begins a change of pages. Commits first if too many are dirty.
@@ -171,10 +223,7 @@ impl Core {
     /// # Context
     /// May write. The caller holds neither the writer nor a page.
     pub fn begin(&self) -> Result<Change<'_>> {
-        self.allow_changes()?;
-        if self.cache.dirty() >= self.limits.dirty_pages || self.waits_for_trims() {
-            self.commit()?;
-        }
+        self.make_way()?;
         if self.cache.dirty() >= self.limits.dirty_pages / 2 {
             self.bell.ring();
         }
@@ -250,6 +299,12 @@ impl Core {
     /// What files can take, in units of 256 bytes.
     pub fn capacity_units(&self) -> u64 {
         self.capacity_units.load(Ordering::Relaxed)
+    }
+
+    /// Whether `patches` long patches leave room to clean in: the pages that they belong to stay where they are.
+    pub fn has_room_for_long_patches(&self, writer: &Writer, patches: u64) -> bool {
+        let units = writer.segments.live_units() + patches * u64::from(PATCH_UNITS_LONG);
+        units <= self.capacity_units() / 100 * 90
     }
 
     /// What only folders and tables may take, so that files can be removed from a full volume.

@@ -34,10 +34,10 @@ impl Displaced {
     pub fn word(&self, word: Word) -> Word {
         match word.place() {
             Some(Place::Page { at, check }) => Word::of(Place::Page { at: self.page(at), check }),
-            Some(Place::Patched { base, block }) => {
-                Word::of(Place::Patched { base, block: self.page(block) })
+            Some(Place::Patched { base, block, is_long }) => {
+                Word::of(Place::Patched { base, block: self.page(block), is_long })
             }
-            Some(Place::Zero) | None => word,
+            Some(Place::Zero | Place::Lost) | None => word,
         }
     }
 
@@ -64,7 +64,8 @@ mod tests {
         for (said, is) in [(9, 9), (10, 50), (13, 53), (14, 14), (54, 200), (55, 201), (56, 56)] {
             assert_eq!(displaced.word(page(said)), page(is), "page {said}");
         }
-        let patched = |block| Word::of(Place::Patched { base: Physical(3), block: Physical(block) });
+        let patched =
+            |block| Word::of(Place::Patched { base: Physical(3), block: Physical(block), is_long: false });
         assert_eq!(displaced.word(patched(10)), patched(50));
         assert_eq!(displaced.word(Word::ZERO), Word::ZERO);
     }

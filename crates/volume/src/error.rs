@@ -158,3 +158,12 @@ impl VolumeError {
         }
     }
 }
+
+/// What was read; `None` if it is damaged, or the medium could not read it.
+pub(crate) fn if_readable<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(VolumeError::Damaged { .. } | VolumeError::Device(_) | VolumeError::Nand(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

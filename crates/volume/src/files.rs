@@ -1,7 +1,8 @@
 //! Bytes of files.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, RwLockWriteGuard};
 
 use crate::ahead::PAGES_AT_ONCE;
 use crate::block::Trim;
@@ -18,7 +19,7 @@ struct Piece {
     page: u32,
     offset: usize,
     /// Of the range.
-    bytes: std::ops::Range<usize>,
+    bytes: Range<usize>,
 }
 
 /// The pages of `len` bytes from `offset`, which lies below the largest size.
@@ -232,7 +233,8 @@ impl Volume {
         Ok(written)
     }
 
-    /// Before a file grows to `offset`: what a program stored behind its end, in its last page, must not become part of it.
+    /// Before a file grows to `offset`: what a program stored behind its end, in its last page, must not become part of it. A program that has it mapped may
+    /// store there while this looks, so then it is cleared in any case.
     fn clear_tail(
         &self,
         change: &Change<'_>,
@@ -242,11 +244,17 @@ impl Volume {
         offset: u64,
     ) -> Result<()> {
         let in_page = (inode.size_bytes % PAGE_BYTES as u64) as usize;
-        if memory.is_none() || in_page == 0 || offset <= inode.size_bytes {
+        if in_page == 0 || offset <= inode.size_bytes {
             return Ok(());
         }
         let key = PageKey::data(ino, (inode.size_bytes / PAGE_BYTES as u64) as u32);
-        if self.is_stored(key)? {
+        if !self.is_stored(key)? {
+            return Ok(());
+        }
+        let mut tail = [0; PAGE_BYTES];
+        let tail = &mut tail[in_page..];
+        change.core().with_page(key, memory, |_, state| state.read(key, in_page, tail))?;
+        if memory.is_some() || tail.iter().any(|&byte| byte != 0) {
             let is_first = change.write_page(key, in_page, &[0; PAGE_BYTES][in_page..], memory)?;
             change.update_inode(ino, |inode| inode.pages += u64::from(is_first))?;
         }
@@ -267,14 +275,18 @@ impl Volume {
         let inode = self.file(ino)?;
         let memory = cell.memory();
         self.clear_tail(&change, ino, &inode, memory.as_ref(), size_bytes)?;
-        if size_bytes < inode.size_bytes {
-            self.zero(&change, ino, memory.as_ref(), &inode, size_bytes, inode.size_bytes)?;
-        }
         let resize = |inode: &mut Inode| {
             inode.size_bytes = size_bytes;
             touch(inode);
         };
-        change.update_inode(ino, resize).map(drop)
+        if size_bytes >= inode.size_bytes {
+            return change.update_inode(ino, resize).map(drop);
+        }
+        let behind = self.zero(&change, ino, memory.as_ref(), &inode, size_bytes, inode.size_bytes)?;
+        let taken = self.core().take_pages(ino);
+        // First the size: nobody brings a page from then on that is cut off.
+        change.update_inode(ino, resize)?;
+        self.free_pages(&change, &taken, ino, &inode, behind)
     }
 
     /// Makes a range of a file zeros that take no room. Its size stays.
@@ -288,12 +300,15 @@ impl Volume {
         let inode = self.file(ino)?;
         let end = offset.saturating_add(len_bytes).min(inode.size_bytes);
         if offset < end {
-            self.zero(&change, ino, cell.memory().as_ref(), &inode, offset, end)?;
+            let within = self.zero(&change, ino, cell.memory().as_ref(), &inode, offset, end)?;
+            let taken = self.core().take_pages(ino);
+            self.free_pages(&change, &taken, ino, &inode, within)?;
         }
         change.update_inode(ino, touch).map(drop)
     }
 
-    /// Zeros the bytes `start..end` of a file; pages that lie wholly in it, or behind the end of the file, are freed.
+    /// Zeros the bytes `start..end` of a file in pages that do not lie wholly in it. Returns those that do, or end behind the end of the file: they can be
+    /// freed.
     fn zero(
         &self,
         change: &Change<'_>,
@@ -302,7 +317,7 @@ impl Volume {
         inode: &Inode,
         start: u64,
         end: u64,
-    ) -> Result<()> {
+    ) -> Result<Range<u64>> {
         let page = PAGE_BYTES as u64;
         let is_to_end = end >= inode.size_bytes;
         let first = start.div_ceil(page);
@@ -321,10 +336,7 @@ impl Volume {
         if !is_to_end && end_page >= first {
             clear((end_page * page).max(start), end)?;
         }
-        if first < end_page {
-            self.free_pages(change, ino, inode, first as u32, (end_page - 1) as u32)?;
-        }
-        Ok(())
+        Ok(first..end_page)
     }
 
     /// Whether a page is anything but zeros that take no room.
@@ -348,16 +360,23 @@ impl Volume {
         Ok(!self.is_stored(key)?)
     }
 
-    /// Frees pages of a file.
+    /// Frees pages of a file, which the caller may take away from it ([`crate::core::Core::take_pages`]). They read as zeros before the first of them is taken away: who brings one meanwhile brings zeros.
     pub(crate) fn free_pages(
         &self,
         change: &Change<'_>,
+        _taken: &RwLockWriteGuard<'_, ()>,
         ino: Ino,
         inode: &Inode,
-        first: u32,
-        last: u32,
+        pages: Range<u64>,
     ) -> Result<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
         let core = change.core();
+        let (first, last) = (pages.start as u32, u32::try_from(pages.end - 1).unwrap_or(u32::MAX));
+        let trim = Trim { ino, first, last };
+        let before = core.trims.of(ino);
+        core.trims.add(trim);
         let mut freed = 0;
         let mut seen = HashSet::new();
         let mut cut = |index: u32| {
@@ -375,10 +394,10 @@ impl Volume {
         }
         let is_all = first == 0 && pages_of(inode.size_bytes) <= u64::from(last) + 1;
         if !is_all {
-            let is_stored = |index| !seen.contains(&index) && !core.trims.covers(PageKey::data(ino, index));
-            freed += core.table.count(&core.flash, ino, first, last, is_stored)?;
+            let was_trimmed = |index| before.iter().any(|trim| trim.covers(PageKey::data(ino, index)));
+            let was_stored = |index| !seen.contains(&index) && !was_trimmed(index);
+            freed += core.table.count(&core.flash, ino, first, last, was_stored)?;
         }
-        core.trims.add(Trim { ino, first, last });
         change.update_inode(ino, |inode| {
             inode.pages = if is_all { 0 } else { inode.pages.saturating_sub(freed) }
         })?;

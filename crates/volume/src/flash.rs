@@ -81,7 +81,10 @@ impl Flash {
                 }
                 Err(damaged(key, format!("page {} should have check {check:08x}, has {found:08x}", at.0)))
             }
-            Some(Place::Patched { base, block }) => self.read_patched(key, base, block, bytes),
+            Some(Place::Patched { base, block, .. }) => self.read_patched(key, base, block, bytes),
+            Some(Place::Lost) => {
+                Err(damaged(key, "the block of the log is damaged that said where its bytes are".into()))
+            }
             None => Err(damaged(key, format!("its word {:016x} means nothing", word.bits()))),
         }
     }

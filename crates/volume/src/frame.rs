@@ -81,6 +81,77 @@ pub enum Phase {
     Gone,
 }
 
+/// How a page stands to commits.
+///
+/// | stage | what it means | what follows |
+/// |---|---|---|
+/// | `Clean` | the table points to these bytes, or reads as zeros as they do | `Dirty` by a change |
+/// | `Dirty` | changed, and in the list of the next commit | `Taken` by a commit |
+/// | `Taken` | a commit needs its bytes as they are: nobody changes it | `Copied`; `Dirty` if the commit fails |
+/// | `Copied` | the commit has its bytes, and the table does not point to them yet | `Clean`; `CopiedDirty` by a change; `Dirty` if the commit fails |
+/// | `CopiedDirty` | as `Copied`, and in the list of the next commit | `Dirty`, whether the commit fails or not |
+///
+/// Only a clean page may leave: of all others RAM has what reading flash would not bring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stage {
+    /// The table points to these bytes.
+    #[default]
+    Clean,
+    /// It changed.
+    Dirty,
+    /// A commit needs its bytes as they are.
+    Taken,
+    /// A commit has its bytes.
+    Copied,
+    /// A commit has its bytes, and it changed again.
+    CopiedDirty,
+}
+
+impl Stage {
+    /// Whether it changed since a commit took it: it is in the list of the next.
+    #[must_use]
+    pub fn is_dirty(self) -> bool {
+        matches!(self, Stage::Dirty | Stage::CopiedDirty)
+    }
+
+    /// Notes a change; `false` if it is dirty already.
+    #[must_use]
+    pub fn change(&mut self) -> bool {
+        debug_assert_ne!(*self, Stage::Taken, "a page changes that a commit needs as it is");
+        let before = *self;
+        *self = match before {
+            Stage::Clean | Stage::Dirty | Stage::Taken => Stage::Dirty,
+            Stage::Copied | Stage::CopiedDirty => Stage::CopiedDirty,
+        };
+        !before.is_dirty()
+    }
+
+    /// A commit takes it.
+    pub fn take(&mut self) {
+        debug_assert_eq!(*self, Stage::Dirty);
+        *self = Stage::Taken;
+    }
+
+    /// The commit has its bytes.
+    pub fn copied(&mut self) {
+        debug_assert_eq!(*self, Stage::Taken);
+        *self = Stage::Copied;
+    }
+
+    /// The table points to what the commit has copied.
+    pub fn pointed(&mut self) {
+        *self = if self.is_dirty() { Stage::Dirty } else { Stage::Clean };
+    }
+
+    /// The commit has failed; `false` if it is in the list of the next already.
+    #[must_use]
+    pub fn give_back(&mut self) -> bool {
+        let was_dirty = self.is_dirty();
+        *self = Stage::Dirty;
+        !was_dirty
+    }
+}
+
 /// What is known of a page in RAM.
 pub struct FrameState {
     /// How far its stay is.
@@ -95,10 +166,8 @@ pub struct FrameState {
     pub is_blank: bool,
     /// Whether flash was promised to it.
     pub is_promised: bool,
-    /// Whether it changed since the last commit took it.
-    pub is_dirty: bool,
-    /// Whether a commit has taken it and not copied it yet: nobody may change it now.
-    pub is_committing: bool,
+    /// How it stands to commits.
+    pub stage: Stage,
     /// Whether some program can change it without asking.
     pub is_writable: bool,
     /// Its bytes before the first change since the last commit.
@@ -129,7 +198,7 @@ impl FrameState {
     /// # Errors
     /// The system's.
     pub fn write(&mut self, key: PageKey, offset: usize, bytes: &[u8], room: &Arc<PageRoom>) -> Result<()> {
-        debug_assert!(self.is_dirty && !self.is_committing);
+        debug_assert!(self.stage.is_dirty());
         if let Content::Mapped(memory) = &self.content {
             if memory.write(key.index(), offset, bytes)? {
                 return Ok(());
@@ -193,8 +262,7 @@ impl Frame {
             is_new: false,
             is_blank: false,
             is_promised: false,
-            is_dirty: false,
-            is_committing: false,
+            stage: Stage::Clean,
             is_writable: false,
             twin: None,
         };
@@ -239,7 +307,8 @@ impl Frame {
     /// As [`Frame::ready`].
     pub fn changeable(&self) -> Result<Option<MutexGuard<'_, FrameState>>> {
         let Some(state) = self.ready()? else { return Ok(None) };
-        let state = self.wait_while(state, |state| state.is_committing || state.phase == Phase::Moving);
+        let state =
+            self.wait_while(state, |state| state.stage == Stage::Taken || state.phase == Phase::Moving);
         Ok((state.phase == Phase::Ready).then_some(state))
     }
 

@@ -24,6 +24,8 @@ pub struct Slot {
 #[derive(Debug, Default)]
 pub struct Index {
     slots: HashMap<Box<[u8]>, Slot>,
+    /// Of all names.
+    names_bytes: usize,
     /// Bytes of the largest entry that fits on each page.
     room: Vec<u16>,
 }
@@ -41,6 +43,14 @@ impl Index {
         }
         self.room.push(room_of(bytes));
         true
+    }
+
+    /// About the bytes of RAM that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        /// Of a name, besides its own: the key, the slot and what the allocator takes.
+        const NAME_BYTES: usize = 64;
+        self.slots.capacity() * NAME_BYTES + self.names_bytes + self.room.capacity() * 2
     }
 
     /// The entry of a name.
@@ -70,12 +80,16 @@ impl Index {
 
     /// Notes a new or changed entry.
     pub fn insert(&mut self, name: &[u8], slot: Slot) {
-        self.slots.insert(name.into(), slot);
+        if self.slots.insert(name.into(), slot).is_none() {
+            self.names_bytes += name.len();
+        }
     }
 
     /// Forgets a name.
     pub fn remove(&mut self, name: &[u8]) {
-        self.slots.remove(name);
+        if self.slots.remove(name).is_some() {
+            self.names_bytes -= name.len();
+        }
     }
 
     /// Notes that a page changed, or is new.

@@ -1,7 +1,7 @@
 //! The table of inodes: file 1, whose pages hold 32 inodes each.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::core::{Change, Core};
@@ -20,6 +20,8 @@ pub struct Cell {
     holds: AtomicU32,
     /// Of a folder.
     index: Mutex<Option<Index>>,
+    /// About the bytes that the index takes, as it was counted last.
+    index_bytes: AtomicUsize,
     mapped: RwLock<MappedAs>,
 }
 
@@ -37,6 +39,7 @@ impl Cell {
             content: RwLock::new(()),
             holds: AtomicU32::new(0),
             index: Mutex::new(None),
+            index_bytes: AtomicUsize::new(0),
             mapped: RwLock::new(MappedAs::Alone(Vec::new())),
         }
     }
@@ -141,9 +144,11 @@ impl Cell {
 }
 
 /// Cells of the files that are used.
-#[derive(Default)]
 pub struct Cells {
     state: Mutex<CellsState>,
+    /// About the bytes that all folders' indexes take, and how many may be.
+    index_bytes: AtomicUsize,
+    index_bytes_max: usize,
 }
 
 #[derive(Default)]
@@ -158,6 +163,45 @@ struct CellsState {
 const CELLS_MIN: usize = 16 << 10;
 
 impl Cells {
+    /// None yet. Indexes of folders take `index_bytes_max` bytes, or those of one folder.
+    #[must_use]
+    pub fn new(index_bytes_max: usize) -> Self {
+        Cells { state: Mutex::default(), index_bytes: AtomicUsize::new(0), index_bytes_max }
+    }
+
+    /// Counts an index that was read or changed. If all take too much, others are dropped: they are read again when they are needed. The caller has the
+    /// cell's index locked.
+    pub fn note_index(&self, cell: &Arc<Cell>, index: &Index) {
+        let bytes = index.bytes();
+        let before = cell.index_bytes.swap(bytes, Ordering::Relaxed);
+        let all = self.index_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.index_bytes.fetch_sub(before, Ordering::Relaxed);
+        if bytes <= before || all - before <= self.index_bytes_max {
+            return;
+        }
+        let state = self.lock();
+        for other in state.cells.values().filter(|other| !Arc::ptr_eq(other, cell)) {
+            if self.index_bytes.load(Ordering::Relaxed) <= self.index_bytes_max / 2 {
+                break;
+            }
+            // An index that is in use stays.
+            if let Ok(mut index) = other.index.try_lock() {
+                *index = None;
+                self.forget_index(other);
+            }
+        }
+    }
+
+    fn forget_index(&self, cell: &Cell) {
+        self.index_bytes.fetch_sub(cell.index_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// About the bytes that the indexes of all folders take.
+    #[must_use]
+    pub fn index_bytes(&self) -> usize {
+        self.index_bytes.load(Ordering::Relaxed)
+    }
+
     /// The cell of a file.
     pub fn get(&self, ino: Ino) -> Arc<Cell> {
         let mut state = self.lock();
@@ -167,7 +211,13 @@ impl Cells {
         if state.cells.len() >= state.full.max(CELLS_MIN) {
             let is_used =
                 |cell: &Arc<Cell>| Arc::strong_count(cell) > 1 || cell.is_held() || cell.is_mapped();
-            state.cells.retain(|_, cell| is_used(cell));
+            state.cells.retain(|_, cell| {
+                let is_used = is_used(cell);
+                if !is_used {
+                    self.forget_index(cell);
+                }
+                is_used
+            });
             state.full = state.cells.len() * 2;
         }
         Arc::clone(state.cells.entry(ino).or_insert_with(|| Arc::new(Cell::new())))
@@ -175,7 +225,9 @@ impl Cells {
 
     /// Forgets a file that is gone.
     pub fn forget(&self, ino: Ino) {
-        self.lock().cells.remove(&ino);
+        if let Some(cell) = self.lock().cells.remove(&ino) {
+            self.forget_index(&cell);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, CellsState> {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::key::PageKey;
-use crate::word::PageBytes;
 pub use crate::word::Physical;
+use crate::word::{PAGE_BYTES, PageBytes};
 
 /// How a medium is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +71,11 @@ pub trait Medium: Send + Sync {
         ANCHOR_SEGMENTS_MIN
     }
 
+    /// How often an anchor is written. Once where the medium mends its bits itself, and each copy wears it.
+    fn anchor_copies(&self) -> u32 {
+        2
+    }
+
     /// How often a segment was erased; 0 where nobody counts.
     fn erases(&self, segment: u32) -> u32;
 
@@ -85,6 +90,15 @@ pub trait Medium: Send + Sync {
     /// # Errors
     /// The medium's.
     fn read_run(&self, at: Physical, bytes: &mut [u8]) -> Result<()>;
+
+    /// Reads consecutive pages of one segment at once, or if that fails one by one. Says which could be read.
+    fn read_readable(&self, at: Physical, bytes: &mut [u8]) -> Vec<bool> {
+        if self.read_run(at, bytes).is_ok() {
+            return vec![true; bytes.len() / PAGE_BYTES];
+        }
+        let pages = bytes.chunks_exact_mut(PAGE_BYTES).zip(at.0..);
+        pages.map(|(page, number)| self.read_run(Physical(number), page).is_ok()).collect()
+    }
 
     /// Reads runs of consecutive pages from anywhere, as many at a time as the medium likes.
     ///
@@ -108,6 +122,12 @@ pub trait Medium: Send + Sync {
     /// # Errors
     /// The medium's; one that cannot be erased any more is bad from now on.
     fn prepare(&self, segment: u32) -> Result<()>;
+
+    /// Makes sure that nothing of what a prepared segment held can be read again.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn wipe(&self, segment: u32) -> Result<()>;
 
     /// Says that nobody needs a segment's bytes any more: TRIM, where the medium knows it.
     ///
@@ -136,6 +156,10 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
         (**self).anchor_segments()
     }
 
+    fn anchor_copies(&self) -> u32 {
+        (**self).anchor_copies()
+    }
+
     fn erases(&self, segment: u32) -> u32 {
         (**self).erases(segment)
     }
@@ -158,6 +182,10 @@ impl<M: Medium + ?Sized> Medium for Arc<M> {
 
     fn prepare(&self, segment: u32) -> Result<()> {
         (**self).prepare(segment)
+    }
+
+    fn wipe(&self, segment: u32) -> Result<()> {
+        (**self).wipe(segment)
     }
 
     fn discard(&self, segment: u32) -> Result<()> {

@@ -3,8 +3,10 @@
 mod entries;
 mod rename;
 
+pub(crate) use rename::Renamed;
+
 use crate::core::Change;
-use crate::error::{Result, VolumeError};
+use crate::error::{Result, VolumeError, if_readable};
 use crate::folder::NAME_BYTES_MAX;
 use crate::inode::{Inode, Kind, Time};
 use crate::key::{Ino, PageKey};
@@ -66,7 +68,7 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::Exists`], [`VolumeError::NoSpace`], those of [`Volume::lookup`].
     pub fn make(&self, folder: Ino, name: &[u8], kind: Kind, mode: u16, uid: u32, gid: u32) -> Result<Ino> {
-        self.add(folder, name, Inode::new(kind, mode, uid, gid), &[])
+        self.add(folder, name, &[], false, |_| Ok(Inode::new(kind, mode, uid, gid)))
     }
 
     /// Makes a symbolic link to `target`.
@@ -74,23 +76,44 @@ impl Volume {
     /// # Errors
     /// As [`Volume::make`]; [`VolumeError::NameTooLong`] for a target of more than 4095 bytes.
     pub fn make_symlink(&self, folder: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> Result<Ino> {
+        self.add_symlink(folder, name, target, |_| Ok(Inode::new(Kind::Symlink, 0o777, uid, gid)))
+    }
+
+    /// As [`Volume::make_symlink`], with what `make` says for this folder.
+    pub(crate) fn add_symlink(
+        &self,
+        folder: Ino,
+        name: &[u8],
+        target: &[u8],
+        make: impl FnOnce(&Inode) -> Result<Inode>,
+    ) -> Result<Ino> {
         if target.len() > SYMLINK_BYTES_MAX {
             return Err(VolumeError::NameTooLong);
         }
         if target.is_empty() {
             return Err(VolumeError::NotFound);
         }
-        self.add(folder, name, Inode::new(Kind::Symlink, 0o777, uid, gid), target)
+        self.add(folder, name, target, false, make)
     }
 
-    fn add(&self, folder: Ino, name: &[u8], mut inode: Inode, target: &[u8]) -> Result<Ino> {
+    /// Gives a name to a new inode, which `make` makes for this folder while nobody can change names and rights. `target` are the
+    /// bytes of a symbolic link. If it is to be held, it is before anybody can take the name away.
+    pub(crate) fn add(
+        &self,
+        folder: Ino,
+        name: &[u8],
+        target: &[u8],
+        is_held: bool,
+        make: impl FnOnce(&Inode) -> Result<Inode>,
+    ) -> Result<Ino> {
         check_name(name)?;
         let _names = self.write_names();
+        let mut parent = self.folder(folder)?;
+        let mut inode = make(&parent)?;
         if self.slot(folder, name)?.is_some() {
             return Err(VolumeError::Exists);
         }
         let change = self.core().begin()?;
-        let mut parent = self.folder(folder)?;
         if parent.links == 0 {
             return Err(VolumeError::NotFound);
         }
@@ -109,6 +132,9 @@ impl Volume {
             self.free_file(&change, ino, &inode)?;
             return Err(error);
         }
+        if is_held {
+            self.hold(ino);
+        }
         Ok(ino)
     }
 
@@ -126,8 +152,20 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::Exists`]; [`VolumeError::IsAFolder`]; those of [`Volume::lookup`].
     pub fn link(&self, ino: Ino, folder: Ino, name: &[u8]) -> Result<()> {
+        self.link_if(ino, folder, name, |_| Ok(()))
+    }
+
+    /// As [`Volume::link`], if `may` allows it for the folder while nobody can change names and rights.
+    pub(crate) fn link_if(
+        &self,
+        ino: Ino,
+        folder: Ino,
+        name: &[u8],
+        may: impl FnOnce(&Inode) -> Result<()>,
+    ) -> Result<()> {
         check_name(name)?;
         let _names = self.write_names();
+        may(&self.folder(folder)?)?;
         let inode = self.core().inode(ino)?;
         match inode.kind {
             Kind::Folder => return Err(VolumeError::NotOwner),
@@ -153,8 +191,19 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::IsAFolder`]; those of [`Volume::lookup`].
     pub fn unlink(&self, folder: Ino, name: &[u8]) -> Result<()> {
+        self.unlink_if(folder, name, |_, _| Ok(()))
+    }
+
+    /// As [`Volume::unlink`], if `may` allows it for the folder and what the name stands for while nobody can change names and rights.
+    pub(crate) fn unlink_if(
+        &self,
+        folder: Ino,
+        name: &[u8],
+        may: impl FnOnce(&Inode, &Inode) -> Result<()>,
+    ) -> Result<()> {
         let _names = self.write_names();
         let slot = self.slot(folder, name)?.ok_or(VolumeError::NotFound)?;
+        may(&self.folder(folder)?, &self.core().inode(slot.ino)?)?;
         if slot.kind == Kind::Folder {
             return Err(VolumeError::IsAFolder);
         }
@@ -169,8 +218,19 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::NotAFolder`], [`VolumeError::NotEmpty`]; those of [`Volume::lookup`].
     pub fn remove_folder(&self, folder: Ino, name: &[u8]) -> Result<()> {
+        self.remove_folder_if(folder, name, |_, _| Ok(()))
+    }
+
+    /// As [`Volume::remove_folder`], if `may` allows it, as in [`Volume::unlink_if`].
+    pub(crate) fn remove_folder_if(
+        &self,
+        folder: Ino,
+        name: &[u8],
+        may: impl FnOnce(&Inode, &Inode) -> Result<()>,
+    ) -> Result<()> {
         let _names = self.write_names();
         let slot = self.slot(folder, name)?.ok_or(VolumeError::NotFound)?;
+        may(&self.folder(folder)?, &self.core().inode(slot.ino)?)?;
         if slot.kind != Kind::Folder {
             return Err(VolumeError::NotAFolder);
         }
@@ -222,8 +282,9 @@ impl Volume {
 
     fn free_file(&self, change: &Change<'_>, ino: Ino, inode: &Inode) -> Result<()> {
         if inode.size_bytes > 0 || inode.pages > 0 {
-            let last = inode.size_bytes.div_ceil(PAGE_BYTES as u64).saturating_sub(1);
-            self.free_pages(change, ino, inode, 0, u32::try_from(last).unwrap_or(u32::MAX))?;
+            let end = inode.size_bytes.div_ceil(PAGE_BYTES as u64).max(1);
+            let taken = self.core().take_pages(ino);
+            self.free_pages(change, &taken, ino, inode, 0..end)?;
         }
         change.free_inode(ino, inode)?;
         self.forget_cell(ino);
@@ -260,15 +321,24 @@ impl Volume {
     pub(crate) fn free_nameless(&self) -> Result<()> {
         let _names = self.write_names();
         loop {
-            let ino = Ino(self.core().inodes_header()?.first_nameless);
-            if ino.0 == 0 {
+            // What cannot be read keeps its room, and those behind it in the list.
+            if if_readable(self.free_first_nameless())? != Some(true) {
                 return Ok(());
             }
-            let inode = self.core().inode(ino)?;
-            let change = self.core().begin()?;
-            change.forget_nameless(ino, &inode)?;
-            self.free_file(&change, ino, &inode)?;
         }
+    }
+
+    /// Frees the first file of the list; says whether there was one.
+    fn free_first_nameless(&self) -> Result<bool> {
+        let ino = Ino(self.core().inodes_header()?.first_nameless);
+        if ino.0 == 0 {
+            return Ok(false);
+        }
+        let inode = self.core().inode(ino)?;
+        let change = self.core().begin()?;
+        change.forget_nameless(ino, &inode)?;
+        self.free_file(&change, ino, &inode)?;
+        Ok(true)
     }
 }
 

@@ -1,14 +1,18 @@
 //! Recovery: what was committed after the last anchor is found in the log and told to the table.
 //!
-//! Each head of the log is read from where the anchor says, block by block, until something is not a block that continues it (`recovery/head.rs`). What
-//! both heads hold is put in the order of their sequence, and counts up to the first gap or unfinished transaction: a transaction was only begun when all
-//! before it was written, so what lies behind a gap was never acknowledged.
+//! Each head of the log is read from where the anchor says (`recovery/head.rs`), and what both hold is put in the order of its sequence. Each block says up to
+//! where the log was durable when it was written. So there are two parts:
+//!
+//! - **Up to there** everything counts. A block that is not found was damaged. The next one says again what it changed: its trims hold, and of its pages it is
+//!   known that they are lost. If that one is damaged as well, nobody knows what is lost, and the volume is not opened.
+//! - **Behind it** blocks count up to the first gap, torn page or unfinished transaction: a transaction is only begun when all before it is written, so what
+//!   lies behind was never acknowledged.
 
 mod head;
 
 use crate::anchor::{Anchor, HeadPosition};
-use crate::block::{Block, Kind};
-use crate::error::Result;
+use crate::block::{Block, Echo, Kind, Trim};
+use crate::error::{Result, VolumeError, if_readable};
 use crate::flash::Flash;
 use crate::key::PageKey;
 use crate::segments::Segments;
@@ -16,10 +20,10 @@ use crate::table::Table;
 use crate::word::{Place, Word, check_of};
 use crate::writer::Head;
 
-use head::FoundBlock;
+use head::{FoundBlock, Reader};
 
 /// What recovery found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {
     /// Sequence of the next block.
     pub sequence: u64,
@@ -27,44 +31,131 @@ pub struct Recovered {
     pub blocks: u64,
     /// Blocks that did not, because a transaction was unfinished.
     pub lost: u64,
+    /// Blocks that were durable, and are damaged.
+    pub damaged: u64,
+    /// Pages that were written with those, and are lost.
+    pub lost_pages: Vec<PageKey>,
+    /// Blocks among those of which nobody knows what they changed. More than 0 only if the opening accepts that.
+    pub unknown: u64,
+}
+
+/// What is done with damage behind which nobody knows what was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Loss {
+    /// The volume is not opened.
+    #[default]
+    Refused,
+    /// The volume is opened as far as it is known: files may be as they were before they were changed last.
+    Accepted,
 }
 
 /// Reads the log after an anchor and changes the table accordingly. Says also how far each head had come.
 ///
 /// # Errors
-/// The medium's, or what the anchor can reach is damaged.
+/// The medium's, or what the anchor can reach is damaged, or nobody knows what damage of the log has lost.
 pub fn recover(
     flash: &Flash,
     table: &Table,
     segments: &mut Segments,
     anchor: &Anchor,
+    loss: Loss,
 ) -> Result<(Recovered, [HeadPosition; 2])> {
-    let medium = flash.medium();
+    let mut reader = Reader::new(flash.medium(), anchor);
     let mut blocks = Vec::new();
     let mut heads = anchor.heads;
     for (head, position) in [Head::Changes, Head::Moves].into_iter().zip(&mut heads) {
-        *position = head::read(medium, anchor, head, segments, &mut blocks);
+        *position = reader.read(head, segments, &mut blocks);
     }
-    blocks.sort_unstable_by_key(|found| found.sequence);
-    let found = blocks.len() as u64;
-    let whole = whole_transactions(anchor.sequence, &blocks);
-    for found in &blocks[..whole] {
-        let block = Block::decode(found.page()).expect("was decoded before");
-        if block.header().kind != Kind::Checkpoint {
+    if reader.unreadable.is_some() || Log::new(anchor.sequence, &mut blocks).unknown > 0 {
+        reader.read_hidden(segments, &mut blocks);
+    }
+    let log = Log::new(anchor.sequence, &mut blocks);
+    if loss == Loss::Refused {
+        refuse_unknown(&reader, &log)?;
+    }
+    let mut recovered = Recovered {
+        sequence: log.blocks.last().map_or(anchor.sequence, |found| found.sequence + 1),
+        blocks: log.counting as u64,
+        lost: (log.blocks.len() - log.counting) as u64,
+        damaged: log.damaged,
+        unknown: log.unknown,
+        lost_pages: Vec::new(),
+    };
+    let mut next = anchor.sequence;
+    for (nth, found) in log.blocks.iter().enumerate() {
+        let block = found.block();
+        if log.tells_of_damage(next, found.sequence) {
+            recovered.lost_pages.extend(lose(flash, table, segments, block.echoed())?);
+        }
+        if nth < log.counting && block.header().kind != Kind::Checkpoint {
             apply(flash, table, segments, &block)?;
         }
+        next = found.sequence + 1;
     }
-    let newest = blocks.last().map_or(anchor.sequence, |found| found.sequence + 1);
-    Ok((Recovered { sequence: newest, blocks: whole as u64, lost: found - whole as u64 }, heads))
+    recovered.lost_pages.retain(|&key| is_lost(flash, table, key));
+    segments.seal_needed();
+    Ok((recovered, heads))
+}
+
+fn refuse_unknown(reader: &Reader<'_>, log: &Log<'_>) -> Result<()> {
+    let what = if let Some(error) = &reader.unreadable {
+        format!("the end of its log cannot be read, where the last changes may stand ({error})")
+    } else if log.unknown > 0 {
+        format!("{} blocks of its log are damaged, and nobody knows which files they changed", log.unknown)
+    } else if reader.has_later_epoch {
+        "the anchor is damaged that was written when it was opened last".into()
+    } else {
+        return Ok(());
+    };
+    Err(VolumeError::Corrupt(format!("{what}; `aquifer volume salvage` copies what can be read")))
+}
+
+/// The blocks of both heads, by sequence.
+struct Log<'a> {
+    blocks: &'a [FoundBlock],
+    /// All blocks before this sequence were durable.
+    durable: u64,
+    /// How many of the blocks count, from the first.
+    counting: usize,
+    /// Blocks that were durable and were not found.
+    damaged: u64,
+    /// Of those, how many no block tells of.
+    unknown: u64,
+}
+
+impl<'a> Log<'a> {
+    /// The log from a sequence on. Of blocks with one sequence the last that was found counts.
+    fn new(first: u64, blocks: &'a mut Vec<FoundBlock>) -> Self {
+        blocks.reverse();
+        blocks.sort_by_key(|found| found.sequence);
+        blocks.dedup_by_key(|found| found.sequence);
+        let durable = blocks.iter().map(|found| found.block().header().durable).fold(first, u64::max);
+        let durable_blocks = blocks.partition_point(|found| found.sequence < durable);
+        let counting = durable_blocks + whole_transactions(durable, &blocks[durable_blocks..]);
+        let mut log = Log { blocks, durable, counting, damaged: 0, unknown: 0 };
+        let mut next = first;
+        for found in log.blocks {
+            let missing = found.sequence.min(durable).saturating_sub(next);
+            log.damaged += missing;
+            log.unknown += missing - u64::from(log.tells_of_damage(next, found.sequence));
+            next = found.sequence + 1;
+        }
+        log
+    }
+
+    /// Whether the block before the one of `sequence` was durable and is missing, if `next` was the first sequence that was not found yet.
+    fn tells_of_damage(&self, next: u64, sequence: u64) -> bool {
+        next < sequence && sequence <= self.durable
+    }
 }
 
 /// Blocks of the transactions that are whole, from the first.
 fn whole_transactions(first_sequence: u64, blocks: &[FoundBlock]) -> usize {
     let mut whole = 0;
     for (nth, found) in blocks.iter().enumerate() {
-        let header = Block::decode(found.page()).expect("was decoded before").header();
+        let header = found.block().header();
         let begins_here = blocks[whole].sequence == header.first_sequence;
-        if found.sequence != first_sequence + nth as u64 || !begins_here {
+        if found.sequence != first_sequence + nth as u64 || !begins_here || !found.is_whole {
             break;
         }
         if header.is_last {
@@ -74,9 +165,24 @@ fn whole_transactions(first_sequence: u64, blocks: &[FoundBlock]) -> usize {
     whole
 }
 
+/// Does the trims of a block that is damaged, and says that the pages it wrote are lost. Returns those.
+fn lose(flash: &Flash, table: &Table, segments: &mut Segments, echo: Echo) -> Result<Vec<PageKey>> {
+    for trim in echo.trims {
+        do_trim(flash, table, segments, trim)?;
+    }
+    for &key in &echo.keys {
+        point(flash, table, segments, key, Place::Lost)?;
+    }
+    Ok(echo.keys)
+}
+
+fn is_lost(flash: &Flash, table: &Table, key: PageKey) -> bool {
+    table.get(flash, key.ino(), key.index()).is_ok_and(|word| word == Word::LOST)
+}
+
 fn apply(flash: &Flash, table: &Table, segments: &mut Segments, block: &Block<'_>) -> Result<()> {
     for trim in block.trims() {
-        table.trim(flash, trim.ino, trim.first, trim.last, &mut |word| segments.remove(word))?;
+        do_trim(flash, table, segments, trim)?;
     }
     let at = block.header().at;
     for (tag, number) in block.tags().zip(at.0 + 1..) {
@@ -84,27 +190,35 @@ fn apply(flash: &Flash, table: &Table, segments: &mut Segments, block: &Block<'_
         point(flash, table, segments, tag.key, place)?;
     }
     for patch in block.patches() {
-        point(flash, table, segments, patch.key, Place::Patched { base: patch.base, block: at })?;
+        point(flash, table, segments, patch.key, patch.place_in(at))?;
     }
     Ok(())
+}
+
+fn do_trim(flash: &Flash, table: &Table, segments: &mut Segments, trim: Trim) -> Result<()> {
+    let trimmed = table.trim(flash, trim.ino, trim.first, trim.last, &mut |word| segments.remove(word));
+    if_readable(trimmed).map(|_| ())
 }
 
 fn point(flash: &Flash, table: &Table, segments: &mut Segments, key: PageKey, place: Place) -> Result<()> {
     let word = Word::of(place);
     let old = if key.is_node() {
-        table.set_node_word(flash, key, word)?
+        table.set_node_word(flash, key, word)
     } else {
-        table.set(flash, key.ino(), key.index(), word)?
+        table.set(flash, key.ino(), key.index(), word)
     };
-    segments.remove(old);
-    segments.add(word);
+    // Where the table is damaged nobody can read the page, wherever it is now.
+    if let Some(old) = if_readable(old)? {
+        segments.remove(old);
+        segments.add(word);
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{BlockBuilder, Header, Trim};
+    use crate::block::{BlockBuilder, Header};
     use crate::key::Ino;
     use crate::word::Physical;
 
@@ -112,8 +226,17 @@ mod tests {
         let mut builder = BlockBuilder::default();
         assert!(builder.add_trim(Trim { ino: Ino(9), first: 0, last: 0 }));
         let (kind, at) = (Kind::Commit, Physical(100));
-        let header =
-            Header { volume: 1, sequence, epoch: 1, at, next_segment: 5, kind, is_last, first_sequence };
+        let header = Header {
+            volume: 1,
+            sequence,
+            epoch: 1,
+            at,
+            next_segment: 5,
+            kind,
+            is_last,
+            first_sequence,
+            durable: 0,
+        };
         FoundBlock::of(&builder, &header)
     }
 

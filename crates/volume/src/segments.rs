@@ -83,6 +83,12 @@ impl Segments {
         segments
     }
 
+    /// Pages of each.
+    #[must_use]
+    pub fn pages_per_segment(&self) -> u32 {
+        self.geometry.pages_per_segment
+    }
+
     /// How much of each is needed.
     #[must_use]
     pub fn units(&self) -> &[u32] {
@@ -161,6 +167,16 @@ impl Segments {
     pub fn seal(&mut self, segment: u32, sequence: u64) {
         self.states[segment as usize] = State::Sealed;
         self.newest[segment as usize] = sequence;
+    }
+
+    /// Seals what is free and holds something that is needed: recovery may find pages where damage hides that a head went on there.
+    pub fn seal_needed(&mut self) {
+        for segment in 0..self.geometry.segments {
+            if self.states[segment as usize] == State::Free && self.units[segment as usize] > 0 {
+                self.open(segment);
+                self.seal(segment, 0);
+            }
+        }
     }
 
     /// A segment that failed, and holds nothing.

@@ -9,12 +9,13 @@ use crate::cache::Cache;
 use crate::core::{Core, Limits};
 use crate::error::{Result, VolumeError};
 use crate::flash::Flash;
+use crate::index::Index;
 use crate::inode::{INODES_PER_PAGE, Inode, InodesHeader, Kind, Time};
 use crate::inodes::{Cell, Cells};
 use crate::key::Ino;
 use crate::mapping::MappedSlot;
 use crate::medium::Medium;
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{Loss, Recovered, recover};
 use crate::segments::Segments;
 use crate::table::{Root, Table};
 use crate::word::{PAGE_BYTES, PAGE_UNITS, Word};
@@ -141,8 +142,21 @@ impl Volume {
     /// Opens a volume; what was committed is there.
     ///
     /// # Errors
-    /// [`VolumeError::NotAVolume`], [`VolumeError::OtherVersion`], [`VolumeError::Corrupt`]; the medium's.
+    /// [`VolumeError::NotAVolume`], [`VolumeError::OtherVersion`]; [`VolumeError::Corrupt`], also if nobody knows what damage has lost; the medium's.
     pub fn open(medium: Box<dyn Medium>, options: OpenOptions) -> Result<Self> {
+        Self::open_with(medium, options, Loss::Refused)
+    }
+
+    /// Opens a volume for reading as far as it can be, also where nobody knows what damage has lost: files may be as they were before they were changed
+    /// last. [`Volume::recovered`] says how much is unknown.
+    ///
+    /// # Errors
+    /// As [`Volume::open`]; [`VolumeError::Corrupt`] if no anchor is whole.
+    pub fn open_damaged(medium: Box<dyn Medium>, ram_bytes: u64) -> Result<Self> {
+        Self::open_with(medium, OpenOptions { ram_bytes, is_read_only: true }, Loss::Accepted)
+    }
+
+    fn open_with(medium: Box<dyn Medium>, options: OpenOptions, loss: Loss) -> Result<Self> {
         if options.ram_bytes < RAM_BYTES_MIN {
             return Err(VolumeError::Invalid("a volume needs at least 1 MiB of RAM"));
         }
@@ -151,8 +165,8 @@ impl Volume {
         let flash = Flash::new(medium);
         let top = Root { word: anchor.root, height: anchor.root_height };
         let table = Table::new(top, nodes_for(options.ram_bytes));
-        let (recovered, heads) = recover(&flash, &table, &mut segments, &anchor)?;
-        let is_clean = anchor.is_clean && recovered.blocks + recovered.lost == 0;
+        let (recovered, heads) = recover(&flash, &table, &mut segments, &anchor, loss)?;
+        let is_clean = anchor.is_clean && recovered.blocks + recovered.lost + recovered.damaged == 0;
         let sequence = recovered.sequence;
         let mut writer = Writer::new(Start { anchor, anchors, segments, sequence });
         let core = if options.is_read_only {
@@ -187,7 +201,7 @@ impl Volume {
 
     fn around(core: Core, recovered: Recovered, options: OpenOptions) -> Self {
         let (core, mapped) = (Arc::new(core), MappedSlot::new());
-        let (cells, names) = (Cells::default(), RwLock::new(()));
+        let (cells, names) = (Cells::new((options.ram_bytes / INDEX_PART) as usize), RwLock::new(()));
         Volume { core, mapped, cells, names, recovered, ram_bytes: options.ram_bytes }
     }
 
@@ -224,8 +238,8 @@ impl Volume {
 
     /// What opening found behind the last checkpoint.
     #[must_use]
-    pub fn recovered(&self) -> Recovered {
-        self.recovered
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
     }
 
     /// The inode of a file.
@@ -299,6 +313,11 @@ impl Volume {
         self.cells.get(ino)
     }
 
+    pub(crate) fn note_index(&self, cell: &Arc<Cell>, index: &Index) {
+        self.cells.note_index(cell, index);
+        self.core.cache.set_reserved(self.cells.index_bytes() / FRAME_BYTES as usize);
+    }
+
     pub(crate) fn forget_cell(&self, ino: Ino) {
         self.cells.forget(ino);
     }
@@ -307,10 +326,18 @@ impl Volume {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nobody else looks at names while the guard lives. What is to be committed before a change is committed before that.
     pub(crate) fn write_names(&self) -> RwLockWriteGuard<'_, ()> {
+        if !self.core.is_read_only() {
+            // The change itself meets the error again.
+            let _ = self.core.make_way();
+        }
         self.names.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The part of the RAM that indexes of folders may take: names are looked up in them.
+const INDEX_PART: u64 = 8;
 
 /// RAM of a page or a node, with what is known of it.
 pub(crate) const FRAME_BYTES: u64 = PAGE_BYTES as u64 + 256;

@@ -43,7 +43,11 @@ pub enum Place {
         base: Physical,
         /// The block that holds the patch.
         block: Physical,
+        /// Whether the patch takes more than [`PATCH_BYTES_SHORT`] of the block.
+        is_long: bool,
     },
+    /// Nowhere any more: what named its place is damaged.
+    Lost,
 }
 
 /// The one 64-bit word that translates a page: the same for the mapping of memory, the block map of a file, and the map of a flash
@@ -54,6 +58,8 @@ pub enum Place {
 /// | 0 `Zero` | 0 | 0 |
 /// | 1 `Page` | page of the medium | check of its bytes |
 /// | 2 `Patched` | page of the medium | block of the log |
+/// | 3 `Patched`, long | page of the medium, not 0 | block of the log |
+/// | 3 `Lost` | 0 | 0 |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Word(u64);
 
@@ -62,6 +68,8 @@ const LOW: u64 = (1 << Physical::BITS) - 1;
 impl Word {
     /// Reads as zeros.
     pub const ZERO: Word = Word(0);
+    /// The word for a page that is lost.
+    pub const LOST: Word = Word(3);
 
     /// The word for a place.
     #[must_use]
@@ -71,8 +79,9 @@ impl Word {
         };
         match place {
             Place::Zero => Word::ZERO,
+            Place::Lost => Word::LOST,
             Place::Page { at, check } => word(1, at.0, check),
-            Place::Patched { base, block } => word(2, base.0, block.0),
+            Place::Patched { base, block, is_long } => word(2 + u64::from(is_long), base.0, block.0),
         }
     }
 
@@ -84,7 +93,10 @@ impl Word {
         match self.0 & 3 {
             0 if self.0 == 0 => Some(Place::Zero),
             1 => Some(Place::Page { at: Physical(low), check: high }),
-            2 => Some(Place::Patched { base: Physical(low), block: Physical(high) }),
+            3 if self == Word::LOST => Some(Place::Lost),
+            state @ (2 | 3) if low > 0 || state == 2 => {
+                Some(Place::Patched { base: Physical(low), block: Physical(high), is_long: state == 3 })
+            }
             _ => None,
         }
     }
@@ -105,19 +117,23 @@ impl Word {
     pub(crate) fn for_each_share(self, mut share: impl FnMut(Physical, u32)) {
         match self.place() {
             Some(Place::Page { at, .. }) => share(at, PAGE_UNITS),
-            Some(Place::Patched { base, block }) => {
+            Some(Place::Patched { base, block, is_long }) => {
                 share(base, PAGE_UNITS);
-                share(block, PATCH_UNITS);
+                share(block, if is_long { PATCH_UNITS_LONG } else { PATCH_UNITS_SHORT });
             }
-            Some(Place::Zero) | None => {}
+            Some(Place::Zero | Place::Lost) | None => {}
         }
     }
 }
 
 /// What a page counts.
 pub const PAGE_UNITS: u32 = 16;
-/// What a patch counts, however long it is.
-pub const PATCH_UNITS: u32 = 1;
+/// What a short patch counts.
+pub const PATCH_UNITS_SHORT: u32 = 1;
+/// What a longer one counts: as much as the longest takes, three of which fill a block.
+pub const PATCH_UNITS_LONG: u32 = 6;
+/// Bytes that a short patch takes of its block at most, header included.
+pub const PATCH_BYTES_SHORT: usize = 256;
 
 /// What a word remembers of a page's bytes: 31 bits of their CRC32C, so that every flipped bit and nearly every other change is seen.
 #[must_use]
@@ -140,15 +156,16 @@ mod tests {
         let last = Physical((1u32 << 31) - 1);
         for place in [
             Place::Zero,
+            Place::Lost,
             Place::Page { at: last, check: LOW as u32 },
             Place::Page { at: Physical(0), check: 0 },
-            Place::Patched { base: last, block: Physical(0) },
-            Place::Patched { base: Physical(1), block: last },
+            Place::Patched { base: last, block: Physical(0), is_long: false },
+            Place::Patched { base: Physical(1), block: last, is_long: true },
         ] {
             assert_eq!(Word::of(place).place(), Some(place));
             assert_eq!(Word::from_bits(Word::of(place).bits()), Word::of(place));
         }
-        assert_eq!(Word::from_bits(3).place(), None);
+        assert_eq!(Word::from_bits(3 | 1 << 40).place(), None);
         assert_eq!(Word::from_bits(4).place(), None);
     }
 

@@ -3,7 +3,7 @@
 use aquifer_device::AlignedBuffer;
 
 use crate::anchor::{Anchor, Anchors, HeadPosition};
-use crate::block::{BlockBuilder, Header, Kind, Patch, Tag, Trim};
+use crate::block::{BLOCK_PAGES_MAX, BlockBuilder, Header, Kind, Patch, Tag, Trim};
 use crate::displaced::Displaced;
 use crate::error::{Result, VolumeError};
 use crate::key::PageKey;
@@ -21,9 +21,6 @@ pub enum Head {
     Moves = 1,
 }
 
-/// Most pages that one block names.
-const BLOCK_PAGES_MAX: usize = 252;
-
 /// Appends to the log. A volume has one, behind a lock.
 pub struct Writer {
     volume: u64,
@@ -33,6 +30,10 @@ pub struct Writer {
     sequence: u64,
     /// Of the first block after the last anchor.
     anchored: u64,
+    /// All blocks before this sequence are durable.
+    durable: u64,
+    /// What the last block or anchor said of that.
+    said: u64,
     anchor_number: u64,
     anchors: Anchors,
     /// What is known of each segment.
@@ -78,6 +79,8 @@ impl Writer {
             epoch: anchor.epoch,
             sequence,
             anchored: anchor.sequence,
+            durable: anchor.sequence,
+            said: anchor.sequence,
             anchor_number: anchor.number,
             anchors,
             segments,
@@ -97,16 +100,29 @@ impl Writer {
         self.pages_since_anchor
     }
 
+    /// Sequence of the next block.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Sequence of the last block before the last anchor.
     #[must_use]
     pub fn anchored(&self) -> u64 {
         self.anchored
     }
 
+    /// Pages that are left in the segments that are written.
+    #[must_use]
+    pub fn pages_left(&self) -> u64 {
+        let per_segment = self.segments.pages_per_segment();
+        self.heads.iter().map(|head| u64::from(per_segment.saturating_sub(head.index))).sum()
+    }
+
     /// Segments that appending `pages` pages may take.
     #[must_use]
     pub fn segments_for(pages: u64, pages_per_segment: u32) -> u64 {
-        // A block for each 252 pages, and a segment may be left with a page that is too few.
+        // A block for each 168 pages, and a segment may be left with a page that is too few.
         let whole = pages + pages / 100 + 2;
         whole.div_ceil(u64::from(pages_per_segment).saturating_sub(2).max(1)) + 1
     }
@@ -186,6 +202,34 @@ impl Writer {
         Ok(std::mem::take(&mut self.displaced))
     }
 
+    /// Makes all that was written durable.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn sync(&mut self, medium: &dyn Medium) -> Result<()> {
+        medium.sync()?;
+        self.durable = self.sequence;
+        Ok(())
+    }
+
+    /// Whether the log itself does not say yet that its last block is durable. The next block will, or [`Writer::note_durable`].
+    #[must_use]
+    pub fn is_durable_unsaid(&self) -> bool {
+        self.durable == self.sequence && self.said < self.durable
+    }
+
+    /// Writes a block that says up to where the log is durable: if the last block cannot be read after a crash, it is known to be damaged, and not taken
+    /// for one that was torn. For a log that rests.
+    ///
+    /// # Errors
+    /// As [`Writer::add_page`].
+    pub fn note_durable(&mut self, medium: &dyn Medium) -> Result<()> {
+        self.begin(Kind::Commit, Head::Changes);
+        self.write_block(medium, true)?;
+        self.open = None;
+        Ok(())
+    }
+
     /// Writes the block. A segment that fails meanwhile is left, and the block is written to the next.
     fn write_block(&mut self, medium: &dyn Medium, is_last: bool) -> Result<()> {
         let head = self.opened().head;
@@ -202,9 +246,10 @@ impl Writer {
             let to = self.segments.page(self.position().segment, self.position().index);
             self.displaced.add(from, pages as u32, to);
         }
-        self.block.clear();
+        self.block.clear(self.opened().kind);
         self.beside.clear();
         self.sequence += 1;
+        self.said = self.durable;
         self.pages_since_anchor += pages as u64;
         self.heads[head as usize].index += pages as u32;
         if is_full(self.position(), medium.geometry().pages_per_segment) {
@@ -224,6 +269,7 @@ impl Writer {
             kind: open.kind,
             is_last,
             first_sequence: open.first_sequence,
+            durable: self.durable,
         };
         let first: &mut PageBytes = (&mut self.bytes[..PAGE_BYTES]).try_into().expect("a page");
         self.block.encode(&header, first);
@@ -333,6 +379,7 @@ impl Writer {
         };
         self.anchors.write(medium, &anchor)?;
         (self.anchor_number, self.anchored, self.pages_since_anchor) = (anchor.number, anchor.sequence, 0);
+        (self.durable, self.said) = (anchor.sequence, anchor.sequence);
         Ok(self.segments.free_empty())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::frame::{Content, Frame, FrameState, PageMemory, Phase, is_same};
+use crate::frame::{Content, Frame, FrameState, PageMemory, Phase, Stage, is_same};
 use crate::room::PageRoom;
 
 /// Pages in one memory.
@@ -14,7 +14,7 @@ type OfMemory = (Arc<dyn PageMemory>, Vec<Arc<Frame>>);
 /// # Errors
 /// The system's.
 pub fn hide(mut frames: Vec<Arc<Frame>>, room: &Arc<PageRoom>) -> Result<()> {
-    let can_hide = |state: &FrameState| state.phase == Phase::Ready && !state.is_dirty;
+    let can_hide = |state: &FrameState| state.phase == Phase::Ready && !state.stage.is_dirty();
     for (memory, frames) in by_memory(&mut frames, can_hide) {
         for frame in &frames {
             // What was noted are the faults that brought it.
@@ -27,12 +27,12 @@ pub fn hide(mut frames: Vec<Arc<Frame>>, room: &Arc<PageRoom>) -> Result<()> {
     Ok(())
 }
 
-/// Those of the pages that are in a memory, neither changed nor just being written. From now on they are leaving.
+/// Those of the pages that are in a memory and as on flash. From now on they are leaving.
 pub fn leaving(memory: &Arc<dyn PageMemory>, frames: &[Arc<Frame>]) -> Vec<Arc<Frame>> {
     let mut leaving = Vec::with_capacity(frames.len());
     for frame in frames {
         let mut state = frame.lock();
-        if is_idle_in(memory, &state) {
+        if is_idle_in(memory, &state) && state.stage == Stage::Clean {
             state.phase = Phase::Leaving;
             leaving.push(Arc::clone(frame));
         }
@@ -42,7 +42,7 @@ pub fn leaving(memory: &Arc<dyn PageMemory>, frames: &[Arc<Frame>]) -> Vec<Arc<F
 
 fn is_idle_in(memory: &Arc<dyn PageMemory>, state: &FrameState) -> bool {
     let is_there = matches!(&state.content, Content::Mapped(of_page) if is_same(of_page, memory));
-    is_there && state.phase == Phase::Ready && !state.is_dirty && !state.is_committing
+    is_there && state.phase == Phase::Ready && matches!(state.stage, Stage::Clean | Stage::Copied)
 }
 
 /// Takes pages out of a memory to `room`, which neither changed nor are just being written.

@@ -24,10 +24,7 @@ pub fn resolve(
     is_write: bool,
     ask: impl FnOnce(u32, u32),
 ) -> Result<Found> {
-    let size_bytes = core.inode(ino)?.size_bytes;
-    if u64::from(index) * PAGE_BYTES as u64 >= size_bytes {
-        return Err(VolumeError::Invalid("the file ends before this page"));
-    }
+    let size_bytes = check_within(core, ino, index)?;
     let pages_of_file = u32::try_from(size_bytes.div_ceil(PAGE_BYTES as u64)).unwrap_or(u32::MAX);
     let end = pages_of_file.min(index.saturating_add(view.pages_from(index)));
     let read_ahead = |first: u32, count: u32| {
@@ -62,6 +59,15 @@ pub fn read_asked(core: &Core, ino: Ino, pages: &Pages, view: &View, first: u32,
     });
 }
 
+/// The size of a file that has this page.
+fn check_within(core: &Core, ino: Ino, index: u32) -> Result<u64> {
+    let size_bytes = core.inode(ino)?.size_bytes;
+    if u64::from(index) * PAGE_BYTES as u64 >= size_bytes {
+        return Err(VolumeError::Invalid("the file ends before this page"));
+    }
+    Ok(size_bytes)
+}
+
 fn resolve_one(
     core: &Core,
     ino: Ino,
@@ -84,6 +90,9 @@ fn resolve_one(
             }
         } else if is_write {
             let change = core.begin()?;
+            let _kept = core.keep_pages(ino);
+            // It may have been cut since the fault began.
+            check_within(core, ino, index)?;
             if let Some(mut state) = frame.changeable()? {
                 let is_first = state.is_new && !state.is_promised;
                 change.page(&frame, &mut state)?;

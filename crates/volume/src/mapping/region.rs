@@ -63,9 +63,6 @@ impl Region {
     }
 }
 
-/// A private view sees what is present without being shown it.
-const NOT_SHOWN: VolumeError = VolumeError::Invalid("the view is private");
-
 impl Pages {
     /// Puts bytes that were absent where the view shows them; stores fault.
     ///
@@ -78,10 +75,18 @@ impl Pages {
                 Ok(Arc::clone(pages) as _)
             }
             Pages::Shared(pages) => {
-                // A private view is filled by the kernel from what is present, so that its stores make a copy.
-                // Other views may wait for the page, also if the region that asked is gone.
-                let shown = if view.is_private() { Err(NOT_SHOWN) } else { view.fill(first, bytes) };
-                shown.or_else(|_| pages.fill_run(first, bytes))?;
+                // A private view is filled by the kernel from what is present, so that its stores make a copy. What another process has at its addresses
+                // may be other memory, which would have the page in place of ours.
+                if view.is_private() || view.is_foreign() {
+                    pages.fill_run(first, bytes)?;
+                } else {
+                    // Other views may wait for the page, also if the region that asked is gone.
+                    view.fill(first, bytes).or_else(|_| pages.fill_run(first, bytes))?;
+                }
+                if view.is_foreign() && !view.is_private() {
+                    // If that fails, the other process faults again.
+                    let _ = view.show_run(first, bytes.len());
+                }
                 Ok(Arc::clone(pages) as _)
             }
             Pages::Nowhere => Err(UNMAPPED),

@@ -23,7 +23,7 @@ impl SharedPages {
     /// # Errors
     /// The system's.
     pub fn closed() -> Result<Self> {
-        let memory = SharedMemory::new(0).map_err(failed("making shared memory"))?;
+        let memory = SharedMemory::without_len().map_err(failed("making shared memory"))?;
         // A process with a descriptor for reading must not open it anew for writing.
         memory.set_mode(0o600).map_err(failed("making shared memory"))?;
         Ok(SharedPages { memory, views: RwLock::default() })
@@ -34,7 +34,8 @@ impl SharedPages {
     /// # Errors
     /// The system's.
     pub fn open(&self) -> Result<()> {
-        self.memory.set_len(SIZE_BYTES_MAX).map_err(failed("making shared memory"))
+        // Fixed: a process that may write the file has a descriptor by which it could make the memory shorter, under everybody.
+        self.memory.fix_len(SIZE_BYTES_MAX).map_err(failed("making shared memory"))
     }
 
     /// The memory.
@@ -84,9 +85,20 @@ impl PageMemory for SharedPages {
         written.map(|()| true).map_err(failed("writing a mapped page"))
     }
 
+    /// A view of another process that cannot be protected is removed, because its addresses are not what that process said. Its stores need not be committed
+    /// then; they can only be to this file, which it may write.
     fn protect(&self, index: u32) -> Result<()> {
+        let mut broken = Vec::new();
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
-        views.iter().try_for_each(|view| view.protect(index))
+        for view in views.iter() {
+            match view.protect(index) {
+                Err(_) if view.is_foreign() => broken.push(Arc::clone(view)),
+                outcome => outcome?,
+            }
+        }
+        drop(views);
+        broken.iter().for_each(|view| self.remove(view));
+        Ok(())
     }
 
     fn hide(&self, pages: &[u32]) -> Result<bool> {

@@ -19,6 +19,9 @@ pub struct View {
     access: Protection,
     /// Hides pages, where that can be done.
     hider: Option<Arc<Discarder>>,
+    /// Whether another process says that the addresses are so. What it says may be wrong: nothing that others need is put there, and a call that fails is
+    /// that process' trouble alone.
+    is_foreign: bool,
     /// Notices programs that go through the file in order.
     walks: Walks,
 }
@@ -35,12 +38,31 @@ impl View {
         pages: u32,
         access: Protection,
     ) -> Self {
-        View { faults, base, first_page, pages, access, hider: None, walks: Walks::default() }
+        View {
+            faults,
+            base,
+            first_page,
+            pages,
+            access,
+            hider: None,
+            is_foreign: false,
+            walks: Walks::default(),
+        }
     }
 
     /// The same, in this process: its pages can be hidden, unless it is private, so that what is stored there is nowhere else.
     pub fn with_hider(self, hider: &Arc<Discarder>) -> Self {
         View { hider: (!self.is_private()).then(|| Arc::clone(hider)), ..self }
+    }
+
+    /// The same, of another process.
+    pub fn of_other(self) -> Self {
+        View { is_foreign: true, ..self }
+    }
+
+    /// Whether it is another process' view.
+    pub fn is_foreign(&self) -> bool {
+        self.is_foreign
     }
 
     /// The page of the file at an address, if the view has it.
@@ -114,6 +136,24 @@ impl View {
             Err(Errno::EEXIST) => self.wake(index),
             outcome => outcome.map_err(failed("mapping a page")),
         }
+    }
+
+    /// Shows present pages here, as far as the view has them; stores fault.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn show_run(&self, first: u32, len_bytes: usize) -> Result<()> {
+        let Some(range) = self.range(first, len_bytes / PAGE_BYTES) else { return Ok(()) };
+        // SAFETY: as in `fill`.
+        match unsafe { self.faults.map_present(range.iov_base.cast(), range.iov_len, true) } {
+            // Some are shown already: those that are not fault, and are shown then.
+            Err(Errno::EEXIST) => self.wake_run(range.iov_base.cast(), range.iov_len),
+            outcome => outcome.map_err(failed("mapping pages")),
+        }
+    }
+
+    fn wake_run(&self, address: *mut u8, len_bytes: usize) -> Result<()> {
+        self.faults.wake(address, len_bytes).map_err(failed("waking who waits for a page"))
     }
 
     /// Lets stores to a page pass that is shown.
@@ -202,7 +242,6 @@ impl View {
     /// # Errors
     /// The system's.
     pub fn wake(&self, index: u32) -> Result<()> {
-        let Some(address) = self.address_of(index) else { return Ok(()) };
-        self.faults.wake(address, PAGE_BYTES).map_err(failed("waking who waits for a page"))
+        self.address_of(index).map_or(Ok(()), |address| self.wake_run(address, PAGE_BYTES))
     }
 }

@@ -43,6 +43,10 @@ impl<D: Device> DeviceMedium<D> {
     pub fn device(&self) -> &D {
         &self.device
     }
+
+    fn segment_bytes(&self) -> usize {
+        self.geometry.pages_per_segment as usize * PAGE_BYTES
+    }
 }
 
 /// What one write takes at most; larger ones are split, so that reads of others come between.
@@ -96,10 +100,19 @@ impl<D: Device> Medium for DeviceMedium<D> {
         Ok(())
     }
 
+    /// With zeros: a device may pass over what is discarded.
+    fn wipe(&self, segment: u32) -> Result<()> {
+        let zeros = AlignedBuffer::new(WRITE_BYTES_MAX.min(self.segment_bytes()));
+        let start = self.geometry.page(segment, 0).offset_bytes();
+        (0..self.segment_bytes()).step_by(zeros.len()).try_for_each(|at| {
+            let len = zeros.len().min(self.segment_bytes() - at);
+            Ok(self.device.write_at(start + at as u64, &zeros[..len])?)
+        })
+    }
+
     fn discard(&self, segment: u32) -> Result<()> {
         let start = self.geometry.page(segment, 0).offset_bytes();
-        let len_bytes = u64::from(self.geometry.pages_per_segment) * PAGE_BYTES as u64;
-        Ok(self.device.discard(start, len_bytes)?)
+        Ok(self.device.discard(start, self.segment_bytes() as u64)?)
     }
 
     fn sync(&self) -> Result<()> {

@@ -115,6 +115,10 @@ impl Medium for NandMedium {
         4
     }
 
+    fn anchor_copies(&self) -> u32 {
+        1
+    }
+
     fn erases(&self, segment: u32) -> u32 {
         let nand = &self.lock().nand;
         (0..self.dies).map(|die| nand.erases(self.block(nand, segment, die))).max().unwrap_or(0)
@@ -166,6 +170,11 @@ impl Medium for NandMedium {
                 Ok(done_ns.max(nand.erase(block, now_ns)?))
             })
         })
+    }
+
+    /// Preparing it has erased it.
+    fn wipe(&self, _segment: u32) -> Result<()> {
+        Ok(())
     }
 
     fn discard(&self, _segment: u32) -> Result<()> {

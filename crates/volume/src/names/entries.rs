@@ -94,7 +94,10 @@ impl Volume {
             }
             *known = Some(index);
         }
-        look(known.as_mut().expect("was just read"))
+        let index = known.as_mut().expect("was just read");
+        let outcome = look(index);
+        self.note_index(&cell, index);
+        outcome
     }
 
     /// Adds an entry; `parent` is the folder's inode, which is written.

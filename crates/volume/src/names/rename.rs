@@ -8,6 +8,18 @@ use crate::inode::{Inode, Kind, Time};
 use crate::key::Ino;
 use crate::volume::Volume;
 
+/// What a new name concerns.
+pub(crate) struct Renamed {
+    /// The folder of the old name.
+    pub from: Inode,
+    /// What has it.
+    pub moved: Inode,
+    /// The folder of the new name.
+    pub to: Inode,
+    /// What has that one.
+    pub taken: Option<Inode>,
+}
+
 impl Volume {
     /// Changes the name of a file or folder; what had the new name loses it in the same moment.
     ///
@@ -15,11 +27,28 @@ impl Volume {
     /// [`VolumeError::Invalid`] for a folder that would come into itself; [`VolumeError::NotEmpty`], [`VolumeError::IsAFolder`],
     /// [`VolumeError::NotAFolder`] for what has the new name; those of [`Volume::lookup`].
     pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), if_taken: IfTaken) -> Result<()> {
+        self.rename_if(from, to, if_taken, |_| Ok(()))
+    }
+
+    /// As [`Volume::rename`], if `may` allows it while nobody can change names and rights.
+    pub(crate) fn rename_if(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        if_taken: IfTaken,
+        may: impl FnOnce(&Renamed) -> Result<()>,
+    ) -> Result<()> {
         check_name(from.1)?;
         check_name(to.1)?;
         let _names = self.write_names();
         let moved = self.slot(from.0, from.1)?.ok_or(VolumeError::NotFound)?;
         let taken = self.slot(to.0, to.1)?;
+        may(&Renamed {
+            from: self.folder(from.0)?,
+            moved: self.core().inode(moved.ino)?,
+            to: self.folder(to.0)?,
+            taken: taken.map(|taken| self.core().inode(taken.ino)).transpose()?,
+        })?;
         self.check_rename(moved, to.0, taken, if_taken)?;
         if if_taken == IfTaken::Exchange {
             let taken = taken.ok_or(VolumeError::NotFound)?;

@@ -1,29 +1,33 @@
 //! One head of the log, read from where the anchor says.
 //!
-//! It ends where no block continues it, with one exception: in a segment that has failed, which only raw flash says. The block that could not be
-//! written there is in a later segment, first of all: in the one that follows, or, if that has failed as well before it held a block, in any. Then no block
-//! says which, and it is looked for. What was torn by a cut of the power stands in a segment that has not failed, or has nothing behind it.
+//! Its blocks follow one another to the end of a segment, and go on in the segment that they name. A place where no block stands need not be the end: a
+//! block can be damaged, or, in a segment of raw flash that has failed, be written again in a later one. So what is left of the segment is looked through,
+//! and the segment after it. Only where neither has a block the head has ended. What of all that counts, `recovery.rs` decides.
 
 use aquifer_device::AlignedBuffer;
 
 use crate::anchor::{Anchor, HeadPosition};
 use crate::block::{Block, Kind};
+use crate::error::VolumeError;
 use crate::medium::Medium;
 use crate::segments::Segments;
-use crate::word::{PAGE_BYTES, PageBytes, crc_of};
+use crate::word::{PAGE_BYTES, PageBytes, Physical, crc_of};
 use crate::writer::{Head, is_full};
 
-/// A block, and the pages that it names are as it says.
+/// A block that was found.
 pub struct FoundBlock {
     /// The block's.
     pub sequence: u64,
+    /// Whether the pages behind it are as it says.
+    pub is_whole: bool,
     bytes: AlignedBuffer,
 }
 
 impl FoundBlock {
     /// The block itself.
-    pub fn page(&self) -> &PageBytes {
-        (&self.bytes[..]).try_into().expect("a page")
+    pub fn block(&self) -> Block<'_> {
+        let page: &PageBytes = (&self.bytes[..]).try_into().expect("a page");
+        Block::decode(page).expect("was decoded before")
     }
 
     /// A block as a test builds it.
@@ -31,113 +35,200 @@ impl FoundBlock {
     pub fn of(builder: &crate::block::BlockBuilder, header: &crate::block::Header) -> Self {
         let mut bytes = AlignedBuffer::new(PAGE_BYTES);
         builder.encode(header, (&mut bytes[..]).try_into().expect("a page"));
-        FoundBlock { sequence: header.sequence, bytes }
-    }
-
-    fn block(&self) -> Block<'_> {
-        Block::decode(self.page()).expect("was decoded before")
+        FoundBlock { sequence: header.sequence, is_whole: true, bytes }
     }
 }
 
-/// What the blocks of a head have in common.
-struct Reader<'a> {
+/// Pages that are read at once.
+const WINDOW_PAGES: u32 = 256;
+
+/// The log after an anchor, as it is read.
+pub struct Reader<'a> {
     medium: &'a dyn Medium,
     anchor: &'a Anchor,
-    head: Head,
+    /// Pages that were read at once, from `first` on: why they could not be read, if so.
+    window: AlignedBuffer,
+    first: Physical,
+    outcomes: Vec<Result<(), VolumeError>>,
+    /// Segments that were looked through from their first page.
+    seen: Vec<u32>,
+    /// Why the page could not be read on which the log would go on.
+    pub unreadable: Option<VolumeError>,
+    /// Whether a later opening than the anchor's has committed something.
+    pub has_later_epoch: bool,
 }
 
-/// Adds the blocks of a head to `blocks`, and says how far it had come.
-pub fn read(
-    medium: &dyn Medium,
-    anchor: &Anchor,
-    head: Head,
-    segments: &mut Segments,
-    blocks: &mut Vec<FoundBlock>,
-) -> HeadPosition {
-    let reader = Reader { medium, anchor, head };
-    let mut position = anchor.heads[head as usize];
-    let (mut last, mut left) = (None, Vec::new());
-    segments.open(position.segment);
-    segments.open(position.next);
-    loop {
-        let least = last.map_or(anchor.sequence, |last| last + 1);
-        let is_full = is_full(position, medium.geometry().pages_per_segment);
-        let here = if is_full { None } else { reader.block(position.segment, position.index, least) };
-        let found = match here {
-            Some(found) => found,
-            None => {
-                let is_bad = medium.is_bad(position.segment);
-                if !is_full && !is_bad {
-                    return position;
-                }
-                left.push(position.segment);
-                // A program that failed may have left all of its block; what was written instead is what counts.
-                let least = if is_bad { last.unwrap_or(least) } else { least };
-                let Some((segment, found)) = reader.goes_on(position.next, least, &left) else {
-                    return position;
-                };
-                segments.seal(position.segment, least);
-                segments.open(segment);
-                position = HeadPosition { segment, index: 0, next: segment };
-                found
-            }
-        };
-        if last == Some(found.sequence) {
-            blocks.pop();
+impl<'a> Reader<'a> {
+    /// Has read nothing yet.
+    pub fn new(medium: &'a dyn Medium, anchor: &'a Anchor) -> Self {
+        Reader {
+            medium,
+            anchor,
+            window: AlignedBuffer::new(WINDOW_PAGES as usize * PAGE_BYTES),
+            first: Physical(0),
+            outcomes: Vec::new(),
+            seen: Vec::new(),
+            unreadable: None,
+            has_later_epoch: false,
         }
-        last = Some(found.sequence);
-        position.index += 1 + found.block().pages() as u32;
-        let next = found.block().header().next_segment;
-        if position.next != next {
-            position.next = next;
-            segments.open(next);
-        }
-        blocks.push(found);
     }
-}
 
-impl Reader<'_> {
-    /// The block at a place, if it is one of this head, at least so far on, and the pages behind it are those that it names.
-    fn block(&self, segment: u32, index: u32, least: u64) -> Option<FoundBlock> {
+    /// Adds the blocks of a head to `blocks`, and says how far it had come.
+    pub fn read(
+        &mut self,
+        head: Head,
+        segments: &mut Segments,
+        blocks: &mut Vec<FoundBlock>,
+    ) -> HeadPosition {
+        let mut position = self.anchor.heads[head as usize];
+        // Of one block that stands twice, because a program failed, the later one counts: it is behind the other in `blocks`.
+        let (mut newest, mut left) = (self.anchor.sequence, Vec::new());
+        segments.open(position.segment);
+        segments.open(position.next);
+        loop {
+            let is_full = is_full(position, self.medium.geometry().pages_per_segment);
+            let here =
+                if is_full { None } else { self.block_from(position.segment, position.index, head, newest) };
+            let found = match here {
+                Some(found) => found,
+                None => {
+                    left.push(position.segment);
+                    let Some((segment, found)) = self.goes_on(position.next, head, newest, &left) else {
+                        let expected =
+                            if is_full { (position.next, 0) } else { (position.segment, position.index) };
+                        self.note_if_unreadable(expected);
+                        return position;
+                    };
+                    segments.seal(position.segment, newest);
+                    segments.open(segment);
+                    position = HeadPosition { segment, index: 0, next: segment };
+                    found
+                }
+            };
+            let header = found.block().header();
+            newest = found.sequence;
+            position.index = self.medium.geometry().split(header.at).1 + 1 + found.block().pages() as u32;
+            if position.next != header.next_segment {
+                position.next = header.next_segment;
+                segments.open(position.next);
+            }
+            blocks.push(found);
+        }
+    }
+
+    /// Where a head went on behind a segment that names `next`, and the first block there. It is in none of the segments that were `left`.
+    fn goes_on(&mut self, next: u32, head: Head, least: u64, left: &[u32]) -> Option<(u32, FoundBlock)> {
+        if !left.contains(&next) {
+            let found = self.block_from(next, 0, head, least);
+            if found.is_some() || !self.medium.is_bad(next) {
+                return found.map(|found| (next, found));
+            }
+        }
+        // The segment that follows has failed before it held a block: then no block says which was taken instead.
+        let all = self.medium.anchor_segments()..self.medium.geometry().segments;
+        let firsts = all.filter(|segment| !left.contains(segment));
+        let mut found: Vec<_> = firsts
+            .filter_map(|segment| Some((segment, self.block(segment, 0, Some(head), least)?)))
+            .collect();
+        found.sort_by_key(|(_, found)| found.sequence);
+        found.into_iter().next()
+    }
+
+    fn block_from(&mut self, segment: u32, from: u32, head: Head, least: u64) -> Option<FoundBlock> {
+        if from == 0 {
+            self.seen.push(segment);
+        }
+        let pages = self.medium.geometry().pages_per_segment;
+        (from..pages).find_map(|index| self.block(segment, index, Some(head), least))
+    }
+
+    fn note_if_unreadable(&mut self, (segment, index): (u32, u32)) {
+        let at = self.medium.geometry().page(segment, index);
+        // Flash that was torn cannot be read either: that is no news.
+        if let Err(error @ VolumeError::Device(_)) = self.page(at).map(|_| ()) {
+            self.unreadable = Some(error.clone());
+        }
+    }
+
+    /// Adds the blocks of segments that were not looked through, and that were free at the anchor: damage hides that the log went on there.
+    pub fn read_hidden(&mut self, segments: &mut Segments, blocks: &mut Vec<FoundBlock>) {
+        let geometry = self.medium.geometry();
+        for segment in self.medium.anchor_segments()..geometry.segments {
+            if self.anchor.units[segment as usize] > 0 || self.seen.contains(&segment) {
+                continue;
+            }
+            let (mut index, before) = (0, blocks.len());
+            while index < geometry.pages_per_segment {
+                match self.block(segment, index, None, self.anchor.sequence) {
+                    Some(found) => {
+                        index += 1 + found.block().pages() as u32;
+                        blocks.push(found);
+                    }
+                    None => index += 1,
+                }
+            }
+            if let Some(newest) = blocks[before..].iter().map(|found| found.sequence).max() {
+                segments.open(segment);
+                segments.seal(segment, newest);
+            }
+        }
+    }
+
+    /// The block at a place, if there is one of this opening of the volume, and of the head, that is at least so far on.
+    fn block(&mut self, segment: u32, index: u32, head: Option<Head>, least: u64) -> Option<FoundBlock> {
         let geometry = self.medium.geometry();
         let at = geometry.page(segment, index);
+        let page = self.page(at).ok()?;
+        let block = Block::decode(page)?;
+        let (header, pages) = (block.header(), block.pages());
         let mut bytes = AlignedBuffer::new(PAGE_BYTES);
-        // Flash that cannot be read here was not written to its end.
-        self.medium.read_run(at, &mut bytes).ok()?;
-        let block = Block::decode((&bytes[..]).try_into().expect("a page"))?;
-        let header = block.header();
-        let head = if header.kind == Kind::Move { Head::Moves } else { Head::Changes };
-        let continues = header.at == at
-            && header.volume == self.anchor.volume
+        bytes.copy_from_slice(page);
+        let its_head = if header.kind == Kind::Move { Head::Moves } else { Head::Changes };
+        let is_here = header.at == at && header.volume == self.anchor.volume;
+        self.has_later_epoch |= is_here && header.epoch > self.anchor.epoch && header.kind == Kind::Commit;
+        let is_of_log = is_here
             && header.epoch == self.anchor.epoch
             && header.sequence >= least
-            && head == self.head
+            && head.is_none_or(|head| head == its_head)
             && header.next_segment < geometry.segments
-            && index as usize + 1 + block.pages() <= geometry.pages_per_segment as usize;
-        if !continues {
+            && index as usize + 1 + pages <= geometry.pages_per_segment as usize;
+        if !is_of_log {
             return None;
         }
-        if block.pages() > 0 {
-            let mut pages = AlignedBuffer::new(block.pages() * PAGE_BYTES);
-            self.medium.read_run(geometry.page(segment, index + 1), &mut pages).ok()?;
-            let mut pages = pages.chunks_exact(PAGE_BYTES);
-            if block.tags().any(|tag| pages.next().is_none_or(|page| crc_of(page) != tag.crc)) {
-                return None;
-            }
-        }
-        Some(FoundBlock { sequence: header.sequence, bytes })
+        let mut found = FoundBlock { sequence: header.sequence, is_whole: true, bytes };
+        let is_as_named = |(tag, index): (crate::block::Tag, u32)| {
+            self.page(geometry.page(segment, index)).is_ok_and(|page| crc_of(page) == tag.crc)
+        };
+        let is_whole = found.block().tags().zip(index + 1..).all(is_as_named);
+        found.is_whole = is_whole;
+        Some(found)
     }
 
-    /// Where the head went on behind a segment that names `next`, and the block there. It is in none of the segments that were `left`.
-    fn goes_on(&self, next: u32, least: u64, left: &[u32]) -> Option<(u32, FoundBlock)> {
-        let first_block = |segment| Some((segment, self.block(segment, 0, least)?));
-        let is_new = |segment: &u32| !left.contains(segment);
-        let named = Some(next).filter(is_new).and_then(first_block);
-        if named.is_some() || !self.medium.is_bad(next) {
-            return named;
+    /// A page of the medium.
+    fn page(&mut self, at: Physical) -> Result<&PageBytes, &VolumeError> {
+        let is_in_window = |first: Physical, pages: usize| at >= first && ((at.0 - first.0) as usize) < pages;
+        if !is_in_window(self.first, self.outcomes.len()) {
+            self.read_window(at);
         }
-        let all = self.medium.anchor_segments()..self.medium.geometry().segments;
-        all.filter(is_new).filter_map(first_block).min_by_key(|(_, found)| found.sequence)
+        let nth = (at.0 - self.first.0) as usize;
+        self.outcomes[nth].as_ref()?;
+        Ok(self.window[nth * PAGE_BYTES..][..PAGE_BYTES].try_into().expect("a page"))
+    }
+
+    /// Reads a page and those behind it in its segment: at once, or if that fails one by one.
+    fn read_window(&mut self, at: Physical) {
+        let geometry = self.medium.geometry();
+        let (segment, index) = geometry.split(at);
+        let pages = (geometry.pages_per_segment - index).min(WINDOW_PAGES);
+        self.first = at;
+        let window = &mut self.window[..pages as usize * PAGE_BYTES];
+        self.outcomes = match self.medium.read_run(at, window) {
+            Ok(()) => vec![Ok(()); pages as usize],
+            Err(_) => {
+                let each = window.chunks_exact_mut(PAGE_BYTES).zip(index..);
+                each.map(|(page, index)| self.medium.read_run(geometry.page(segment, index), page)).collect()
+            }
+        };
     }
 }
 
@@ -169,6 +260,7 @@ mod tests {
             kind,
             is_last: true,
             first_sequence: 20,
+            durable: 10,
         };
         change(&mut header);
         let mut builder = BlockBuilder::default();
@@ -188,8 +280,7 @@ mod tests {
             heads: Default::default(),
             units: Vec::new(),
         };
-        let reader = Reader { medium: &medium, anchor: &anchor, head: Head::Changes };
-        reader.block(6, 3, 20).is_some()
+        Reader::new(&medium, &anchor).block(6, 3, Some(Head::Changes), 20).is_some()
     }
 
     #[test]

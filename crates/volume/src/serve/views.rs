@@ -21,6 +21,8 @@ use crate::mapping::{Pages, SharedPages, View, resolve};
 use crate::volume::Volume;
 use crate::word::PAGE_BYTES;
 
+/// No program has memory from here on, with the largest page tables that there are.
+const USER_ADDRESSES_END: u64 = 1 << 56;
 /// Threads that resolve the faults of one client.
 const FAULT_THREADS: usize = 4;
 
@@ -92,8 +94,9 @@ impl Views {
         }
         let end = request.a.checked_add(u64::from(count) * PAGE_BYTES as u64);
         if count == 0
+            || request.a == 0
             || !request.a.is_multiple_of(PAGE_BYTES as u64)
-            || end.is_none()
+            || end.is_none_or(|end| end > USER_ADDRESSES_END)
             || first.checked_add(count).is_none()
         {
             return Err(VolumeError::Invalid("a view is whole pages of memory and of a file"));
@@ -115,7 +118,7 @@ impl Views {
         let view = unsafe {
             View::new(Arc::clone(&faults.descriptor), request.a as usize, first, count, protection)
         };
-        let view = Arc::new(view);
+        let view = Arc::new(view.of_other());
         pages.add(Arc::clone(&view));
         self.volume.hold(ino);
         let file = Arc::new(Held { volume: Arc::clone(&self.volume), ino });

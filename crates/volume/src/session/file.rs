@@ -107,10 +107,9 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     }
 
     fn open_new(&self, folder: Ino, name: &[u8], mode: u16, how: &OpenHow) -> Result<OpenFile<V>> {
-        let inode = self.to_change(folder)?;
-        let (mode, gid) = access::for_new(&self.who, &inode, Kind::File, mode);
-        let ino = self.volume.make(folder, name, Kind::File, mode, self.who.uid, gid)?;
-        Ok(self.hold(ino, how.access))
+        let ino =
+            self.volume.add(folder, name, &[], true, |folder| self.new_inode(folder, Kind::File, mode))?;
+        Ok(OpenFile { session: self.clone(), ino, access: how.access })
     }
 
     fn hold(&self, ino: Ino, access: Access) -> OpenFile<V> {

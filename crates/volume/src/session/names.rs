@@ -7,8 +7,8 @@ use crate::access::{self, Access};
 use crate::error::{Result, VolumeError};
 use crate::inode::{Inode, Kind};
 use crate::key::Ino;
-use crate::names::IfTaken;
-use crate::path::{Found, Last};
+use crate::names::{IfTaken, Renamed};
+use crate::path::Last;
 use crate::volume::Volume;
 
 impl<V: Deref<Target = Volume> + Clone> Session<V> {
@@ -18,9 +18,14 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// [`VolumeError::Exists`], [`VolumeError::NoSpace`], [`VolumeError::TooManyLinks`].
     pub fn make_folder(&self, path: &[u8], mode: u16) -> Result<Ino> {
         let (folder, name) = self.new_place(path, true)?;
-        let inode = self.to_change(folder)?;
-        let (mode, gid) = access::for_new(&self.who, &inode, Kind::Folder, mode);
-        self.volume.make(folder, &name, Kind::Folder, mode, self.who.uid, gid)
+        self.volume.add(folder, &name, &[], false, |folder| self.new_inode(folder, Kind::Folder, mode))
+    }
+
+    /// A new inode for a folder in which the user may make names.
+    pub(super) fn new_inode(&self, folder: &Inode, kind: Kind, mode: u16) -> Result<Inode> {
+        access::check(&self.who, folder, Access::CHANGE_NAMES)?;
+        let (mode, gid) = access::for_new(&self.who, folder, kind, mode);
+        Ok(Inode::new(kind, mode, self.who.uid, gid))
     }
 
     /// Makes a symbolic link that leads to `target`, which need not be there.
@@ -29,9 +34,9 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// As [`Session::make_folder`]; [`VolumeError::NameTooLong`] for the target.
     pub fn make_symlink(&self, target: &[u8], path: &[u8]) -> Result<Ino> {
         let (folder, name) = self.new_place(path, false)?;
-        let inode = self.to_change(folder)?;
-        let (_, gid) = access::for_new(&self.who, &inode, Kind::Symlink, 0o777);
-        self.volume.make_symlink(folder, &name, target, self.who.uid, gid)
+        self.volume.add_symlink(folder, &name, target, |folder| {
+            Ok(Inode { mode: 0o777, ..self.new_inode(folder, Kind::Symlink, 0o777)? })
+        })
     }
 
     /// Gives a file another name. A symbolic link at the end of `path` is itself named.
@@ -41,8 +46,8 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     pub fn link(&self, path: &[u8], new: &[u8]) -> Result<()> {
         let ino = self.find(path, Last::Keep)?;
         let (folder, name) = self.new_place(new, false)?;
-        self.to_change(folder)?;
-        self.volume.link(ino, folder, &name)
+        self.volume
+            .link_if(ino, folder, &name, |folder| access::check(&self.who, folder, Access::CHANGE_NAMES))
     }
 
     /// Takes its name away from a file or symbolic link.
@@ -52,11 +57,14 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     pub fn unlink(&self, path: &[u8]) -> Result<()> {
         let found = self.resolve(path, Last::Name)?;
         let Some((folder, name)) = &found.place else { return Err(VolumeError::IsAFolder) };
-        let inode = self.removable(*folder, &found)?;
-        if found.is_folder_meant && inode.kind != Kind::Folder {
-            return Err(VolumeError::NotAFolder);
-        }
-        self.volume.unlink(*folder, name)
+        self.volume.unlink_if(*folder, name, |folder, inode| {
+            access::check_removal(&self.who, folder, inode)?;
+            if found.is_folder_meant && inode.kind != Kind::Folder {
+                Err(VolumeError::NotAFolder)
+            } else {
+                Ok(())
+            }
+        })
     }
 
     /// Removes an empty folder.
@@ -69,8 +77,8 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
         let Some((folder, name)) = &found.place else {
             return Err(VolumeError::Invalid("this folder can only be removed by its name in another"));
         };
-        self.removable(*folder, &found)?;
-        self.volume.remove_folder(*folder, name)
+        self.volume
+            .remove_folder_if(*folder, name, |folder, inode| access::check_removal(&self.who, folder, inode))
     }
 
     /// Changes the name of a file or folder, as [`Volume::rename`] does.
@@ -83,22 +91,25 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
             VolumeError::Invalid("a path that ends with '/', '.' or '..' alone has no name to change");
         let (source, target) = (self.resolve(path, Last::Name)?, self.resolve(new, Last::Name)?);
         let (Some(from), Some(to)) = (&source.place, &target.place) else { return Err(NAMELESS) };
-        let moved = self.removable(from.0, &source)?;
-        let to_folder = self.to_change(to.0)?;
-        if moved.kind != Kind::Folder && (source.is_folder_meant || target.is_folder_meant) {
-            return Err(VolumeError::NotAFolder);
-        }
-        let taken = target.ino.map(|taken| self.volume.inode(taken)).transpose()?;
-        if let Some(taken) = &taken {
-            access::check_removal(&self.who, &to_folder, taken)?;
-        }
-        if from.0 != to.0 {
-            self.check_new_parent(&moved)?;
-            if let (IfTaken::Exchange, Some(taken)) = (if_taken, &taken) {
-                self.check_new_parent(taken)?;
+        let may = |renamed: &Renamed| {
+            let Renamed { from: source_folder, moved, to: target_folder, taken } = renamed;
+            access::check_removal(&self.who, source_folder, moved)?;
+            access::check(&self.who, target_folder, Access::CHANGE_NAMES)?;
+            if moved.kind != Kind::Folder && (source.is_folder_meant || target.is_folder_meant) {
+                return Err(VolumeError::NotAFolder);
             }
-        }
-        self.volume.rename((from.0, &from.1), (to.0, &to.1), if_taken)
+            if let Some(taken) = taken {
+                access::check_removal(&self.who, target_folder, taken)?;
+            }
+            if from.0 != to.0 {
+                self.check_new_parent(moved)?;
+                if let (IfTaken::Exchange, Some(taken)) = (if_taken, taken) {
+                    self.check_new_parent(taken)?;
+                }
+            }
+            Ok(())
+        };
+        self.volume.rename_if((from.0, &from.1), (to.0, &to.1), if_taken, may)
     }
 
     /// A folder that gets another parent is changed itself.
@@ -121,19 +132,5 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
             }
             _ => Err(VolumeError::Exists),
         }
-    }
-
-    /// A folder in which the user may make names.
-    pub(super) fn to_change(&self, folder: Ino) -> Result<Inode> {
-        let inode = self.volume.folder(folder)?;
-        access::check(&self.who, &inode, Access::CHANGE_NAMES)?;
-        Ok(inode)
-    }
-
-    /// What the user may take out of a folder.
-    fn removable(&self, folder: Ino, found: &Found) -> Result<Inode> {
-        let inode = self.volume.inode(found.ino.ok_or(VolumeError::NotFound)?)?;
-        access::check_removal(&self.who, &self.volume.folder(folder)?, &inode)?;
-        Ok(inode)
     }
 }

@@ -1,6 +1,7 @@
 //! Files as memory: what is stored is there, with less RAM than data, from many threads, through several mappings, after a crash.
 
 mod alone;
+mod cuts;
 mod eviction;
 
 use std::sync::Arc;

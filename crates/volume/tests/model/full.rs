@@ -1,15 +1,18 @@
 //! A volume that is full, and then is not.
 
+use std::sync::Arc;
+
 use aquifer_device::MemoryDevice;
 use aquifer_volume::medium::DeviceMedium;
-use aquifer_volume::{Ino, Kind, Volume, VolumeError};
+use aquifer_volume::{Ino, Kind, PAGE_BYTES, Volume, VolumeError};
 
+use crate::model::Dice;
 use crate::{check, open};
 
 #[test]
 fn removing_makes_room_again_and_again() {
-    let device = std::sync::Arc::new(MemoryDevice::new(8 << 20, 4096));
-    let medium = || Box::new(DeviceMedium::new(std::sync::Arc::clone(&device), 32).expect("medium"));
+    let device = Arc::new(MemoryDevice::new(8 << 20, 4096));
+    let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 32).expect("medium"));
     Volume::create(medium(), (0, 0)).expect("create");
     let volume = open(medium());
     let space = volume.space().expect("space");
@@ -49,4 +52,51 @@ fn removing_makes_room_again_and_again() {
     }
     volume.close().expect("close");
     check(&open(medium()));
+}
+
+/// A fifth of a page changed in each of many pages, again and again: what changed takes as much room as is counted for it, so cleaning comes to an end.
+#[test]
+fn long_changes_of_an_almost_full_volume_come_to_an_end() {
+    for percent in [70, 80, 88, 95] {
+        let device = Arc::new(MemoryDevice::new(24 << 20, PAGE_BYTES));
+        let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 64).expect("a medium"));
+        Volume::create(medium(), (0, 0)).expect("create");
+        let volume = open(medium());
+        let space = volume.space().expect("space");
+        let free = space.capacity_bytes - space.kept_bytes - space.used_bytes;
+        let pages = free / 100 * percent / PAGE_BYTES as u64;
+        let ino = volume.make(Ino::ROOT_FOLDER, b"file", Kind::File, 0o600, 0, 0).expect("room");
+        let bytes = |page: u64, round: u64| -> Vec<u8> {
+            let mut dice = Dice::new(page << 8 | round);
+            (0..1000).map(|_| dice.below(256) as u8).collect()
+        };
+        for page in 0..pages {
+            let whole = bytes(page, 0).repeat(5);
+            let start = page * PAGE_BYTES as u64;
+            assert_eq!(volume.write(ino, start, &whole[..PAGE_BYTES]), Ok(PAGE_BYTES), "{percent} %");
+        }
+        volume.sync().expect("sync");
+        for round in 1..4 {
+            for page in 0..pages {
+                let start = page * PAGE_BYTES as u64 + 300;
+                let written = volume.write(ino, start, &bytes(page, round));
+                assert_eq!(written, Ok(1000), "{percent} %, round {round}, page {page}");
+                if page % 200 == 0 {
+                    volume.sync().unwrap_or_else(|error| panic!("{percent} %, round {round}: {error}"));
+                }
+            }
+        }
+        volume.sync().expect("sync");
+        let mut found = [0; 1000];
+        for page in 0..pages {
+            volume.read(ino, page * PAGE_BYTES as u64 + 300, &mut found).expect("read");
+            assert_eq!(found[..], bytes(page, 3)[..], "{percent} %, page {page}");
+        }
+        check(&volume);
+        // It can be emptied.
+        volume.unlink(Ino::ROOT_FOLDER, b"file").expect("removed");
+        volume.sync().expect("sync");
+        check(&volume);
+        volume.close().expect("closed");
+    }
 }

@@ -49,6 +49,7 @@ fn blocks() {
         kind: Why::Commit,
         is_last: true,
         first_sequence: 8,
+        durable: 5,
     };
     let sample = |tags: u32, trims: u32, patches: &[&[u8]]| {
         let mut builder = BlockBuilder::default();
@@ -67,7 +68,7 @@ fn blocks() {
         bytes.to_vec()
     };
     let patch = [8, 0, 10, 0, 1, 2, 0, 8, 1, 8, 3];
-    let samples = [sample(252, 0, &[]), sample(3, 2, &[&patch]), sample(0, 9, &[&patch, &patch[..6], &[]])];
+    let samples = [sample(168, 0, &[]), sample(3, 2, &[&patch]), sample(0, 9, &[&patch, &patch[..6], &[]])];
     mutations::drive(&samples, 20_000, block::property);
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The test runs itself again as its clients, as other users if it is root.
 
+mod attacks;
 mod names;
 
 use std::os::unix::process::CommandExt;
@@ -136,6 +137,7 @@ fn role_of_a_child() {
     let said = match parts[0] {
         "map" => map(&client, parts[2], parts[3]).unwrap_or_else(|error| error),
         "attack" => attack(&client, parts[2]),
+        "lie" => attacks::lie(Path::new(parts[1]), parts[2]),
         "store" => store_until_killed(&client, parts[2]),
         "outlive" => outlive(&client, parts[2]),
         other => panic!("no role {other}"),

@@ -1,0 +1,186 @@
+//! A process writes files, syncs each and is killed; then something happens to one page of what it left.
+
+use super::*;
+
+const FILES: usize = 9;
+const VERSIONS: usize = 3;
+const LEN: usize = 9000;
+
+/// What a killed process left: files that were each synced, then changed in part and synced again, so that there are blocks with pages, patches and trims.
+struct Left {
+    image: Vec<u8>,
+    files: Vec<Vec<u8>>,
+}
+
+fn path(file: usize) -> String {
+    format!("/file {file}")
+}
+
+fn left(rests: bool) -> Left {
+    let flash = Flash::new(3 << 20);
+    Volume::create(flash.medium(), (0, 0)).expect("created");
+    let volume = open(&flash).expect("opened");
+    let mut files = Vec::new();
+    for file in 0..FILES {
+        let bytes = contents(file, 0, LEN);
+        write(&volume, &path(file), 0, &bytes).expect("room");
+        volume.sync().expect("synced");
+        files.push(bytes);
+    }
+    for version in 1..VERSIONS {
+        for (file, bytes) in files.iter_mut().enumerate() {
+            let start = 100 * (file + version);
+            bytes[start..start + 40].copy_from_slice(&contents(file, version, 40));
+            write(&volume, &path(file), start as u64, &bytes[start..start + 40]).expect("room");
+            volume.sync().expect("synced");
+        }
+    }
+    root(&volume).truncate(path(0).as_bytes(), 0).expect("truncated");
+    write(&volume, &path(0), 5000, &[1; 10]).expect("room");
+    volume.sync().expect("synced");
+    files[0] = [vec![0; 5000], vec![1; 10]].concat();
+    if rests {
+        let before = flash.image();
+        let background = volume.start_background(std::time::Duration::from_secs(3600)).expect("threads");
+        // The log says by itself, before long, that its last block is durable.
+        while flash.image() == before {
+            std::thread::yield_now();
+        }
+        drop(background);
+    }
+    drop(volume);
+    Left { image: flash.image(), files }
+}
+
+/// What became of the files of an image: none may be wrong, and what is not as it was synced must be named.
+#[derive(Default, Debug)]
+struct Tally {
+    whole: usize,
+    lost: usize,
+    refused: usize,
+    /// A new file could be made.
+    usable: usize,
+    /// Without a word: only where the last block was torn, as far as anybody can tell.
+    unsaid: usize,
+}
+
+impl Tally {
+    fn look(&mut self, flash: &Arc<Flash>, files: &[Vec<u8>], what: &str) {
+        let volume = match open(flash) {
+            Ok(volume) => volume,
+            Err(error) => {
+                assert!(says_damage(&error), "{what}: {error}");
+                self.refused += 1;
+                let volume = Volume::open_damaged(flash.medium(), 1 << 20);
+                assert!(volume.is_ok() || volume.is_err_and(|error| says_damage(&error)), "{what}");
+                return;
+            }
+        };
+        let mut differ = 0;
+        let mut lost = 0;
+        for (file, expected) in files.iter().enumerate() {
+            match read(&volume, &path(file)) {
+                Ok(found) if found == *expected => {}
+                Ok(_) | Err(VolumeError::NotFound) => differ += 1,
+                Err(error) => {
+                    assert!(says_damage(&error), "{what}: {error}");
+                    lost += 1;
+                }
+            }
+        }
+        match volume.check(aquifer_volume::Depth::Contents, |_, _| ()) {
+            Ok(findings) => assert!(lost == 0 || !findings.problems.is_empty(), "{what}: nothing is named"),
+            Err(error) => assert!(says_damage(&error), "{what}: {error}"),
+        }
+        self.unsaid += usize::from(differ > 0 && volume.recovered().lost == 0);
+        self.lost += usize::from(lost > 0);
+        self.whole += usize::from(lost + differ == 0);
+        drop(volume);
+        // What is left can still be used, unless the damage is where a new file would be noted.
+        let volume = match open(flash) {
+            Ok(volume) => volume,
+            // Where the log goes on now cannot be read.
+            Err(error) => {
+                assert!(says_damage(&error), "{what}, again: {error}");
+                return;
+            }
+        };
+        let written = write(&volume, "/another", 0, &[7; 5000]);
+        assert!(written.as_ref().err().is_none_or(says_damage), "{what}, again: {written:?}");
+        self.usable += usize::from(written.is_ok());
+        volume.close().unwrap_or_else(|error| panic!("{what}, again: {error}"));
+    }
+}
+
+fn used_pages(image: &[u8]) -> impl Iterator<Item = usize> {
+    (0..image.len() / PAGE_BYTES)
+        .filter(|page| image[page * PAGE_BYTES..][..PAGE_BYTES].iter().any(|&byte| byte != 0))
+}
+
+#[test]
+fn a_flipped_byte_loses_nothing_in_silence() {
+    let left = left(true);
+    let flash = Flash::new(left.image.len() as u64);
+    let mut tally = Tally::default();
+    for page in used_pages(&left.image) {
+        for byte in [0, 20, 70, 1000, 4095] {
+            let mut image = left.image.clone();
+            image[page * PAGE_BYTES + byte] ^= 0x10;
+            flash.put(&image);
+            tally.look(&flash, &left.files, &format!("page {page}, byte {byte}"));
+        }
+    }
+    assert_eq!((tally.unsaid, tally.refused), (0, 0), "{tally:?}");
+    assert!(tally.whole > 20 && tally.lost > 20, "{tally:?}");
+}
+
+#[test]
+fn a_page_that_cannot_be_read_loses_nothing_in_silence() {
+    let left = left(true);
+    let flash = Flash::new(left.image.len() as u64);
+    let mut tally = Tally::default();
+    for page in 0..left.image.len() / PAGE_BYTES {
+        flash.put(&left.image);
+        flash.make_unreadable(page as u64);
+        tally.look(&flash, &left.files, &format!("page {page}"));
+    }
+    assert_eq!(tally.unsaid, 0, "{tally:?}");
+    // The last block, and the page on which either head would go on: nobody knows whether it has.
+    assert!(tally.refused <= 3, "{tally:?}");
+}
+
+/// Two blocks in a row: the echo of the first is gone too.
+#[test]
+fn a_volume_is_refused_whose_losses_nobody_knows() {
+    let left = left(true);
+    let flash = Flash::new(left.image.len() as u64);
+    let mut tally = Tally::default();
+    let used: Vec<usize> =
+        used_pages(&left.image).filter(|&page| page >= 2 * SEGMENT_PAGES as usize).collect();
+    for from in used {
+        let mut image = left.image.clone();
+        for page in from..(from + 8).min(image.len() / PAGE_BYTES) {
+            image[page * PAGE_BYTES + 100] ^= 0x10;
+        }
+        flash.put(&image);
+        tally.look(&flash, &left.files, &format!("eight pages from {from}"));
+    }
+    // Damage of the end of the log, with all that tells of it, looks as if it had never been written.
+    assert!(tally.unsaid <= 8 && tally.refused > 5, "{tally:?}");
+}
+
+/// Where the process was killed at once, damage of the last transaction cannot be told from a torn write: it is dropped as a whole, and the opening says so.
+#[test]
+fn before_the_log_rests_only_the_last_transaction_can_be_dropped() {
+    let left = left(false);
+    let flash = Flash::new(left.image.len() as u64);
+    let mut tally = Tally::default();
+    for page in used_pages(&left.image) {
+        let mut image = left.image.clone();
+        image[page * PAGE_BYTES + 33] ^= 0x10;
+        flash.put(&image);
+        tally.look(&flash, &left.files, &format!("page {page}"));
+    }
+    // The block of the last transaction, which then looks as if it had never been written.
+    assert!(tally.unsaid <= 1 && tally.refused == 0, "{tally:?}");
+}
