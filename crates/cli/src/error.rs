@@ -290,6 +290,14 @@ pub enum Error {
         /// What it is.
         path: String,
     },
+    /// What salvaging could not bring out.
+    #[error("{what}: {loss}")]
+    Salvaged {
+        /// Of what.
+        what: String,
+        /// What is lost.
+        loss: String,
+    },
     /// Ctrl-C.
     #[error("interrupted; what was done until then is whole and stays, do the same again for the rest")]
     Interrupted,
@@ -344,7 +352,7 @@ impl Error {
 
         match self {
             Self::File { error, .. } => error.kind() != io::ErrorKind::StorageFull,
-            Self::NotCopied { .. } => true,
+            Self::NotCopied { .. } | Self::Salvaged { .. } => true,
             Self::Volume { error, .. } => !matches!(
                 error,
                 V::NoSpace

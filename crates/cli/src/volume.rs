@@ -68,6 +68,7 @@ pub fn volume(action: &VolumeAction) -> Result<ExitCode, Error> {
         VolumeAction::Mount(arguments) => mount::mount(arguments),
         VolumeAction::Check(arguments) => verify::check(arguments),
         VolumeAction::Scrub(arguments) => verify::scrub(arguments),
+        VolumeAction::Salvage(arguments) => copy::salvage(arguments),
     };
     match outcome {
         // The reader has closed the pipe: it has seen enough.

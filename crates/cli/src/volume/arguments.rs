@@ -22,6 +22,7 @@ Examples:
   aquifer volume rm -r data.vol:/old
   aquifer volume df data.vol --json | jq .free_bytes
   aquifer volume scrub data.vol && echo fine     reads and verifies every byte
+  aquifer volume salvage data.vol saved          what can be read of a damaged one
 
 VOLUME is an ordinary file or a block device. A path in it stands behind a colon, as in
 data.vol:/a/b; without a path it is the volume's first folder. One process at a time has a
@@ -89,6 +90,9 @@ pub enum VolumeAction {
     /// The same, and reads and verifies every byte of every file
     #[command(after_help = EXAMPLES)]
     Scrub(VerifyArguments),
+    /// Copies all that can be read out of a damaged volume, and names what cannot
+    #[command(after_help = EXAMPLES)]
+    Salvage(SalvageArguments),
 }
 
 /// Arguments of `aquifer volume create`.
@@ -244,4 +248,15 @@ pub struct VerifyArguments {
     /// The volume
     #[arg(value_name = "VOLUME")]
     pub volume: PathBuf,
+}
+
+/// Arguments of `aquifer volume salvage`.
+#[derive(Args, Debug)]
+pub struct SalvageArguments {
+    /// The volume
+    #[arg(value_name = "VOLUME")]
+    pub volume: PathBuf,
+    /// A folder of the host that is made for what can be read
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
 }

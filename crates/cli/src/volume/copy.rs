@@ -1,17 +1,18 @@
 //! Copies between host and volumes.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
 use aquifer_volume::path::Last;
-use aquifer_volume::{Ino, Kind, VolumeError};
+use aquifer_volume::{Ino, Kind, PAGE_BYTES, VolumeError};
 
-use super::arguments::CopyArguments;
+use super::arguments::{CopyArguments, SalvageArguments};
 use super::opened::{self, Access, access, change, to_read, umask};
 use super::outcome::Outcome;
 use super::place::{HostOrVolume, Place, joined, last_name};
-use super::tree::{HostTree, Meta, Tree, VolumeTree};
+use super::tree::{HostTree, Meta, Source, Tree, VolumeTree};
 use super::work::Work;
 use crate::error::Error;
 
@@ -27,14 +28,8 @@ pub fn copy(arguments: &CopyArguments) -> Result<ExitCode, Error> {
     if is_on_host(&arguments.target) && arguments.sources.iter().any(is_on_host) {
         return Err(Error::NoVolumeToCopy);
     }
-    let mut copier = Copier {
-        is_recursive: arguments.recursive,
-        keeps: arguments.preserve,
-        umask: umask(),
-        outcome: Outcome::default(),
-        work: Work::on_bytes()?,
-        chunk: vec![0; CHUNK_BYTES],
-    };
+    let mut copier =
+        Copier { is_recursive: arguments.recursive, keeps: arguments.preserve, ..Copier::new()? };
     let is_alone = arguments.sources.len() == 1;
     match &arguments.target {
         HostOrVolume::Host(path) => {
@@ -54,6 +49,31 @@ pub fn copy(arguments: &CopyArguments) -> Result<ExitCode, Error> {
             change(&place.volume, |access| copier.copy_into(access, place, &arguments.sources, is_alone))?;
         }
     }
+    Ok(copier.outcome.exit_code())
+}
+
+/// Copies what can be read out of a damaged volume into a new folder of the host, and names what cannot.
+///
+/// # Errors
+/// [`Error`] if nothing of the volume can be read, or the folder is there. What was copied until then stays.
+pub fn salvage(arguments: &SalvageArguments) -> Result<ExitCode, Error> {
+    let volume = opened::damaged(&arguments.volume)?;
+    let (access, folder) = (access(&volume), arguments.folder.as_os_str().as_encoded_bytes());
+    let mut copier = Copier { is_recursive: true, keeps: true, salvages: true, ..Copier::new()? };
+    let recovered = volume.recovered();
+    if recovered.unknown > 0 {
+        copier.outcome.note(Error::Salvaged {
+            what: arguments.volume.display().to_string(),
+            loss: format!(
+                "{} blocks of the log are damaged, and nobody knows which files they changed: any file may be as it was before",
+                recovered.unknown
+            ),
+        });
+    }
+    // Never into what is there: what is salvaged must be all that the folder holds.
+    HostTree.make_folder(folder, 0o700)?;
+    let target = Target { tree: &HostTree, path: folder, is_folder: false };
+    copier.copy_from(&VolumeTree::new(&access, &arguments.volume), b"/", &target)?;
     Ok(copier.outcome.exit_code())
 }
 
@@ -91,6 +111,8 @@ struct Copier {
     is_recursive: bool,
     /// Permissions, owner and times.
     keeps: bool,
+    /// Zeros in place of what cannot be read.
+    salvages: bool,
     umask: u16,
     outcome: Outcome,
     work: Work,
@@ -98,6 +120,18 @@ struct Copier {
 }
 
 impl Copier {
+    fn new() -> Result<Self, Error> {
+        Ok(Copier {
+            is_recursive: false,
+            keeps: false,
+            salvages: false,
+            umask: umask(),
+            outcome: Outcome::default(),
+            work: Work::on_bytes()?,
+            chunk: vec![0; CHUNK_BYTES],
+        })
+    }
+
     fn copy_into(
         &mut self,
         inside: &Access<'_>,
@@ -210,7 +244,7 @@ impl Copier {
         self.work.begin(&tree.shown(path));
         let mut source = tree.source(path)?;
         let mut sink = to.sink(target, meta.mode & 0o777 & !self.umask)?;
-        let mut from = 0;
+        let (mut from, mut lost) = (0, Vec::new());
         loop {
             let ranges = source.ranges(from)?;
             let Some(last) = ranges.last() else { break };
@@ -218,7 +252,12 @@ impl Copier {
             for mut range in ranges {
                 while range.start < range.end {
                     let len = (range.end - range.start).min(CHUNK_BYTES as u64) as usize;
-                    let read = source.read(range.start, &mut self.chunk[..len])?;
+                    let read = match source.read(range.start, &mut self.chunk[..len]) {
+                        Err(_) if self.salvages => {
+                            self.read_pages(&mut *source, range.start, len, &mut lost)?
+                        }
+                        read => read?,
+                    };
                     // It was cut meanwhile.
                     if read == 0 {
                         break;
@@ -229,8 +268,40 @@ impl Copier {
                 }
             }
         }
+        if !lost.is_empty() {
+            let shown: Vec<String> =
+                lost.iter().map(|range| format!("{} to {}", range.start, range.end - 1)).collect();
+            self.outcome.note(Error::Salvaged {
+                what: tree.shown(path),
+                loss: format!("bytes {} cannot be read, zeros stand in their place", shown.join(", ")),
+            });
+        }
         let size_bytes = source.size_bytes()?;
         sink.finish(size_bytes, self.keeps.then_some(meta))
+    }
+
+    /// Reads bytes page by page: zeros where that fails, which is noted in `lost`.
+    fn read_pages(
+        &mut self,
+        source: &mut dyn Source,
+        offset: u64,
+        len: usize,
+        lost: &mut Vec<Range<u64>>,
+    ) -> Result<usize, Error> {
+        let end = source.size_bytes()?.saturating_sub(offset).min(len as u64) as usize;
+        let chunk = &mut self.chunk[..end];
+        for (at, page) in (offset..).step_by(PAGE_BYTES).zip(chunk.chunks_mut(PAGE_BYTES)) {
+            if source.read(at, page).is_ok_and(|read| read == page.len()) {
+                continue;
+            }
+            page.fill(0);
+            let bytes = at..at + page.len() as u64;
+            match lost.last_mut() {
+                Some(last) if last.end == bytes.start => last.end = bytes.end,
+                _ => lost.push(bytes),
+            }
+        }
+        Ok(end)
     }
 }
 

@@ -42,6 +42,15 @@ pub fn to_read(path: &Path) -> Result<Volume, Error> {
     open(path, true)
 }
 
+/// As [`to_read`], also if nobody knows what damage has lost.
+///
+/// # Errors
+/// Why it cannot be opened.
+pub fn damaged(path: &Path) -> Result<Volume, Error> {
+    let ram_bytes = OpenOptions::default().ram_bytes;
+    image::open_medium(path).and_then(|medium| Volume::open_damaged(medium, ram_bytes)).map_err(failed(path))
+}
+
 /// Opens a volume, has it changed, and closes it also if that went wrong half-way: what was done until then is durable.
 ///
 /// # Errors

@@ -53,7 +53,10 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
         Err(error) => return Err(error),
     };
     if findings.problems.is_empty() {
-        let read = if depth == Depth::Contents { ", all of them read and verified" } else { "" };
+        let read = match depth {
+            Depth::Contents => ", all of them read and verified",
+            Depth::Metadata => "; their bytes were not read, `aquifer volume scrub` does that",
+        };
         let bytes = size(findings.pages as f64 * PAGE_BYTES as f64);
         writeln!(out, "{name}: in order, {} files with {bytes} on flash{read}", grouped(findings.files))?;
         out.flush()?;
@@ -62,7 +65,8 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
     tell(&volume, path, &findings, &mut out)?;
     out.flush()?;
     eprintln!(
-        "aquifer: {} problems; copy out what is whole, then remove the files that are named, or make the volume anew",
+        "aquifer: {} problems; write the files anew that are named, or remove them; or copy out what can be read with `aquifer volume salvage {name} FOLDER`, and make \
+         the volume anew",
         findings.problems.len()
     );
     Ok(ExitCode::FAILURE)
