@@ -44,7 +44,8 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
         Ok(done) => done,
         // So damaged that nothing more can be said.
         Err(Error::Volume {
-            error: error @ (VolumeError::Damaged { .. } | VolumeError::Corrupt(_)), ..
+            error: error @ (VolumeError::Damaged { .. } | VolumeError::Corrupt(_) | VolumeError::Device(_)),
+            ..
         }) => {
             writeln!(out, "{name}: {}", printable(&error.to_string()))?;
             out.flush()?;

@@ -39,7 +39,8 @@ fn a_scrub_names_the_file_that_is_damaged() {
     );
     assert_eq!(said.lines().count(), 4, "{said}");
     assert!(
-        said.contains("page 7 of inode ") && advice.contains("3 problems; copy out what is whole"),
+        said.contains("page 7 of inode ")
+            && advice.contains("3 problems; write the files anew that are named"),
         "{advice}"
     );
     // Names and tables are in order, the others are served.
@@ -55,8 +56,60 @@ fn a_scrub_names_the_file_that_is_damaged() {
     let said = ground.refused(1, &["cp", "-r", &ground.at("/"), name(&out)]);
     assert!(said.lines().count() == 1 && said.contains(":/d/victim: page 3 of inode "), "{said}");
     assert!(out.join("d/other").exists() && out.join("other").exists() && !out.join("d/victim").exists());
+    // What can be read is brought out, with zeros in place of the rest, by the command that the scrub has named.
+    let saved = ground.host("saved");
+    assert!(
+        advice.contains(&format!("`aquifer volume salvage {} FOLDER`", name(&ground.volume))),
+        "{advice}"
+    );
+    let said = ground.refused(1, &["salvage", name(&ground.volume), name(&saved)]);
+    assert!(
+        said.contains(":/d/victim: bytes 12288 to 20479, 28672 to 32767 cannot be read, zeros stand"),
+        "{said}"
+    );
+    let mut expected = bytes.clone();
+    for page in [3, 4, 7] {
+        expected[page * PAGE..][..PAGE].fill(0);
+    }
+    assert!(fs::read(saved.join("d/victim")).expect("there") == expected);
+    assert!(fs::read(saved.join("other")).expect("there") == noise(43, 10 * PAGE));
+    // Not into what is there.
+    assert!(ground.refused(2, &["salvage", name(&ground.volume), name(&saved)]).contains("exists"));
     ground.told(&["rm", &ground.at("/d/victim")]);
     ground.check();
+}
+
+/// Each page of a volume flips a byte in turn: what comes out is right, or named.
+#[test]
+fn what_is_salvaged_is_right_or_named() {
+    let (ground, bytes) = ground();
+    let image = fs::read(&ground.volume).expect("there");
+    let used: Vec<usize> = (0..image.len())
+        .step_by(PAGE)
+        .filter(|&at| image[at..at + PAGE].iter().any(|&byte| byte != 0))
+        .collect();
+    let (mut whole, mut named) = (0, 0);
+    for (nth, at) in used.into_iter().enumerate() {
+        let mut damaged = image.clone();
+        damaged[at + 77] ^= 0x40;
+        fs::write(&ground.volume, &damaged).expect("written");
+        let saved = ground.host(&format!("saved {nth}"));
+        let output = ground.run(&["salvage", name(&ground.volume), name(&saved)]);
+        let said = text(&output.stderr);
+        match output.status.code() {
+            Some(0) => {
+                assert!(fs::read(saved.join("d/victim")).expect("there") == bytes, "byte {at}");
+                assert!(fs::read(saved.join("d/other")).expect("there") == noise(43, 10 * PAGE), "byte {at}");
+                whole += 1;
+            }
+            Some(1 | 2) => {
+                assert!(said.contains("damaged") || said.contains("cannot be read"), "byte {at}: {said}");
+                named += 1;
+            }
+            _ => panic!("byte {at}: {said}"),
+        }
+    }
+    assert!(whole > 5 && named > 20, "{whole} whole, {named} named");
 }
 
 #[test]
@@ -114,7 +167,7 @@ fn another_version_is_named() {
     ground.overwrite(|image| anchors(image).into_iter().for_each(|at| image[at + 12] = 9));
     for arguments in [["ls"], ["check"]] {
         let said = complaint(&[&["volume"], &arguments[..], &[name(&ground.volume)]].concat());
-        assert!(said.contains("this volume is of version 9, this program knows 1"), "{said}");
+        assert!(said.contains("this volume is of version 9, this program knows 2"), "{said}");
         assert!(said.contains("use the program that made it"), "{said}");
     }
 }
