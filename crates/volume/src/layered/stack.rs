@@ -348,12 +348,12 @@ impl Stack {
         let mut taken = self.cache.take_dirty();
         for frame in &taken {
             let mut state = frame.lock();
-            self.cache.note_taken(&mut state);
+            self.cache.note_taken();
             if let (true, Content::Mapped(memory)) = (state.is_writable, &state.content) {
                 memory.protect(frame.key().index())?;
                 state.is_writable = false;
             }
-            state.is_committing = true;
+            state.stage.take();
         }
         taken.sort_unstable_by_key(|frame| frame.key());
         Ok(taken)
@@ -366,7 +366,7 @@ impl Stack {
             let old = self.read_tree().get(self, index)?;
             let mut state = frame.lock();
             let bytes = state.copy(frame.key())?;
-            state.is_committing = false;
+            state.stage.copied();
             drop(state);
             frame.notify();
             copies.push((index, old, bytes));
@@ -383,6 +383,7 @@ impl Stack {
                 below.free(old);
             }
         }
+        batch.iter().for_each(|frame| frame.lock().stage.pointed());
         Ok(())
     }
 
