@@ -653,7 +653,11 @@ int aq_file_sync(aq_file *file);
 enum aq_kind {
     AQ_KIND_FILE = 1,
     AQ_KIND_FOLDER = 2,
-    AQ_KIND_SYMLINK = 3
+    AQ_KIND_SYMLINK = 3,
+    AQ_KIND_PIPE = 4, /* of this kind and those below a volume keeps the name alone */
+    AQ_KIND_SOCKET = 5,
+    AQ_KIND_BLOCK_DEVICE = 6,
+    AQ_KIND_CHARACTER_DEVICE = 7
 };
 
 /* What is known of a file. Times are nanoseconds since 1970. */
@@ -668,7 +672,7 @@ typedef struct aq_inode {
     uint32_t mode;          /* permissions: the lower 12 bits */
     uint32_t links;         /* names; of a folder 2, and one for each folder in it */
     uint32_t uid, gid;
-    uint32_t zero;
+    uint32_t device;        /* of a device: its number, as Linux packs it into 32 bits */
 } aq_inode;
 
 int aq_file_stat(aq_file *file, aq_inode *inode);

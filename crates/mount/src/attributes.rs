@@ -31,6 +31,25 @@ pub fn type_of(kind: Kind) -> FileType {
         Kind::File => FileType::RegularFile,
         Kind::Folder => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
+        Kind::Pipe => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::BlockDevice => FileType::BlockDevice,
+        Kind::CharacterDevice => FileType::CharDevice,
+    }
+}
+
+/// What `mknod` asks for by the upper bits of a mode.
+///
+/// # Errors
+/// [`VolumeError::Invalid`] for bits that have no meaning.
+pub fn kind_of(mode: u32) -> Result<Kind> {
+    match mode & libc::S_IFMT {
+        0 | libc::S_IFREG => Ok(Kind::File),
+        libc::S_IFIFO => Ok(Kind::Pipe),
+        libc::S_IFSOCK => Ok(Kind::Socket),
+        libc::S_IFBLK => Ok(Kind::BlockDevice),
+        libc::S_IFCHR => Ok(Kind::CharacterDevice),
+        _ => Err(VolumeError::Invalid("a kind of file that does not exist")),
     }
 }
 
@@ -49,7 +68,7 @@ pub fn attributes_of(ino: Ino, inode: &Inode) -> FileAttr {
         nlink: inode.links,
         uid: inode.uid,
         gid: inode.gid,
-        rdev: 0,
+        rdev: inode.device,
         blksize: PAGE_BYTES as u32,
         flags: 0,
     }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use aquifer_volume::{Attributes, IfTaken, Ino, Inode, Kind, Result, VolumeError};
 use fuser::{INodeNo, RenameFlags, Request};
 
-use crate::attributes::ino_of;
+use crate::attributes::{ino_of, kind_of};
 use crate::server::Server;
 
 /// Permissions in a mode; the rest of it says what kind of file.
@@ -43,6 +43,28 @@ impl Server {
         let (gid, inherited) = self.group_for(request, folder)?;
         let mode = if kind == Kind::Folder { mode | inherited } else { mode } & MODE_MASK;
         let ino = self.volume.make(folder, name.as_bytes(), kind, mode as u16, request.uid(), gid)?;
+        self.volume.hold(ino);
+        self.tell(ino)
+    }
+
+    /// A new file, pipe, socket or device, of which the kernel is told. `device` is the number of a device.
+    pub fn make_node(
+        &self,
+        request: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        device: u32,
+    ) -> Result<(Ino, Inode)> {
+        let kind = kind_of(mode)?;
+        if kind == Kind::File {
+            return self.make(request, folder, name, kind, mode);
+        }
+        let folder = ino_of(folder)?;
+        let (gid, _) = self.group_for(request, folder)?;
+        let mut node = Inode::new(kind, (mode & MODE_MASK) as u16, request.uid(), gid);
+        node.device = device;
+        let ino = self.volume.make_node(folder, name.as_bytes(), &node)?;
         self.volume.hold(ino);
         self.tell(ino)
     }

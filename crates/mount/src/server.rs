@@ -147,13 +147,10 @@ impl Filesystem for Server {
         name: &OsStr,
         mode: u32,
         _: u32,
-        _: u32,
+        rdev: u32,
         reply: ReplyEntry,
     ) {
-        if mode & libc::S_IFMT != libc::S_IFREG {
-            return reply.error(Errno::EPERM);
-        }
-        answer_entry(reply, self.make(request, parent, name, Kind::File, mode));
+        answer_entry(reply, self.make_node(request, parent, name, mode, rdev));
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {

@@ -248,6 +248,7 @@ fn find_or_make(lease: &Lease, path: &[u8], mode: Mode) -> Result<Ino> {
         Some((_, Kind::Symlink)) => Err(VolumeError::Invalid(
             "a symbolic link: its journal would stand beside the link; name the database itself",
         )),
+        Some(_) => Err(VolumeError::Invalid("a pipe, a socket or a device holds no database")),
         None if mode.may_make => {
             // SAFETY: these only tell who runs the process.
             let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };

@@ -22,7 +22,7 @@ pub enum Depth {
 /// What a check found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
-    /// Files, folders and symbolic links.
+    /// Files, folders, and what else has a name.
     pub files: u64,
     /// Pages on flash.
     pub pages: u64,

@@ -14,6 +14,10 @@ use crate::key::{Ino, PageKey};
 use crate::volume::Volume;
 use crate::word::PAGE_BYTES;
 
+/// A system call says ENXIO of a socket.
+pub(crate) const NODE: VolumeError =
+    VolumeError::System { step: "the bytes of a pipe, a socket or a device", errno: libc::ENXIO };
+
 /// The part of one page that a range of a file touches.
 struct Piece {
     page: u32,
@@ -411,6 +415,7 @@ impl Volume {
             Kind::File => Ok(inode),
             Kind::Folder => Err(VolumeError::IsAFolder),
             Kind::Symlink => Err(VolumeError::Invalid("a symbolic link has no bytes to read or write")),
+            Kind::Pipe | Kind::Socket | Kind::BlockDevice | Kind::CharacterDevice => Err(NODE),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! 0 kind u8 (0: none) | 1 zero | 2 mode u16 | 4 links u32 | 8 uid u32 | 12 gid u32 | 16 size u64
 //! 24 read at i64 | 32 written at i64 | 40 changed at i64 | 48 made at i64 (nanoseconds since 1970)
-//! 56 pages u64 | 64 generation u32 | 68 parent u32 (folders) | 72 next u32 (of the free, or of those without a name) | 76 zeros
+//! 56 pages u64 | 64 generation u32 | 68 parent u32 (folders) | 72 next u32 (of the free, or of those without a name)
+//! 76 device u32 (devices) | 80 zeros
 //! ```
 
 use std::time::SystemTime;
@@ -24,13 +25,35 @@ pub enum Kind {
     Folder = 2,
     /// A path.
     Symlink = 3,
+    /// A named pipe. Of this kind and those below the volume keeps the name alone: what they do is the system's.
+    Pipe = 4,
+    /// A socket of the system's.
+    Socket = 5,
+    /// A block device.
+    BlockDevice = 6,
+    /// A character device.
+    CharacterDevice = 7,
 }
 
 impl Kind {
     /// From its number on flash.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        [Kind::File, Kind::Folder, Kind::Symlink].into_iter().find(|kind| *kind as u8 == code)
+        use Kind::{BlockDevice, CharacterDevice, File, Folder, Pipe, Socket, Symlink};
+        let all = [File, Folder, Symlink, Pipe, Socket, BlockDevice, CharacterDevice];
+        all.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    /// Whether it is a block or character device.
+    #[must_use]
+    pub fn is_device(self) -> bool {
+        matches!(self, Kind::BlockDevice | Kind::CharacterDevice)
+    }
+
+    /// Whether it is a pipe, a socket or a device.
+    #[must_use]
+    pub fn is_node(self) -> bool {
+        self.is_device() || matches!(self, Kind::Pipe | Kind::Socket)
     }
 }
 
@@ -68,7 +91,7 @@ impl From<Time> for SystemTime {
     }
 }
 
-/// A file, folder or symbolic link.
+/// A file, a folder, or what else has a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inode {
     /// What it is.
@@ -97,6 +120,8 @@ pub struct Inode {
     pub generation: u32,
     /// The folder that a folder is in.
     pub parent: Ino,
+    /// Of a device, its number as Linux packs it into 32 bits: [`device_number`].
+    pub device: u32,
     /// The next without a name, while it has none.
     pub(crate) next: u32,
 }
@@ -109,7 +134,7 @@ impl Inode {
         let links = if kind == Kind::Folder { 2 } else { 1 };
         let parent = Ino::ROOT_FOLDER;
         let (read_at, written_at, changed_at, made_at) = (now, now, now, now);
-        let (size_bytes, pages, generation, next) = (0, 0, 0, 0);
+        let (size_bytes, pages, generation, device, next) = (0, 0, 0, 0, 0);
         Inode {
             kind,
             mode,
@@ -124,6 +149,7 @@ impl Inode {
             pages,
             generation,
             parent,
+            device,
             next,
         }
     }
@@ -147,6 +173,7 @@ impl Inode {
         put(64, &self.generation.to_le_bytes());
         put(68, &self.parent.0.to_le_bytes());
         put(72, &self.next.to_le_bytes());
+        put(76, &self.device.to_le_bytes());
         bytes
     }
 
@@ -171,8 +198,21 @@ impl Inode {
             generation: u32_at(64),
             parent: Ino(u32_at(68) & ((1 << Ino::BITS) - 1)),
             next: u32_at(72),
+            device: u32_at(76),
         })
     }
+}
+
+/// The number of a device, from the driver's and the one that the driver gives it.
+#[must_use]
+pub fn device_number(major: u32, minor: u32) -> u32 {
+    minor & 0xff | (major & 0xfff) << 8 | (minor & 0xf_ff00) << 12
+}
+
+/// The driver's number, and the one that the driver gives a device.
+#[must_use]
+pub fn device_parts(device: u32) -> (u32, u32) {
+    (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00)
 }
 
 /// Largest file: 16 TiB.
@@ -191,7 +231,7 @@ pub struct InodesHeader {
     pub first_free: u32,
     /// The first file that has no name and is still open, 0 for none.
     pub first_nameless: u32,
-    /// Files, folders and symbolic links.
+    /// Files, folders, and what else has a name.
     pub files: u32,
 }
 
@@ -244,12 +284,30 @@ mod tests {
     fn is_read_as_written() {
         let mut inode = Inode::new(Kind::Symlink, 0o7755, 1, 2);
         (inode.size_bytes, inode.pages, inode.generation, inode.next) = (3, 4, 5, 6);
-        (inode.read_at, inode.parent) = (Time(-7), Ino(8));
+        (inode.read_at, inode.parent, inode.device) = (Time(-7), Ino(8), 9);
         assert_eq!(Inode::decode(&inode.encode()), Some(inode));
         assert_eq!(Inode::decode(&[0; INODE_BYTES]), None);
         let header = InodesHeader { next_new: 1, first_free: 2, first_nameless: 3, files: 4 };
         assert_eq!(InodesHeader::decode(&header.encode()), header);
         assert_eq!(decode_free(&encode_free(9, 10)), (9, 10));
+    }
+
+    #[test]
+    fn each_kind_has_a_code() {
+        for code in 0..=u8::MAX {
+            let kind = Kind::from_code(code);
+            assert_eq!(kind.map(|kind| kind as u8), (1..=7).contains(&code).then_some(code));
+        }
+    }
+
+    #[test]
+    fn numbers_of_devices_are_linux_own() {
+        for (major, minor, device) in
+            [(1, 3, 0x103), (8, 0, 0x800), (259, 257, 0x11_0301), (0xfff, 0xf_ffff, u32::MAX)]
+        {
+            assert_eq!(device_number(major, minor), device);
+            assert_eq!(device_parts(device), (major, minor));
+        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub use aquifer_sys::memory::Protection;
 pub use background::Background;
 pub use check::{Depth, Findings};
 pub use error::{Result, VolumeError};
-pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
+pub use inode::{Inode, Kind, SIZE_BYTES_MAX, Time, device_number, device_parts};
 pub use key::{Ino, PageKey};
 pub use mapping::Mapping;
 pub use names::{IfTaken, Listed, check_name};

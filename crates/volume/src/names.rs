@@ -71,6 +71,19 @@ impl Volume {
         self.add(folder, name, &[], false, |_| Ok(Inode::new(kind, mode, uid, gid)))
     }
 
+    /// Makes a pipe, a socket or a device: `node` says which, with permissions, owner and group.
+    ///
+    /// # Errors
+    /// As [`Volume::make`]; [`VolumeError::Invalid`] for other kinds.
+    pub fn make_node(&self, folder: Ino, name: &[u8], node: &Inode) -> Result<Ino> {
+        if !node.kind.is_node() {
+            return Err(VolumeError::Invalid("not a pipe, a socket or a device"));
+        }
+        let mut made = Inode::new(node.kind, node.mode, node.uid, node.gid);
+        made.device = if node.kind.is_device() { node.device } else { 0 };
+        self.add(folder, name, &[], false, |_| Ok(made))
+    }
+
     /// Makes a symbolic link to `target`.
     ///
     /// # Errors

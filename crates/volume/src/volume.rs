@@ -48,7 +48,7 @@ pub struct Space {
     pub used_bytes: u64,
     /// Of the others, bytes that only folders and tables may take, so that files can be removed from a full volume.
     pub kept_bytes: u64,
-    /// Files, folders and symbolic links.
+    /// Files, folders, and what else has a name.
     pub files: u64,
     /// How many there can be.
     pub files_max: u64,

@@ -70,7 +70,7 @@ pub struct AqInode {
     links: u32,
     uid: u32,
     gid: u32,
-    zero: u32,
+    device: u32,
 }
 
 impl AqInode {
@@ -90,7 +90,7 @@ impl AqInode {
             links: inode.links,
             uid: inode.uid,
             gid: inode.gid,
-            zero: 0,
+            device: inode.device,
         }
     }
 }
@@ -111,5 +111,9 @@ pub(super) fn kind_number(kind: Kind) -> u32 {
         Kind::File => 1,
         Kind::Folder => 2,
         Kind::Symlink => 3,
+        Kind::Pipe => 4,
+        Kind::Socket => 5,
+        Kind::BlockDevice => 6,
+        Kind::CharacterDevice => 7,
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use aquifer_volume::path::Last;
-use aquifer_volume::{Ino, Inode, Kind, PAGE_BYTES};
+use aquifer_volume::{Ino, Inode, Kind, PAGE_BYTES, device_parts};
 use serde::Serialize;
 
 use super::arguments::{ModeArguments, OwnerArguments, StatArguments};
@@ -90,6 +90,9 @@ struct Line {
     made_at_ns: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
+    /// Of a device: the driver's number, and the one that the driver gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<(u32, u32)>,
 }
 
 impl Line {
@@ -110,17 +113,19 @@ impl Line {
             changed_at_ns: inode.changed_at.0,
             made_at_ns: inode.made_at.0,
             target,
+            device: inode.kind.is_device().then(|| device_parts(inode.device)),
         }
     }
 
     fn table(&self, inode: &Inode) -> String {
         let leads = self.target.as_ref().map(|target| format!(" to {}", printable(target)));
+        let device = self.device.map(|(major, minor)| format!(" {major}, {minor}"));
         format!(
             "{}\n  kind     {}{}, {}\n  bytes    {}, {} on flash\n  mode     {} {}\n  owner    {}, group {}\n  \
              read     {} UTC\n  written  {} UTC\n  changed  {} UTC\n  made     {} UTC\n",
             printable(&self.path),
             self.kind,
-            leads.unwrap_or_default(),
+            leads.or(device).unwrap_or_default(),
             format_args!("inode {}, generation {}, {} names", self.ino, self.generation, self.links),
             grouped(self.size_bytes),
             size(self.stored_bytes as f64),

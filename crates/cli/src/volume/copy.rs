@@ -209,7 +209,7 @@ impl Copier {
                 to.make_symlink(&tree.target(path)?, target)?;
                 if self.keeps { to.set_meta(target, &meta) } else { Ok(()) }
             }
-            None => Err(Error::NotCopied { path: tree.shown(path) }),
+            _ => Err(Error::NotCopied { path: tree.shown(path) }),
         }
     }
 
@@ -332,7 +332,7 @@ fn check_not_below(access: &Access<'_>, source: &Place, target: &[u8]) -> Result
             }
             Kind::Folder if at == Ino::ROOT_FOLDER => return Ok(()),
             Kind::Folder => at = inode.parent,
-            Kind::File | Kind::Symlink => at = folder.unwrap_or(Ino::ROOT_FOLDER),
+            _ => at = folder.unwrap_or(Ino::ROOT_FOLDER),
         }
     }
 }

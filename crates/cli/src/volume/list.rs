@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use aquifer_volume::path::Last;
-use aquifer_volume::{Ino, Inode, Kind};
+use aquifer_volume::{Ino, Inode, Kind, device_parts};
 
 use super::arguments::ListArguments;
 use super::opened::{self, Access, access, failed};
@@ -107,7 +107,11 @@ impl<W: Write> Listing<'_, W> {
         if self.is_long {
             let (letters, time) = (mode_letters(inode), moment(inode.written_at));
             let Inode { links, uid, gid, size_bytes, .. } = inode;
-            write!(self.out, "{letters} {links:>3} {uid:>5} {gid:>5} {size_bytes:>12} {time} ")?;
+            let size = match inode.kind.is_device().then(|| device_parts(inode.device)) {
+                Some((major, minor)) => format!("{major}, {minor}"),
+                None => size_bytes.to_string(),
+            };
+            write!(self.out, "{letters} {links:>3} {uid:>5} {gid:>5} {size:>12} {time} ")?;
         }
         self.names.write(name, self.out)?;
         if self.is_long && inode.kind == Kind::Symlink {

@@ -37,6 +37,10 @@ pub fn kind_word(kind: Kind) -> &'static str {
         Kind::File => "file",
         Kind::Folder => "folder",
         Kind::Symlink => "symbolic link",
+        Kind::Pipe => "pipe",
+        Kind::Socket => "socket",
+        Kind::BlockDevice => "block device",
+        Kind::CharacterDevice => "character device",
     }
 }
 
@@ -46,6 +50,10 @@ pub fn mode_letters(inode: &Inode) -> String {
         Kind::File => '-',
         Kind::Folder => 'd',
         Kind::Symlink => 'l',
+        Kind::Pipe => 'p',
+        Kind::Socket => 's',
+        Kind::BlockDevice => 'b',
+        Kind::CharacterDevice => 'c',
     };
     let mut letters = String::from(kind);
     // The bit that changes what execution means for owner, group and others.
@@ -99,6 +107,10 @@ mod tests {
             (Kind::File, 0o6755, "-rwsr-sr-x"),
             (Kind::File, 0o6000, "---S--S---"),
             (Kind::Symlink, 0o777, "lrwxrwxrwx"),
+            (Kind::Pipe, 0o600, "prw-------"),
+            (Kind::Socket, 0o755, "srwxr-xr-x"),
+            (Kind::BlockDevice, 0o660, "brw-rw----"),
+            (Kind::CharacterDevice, 0o666, "crw-rw-rw-"),
         ] {
             assert_eq!(mode_letters(&Inode::new(kind, mode, 0, 0)), letters);
         }

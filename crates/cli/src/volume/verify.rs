@@ -127,6 +127,7 @@ fn damage(volume: &Volume, ino: Ino) -> String {
         },
         Ok(Kind::Folder) => "is damaged: names in it are lost".into(),
         Ok(Kind::Symlink) => "is damaged: where it leads is lost".into(),
+        Ok(_) => "is damaged: it has pages on flash".into(),
         Err(error) => format!("is damaged: {error}"),
     }
 }

@@ -10,6 +10,7 @@ mod locks;
 mod memory;
 mod modes;
 mod names;
+mod nodes;
 mod opening;
 mod refused;
 mod sizes;
@@ -37,6 +38,7 @@ checks! {
     memory: is_written_through_a_mapping private_mappings_stay_private mapping_and_writing_agree mapped_bytes_are_data;
     modes: of_new_files umask_takes_bits_away are_changed special_bits;
     names: too_long taken_names onto_a_file onto_folders into_itself without_replacing exchanged across_folders same_file_twice not_there;
+    nodes: pipes_carry_bytes sockets_are_connected_to devices_keep_their_numbers;
     opening: exclusive appended truncated without_a_name for_all_flags replaced_while_open many_at_once;
     refused: extended_attributes;
     sizes: up_and_down sparse punched allocated far_away short_writes_at_the_end;

@@ -7,7 +7,6 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 
 use crate::expect::fails;
-use crate::ground::{Mount, VOLUME_BYTES, cannot_mount, skipped};
 
 /// Refused as what is not there, or kept: never forgotten silently.
 pub fn extended_attributes(at: &Path) {
@@ -21,17 +20,4 @@ pub fn extended_attributes(at: &Path) {
             fails(getxattr(&file, "user.colour", &mut value), Errno::OPNOTSUPP);
         }
     }
-}
-
-#[test]
-fn pipes_sockets_and_devices() {
-    if let Some(reason) = cannot_mount() {
-        return skipped("pipes_sockets_and_devices", &reason);
-    }
-    let mount = Mount::new(VOLUME_BYTES);
-    let pipe = std::process::Command::new("mkfifo").arg(mount.folder.join("pipe")).output().expect("it runs");
-    assert!(!pipe.status.success());
-    fails(std::os::unix::net::UnixListener::bind(mount.folder.join("socket")), Errno::PERM);
-    assert_eq!(fs::read_dir(&mount.folder).expect("it lists").count(), 0);
-    mount.end();
 }

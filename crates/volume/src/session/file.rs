@@ -5,6 +5,7 @@ use std::ops::Deref;
 use super::Session;
 use crate::access::{self, Access};
 use crate::error::{Result, VolumeError};
+use crate::files::NODE;
 use crate::inode::{Inode, Kind};
 use crate::key::Ino;
 use crate::path::Last;
@@ -89,7 +90,8 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
             Kind::Folder if how.access.has(Access::WRITE) || how.make.is_some() || how.is_truncated => {
                 return Err(VolumeError::IsAFolder);
             }
-            Kind::Folder | Kind::File => {}
+            kind if kind.is_node() => return Err(NODE),
+            _ => {}
         }
         let needed = if how.is_truncated { how.access.and(Access::WRITE) } else { how.access };
         access::check(&self.who, &before, needed)?;

@@ -116,7 +116,7 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     fn check_new_parent(&self, moved: &Inode) -> Result<()> {
         match moved.kind {
             Kind::Folder => access::check(&self.who, moved, Access::WRITE),
-            Kind::File | Kind::Symlink => Ok(()),
+            _ => Ok(()),
         }
     }
 

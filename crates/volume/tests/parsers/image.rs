@@ -108,6 +108,10 @@ fn use_it(volume: &Volume, round: u8) {
                 let _ = volume.read_link(ino);
                 let _ = volume.unlink(root, &name);
             }
+            _ => {
+                let _ = volume.read(ino, 0, &mut [0; 9000]);
+                let _ = volume.unlink(root, &name);
+            }
         }
     }
     let _ = volume.space();

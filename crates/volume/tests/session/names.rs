@@ -6,7 +6,7 @@ use aquifer_volume::VolumeError::{
     Exists, IsAFolder, NameTooLong, NotAFolder, NotEmpty, NotFound, NotOwner, PermissionDenied,
 };
 use aquifer_volume::path::Last;
-use aquifer_volume::{IfTaken, Ino, OpenHow, Session, Volume, VolumeError};
+use aquifer_volume::{IfTaken, Ino, Inode, Kind, OpenHow, Session, Volume, VolumeError, device_number};
 
 use super::{GROUP, OWNER, STRANGER, check, root, user, volume};
 
@@ -190,4 +190,31 @@ fn paths_begin_where_they_are_told_to() {
     inside.rename(b"f", b"../g", IfTaken::Fail).expect("moved");
     assert_eq!(names(&owner, b"/"), Ok(vec!["d".into(), "g".into()]));
     assert_eq!(inside.unlink(b"/g"), Ok(()));
+}
+
+#[test]
+fn pipes_sockets_and_devices_are_names_without_bytes() {
+    let volume = volume();
+    let device = device_number(259, 70_000);
+    let kinds = [Kind::Pipe, Kind::Socket, Kind::BlockDevice, Kind::CharacterDevice];
+    for (kind, name) in kinds.into_iter().zip([b"p", b"s", b"b", b"c"]) {
+        let mut node = Inode::new(kind, 0o640, OWNER, GROUP);
+        node.device = device;
+        let ino = volume.make_node(Ino::ROOT_FOLDER, name, &node).expect("made");
+        let found = volume.inode(ino).expect("there");
+        assert_eq!(
+            (found.kind, found.mode, found.uid, found.gid, found.links),
+            (kind, 0o640, OWNER, GROUP, 1)
+        );
+        assert_eq!(found.device, if kind.is_device() { device } else { 0 });
+        assert_eq!(volume.write(ino, 0, b"x").map_err(|error| error.errno()), Err(libc::ENXIO));
+        let opened = root(&volume).open(name, &OpenHow::READ);
+        assert_eq!(opened.map(drop).map_err(|error| error.errno()), Err(libc::ENXIO));
+        assert_eq!(volume.make_node(Ino::ROOT_FOLDER, name, &node), Err(Exists));
+    }
+    let file = Inode::new(Kind::File, 0o640, OWNER, GROUP);
+    assert!(volume.make_node(Ino::ROOT_FOLDER, b"f", &file).is_err());
+    root(&volume).rename(b"/p", b"/s", IfTaken::Replace).expect("root may");
+    assert_eq!(root(&volume).stat(b"/s", Last::Keep).map(|(_, inode)| inode.kind), Ok(Kind::Pipe));
+    check(&volume);
 }

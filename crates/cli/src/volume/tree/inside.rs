@@ -40,7 +40,7 @@ impl<'a> VolumeTree<'a> {
 
 fn meta_of(inode: &Inode) -> Meta {
     Meta {
-        kind: Some(inode.kind),
+        kind: (!inode.kind.is_node()).then_some(inode.kind),
         stored_bytes: inode.size_bytes.min(inode.pages * PAGE_BYTES as u64),
         mode: inode.mode,
         uid: inode.uid,
