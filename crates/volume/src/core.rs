@@ -48,6 +48,8 @@ pub struct Core {
     pages_of: [RwLock<()>; 64],
     /// What files can take, in units of 256 bytes. Less when segments fail.
     capacity_units: AtomicU64,
+    /// What all segments of the log can hold, in the same units.
+    log_units: AtomicU64,
     /// What the log holds that is needed.
     live_units: AtomicU64,
     /// What pages will need that flash has nothing of yet.
@@ -69,6 +71,12 @@ pub struct Limits {
 
 /// Segments of the log that are never full of files: those of the heads, and what cleaning needs.
 const SEGMENTS_KEPT: u32 = 10;
+
+/// A commit has at most this part of the log's room in dirty pages: the rest is for the cleaner, and garbage that it cannot gain.
+const DIRTY_PART_OF_ROOM: u64 = 4;
+
+/// Dirty pages that a commit may have in any case.
+const DIRTY_PAGES_MIN: usize = 16;
 
 /// Room that one change may need.
 const MARGIN_UNITS_MIN: u64 = 80 * PAGE_UNITS as u64;
@@ -127,6 +135,7 @@ impl Core {
             durable_unsaid: AtomicBool::new(false),
             pages_of: std::array::from_fn(|_| RwLock::new(())),
             capacity_units: AtomicU64::new(0),
+            log_units: AtomicU64::new(0),
             live_units: AtomicU64::new(0),
             promised_units: AtomicU64::new(0),
         };
@@ -209,7 +218,7 @@ impl Core {
     /// As [`Core::begin`].
     pub fn make_way(&self) -> Result<()> {
         self.allow_changes()?;
-        if self.cache.dirty() >= self.limits.dirty_pages || self.waits_for_trims() {
+        if self.cache.dirty() >= self.dirty_pages_max() || self.waits_for_trims() {
             self.commit()?;
         }
         Ok(())
@@ -224,11 +233,18 @@ impl Core {
     /// May write. The caller holds neither the writer nor a page.
     pub fn begin(&self) -> Result<Change<'_>> {
         self.make_way()?;
-        if self.cache.dirty() >= self.limits.dirty_pages / 2 {
+        if self.cache.dirty() >= self.dirty_pages_max() / 2 {
             self.bell.ring();
         }
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         Ok(Change { core: self, _gate: gate, reserved_units: Cell::new(0) })
+    }
+
+    /// Dirty pages at which a commit comes: fewer where the log has little room, because all of a commit is written before what it replaces is garbage.
+    pub fn dirty_pages_max(&self) -> usize {
+        let room = self.log_units.load(Ordering::Relaxed).saturating_sub(self.live_units());
+        let pages = (room / u64::from(PAGE_UNITS) / DIRTY_PART_OF_ROOM) as usize;
+        self.limits.dirty_pages.min(pages.max(DIRTY_PAGES_MIN))
     }
 
     /// Whether the volume is full but for what was trimmed and not committed.
@@ -315,6 +331,9 @@ impl Core {
     /// Says how much of the log is needed now, and how much of it there can be.
     pub fn note_room(&self, writer: &Writer) {
         let pages = pages_for_files(self.flash.medium().geometry(), writer.segments.usable());
+        let per_segment = u64::from(self.flash.medium().geometry().pages_per_segment);
+        let log_pages = u64::from(writer.segments.usable()) * per_segment;
+        self.log_units.store(log_pages * u64::from(PAGE_UNITS), Ordering::Relaxed);
         self.capacity_units.store(pages * u64::from(PAGE_UNITS) / 100 * 92, Ordering::Relaxed);
         self.live_units.store(writer.segments.live_units(), Ordering::Relaxed);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aquifer_device::MemoryDevice;
 use aquifer_volume::medium::DeviceMedium;
-use aquifer_volume::{Ino, Kind, PAGE_BYTES, Volume, VolumeError};
+use aquifer_volume::{Ino, Kind, OpenOptions, PAGE_BYTES, Volume, VolumeError};
 
 use crate::model::Dice;
 use crate::{check, open};
@@ -99,4 +99,26 @@ fn long_changes_of_an_almost_full_volume_come_to_an_end() {
         check(&volume);
         volume.close().expect("closed");
     }
+}
+
+/// Bytes that have their room can be overwritten, also while the RAM could hold more changes than the log has room for.
+#[test]
+fn bytes_of_a_full_volume_are_overwritten() {
+    const PIECE: usize = 1 << 16;
+    let device = Arc::new(MemoryDevice::new(32 << 20, PAGE_BYTES));
+    let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 64).expect("a medium"));
+    Volume::create(medium(), (0, 0)).expect("create");
+    let volume = Volume::open(medium(), OpenOptions::default()).expect("open");
+    let ino = volume.make(Ino::ROOT_FOLDER, b"file", Kind::File, 0o600, 0, 0).expect("room");
+    let mut size = 0;
+    while let Ok(written) = volume.write(ino, size, &[7; PIECE]) {
+        size += written as u64;
+    }
+    for round in 8..11 {
+        for at in (0..size / PIECE as u64).map(|piece| piece * PIECE as u64) {
+            assert_eq!(volume.write(ino, at, &[round; PIECE]), Ok(PIECE), "round {round}, {at} of {size}");
+        }
+    }
+    volume.sync().expect("sync");
+    check(&volume);
 }
