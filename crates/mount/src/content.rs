@@ -16,26 +16,20 @@ impl Server {
         Ok(bytes)
     }
 
-    /// Reserves, zeros or frees a range. Reserving only grows the file: room is given to pages when they are written.
+    /// Reserves, zeros or frees a range.
     pub fn allocate(&self, ino: INodeNo, offset: u64, len: u64, mode: i32) -> Result<()> {
         let ino = ino_of(ino)?;
         let keeps_size = mode & FALLOC_FL_KEEP_SIZE != 0;
+        let bytes = offset..offset.checked_add(len).ok_or(VolumeError::TooLarge)?;
         match mode & !FALLOC_FL_KEEP_SIZE {
-            0 => {}
-            FALLOC_FL_PUNCH_HOLE if keeps_size => self.volume.punch(ino, offset, len)?,
-            FALLOC_FL_ZERO_RANGE => self.volume.punch(ino, offset, len)?,
-            _ => {
-                return Err(VolumeError::System {
-                    step: "a way to allocate that is not known",
-                    errno: libc::EOPNOTSUPP,
-                });
-            }
+            0 => self.volume.reserve(ino, bytes, keeps_size),
+            FALLOC_FL_PUNCH_HOLE if keeps_size => self.volume.punch(ino, offset, len),
+            FALLOC_FL_ZERO_RANGE => self.volume.zero_and_reserve(ino, bytes, keeps_size),
+            _ => Err(VolumeError::System {
+                step: "a way to allocate that is not known",
+                errno: libc::EOPNOTSUPP,
+            }),
         }
-        let end = offset.checked_add(len).ok_or(VolumeError::TooLarge)?;
-        if !keeps_size && end > self.volume.inode(ino)?.size_bytes {
-            self.volume.truncate(ino, end)?;
-        }
-        Ok(())
     }
 }
 

@@ -143,7 +143,7 @@ impl Volume {
             if stored != expected {
                 findings.note(format!("{ino} should have {expected} pages on flash, has {stored}"));
             }
-            let end = inode.map_or(0, |inode| inode.size_bytes.div_ceil(PAGE_BYTES as u64));
+            let end = inode.map_or(0, |inode| inode.end_page());
             if let Some(behind) = pages.iter().find(|&&page| u64::from(page) >= end) {
                 findings.note(format!("{ino} ends with page {end}, but page {behind} is on flash"));
             }

@@ -239,7 +239,7 @@ impl Volume {
 
     /// Before a file grows to `offset`: what a program stored behind its end, in its last page, must not become part of it. A program that has it mapped may
     /// store there while this looks, so then it is cleared in any case.
-    fn clear_tail(
+    pub(crate) fn clear_tail(
         &self,
         change: &Change<'_>,
         ino: Ino,
@@ -283,17 +283,21 @@ impl Volume {
             inode.size_bytes = size_bytes;
             touch(inode);
         };
+        let end = inode.end_page() * PAGE_BYTES as u64;
         if size_bytes >= inode.size_bytes {
             return change.update_inode(ino, resize).map(drop);
         }
-        let behind = self.zero(&change, ino, memory.as_ref(), &inode, size_bytes, inode.size_bytes)?;
+        let behind = self.zero(&change, ino, memory.as_ref(), &inode, size_bytes, end)?;
         let taken = self.core().take_pages(ino);
         // First the size: nobody brings a page from then on that is cut off.
-        change.update_inode(ino, resize)?;
+        change.update_inode(ino, |inode| {
+            inode.reserved_end = 0;
+            resize(inode);
+        })?;
         self.free_pages(&change, &taken, ino, &inode, behind)
     }
 
-    /// Makes a range of a file zeros that take no room. Its size stays.
+    /// Makes a range of a file zeros that take no room, also where it was reserved behind the end. The size stays.
     ///
     /// # Errors
     /// [`VolumeError::IsAFolder`]; a page that is zeroed in part could not be read.
@@ -302,7 +306,7 @@ impl Volume {
         let _alone = cell.write();
         let change = self.core().begin()?;
         let inode = self.file(ino)?;
-        let end = offset.saturating_add(len_bytes).min(inode.size_bytes);
+        let end = offset.saturating_add(len_bytes).min(inode.end_page() * PAGE_BYTES as u64);
         if offset < end {
             let within = self.zero(&change, ino, cell.memory().as_ref(), &inode, offset, end)?;
             let taken = self.core().take_pages(ino);
@@ -325,7 +329,7 @@ impl Volume {
         let page = PAGE_BYTES as u64;
         let is_to_end = end >= inode.size_bytes;
         let first = start.div_ceil(page);
-        let end_page = if is_to_end { pages_of(inode.size_bytes) } else { end / page };
+        let end_page = if is_to_end { pages_of(inode.size_bytes).max(end / page) } else { end / page };
         let zeros = [0; PAGE_BYTES];
         let clear = |from: u64, to: u64| -> Result<()> {
             let key = PageKey::data(ino, (from / page) as u32);
@@ -354,7 +358,7 @@ impl Volume {
     }
 
     /// Whether flash has nothing of a page and was promised to nobody for it.
-    fn needs_room(&self, key: PageKey) -> Result<bool> {
+    pub(crate) fn needs_room(&self, key: PageKey) -> Result<bool> {
         let core = self.core();
         if let Some(frame) = core.cache.peek(key)
             && let Some(state) = frame.ready()?
@@ -396,7 +400,7 @@ impl Volume {
             let keys = core.cache.keys_of(ino).into_iter().map(PageKey::index);
             keys.filter(|index| (first..=last).contains(index)).try_for_each(&mut cut)?;
         }
-        let is_all = first == 0 && pages_of(inode.size_bytes) <= u64::from(last) + 1;
+        let is_all = first == 0 && inode.end_page() <= u64::from(last) + 1;
         if !is_all {
             let was_trimmed = |index| before.iter().any(|trim| trim.covers(PageKey::data(ino, index)));
             let was_stored = |index| !seen.contains(&index) && !was_trimmed(index);
@@ -421,7 +425,7 @@ impl Volume {
 }
 
 /// Notes a change of a file's bytes.
-fn touch(inode: &mut Inode) {
+pub(crate) fn touch(inode: &mut Inode) {
     inode.written_at = Time::now();
     inode.changed_at = inode.written_at;
 }

@@ -4,12 +4,13 @@
 //! 0 kind u8 (0: none) | 1 zero | 2 mode u16 | 4 links u32 | 8 uid u32 | 12 gid u32 | 16 size u64
 //! 24 read at i64 | 32 written at i64 | 40 changed at i64 | 48 made at i64 (nanoseconds since 1970)
 //! 56 pages u64 | 64 generation u32 | 68 parent u32 (folders) | 72 next u32 (of the free, or of those without a name)
-//! 76 device u32 (devices) | 80 zeros
+//! 76 device u32 (devices) | 80 reserved end u32 (files) | 84 zeros
 //! ```
 
 use std::time::SystemTime;
 
 use crate::key::Ino;
+use crate::word::PAGE_BYTES;
 
 /// Bytes of an inode.
 pub const INODE_BYTES: usize = 128;
@@ -122,6 +123,8 @@ pub struct Inode {
     pub parent: Ino,
     /// Of a device, its number as Linux packs it into 32 bits: [`device_number`].
     pub device: u32,
+    /// Pages of zeros that are reserved behind the last byte end before this one.
+    pub(crate) reserved_end: u32,
     /// The next without a name, while it has none.
     pub(crate) next: u32,
 }
@@ -134,7 +137,8 @@ impl Inode {
         let links = if kind == Kind::Folder { 2 } else { 1 };
         let parent = Ino::ROOT_FOLDER;
         let (read_at, written_at, changed_at, made_at) = (now, now, now, now);
-        let (size_bytes, pages, generation, device, next) = (0, 0, 0, 0, 0);
+        let (size_bytes, pages, generation) = (0, 0, 0);
+        let (device, reserved_end, next) = (0, 0, 0);
         Inode {
             kind,
             mode,
@@ -150,6 +154,7 @@ impl Inode {
             generation,
             parent,
             device,
+            reserved_end,
             next,
         }
     }
@@ -174,6 +179,7 @@ impl Inode {
         put(68, &self.parent.0.to_le_bytes());
         put(72, &self.next.to_le_bytes());
         put(76, &self.device.to_le_bytes());
+        put(80, &self.reserved_end.to_le_bytes());
         bytes
     }
 
@@ -199,7 +205,18 @@ impl Inode {
             parent: Ino(u32_at(68) & ((1 << Ino::BITS) - 1)),
             next: u32_at(72),
             device: u32_at(76),
+            reserved_end: u32_at(80),
         })
+    }
+
+    /// The first page behind all that the file may have: behind its bytes, and behind what is reserved.
+    pub(crate) fn end_page(&self) -> u64 {
+        self.size_bytes.div_ceil(PAGE_BYTES as u64).max(self.reserved_end.into())
+    }
+
+    /// Notes that pages before `end_page` may be reserved.
+    pub(crate) fn note_reserved(&mut self, end_page: u64) {
+        self.reserved_end = self.reserved_end.max(u32::try_from(end_page).unwrap_or(u32::MAX));
     }
 }
 
@@ -284,7 +301,7 @@ mod tests {
     fn is_read_as_written() {
         let mut inode = Inode::new(Kind::Symlink, 0o7755, 1, 2);
         (inode.size_bytes, inode.pages, inode.generation, inode.next) = (3, 4, 5, 6);
-        (inode.read_at, inode.parent, inode.device) = (Time(-7), Ino(8), 9);
+        (inode.read_at, inode.parent, inode.device, inode.reserved_end) = (Time(-7), Ino(8), 9, 10);
         assert_eq!(Inode::decode(&inode.encode()), Some(inode));
         assert_eq!(Inode::decode(&[0; INODE_BYTES]), None);
         let header = InodesHeader { next_new: 1, first_free: 2, first_nameless: 3, files: 4 };

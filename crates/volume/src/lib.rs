@@ -21,7 +21,7 @@
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
 //! | `usage` | what the table takes for the pages of a file |
-//! | `files`, `data`, `names`, `volume` | what users of a volume call |
+//! | `files`, `data`, `reserve`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
 //! | `layered` | with the feature of that name: the conventional stack on the same parts, for benchmarks |
@@ -64,6 +64,7 @@ pub mod patch;
 pub mod path;
 mod readers;
 mod recovery;
+mod reserve;
 mod room;
 mod segments;
 pub mod serve;

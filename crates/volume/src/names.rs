@@ -295,7 +295,7 @@ impl Volume {
 
     fn free_file(&self, change: &Change<'_>, ino: Ino, inode: &Inode) -> Result<()> {
         if inode.size_bytes > 0 || inode.pages > 0 {
-            let end = inode.size_bytes.div_ceil(PAGE_BYTES as u64).max(1);
+            let end = inode.end_page().max(1);
             let taken = self.core().take_pages(ino);
             self.free_pages(change, &taken, ino, inode, 0..end)?;
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::fs::{Mode, OFlags, XattrFlags, getxattr, open, setxattr};
 use rustix::io::Errno;
 
 use crate::expect::fails;
@@ -20,4 +20,14 @@ pub fn extended_attributes(at: &Path) {
             fails(getxattr(&file, "user.colour", &mut value), Errno::OPNOTSUPP);
         }
     }
+}
+
+/// Made, or refused so that programs make a file with a name and remove that.
+pub fn files_that_never_have_a_name(at: &Path) {
+    match open(at, OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR) {
+        Ok(file) => assert_eq!(rustix::fs::fstat(file).expect("it is there").st_nlink, 0),
+        Err(error) => assert_eq!(error, Errno::OPNOTSUPP),
+    }
+    assert_eq!(fs::read_dir(at).expect("it lists").count(), 0);
+    drop(tempfile::tempfile_in(at).expect("the library makes one in either case"));
 }

@@ -2,11 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::fs::statvfs;
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
 
+use crate::expect::fails;
 use crate::ground::{Mount, cannot_mount, folder, is_root, skipped};
 
 /// Of the file systems that are filled.
@@ -54,28 +57,67 @@ fn filled(at: &Path) {
     assert!(fs::read(at.join("kept")).expect("it is there") == kept);
 }
 
-#[test]
-fn native_is_filled() {
+/// Room that is reserved stays, until the file is cut or goes.
+fn reserved(at: &Path) {
+    let file = File::create(at.join("reserved")).expect("it is made");
+    let allocate = |flags, len| fallocate(&file, flags, 0, len);
+    allocate(FallocateFlags::empty(), 4 << 20).expect("there is room");
+    allocate(FallocateFlags::KEEP_SIZE, 8 << 20).expect("there is room");
+    assert_eq!(file.metadata().expect("it is there").len(), 4 << 20);
+    fails(allocate(FallocateFlags::KEEP_SIZE, 2 * SMALL_BYTES), Errno::NOSPC);
+    fails(allocate(FallocateFlags::COLLAPSE_RANGE, 4096), Errno::OPNOTSUPP);
+    let mut filling = File::create(at.join("filling")).expect("it is made");
+    let piece = vec![3; 64 << 10];
+    while filling.write(&piece).is_ok() {}
+    for offset in (0..8 << 20).step_by(piece.len()) {
+        file.write_all_at(&piece, offset).expect("it has its room");
+    }
+    file.sync_all().expect("it syncs");
+    assert_eq!(file.metadata().expect("it is there").len(), 8 << 20);
+}
+
+/// Runs a check on a small tmpfs.
+fn native(test: &str, check: fn(&Path)) {
     if !is_root() {
-        return skipped("native_is_filled", "only root can mount a tmpfs");
+        return skipped(test, "only root can mount a tmpfs");
     }
     let at = folder();
     let size = format!("size={SMALL_BYTES}");
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at.path()).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        return skipped("native_is_filled", "a tmpfs could not be mounted");
+        return skipped(test, "a tmpfs could not be mounted");
     }
-    let outcome = std::panic::catch_unwind(|| filled(at.path()));
+    let outcome = std::panic::catch_unwind(|| check(at.path()));
     assert!(Command::new("umount").arg(at.path()).status().expect("it runs").success());
     outcome.expect("the check holds");
 }
 
-#[test]
-fn mounted_is_filled() {
+/// Runs a check on a small volume.
+fn mounted(test: &str, check: fn(&Path)) {
     if let Some(reason) = cannot_mount() {
-        return skipped("mounted_is_filled", &reason);
+        return skipped(test, &reason);
     }
     let mount = Mount::new(SMALL_BYTES);
-    filled(&mount.folder);
+    check(&mount.folder);
     mount.end();
+}
+
+#[test]
+fn native_is_filled() {
+    native("native_is_filled", filled);
+}
+
+#[test]
+fn mounted_is_filled() {
+    mounted("mounted_is_filled", filled);
+}
+
+#[test]
+fn native_keeps_reserved_room() {
+    native("native_keeps_reserved_room", reserved);
+}
+
+#[test]
+fn mounted_keeps_reserved_room() {
+    mounted("mounted_keeps_reserved_room", reserved);
 }

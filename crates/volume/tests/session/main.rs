@@ -3,6 +3,7 @@
 mod data;
 mod files;
 mod names;
+mod reserve;
 
 use std::sync::Arc;
 
