@@ -10,9 +10,13 @@ use crate::server::Server;
 impl Server {
     /// Bytes of a file, fewer than asked for only at its end.
     pub fn read_bytes(&self, ino: INodeNo, offset: u64, len: u32) -> Result<Vec<u8>> {
+        let ino = ino_of(ino)?;
         let mut bytes = vec![0; len as usize];
-        let read = self.volume.read(ino_of(ino)?, offset, &mut bytes)?;
+        let read = self.volume.read(ino, offset, &mut bytes)?;
         bytes.truncate(read);
+        if !self.is_read_only {
+            self.zeros_read.note(ino, offset, &bytes);
+        }
         Ok(bytes)
     }
 

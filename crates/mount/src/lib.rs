@@ -7,6 +7,7 @@
 //! | `mounted` | a volume that is mounted, and its end |
 //! | `server` | the kernel's requests |
 //! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
+//! | `holes` | where files have none |
 //! | `attributes` | inodes in the kernel's words |
 //! | `lookups` | files that the kernel knows |
 //!
@@ -18,6 +19,7 @@
 mod attributes;
 mod content;
 mod error;
+mod holes;
 mod listing;
 mod lookups;
 mod mounted;

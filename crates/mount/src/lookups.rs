@@ -30,19 +30,20 @@ impl Lookups {
         if is_known { volume.let_go(ino) } else { Ok(()) }
     }
 
-    /// Subtracts `times` from the kernel's references to a file.
-    pub fn forget(&self, volume: &Volume, ino: Ino, times: u64) -> Result<()> {
-        let is_last = {
+    /// Subtracts `times` from the kernel's references to a file. With the last of them goes what else is known of the kernel: `forget` runs before it
+    /// can be told of the file again.
+    pub fn forget(&self, volume: &Volume, ino: Ino, times: u64, forget: impl FnOnce()) -> Result<()> {
+        {
             let mut counts = self.lock();
             let Some(count) = counts.get_mut(&ino) else { return Ok(()) };
             *count = count.saturating_sub(times);
-            let is_last = *count == 0;
-            if is_last {
-                counts.remove(&ino);
+            if *count > 0 {
+                return Ok(());
             }
-            is_last
-        };
-        if is_last { volume.let_go(ino) } else { Ok(()) }
+            counts.remove(&ino);
+            forget();
+        }
+        volume.let_go(ino)
     }
 
     /// The kernel is gone.

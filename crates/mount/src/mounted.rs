@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::error::{MountError, Result};
+use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
 use crate::options::Options;
 use crate::possible::{has_helper, possible};
@@ -49,7 +50,13 @@ impl Mounted {
         possible()?;
         let folder = usable(folder)?;
         let volume = Arc::new(volume);
-        let server = Server { volume: Arc::clone(&volume), lookups: Lookups::default() };
+        let zeros_read = Arc::new(ZerosRead::default());
+        let server = Server {
+            volume: Arc::clone(&volume),
+            lookups: Lookups::default(),
+            zeros_read: Arc::clone(&zeros_read),
+            is_read_only: options.is_read_only,
+        };
         let session =
             Session::new(server, &folder, &config(&options)).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound if !has_helper() => MountError::NoHelper,
@@ -60,6 +67,9 @@ impl Mounted {
                 }
                 _ => MountError::Refused { path: folder.clone(), source },
             })?;
+        if options.threads > 1 {
+            zeros_read.ask_by(session.notifier());
+        }
         Ok(Mounted { session, volume, folder, options })
     }
 

@@ -15,6 +15,7 @@ use fuser::{
 
 use crate::attributes::{attributes_of, ino_of, time_of};
 use crate::content::Blocks;
+use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
 
 /// How long the kernel may keep what it was told. Nobody else changes the volume; the kernel itself forgets what it changes.
@@ -35,6 +36,9 @@ const NO_HANDLE: FileHandle = FileHandle(0);
 pub struct Server {
     pub volume: Arc<Volume>,
     pub lookups: Lookups,
+    pub zeros_read: Arc<ZerosRead>,
+    /// Whether nothing may be changed.
+    pub is_read_only: bool,
 }
 
 fn number(error: &VolumeError) -> Errno {
@@ -98,7 +102,8 @@ impl Filesystem for Server {
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
         // Nobody waits for an answer. What cannot be freed now is when the volume is opened next.
-        let _ = ino_of(ino).and_then(|ino| self.lookups.forget(&self.volume, ino, nlookup));
+        let _ = ino_of(ino)
+            .and_then(|ino| self.lookups.forget(&self.volume, ino, nlookup, || self.zeros_read.forget(ino)));
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -302,10 +307,11 @@ impl Filesystem for Server {
         }
     }
 
-    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
-        // The volume knows where files have holes, but not what programs wrote through mappings a moment ago: the kernel does not bring that
-        // before it asks. After this answer it calls all of a file data, so that nothing is passed over.
-        reply.error(Errno::ENOSYS);
+    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        match self.seek(ino, offset, whence) {
+            Ok(offset) => reply.offset(offset),
+            Err(error) => reply.error(number(&error)),
+        }
     }
 
     fn fallocate(

@@ -39,7 +39,8 @@ impl Volume {
     }
 
     fn provide(&self, ino: Ino, bytes: Range<u64>, keeps_size: bool, is_zeroed: bool) -> Result<()> {
-        if bytes.end > SIZE_BYTES_MAX {
+        // Of the last page of the largest file no inode could say that it is reserved.
+        if bytes.end > SIZE_BYTES_MAX - PAGE_BYTES as u64 {
             return Err(VolumeError::TooLarge);
         }
         let cell = self.cell(ino);

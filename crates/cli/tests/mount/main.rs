@@ -35,7 +35,7 @@ checks! {
         a_removed_folder_that_is_stood_in sync_of_a_folder set_group_id_is_inherited;
     links: another_name symbolic loops_end long_targets names_of_links_go_away;
     locks: of_records of_files;
-    memory: is_written_through_a_mapping private_mappings_stay_private mapping_and_writing_agree mapped_bytes_are_data;
+    memory: is_written_through_a_mapping private_mappings_stay_private mapping_and_writing_agree mapped_bytes_are_data holes_are_found;
     modes: of_new_files umask_takes_bits_away are_changed special_bits;
     names: too_long taken_names onto_a_file onto_folders into_itself without_replacing exchanged across_folders same_file_twice not_there;
     nodes: pipes_carry_bytes sockets_are_connected_to devices_keep_their_numbers;

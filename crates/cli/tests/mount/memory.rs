@@ -89,6 +89,38 @@ pub fn mapped_bytes_are_data(at: &Path) {
     assert!(hole > LEN as u64 / 2, "{hole}");
 }
 
+/// Holes are found as holes, whatever was read of them, and what was stored into them through a mapping is found as data.
+pub fn holes_are_found(at: &Path) {
+    const PIECE: u64 = 64 << 10;
+    use rustix::fs::{SeekFrom, seek};
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(at.join("file"));
+    let file = file.expect("it is made");
+    file.set_len(LEN as u64).expect("it grows");
+    file.write_all_at(&[7; PIECE as usize], 4 * PIECE).expect("it writes");
+    let data = |from| seek(&file, SeekFrom::Data(from));
+    let hole = |from| seek(&file, SeekFrom::Hole(from));
+    for _ in 0..2 {
+        assert_eq!(
+            (data(0), data(4 * PIECE + 1), data(5 * PIECE)),
+            (Ok(4 * PIECE), Ok(4 * PIECE + 1), Err(rustix::io::Errno::NXIO))
+        );
+        assert_eq!((hole(0), hole(4 * PIECE), hole(6 * PIECE)), (Ok(0), Ok(5 * PIECE), Ok(6 * PIECE)));
+        assert_eq!(hole(LEN as u64), Err(rustix::io::Errno::NXIO));
+        file.sync_all().expect("it syncs");
+        assert_eq!(bytes(&at.join("file")).len(), LEN);
+    }
+    let mapping = Mapping::new(&file, MapFlags::SHARED);
+    assert_eq!(mapping.get(0), 0);
+    for piece in [10, 1, 12] {
+        mapping.put((piece * PIECE) as usize, 9);
+        assert_eq!(data((piece * PIECE) & !(PIECE - 1)), Ok(piece * PIECE), "piece {piece}");
+    }
+    assert_eq!((data(0), hole(12 * PIECE + PIECE)), (Ok(PIECE), Ok(13 * PIECE)));
+    drop(mapping);
+    file.sync_all().expect("it syncs");
+    assert_eq!((data(0), data(6 * PIECE)), (Ok(PIECE), Ok(10 * PIECE)));
+}
+
 /// A mapping outlives the file's name and its descriptor, and sees what is written otherwise.
 pub fn mapping_and_writing_agree(at: &Path) {
     let file = file(at);

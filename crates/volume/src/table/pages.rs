@@ -26,6 +26,22 @@ impl Table {
         Ok(found)
     }
 
+    /// The first page from `first` on that is not on flash, or that `ends` a run.
+    ///
+    /// # Errors
+    /// A node could not be read.
+    pub fn run_end(&self, flash: &Flash, ino: Ino, first: u32, ends: impl Fn(u32) -> bool) -> Result<u64> {
+        let mut end = u64::from(first);
+        self.visit_pages(flash, ino, first, &mut |page| {
+            if u64::from(page) != end || ends(page) {
+                return ControlFlow::Break(());
+            }
+            end += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(end)
+    }
+
     /// How many of the pages `first..=last` of a file are on flash, of those that `counts`.
     ///
     /// # Errors

@@ -23,6 +23,16 @@ fn ranges(volume: &Volume, ino: Ino, at_once: usize) -> Vec<Range<u64>> {
     }
 }
 
+/// The same, by the places where data and holes begin.
+fn ranges_by_seeking(volume: &Volume, ino: Ino) -> Vec<Range<u64>> {
+    let (mut all, mut from) = (Vec::new(), 0);
+    while let Some(start) = volume.next_data(ino, from).expect("known") {
+        from = volume.next_hole(ino, start).expect("known").expect("before the end");
+        all.push(start..from);
+    }
+    all
+}
+
 #[test]
 fn holes_are_passed_over() {
     let volume = volume();
@@ -45,6 +55,9 @@ fn holes_are_passed_over() {
         for at_once in [1, 2, 100] {
             assert_eq!(ranges(&volume, file.ino(), at_once), expected, "round {round}");
         }
+        assert_eq!(ranges_by_seeking(&volume, file.ino()), expected, "round {round}");
+        // Zeros that were read from a hole are no data.
+        assert_eq!(file.read(6 * PAGE, &mut [1; 3 * PAGE as usize]), Ok(3 * PAGE as usize));
         volume.sync().expect("synced");
     }
     let from = |from| volume.data_ranges(file.ino(), from, 1).expect("ranges");
@@ -53,8 +66,16 @@ fn holes_are_passed_over() {
     assert_eq!(from(SIZE_BYTES_MAX - 1), Vec::from_iter(Some(SIZE_BYTES_MAX - 1..SIZE_BYTES_MAX)));
     assert_eq!(from(u64::MAX), []);
     file.punch(3 * PAGE, (1 << 40) - 3 * PAGE).expect("punched");
+    assert_eq!(volume.next_hole(file.ino(), 3 * PAGE + 9), Ok(Some(3 * PAGE + 9)));
     let left = [0..PAGE, 1 << 40..(1 << 40) + PAGE, SIZE_BYTES_MAX - PAGE..SIZE_BYTES_MAX];
     assert_eq!(ranges(&volume, file.ino(), 100), left);
+    assert_eq!(ranges_by_seeking(&volume, file.ino()), left);
+    for from in [SIZE_BYTES_MAX, u64::MAX] {
+        assert_eq!(
+            (volume.next_data(file.ino(), from), volume.next_hole(file.ino(), from)),
+            (Ok(None), Ok(None))
+        );
+    }
     file.truncate(2).expect("cut");
     assert_eq!(ranges(&volume, file.ino(), 1), Vec::from_iter(Some(0..2)));
     file.truncate(0).expect("cut");
