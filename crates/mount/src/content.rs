@@ -20,15 +20,32 @@ impl Server {
         Ok(bytes)
     }
 
+    /// Writes bytes; returns how many there was room for.
+    pub fn write_bytes(&self, ino: INodeNo, offset: u64, bytes: &[u8]) -> Result<usize> {
+        let ino = ino_of(ino)?;
+        let mut done = 0;
+        while done < bytes.len() {
+            let write = || self.volume.write(ino, offset.saturating_add(done as u64), &bytes[done..]);
+            match self.room.with(&self.volume, write) {
+                Ok(written) => done += written,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
     /// Reserves, zeros or frees a range.
     pub fn allocate(&self, ino: INodeNo, offset: u64, len: u64, mode: i32) -> Result<()> {
         let ino = ino_of(ino)?;
         let keeps_size = mode & FALLOC_FL_KEEP_SIZE != 0;
         let bytes = offset..offset.checked_add(len).ok_or(VolumeError::TooLarge)?;
         match mode & !FALLOC_FL_KEEP_SIZE {
-            0 => self.volume.reserve(ino, bytes, keeps_size),
+            0 => self.room.with(&self.volume, || self.volume.reserve(ino, bytes.clone(), keeps_size)),
             FALLOC_FL_PUNCH_HOLE if keeps_size => self.volume.punch(ino, offset, len),
-            FALLOC_FL_ZERO_RANGE => self.volume.zero_and_reserve(ino, bytes, keeps_size),
+            FALLOC_FL_ZERO_RANGE => {
+                self.room.with(&self.volume, || self.volume.zero_and_reserve(ino, bytes.clone(), keeps_size))
+            }
             _ => Err(VolumeError::System {
                 step: "a way to allocate that is not known",
                 errno: libc::EOPNOTSUPP,

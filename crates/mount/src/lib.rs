@@ -9,7 +9,7 @@
 //! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
 //! | `holes` | where files have none |
 //! | `attributes` | inodes in the kernel's words |
-//! | `lookups` | files that the kernel knows |
+//! | `lookups`, `room` | files that the kernel knows, and the room of those that are removed |
 //!
 //! The process that mounts is the only one that changes the volume, so the kernel may keep what it learned. Permissions are checked by the kernel
 //! (`default_permissions`), locks are the kernel's own, and a file's bytes stay as long as the kernel knows the file, so that programs go on with
@@ -26,6 +26,7 @@ mod mounted;
 mod naming;
 mod options;
 mod possible;
+mod room;
 mod server;
 
 pub use error::{MountError, Result};

@@ -15,6 +15,7 @@ use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
 use crate::options::Options;
 use crate::possible::{has_helper, possible};
+use crate::room::Room;
 use crate::server::Server;
 
 /// A volume at a folder of the system. Programs wait until [`Mounted::serve`] runs.
@@ -54,6 +55,7 @@ impl Mounted {
         let server = Server {
             volume: Arc::clone(&volume),
             lookups: Lookups::default(),
+            room: Room::new(options.threads.max(1)),
             zeros_read: Arc::clone(&zeros_read),
             is_read_only: options.is_read_only,
         };

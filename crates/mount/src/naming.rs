@@ -42,7 +42,9 @@ impl Server {
         let folder = ino_of(folder)?;
         let (gid, inherited) = self.group_for(request, folder)?;
         let mode = if kind == Kind::Folder { mode | inherited } else { mode } & MODE_MASK;
-        let ino = self.volume.make(folder, name.as_bytes(), kind, mode as u16, request.uid(), gid)?;
+        let ino = self.room.with(&self.volume, || {
+            self.volume.make(folder, name.as_bytes(), kind, mode as u16, request.uid(), gid)
+        })?;
         self.volume.hold(ino);
         self.tell(ino)
     }
@@ -79,7 +81,9 @@ impl Server {
     ) -> Result<(Ino, Inode)> {
         let folder = ino_of(folder)?;
         let (gid, _) = self.group_for(request, folder)?;
-        let ino = self.volume.make_symlink(folder, name.as_bytes(), target.as_bytes(), request.uid(), gid)?;
+        let ino = self.room.with(&self.volume, || {
+            self.volume.make_symlink(folder, name.as_bytes(), target.as_bytes(), request.uid(), gid)
+        })?;
         self.volume.hold(ino);
         self.tell(ino)
     }

@@ -17,6 +17,7 @@ use crate::attributes::{attributes_of, ino_of, time_of};
 use crate::content::Blocks;
 use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
+use crate::room::Room;
 
 /// How long the kernel may keep what it was told. Nobody else changes the volume; the kernel itself forgets what it changes.
 pub const VALID: Duration = Duration::from_secs(60);
@@ -36,6 +37,7 @@ const NO_HANDLE: FileHandle = FileHandle(0);
 pub struct Server {
     pub volume: Arc<Volume>,
     pub lookups: Lookups,
+    pub room: Room,
     pub zeros_read: Arc<ZerosRead>,
     /// Whether nothing may be changed.
     pub is_read_only: bool,
@@ -104,6 +106,7 @@ impl Filesystem for Server {
         // Nobody waits for an answer. What cannot be freed now is when the volume is opened next.
         let _ = ino_of(ino)
             .and_then(|ino| self.lookups.forget(&self.volume, ino, nlookup, || self.zeros_read.forget(ino)));
+        self.room.note_let_go();
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -163,12 +166,16 @@ impl Filesystem for Server {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, ino_of(parent).and_then(|parent| self.volume.unlink(parent, name.as_encoded_bytes())));
+        let outcome = ino_of(parent).and_then(|parent| self.volume.unlink(parent, name.as_encoded_bytes()));
+        self.room.note_removed();
+        answer(reply, outcome);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let parent = ino_of(parent);
-        answer(reply, parent.and_then(|parent| self.volume.remove_folder(parent, name.as_encoded_bytes())));
+        let outcome = parent.and_then(|parent| self.volume.remove_folder(parent, name.as_encoded_bytes()));
+        self.room.note_removed();
+        answer(reply, outcome);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -185,7 +192,9 @@ impl Filesystem for Server {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        answer(reply, Server::rename(self, (parent, name), (newparent, newname), flags));
+        let outcome = Server::rename(self, (parent, name), (newparent, newname), flags);
+        self.room.note_removed();
+        answer(reply, outcome);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
@@ -252,7 +261,7 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match ino_of(ino).and_then(|ino| self.volume.write(ino, offset, data)) {
+        match self.write_bytes(ino, offset, data) {
             Ok(written) => reply.written(written as u32),
             Err(error) => reply.error(number(&error)),
         }
@@ -292,7 +301,7 @@ impl Filesystem for Server {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.volume.space().map(Blocks::from) {
+        match self.room.settle(&self.volume).and_then(|()| self.volume.space()).map(Blocks::from) {
             Ok(blocks) => reply.statfs(
                 blocks.all,
                 blocks.free,

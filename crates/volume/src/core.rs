@@ -247,10 +247,10 @@ impl Core {
         self.limits.dirty_pages.min(pages.max(DIRTY_PAGES_MIN))
     }
 
-    /// Whether the volume is full but for what was trimmed and not committed.
+    /// Whether the volume is full but for what was trimmed and is not free yet, also because a commit of it is under way.
     fn waits_for_trims(&self) -> bool {
         let margin = (self.capacity_units() / 20).max(MARGIN_UNITS_MIN);
-        self.used_units() + margin > self.capacity_units() && !self.trims.is_empty()
+        self.used_units() + margin > self.capacity_units() && !self.trims.are_applied()
     }
 
     /// A page in RAM; what is not there is read. `memory` is where programs have mapped its file.

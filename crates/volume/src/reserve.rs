@@ -116,7 +116,7 @@ impl Volume {
             let needed = pages.saturating_sub(stored) * u64::from(PAGE_UNITS);
             core.used_units() + core.kept_units() + needed <= core.capacity_units()
         };
-        if !has_room() && !core.trims.is_empty() {
+        if !has_room() && !core.trims.are_applied() {
             core.commit()?;
         }
         if has_room() { Ok(()) } else { Err(VolumeError::NoSpace) }

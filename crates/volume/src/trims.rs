@@ -93,6 +93,11 @@ impl Trims {
         self.count.load(Ordering::Acquire) == 0 || self.len() == 0
     }
 
+    /// Whether the table knows of all of them.
+    pub fn are_applied(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
     /// Gives all that there are to a commit. The gate is closed.
     pub fn begin_commit(&self) -> Vec<Trim> {
         let mut state = self.lock();
@@ -126,11 +131,12 @@ mod tests {
     fn what_a_commit_is_writing_still_reads_as_zeros() {
         let (trims, key) = (Trims::default(), PageKey::data(Ino(9), 5));
         trims.add(Trim { ino: Ino(9), first: 4, last: 6 });
-        assert!(trims.covers(key) && !trims.commit_covers(key));
+        assert!(trims.covers(key) && !trims.commit_covers(key) && !trims.are_applied());
         assert_eq!(trims.begin_commit().len(), 1);
         assert!(trims.covers(key) && trims.commit_covers(key) && trims.is_empty());
+        assert!(!trims.are_applied());
         trims.end_commit();
-        assert!(!trims.covers(key) && !trims.commit_covers(key));
+        assert!(trims.are_applied() && !trims.covers(key) && !trims.commit_covers(key));
     }
 
     #[test]

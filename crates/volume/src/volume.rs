@@ -267,11 +267,34 @@ impl Volume {
         })
     }
 
-    /// How much there is of everything.
+    /// Commits if there is room that was taken from files and is not free yet. Returns whether there was.
+    ///
+    /// # Errors
+    /// As [`Volume::sync`].
+    pub fn reclaim(&self) -> Result<bool> {
+        if self.core.is_read_only() || self.core.trims.are_applied() {
+            return Ok(false);
+        }
+        self.core.commit()?;
+        Ok(true)
+    }
+
+    /// Whether there is a file without a name, whose bytes stay because it is held. If not, all that was let go of is room for [`Volume::reclaim`].
+    ///
+    /// # Errors
+    /// The table of inodes could not be read.
+    pub fn has_nameless(&self) -> Result<bool> {
+        let _names = self.read_names();
+        Ok(self.core.inodes_header()?.first_nameless != 0)
+    }
+
+    /// How much there is of everything. Room that was taken from files is told as free: it is committed before.
     ///
     /// # Errors
     /// The table of inodes could not be read.
     pub fn space(&self) -> Result<Space> {
+        // A volume that takes no more changes tells what it has.
+        let _ = self.reclaim();
         let header = self.core.inodes_header()?;
         let unit = PAGE_BYTES as u64 / u64::from(PAGE_UNITS);
         let capacity = self.core.capacity_units();

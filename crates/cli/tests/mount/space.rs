@@ -102,6 +102,52 @@ fn mounted(test: &str, check: fn(&Path)) {
     mount.end();
 }
 
+/// What a removed file had is there for the next one, and told, at once.
+#[test]
+fn what_was_removed_is_there_at_once() {
+    if let Some(reason) = cannot_mount() {
+        return skipped("what_was_removed_is_there_at_once", &reason);
+    }
+    let mount = Mount::new(64 << 20);
+    let at = &mount.folder;
+    let free = || statvfs(at).map(|space| space.f_bavail * space.f_frsize).expect("it is told");
+    let (all, piece) = (free(), vec![1; 1 << 20]);
+    for round in 0..40 {
+        let mut file = File::create(at.join("filling")).expect("it is made");
+        while file.write(&piece).is_ok_and(|written| written > 0) {}
+        drop(file);
+        fs::remove_file(at.join("filling")).expect("it goes");
+        if round % 2 == 0 {
+            let told = free();
+            assert!(told > all / 100 * 95, "round {round}: {told} of {all} bytes are free");
+        }
+        let written = fs::write(at.join("next"), vec![2; 30 << 20]);
+        written.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        fs::remove_file(at.join("next")).expect("it goes");
+    }
+    mount.end();
+}
+
+/// A file without a name that is open keeps its room; who needs that waits long for it only once.
+#[test]
+fn what_is_open_still_is_not_waited_for_again_and_again() {
+    if let Some(reason) = cannot_mount() {
+        return skipped("what_is_open_still_is_not_waited_for_again_and_again", &reason);
+    }
+    let mount = Mount::new(SMALL_BYTES);
+    let at = &mount.folder;
+    let mut open = File::create(at.join("open")).expect("it is made");
+    fs::remove_file(at.join("open")).expect("it goes");
+    let piece = vec![1; 1 << 20];
+    while open.write(&piece).is_ok_and(|written| written > 0) {}
+    for _ in 0..100 {
+        fails(open.write(&piece), Errno::NOSPC);
+    }
+    drop(open);
+    fs::write(at.join("next"), &piece).expect("there is room");
+    mount.end();
+}
+
 #[test]
 fn native_is_filled() {
     native("native_is_filled", filled);

@@ -122,3 +122,25 @@ fn bytes_of_a_full_volume_are_overwritten() {
     volume.sync().expect("sync");
     check(&volume);
 }
+
+/// Room of a file that was removed or cut is told without a sync, and taken by the next one.
+#[test]
+fn room_is_told_as_it_is() {
+    let device = Arc::new(MemoryDevice::new(16 << 20, PAGE_BYTES));
+    let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), 64).expect("a medium"));
+    Volume::create(medium(), (0, 0)).expect("create");
+    let volume = open(medium());
+    let used = || volume.space().expect("space").used_bytes;
+    let empty = used();
+    for name in [&b"a"[..], b"b"] {
+        let ino = volume.make(Ino::ROOT_FOLDER, name, Kind::File, 0o600, 0, 0).expect("room");
+        volume.write(ino, 0, &vec![1; 6 << 20]).expect("room");
+        volume.sync().expect("sync");
+        assert!(used() >= empty + (6 << 20));
+        volume.truncate(ino, 3 << 20).expect("cut");
+        assert!(used() < empty + (4 << 20), "{} bytes are used", used());
+        volume.unlink(Ino::ROOT_FOLDER, name).expect("removed");
+        assert!(used() < empty + (1 << 20), "{} bytes are used", used());
+    }
+    check(&volume);
+}
