@@ -18,7 +18,8 @@ use crate::word::{PAGE_BYTES, PAGE_UNITS};
 const PAGES_AT_ONCE: u64 = 64;
 
 impl Volume {
-    /// Gives room to all pages of `bytes`, so that writing there needs no more of it. The file grows to their end, unless it `keeps_size`.
+    /// Gives room to all pages of `bytes`, so that writing there needs no more of it. The file grows to their end, unless it `keeps_size`. All of it is atomic
+    /// within 64 pages.
     ///
     /// # Errors
     /// [`VolumeError::NoSpace`] and the size is as it was: if it was clear before, nothing is reserved. [`VolumeError::TooLarge`],
@@ -49,31 +50,30 @@ impl Volume {
         self.check_room(ino, &bytes)?;
         let page = PAGE_BYTES as u64;
         let pages = bytes.start / page..bytes.end.div_ceil(page);
-        let mut at = pages.start;
-        while at < pages.end {
-            let some = at..pages.end.min(at + PAGES_AT_ONCE);
+        for first in pages.clone().step_by(PAGES_AT_ONCE as usize) {
+            let some = first..pages.end.min(first + PAGES_AT_ONCE);
             let change = self.core().begin()?;
             let (new, outcome) =
                 self.provide_some(&change, ino, memory.as_ref(), &some, is_zeroed.then_some(&bytes));
-            change.update_inode(ino, |inode| {
+            let inode = change.update_inode(ino, |inode| {
                 inode.pages += new;
                 inode.note_reserved(some.end);
             })?;
             outcome?;
-            at = some.end;
-        }
-        let change = self.core().begin()?;
-        let inode = self.file(ino)?;
-        if !keeps_size {
-            self.clear_tail(&change, ino, &inode, memory.as_ref(), bytes.end)?;
-        }
-        let finish = |inode: &mut crate::inode::Inode| {
-            if !keeps_size {
-                inode.size_bytes = inode.size_bytes.max(bytes.end);
+            if some.end < pages.end {
+                continue;
             }
-            touch(inode);
-        };
-        change.update_inode(ino, finish).map(drop)
+            if !keeps_size {
+                self.clear_tail(&change, ino, &inode, memory.as_ref(), bytes.end)?;
+            }
+            change.update_inode(ino, |inode| {
+                if !keeps_size {
+                    inode.size_bytes = inode.size_bytes.max(bytes.end);
+                }
+                touch(inode);
+            })?;
+        }
+        Ok(())
     }
 
     /// Gives room to `pages`, and zeros what `zeroed` has of them. Returns how many had none before, also if it fails at one of them.

@@ -40,6 +40,7 @@ pub enum Step {
     Write { path: String, offset: u64, len: usize, value: u8 },
     Truncate { path: String, size: u64 },
     Punch { path: String, offset: u64, len: u64 },
+    Reserve { path: String, offset: u64, len: u64, keeps_size: bool, is_zeroed: bool },
     Remove { path: String },
     Rename { from: String, to: String },
     Sync,
@@ -65,7 +66,7 @@ impl Step {
             }
         };
         let path = name(dice);
-        match dice.below(20) {
+        match dice.below(21) {
             0 | 1 => Step::Make { path, kind: Kind::File },
             2 => Step::Make { path: format!("d{}", dice.below(3)), kind: Kind::Folder },
             3 => Step::Remove { path },
@@ -73,6 +74,13 @@ impl Step {
             5 => Step::Truncate { path, size: dice.below(200_000) },
             6 => Step::Punch { path, offset: dice.below(100_000), len: dice.below(60_000) },
             7 => Step::Sync,
+            20 => Step::Reserve {
+                path,
+                offset: dice.below(150_000),
+                len: dice.below(60_000) + 1,
+                keeps_size: dice.below(2) == 0,
+                is_zeroed: dice.below(2) == 0,
+            },
             8..=12 => Step::Write {
                 path,
                 offset: dice.below(150_000),
@@ -107,6 +115,14 @@ impl Step {
             }
             Step::Truncate { path, size } => volume.truncate(find(volume, path)?, *size),
             Step::Punch { path, offset, len } => volume.punch(find(volume, path)?, *offset, *len),
+            Step::Reserve { path, offset, len, keeps_size, is_zeroed } => {
+                let (ino, bytes) = (find(volume, path)?, *offset..offset + len);
+                if *is_zeroed {
+                    volume.zero_and_reserve(ino, bytes, *keeps_size)
+                } else {
+                    volume.reserve(ino, bytes, *keeps_size)
+                }
+            }
             Step::Remove { path } => {
                 let (folder, name) = split(path);
                 let folder = find(volume, folder)?;
@@ -133,13 +149,14 @@ impl Step {
                 .folder_of(path)
                 .err()
                 .or(model.objects.contains_key(path).then_some(VolumeError::Exists)),
-            Step::Write { path, .. } | Step::Truncate { path, .. } | Step::Punch { path, .. } => {
-                match model.find(path) {
-                    Ok(Object::File(_)) => None,
-                    Ok(Object::Folder) => Some(VolumeError::IsAFolder),
-                    Err(error) => Some(error),
-                }
-            }
+            Step::Write { path, .. }
+            | Step::Truncate { path, .. }
+            | Step::Punch { path, .. }
+            | Step::Reserve { path, .. } => match model.find(path) {
+                Ok(Object::File(_)) => None,
+                Ok(Object::Folder) => Some(VolumeError::IsAFolder),
+                Err(error) => Some(error),
+            },
             Step::Remove { path } => match model.find(path) {
                 Ok(Object::Folder) if model.has_below(path) => Some(VolumeError::NotEmpty),
                 Ok(_) => None,
@@ -203,6 +220,17 @@ impl Model {
                 bytes[start..end].copy_from_slice(&pattern(*value, *len));
             }
             Step::Truncate { path, size } => self.bytes(path).resize(*size as usize, 0),
+            Step::Reserve { path, offset, len, keeps_size, is_zeroed } => {
+                let bytes = self.bytes(path);
+                let (start, end) = (*offset as usize, (offset + len) as usize);
+                if *is_zeroed && start < bytes.len() {
+                    let end = end.min(bytes.len());
+                    bytes[start..end].fill(0);
+                }
+                if !keeps_size {
+                    bytes.resize(end.max(bytes.len()), 0);
+                }
+            }
             Step::Punch { path, offset, len } => {
                 let bytes = self.bytes(path);
                 let end = ((offset + len) as usize).min(bytes.len());
