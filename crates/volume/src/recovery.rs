@@ -29,7 +29,7 @@ pub struct Recovered {
     pub sequence: u64,
     /// Blocks that counted.
     pub blocks: u64,
-    /// Blocks that did not, because a transaction was unfinished.
+    /// Blocks at the end of the log that did not, because a transaction was torn by a crash, or damaged before the log said that it was durable.
     pub lost: u64,
     /// Blocks that were durable, and are damaged.
     pub damaged: u64,
@@ -76,7 +76,7 @@ pub fn recover(
     let mut recovered = Recovered {
         sequence: log.blocks.last().map_or(anchor.sequence, |found| found.sequence + 1),
         blocks: log.counting as u64,
-        lost: (log.blocks.len() - log.counting) as u64,
+        lost: (log.blocks.len() - log.counting) as u64 + reader.torn,
         damaged: log.damaged,
         unknown: log.unknown,
         lost_pages: Vec::new(),

@@ -53,6 +53,12 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
         }
         Err(error) => return Err(error),
     };
+    if volume.recovered().lost > 0 {
+        writeln!(
+            out,
+            "{name}: the last transaction of the log is not whole and does not count; a crash tore it, or it was damaged since"
+        )?;
+    }
     if findings.problems.is_empty() {
         let read = match depth {
             Depth::Contents => ", all of them read and verified",

@@ -7,7 +7,7 @@
 use aquifer_device::AlignedBuffer;
 
 use crate::anchor::{Anchor, HeadPosition};
-use crate::block::{Block, Kind};
+use crate::block::{Block, Kind, was_block};
 use crate::error::VolumeError;
 use crate::medium::Medium;
 use crate::segments::Segments;
@@ -54,6 +54,8 @@ pub struct Reader<'a> {
     seen: Vec<u32>,
     /// Why the page could not be read on which the log would go on.
     pub unreadable: Option<VolumeError>,
+    /// Blocks that stand where a head would go on, and are not whole.
+    pub torn: u64,
     /// Whether a later opening than the anchor's has committed something.
     pub has_later_epoch: bool,
 }
@@ -69,6 +71,7 @@ impl<'a> Reader<'a> {
             outcomes: Vec::new(),
             seen: Vec::new(),
             unreadable: None,
+            torn: 0,
             has_later_epoch: false,
         }
     }
@@ -96,7 +99,7 @@ impl<'a> Reader<'a> {
                     let Some((segment, found)) = self.goes_on(position.next, head, newest, &left) else {
                         let expected =
                             if is_full { (position.next, 0) } else { (position.segment, position.index) };
-                        self.note_if_unreadable(expected);
+                        self.note_end(expected);
                         return position;
                     };
                     segments.seal(position.segment, newest);
@@ -142,11 +145,15 @@ impl<'a> Reader<'a> {
         (from..pages).find_map(|index| self.block(segment, index, Some(head), least))
     }
 
-    fn note_if_unreadable(&mut self, (segment, index): (u32, u32)) {
+    /// Notes what stands where the log would go on.
+    fn note_end(&mut self, (segment, index): (u32, u32)) {
         let at = self.medium.geometry().page(segment, index);
-        // Flash that was torn cannot be read either: that is no news.
-        if let Err(error @ VolumeError::Device(_)) = self.page(at).map(|_| ()) {
-            self.unreadable = Some(error.clone());
+        let (volume, epoch) = (self.anchor.volume, self.anchor.epoch);
+        match self.page(at) {
+            Ok(page) => self.torn += u64::from(was_block(page, volume, epoch, at)),
+            // Flash that was torn cannot be read either: that is no news.
+            Err(error @ VolumeError::Device(_)) => self.unreadable = Some(error.clone()),
+            Err(_) => {}
         }
     }
 
