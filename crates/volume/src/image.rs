@@ -12,6 +12,9 @@ use crate::error::{Result, VolumeError};
 use crate::medium::{DeviceMedium, Medium};
 use crate::word::PAGE_BYTES;
 
+/// Smallest new volume in a file or on a block device: smaller ones have no room for the first file.
+pub const BYTES_MIN: u64 = 640 << 10;
+
 /// The file or block device at `path` as a medium for a new volume of `size_bytes`, 0 for all of a block device. `segment_bytes` is what is written
 /// and cleaned at once; 0 chooses.
 ///
@@ -19,6 +22,9 @@ use crate::word::PAGE_BYTES;
 /// [`VolumeError::Invalid`] for sizes that cannot be; the device could not be opened.
 pub fn new_medium(path: &Path, size_bytes: u64, segment_bytes: u64) -> Result<Box<dyn Medium>> {
     let device = FileDevice::open(path, size_bytes)?;
+    if device.len_bytes() < BYTES_MIN {
+        return Err(VolumeError::Invalid("too small for a volume: give it 640 KiB or more"));
+    }
     let segment_bytes =
         if segment_bytes == 0 { segment_bytes_for(device.len_bytes()) } else { segment_bytes };
     let pages = u32::try_from(segment_bytes / PAGE_BYTES as u64).unwrap_or(u32::MAX);
@@ -73,11 +79,14 @@ fn open_device(path: &Path, len_bytes: u64) -> Result<FileDevice> {
     Ok(FileDevice::open(path, len_bytes)?)
 }
 
-/// Segments of 4 MiB, or as many as are needed at least.
+/// Segments of 4 MiB; smaller ones, down to 64 KiB, where there would be fewer than 64; the smallest where there would be too few for a volume.
 fn segment_bytes_for(len_bytes: u64) -> u64 {
     let mut segment_bytes = 4 << 20;
     while len_bytes / segment_bytes < u64::from(SEGMENTS_MIN) * 4 && segment_bytes > 64 << 10 {
         segment_bytes /= 2;
+    }
+    if len_bytes / segment_bytes < u64::from(SEGMENTS_MIN) {
+        segment_bytes = u64::from(PAGES_PER_SEGMENT_MIN) * PAGE_BYTES as u64;
     }
     while len_bytes / segment_bytes > 64 << 10 && segment_bytes < 64 << 20 {
         segment_bytes *= 2;

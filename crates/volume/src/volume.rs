@@ -110,7 +110,9 @@ impl Volume {
     pub fn create(medium: Box<dyn Medium>, owner: (u32, u32)) -> Result<()> {
         let geometry = medium.geometry();
         if geometry.segments < SEGMENTS_MIN || Anchor::pages(geometry) > geometry.pages_per_segment {
-            return Err(VolumeError::Invalid("too small for a volume; give it at least 16 segments"));
+            return Err(VolumeError::Invalid(
+                "too small for a volume, which has at least 16 segments: make it larger, or its segments smaller",
+            ));
         }
         let segments = Segments::new(&*medium);
         let (anchors, number) = Anchors::new(&*medium)?;

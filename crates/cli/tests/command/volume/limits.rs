@@ -31,6 +31,24 @@ fn a_full_volume_says_so_and_is_used_again() {
 }
 
 #[test]
+fn the_smallest_volumes() {
+    for size in ["640K", "1020K", "1M"] {
+        let ground = Ground::new(size);
+        let file = ground.host_file("file", b"bytes");
+        ground.told(&["cp", &file, &ground.at("/file")]);
+        assert_eq!(ground.told(&["cat", &ground.at("/file")]), "bytes", "{size}");
+        ground.check();
+    }
+    let ground = Ground::new("1M");
+    let less = ground.host("less");
+    let said = ground.refused(2, &["create", name(&less), "--size", "636K"]);
+    assert!(said.contains("give it 640 KiB or more"), "{said}");
+    let said = ground.refused(2, &["create", name(&less), "--size", "640K", "--segment", "64K"]);
+    assert!(said.contains("or its segments smaller"), "{said}");
+    assert!(!less.exists());
+}
+
+#[test]
 fn names_of_255_bytes() {
     let ground = Ground::new("8M");
     let (longest, too_long) = ("n".repeat(255), "n".repeat(256));
