@@ -17,6 +17,7 @@
 //! | `transfer` | what a request does to the device | yes |
 //! | `connection` | one client, from its greeting to its end | yes |
 //! | `socket`, `listener` | sockets, TCP or Unix | yes |
+//! | `pace` | whether a client gets on with what it began | no |
 //! | `stream` | a connected client: its socket, and what seals it | yes |
 //! | `seal` | TLS of one connection | yes |
 //! | `server` | all clients, and the end of all | yes |
@@ -28,6 +29,7 @@ mod export;
 mod listener;
 mod negotiation;
 mod option;
+mod pace;
 mod reply;
 mod request;
 mod seal;

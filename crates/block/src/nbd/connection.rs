@@ -83,6 +83,10 @@ fn negotiate(served: &Served, mut stream: &Stream) -> Result<Progress, Ended> {
         read_until(stream, &mut message, deadline)?;
         answer.clear();
         let progress = negotiation.take(&message, &mut answer)?;
+        if progress == Progress::Transmits {
+            // Before the client knows: from then on it keeps its place while it is idle.
+            stream.pace().begin_transmission();
+        }
         stream.write_all(&answer).map_err(slow)?;
         match (progress, &served.tls) {
             (Progress::Continues, _) => {}

@@ -51,6 +51,9 @@ pub enum Ended {
     /// It did not get to its first request in time.
     #[error("it began nothing within {} s", .0.as_secs())]
     Slow(Duration),
+    /// It stopped in the middle of a message, and another client had no place.
+    #[error("it did not go on with what it had begun, and gave its place to another client")]
+    SentAway,
     /// A request does not begin as requests do.
     #[error("a request began with {0:#010x}; its stream is out of step")]
     NotARequest(u32),

@@ -11,6 +11,7 @@ use aquifer_device::{Device, DeviceError};
 use rustls::ServerConfig;
 
 use super::connection::{STACK_BYTES, Served, serve};
+use super::ended::Ended;
 use super::export::Export;
 use super::listener::Listener;
 use super::stream::Stream;
@@ -26,15 +27,18 @@ const RECOVERY: Duration = Duration::from_millis(100);
 pub struct Settings {
     /// Requests of one connection that are done at once, each with 1 MiB of memory.
     pub threads: usize,
-    /// Connections at once; more are turned away.
+    /// Connections at once. One more takes the place of a client that does not get on, or is turned away.
     pub connections_max: usize,
+    /// After this long in the middle of a message a client does not get on: 28 bytes of a request, 1 MiB of a write or of
+    /// a reply.
+    pub stall_max: Duration,
     /// With it, only clients whose certificates it believes are served.
     pub tls: Option<Arc<ServerConfig>>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { threads: 4, connections_max: 16, tls: None }
+        Settings { threads: 4, connections_max: 16, stall_max: Duration::from_secs(30), tls: None }
     }
 }
 
@@ -43,6 +47,7 @@ pub struct Server {
     served: Arc<Served>,
     shared: Arc<Shared>,
     connections_max: usize,
+    stall_max: Duration,
     report: Report,
 }
 
@@ -80,6 +85,7 @@ impl Server {
             served: Arc::new(Served { device, export, threads: settings.threads, tls: settings.tls }),
             shared: Arc::new(shared),
             connections_max: settings.connections_max,
+            stall_max: settings.stall_max,
             report,
         }
     }
@@ -116,7 +122,7 @@ impl Server {
 
     fn welcome(&self, stream: Stream, peer: String) {
         let stream = Arc::new(stream);
-        if !self.shared.admit(&stream, self.connections_max) {
+        if !self.shared.admit(&stream, self.connections_max, self.stall_max) {
             let most = self.connections_max;
             return (self.report)(&format!("{peer}: turned away, there are {most} connections already"));
         }
@@ -127,6 +133,7 @@ impl Server {
             let on_failure = |error: &DeviceError| report(&format!("{peer}: {error}"));
             let outcome = serve(&served, &own, &on_failure);
             own.shut_down(Shutdown::Both);
+            let outcome = if own.pace().is_sent_away() { Err(Ended::SentAway) } else { outcome };
             if let Err(ended) = outcome {
                 report(&format!("{peer}: {ended}"));
             }
@@ -162,9 +169,10 @@ impl Server {
 
 impl Shared {
     /// Whether there is room for a connection; it counts from now on.
-    fn admit(&self, stream: &Arc<Stream>, most: usize) -> bool {
+    fn admit(&self, stream: &Arc<Stream>, most: usize, stall_max: Duration) -> bool {
         let mut connections = lock(&self.connections);
-        if connections.len() >= most {
+        let staying = connections.iter().filter(|other| !other.pace().is_sent_away()).count();
+        if staying >= most && !send_one_away(&connections, stall_max) {
             return false;
         }
         connections.push(Arc::clone(stream));
@@ -189,6 +197,16 @@ impl Stopper {
     pub fn connections(&self) -> usize {
         lock(&self.0.connections).len()
     }
+}
+
+/// Sends a client away that does not get on; `false` if there is none.
+///
+/// Negotiations end in milliseconds. The oldest one gives way, so that clients without a certificate cannot keep all places.
+fn send_one_away(connections: &[Arc<Stream>], stall_max: Duration) -> bool {
+    let staying = || connections.iter().filter(|stream| !stream.pace().is_sent_away());
+    let stalled = staying().find(|stream| stream.pace().is_stalled(stall_max));
+    let one = stalled.or_else(|| staying().find(|stream| !stream.pace().is_in_transmission()));
+    one.inspect(|stream| stream.send_away()).is_some()
 }
 
 fn cannot_serve(error: &io::Error) -> String {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 
+use super::pace::Pace;
 use super::seal::{Seal, SealError};
 use super::socket::Socket;
 
@@ -19,11 +20,12 @@ pub struct Stream {
     socket: Socket,
     /// There once the client has asked for it and shown who it is.
     seal: OnceLock<Seal>,
+    pace: Pace,
 }
 
 impl Stream {
     pub fn new(socket: Socket) -> Self {
-        Stream { socket, seal: OnceLock::new() }
+        Stream { socket, seal: OnceLock::new(), pace: Pace::new() }
     }
 
     /// See [`Socket::prepare`].
@@ -39,6 +41,31 @@ impl Stream {
     /// See [`Socket::shut_down`].
     pub fn shut_down(&self, how: Shutdown) {
         self.socket.shut_down(how);
+    }
+
+    /// Whether the client gets on.
+    pub fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Fills `buf` with bytes that the client owes.
+    pub fn receive(&self, buf: &mut [u8]) -> io::Result<()> {
+        let _waiting = self.pace.receiving();
+        let mut stream = self;
+        stream.read_exact(buf)
+    }
+
+    /// Sends a reply, or a part of one.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let _waiting = self.pace.sending();
+        let mut stream = self;
+        stream.write_all(bytes)
+    }
+
+    /// Ends the connection, whose place another client takes.
+    pub fn send_away(&self) {
+        self.pace.send_away();
+        self.shut_down(Shutdown::Both);
     }
 
     /// Seals everything from here on, in both directions. What lies in the socket already counts as the client's first sealed bytes: what somebody slipped in

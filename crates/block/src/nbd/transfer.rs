@@ -1,6 +1,5 @@
 //! What a request does to the device.
 
-use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use aquifer_device::{Device, DeviceError};
@@ -40,13 +39,13 @@ impl<'a> Transfer<'a> {
     pub fn receive_long(
         &self,
         request: &Request,
-        mut stream: &Stream,
+        stream: &Stream,
         buffer: &mut RequestBuffer,
     ) -> Result<Result<(), Errno>, Ended> {
         let mut outcome = Ok(());
         for (offset, len) in pieces(request.offset, request.len_bytes) {
             let piece = buffer.data(len);
-            stream.read_exact(piece).map_err(broken_off)?;
+            stream.receive(piece).map_err(broken_off)?;
             if outcome.is_ok() {
                 outcome = self.told(self.device.write_at(offset, piece));
             }
@@ -55,9 +54,9 @@ impl<'a> Transfer<'a> {
     }
 
     /// Skips the bytes of a write that is refused.
-    pub fn skip(&self, len: u32, mut stream: &Stream, buffer: &mut RequestBuffer) -> Result<(), Ended> {
+    pub fn skip(&self, len: u32, stream: &Stream, buffer: &mut RequestBuffer) -> Result<(), Ended> {
         for (_, len) in pieces(0, len) {
-            stream.read_exact(buffer.data(len)).map_err(broken_off)?;
+            stream.receive(buffer.data(len)).map_err(broken_off)?;
         }
         Ok(())
     }
@@ -108,14 +107,14 @@ impl<'a> Transfer<'a> {
         &self,
         request: &Request,
         first: usize,
-        mut stream: &Stream,
+        stream: &Stream,
         buffer: &mut RequestBuffer,
     ) -> Result<(), Ended> {
-        stream.write_all(buffer.with_reply(simple(Ok(()), request.cookie), first))?;
+        stream.send(buffer.with_reply(simple(Ok(()), request.cookie), first))?;
         for (offset, len) in pieces(request.offset, request.len_bytes).skip(1) {
             let piece = buffer.data(len);
             self.device.read_at(offset, piece).map_err(Ended::ReadBroke)?;
-            stream.write_all(piece)?;
+            stream.send(piece)?;
         }
         Ok(())
     }

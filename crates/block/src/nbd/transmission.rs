@@ -3,7 +3,7 @@
 //! There is no queue. The threads take turns at the stream: one reads a request and the bytes of a write, lets the next one read, does what was asked and
 //! replies. So a request changes hands never, waits in no list, and needs no memory but that of the thread that has it.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::Shutdown;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -105,8 +105,7 @@ impl<'a> Transmission<'a> {
             match checked {
                 Err(_) => self.transfer.skip(request.len_bytes, self.stream, buffer)?,
                 Ok(()) if request.len_bytes as usize <= PIECE_BYTES => {
-                    let mut stream = self.stream;
-                    stream.read_exact(buffer.data(request.len_bytes as usize)).map_err(broken_off)?;
+                    self.stream.receive(buffer.data(request.len_bytes as usize)).map_err(broken_off)?;
                 }
                 Ok(()) => outcome = Some(self.transfer.receive_long(&request, self.stream, buffer)?),
             }
@@ -118,11 +117,16 @@ impl<'a> Transmission<'a> {
     fn read_head(&self, head: &mut [u8; Request::BYTES]) -> Result<bool, Ended> {
         let mut stream = self.stream;
         let mut filled = 0;
+        // Before its first byte a client may be silent for as long as it likes.
+        let mut waiting = None;
         while filled < head.len() {
             match stream.read(&mut head[filled..]) {
                 Ok(0) if filled == 0 => return Ok(false),
                 Ok(0) => return Err(Ended::BrokeOff),
-                Ok(read) => filled += read,
+                Ok(read) => {
+                    filled += read;
+                    waiting.get_or_insert_with(|| self.stream.pace().receiving());
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(Ended::Io(error)),
             }
@@ -145,8 +149,7 @@ impl<'a> Transmission<'a> {
             None => self.transfer.run(request, buffer),
         };
         let _sending = lock(&self.sending);
-        let mut stream = self.stream;
-        Ok(stream.write_all(&simple(outcome, request.cookie))?)
+        Ok(self.stream.send(&simple(outcome, request.cookie))?)
     }
 }
 

@@ -1,15 +1,16 @@
 //! Hostile clients, and peers that do not speak NBD: their connection ends with a sentence, and other clients
 //! are served.
 
-use std::io::Write;
-use std::net::Shutdown;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use aquifer_block::nbd::Settings;
 use aquifer_device::MemoryDevice;
 use proptest::prelude::*;
 
-use crate::client::{Client, WRITE};
+use crate::client::{Client, READ, WRITE};
 use crate::served::{DEVICE_BYTES, Served};
 
 /// Serves one who does as `harm` says beside one who is served before and after.
@@ -89,7 +90,7 @@ fn an_end_in_the_middle() {
 #[test]
 fn more_clients_than_there_is_room_for() {
     let device = Arc::new(MemoryDevice::new(DEVICE_BYTES, 512));
-    let served = Served::with(device, Settings { threads: 1, connections_max: 2, tls: None });
+    let served = Served::with(device, Settings { threads: 1, connections_max: 2, ..Settings::default() });
     let mut clients = [Client::begun(served.address), Client::begun(served.address)];
     let stream = std::net::TcpStream::connect(served.address).unwrap();
     served.hear("turned away");
@@ -102,6 +103,76 @@ fn more_clients_than_there_is_room_for() {
         std::thread::yield_now();
     }
     Client::begun(served.address).leave();
+}
+
+/// A server with 16 places, all of which have clients that stop as `stop` says, serves one more client.
+fn one_more_is_served(stop: impl Fn(SocketAddr) -> Client) {
+    let device = Arc::new(MemoryDevice::new(DEVICE_BYTES, 512));
+    let served =
+        Served::with(device, Settings { threads: 1, stall_max: Duration::ZERO, ..Settings::default() });
+    let stopped: Vec<Client> = (0..16).map(|_| stop(served.address)).collect();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The server may not have read yet what the others began: then it turns a client away.
+    while !is_greeted(served.address) {
+        assert!(Instant::now() < deadline, "nobody gave way, {} turned away", served.times("turned away"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    served.hear("gave its place to another client");
+    drop(stopped);
+}
+
+fn is_greeted(address: SocketAddr) -> bool {
+    TcpStream::connect(address).unwrap().read_exact(&mut [0; 18]).is_ok()
+}
+
+#[test]
+fn half_a_negotiation_keeps_no_place() {
+    one_more_is_served(|address| {
+        let mut client = Client::greeted(address);
+        client.send(b"IHAVE");
+        client
+    });
+}
+
+#[test]
+fn half_a_request_keeps_no_place() {
+    one_more_is_served(|address| {
+        let mut client = Client::begun(address);
+        client.send(&0x2560_9513u32.to_be_bytes());
+        client
+    });
+}
+
+#[test]
+fn half_a_write_keeps_no_place() {
+    one_more_is_served(|address| {
+        let mut client = Client::begun(address);
+        client.request(WRITE, 0, 1, 0, 4 << 20);
+        client.send(&[1; 100]);
+        client
+    });
+}
+
+#[test]
+fn replies_that_are_not_taken_keep_no_place() {
+    one_more_is_served(|address| {
+        let mut client = Client::begun(address);
+        // More than the sockets hold.
+        (0..2).for_each(|cookie| client.request(READ, 0, cookie, 0, 32 << 20));
+        client
+    });
+}
+
+#[test]
+fn idle_clients_keep_their_places() {
+    let device = Arc::new(MemoryDevice::new(DEVICE_BYTES, 512));
+    let settings = Settings { threads: 1, connections_max: 2, ..Settings::default() };
+    let served = Served::with(device, settings);
+    let mut clients = [Client::begun(served.address), Client::begun(served.address)];
+    clients.iter_mut().for_each(|client| assert_eq!(client.write(0, 0, &[1; 512]), 0));
+    assert!(!is_greeted(served.address));
+    served.hear("turned away");
+    clients.iter_mut().for_each(|client| assert_eq!(client.write(0, 0, &[1; 512]), 0));
 }
 
 proptest! {

@@ -188,7 +188,8 @@ fn a_long_read_that_fails_half_way_is_broken_off() {
 fn a_slow_request_does_not_hold_up_others() {
     let slow = Throttle { read_latency: Duration::from_millis(300), ..Throttle::default() };
     let device = Throttled::new(MemoryDevice::new(DEVICE_BYTES, 512), slow);
-    let served = Served::with(Arc::new(device), Settings { threads: 2, connections_max: 1, tls: None });
+    let served =
+        Served::with(Arc::new(device), Settings { threads: 2, connections_max: 1, ..Settings::default() });
     let mut client = Client::begun(served.address);
     client.request(READ, 0, 1, 0, 512);
     client.request(WRITE, 0, 2, 512, 512);

@@ -24,8 +24,12 @@ pub fn serve(arguments: &BlockArguments, listener: Listener) -> Result<ExitCode,
     let place = listener.to_string();
     // As clients name it.
     let place = if tls.is_some() { place.replacen("nbd", "nbds", 1) } else { place };
-    let settings =
-        Settings { threads: arguments.threads.into(), connections_max: arguments.connections.into(), tls };
+    let settings = Settings {
+        threads: arguments.threads.into(),
+        connections_max: arguments.connections.into(),
+        tls,
+        ..Settings::default()
+    };
     let server = Server::new(device, &arguments.name, listener, settings, Arc::new(words::say));
     let stopper = server.stopper();
     let mut is_ending = false;
