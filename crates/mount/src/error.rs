@@ -32,6 +32,14 @@ pub enum MountError {
         /// Why not.
         source: io::Error,
     },
+    /// What the folder holds would be hidden.
+    #[error(
+        "{path} is not empty, and its files would be hidden while the volume is mounted there: name an empty folder, or say --nonempty", path = path.display()
+    )]
+    NotEmpty {
+        /// Where to mount.
+        path: PathBuf,
+    },
     /// The kernel or the helper refused.
     #[error("{path} could not be mounted: {source}", path = path.display())]
     Refused {

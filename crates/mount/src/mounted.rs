@@ -46,10 +46,13 @@ impl Mounted {
     /// Mounts a volume. What a process that was killed left mounted at the same folder is removed.
     ///
     /// # Errors
-    /// Those of [`possible`]; [`MountError::NoFolder`], [`MountError::Refused`]. The volume is closed as after [`Volume::sync`].
+    /// Those of [`possible`]; [`MountError::NoFolder`], [`MountError::NotEmpty`], [`MountError::Refused`]. The volume is closed as after [`Volume::sync`].
     pub fn new(volume: Volume, folder: &Path, options: Options) -> Result<Self> {
         possible()?;
         let folder = usable(folder)?;
+        if !options.may_hide_files {
+            check_empty(&folder)?;
+        }
         let volume = Arc::new(volume);
         let zeros_read = Arc::new(ZerosRead::default());
         let server = Server {
@@ -177,6 +180,12 @@ fn usable(folder: &Path) -> Result<PathBuf> {
         return Err(no_folder(io::Error::from_raw_os_error(libc::ENOTDIR)));
     }
     folder.canonicalize().map_err(no_folder)
+}
+
+/// Refuses a folder with files. Of a folder that cannot be listed the kernel decides.
+fn check_empty(folder: &Path) -> Result<()> {
+    let holds_files = folder.read_dir().is_ok_and(|mut files| files.next().is_some());
+    if holds_files { Err(MountError::NotEmpty { path: folder.to_owned() }) } else { Ok(()) }
 }
 
 /// Unmounts a folder whose serving process is gone.

@@ -11,6 +11,8 @@ pub struct Options {
     pub is_read_only: bool,
     /// Whether other users may use the folder, as far as modes and owners let them. Without this only the user who mounts may, not even root.
     pub is_for_all_users: bool,
+    /// Whether the folder may hold files, which nobody sees while the volume is mounted there.
+    pub may_hide_files: bool,
     /// How long a change may wait for flash when nobody calls `fsync`; `None` for as long as it takes.
     pub sync_interval: Option<Duration>,
     /// Requests that are served at a time: threads that wait for slow requests, such as `fsync`, are not free
@@ -24,6 +26,7 @@ impl Default for Options {
             source: "aquifer".into(),
             is_read_only: false,
             is_for_all_users: false,
+            may_hide_files: false,
             sync_interval: Some(Duration::from_secs(5)),
             threads: 16,
         }

@@ -28,6 +28,9 @@ pub fn start(arguments: &MountArguments) -> Result<ExitCode, Error> {
     if arguments.allow_other {
         command.arg("--allow-other");
     }
+    if arguments.nonempty {
+        command.arg("--nonempty");
+    }
     command.arg("--").arg(&arguments.path).arg(&arguments.folder);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(Error::Background)?;
     let mut said = String::new();

@@ -47,6 +47,9 @@ pub struct MountArguments {
     #[arg(long)]
     pub read_only: bool,
     /// Stays in the foreground until it is unmounted
+    /// Hides the files that the folder holds
+    #[arg(long)]
+    pub nonempty: bool,
     #[arg(long)]
     pub foreground: bool,
     /// Other users may use it, as far as owners and modes let them
@@ -94,6 +97,7 @@ fn options_of(arguments: &MountArguments) -> Options {
         is_read_only: arguments.read_only,
         is_for_all_users: arguments.allow_other,
         sync_interval: (arguments.sync > 0).then(|| Duration::from_secs(arguments.sync)),
+        may_hide_files: arguments.nonempty,
         ..Options::default()
     }
 }

@@ -97,6 +97,30 @@ fn a_second_signal_waits_for_nobody() {
     mount.end();
 }
 
+#[test]
+fn files_of_the_folder_are_hidden_by_wish_alone() {
+    if let Some(reason) = cannot_mount() {
+        return skipped("files_of_the_folder_are_hidden_by_wish_alone", &reason);
+    }
+    let mut mount = Mount::unmounted(VOLUME_BYTES);
+    let file = mount.folder.join("file");
+    fs::write(&file, "of the folder").expect("a file");
+    for way in [&[][..], &["--foreground"]] {
+        let refused = mount.command(way).output().expect("it runs");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("is not empty") && said.contains("--nonempty"), "{said}");
+        assert_eq!(fs::read(&file).expect("it is there"), b"of the folder");
+    }
+    mount.start(&["--nonempty"]);
+    assert!(!file.exists());
+    mount.stop();
+    let output = mount.command(&["--nonempty"]).output().expect("it runs");
+    assert!(output.status.success() && !file.exists(), "{output:?}");
+    unmount(&mount);
+    assert_eq!(fs::read(&file).expect("it is there"), b"of the folder");
+}
+
 /// After the volume's device refused a write, what is there can be read and nothing can be changed.
 #[test]
 fn a_failed_write_ends_all_changes() {
