@@ -6,6 +6,7 @@
 //! | `ublk` | a block device of this kernel, without a network or a file system between |
 //! | `fuse` | the device as one file of a folder, for `losetup`: where the kernel has no NBD |
 //! | `precautions` | what a process does before memory is swapped to it |
+//! | `swaps` | whether memory is swapped to it |
 //!
 //! **Swap.** A kernel that is out of memory writes to a swap area so that it has memory again; if the process that serves the area has to wait for memory
 //! then, both wait for ever. Therefore every buffer is allocated and touched before the first request that could need it, requests run on threads that
@@ -14,6 +15,7 @@
 pub mod fuse;
 pub mod nbd;
 pub mod precautions;
+pub mod swaps;
 pub mod ublk;
 
 use std::sync::Arc;

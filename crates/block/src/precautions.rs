@@ -20,22 +20,20 @@ const NEVER: &str = "-1000";
 pub enum Omitted {
     /// Pages of this process can be swapped out.
     #[error(
-        "memory is not locked ({0}): under memory pressure this process itself may be swapped out. Be root, or raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity), before memory of this machine is swapped to it"
+        "this process may be swapped out to itself ({0}): be root, or raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity)"
     )]
     Lock(io::Error),
     /// What was there is locked, what comes is not.
     #[error(
-        "only the memory of now is locked: the limit is {0} bytes. Raise it (ulimit -l unlimited, LimitMEMLOCK=infinity), or be root, before memory of this machine is swapped to it"
+        "memory that it takes from now on may be swapped out to itself, the limit is {0} bytes: be root, or raise it (ulimit -l unlimited, LimitMEMLOCK=infinity)"
     )]
     LockLater(u64),
     /// The kernel may wait for swapping when this process needs memory.
-    #[error(
-        "this process is not marked as one that memory is written to ({0}): it needs CAP_SYS_RESOURCE, which root has outside of most containers. Give it that before memory of this machine is swapped to it"
-    )]
+    #[error("the kernel may make it wait for its own swapping ({0}): give it CAP_SYS_RESOURCE")]
     IoFlusher(io::Error),
     /// The kernel may end this process to have its memory.
     #[error(
-        "this process can be ended when memory runs out ({0}): it needs CAP_SYS_RESOURCE, or OOMScoreAdjust=-1000 of systemd"
+        "the kernel may end it when memory runs out ({0}): give it CAP_SYS_RESOURCE, or OOMScoreAdjust=-1000"
     )]
     OomScore(io::Error),
 }

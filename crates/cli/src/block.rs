@@ -5,6 +5,7 @@
 //! | `arguments` | what may stand on the command line |
 //! | `device` | the device that is served |
 //! | `network`, `folder`, `kernel` | the ways to serve it |
+//! | `swapped` | warnings for a machine that swaps to it |
 //! | `words` | sentences on standard error |
 
 pub mod arguments;
@@ -12,6 +13,7 @@ mod device;
 mod folder;
 mod kernel;
 mod network;
+mod swapped;
 mod words;
 
 use std::process::ExitCode;
@@ -33,15 +35,15 @@ pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
         None => {}
     }
     // First: threads inherit it.
-    precautions::mark_process().iter().for_each(words::warn_of);
+    let omitted = precautions::mark_process();
     match arguments.way() {
         Way::Address(address) => {
             // Before the device is opened, which may take long: the port may be taken.
             let listener = Listener::tcp(address)?;
-            network::serve(arguments, listener)
+            network::serve(arguments, listener, omitted)
         }
-        Way::Socket(path) => network::serve(arguments, Listener::unix(path)?),
-        Way::Folder(path) => folder::serve(arguments, path),
-        Way::Ublk => kernel::serve(arguments),
+        Way::Socket(path) => network::serve(arguments, Listener::unix(path)?, omitted),
+        Way::Folder(path) => folder::serve(arguments, path, omitted),
+        Way::Ublk => kernel::serve(arguments, omitted),
     }
 }

@@ -97,6 +97,12 @@ impl Mounted {
         Ok(Mounted { session, device, folder: folder_found })
     }
 
+    /// The file that shows the device.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.folder.join(super::FILE_NAME)
+    }
+
     /// What can end this mount while it is served.
     #[must_use]
     pub fn unmounter(&self) -> Unmounter {

@@ -6,22 +6,29 @@ use std::process::{self, ExitCode};
 
 use aquifer_base::units::format_size;
 use aquifer_block::fuse::{FILE_NAME, Mounted, Options, Unmounter};
-use aquifer_block::precautions;
+use aquifer_block::precautions::{self, Omitted};
+use aquifer_block::swaps::Area;
 
 use super::arguments::BlockArguments;
 use super::device::device;
+use super::swapped::warn_when_swapped;
 use super::words;
 use crate::error::{Error, printable};
 
 /// Serves until a signal, or until somebody unmounts the folder.
-pub fn serve(arguments: &BlockArguments, folder: &Path) -> Result<ExitCode, Error> {
+pub fn serve(
+    arguments: &BlockArguments,
+    folder: &Path,
+    mut omitted: Vec<Omitted>,
+) -> Result<ExitCode, Error> {
     let device = device(arguments)?;
     let size = format_size(device.len_bytes());
     let source = arguments.flash.display().to_string();
     let options = Options { source: source.clone(), threads: arguments.threads.into() };
     let mounted = Mounted::new(device, folder, &options)?;
     end_by_signals(mounted.unmounter())?;
-    precautions::lock_memory().iter().for_each(words::warn_of);
+    omitted.extend(precautions::lock_memory());
+    warn_when_swapped(omitted, Area::Loop(mounted.file()));
     let file = folder.join(FILE_NAME);
     let file = file.display().to_string();
     writeln!(io::stdout(), "{} ({size}) is the file {}", printable(&source), printable(&file))?;

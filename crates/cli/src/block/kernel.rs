@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use aquifer_base::units::format_size;
-use aquifer_block::precautions;
+use aquifer_block::precautions::{self, Omitted};
+use aquifer_block::swaps::Area;
 use aquifer_block::ublk::{Options, Shown, UblkError};
 
 use super::arguments::BlockArguments;
 use super::device::device;
+use super::swapped::warn_when_swapped;
 use super::words;
 use crate::error::{Error, printable};
 
@@ -25,7 +27,7 @@ enum Event {
 }
 
 /// Serves until a signal.
-pub fn serve(arguments: &BlockArguments) -> Result<ExitCode, Error> {
+pub fn serve(arguments: &BlockArguments, mut omitted: Vec<Omitted>) -> Result<ExitCode, Error> {
     let device = device(arguments)?;
     let size = format_size(device.len_bytes());
     let (happened, events) = channel();
@@ -35,7 +37,8 @@ pub fn serve(arguments: &BlockArguments) -> Result<ExitCode, Error> {
     let options =
         Options { threads: arguments.threads, report: Arc::new(words::say), on_gone: Arc::new(on_gone) };
     let shown = Shown::new(device, &options)?;
-    precautions::lock_memory().iter().for_each(words::warn_of);
+    omitted.extend(precautions::lock_memory());
+    warn_when_swapped(omitted, Area::Device(shown.path().to_owned()));
     writeln!(
         io::stdout(),
         "{} ({size}) is the block device {}",

@@ -6,16 +6,22 @@ use std::sync::Arc;
 
 use aquifer_base::units::format_size;
 use aquifer_block::nbd::{Listener, Server, Settings};
-use aquifer_block::precautions;
+use aquifer_block::precautions::{self, Omitted};
+use aquifer_block::swaps::Area;
 use aquifer_remote::control::Identity;
 
 use super::arguments::BlockArguments;
 use super::device::device;
+use super::swapped::warn_when_swapped;
 use super::words;
 use crate::error::{Error, printable};
 
 /// Serves until a signal.
-pub fn serve(arguments: &BlockArguments, listener: Listener) -> Result<ExitCode, Error> {
+pub fn serve(
+    arguments: &BlockArguments,
+    listener: Listener,
+    mut omitted: Vec<Omitted>,
+) -> Result<ExitCode, Error> {
     // Before the device is opened, which may take long.
     let identity = arguments.tls.as_deref().map(Identity::load).transpose();
     let tls = identity.map_err(|error| Error::Remote(error.to_string()))?.map(|identity| identity.server());
@@ -46,7 +52,8 @@ pub fn serve(arguments: &BlockArguments, listener: Listener) -> Result<ExitCode,
         stopper.stop();
     };
     ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))?;
-    precautions::lock_memory().iter().for_each(words::warn_of);
+    omitted.extend(precautions::lock_memory());
+    warn_when_swapped(omitted, Area::Nbd);
     writeln!(
         io::stdout(),
         "{} ({size}) is served at {}",

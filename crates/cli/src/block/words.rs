@@ -3,19 +3,12 @@
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use aquifer_block::precautions::Omitted;
-
 use crate::error::printable;
 
 /// Says something about a client, the device or the end.
 pub fn say(sentence: &str) {
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "aquifer: {}", printable(sentence));
-}
-
-/// Says what was left out that would have kept a machine from hanging.
-pub fn warn_of(omitted: &Omitted) {
-    say(&format!("warning: {omitted}"));
 }
 
 /// Says that others reach the device.

@@ -24,9 +24,18 @@ impl Serving {
         Serving { child, line }
     }
 
-    /// Ends it by a signal; what it said on standard error.
-    fn end(mut self, signal: Signal) -> String {
+    fn send(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it by a signal; what it said on standard error.
+    fn end(self, signal: Signal) -> String {
+        self.send(signal);
+        self.ended()
+    }
+
+    /// Waits for its end in order; what it said on standard error.
+    fn ended(mut self) -> String {
         let mut said = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
@@ -86,6 +95,14 @@ fn it_serves_at_a_socket_which_goes() {
     assert!(said.contains("somebody serves"), "{said}");
     serving.end(Signal::TERM);
     assert!(!socket.exists());
+}
+
+/// Precautions for swap are no matter of a server to which nobody swaps.
+#[test]
+fn nobody_is_warned_who_does_not_swap() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Serving::start(&["--flash", name(folder.path()), "--listen", "0"]);
+    assert_eq!(serving.end(Signal::TERM), "");
 }
 
 #[test]
