@@ -1,5 +1,9 @@
 //! The device that is served.
 
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use aquifer_device::{Device, FileDevice};
@@ -7,6 +11,7 @@ use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode};
 
 use super::arguments::BlockArguments;
+use super::words;
 use crate::arguments::CopiesArgument;
 use crate::error::Error;
 use crate::remote::security;
@@ -16,7 +21,11 @@ use crate::remote::security;
 /// # Errors
 /// [`Error::BlockDevice`], or [`Error::Remote`] if no donor lends.
 pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
+    let held_bytes = held_bytes(&arguments.flash).unwrap_or(0);
     let local = Arc::new(FileDevice::open(&arguments.flash, arguments.size)?);
+    if held_bytes > local.len_bytes() && arguments.size > 0 {
+        words::warn_of_rest(&arguments.flash, held_bytes, arguments.size);
+    }
     if arguments.donors.is_empty() {
         return Ok(local);
     }
@@ -40,4 +49,14 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
     let mirror_options =
         MirrorOptions { slab_bytes: borrower.slab_bytes(), mode, seals, ..MirrorOptions::default() };
     Ok(Arc::new(Mirror::new(local, Arc::new(borrower), &mirror_options)?))
+}
+
+/// Bytes of a file or block device; 0 for anything else, such as a folder, whose file has no name.
+fn held_bytes(path: &Path) -> io::Result<u64> {
+    let metadata = fs::metadata(path)?;
+    match metadata.file_type() {
+        kind if kind.is_file() => Ok(metadata.len()),
+        kind if kind.is_block_device() => File::open(path)?.seek(SeekFrom::End(0)),
+        _ => Ok(0),
+    }
 }

@@ -97,6 +97,18 @@ fn it_serves_at_a_socket_which_goes() {
     assert!(!socket.exists());
 }
 
+#[test]
+fn it_says_when_it_serves_a_part_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device");
+    let said = Serving::start(&["--flash", name(&path), "--listen", "0"]).end(Signal::TERM);
+    assert_eq!(said, "", "a new file has no rest");
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(3 << 20).unwrap();
+    let said = Serving::start(&["--flash", name(&path), "--listen", "0"]).end(Signal::TERM);
+    assert!(said.contains("has 3 MiB, of which only the first 1 MiB are served"), "{said}");
+    assert!(said.contains("--size 3145728"), "{said}");
+}
+
 /// Precautions for swap are no matter of a server to which nobody swaps.
 #[test]
 fn nobody_is_warned_who_does_not_swap() {
