@@ -31,6 +31,7 @@
 //! | `library` | the libraries that come with the command |
 //! | `profile` | where its faults come from |
 //! | `volume` | volumes, and the files in them |
+//! | `ending` | SIGINT and SIGTERM, as a wish to end |
 //! | `block` | a device for kernels: NBD, or a file through FUSE |
 //! | `version` | what this build can do here, and what would add the rest |
 //! | `error` | what can go wrong, and what to do then |
@@ -45,6 +46,7 @@ pub mod client;
 pub mod commands;
 pub mod doctor;
 pub mod durable;
+pub mod ending;
 pub mod error;
 pub mod events;
 pub mod export;

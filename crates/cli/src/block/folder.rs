@@ -13,6 +13,7 @@ use super::arguments::BlockArguments;
 use super::device::device;
 use super::swapped::warn_when_swapped;
 use super::words;
+use crate::ending;
 use crate::error::{Error, printable};
 
 /// Serves until a signal, or until somebody unmounts the folder.
@@ -39,7 +40,7 @@ pub fn serve(
 /// The first signal unmounts, unless the file is in use; the second does not ask.
 fn end_by_signals(unmounter: Unmounter) -> Result<(), Error> {
     let mut was_refused = false;
-    let on_signal = move || {
+    ending::on_wish(move || {
         if was_refused {
             let outcome = unmounter.leave();
             if let Err(error) = &outcome {
@@ -51,6 +52,5 @@ fn end_by_signals(unmounter: Unmounter) -> Result<(), Error> {
             words::say(&error.to_string());
             was_refused = true;
         }
-    };
-    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))
+    })
 }

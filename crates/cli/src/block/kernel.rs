@@ -15,6 +15,7 @@ use super::arguments::BlockArguments;
 use super::device::device;
 use super::swapped::warn_when_swapped;
 use super::words;
+use crate::ending;
 use crate::error::{Error, printable};
 
 /// What ends it.
@@ -72,12 +73,11 @@ fn wait(events: &Receiver<Event>, shown: &Shown) -> Event {
 
 /// Signals are events until it ends. Then one more ends the process: the device may be one that never answers.
 fn tell_of_signals(happened: Sender<Event>, is_ending: Arc<AtomicBool>) -> Result<(), Error> {
-    let on_signal = move || {
+    ending::on_wish(move || {
         if is_ending.load(SeqCst) {
             words::say("ended at once: what was not flushed may be lost");
             process::exit(2);
         }
         happened.send(Event::Signal).unwrap_or_default();
-    };
-    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))
+    })
 }

@@ -14,6 +14,7 @@ use super::arguments::BlockArguments;
 use super::device::device;
 use super::swapped::warn_when_swapped;
 use super::words;
+use crate::ending;
 use crate::error::{Error, printable};
 
 /// Serves until a signal.
@@ -39,7 +40,7 @@ pub fn serve(
     let server = Server::new(device, &arguments.name, listener, settings, Arc::new(words::say));
     let stopper = server.stopper();
     let mut is_ending = false;
-    let on_signal = move || {
+    ending::on_wish(move || {
         // The device may be one that never answers.
         if is_ending {
             words::say("ended at once: what was not flushed may be lost");
@@ -50,8 +51,7 @@ pub fn serve(
             words::say("ending: requests that have begun are answered, connections are closed");
         }
         stopper.stop();
-    };
-    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))?;
+    })?;
     omitted.extend(precautions::lock_memory());
     warn_when_swapped(omitted, Area::Nbd);
     writeln!(

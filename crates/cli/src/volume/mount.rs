@@ -10,6 +10,7 @@ use aquifer_mount::{Mounted, Options, Unmounted, Unmounter};
 use aquifer_volume::{OpenOptions, Volume, image};
 use clap::Args;
 
+use crate::ending;
 use crate::error::{Error, printable};
 use crate::volume::background;
 use crate::volume::opened::failed;
@@ -46,10 +47,10 @@ pub struct MountArguments {
     /// Nothing can be changed, and nothing is written to the device
     #[arg(long)]
     pub read_only: bool,
-    /// Stays in the foreground until it is unmounted
     /// Hides the files that the folder holds
     #[arg(long)]
     pub nonempty: bool,
+    /// Stays in the foreground until it is unmounted
     #[arg(long)]
     pub foreground: bool,
     /// Other users may use it, as far as owners and modes let them
@@ -96,8 +97,8 @@ fn options_of(arguments: &MountArguments) -> Options {
         source: arguments.path.display().to_string(),
         is_read_only: arguments.read_only,
         is_for_all_users: arguments.allow_other,
-        sync_interval: (arguments.sync > 0).then(|| Duration::from_secs(arguments.sync)),
         may_hide_files: arguments.nonempty,
+        sync_interval: (arguments.sync > 0).then(|| Duration::from_secs(arguments.sync)),
         ..Options::default()
     }
 }
@@ -105,7 +106,7 @@ fn options_of(arguments: &MountArguments) -> Options {
 /// The first signal unmounts. If files are open then, the second does not wait for them.
 fn end_by_signals(mut unmounter: Unmounter) -> Result<(), Error> {
     let mut is_first = true;
-    let on_signal = move || {
+    ending::on_wish(move || {
         if !is_first {
             let outcome = unmounter.sync();
             if let Err(error) = &outcome {
@@ -123,8 +124,7 @@ fn end_by_signals(mut unmounter: Unmounter) -> Result<(), Error> {
             Err(error) => complain(&error.to_string()),
         }
         is_first = false;
-    };
-    ctrlc::set_handler(on_signal).map_err(|error| Error::Signal(error.to_string()))
+    })
 }
 
 fn complain(what: &str) {

@@ -97,6 +97,24 @@ fn it_serves_at_a_socket_which_goes() {
     assert!(!socket.exists());
 }
 
+/// `timeout` sends its signal to the process and to its group.
+#[test]
+fn signals_in_quick_succession_are_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device");
+    for _ in 0..10 {
+        let serving = Serving::start(&["--flash", name(&path), "--listen", "0"]);
+        let (_, address) = serving.line.trim().split_once("nbd://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        assert!(is_greeted(&mut stream));
+        // Both wait for the process.
+        for signal in [Signal::STOP, Signal::TERM, Signal::INT, Signal::CONT] {
+            serving.send(signal);
+        }
+        assert!(serving.ended().contains("connections are closed"));
+    }
+}
+
 #[test]
 fn it_says_when_it_serves_a_part_only() {
     let folder = tempfile::tempdir().unwrap();

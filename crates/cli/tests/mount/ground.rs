@@ -121,6 +121,12 @@ impl Mount {
         Pid::from_child(self.server.as_ref().expect("it is mounted"))
     }
 
+    /// Whether the process has not ended.
+    pub fn is_running(&mut self) -> bool {
+        let server = self.server.as_mut().expect("it is mounted");
+        server.try_wait().expect("it is a child").is_none()
+    }
+
     /// Waits for the end of the process.
     pub fn wait(&mut self) -> ExitStatus {
         self.server.take().expect("it is mounted").wait().expect("it ends")

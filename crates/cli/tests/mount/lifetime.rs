@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
@@ -87,7 +88,11 @@ fn a_second_signal_waits_for_nobody() {
     while mount.folder.join("file").exists() {
         std::thread::yield_now();
     }
-    kill_process(mount.server(), Signal::TERM).expect("it runs");
+    // A signal that comes at once belongs to the first.
+    while mount.is_running() {
+        kill_process(mount.server(), Signal::TERM).expect("it runs");
+        std::thread::sleep(Duration::from_millis(1500));
+    }
     assert!(mount.wait().success());
     assert!(file.write_all(b"more").is_err());
     drop(file);
@@ -119,6 +124,24 @@ fn files_of_the_folder_are_hidden_by_wish_alone() {
     assert!(output.status.success() && !file.exists(), "{output:?}");
     unmount(&mount);
     assert_eq!(fs::read(&file).expect("it is there"), b"of the folder");
+}
+
+/// `timeout` sends its signal to the process and to its group.
+#[test]
+fn signals_in_quick_succession_are_one() {
+    let Some(mut mount) = mount("signals_in_quick_succession_are_one") else { return };
+    let mut file = File::create_new(mount.folder.join("file")).expect("it is made");
+    // Both wait for the process.
+    kill_process(mount.server(), Signal::STOP).expect("it runs");
+    for signal in [Signal::TERM, Signal::INT, Signal::CONT] {
+        kill_process(mount.server(), signal).expect("it runs");
+    }
+    while mount.folder.join("file").exists() {
+        std::thread::yield_now();
+    }
+    file.write_all(b"bytes").and_then(|()| file.sync_all()).expect("it is served");
+    drop(file);
+    assert!(mount.wait().success());
 }
 
 /// After the volume's device refused a write, what is there can be read and nothing can be changed.
