@@ -146,7 +146,7 @@ fn run(core: &Core, interval: Duration) {
         core.note_durable_at_rest(&mut rest);
         // A thread that needs the room meets the error again.
         let _ = core.cache.drop_ahead();
-        let is_due = committed_at.elapsed() >= interval || core.cache.dirty() >= core.dirty_pages_max() / 2;
+        let is_due = committed_at.elapsed() >= interval || core.is_commit_wanted();
         if is_due {
             if !core.is_read_only() {
                 // A volume that stops reports that to the next change.

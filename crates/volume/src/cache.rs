@@ -16,7 +16,8 @@ use crate::patch::Ranges;
 use crate::room::{PageRoom, RoomPage};
 use crate::twins::Twins;
 use crate::word::PageBytes;
-use shown::{by_memory, hide, indices, leaving, take_out};
+pub use shown::{by_memory, indices};
+use shown::{hide, leaving, take_out};
 
 const SHARDS: usize = 64;
 /// Pages that are dropped together: neighbours take one call of the system.
@@ -373,7 +374,7 @@ impl Cache {
     }
 
     /// Gives pages back from [`Cache::take_dirty`] that the commit did not come to.
-    pub fn give_back_untaken(&self, frames: impl Iterator<Item = Arc<Frame>>) {
+    pub fn give_back_untaken(&self, frames: Vec<Arc<Frame>>) {
         lock(&self.dirty).extend(frames);
     }
 

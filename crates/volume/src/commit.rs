@@ -11,12 +11,14 @@
 //!
 //! The table is not written here: recovery reads the log after the last anchor (`recovery.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crate::block::{Kind, PATCH_HEADER_BYTES, Patch, Trim};
+use crate::cache::{by_memory, indices};
 use crate::core::Core;
 use crate::error::Result;
-use crate::frame::{Content, Frame, Phase};
+use crate::frame::{Frame, FrameState, Phase};
+use crate::inode::Time;
 use crate::key::PageKey;
 use crate::medium::Medium;
 use crate::patch::{PATCH_BYTES_MAX, Ranges};
@@ -96,6 +98,7 @@ impl Core {
 
     /// Takes all changes of the whole volume at once.
     fn begin_commit(&self, writer: &mut Writer) -> Result<Option<(Vec<Taken>, Vec<Trim>)>> {
+        self.note_times();
         let pages = || self.cache.dirty() as u64 + self.trims.len() as u64 / 100;
         loop {
             // While nothing is taken yet, a lack of room is an error like any other.
@@ -111,25 +114,33 @@ impl Core {
         }
     }
 
+    /// Gives files the time at which programs stored to them through mappings: once for each commit, not for each page.
+    fn note_times(&self) {
+        let stored_to = std::mem::take(&mut *self.stored_to.lock().unwrap_or_else(PoisonError::into_inner));
+        if stored_to.is_empty() {
+            return;
+        }
+        let now = Time::now();
+        let change = self.begin_within_commit();
+        for ino in stored_to {
+            // The file may be gone, or its inode damaged: then it has no times.
+            let _ = change.update_inode(ino, |inode| (inode.written_at, inode.changed_at) = (now, now));
+        }
+    }
+
     fn take_dirty(&self) -> Result<Vec<Taken>> {
-        let mut taken = Vec::new();
-        let mut dirty = self.cache.take_dirty().into_iter();
-        while let Some(frame) = dirty.next() {
+        let mut dirty = self.cache.take_dirty();
+        if let Err(error) = protect_writable(&mut dirty) {
+            self.cache.give_back_untaken(dirty);
+            return Err(error);
+        }
+        let mut taken = Vec::with_capacity(dirty.len());
+        for frame in dirty {
+            self.cache.note_taken();
             let mut state = frame.lock();
             if state.phase != Phase::Ready {
-                self.cache.note_taken();
                 continue;
             }
-            if let (true, Content::Mapped(memory)) = (state.is_writable, &state.content) {
-                if let Err(error) = memory.protect(frame.key().index()) {
-                    drop(state);
-                    self.cache.give_back_untaken(std::iter::once(frame).chain(dirty));
-                    self.give_back(&taken);
-                    return Err(error);
-                }
-                state.is_writable = false;
-            }
-            self.cache.note_taken();
             state.stage.take();
             // From now on the table will have something of it.
             let was_promised = std::mem::take(&mut state.is_promised);
@@ -245,6 +256,23 @@ impl Core {
         segments.add(word);
         Ok(())
     }
+}
+
+/// Protects pages that programs can change without asking, neighbours at once. The gate is closed: no page becomes one of these meanwhile.
+fn protect_writable(frames: &mut [Arc<Frame>]) -> Result<()> {
+    let is_writable = |state: &FrameState| state.phase == Phase::Ready && state.is_writable;
+    for (memory, frames) in by_memory(frames, is_writable) {
+        let protect = |frames: &[Arc<Frame>]| {
+            memory.protect(&indices(frames))?;
+            frames.iter().for_each(|frame| frame.lock().is_writable = false);
+            Ok(())
+        };
+        // If that fails, which of them are protected is known once each was tried alone.
+        if protect(&frames).is_err() {
+            frames.chunks(1).map(protect).fold(Ok(()), Result::and)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a page: as a patch, if it has `ranges` of at most `longest` bytes, to the page that `word` names.

@@ -1,6 +1,7 @@
 //! What a volume is made of.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
@@ -43,6 +44,8 @@ pub struct Core {
     stopped: OnceLock<String>,
     /// Whether the last commit is durable and the log does not say so.
     durable_unsaid: AtomicBool,
+    /// Files to which programs stored through mappings since the last commit: the next one gives them their time.
+    pub(crate) stored_to: Mutex<HashSet<Ino>>,
     /// Of the files whose numbers end alike: held by who makes pages of a file dirty through a mapping, until the file has counted them, and alone by who takes
     /// pages away.
     pages_of: [RwLock<()>; 64],
@@ -133,6 +136,7 @@ impl Core {
             is_read_only,
             stopped: OnceLock::new(),
             durable_unsaid: AtomicBool::new(false),
+            stored_to: Mutex::default(),
             pages_of: std::array::from_fn(|_| RwLock::new(())),
             capacity_units: AtomicU64::new(0),
             log_units: AtomicU64::new(0),
@@ -233,11 +237,21 @@ impl Core {
     /// May write. The caller holds neither the writer nor a page.
     pub fn begin(&self) -> Result<Change<'_>> {
         self.make_way()?;
-        if self.cache.dirty() >= self.dirty_pages_max() / 2 {
+        if self.is_commit_wanted() {
             self.bell.ring();
         }
+        Ok(self.begin_within_commit())
+    }
+
+    /// As [`Core::begin`], by who commits: nothing is committed before.
+    pub(crate) fn begin_within_commit(&self) -> Change<'_> {
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(Change { core: self, _gate: gate, reserved_units: Cell::new(0) })
+        Change { core: self, _gate: gate, reserved_units: Cell::new(0) }
+    }
+
+    /// Notes that a program stored to a file through a mapping.
+    pub fn note_stored(&self, ino: Ino) {
+        self.stored_to.lock().unwrap_or_else(PoisonError::into_inner).insert(ino);
     }
 
     /// Dirty pages at which a commit comes: fewer where the log has little room, because all of a commit is written before what it replaces is garbage.
@@ -245,6 +259,11 @@ impl Core {
         let room = self.log_units.load(Ordering::Relaxed).saturating_sub(self.live_units());
         let pages = (room / u64::from(PAGE_UNITS) / DIRTY_PART_OF_ROOM) as usize;
         self.limits.dirty_pages.min(pages.max(DIRTY_PAGES_MIN))
+    }
+
+    /// Whether the thread that works ahead should commit: RAM gets scarce, and many of its pages can only leave after a commit.
+    pub fn is_commit_wanted(&self) -> bool {
+        self.cache.dirty() >= self.dirty_pages_max() / 2 && self.cache.is_nearly_full()
     }
 
     /// Whether the volume is full but for what was trimmed and is not free yet, also because a commit of it is under way.

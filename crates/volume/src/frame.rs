@@ -30,11 +30,11 @@ pub trait PageMemory: Send + Sync {
     /// The system's.
     fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<bool>;
 
-    /// Makes sure that no program can change a present page without asking. When this returns, no store to it is under way.
+    /// Makes sure that no program can change present pages without asking; ascending. When this returns, no store to them is under way.
     ///
     /// # Errors
-    /// The system's.
-    fn protect(&self, index: u32) -> Result<()>;
+    /// The system's; which of them can be changed is unknown then.
+    fn protect(&self, pages: &[u32]) -> Result<()>;
 
     /// Makes programs ask again for present pages, if they can be made to. Ascending. `false` if these have to be taken out for that.
     ///
@@ -221,7 +221,7 @@ impl FrameState {
     pub fn take_out(&mut self, key: PageKey, room: &Arc<PageRoom>) -> Result<()> {
         let Content::Mapped(memory) = &self.content else { return Ok(()) };
         if self.is_writable {
-            memory.protect(key.index())?;
+            memory.protect(&[key.index()])?;
         }
         let mut bytes = room.take()?;
         self.read(key, 0, &mut bytes[..])?;

@@ -350,7 +350,7 @@ impl Stack {
             let mut state = frame.lock();
             self.cache.note_taken();
             if let (true, Content::Mapped(memory)) = (state.is_writable, &state.content) {
-                memory.protect(frame.key().index())?;
+                memory.protect(&[frame.key().index()])?;
                 state.is_writable = false;
             }
             state.stage.take();

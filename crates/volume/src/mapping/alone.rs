@@ -74,8 +74,8 @@ impl PageMemory for AlonePages {
         Ok(false)
     }
 
-    fn protect(&self, index: u32) -> Result<()> {
-        self.view.protect(index)
+    fn protect(&self, pages: &[u32]) -> Result<()> {
+        self.view.protect(pages)
     }
 
     fn hide(&self, _: &[u32]) -> Result<bool> {

@@ -7,7 +7,6 @@ use super::view::View;
 use crate::core::Core;
 use crate::error::{Result, VolumeError};
 use crate::frame::Content;
-use crate::inode::Time;
 use crate::key::{Ino, PageKey};
 use crate::word::PAGE_BYTES;
 
@@ -100,11 +99,10 @@ fn resolve_one(
                 let shown = pages.show(view, index, &mut state, true);
                 state.is_writable = matches!(state.content, Content::Mapped(_));
                 drop(state);
-                change.update_inode(ino, |inode| {
-                    inode.pages += u64::from(is_first);
-                    inode.written_at = Time::now();
-                    inode.changed_at = inode.written_at;
-                })?;
+                if is_first {
+                    change.update_inode(ino, |inode| inode.pages += 1)?;
+                }
+                core.note_stored(ino);
                 shown?;
                 return Ok(found);
             }

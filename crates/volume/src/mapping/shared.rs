@@ -87,11 +87,11 @@ impl PageMemory for SharedPages {
 
     /// A view of another process that cannot be protected is removed, because its addresses are not what that process said. Its stores need not be committed
     /// then; they can only be to this file, which it may write.
-    fn protect(&self, index: u32) -> Result<()> {
+    fn protect(&self, pages: &[u32]) -> Result<()> {
         let mut broken = Vec::new();
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
         for view in views.iter() {
-            match view.protect(index) {
+            match view.protect(pages) {
                 Err(_) if view.is_foreign() => broken.push(Arc::clone(view)),
                 outcome => outcome?,
             }

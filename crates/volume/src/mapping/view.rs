@@ -185,9 +185,13 @@ impl View {
     /// # Errors
     /// The system's.
     pub fn hide(&self, pages: &[u32]) -> Result<()> {
+        self.hide_ranges(&self.ranges_of(pages).collect::<Vec<_>>())
+    }
+
+    /// The addresses of pages of the view, neighbours together; ascending.
+    fn ranges_of<'a>(&'a self, pages: &'a [u32]) -> impl Iterator<Item = libc::iovec> + use<'a> {
         let seen = &pages[pages.partition_point(|&page| page < self.first_page)..];
-        let range = |run: &[u32]| self.range(run[0], run.len());
-        self.hide_ranges(&seen.chunk_by(|a, b| a + 1 == *b).filter_map(range).collect::<Vec<_>>())
+        seen.chunk_by(|a, b| a + 1 == *b).filter_map(|run| self.range(run[0], run.len()))
     }
 
     /// As [`View::hide`], for `len_bytes` from page `first` on.
@@ -211,20 +215,22 @@ impl View {
         unsafe { hider.discard(ranges) }.map_err(failed("hiding mapped pages"))
     }
 
-    /// Makes stores to a page fault, where they might not.
+    /// Makes stores to pages fault, where they might not; ascending.
     ///
     /// # Errors
     /// The system's.
-    pub fn protect(&self, index: u32) -> Result<()> {
-        match self.address_of(index).filter(|_| self.access == Protection::Write) {
+    pub fn protect(&self, pages: &[u32]) -> Result<()> {
+        if self.access != Protection::Write {
+            return Ok(());
+        }
+        self.ranges_of(pages).try_for_each(|range| {
             // SAFETY: as in `fill`.
-            Some(address) => match unsafe { self.faults.write_protect(address, PAGE_BYTES, true) } {
+            match unsafe { self.faults.write_protect(range.iov_base.cast(), range.iov_len, true) } {
                 // The process is gone, or has unmapped the range, and its stores ended with it.
                 Err(Errno(libc::ESRCH | libc::ENOENT)) => Ok(()),
-                outcome => outcome.map_err(failed("protecting a page")),
-            },
-            None => Ok(()),
-        }
+                outcome => outcome.map_err(failed("protecting pages")),
+            }
+        })
     }
 
     /// Makes accesses to a page that cannot be read raise SIGBUS.
