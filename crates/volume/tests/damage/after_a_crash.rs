@@ -19,53 +19,58 @@ fn path(file: usize) -> String {
 fn left(rests: bool) -> Left {
     let flash = Flash::new(3 << 20);
     Volume::create(flash.medium(), (0, 0)).expect("created");
-    let volume = open(&flash).expect("opened");
+    let files = write_files(&flash, rests).expect("written");
+    Left { image: flash.image(), files }
+}
+
+/// Writes and syncs files in an empty volume, and is killed; what they hold.
+pub fn write_files(flash: &Arc<Flash>, rests: bool) -> Result<Vec<Vec<u8>>> {
+    let volume = open(flash)?;
     let mut files = Vec::new();
     for file in 0..FILES {
         let bytes = contents(file, 0, LEN);
-        write(&volume, &path(file), 0, &bytes).expect("room");
-        volume.sync().expect("synced");
+        write(&volume, &path(file), 0, &bytes)?;
+        volume.sync()?;
         files.push(bytes);
     }
     for version in 1..VERSIONS {
         for (file, bytes) in files.iter_mut().enumerate() {
             let start = 100 * (file + version);
             bytes[start..start + 40].copy_from_slice(&contents(file, version, 40));
-            write(&volume, &path(file), start as u64, &bytes[start..start + 40]).expect("room");
-            volume.sync().expect("synced");
+            write(&volume, &path(file), start as u64, &bytes[start..start + 40])?;
+            volume.sync()?;
         }
     }
-    root(&volume).truncate(path(0).as_bytes(), 0).expect("truncated");
-    write(&volume, &path(0), 5000, &[1; 10]).expect("room");
-    volume.sync().expect("synced");
+    root(&volume).truncate(path(0).as_bytes(), 0)?;
+    write(&volume, &path(0), 5000, &[1; 10])?;
+    volume.sync()?;
     files[0] = [vec![0; 5000], vec![1; 10]].concat();
     if rests {
-        let before = flash.image();
-        let background = volume.start_background(std::time::Duration::from_secs(3600)).expect("threads");
+        let before = flash.writes();
+        let background = volume.start_background(std::time::Duration::from_secs(3600))?;
         // The log says by itself, before long, that its last block is durable.
-        while flash.image() == before {
+        while flash.writes() == before {
             std::thread::yield_now();
         }
         drop(background);
     }
-    drop(volume);
-    Left { image: flash.image(), files }
+    Ok(files)
 }
 
 /// What became of the files of an image: none may be wrong, and what is not as it was synced must be named.
 #[derive(Default, Debug)]
-struct Tally {
-    whole: usize,
-    lost: usize,
-    refused: usize,
+pub struct Tally {
+    pub whole: usize,
+    pub lost: usize,
+    pub refused: usize,
     /// A new file could be made.
     usable: usize,
     /// Without a word: only where the last block was torn, as far as anybody can tell.
-    unsaid: usize,
+    pub unsaid: usize,
 }
 
 impl Tally {
-    fn look(&mut self, flash: &Arc<Flash>, files: &[Vec<u8>], what: &str) {
+    pub fn look(&mut self, flash: &Arc<Flash>, files: &[Vec<u8>], what: &str) {
         let volume = match open(flash) {
             Ok(volume) => volume,
             Err(error) => {

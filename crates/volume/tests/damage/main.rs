@@ -2,8 +2,10 @@
 //!
 //! `after_a_crash`: one flipped byte, or one page that cannot be read, in all that a process left that was killed.
 //! `in_use`: pages that cannot be read any more while a volume is open.
+//! `acknowledged`: writes that a device has acknowledged and not done.
 //! `anew`: a volume that is made where one was.
 
+mod acknowledged;
 mod after_a_crash;
 mod anew;
 mod in_use;
@@ -18,15 +20,32 @@ use aquifer_volume::{OpenHow, OpenOptions, PAGE_BYTES, Result, Session, Volume, 
 
 const SEGMENT_PAGES: u32 = 32;
 
-/// Memory of which some pages cannot be read.
+/// Memory of which some pages cannot be read, and of which a write goes wrong without a word.
 struct Flash {
     memory: MemoryDevice,
     unreadable: Mutex<HashSet<u64>>,
+    /// Writes so far, and what becomes of one of them.
+    writes: Mutex<(u64, Option<(u64, Wrong)>)>,
+}
+
+/// What becomes of a write that is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wrong {
+    /// Nothing is written.
+    Lost,
+    /// It goes this number of pages behind where it should.
+    Misdirected(u64),
+    /// All but its first page is lost.
+    Cut,
 }
 
 impl Flash {
     fn new(len_bytes: u64) -> Arc<Self> {
-        Arc::new(Flash { memory: MemoryDevice::new(len_bytes, PAGE_BYTES), unreadable: Mutex::default() })
+        Arc::new(Flash {
+            memory: MemoryDevice::new(len_bytes, PAGE_BYTES),
+            unreadable: Mutex::default(),
+            writes: Mutex::default(),
+        })
     }
 
     fn medium(self: &Arc<Self>) -> Box<dyn Medium> {
@@ -44,6 +63,14 @@ impl Flash {
         bytes.copy_from_slice(image);
         self.memory.write_at(0, &bytes).expect("memory");
         self.unreadable.lock().expect("pages").clear();
+    }
+
+    fn go_wrong(&self, nth: u64, how: Wrong) {
+        *self.writes.lock().expect("writes") = (0, Some((nth, how)));
+    }
+
+    fn writes(&self) -> u64 {
+        self.writes.lock().expect("writes").0
     }
 
     fn make_unreadable(&self, page: u64) {
@@ -73,7 +100,19 @@ impl Device for Flash {
     fn write_at(&self, offset: u64, buf: &[u8]) -> std::result::Result<(), DeviceError> {
         let pages = offset / PAGE_BYTES as u64..(offset + buf.len() as u64) / PAGE_BYTES as u64;
         self.unreadable.lock().expect("pages").retain(|page| !pages.contains(page));
-        self.memory.write_at(offset, buf)
+        let mut writes = self.writes.lock().expect("writes");
+        writes.0 += 1;
+        match writes.1 {
+            Some((nth, how)) if nth == writes.0 => match how {
+                Wrong::Lost => Ok(()),
+                Wrong::Cut => self.memory.write_at(offset, &buf[..PAGE_BYTES]),
+                Wrong::Misdirected(pages) => {
+                    let at = offset + pages * PAGE_BYTES as u64;
+                    self.memory.write_at(at.min(self.len_bytes() - buf.len() as u64), buf)
+                }
+            },
+            _ => self.memory.write_at(offset, buf),
+        }
     }
 
     fn sync(&self) -> std::result::Result<(), DeviceError> {
