@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::core::Core;
 
 /// Threads of a volume.
-pub const READERS: usize = 2;
+pub const READERS: usize = 4;
 /// Reads that may wait; further ones are dropped, and the pages are read when they are needed.
 const WAITING_MAX: usize = 32;
 

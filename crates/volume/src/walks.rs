@@ -47,6 +47,9 @@ impl Default for Walks {
 /// Shortest run behind which the next one is asked for while the program goes through it.
 const ASKED_MIN: u32 = 16;
 
+/// Most runs of a walk that are on their way at once.
+const AHEAD_MAX: u32 = 4;
+
 /// What to read for a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
@@ -54,6 +57,8 @@ pub struct Run {
     pub pages: u32,
     /// Pages behind these, to be read while the program goes through them. 0 for none.
     pub next: u32,
+    /// Runs of this length behind these that may be on their way at once.
+    pub ahead: u32,
     /// Whether these pages are yet to be read: nobody asked for them before the walk came to them.
     pub is_absent: bool,
 }
@@ -80,10 +85,12 @@ impl Walks {
         let alive = self.followed.iter().filter(is_alive).count() as u32;
         let longest = (room / (2 * alive.max(1))).clamp(FIRST_PAGES, PAGES_AT_ONCE);
         let is_asked = pages.min(longest) >= ASKED_MIN;
+        // A device is at its best with several reads on their way.
+        let ahead = (room / (4 * alive.max(1)) / longest).clamp(1, AHEAD_MAX);
         let next =
             Walk { first: index.saturating_add(pages), pages: (pages * 2).min(longest), is_asked, age: 0 };
         found.store(next.to_word(steps), Ordering::Relaxed);
-        Some(Run { pages, next: if is_asked { next.pages } else { 0 }, is_absent })
+        Some(Run { pages, next: if is_asked { next.pages } else { 0 }, ahead, is_absent })
     }
 
     /// Notes that a page was read that no walk came to; says how many of the pages behind it to read as well.

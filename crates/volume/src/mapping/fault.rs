@@ -21,7 +21,7 @@ pub fn resolve(
     view: &View,
     index: u32,
     is_write: bool,
-    ask: impl FnOnce(u32, u32),
+    mut ask: impl FnMut(u32, u32),
 ) -> Result<Found> {
     let size_bytes = check_within(core, ino, index)?;
     let pages_of_file = u32::try_from(size_bytes.div_ceil(PAGE_BYTES as u64)).unwrap_or(u32::MAX);
@@ -32,9 +32,10 @@ pub fn resolve(
     };
     let is_absent = || core.cache.peek(PageKey::data(ino, index)).is_none();
     if let Some(run) = view.walks().follow(index, core.cache.recent_max(), is_absent) {
-        let next = index.saturating_add(run.pages);
-        if run.next > 0 && next < end {
-            ask(next, run.next.min(end - next));
+        // Those that are on their way already are passed over.
+        let runs = (index.saturating_add(run.pages)..end).step_by(run.next.max(1) as usize);
+        if run.next > 0 {
+            runs.take(run.ahead as usize).for_each(|next| ask(next, run.next.min(end - next)));
         }
         if run.is_absent {
             // All in one read; what this cannot bring is told below.
