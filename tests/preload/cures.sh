@@ -272,7 +272,7 @@ if can "$launcher"; then
         name='a device'
         device="$launcher; $inside --dev-bind /dev/userfaultfd /dev/userfaultfd $proc"
         if [ -w /dev/userfaultfd ]; then
-            row "$name" part:userfaultfd "$launcher" "$base" '' 'are refused' 'docker run --device /dev/userfaultfd' "under:$device"
+            ! can "$device" || row "$name" part:userfaultfd "$launcher" "$base" '' 'are refused' 'docker run --device /dev/userfaultfd' "under:$device"
         else
             skip 'this user may not use /dev/userfaultfd'
         fi
