@@ -32,7 +32,7 @@ pub fn resolve(
     };
     let is_absent = || core.cache.peek(PageKey::data(ino, index)).is_none();
     if let Some(run) = view.walks().follow(index, core.cache.recent_max(), is_absent) {
-        // Those that are on their way already are passed over.
+        // Runs that are on their way already are passed over.
         let runs = (index.saturating_add(run.pages)..end).step_by(run.next.max(1) as usize);
         if run.next > 0 {
             runs.take(run.ahead as usize).for_each(|next| ask(next, run.next.min(end - next)));
