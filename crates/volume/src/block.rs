@@ -260,17 +260,14 @@ pub struct Block<'a> {
     patches: &'a [u8],
 }
 
-/// Whether bytes that are no block look as if they had been written as one of this volume, opening and place: it was torn, or damaged since.
+/// Whether bytes are no block, and look as if they had been written as one of this volume, opening and place: it was torn, or damaged since.
 #[must_use]
 pub fn was_block(bytes: &PageBytes, volume: u64, epoch: u32, at: Physical) -> bool {
-    let signs = [
-        bytes[..4] == MAGIC,
-        u64_at(bytes, 8) == volume,
-        u32_at(bytes, 24) == epoch,
-        u32_at(bytes, 28) == at.0,
-    ];
-    // Damage may have hit one of them.
-    signs.into_iter().filter(|&sign| sign).count() >= 3
+    let signs = [bytes[..4] == MAGIC, u64_at(bytes, 8) == volume, u32_at(bytes, 28) == at.0];
+    // What an earlier opening has left there is whole, or was torn then. Of the other signs damage may have hit one.
+    u32_at(bytes, 24) == epoch
+        && signs.into_iter().filter(|&sign| sign).count() >= 2
+        && Block::decode(bytes).is_none()
 }
 
 impl<'a> Block<'a> {

@@ -105,3 +105,17 @@ fn a_block_has_room_for_the_longest_patch_behind_the_longest_echo() {
     let ranges = [3; crate::patch::PATCH_BYTES_MAX];
     assert!(builder.add_patch(&Patch { key, base: Physical(1), crc: 2, ranges: &ranges }));
 }
+
+#[test]
+fn what_was_a_block_is_known_unless_it_still_is_one() {
+    let whole = example();
+    let was_block = |bytes: &PageBytes| super::was_block(bytes, HEADER.volume, HEADER.epoch, HEADER.at);
+    assert!(!was_block(&whole), "it is one");
+    for byte in [0, 9, 29, 70, 4000] {
+        let mut bytes = whole;
+        bytes[byte] ^= 1;
+        assert!(was_block(&bytes), "byte {byte}");
+        assert!(!super::was_block(&bytes, HEADER.volume, HEADER.epoch + 1, HEADER.at), "of another opening");
+    }
+    assert!(!was_block(&[0; PAGE_BYTES]) && !was_block(&[0x5A; PAGE_BYTES]));
+}

@@ -22,6 +22,22 @@ fn a_volume_made_over_another_is_empty() {
     assert_eq!(read(&volume, "/new"), Ok(b"bytes".to_vec()));
 }
 
+/// Segments are written again and again: what stands where the log would go on is of an earlier opening, and no transaction that was lost.
+#[test]
+fn a_volume_that_was_closed_has_lost_nothing() {
+    let flash = Flash::new(3 << 20);
+    Volume::create(flash.medium(), (0, 0)).expect("created");
+    for round in 0..60 {
+        let volume = open(&flash).expect("opened");
+        assert_eq!((volume.recovered().lost, volume.recovered().damaged), (0, 0), "round {round}");
+        for file in 0..6 {
+            write(&volume, &format!("/{file}"), 0, &contents(file, round, 20_000)).expect("room");
+            volume.sync().expect("synced");
+        }
+        volume.close().expect("closed");
+    }
+}
+
 /// Gives all whole anchors of an image another version.
 fn set_version(image: &mut [u8], version: u32) -> usize {
     let mut anchors = 0;
