@@ -218,3 +218,38 @@ fn pipes_sockets_and_devices_are_names_without_bytes() {
     assert_eq!(root(&volume).stat(b"/s", Last::Keep).map(|(_, inode)| inode.kind), Ok(Kind::Pipe));
     check(&volume);
 }
+
+/// In a sticky folder a user takes away only what is the user's, also while others change what a name stands for.
+#[test]
+fn rights_are_those_of_what_the_name_stands_for_in_that_moment() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let volume = volume();
+    root(&volume).make_folder(b"/sticky", 0o1777).expect("made");
+    for round in 0..3000 {
+        let (mine, theirs) = (b"/sticky/mine", b"/sticky/theirs");
+        for (who, path) in [(user(&volume, STRANGER), &mine[..]), (root(&volume), &theirs[..])] {
+            who.open(path, &OpenHow::make_new(0o666)).expect("made");
+        }
+        let kept = root(&volume).find(theirs, Last::Name).expect("there");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (volume, is_over) = (&volume, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = root(volume).rename(mine, theirs, IfTaken::Exchange);
+                }
+            });
+            for _ in 0..20 {
+                let _ = user(volume, STRANGER).unlink(mine);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let found = [&mine[..], &theirs[..]].map(|path| root(&volume).find(path, Last::Name).ok());
+        assert!(found.contains(&Some(kept)), "round {round}: root's file is gone");
+        for path in [&mine[..], &theirs[..]] {
+            let _ = root(&volume).unlink(path);
+        }
+    }
+    check(&volume);
+}
