@@ -7,6 +7,8 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
 
+use foldhash::fast::RandomState;
+
 use crate::ahead::Buffers;
 use crate::background::Bell;
 use crate::cache::{Cache, Loaded};
@@ -45,7 +47,7 @@ pub struct Core {
     /// Whether the last commit is durable and the log does not say so.
     durable_unsaid: AtomicBool,
     /// Files to which programs stored through mappings since the last commit: the next one gives them their time.
-    pub(crate) stored_to: Mutex<HashSet<Ino>>,
+    pub(crate) stored_to: Mutex<HashSet<Ino, RandomState>>,
     /// Of the files whose numbers end alike: held by who makes pages of a file dirty through a mapping, until the file has counted them, and alone by who takes
     /// pages away.
     pages_of: [RwLock<()>; 64],
