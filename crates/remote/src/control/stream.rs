@@ -85,7 +85,7 @@ impl Stream {
     /// # Errors
     /// No descriptor is left.
     pub fn ender(&self) -> io::Result<Ender> {
-        Ok(Ender { socket: own(self.socket.try_clone()?) })
+        Ender::of(&self.socket)
     }
 }
 
@@ -133,6 +133,14 @@ pub struct Ender {
 }
 
 impl Ender {
+    /// What ends the connection of `socket`.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn of(socket: &TcpStream) -> io::Result<Ender> {
+        Ok(Ender { socket: own(socket.try_clone()?) })
+    }
+
     /// Closes the stream. Threads that wait on it get an error.
     pub fn end(&self) {
         // It may have ended by itself.

@@ -10,6 +10,7 @@ use super::deed::What;
 use super::lending::BorrowerId;
 use super::session::Session;
 use super::state::State;
+use super::strangers::Stranger;
 use crate::control::{
     Answer, Call, Channel, ChannelError, Greeting, MEMBERS_BYTES_MAX, Refusal, Role, SlabId, Stream, VERSION,
     Welcome,
@@ -28,14 +29,15 @@ pub fn accept_until_ended(state: &Arc<State>, listener: &TcpListener) {
         if state.is_ending() {
             return;
         }
-        let Ok(socket) = socket else {
+        let Ok((stranger, socket)) = socket.and_then(|socket| Ok((state.strangers.come(&socket)?, socket)))
+        else {
             // No descriptor is left, or the other side is gone already.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
         let state = Arc::clone(state);
         let spawned = thread::Builder::new().name("aq-donor-calls".into()).spawn(move || {
-            if let Ok(Some(borrower)) = greet(&state, socket) {
+            if let Ok(Some(borrower)) = greet(&state, socket, stranger) {
                 serve(&state, &borrower.session, borrower.calls);
             }
         });
@@ -54,11 +56,10 @@ struct Borrower {
 type Answered = Result<Option<Welcome>, Refusal>;
 
 /// Finds out who it is. A channel for notices goes to its session, and nothing is left to do.
-fn greet(state: &State, socket: TcpStream) -> Result<Option<Borrower>, ChannelError> {
+fn greet(state: &State, socket: TcpStream, _stranger: Stranger) -> Result<Option<Borrower>, ChannelError> {
     let stream = Stream::accepted(socket, &state.options.security)?;
     stream.set_limit(Some(GREETING_LIMIT))?;
     let ender = stream.ender()?;
-    let _stranger = state.strangers.come(stream.ender()?);
     let mut channel = Channel::new(stream);
     let greeting: Greeting = channel.receive()?;
     if let Some(refusal) = refusal(state, &greeting) {

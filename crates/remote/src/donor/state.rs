@@ -44,7 +44,7 @@ pub struct State {
     /// Of transfers.
     pub port: u16,
     pub lending: Mutex<Lending>,
-    pub strangers: Strangers,
+    pub strangers: Arc<Strangers>,
     pub deeds: Events<Deed>,
     /// The source of the list of donors, if one was set.
     membership: OnceLock<Arc<dyn Membership>>,
@@ -66,7 +66,7 @@ impl State {
             address,
             port,
             lending: Mutex::new(Lending::new(options.quota_slabs())),
-            strangers: Strangers::default(),
+            strangers: Arc::default(),
             deeds: Events::default(),
             membership: OnceLock::new(),
             memory: Mutex::default(),
