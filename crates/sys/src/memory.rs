@@ -14,7 +14,7 @@ pub use discarder::Discarder;
 pub use page_pipe::PagePipe;
 pub use page_tables::{drops_page_tables, remap_fresh};
 pub use presence::{Presence, look_in_ram};
-pub use range::{MappedRange, read_if_present};
+pub use range::{MappedRange, read_all_if_present, read_if_present};
 pub use reservation::Reservation;
 pub use shared::{Protection, SharedMemory};
 

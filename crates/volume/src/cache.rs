@@ -1,5 +1,6 @@
 //! Pages in RAM.
 
+mod kept;
 mod shown;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use crate::patch::Ranges;
 use crate::room::{PageRoom, RoomPage};
 use crate::twins::Twins;
 use crate::word::PageBytes;
+pub use kept::Kept;
 pub use shown::{by_memory, indices};
 use shown::{hide, leaving, take_out};
 
@@ -86,7 +88,7 @@ impl Cache {
             hand: AtomicUsize::new(0),
             dirty: Mutex::default(),
             dirty_count: AtomicUsize::new(0),
-            twins: Twins::new(frames_max / 4)?,
+            twins: Twins::new(frames_max / 4, frames_max)?,
             room: PageRoom::new(frames_max.saturating_mul(ROOM_TIMES).max(ROOM_MIN))?,
         })
     }
@@ -203,12 +205,22 @@ impl Cache {
 
     /// Whether pages will soon have to be dropped.
     pub fn is_nearly_full(&self) -> bool {
-        self.taken() + self.ahead() / 2 > self.frames_max
+        self.needed() + self.ahead() / 2 > self.frames_max
+    }
+
+    /// Whether there is RAM that nothing needs now, for copies that only make commits cheaper.
+    pub fn has_spare_room(&self) -> bool {
+        self.taken() + self.ahead() < self.frames_max
     }
 
     /// Pages' worth of RAM that is taken: by pages, by what they were before they changed, and by the neighbour.
     fn taken(&self) -> usize {
-        self.frames() + self.twins.used() + self.beside() + self.reserved.load(Ordering::Relaxed)
+        self.needed() + self.twins.kept()
+    }
+
+    /// As [`Cache::taken`], but for copies that only make commits cheaper.
+    fn needed(&self) -> usize {
+        self.frames() + self.twins.made() + self.beside() + self.reserved.load(Ordering::Relaxed)
     }
 
     /// Says how many pages' worth of RAM others take.
@@ -247,6 +259,10 @@ impl Cache {
             let before = self.taken();
             if before <= frames {
                 break;
+            }
+            // What makes the next commit cheaper leaves before what programs use.
+            if self.drop_kept_twins(batch) > 0 {
+                continue;
             }
             let (victims, tried) = self.take_victims(batch);
             let is_stuck = victims.is_empty();
@@ -336,7 +352,7 @@ impl Cache {
         if state.stage.is_dirty() {
             return Ok(());
         }
-        if !state.is_new && !state.is_blank {
+        if !state.is_new && !state.is_blank && state.twin.is_none() {
             state.twin = self.twins.make(|bytes| state.read(frame.key(), 0, &mut bytes[..]))?;
         }
         state.is_blank = false;
@@ -427,12 +443,13 @@ impl Cache {
         outcome
     }
 
-    /// Keys of a file's pages in RAM.
+    /// Keys of a file's pages in RAM, ascending.
     pub fn keys_of(&self, ino: Ino) -> Vec<PageKey> {
         let mut keys = Vec::new();
         for shard in &self.shards {
             keys.extend(lock(shard).keys().filter(|key| key.ino() == ino));
         }
+        keys.sort_unstable();
         keys
     }
 }

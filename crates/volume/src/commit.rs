@@ -14,20 +14,25 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::block::{Kind, PATCH_HEADER_BYTES, Patch, Trim};
-use crate::cache::{by_memory, indices};
+use crate::cache::{Kept, by_memory, indices};
 use crate::core::Core;
 use crate::error::Result;
-use crate::frame::{Frame, FrameState, Phase};
+use crate::frame::{Content, Frame, FrameState, PageMemory, Phase, is_same};
 use crate::inode::Time;
 use crate::key::PageKey;
 use crate::medium::Medium;
 use crate::patch::{PATCH_BYTES_MAX, Ranges};
+use crate::room::RoomPage;
 use crate::segments::Segments;
+use crate::twins::COPIED_AT_ONCE;
 use crate::word::{PATCH_BYTES_SHORT, PageBytes, Place, Word, check_of, crc_of};
 use crate::writer::{Head, Writer};
 
 /// Pages that may become dirty between the look whether there is room and the moment of the commit.
 const PAGES_MEANWHILE: u64 = 32;
+
+/// A page of a memory, and where it is copied to.
+type PageTo<'a> = (u32, &'a mut PageBytes);
 
 /// A page that a commit took.
 struct Taken {
@@ -42,6 +47,7 @@ struct Written {
     word: Word,
     patched: Option<Ranges>,
     was_promised: bool,
+    kept: Option<Kept>,
 }
 
 impl Core {
@@ -175,17 +181,19 @@ impl Core {
         let longest = self.longest_patch(writer, taken.len() as u64);
         let mut written = Vec::with_capacity(taken.len());
         let (mut compared, mut useful) = (0, 0);
-        for Taken { frame, was_promised, .. } in taken {
-            let key = frame.key();
-            let (bytes, twin, patched) = {
+        let mut copies = Vec::new();
+        for (nth, Taken { frame, was_promised, .. }) in taken.iter().enumerate() {
+            if copies.is_empty() {
+                copies = self.copy_all(&taken[nth..taken.len().min(nth + COPIED_AT_ONCE)])?;
+            }
+            let (bytes, key) = (copies.pop().expect("one for each page"), frame.key());
+            let (twin, patched) = {
                 let mut state = frame.lock();
-                let bytes = state.copy(key)?;
-                let twin = state.twin.take();
-                let patched = state.patched.clone();
                 state.stage.copied();
+                let found = (state.twin.take(), state.patched.clone());
                 drop(state);
                 frame.notify();
-                (bytes, twin, patched)
+                found
             };
             let word = if self.trims.commit_covers(key) {
                 Word::ZERO
@@ -193,7 +201,9 @@ impl Core {
                 self.table.get(&self.flash, key.ino(), key.index())?
             };
             let has_twin = twin.is_some();
+            let is_known = twin.as_ref().is_some_and(|twin| self.cache.twins().is_kept(twin));
             let changed = twin.map(|twin| Ranges::between(&twin, &bytes));
+            let is_small = changed.as_ref().is_some_and(|changed| changed.encoded_bytes() <= PATCH_BYTES_MAX);
             if changed.as_ref().is_some_and(Ranges::is_empty) && word != Word::ZERO {
                 continue;
             }
@@ -205,13 +215,38 @@ impl Core {
             compared += usize::from(has_twin);
             let (word, patched) = append(writer, medium, key, &bytes, word, ranges, longest)?;
             useful += usize::from(has_twin && patched.is_some());
-            written.push(Written { frame: Arc::clone(frame), word, patched, was_promised: *was_promised });
+            // Where much of a page changes, it is written whole the next time too, and where RAM is scarce pages are of more use.
+            let kept = (is_small && self.cache.has_spare_room()).then_some(Kept { copy: bytes, is_known });
+            let (frame, was_promised) = (Arc::clone(frame), *was_promised);
+            written.push(Written { frame, word, patched, was_promised, kept });
         }
         self.cache.twins().note_use(compared, useful);
         let displaced = writer.end(medium)?;
         writer.sync(medium)?;
         written.iter_mut().for_each(|written| written.word = displaced.word(written.word));
         Ok(written)
+    }
+
+    /// Copies of pages that a commit took, the last first. Nobody changes them meanwhile, or takes them elsewhere from where programs see them.
+    fn copy_all(&self, taken: &[Taken]) -> Result<Vec<RoomPage>> {
+        let mut copies =
+            taken.iter().map(|_| self.cache.twins().take()).collect::<Result<Vec<RoomPage>>>()?;
+        let mut shown: Vec<(Arc<dyn PageMemory>, Vec<PageTo<'_>>)> = Vec::new();
+        for (Taken { frame, .. }, copy) in taken.iter().zip(&mut copies) {
+            let state = frame.lock();
+            let Content::Mapped(memory) = &state.content else {
+                state.read(frame.key(), 0, &mut copy[..])?;
+                continue;
+            };
+            let page = (frame.key().index(), &mut **copy);
+            match shown.last_mut() {
+                Some((last, pages)) if is_same(last, memory) => pages.push(page),
+                _ => shown.push((Arc::clone(memory), vec![page])),
+            }
+        }
+        shown.into_iter().try_for_each(|(memory, mut pages)| memory.read_pages(&mut pages))?;
+        copies.reverse();
+        Ok(copies)
     }
 
     /// Bytes that a patch may have if `patches` of them are written.
@@ -233,12 +268,16 @@ impl Core {
                 .trim(&self.flash, trim.ino, trim.first, trim.last, &mut |word| segments.remove(word))?;
         }
         let mut kept = 0;
-        for Written { frame, word, patched, was_promised } in written {
+        for Written { frame, word, patched, was_promised, kept: twin } in written {
             self.point(segments, frame.key(), word)?;
             let mut state = frame.lock();
             state.patched = patched;
+            if let Some(twin) = twin {
+                self.cache.keep_twin(&frame, &mut state, twin);
+            }
             kept += u64::from(was_promised);
         }
+        self.cache.tidy_kept_twins();
         taken.iter().for_each(|Taken { frame, .. }| frame.lock().stage.pointed());
         self.note_room(writer);
         self.keep_promises(kept);

@@ -7,7 +7,9 @@ use crate::error::{Result, VolumeError};
 use crate::key::PageKey;
 use crate::patch::Ranges;
 use crate::room::{PageRoom, RoomPage};
-use crate::word::{PAGE_BYTES, PageBytes};
+#[cfg(feature = "layered")]
+use crate::word::PAGE_BYTES;
+use crate::word::PageBytes;
 
 /// Memory of a file that programs have mapped: a page of it can be in RAM at its place only.
 pub trait PageMemory: Send + Sync {
@@ -23,6 +25,14 @@ pub trait PageMemory: Send + Sync {
     /// # Errors
     /// The system's.
     fn read(&self, index: u32, offset: usize, bytes: &mut [u8]) -> Result<()>;
+
+    /// Copies whole present pages, each to its bytes.
+    ///
+    /// # Errors
+    /// The system's, if it fails for one of them.
+    fn read_pages(&self, pages: &mut [(u32, &mut PageBytes)]) -> Result<()> {
+        pages.iter_mut().try_for_each(|(index, bytes)| self.read(*index, 0, &mut bytes[..]))
+    }
 
     /// Copies bytes into a present page. `false` if only programs can: the page has to be taken out first.
     ///
@@ -170,7 +180,7 @@ pub struct FrameState {
     pub stage: Stage,
     /// Whether some program can change it without asking.
     pub is_writable: bool,
-    /// Its bytes before the first change since the last commit.
+    /// Its bytes before the first change since the last commit. If it did not change since, these are its bytes, for when it will.
     pub twin: Option<RoomPage>,
 }
 
@@ -234,6 +244,7 @@ impl FrameState {
     ///
     /// # Errors
     /// The system's.
+    #[cfg(feature = "layered")]
     pub fn copy(&self, key: PageKey) -> Result<Box<PageBytes>> {
         let mut bytes = Box::new([0; PAGE_BYTES]);
         self.read(key, 0, &mut bytes[..])?;

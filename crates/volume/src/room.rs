@@ -120,6 +120,13 @@ impl PageRoom {
     }
 }
 
+impl RoomPage {
+    /// Whether it is a page of `room`.
+    pub fn is_in(&self, room: &Arc<PageRoom>) -> bool {
+        Arc::ptr_eq(&self.room, room)
+    }
+}
+
 impl Deref for RoomPage {
     type Target = PageBytes;
 

@@ -115,17 +115,41 @@ pub(super) unsafe fn map_memory(
 /// # Context
 /// Signal-safe.
 pub fn read_if_present(start: *const u8, bytes: &mut [u8]) -> Result<()> {
-    let from = libc::iovec { iov_base: start.cast_mut().cast(), iov_len: bytes.len() };
-    let to = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: the kernel checks the source; the target is the slice.
-    let got = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
-    match Errno::check(got as i64) {
-        Ok(got) if got == bytes.len() => Ok(()),
-        Ok(_) => Err(Errno(libc::EFAULT)),
-        // A filter of system calls forbids it.
-        Err(Errno(libc::EPERM | libc::ENOSYS)) => read_by_file(start, bytes),
-        Err(error) => Err(error),
+    read_all_if_present(&mut [(start, bytes)])
+}
+
+/// Places that are read with one call of the system.
+const READ_AT_ONCE: usize = 64;
+
+/// As [`read_if_present`], from several places.
+///
+/// # Errors
+/// As [`read_if_present`], if one of the places is not there.
+pub fn read_all_if_present(parts: &mut [(*const u8, &mut [u8])]) -> Result<()> {
+    let nowhere = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+    for parts in parts.chunks_mut(READ_AT_ONCE) {
+        let (mut from, mut to) = ([nowhere; READ_AT_ONCE], [nowhere; READ_AT_ONCE]);
+        let mut len = 0;
+        for (nth, (start, bytes)) in parts.iter_mut().enumerate() {
+            from[nth] = libc::iovec { iov_base: start.cast_mut().cast(), iov_len: bytes.len() };
+            to[nth] = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            len += bytes.len();
+        }
+        let count = parts.len() as libc::c_ulong;
+        // SAFETY: the kernel checks the sources; the targets are the slices.
+        let got =
+            unsafe { libc::process_vm_readv(libc::getpid(), to.as_ptr(), count, from.as_ptr(), count, 0) };
+        match Errno::check(got as i64) {
+            Ok(got) if got == len => {}
+            Ok(_) => return Err(Errno(libc::EFAULT)),
+            // A filter of system calls forbids it.
+            Err(Errno(libc::EPERM | libc::ENOSYS)) => {
+                parts.iter_mut().try_for_each(|(start, bytes)| read_by_file(*start, bytes))?;
+            }
+            Err(error) => return Err(error),
+        }
     }
+    Ok(())
 }
 
 /// As [`read_if_present`], through `/proc`.

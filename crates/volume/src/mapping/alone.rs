@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use aquifer_sys::memory::read_if_present;
+use aquifer_sys::memory::{read_all_if_present, read_if_present};
 
 use super::view::View;
 use crate::error::{Result, VolumeError};
@@ -16,6 +16,9 @@ use crate::word::PageBytes;
 pub struct AlonePages {
     view: Arc<View>,
 }
+
+/// Pages that are protected with changed ones on both sides of them, where they are so already: that costs less than another call of the system.
+const GAP_PAGES: u32 = 32;
 
 /// Bytes that only the program had, and gave to the system.
 const DISCARDED: VolumeError = VolumeError::Invalid(
@@ -70,12 +73,21 @@ impl PageMemory for AlonePages {
         read_if_present(page.wrapping_add(offset), bytes).map_err(|_| DISCARDED)
     }
 
+    fn read_pages(&self, pages: &mut [(u32, &mut PageBytes)]) -> Result<()> {
+        let mut parts = Vec::with_capacity(pages.len());
+        for (index, bytes) in pages {
+            let start = self.view.address_of(*index).ok_or(DISCARDED)?;
+            parts.push((start.cast_const(), &mut bytes[..]));
+        }
+        read_all_if_present(&mut parts).map_err(|_| DISCARDED)
+    }
+
     fn write(&self, _: u32, _: usize, _: &[u8]) -> Result<bool> {
         Ok(false)
     }
 
     fn protect(&self, pages: &[u32]) -> Result<()> {
-        self.view.protect(pages)
+        self.view.protect(pages, GAP_PAGES)
     }
 
     fn hide(&self, _: &[u32]) -> Result<bool> {

@@ -91,7 +91,7 @@ impl PageMemory for SharedPages {
         let mut broken = Vec::new();
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
         for view in views.iter() {
-            match view.protect(pages) {
+            match view.protect(pages, 0) {
                 Err(_) if view.is_foreign() => broken.push(Arc::clone(view)),
                 outcome => outcome?,
             }

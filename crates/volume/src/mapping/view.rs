@@ -190,8 +190,19 @@ impl View {
 
     /// The addresses of pages of the view, neighbours together; ascending.
     fn ranges_of<'a>(&'a self, pages: &'a [u32]) -> impl Iterator<Item = libc::iovec> + use<'a> {
+        self.ranges_across(pages, 0)
+    }
+
+    /// As [`View::ranges_of`], with those together that have at most `gap` pages between them, and with these.
+    fn ranges_across<'a>(
+        &'a self,
+        pages: &'a [u32],
+        gap: u32,
+    ) -> impl Iterator<Item = libc::iovec> + use<'a> {
+        debug_assert!(pages.is_sorted(), "pages of a view that are not ascending");
         let seen = &pages[pages.partition_point(|&page| page < self.first_page)..];
-        seen.chunk_by(|a, b| a + 1 == *b).filter_map(|run| self.range(run[0], run.len()))
+        let runs = seen.chunk_by(move |a, b| b - a <= gap + 1);
+        runs.filter_map(|run| self.range(run[0], (run[run.len() - 1] - run[0]) as usize + 1))
     }
 
     /// As [`View::hide`], for `len_bytes` from page `first` on.
@@ -215,15 +226,16 @@ impl View {
         unsafe { hider.discard(ranges) }.map_err(failed("hiding mapped pages"))
     }
 
-    /// Makes stores to pages fault, where they might not; ascending.
+    /// Makes stores to pages fault, where they might not; ascending. Up to `gap` pages between them may become so too: where they are shown or absent that
+    /// changes nothing, but in shared memory the kernel notes it for absent ones.
     ///
     /// # Errors
     /// The system's.
-    pub fn protect(&self, pages: &[u32]) -> Result<()> {
+    pub fn protect(&self, pages: &[u32], gap: u32) -> Result<()> {
         if self.access != Protection::Write {
             return Ok(());
         }
-        self.ranges_of(pages).try_for_each(|range| {
+        self.ranges_across(pages, gap).try_for_each(|range| {
             // SAFETY: as in `fill`.
             match unsafe { self.faults.write_protect(range.iov_base.cast(), range.iov_len, true) } {
                 // The process is gone, or has unmapped the range, and its stores ended with it.
