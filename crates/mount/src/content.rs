@@ -14,7 +14,7 @@ impl Server {
         let mut bytes = vec![0; len as usize];
         let read = self.volume.read(ino, offset, &mut bytes)?;
         bytes.truncate(read);
-        if !self.is_read_only {
+        if !self.is_read_only && self.write_back.is_none() {
             self.zeros_read.note(ino, offset, &bytes);
         }
         Ok(bytes)

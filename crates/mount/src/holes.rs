@@ -96,16 +96,32 @@ fn add(ranges: &mut Vec<Range<u64>>, more: &[Range<u64>]) {
 }
 
 impl Server {
+    /// What else is known of a file's pages in the kernel goes when the kernel forgets the file.
+    pub fn forget_kernel(&self, ino: Ino) {
+        self.zeros_read.forget(ino);
+        if let Some(write_back) = &self.write_back {
+            write_back.forget(ino);
+        }
+    }
+
     /// Where the next data of a file, or its next hole, begins.
     pub fn seek(&self, ino: INodeNo, offset: i64, whence: i32) -> Result<i64> {
         const NONE: VolumeError = VolumeError::System { step: "looking for data", errno: libc::ENXIO };
         let ino = ino_of(ino)?;
         let from = u64::try_from(offset).map_err(|_| NONE)?;
+        // Pages that the kernel has and keeps are data, wherever they are.
+        let is_all_data = self.write_back.as_ref().is_some_and(|write_back| !write_back.bring(ino, from));
         let size_bytes = self.volume.inode(ino)?.size_bytes;
         if from >= size_bytes {
             return Err(NONE);
         }
-        let changed = if self.is_read_only { Vec::new() } else { self.zeros_read.brought(ino) };
+        let changed = if is_all_data {
+            std::iter::once(0..size_bytes).collect()
+        } else if self.is_read_only || self.write_back.is_some() {
+            Vec::new()
+        } else {
+            self.zeros_read.brought(ino)
+        };
         let found = match whence {
             libc::SEEK_DATA => {
                 let next = self.volume.next_data(ino, from)?;

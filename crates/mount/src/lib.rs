@@ -9,6 +9,7 @@
 //! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
 //! | `holes` | where files have none |
 //! | `attributes` | inodes in the kernel's words |
+//! | `write_back` | what the kernel wrote late and there was no room for |
 //! | `lookups`, `room` | files that the kernel knows, and the room of those that are removed |
 //!
 //! The process that mounts is the only one that changes the volume, so the kernel may keep what it learned. Permissions are checked by the kernel
@@ -28,6 +29,7 @@ mod options;
 mod possible;
 mod room;
 mod server;
+mod write_back;
 
 pub use error::{MountError, Result};
 pub use mounted::{Mounted, Unmounted, Unmounter};

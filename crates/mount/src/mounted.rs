@@ -17,6 +17,7 @@ use crate::options::Options;
 use crate::possible::{has_helper, possible};
 use crate::room::Room;
 use crate::server::Server;
+use crate::write_back::WriteBack;
 
 /// A volume at a folder of the system. Programs wait until [`Mounted::serve`] runs.
 pub struct Mounted {
@@ -55,13 +56,16 @@ impl Mounted {
         }
         let volume = Arc::new(volume);
         let zeros_read = Arc::new(ZerosRead::default());
+        let writes_back = options.writes_back && !options.is_read_only && options.threads > 1;
         let server = Server {
             volume: Arc::clone(&volume),
             lookups: Lookups::default(),
             room: Room::new(options.threads.max(1)),
             zeros_read: Arc::clone(&zeros_read),
+            write_back: writes_back.then(|| Arc::new(WriteBack::new(options.threads))),
             is_read_only: options.is_read_only,
         };
+        let write_back = server.write_back.clone();
         let session =
             Session::new(server, &folder, &config(&options)).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound if !has_helper() => MountError::NoHelper,
@@ -74,6 +78,9 @@ impl Mounted {
             })?;
         if options.threads > 1 {
             zeros_read.ask_by(session.notifier());
+            if let Some(write_back) = write_back {
+                write_back.ask_by(session.notifier());
+            }
         }
         Ok(Mounted { session, volume, folder, options })
     }

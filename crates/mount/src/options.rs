@@ -13,6 +13,8 @@ pub struct Options {
     pub is_for_all_users: bool,
     /// Whether the folder may hold files, which nobody sees while the volume is mounted there.
     pub may_hide_files: bool,
+    /// Whether the kernel may keep what programs write until they sync or close, or for half a minute.
+    pub writes_back: bool,
     /// How long a change may wait for flash when nobody calls `fsync`; `None` for as long as it takes.
     pub sync_interval: Option<Duration>,
     /// Requests that are served at a time: threads that wait for slow requests, such as `fsync`, are not free
@@ -27,6 +29,7 @@ impl Default for Options {
             is_read_only: false,
             is_for_all_users: false,
             may_hide_files: false,
+            writes_back: false,
             sync_interval: Some(Duration::from_secs(5)),
             threads: 16,
         }

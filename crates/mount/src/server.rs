@@ -18,6 +18,7 @@ use crate::content::Blocks;
 use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
 use crate::room::Room;
+use crate::write_back::WriteBack;
 
 /// How long the kernel may keep what it was told. Nobody else changes the volume; the kernel itself forgets what it changes.
 pub const VALID: Duration = Duration::from_secs(60);
@@ -32,13 +33,14 @@ const NO_HANDLE: FileHandle = FileHandle(0);
 
 /// A volume that answers the kernel.
 ///
-/// The kernel's write-back cache stays off: what a program wrote is in the volume when `write` returns, so sizes and times are the volume's own, a full
-/// volume is an error of the `write` that met it, and appending needs no second look.
+/// Unless it writes back, what a program wrote is in the volume when `write` returns: sizes and times are the volume's own, and a full volume is an error of
+/// the `write` that met it. If it writes back, sizes and times of files are the kernel's, which says them with what it brings.
 pub struct Server {
     pub volume: Arc<Volume>,
     pub lookups: Lookups,
     pub room: Room,
     pub zeros_read: Arc<ZerosRead>,
+    pub write_back: Option<Arc<WriteBack>>,
     /// Whether nothing may be changed.
     pub is_read_only: bool,
 }
@@ -86,6 +88,11 @@ impl Filesystem for Server {
         ] {
             let _ = config.add_capabilities(wish);
         }
+        if self.write_back.is_some() {
+            config
+                .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
+                .map_err(|_| io::Error::other("the kernel has no write-back cache"))?;
+        }
         let refused =
             |nearest| io::Error::other(format!("the kernel's requests have at most {nearest} bytes"));
         config.set_max_write(REQUEST_BYTES_MAX).map_err(refused)?;
@@ -105,12 +112,17 @@ impl Filesystem for Server {
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
         // Nobody waits for an answer. What cannot be freed now is when the volume is opened next.
         let _ = ino_of(ino)
-            .and_then(|ino| self.lookups.forget(&self.volume, ino, nlookup, || self.zeros_read.forget(ino)));
+            .and_then(|ino| self.lookups.forget(&self.volume, ino, nlookup, || self.forget_kernel(ino)));
         self.room.note_let_go();
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        answer_attributes(reply, ino_of(ino).and_then(|ino| Ok((ino, self.volume.inode(ino)?))));
+    fn getattr(&self, _: &Request, ino: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
+        // The kernel names a handle when a `write` needs the attributes.
+        let failed = handle.and(self.write_back.as_ref()).and_then(|write_back| write_back.take_failure(ino));
+        match failed {
+            Some(errno) => reply.error(Errno::from_i32(errno)),
+            None => answer_attributes(reply, ino_of(ino).and_then(|ino| Ok((ino, self.volume.inode(ino)?)))),
+        }
     }
 
     fn setattr(
@@ -123,7 +135,7 @@ impl Filesystem for Server {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _: Option<SystemTime>,
+        ctime: Option<SystemTime>,
         _: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -137,6 +149,7 @@ impl Filesystem for Server {
             gid,
             read_at: atime.map(time_of),
             written_at: mtime.map(time_of),
+            changed_at: ctime.map(|time| time_of(TimeOrNow::SpecificTime(time))),
         };
         answer_attributes(reply, self.change(ino, size, &attributes));
     }
@@ -256,22 +269,23 @@ impl Filesystem for Server {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.write_bytes(ino, offset, data) {
-            Ok(written) => reply.written(written as u32),
-            Err(error) => reply.error(number(&error)),
-        }
+        let written = self.write_bytes(ino, offset, data);
+        self.answer_write(ino, (offset, data), flags, written, reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if let Some(write_back) = &self.write_back {
+            write_back.forget_attributes(ino);
+        }
         answer(reply, self.volume.sync());
     }
 

@@ -84,6 +84,8 @@ pub struct Attributes {
     pub read_at: Option<Time>,
     /// Last change of its bytes.
     pub written_at: Option<Time>,
+    /// Last change of it or of its bytes; now, if nothing is said.
+    pub changed_at: Option<Time>,
 }
 
 /// Files and folders on a medium.
@@ -265,7 +267,7 @@ impl Volume {
             inode.gid = attributes.gid.unwrap_or(inode.gid);
             inode.read_at = attributes.read_at.unwrap_or(inode.read_at);
             inode.written_at = attributes.written_at.unwrap_or(inode.written_at);
-            inode.changed_at = Time::now();
+            inode.changed_at = attributes.changed_at.unwrap_or_else(Time::now);
         })
     }
 

@@ -59,6 +59,10 @@ pub struct MountArguments {
     /// Seconds after which changes are made durable without fsync, 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub sync: u64,
+    /// The kernel keeps what programs write until they sync or close, or for half a minute: quick
+    /// where they write little at a time. A full volume is then noticed late
+    #[arg(long)]
+    pub write_back: bool,
     /// In the background: given by this command to itself.
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub in_background: bool,
@@ -98,6 +102,7 @@ fn options_of(arguments: &MountArguments) -> Options {
         is_read_only: arguments.read_only,
         is_for_all_users: arguments.allow_other,
         may_hide_files: arguments.nonempty,
+        writes_back: arguments.write_back,
         sync_interval: (arguments.sync > 0).then(|| Duration::from_secs(arguments.sync)),
         ..Options::default()
     }

@@ -50,6 +50,17 @@ pub fn mounted(test: &str, check: fn(&Path)) {
     mount.end();
 }
 
+/// As [`mounted`], where the kernel writes back.
+pub fn written_back(test: &str, check: fn(&Path)) {
+    if let Some(reason) = cannot_mount() {
+        return skipped(test, &reason);
+    }
+    let mut mount = Mount::unmounted(VOLUME_BYTES);
+    mount.start(&["--write-back"]);
+    check(&mount.folder);
+    mount.end();
+}
+
 /// A volume in a file, and where it is mounted.
 pub struct Mount {
     /// Where it is mounted.

@@ -17,8 +17,9 @@ mod sizes;
 mod space;
 mod times;
 mod users;
+mod written_back;
 
-/// Tests of checks: `native::NAME` and `mounted::NAME` for each.
+/// Tests of checks: `native::NAME`, `mounted::NAME` and `mounted_to_write_back::NAME` for each.
 macro_rules! checks {
     ($($module:ident: $($check:ident)*;)*) => {
         mod native {
@@ -26,6 +27,11 @@ macro_rules! checks {
         }
         mod mounted {
             $(mod $module { $(#[test] fn $check() { crate::ground::mounted(stringify!($check), crate::$module::$check); })* })*
+        }
+        mod mounted_to_write_back {
+            $(mod $module { $(#[test] fn $check() {
+                crate::ground::written_back(stringify!($check), crate::$module::$check);
+            })* })*
         }
     };
 }

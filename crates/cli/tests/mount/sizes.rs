@@ -9,7 +9,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use crate::expect::fails;
-use crate::ground::bytes;
+use crate::ground::{self, bytes};
 
 fn file(at: &Path) -> File {
     OpenOptions::new()
@@ -96,11 +96,26 @@ pub fn allocated(at: &Path) {
     assert!(bytes(&at.join("file")).starts_with(b"bytes\0\0"));
 }
 
-pub fn far_away(at: &Path) {
+/// Where the kernel writes back, it takes this and is refused later.
+fn behind_all_files(at: &Path) {
     let file = file(at);
     // No file system here has files of 8 EiB.
     fails(file.write_at(b"x", i64::MAX as u64 - 1), Errno::FBIG);
     assert_eq!(file.metadata().expect("it is there").len(), 0);
+}
+
+#[test]
+fn native_has_nothing_behind_all_files() {
+    ground::native(behind_all_files);
+}
+
+#[test]
+fn mounted_has_nothing_behind_all_files() {
+    ground::mounted("mounted_has_nothing_behind_all_files", behind_all_files);
+}
+
+pub fn far_away(at: &Path) {
+    let file = file(at);
     file.write_all_at(b"x", 5 << 30).expect("it writes");
     assert_eq!(file.metadata().expect("it is there").len(), (5 << 30) + 1);
 }
