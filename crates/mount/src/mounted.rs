@@ -7,6 +7,7 @@ use std::thread;
 
 use aquifer_volume::Volume;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use rustix::fs::statvfs;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
@@ -177,9 +178,8 @@ fn config(options: &Options) -> Config {
 /// The folder's own path. A mount whose process is gone is taken away from it.
 fn usable(folder: &Path) -> Result<PathBuf> {
     let no_folder = |source| MountError::NoFolder { path: folder.to_owned(), source };
-    // The kernel's cached attributes do not show a dead mount; opening the folder asks the process that
-    // serves it.
-    if folder.read_dir().is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN)) {
+    // What the kernel has of a folder does not show a dead mount, not even by opening it; of room it always asks the process that serves it.
+    if statvfs(folder).is_err_and(|error| error == Errno::NOTCONN) {
         detach(folder).map_err(no_folder)?;
     }
     let is_folder = folder.metadata().map_err(no_folder)?.is_dir();

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use aquifer_volume::{Attributes, Ino, Inode, Kind, Result, Volume, VolumeError};
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::attributes::{attributes_of, ino_of, time_of};
@@ -28,8 +28,6 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const AHEAD_MAX: u16 = 64;
 /// Longest name.
 const NAME_BYTES_MAX: u32 = 255;
-/// No file has a handle: what is open is held by [`Lookups`].
-const NO_HANDLE: FileHandle = FileHandle(0);
 
 /// A volume that answers the kernel.
 ///
@@ -85,6 +83,7 @@ impl Filesystem for Server {
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_NO_OPEN_SUPPORT,
+            InitFlags::FUSE_NO_OPENDIR_SUPPORT,
         ] {
             let _ = config.add_capabilities(wish);
         }
@@ -219,31 +218,12 @@ impl Filesystem for Server {
         reply.error(Errno::ENOSYS);
     }
 
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let made = match self.make(request, parent, name, Kind::File, mode) {
-            Err(VolumeError::Exists) if flags & libc::O_EXCL == 0 => self.look_up(parent, name),
-            made => made,
-        };
-        match made {
-            Ok((ino, inode)) => reply.created(
-                &VALID,
-                &attributes_of(ino, &inode),
-                Generation(inode.generation.into()),
-                NO_HANDLE,
-                FopenFlags::FOPEN_KEEP_CACHE,
-            ),
-            Err(error) => reply.error(number(&error)),
-        }
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        // As for files; the kernel keeps the entries of folders too, until it changes one of them.
+        reply.error(Errno::ENOSYS);
     }
+
+    // `create` is not there: the kernel makes files by `mknod`, and opens them without a request. So closing needs none either.
 
     fn read(
         &self,
