@@ -274,7 +274,7 @@ impl Table {
     /// Makes pages `first..=last` of a file zeros. The caller is the writer.
     ///
     /// # Errors
-    /// A node could not be read: some of the pages may be freed then, and the volume takes no more changes.
+    /// The first node that could not be read: the pages that the others translate are freed then.
     pub fn trim(&self, flash: &Flash, ino: Ino, first: u32, last: u32, books: &mut dyn Books) -> Result<()> {
         let root = self.root(flash, ino)?;
         let last = u32::try_from(u64::from(last).min(root.pages() - 1)).unwrap_or(u32::MAX);
@@ -289,17 +289,19 @@ impl Table {
             return Ok(());
         }
         let top = PageKey::new(ino, root.height, 0);
-        if self.trim_below(flash, top, root, first, last, books)? {
+        let mut damage = Ok(());
+        if self.trim_below(flash, top, root, first, last, books, &mut damage) {
             if root.word != Word::ZERO {
                 books.freed(root.word);
             }
             self.nodes.forget(top);
             self.set_root(flash, ino, Root::default())?;
         }
-        Ok(())
+        damage
     }
 
-    /// Trims what a node translates; says whether nothing is left of it.
+    /// Trims what a node translates; says whether nothing is left of it. A node that cannot be read is left, and noted in `damage`.
+    #[expect(clippy::too_many_arguments, reason = "what recursion hands on")]
     fn trim_below(
         &self,
         flash: &Flash,
@@ -308,8 +310,16 @@ impl Table {
         first: u32,
         last: u32,
         books: &mut dyn Books,
-    ) -> Result<bool> {
-        let Some(node) = self.node(flash, key, root)? else { return Ok(true) };
+        damage: &mut Result<()>,
+    ) -> bool {
+        let node = match self.node(flash, key, root) {
+            Ok(Some(node)) => node,
+            Ok(None) => return true,
+            Err(error) => {
+                *damage = std::mem::replace(damage, Ok(())).and(Err(error));
+                return false;
+            }
+        };
         let shift = 9 * (key.level() - 1);
         let start = u64::from(key.index()) << (shift + 9);
         let slot_of = |page: u32| (u64::from(page).saturating_sub(start) >> shift).min(511) as usize;
@@ -326,7 +336,7 @@ impl Table {
             if word == Word::ZERO && self.nodes.get(child).is_none() {
                 continue;
             }
-            if self.trim_below(flash, child, root, first, last, books)? {
+            if self.trim_below(flash, child, root, first, last, books, damage) {
                 self.nodes.forget(child);
                 if word != Word::ZERO {
                     books.freed(word);
@@ -334,7 +344,7 @@ impl Table {
                 }
             }
         }
-        Ok(node.is_empty() && (key.level() == 1 || !self.nodes.has_child_of(key)))
+        node.is_empty() && (key.level() == 1 || !self.nodes.has_child_of(key))
     }
 
     /// Nodes that flash has an older version of, those below before those above.

@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex};
 
 use aquifer_device::{Device, DeviceError, MemoryDevice, Operation};
 use aquifer_volume::access::{Access, Credentials};
+use aquifer_volume::block::Block;
 use aquifer_volume::medium::{DeviceMedium, Medium};
-use aquifer_volume::{OpenHow, OpenOptions, PAGE_BYTES, Result, Session, Volume, VolumeError};
+use aquifer_volume::path::Last;
+use aquifer_volume::{OpenHow, OpenOptions, PAGE_BYTES, PageKey, Result, Session, Volume, VolumeError};
 
 const SEGMENT_PAGES: u32 = 32;
 
@@ -150,6 +152,16 @@ fn read(volume: &Volume, path: &str) -> Result<Vec<u8>> {
 /// Bytes that no other file has.
 fn contents(file: usize, version: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + file * 7 + version * 101 + at / 4096) as u8).collect()
+}
+
+/// Whose page it is, as a block before it says.
+fn key_of(image: &[u8], page: usize) -> Option<PageKey> {
+    let first = page - page % SEGMENT_PAGES as usize;
+    (first..page).rev().find_map(|at| {
+        let bytes: &[u8; PAGE_BYTES] = image[at * PAGE_BYTES..][..PAGE_BYTES].try_into().expect("a page");
+        let block = Block::decode(bytes).filter(|block| block.header().at.0 as usize == at)?;
+        Some(block.tags().nth(page - at - 1)?.key)
+    })
 }
 
 /// Whether an error says that bytes on flash are not what was written.
