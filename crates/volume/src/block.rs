@@ -263,11 +263,16 @@ pub struct Block<'a> {
 /// Whether bytes are no block, and look as if they had been written as one of this volume, opening and place: it was torn, or damaged since.
 #[must_use]
 pub fn was_block(bytes: &PageBytes, volume: u64, epoch: u32, at: Physical) -> bool {
+    // What an earlier opening has left there is whole, or was torn then.
+    u32_at(bytes, 24) == epoch && looks_like_block(bytes, volume, at)
+}
+
+/// As [`was_block`], of any opening of the volume.
+#[must_use]
+pub fn looks_like_block(bytes: &PageBytes, volume: u64, at: Physical) -> bool {
     let signs = [bytes[..4] == MAGIC, u64_at(bytes, 8) == volume, u32_at(bytes, 28) == at.0];
-    // What an earlier opening has left there is whole, or was torn then. Of the other signs damage may have hit one.
-    u32_at(bytes, 24) == epoch
-        && signs.into_iter().filter(|&sign| sign).count() >= 2
-        && Block::decode(bytes).is_none()
+    // Damage may have hit one of the signs.
+    signs.into_iter().filter(|&sign| sign).count() >= 2 && Block::decode(bytes).is_none()
 }
 
 impl<'a> Block<'a> {

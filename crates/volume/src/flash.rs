@@ -1,5 +1,7 @@
 //! Reading pages and believing them.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_device::AlignedBuffer;
@@ -20,7 +22,12 @@ pub struct Flash {
     readers: Grace,
     pages_read: AtomicU64,
     nodes_read: AtomicU64,
+    /// Pages of a damaged volume that are read so, whatever flash has.
+    mended: OnceLock<Mended>,
 }
+
+/// Pages as they are read in place of what flash has.
+pub type Mended = HashMap<PageKey, Box<PageBytes>>;
 
 /// What a page was found to be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -34,7 +41,13 @@ impl Flash {
     #[must_use]
     pub fn new(medium: Box<dyn Medium>) -> Self {
         let (pages_read, nodes_read) = Default::default();
-        Flash { medium, readers: Grace::default(), pages_read, nodes_read }
+        Flash { medium, readers: Grace::default(), pages_read, nodes_read, mended: OnceLock::new() }
+    }
+
+    /// Says what is read in place of what flash has, of a volume that is open for reading alone and of which nothing was read yet.
+    pub fn set_mended(&self, mended: Mended) {
+        // It is said once, by who opens the volume.
+        let _ = self.mended.set(mended);
     }
 
     /// How many pages of files, and how many nodes of the table, were read.
@@ -63,6 +76,10 @@ impl Flash {
     /// # Errors
     /// [`VolumeError::Damaged`] if they are not what was written; the medium's.
     pub fn read(&self, key: PageKey, word: Word, bytes: &mut PageBytes) -> Result<Found> {
+        if let Some(mended) = self.mended.get().and_then(|mended| mended.get(&key)) {
+            bytes.copy_from_slice(&**mended);
+            return Ok(Found::default());
+        }
         if word != Word::ZERO {
             let reads = if key.is_node() { &self.nodes_read } else { &self.pages_read };
             reads.fetch_add(1, Ordering::Relaxed);

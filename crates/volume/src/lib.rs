@@ -14,6 +14,7 @@
 //! | `background` | a thread that works ahead |
 //! | `ahead` | pages that are read before they are asked for |
 //! | `commit`, `checkpoint`, `cleaner`, `recovery` | how changes become durable, and room is made |
+//! | `salvage` | what the log still has where the table is damaged |
 //! | `wear` | segments that failed, and segments that are erased too seldom |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
 //! | `mapping` | files as memory |
@@ -66,6 +67,7 @@ mod readers;
 mod recovery;
 mod reserve;
 mod room;
+mod salvage;
 mod segments;
 pub mod serve;
 mod session;
@@ -88,6 +90,7 @@ pub use key::{Ino, PageKey};
 pub use mapping::Mapping;
 pub use names::{IfTaken, Listed, check_name};
 pub use recovery::Recovered;
+pub use salvage::{Doubt, Salvaged, Source};
 pub use session::{OpenFile, OpenHow, Session, SetTime};
 pub use usage::TableUse;
 pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, RamUse, Space, Volume};

@@ -37,6 +37,8 @@ pub struct Recovered {
     pub lost_pages: Vec<PageKey>,
     /// Blocks among those of which nobody knows what they changed. More than 0 only if the opening accepts that.
     pub unknown: u64,
+    /// Why files may be as they were before they were changed last: nobody knows what damage has lost. Only if the opening accepts that.
+    pub doubt: Option<String>,
 }
 
 /// What is done with damage behind which nobody knows what was lost.
@@ -70,8 +72,13 @@ pub fn recover(
         reader.read_hidden(segments, &mut blocks);
     }
     let log = Log::new(anchor.sequence, &mut blocks);
-    if loss == Loss::Refused {
-        refuse_unknown(&reader, &log)?;
+    let doubt = doubt_of(&reader, &log);
+    if loss == Loss::Refused
+        && let Some(what) = doubt
+    {
+        return Err(VolumeError::Corrupt(format!(
+            "{what}; `aquifer volume salvage` copies what can be read"
+        )));
     }
     let mut recovered = Recovered {
         sequence: log.blocks.last().map_or(anchor.sequence, |found| found.sequence + 1),
@@ -80,6 +87,7 @@ pub fn recover(
         damaged: log.damaged,
         unknown: log.unknown,
         lost_pages: Vec::new(),
+        doubt,
     };
     let mut next = anchor.sequence;
     for (nth, found) in log.blocks.iter().enumerate() {
@@ -97,17 +105,20 @@ pub fn recover(
     Ok((recovered, heads))
 }
 
-fn refuse_unknown(reader: &Reader<'_>, log: &Log<'_>) -> Result<()> {
-    let what = if let Some(error) = &reader.unreadable {
-        format!("the end of its log cannot be read, where the last changes may stand ({error})")
+/// Why nobody knows what damage has lost.
+fn doubt_of(reader: &Reader<'_>, log: &Log<'_>) -> Option<String> {
+    if let Some(error) = &reader.unreadable {
+        Some(format!("the end of its log cannot be read, where the last changes may stand ({error})"))
     } else if log.unknown > 0 {
-        format!("{} blocks of its log are damaged, and nobody knows which files they changed", log.unknown)
+        Some(format!(
+            "{} blocks of its log are damaged, and nobody knows which files they changed",
+            log.unknown
+        ))
     } else if reader.has_later_epoch {
-        "the anchor is damaged that was written when it was opened last".into()
+        Some("the anchor is damaged that was written when it was opened last".into())
     } else {
-        return Ok(());
-    };
-    Err(VolumeError::Corrupt(format!("{what}; `aquifer volume salvage` copies what can be read")))
+        None
+    }
 }
 
 /// The blocks of both heads, by sequence.

@@ -8,6 +8,7 @@
 //!
 //! Anybody may look a word up; only the writer, of whom there is one at a time, changes words.
 
+mod damage;
 mod nodes;
 mod pages;
 
@@ -23,7 +24,7 @@ use crate::word::{PAGE_BYTES, PageBytes, Word};
 use nodes::Nodes;
 
 /// Roots on one page of the table of roots: each is a word and a height.
-const ROOTS_PER_PAGE: u32 = 256;
+pub(crate) const ROOTS_PER_PAGE: u32 = 256;
 
 /// Where a file's tree begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -16,6 +16,7 @@ use crate::key::Ino;
 use crate::mapping::MappedSlot;
 use crate::medium::Medium;
 use crate::recovery::{Loss, Recovered, recover};
+use crate::salvage::{Salvaged, salvage};
 use crate::segments::Segments;
 use crate::table::{Root, Table};
 use crate::word::{PAGE_BYTES, PAGE_UNITS, Word};
@@ -98,6 +99,7 @@ pub struct Volume {
     cells: Cells,
     names: RwLock<()>,
     recovered: Recovered,
+    salvaged: Salvaged,
     ram_bytes: u64,
 }
 
@@ -152,10 +154,14 @@ impl Volume {
     }
 
     /// Opens a volume for reading as far as it can be, also where nobody knows what damage has lost: files may be as they were before they were changed
-    /// last. [`Volume::recovered`] says how much is unknown.
+    /// last. [`Volume::recovered`] says how much is unknown. Where the table, inodes or folders are damaged, what the log still has of them is shown in
+    /// their place; [`Volume::salvaged`] says where. Files whose names are lost are in a folder `lost+found`, as `inode-N`.
     ///
     /// # Errors
     /// As [`Volume::open`]; [`VolumeError::Corrupt`] if no anchor is whole.
+    ///
+    /// # Context
+    /// Reads the whole table, all inodes and all folders; if some of them are damaged, all of the log as well.
     pub fn open_damaged(medium: Box<dyn Medium>, ram_bytes: u64) -> Result<Self> {
         Self::open_with(medium, OpenOptions { ram_bytes, is_read_only: true }, Loss::Accepted)
     }
@@ -170,6 +176,10 @@ impl Volume {
         let top = Root { word: anchor.root, height: anchor.root_height };
         let table = Table::new(top, nodes_for(options.ram_bytes));
         let (recovered, heads) = recover(&flash, &table, &mut segments, &anchor, loss)?;
+        let salvaged = match loss {
+            Loss::Accepted => salvage(&flash, &table, &anchor)?,
+            Loss::Refused => Salvaged::default(),
+        };
         let is_clean = anchor.is_clean && recovered.blocks + recovered.lost + recovered.damaged == 0;
         let sequence = recovered.sequence;
         let mut writer = Writer::new(Start { anchor, anchors, segments, sequence });
@@ -184,7 +194,7 @@ impl Volume {
             core.checkpoint(&mut core.lock_writer(), false)?;
             core
         };
-        let volume = Self::around(core, recovered, options);
+        let volume = Volume { salvaged, ..Self::around(core, recovered, options) };
         if !options.is_read_only {
             volume.free_nameless()?;
         }
@@ -206,7 +216,8 @@ impl Volume {
     fn around(core: Core, recovered: Recovered, options: OpenOptions) -> Self {
         let (core, mapped) = (Arc::new(core), MappedSlot::new());
         let (cells, names) = (Cells::new((options.ram_bytes / INDEX_PART) as usize), RwLock::new(()));
-        Volume { core, mapped, cells, names, recovered, ram_bytes: options.ram_bytes }
+        let salvaged = Salvaged::default();
+        Volume { core, mapped, cells, names, recovered, salvaged, ram_bytes: options.ram_bytes }
     }
 
     fn core_of(flash: Flash, table: Table, writer: Writer, options: OpenOptions) -> Result<Core> {
@@ -244,6 +255,13 @@ impl Volume {
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
+    }
+
+    /// What is not known of files to be as it was last, because the table, inodes or folders are damaged. Empty unless the volume was opened by
+    /// [`Volume::open_damaged`].
+    #[must_use]
+    pub fn salvaged(&self) -> &Salvaged {
+        &self.salvaged
     }
 
     /// The inode of a file.

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use aquifer_volume::path::Last;
-use aquifer_volume::{Ino, Kind, PAGE_BYTES, VolumeError};
+use aquifer_volume::{Ino, Kind, PAGE_BYTES, Volume, VolumeError};
 
 use super::arguments::{CopyArguments, SalvageArguments};
 use super::opened::{self, Access, access, change, to_read, umask};
 use super::outcome::Outcome;
 use super::place::{HostOrVolume, Place, joined, last_name};
 use super::tree::{HostTree, Meta, Source, Tree, VolumeTree};
+use super::verify::paths;
 use super::work::Work;
 use crate::error::Error;
 
@@ -60,21 +61,40 @@ pub fn salvage(arguments: &SalvageArguments) -> Result<ExitCode, Error> {
     let volume = opened::damaged(&arguments.volume)?;
     let (access, folder) = (access(&volume), arguments.folder.as_os_str().as_encoded_bytes());
     let mut copier = Copier { is_recursive: true, keeps: true, salvages: true, ..Copier::new()? };
-    let recovered = volume.recovered();
-    if recovered.unknown > 0 {
+    if let Some(doubt) = &volume.recovered().doubt {
         copier.outcome.note(Error::Salvaged {
             what: arguments.volume.display().to_string(),
-            loss: format!(
-                "{} blocks of the log are damaged, and nobody knows which files they changed: any file may be as it was before",
-                recovered.unknown
-            ),
+            loss: format!("{doubt}: any file may be as it was before"),
         });
     }
     // Never into what is there: what is salvaged must be all that the folder holds.
     HostTree.make_folder(folder, 0o700)?;
     let target = Target { tree: &HostTree, path: folder, is_folder: false };
+    tell_doubts(&volume, &arguments.volume, &mut copier.outcome);
     copier.copy_from(&VolumeTree::new(&access, &arguments.volume), b"/", &target)?;
     Ok(copier.outcome.exit_code())
+}
+
+/// Names each file of which something may not be as it was last.
+fn tell_doubts(volume: &Volume, path: &Path, outcome: &mut Outcome) {
+    let salvaged = volume.salvaged();
+    if salvaged.doubts.is_empty() && salvaged.nameless.is_empty() {
+        return;
+    }
+    let paths = paths(volume);
+    let mut tell = |ino: Ino, loss: String| {
+        let what = match paths.get(&ino) {
+            Some(inside) => Place { volume: path.to_owned(), path: inside.clone() }.shown(),
+            None => format!("{}: {ino}", path.display()),
+        };
+        outcome.note(Error::Salvaged { what, loss });
+    };
+    for (&ino, doubt) in &salvaged.doubts {
+        tell(ino, doubt.to_string());
+    }
+    for &ino in salvaged.nameless.iter().filter(|ino| !salvaged.doubts.contains_key(ino)) {
+        tell(ino, "its name is lost".into());
+    }
 }
 
 /// Where copies go.

@@ -99,7 +99,7 @@ fn tell(volume: &Volume, path: &Path, findings: &Findings, out: &mut impl Write)
 }
 
 /// A path for each file that has one, as far as folders can be read.
-fn paths(volume: &Volume) -> HashMap<Ino, Vec<u8>> {
+pub fn paths(volume: &Volume) -> HashMap<Ino, Vec<u8>> {
     let mut paths = HashMap::from([(Ino::ROOT_FOLDER, b"/".to_vec())]);
     let mut waiting = vec![Ino::ROOT_FOLDER];
     while let Some(folder) = waiting.pop() {

@@ -4,11 +4,13 @@
 //! `in_use`: pages that cannot be read any more while a volume is open.
 //! `acknowledged`: writes that a device has acknowledged and not done.
 //! `anew`: a volume that is made where one was.
+//! `salvage`: each page of a volume is lost, and the rest is brought out.
 
 mod acknowledged;
 mod after_a_crash;
 mod anew;
 mod in_use;
+mod salvage;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
