@@ -25,13 +25,16 @@ pub enum FaultKind {
     NoSpace,
     /// A write that stores nothing and reports success.
     LostWrite,
+    /// A read that returns of each block what it held before it was written last, and reports success: the write was lost in a cache after it
+    /// was read back.
+    StaleRead,
 }
 
 impl FaultKind {
     fn suits(self, operation: Operation) -> bool {
         match self {
             FaultKind::Eio => true,
-            FaultKind::ShortRead => operation == Operation::Read,
+            FaultKind::ShortRead | FaultKind::StaleRead => operation == Operation::Read,
             FaultKind::BitFlip { .. } => matches!(operation, Operation::Read | Operation::Write),
             FaultKind::TornWrite { .. } | FaultKind::NoSpace | FaultKind::LostWrite => {
                 operation == Operation::Write
@@ -107,6 +110,11 @@ impl FaultPlan {
         assert!(kind.suits(operation), "a {operation} cannot go wrong as {kind:?}");
         self.rules.push(Rule { operation, when, kind });
         self
+    }
+
+    /// Whether a read may return what was there before.
+    pub(crate) fn has_stale_reads(&self) -> bool {
+        self.rules.iter().any(|rule| rule.kind == FaultKind::StaleRead)
     }
 
     /// What happens to call number `call` of `operation`.

@@ -1,6 +1,8 @@
 //! A wrapper that breaks on purpose.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use crate::buffer::AlignedBuffer;
 use crate::device::Device;
@@ -14,19 +16,27 @@ use crate::fault_plan::{FaultKind, FaultPlan};
 /// batch are calls of their own, in their order.
 ///
 /// # Context
-/// As that of the device inside, except that a bit flip in a write allocates.
+/// As that of the device inside, except that a bit flip in a write allocates, and each write if the plan has stale reads.
 #[derive(Debug)]
 pub struct Faulty<D> {
     inner: D,
     plan: FaultPlan,
     armed: AtomicBool,
     calls: [AtomicU64; 4],
+    /// What blocks held before they were written last, by their offsets, if the plan has stale reads.
+    before: Mutex<HashMap<u64, Box<[u8]>>>,
 }
 
 impl<D> Faulty<D> {
     /// `inner` with the faults of `plan`, which counts from now on.
     pub fn new(inner: D, plan: FaultPlan) -> Self {
-        Faulty { inner, plan, armed: AtomicBool::new(true), calls: Default::default() }
+        Faulty {
+            inner,
+            plan,
+            armed: AtomicBool::new(true),
+            calls: Default::default(),
+            before: Mutex::default(),
+        }
     }
 
     /// How often `operation` was called since the device was made or last armed, calls that failed included.
@@ -60,6 +70,32 @@ impl<D> Faulty<D> {
 }
 
 impl<D: Device> Faulty<D> {
+    /// Keeps what a write is going to replace.
+    fn keep_before(&self, offset: u64, len_bytes: usize) -> Result<(), DeviceError> {
+        if !self.plan.has_stale_reads() {
+            return Ok(());
+        }
+        let mut bytes = AlignedBuffer::new(len_bytes);
+        self.inner.read_at(offset, &mut bytes)?;
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let block_bytes = self.block_bytes();
+        let offsets = (offset..).step_by(block_bytes);
+        before.extend(offsets.zip(bytes.chunks(block_bytes).map(Box::from)));
+        Ok(())
+    }
+
+    fn read_stale(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.read_at(offset, buf)?;
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let block_bytes = self.block_bytes();
+        for (offset, block) in (offset..).step_by(block_bytes).zip(buf.chunks_mut(block_bytes)) {
+            if let Some(before) = before.get(&offset) {
+                block.copy_from_slice(before);
+            }
+        }
+        Ok(())
+    }
+
     fn fail_read(&self, fault: FaultKind, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         match fault {
             FaultKind::BitFlip { bit } => {
@@ -67,6 +103,7 @@ impl<D: Device> Faulty<D> {
                 flip(buf, bit);
                 Ok(())
             }
+            FaultKind::StaleRead => self.read_stale(offset, buf),
             FaultKind::ShortRead => {
                 let wanted = buf.len();
                 let got = wanted / self.block_bytes() / 2 * self.block_bytes();
@@ -126,6 +163,7 @@ impl<D: Device> Device for Faulty<D> {
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
+        self.keep_before(offset, buf.len())?;
         match self.next_fault(Operation::Write) {
             None => self.inner.write_at(offset, buf),
             Some(fault) => self.fail_write(fault, offset, buf),
@@ -210,6 +248,22 @@ mod tests {
         let write = faulty(Operation::Write, 1, FaultKind::BitFlip { bit: 9 });
         write.write_at(0, &filled(1, 0xFF)).unwrap();
         assert_eq!(stored(&write, 1)[..3], [0xFF, 0xFD, 0xFF]);
+    }
+
+    #[test]
+    fn a_stale_read_returns_what_was_there_before() {
+        let device = faulty(Operation::Read, 2, FaultKind::StaleRead);
+        for (byte, blocks) in [(7, 3), (8, 2)] {
+            device.write_at(0, &filled(blocks, byte)).unwrap();
+        }
+        let mut buffer = AlignedBuffer::new(3 * BLOCK);
+        let mut read = || {
+            device.read_at(0, &mut buffer).unwrap();
+            [buffer[0], buffer[BLOCK], buffer[2 * BLOCK]]
+        };
+        assert_eq!(read(), [8, 8, 7]);
+        assert_eq!(read(), [7, 7, 0], "each block as it was before its own last write");
+        assert_eq!(read(), [8, 8, 7]);
     }
 
     #[test]

@@ -100,9 +100,22 @@ pub fn recover(
         }
         next = found.sequence + 1;
     }
+    if segments.is_miscounted() {
+        let what = "a part of its table is older than it should be";
+        if loss == Loss::Refused {
+            refuse(Some(what))?;
+        }
+        recovered.doubt.get_or_insert_with(|| what.into());
+    }
     recovered.lost_pages.retain(|&key| is_lost(flash, table, key));
     segments.seal_needed();
     Ok((recovered, heads))
+}
+
+/// Does not open a volume of which nobody knows what is lost.
+fn refuse(doubt: Option<&str>) -> Result<()> {
+    let Some(what) = doubt else { return Ok(()) };
+    Err(VolumeError::Corrupt(format!("{what}; `aquifer volume salvage` copies what can be read")))
 }
 
 /// Why nobody knows what damage has lost.
@@ -207,7 +220,9 @@ fn apply(flash: &Flash, table: &Table, segments: &mut Segments, block: &Block<'_
 }
 
 fn do_trim(flash: &Flash, table: &Table, segments: &mut Segments, trim: Trim) -> Result<()> {
-    let trimmed = table.trim(flash, trim.ino, trim.first, trim.last, &mut |word| segments.remove(word));
+    let trimmed = table.trim(flash, trim.ino, trim.first, trim.last, &mut |word| {
+        segments.remove_found(word);
+    });
     if_readable(trimmed).map(|_| ())
 }
 
@@ -220,7 +235,7 @@ fn point(flash: &Flash, table: &Table, segments: &mut Segments, key: PageKey, pl
     };
     // Where the table is damaged nobody can read the page, wherever it is now.
     if let Some(old) = if_readable(old)? {
-        segments.remove(old);
+        segments.remove_found(old);
         segments.add(word);
     }
     Ok(())

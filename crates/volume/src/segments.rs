@@ -38,6 +38,8 @@ pub struct Segments {
     bad: HashSet<u32>,
     /// Segments taken to be written since somebody looked.
     taken: u32,
+    /// Whether recovery found a word that was not counted.
+    is_miscounted: bool,
 }
 
 impl Segments {
@@ -65,6 +67,7 @@ impl Segments {
             stuck: HashSet::new(),
             bad,
             taken: 0,
+            is_miscounted: false,
         }
     }
 
@@ -120,18 +123,30 @@ impl Segments {
 
     /// No longer counts it.
     pub fn remove(&mut self, word: Word) {
+        let was_counted = self.remove_found(word);
+        debug_assert!(was_counted, "{word:?} is removed, and its segment has not as many units");
+    }
+
+    /// As [`Segments::remove`], of a word that flash had. Says whether it was counted: if not, the node with the word is older than the anchor.
+    pub fn remove_found(&mut self, word: Word) -> bool {
+        let mut was_counted = true;
         word.for_each_share(|at, units| {
             let segment = self.geometry.split(at).0 as usize;
             if let Some(count) = self.units.get_mut(segment) {
-                debug_assert!(
-                    *count >= units,
-                    "segment {segment} has {count} units, {units} of {at:?} are removed"
-                );
                 let removed = units.min(*count);
+                was_counted &= removed == units;
                 *count -= removed;
                 self.live_units -= u64::from(removed);
             }
         });
+        self.is_miscounted |= !was_counted;
+        was_counted
+    }
+
+    /// Whether a word was removed that was not counted.
+    #[must_use]
+    pub fn is_miscounted(&self) -> bool {
+        self.is_miscounted
     }
 
     /// A free segment, which is open from now on: the one that was erased least often.

@@ -4,6 +4,7 @@
 //! `in_use`: pages that cannot be read any more while a volume is open.
 //! `acknowledged`: writes that a device has acknowledged and not done.
 //! `anew`: a volume that is made where one was.
+//! `stale`: pages as they were before they were written last.
 //! `salvage`: each page of a volume is lost, and the rest is brought out.
 
 mod acknowledged;
@@ -11,8 +12,9 @@ mod after_a_crash;
 mod anew;
 mod in_use;
 mod salvage;
+mod stale;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use aquifer_device::{Device, DeviceError, MemoryDevice, Operation};
@@ -30,6 +32,8 @@ struct Flash {
     unreadable: Mutex<HashSet<u64>>,
     /// Writes so far, and what becomes of one of them.
     writes: Mutex<(u64, Option<(u64, Wrong)>)>,
+    /// What pages held before they were written last.
+    before: Mutex<HashMap<u64, Vec<u8>>>,
 }
 
 /// What becomes of a write that is acknowledged.
@@ -49,6 +53,7 @@ impl Flash {
             memory: MemoryDevice::new(len_bytes, PAGE_BYTES),
             unreadable: Mutex::default(),
             writes: Mutex::default(),
+            before: Mutex::default(),
         })
     }
 
@@ -75,6 +80,10 @@ impl Flash {
 
     fn writes(&self) -> u64 {
         self.writes.lock().expect("writes").0
+    }
+
+    fn before(&self) -> HashMap<u64, Vec<u8>> {
+        self.before.lock().expect("pages").clone()
     }
 
     fn make_unreadable(&self, page: u64) {
@@ -104,6 +113,9 @@ impl Device for Flash {
     fn write_at(&self, offset: u64, buf: &[u8]) -> std::result::Result<(), DeviceError> {
         let pages = offset / PAGE_BYTES as u64..(offset + buf.len() as u64) / PAGE_BYTES as u64;
         self.unreadable.lock().expect("pages").retain(|page| !pages.contains(page));
+        let mut old = aquifer_device::AlignedBuffer::new(buf.len());
+        self.memory.read_at(offset, &mut old)?;
+        self.before.lock().expect("pages").extend(pages.zip(old.chunks(PAGE_BYTES).map(Vec::from)));
         let mut writes = self.writes.lock().expect("writes");
         writes.0 += 1;
         match writes.1 {
