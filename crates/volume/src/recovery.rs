@@ -31,6 +31,8 @@ pub struct Recovered {
     pub blocks: u64,
     /// Blocks at the end of the log that did not, because a transaction was torn by a crash, or damaged before the log said that it was durable.
     pub lost: u64,
+    /// Whether those may have changed files. If not, they are of a checkpoint or of the cleaner, and nothing is lost with them.
+    pub lost_changes: bool,
     /// Blocks that were durable, and are damaged.
     pub damaged: u64,
     /// Pages that were written with those, and are lost.
@@ -84,6 +86,7 @@ pub fn recover(
         sequence: log.blocks.last().map_or(anchor.sequence, |found| found.sequence + 1),
         blocks: log.counting as u64,
         lost: (log.blocks.len() - log.counting) as u64 + reader.torn,
+        lost_changes: reader.torn > 0 || log.has_lost_changes(),
         damaged: log.damaged,
         unknown: log.unknown,
         lost_pages: Vec::new(),
@@ -165,6 +168,17 @@ impl<'a> Log<'a> {
             next = found.sequence + 1;
         }
         log
+    }
+
+    /// Whether a block that does not count may have changed files. A commit only begins behind a checkpoint whose anchor is durable: so none is missing
+    /// behind one that is not whole.
+    fn has_lost_changes(&self) -> bool {
+        let (counting, lost) = self.blocks.split_at(self.counting);
+        let next = counting.last().map_or(0, |found| found.sequence + 1).max(self.durable);
+        let follows = |(found, sequence): (&FoundBlock, u64)| {
+            found.sequence == sequence && found.block().header().kind == Kind::Checkpoint
+        };
+        !lost.iter().zip(next..).all(follows)
     }
 
     /// Whether the block before the one of `sequence` was durable and is missing, if `next` was the first sequence that was not found yet.

@@ -54,10 +54,12 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
         Err(error) => return Err(error),
     };
     if volume.recovered().lost > 0 {
-        writeln!(
-            out,
-            "{name}: the last transaction of the log is not whole and does not count; a crash tore it, or it was damaged since"
-        )?;
+        let what = if volume.recovered().lost_changes {
+            "the last transaction of the log is not whole and does not count; a crash tore it, or it was damaged since"
+        } else {
+            "the last checkpoint is not whole and does not count; no change of a file is lost with it"
+        };
+        writeln!(out, "{name}: {what}")?;
     }
     if findings.problems.is_empty() {
         let read = match depth {

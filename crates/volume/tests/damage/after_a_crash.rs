@@ -188,3 +188,46 @@ fn before_the_log_rests_only_the_last_transaction_can_be_dropped() {
     }
     assert_eq!((tally.unsaid, tally.refused), (0, 0), "{tally:?}");
 }
+
+/// A crash in a checkpoint loses nothing that a program wrote.
+#[test]
+fn a_torn_checkpoint_is_no_lost_change() {
+    let left = left(false);
+    let flash = Flash::new(left.image.len() as u64);
+    flash.put(&left.image);
+    // Many nodes change, and are written whole.
+    let volume = open(&flash).expect("opened");
+    for file in 100..140 {
+        write(&volume, &path(file), 0, &contents(file, 0, LEN)).expect("room");
+    }
+    volume.sync().expect("synced");
+    let before = flash.image();
+    volume.close().expect("closed");
+    let after = flash.image();
+    let anchors = 2 * SEGMENT_PAGES as usize * PAGE_BYTES;
+    let is_written =
+        |page: usize| after[page * PAGE_BYTES..][..PAGE_BYTES] != before[page * PAGE_BYTES..][..PAGE_BYTES];
+    let node = (2 * SEGMENT_PAGES as usize..after.len() / PAGE_BYTES)
+        .find(|&page| is_written(page) && key_of(&after, page).is_some_and(PageKey::is_node));
+    let mut torn = [&before[..anchors], &after[anchors..]].concat();
+    torn[node.expect("a node was written") * PAGE_BYTES..][..PAGE_BYTES].fill(0);
+    flash.put(&torn);
+    let volume = open(&flash).expect("opened again");
+    let recovered = volume.recovered();
+    assert!(recovered.lost > 0 && !recovered.lost_changes, "{recovered:?}");
+    assert_eq!(read(&volume, &path(120)), Ok(contents(120, 0, LEN)));
+    // Where a commit is torn, it is said.
+    flash.put(&left.image);
+    let last = (0..left.image.len() / PAGE_BYTES)
+        .filter_map(|page| {
+            let block =
+                Block::decode(left.image[page * PAGE_BYTES..][..PAGE_BYTES].try_into().expect("a page"))?;
+            (block.header().at.0 as usize == page).then_some((block.header().sequence, page))
+        })
+        .max();
+    let mut torn = left.image.clone();
+    torn[last.expect("a block").1 * PAGE_BYTES + 100] ^= 1;
+    flash.put(&torn);
+    let volume = open(&flash).expect("opened again");
+    assert!(volume.recovered().lost_changes, "{:?}", volume.recovered());
+}
