@@ -84,7 +84,7 @@ mod tests {
         let ended = all.iter_mut().map(|(theirs, _, _)| theirs.read(&mut [0]).is_ok()).collect::<Vec<_>>();
         let wanted: Vec<_> = (0..all.len()).map(|nth| nth < 3).collect();
         assert_eq!(ended, wanted);
-        // Who has said who it is makes room.
+        // A borrower that has said who it is makes room.
         all.drain(3..5);
         let more = [come(), come()];
         assert!(all.iter_mut().skip(3).all(|(theirs, _, _)| theirs.read(&mut [0]).is_err()));
