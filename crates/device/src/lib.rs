@@ -1,9 +1,10 @@
 //! Block storage: files and block devices, memory, and wrappers that count, throttle and break.
 //!
 //! [`Device`] is the seam between the log and whatever keeps its bytes. [`FileDevice`] is the one for real
-//! use, [`MemoryDevice`] keeps everything in memory for tests, [`ftl::FtlDevice`] is emulated flash ([`nand`]) with its
-//! translation layer, [`Stripe`] puts several devices side by side, and the wrappers ([`Counted`], [`Throttled`],
-//! [`Faulty`]) stand in front of any other device. All of them pass one contract suite, `tests/contract`.
+//! use, [`MemoryDevice`] keeps everything in memory for tests, [`Forgetful`] does so with a cache that power cuts
+//! empty, [`ftl::FtlDevice`] is emulated flash ([`nand`]) with its translation layer, [`Stripe`] puts several devices
+//! side by side, and the wrappers ([`Counted`], [`Throttled`], [`Faulty`]) stand in front of any other device. All of
+//! them pass one contract suite, `tests/contract`.
 //!
 //! Unsafe code is confined to the aligned buffer, the file calls, descriptors, the rings and the threads that stand in for them.
 
@@ -18,6 +19,7 @@ mod error;
 mod fault_plan;
 mod faulty;
 mod file;
+mod forgetful;
 pub mod ftl;
 mod memory;
 pub mod nand;
@@ -37,6 +39,7 @@ pub use error::{DeviceError, OpenError, Operation};
 pub use fault_plan::{FaultKind, FaultPlan};
 pub use faulty::Faulty;
 pub use file::{FileDevice, Site};
+pub use forgetful::{Forgetful, Kept};
 pub use memory::MemoryDevice;
 pub use pacing::{PacedClock, Pacing};
 pub use stripe::{Stripe, StripeError, StripeLayout, StripePart};

@@ -11,7 +11,7 @@ const STRIPE_BYTES: usize = 1 << 20;
 
 /// What a discarded range reads as. Neither the old bytes nor zeros, so that a test finds the code that
 /// counts on either.
-const DISCARDED: u8 = 0xDB;
+pub(crate) const DISCARDED: u8 = 0xDB;
 
 /// A device in heap memory, zeros at first.
 ///

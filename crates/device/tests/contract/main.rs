@@ -12,7 +12,7 @@ use aquifer_device::Pacing;
 use aquifer_device::ftl::{Ftl, FtlDevice, FtlOptions};
 use aquifer_device::nand::{Geometry, Nand, NandOptions, Timing};
 use aquifer_device::{
-    Counted, Device, FaultPlan, Faulty, FileDevice, MemoryDevice, Stripe, Throttle, Throttled,
+    Counted, Device, FaultPlan, Faulty, FileDevice, Forgetful, MemoryDevice, Stripe, Throttle, Throttled,
 };
 use fixture::{DEVICE_BYTES, Fixture};
 
@@ -99,6 +99,7 @@ contract!(page_cache, buffered_file());
 contract!(counted, bare(Counted::new(memory(512))));
 contract!(throttled, bare(Throttled::new(memory(512), Throttle::default())));
 contract!(faulty, bare(Faulty::new(memory(512), FaultPlan::default())));
+contract!(forgetful, bare(Forgetful::new(DEVICE_BYTES, 512)));
 contract!(shared_pointer, bare(Arc::new(memory(4096)) as Arc<dyn Device>));
 contract!(boxed, bare(Box::new(memory(4096)) as Box<dyn Device>));
 contract!(flash_of_small_pages, flash(512, Timing::COMMON, Pacing::Simulated));

@@ -1,9 +1,8 @@
-//! A device that forgets, at a crash, any of the writes since the last sync: each sector for itself, or all of them but the last ones.
+//! A device forgets, at a crash, any of the writes since the last sync: each sector for itself, or all of them but the last ones.
 
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use aquifer_device::{Device, DeviceError, Operation};
+use aquifer_device::{Device, DeviceError, Forgetful, Kept};
 use aquifer_volume::medium::DeviceMedium;
 use aquifer_volume::{PAGE_BYTES, Volume};
 
@@ -12,110 +11,42 @@ use crate::{LITTLE_RAM, check, open, seeds};
 
 const SECTOR_BYTES: usize = 512;
 const SEGMENT_PAGES: u32 = 16;
-/// Sectors of the first two segments, where the anchors are.
-const ANCHOR_SECTORS: usize = 2 * SEGMENT_PAGES as usize * PAGE_BYTES / SECTOR_BYTES;
+/// Bytes of the first two segments, where the anchors are.
+const ANCHOR_BYTES: u64 = 2 * SEGMENT_PAGES as u64 * PAGE_BYTES as u64;
 
-/// What is on the device, and what may be lost.
-struct Forgetful {
-    state: Mutex<State>,
-}
+/// A device that knows where anchors are: what they name must be durable before they are written.
+struct Ordered(Forgetful);
 
-struct State {
-    durable: Vec<u8>,
-    now: Vec<u8>,
-    /// Sectors of each write since the last sync.
-    unsynced: Vec<Range<usize>>,
-    /// Operations until the power goes.
-    left: u64,
-}
-
-impl Forgetful {
-    fn new(len_bytes: usize) -> Self {
-        let (durable, now) = (vec![0; len_bytes], vec![0; len_bytes]);
-        Forgetful { state: Mutex::new(State { durable, now, unsynced: Vec::new(), left: u64::MAX }) }
-    }
-
-    fn cut_after(&self, operations: u64) {
-        self.state.lock().expect("state").left = operations;
-    }
-
-    /// The power comes back: each sector that was not synced is old or new. Or the writes that came last are on flash, and none before them.
-    fn restore(&self, dice: &mut Dice) {
-        let mut state = self.state.lock().expect("state");
-        let state = &mut *state;
-        let unsynced = std::mem::take(&mut state.unsynced);
-        let (share, last) = (dice.below(5), dice.below(4) as usize);
-        let old = if dice.below(2) == 0 { 0 } else { unsynced.len().saturating_sub(last) };
-        for sector in unsynced[old..].iter().flat_map(Range::clone) {
-            if old > 0 || dice.below(4) < share {
-                let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
-                state.durable[range.clone()].copy_from_slice(&state.now[range]);
-            }
-        }
-        state.now.copy_from_slice(&state.durable);
-        state.left = u64::MAX;
-    }
-
-    fn spend(
-        state: &mut State,
-        operation: Operation,
-        offset: u64,
-        len_bytes: usize,
-    ) -> Result<(), DeviceError> {
-        if state.left == 0 {
-            return Err(DeviceError::Io { operation, offset, len_bytes, errno: libc::EIO });
-        }
-        state.left -= 1;
-        Ok(())
-    }
-}
-
-impl Device for Forgetful {
+impl Device for Ordered {
     fn len_bytes(&self) -> u64 {
-        self.state.lock().expect("state").now.len() as u64
+        self.0.len_bytes()
     }
 
     fn block_bytes(&self) -> usize {
-        SECTOR_BYTES
+        self.0.block_bytes()
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
-        let state = self.state.lock().expect("state");
-        buf.copy_from_slice(&state.now[offset as usize..][..buf.len()]);
-        Ok(())
+        self.0.read_at(offset, buf)
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
-        let mut state = self.state.lock().expect("state");
-        // A write that fails may have come to flash all the same.
-        let outcome = Self::spend(&mut state, Operation::Write, offset, buf.len());
-        state.now[offset as usize..][..buf.len()].copy_from_slice(buf);
-        let sectors = offset as usize / SECTOR_BYTES..(offset as usize + buf.len()) / SECTOR_BYTES;
-        let may_be_lost = state.unsynced.iter().any(|write| write.start >= ANCHOR_SECTORS);
-        assert!(sectors.start >= ANCHOR_SECTORS || !may_be_lost, "an anchor before what it names is durable");
-        state.unsynced.push(sectors);
-        outcome
+        let may_be_lost = self.0.unsynced_behind(ANCHOR_BYTES).is_some();
+        assert!(offset >= ANCHOR_BYTES || !may_be_lost, "an anchor before what it names is durable");
+        self.0.write_at(offset, buf)
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
-        let mut state = self.state.lock().expect("state");
-        Self::spend(&mut state, Operation::Sync, 0, 0)?;
-        let state = &mut *state;
-        for sector in state.unsynced.drain(..).flatten() {
-            let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
-            state.durable[range.clone()].copy_from_slice(&state.now[range]);
-        }
-        Ok(())
+        self.0.sync()
     }
 
     fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        let zeros = vec![0xDD; len_bytes as usize];
-        self.write_at(offset, &zeros)
+        self.0.discard(offset, len_bytes)
     }
 }
 
 fn crash(seed: u64, after_operations: u64, steps: u32, crashes: u32) -> bool {
-    let device = Arc::new(Forgetful::new(5 << 20));
+    let device = Arc::new(Ordered(Forgetful::new(5 << 20, SECTOR_BYTES)));
     let medium = || Box::new(DeviceMedium::new(Arc::clone(&device), SEGMENT_PAGES).expect("medium"));
     Volume::create(medium(), (0, 0)).expect("create");
     let mut dice = Dice::new(seed);
@@ -126,7 +57,7 @@ fn crash(seed: u64, after_operations: u64, steps: u32, crashes: u32) -> bool {
         let mut states = vec![model];
         let mut synced = 0;
         // Recovery and its anchor may be cut too.
-        device.cut_after(after_operations);
+        device.0.cut_after(after_operations);
         let opened = Volume::open(medium(), LITTLE_RAM);
         was_cut = opened.is_err();
         if let Ok(volume) = &opened {
@@ -151,7 +82,7 @@ fn crash(seed: u64, after_operations: u64, steps: u32, crashes: u32) -> bool {
             }
         }
         drop(opened);
-        device.restore(&mut forgetting);
+        device.0.restore_power(Kept::Some(forgetting.below(1 << 40)));
         let volume = open(medium());
         check(&volume);
         let objects = read_all(&volume);
