@@ -147,6 +147,9 @@ impl Volume {
 
     /// Opens a volume; what was committed is there.
     ///
+    /// # Durability
+    /// All that an open volume shows is durable, also if a program that was killed had written it and not synced it.
+    ///
     /// # Errors
     /// [`VolumeError::NotAVolume`], [`VolumeError::OtherVersion`]; [`VolumeError::Corrupt`], also if nobody knows what damage has lost; the medium's.
     pub fn open(medium: Box<dyn Medium>, options: OpenOptions) -> Result<Self> {
@@ -184,6 +187,11 @@ impl Volume {
         let sequence = recovered.sequence;
         let mut writer = Writer::new(Start { anchor, anchors, segments, sequence });
         let core = if options.is_read_only {
+            // A killed program may have left what was found in the medium's cache: it is durable before anybody sees it. Damaged flash is read without that.
+            let synced = flash.medium().sync();
+            if loss == Loss::Refused {
+                synced?;
+            }
             Self::core_of(flash, table, writer, options)?
         } else {
             writer.renew_epoch();

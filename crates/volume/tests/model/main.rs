@@ -5,6 +5,7 @@
 //! `flash`: programs and erases of raw flash fail.
 //! `wear`: how evenly raw flash is erased.
 //! `crashes`: a device forgets any of the writes that were not synced.
+//! `reopened`: what a volume has shown after a crash is there after the next.
 //!
 //! `AQUIFER_CRASHES=n` makes the crash tests try n seeds, `AQUIFER_CRASHES_FROM=k` begins with seed k.
 
@@ -15,6 +16,7 @@ mod full;
 mod history;
 mod model;
 mod random;
+mod reopened;
 mod wear;
 
 use aquifer_volume::medium::Medium;
