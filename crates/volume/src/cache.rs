@@ -1,11 +1,13 @@
 //! Pages in RAM.
 
 mod kept;
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
 mod shown;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use foldhash::fast::RandomState;
 
@@ -15,6 +17,7 @@ use crate::key::{Ino, PageKey};
 use crate::order::{Order, RECENT_PART, Standing};
 use crate::patch::Ranges;
 use crate::room::{PageRoom, RoomPage};
+use crate::sync::{Mutex, MutexGuard};
 use crate::twins::Twins;
 use crate::word::PageBytes;
 pub use kept::Kept;

@@ -3,9 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
 use foldhash::fast::RandomState;
 
@@ -19,6 +17,7 @@ use crate::key::{Ino, PageKey};
 use crate::medium::Geometry;
 use crate::readers::Readers;
 use crate::room::RoomPage;
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::Table;
 use crate::trims::Trims;
 use crate::word::{PAGE_UNITS, PATCH_UNITS_LONG, PageBytes, Word};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, RwLockWriteGuard};
+use std::sync::Arc;
 
 use crate::ahead::PAGES_AT_ONCE;
 use crate::block::Trim;
@@ -11,6 +11,7 @@ use crate::error::{Result, VolumeError};
 use crate::frame::PageMemory;
 use crate::inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
 use crate::key::{Ino, PageKey};
+use crate::sync::RwLockWriteGuard;
 use crate::volume::Volume;
 use crate::word::PAGE_BYTES;
 

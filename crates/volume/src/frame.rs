@@ -1,12 +1,13 @@
 //! A page in RAM.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Result, VolumeError};
 use crate::key::PageKey;
 use crate::patch::Ranges;
 use crate::room::{PageRoom, RoomPage};
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard};
 #[cfg(feature = "layered")]
 use crate::word::PAGE_BYTES;
 use crate::word::PageBytes;

@@ -10,6 +10,7 @@
 //! | `block`, `patch`, `anchor` | what stands on the medium besides pages |
 //! | `segments`, `writer`, `displaced` | what is needed of each segment; the ends of the log; what was written elsewhere, because a segment failed |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
+//! | `sync` | their locks, and that of commits |
 //! | `core` | these together |
 //! | `background` | a thread that works ahead |
 //! | `ahead` | pages that are read before they are asked for |
@@ -71,6 +72,7 @@ mod salvage;
 mod segments;
 pub mod serve;
 mod session;
+mod sync;
 mod table;
 mod trims;
 mod twins;

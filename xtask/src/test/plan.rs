@@ -160,15 +160,16 @@ impl<'a> Plan<'a> {
         vec![self.cargo("soak", &[&arguments[..], &tests, &["--", "--show-output"]].concat(), Results::Cargo)]
     }
 
-    /// Model-checks the atomic protocols.
+    /// Model-checks the atomic protocols, and the locks of a volume's pages.
     fn loom(&self) -> Vec<Job> {
         let target = self.target.join("loom");
-        let job = self.cargo(
-            "loom",
-            &["test", "--profile", "soak", "-p", "aquifer-map", "--lib", "loom"],
-            Results::Cargo,
-        );
-        vec![job.with("RUSTFLAGS", "--cfg loom").with("CARGO_TARGET_DIR", &target.display().to_string())]
+        let map = ["test", "--profile", "soak", "-p", "aquifer-map", "--lib", "loom"];
+        let volume = ["test", "-p", "aquifer-volume", "--features", "loom", "--lib", "loom"];
+        let job = self.cargo("loom", &map, Results::Cargo);
+        vec![
+            job.with("RUSTFLAGS", "--cfg loom").with("CARGO_TARGET_DIR", &target.display().to_string()),
+            self.cargo("loom-volume", &volume, Results::Cargo),
+        ]
     }
 
     fn lint(&self) -> Vec<Job> {
