@@ -23,19 +23,21 @@ pub struct Credentials {
     pub groups: Vec<u32>,
     /// Whether nothing is refused: root's rights.
     pub is_privileged: bool,
+    /// Whether symbolic links of any user are followed.
+    pub follows_all_links: bool,
 }
 
 impl Credentials {
     /// A user with groups; user 0 has root's rights.
     #[must_use]
     pub fn new(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
-        Credentials { uid, gid, groups, is_privileged: uid == 0 }
+        Credentials { uid, gid, groups, is_privileged: uid == 0, follows_all_links: false }
     }
 
     /// A user to whom nothing is refused, because the medium's bytes are his to change anyway.
     #[must_use]
     pub fn owner_of_medium(uid: u32, gid: u32) -> Self {
-        Credentials { uid, gid, groups: Vec::new(), is_privileged: true }
+        Credentials { uid, gid, groups: Vec::new(), is_privileged: true, follows_all_links: true }
     }
 
     /// Whether the user is in a group.
@@ -112,6 +114,36 @@ pub fn check_removal(who: &Credentials, folder: &Inode, inode: &Inode) -> Result
         Ok(())
     } else {
         Err(VolumeError::NotOwner)
+    }
+}
+
+/// Whether somebody may give a file another name, which keeps its bytes when its owner removes it: the owner, and users who may read and write a file
+/// that lends no rights.
+///
+/// # Errors
+/// [`VolumeError::NotOwner`].
+pub fn check_link(who: &Credentials, inode: &Inode) -> Result<()> {
+    const LENT_GROUP: u16 = SETGID | GROUP_EXECUTE;
+    let lends = inode.mode & SETUID != 0 || inode.mode & LENT_GROUP == LENT_GROUP;
+    let may_use = || check(who, inode, Access::READ.and(Access::WRITE)).is_ok();
+    if who.owns(inode) || (inode.kind == Kind::File && !lends && may_use()) {
+        Ok(())
+    } else {
+        Err(VolumeError::NotOwner)
+    }
+}
+
+/// Whether somebody may follow a symbolic link: in a sticky folder that all may write, not one that a stranger has left there.
+///
+/// # Errors
+/// [`VolumeError::PermissionDenied`].
+pub fn check_follow(who: &Credentials, folder: &Inode, link: &Inode) -> Result<()> {
+    const FOR_ALL: u16 = STICKY | 0o002;
+    let is_for_all = folder.mode & FOR_ALL == FOR_ALL;
+    if !is_for_all || who.follows_all_links || link.uid == who.uid || link.uid == folder.uid {
+        Ok(())
+    } else {
+        Err(VolumeError::PermissionDenied)
     }
 }
 

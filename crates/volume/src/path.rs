@@ -39,8 +39,8 @@ pub trait Names {
     fn look_up(&self, folder: Ino, name: &[u8]) -> Result<Option<(Ino, Kind)>>;
     /// The folder that a folder is in; the first folder is in itself.
     fn parent(&self, folder: Ino) -> Result<Ino>;
-    /// Where a symbolic link leads.
-    fn target(&self, link: Ino) -> Result<Vec<u8>>;
+    /// Where a symbolic link in `folder` leads. Fails if it must not be followed.
+    fn target(&self, folder: Ino, link: Ino) -> Result<Vec<u8>>;
 }
 
 /// Follows `path`, from the folder `from` if it does not begin with a slash. What the last name stands for may be missing.
@@ -76,7 +76,7 @@ pub fn resolve(names: &impl Names, from: Ino, path: &[u8], last: Last) -> Result
                 if links > SYMLINKS_MAX {
                     return Err(VolumeError::TooManySymlinks);
                 }
-                let target = names.target(link)?;
+                let target = names.target(at, link)?;
                 check_path(&target)?;
                 if target.starts_with(b"/") {
                     at = Ino::ROOT_FOLDER;
@@ -155,7 +155,7 @@ mod tests {
             Ok(Ino(self.folders[&folder.0].0))
         }
 
-        fn target(&self, link: Ino) -> Result<Vec<u8>> {
+        fn target(&self, _folder: Ino, link: Ino) -> Result<Vec<u8>> {
             Ok(self.links[&link.0].clone())
         }
     }

@@ -139,7 +139,8 @@ impl<V: Deref<Target = Volume> + Clone> Names for Session<V> {
         Ok(if folder == Ino::ROOT_FOLDER { folder } else { self.volume.inode(folder)?.parent })
     }
 
-    fn target(&self, link: Ino) -> Result<Vec<u8>> {
+    fn target(&self, folder: Ino, link: Ino) -> Result<Vec<u8>> {
+        access::check_follow(&self.who, &self.volume.folder(folder)?, &self.volume.inode(link)?)?;
         self.volume.read_link(link)
     }
 }

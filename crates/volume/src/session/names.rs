@@ -42,9 +42,11 @@ impl<V: Deref<Target = Volume> + Clone> Session<V> {
     /// Gives a file another name. A symbolic link at the end of `path` is itself named.
     ///
     /// # Errors
-    /// [`VolumeError::Exists`], [`VolumeError::TooManyLinks`], [`VolumeError::NoSpace`]; [`VolumeError::NotOwner`] for folders.
+    /// [`VolumeError::Exists`], [`VolumeError::TooManyLinks`], [`VolumeError::NoSpace`]; [`VolumeError::NotOwner`] for folders, and for files of others
+    /// that the user may not read and write.
     pub fn link(&self, path: &[u8], new: &[u8]) -> Result<()> {
-        let ino = self.find(path, Last::Keep)?;
+        let (ino, inode) = self.stat(path, Last::Keep)?;
+        access::check_link(&self.who, &inode)?;
         let (folder, name) = self.new_place(new, false)?;
         self.volume
             .link_if(ino, folder, &name, |folder| access::check(&self.who, folder, Access::CHANGE_NAMES))

@@ -1,86 +1,9 @@
-//! Clients that say what is not so: they hurt no file that they may not write, and stop nobody.
+//! Clients that say what is not so of their memory: they hurt no file that they may not write, and stop nobody.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
-
-use aquifer_sys::Userfaultfd;
 use aquifer_sys::memory::MappedRange;
-use aquifer_sys::uffd::Features;
-use aquifer_volume::serve::protocol::{Answer, Operation, Request, VERSION};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
 
+use super::raw::{Raw, faults};
 use super::*;
-
-/// A connection that says whatever it is told to.
-struct Raw(OwnedFd);
-
-impl Raw {
-    fn connect(socket: &Path) -> Self {
-        let descriptor =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .expect("socket");
-        rustix::net::connect(&descriptor, &SocketAddrUnix::new(socket).expect("address")).expect("connect");
-        let raw = Raw(descriptor);
-        raw.ask(&Request { a: VERSION, ..Request::new(Operation::Hello, 0) }, None);
-        raw
-    }
-
-    /// The answer, and the descriptor that came with it.
-    fn ask(&self, request: &Request<'_>, beside: Option<BorrowedFd<'_>>) -> (Answer, Option<OwnedFd>) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors = beside.map(|one| [one]);
-        if let Some(descriptors) = &descriptors {
-            assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
-        }
-        rustix::net::sendmsg(&self.0, &[IoSlice::new(&request.encode())], &mut control, SendFlags::NOSIGNAL)
-            .expect("sent");
-        let mut bytes = vec![0; 128 << 10];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let got = rustix::net::recvmsg(
-            &self.0,
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-        .expect("an answer");
-        let came = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        (Answer::decode(&bytes[..got.bytes]).expect("an answer"), came)
-    }
-
-    fn open(&self, path: &str, flags: u64) -> u32 {
-        let request = Request { a: flags, bytes: path.as_bytes(), ..Request::new(Operation::Open, 0) };
-        let (answer, _) = self.ask(&request, None);
-        assert_eq!(answer.errno, 0, "{path}");
-        answer.handle
-    }
-
-    fn memory(&self, handle: u32) -> OwnedFd {
-        self.ask(&Request::new(Operation::Pages, handle), None).1.expect("memory")
-    }
-
-    /// The error number of attaching `pages` pages at an address.
-    fn attach(&self, handle: u32, address: u64, pages: u32, how: u64, faults: Option<&Userfaultfd>) -> u32 {
-        let request =
-            Request { a: address, b: pages.into(), c: how, ..Request::new(Operation::Attach, handle) };
-        // SAFETY: the userfaultfd is open while this runs.
-        let beside = faults.map(|faults| unsafe { BorrowedFd::borrow_raw(faults.raw_fd()) });
-        self.ask(&request, beside).0.errno
-    }
-}
-
-fn faults() -> Userfaultfd {
-    Userfaultfd::open(Features::MISSING_SHMEM | Features::MINOR_SHMEM | Features::WP_SHMEM)
-        .expect("a userfaultfd")
-}
 
 fn read(volume: &Volume, ino: Ino, page: usize) -> Vec<u8> {
     let mut bytes = vec![0; PAGE_BYTES];
@@ -154,7 +77,7 @@ pub fn lie(socket: &Path, path: &str) -> String {
     let own = MappedRange::of_own_memory(20 * PAGE_BYTES, true).expect("memory");
     // SAFETY: the range is new, and only threads of this process touch it, which ends whatever becomes of them.
     unsafe { faults.register(own.base(), own.len(), true) }.expect("registered");
-    assert_eq!(raw.attach(handle, own.base() as u64, 20, 0, Some(&faults)), 0);
+    assert_eq!(raw.attach(handle, own.base() as u64, 20, 0, Some(&faults)).errno, 0);
     for page in 0..20 {
         let address = own.base() as usize + page * PAGE_BYTES;
         std::thread::spawn(move || {

@@ -4,11 +4,15 @@
 
 mod attacks;
 mod names;
+mod raw;
+mod rights;
+mod victim;
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use aquifer_device::MemoryDevice;
@@ -21,11 +25,15 @@ const PAGES: usize = 2000;
 /// What a child is asked to do: name of the role, socket and arguments, separated by '|'.
 const ROLE: &str = "AQUIFER_TEST_ROLE";
 
+/// What takes longer hangs.
+const TOO_LONG: Duration = Duration::from_secs(60);
+
 struct Rig {
     volume: Arc<Volume>,
     socket: PathBuf,
     listening: Arc<std::os::fd::OwnedFd>,
-    server: Option<std::thread::JoinHandle<()>>,
+    /// Says when the server has ended.
+    ended: Receiver<()>,
     _folder: tempfile::TempDir,
 }
 
@@ -43,8 +51,13 @@ impl Rig {
         let socket = folder.path().join("volume.sock");
         let listening = Arc::new(listen_at(&socket).expect("listen"));
         let (served, on) = (Arc::clone(&volume), Arc::clone(&listening));
-        let server = std::thread::spawn(move || serve(&served, &on).expect("serve"));
-        Rig { volume, socket, listening, server: Some(server), _folder: folder }
+        let (says, ended) = channel();
+        std::thread::spawn(move || {
+            serve(&served, &on).expect("serve");
+            drop(served);
+            says.send(()).expect("the test waits");
+        });
+        Rig { volume, socket, listening, ended, _folder: folder }
     }
 
     fn file(&self, name: &str, mode: u16, uid: u32, gid: u32) -> Ino {
@@ -79,7 +92,10 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         stop_listening(&self.listening);
-        self.server.take().expect("once").join().expect("server");
+        // A test that has failed says why.
+        if !std::thread::panicking() {
+            self.ended.recv_timeout(TOO_LONG).expect("the server ends");
+        }
     }
 }
 
@@ -138,6 +154,7 @@ fn role_of_a_child() {
         "map" => map(&client, parts[2], parts[3]).unwrap_or_else(|error| error),
         "attack" => attack(&client, parts[2]),
         "lie" => attacks::lie(Path::new(parts[1]), parts[2]),
+        "link" => rights::link(&client, parts[2]),
         "store" => store_until_killed(&client, parts[2]),
         "outlive" => outlive(&client, parts[2]),
         other => panic!("no role {other}"),
