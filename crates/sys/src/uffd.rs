@@ -30,6 +30,8 @@ use crate::spin::yield_processor;
 #[derive(Debug)]
 pub struct Userfaultfd {
     fd: c_int,
+    /// Whether the ranges are those of another process, which may keep calls on them from ever being done.
+    is_of_other: bool,
 }
 
 impl Userfaultfd {
@@ -97,7 +99,7 @@ impl Userfaultfd {
     }
 
     fn own(fd: c_int) -> Userfaultfd {
-        Userfaultfd { fd: descriptors::own(fd) }
+        Userfaultfd { fd: descriptors::own(fd), is_of_other: false }
     }
 
     fn from_device(mode: c_int) -> Result<Userfaultfd> {
@@ -141,6 +143,9 @@ impl Drop for Userfaultfd {
         descriptors::close(self.fd);
     }
 }
+
+/// Calls on ranges of another process that are repeated because that process changes its mappings.
+const ATTEMPTS_MAX: u64 = 1000;
 
 /// The descriptor never blocks a reader, so that a handler thread can serve several.
 const OPEN_FLAGS: c_int = libc::O_CLOEXEC | libc::O_NONBLOCK;
@@ -189,7 +194,7 @@ impl Userfaultfd {
     /// `EEXIST` if a page is mapped already, `EFAULT` if one is not there.
     pub unsafe fn map_present(&self, start: *mut u8, len: usize, write_protect: bool) -> Result<()> {
         let mode = if write_protect { abi::CONTINUE_WP } else { 0 };
-        until_done(len, |at| {
+        self.until_done(len, |at| {
             let range = range(start.wrapping_add(at), len - at);
             let mut step = abi::Zero { range, mode, done: 0 };
             // SAFETY: request and structure belong together; the caller answers for the range.
@@ -205,7 +210,7 @@ impl Userfaultfd {
     /// # Errors
     /// `EEXIST` if a page is mapped.
     pub unsafe fn poison(&self, start: *mut u8, len: usize) -> Result<()> {
-        until_done(len, |at| {
+        self.until_done(len, |at| {
             let range = range(start.wrapping_add(at), len - at);
             let mut step = abi::Zero { range, mode: 0, done: 0 };
             // SAFETY: request and structure belong together; the caller answers for the range.
@@ -213,12 +218,20 @@ impl Userfaultfd {
         })
     }
 
-    /// Takes over a descriptor that another process has sent: faults of that process, and calls on its ranges.
+    /// Takes over a descriptor that another process has sent: faults of that process, and calls on its ranges. No call waits for that process: where it keeps
+    /// the kernel from changing its memory, because it has not read messages of its own, calls fail with `EAGAIN` after some attempts.
     ///
     /// # Safety
     /// The descriptor is open, nobody else's, and its features were agreed on.
     pub unsafe fn from_raw_fd(fd: c_int) -> Userfaultfd {
-        Userfaultfd::own(fd)
+        let mut taken = Userfaultfd::own(fd);
+        taken.is_of_other = true;
+        taken
+    }
+
+    /// As [`until_done`]; no call waits for another process.
+    fn until_done(&self, len: usize, step: impl FnMut(usize) -> (Result<()>, i64)) -> Result<()> {
+        until_done(len, if self.is_of_other { ATTEMPTS_MAX } else { u64::MAX }, step)
     }
 
     /// Takes a range away from this descriptor: absent pages read as zeros again, protection ends.
@@ -244,7 +257,7 @@ impl Userfaultfd {
     /// are not touched. `ENOENT` if the range is not registered, `EFAULT` if `src` is not readable.
     pub unsafe fn copy(&self, dst: *mut u8, src: *const u8, len: usize, write_protect: bool) -> Result<()> {
         let mode = if write_protect { abi::COPY_WP } else { 0 };
-        until_done(len, |at| {
+        self.until_done(len, |at| {
             let (dst, src) = ((dst as usize + at) as u64, (src as usize + at) as u64);
             let mut copy = abi::Copy { dst, src, len: (len - at) as u64, mode, done: 0 };
             // SAFETY: request and structure belong together; the caller answers for the ranges.
@@ -260,7 +273,7 @@ impl Userfaultfd {
     /// # Errors
     /// As [`Userfaultfd::copy`].
     pub unsafe fn zero(&self, dst: *mut u8, len: usize) -> Result<()> {
-        until_done(len, |at| {
+        self.until_done(len, |at| {
             let range = range(dst.wrapping_add(at), len - at);
             let mut zero = abi::Zero { range, mode: 0, done: 0 };
             // SAFETY: request and structure belong together; the caller answers for the range.
@@ -279,7 +292,7 @@ impl Userfaultfd {
     /// `EEXIST` if a page of `dst` is present, `ENOENT` if one of `src` is absent, `EBUSY` if one
     /// is pinned or shared with a child. The pages before it are moved.
     pub unsafe fn move_pages(&self, dst: *mut u8, src: *mut u8, len: usize) -> Result<()> {
-        until_done(len, |at| {
+        self.until_done(len, |at| {
             let (dst, src) = ((dst as usize + at) as u64, (src as usize + at) as u64);
             let mut step = abi::Move { dst, src, len: (len - at) as u64, mode: 0, done: 0 };
             // SAFETY: request and structure belong together; the caller answers for the ranges.
@@ -297,7 +310,7 @@ impl Userfaultfd {
     /// `ENOENT` if the range is not registered so.
     pub unsafe fn write_protect(&self, start: *mut u8, len: usize, on: bool) -> Result<()> {
         let mode = if on { abi::WRITE_PROTECT_ON } else { 0 };
-        until_done(len, |_| {
+        self.until_done(len, |_| {
             let mut protect = abi::WriteProtect { range: range(start, len), mode };
             // SAFETY: request and structure belong together; the caller answers for the range.
             (unsafe { self.ioctl(abi::IOC_WRITE_PROTECT, &mut protect) }, 0)
@@ -319,13 +332,20 @@ fn range(start: *mut u8, len: usize) -> abi::Range {
 }
 
 /// Repeats a call that the kernel may cut short with `EAGAIN`, because another thread changes the
-/// process's mappings; `step` begins at an offset and returns the bytes done.
-fn until_done(len: usize, mut step: impl FnMut(usize) -> (Result<()>, i64)) -> Result<()> {
-    let mut at = 0;
+/// process's mappings; `step` begins at an offset and returns the bytes done. After `attempts_max`
+/// attempts that did nothing, the outcome is `EAGAIN`.
+fn until_done(len: usize, attempts_max: u64, mut step: impl FnMut(usize) -> (Result<()>, i64)) -> Result<()> {
+    let (mut at, mut attempts) = (0, 0);
     while at < len {
         match step(at) {
             (Err(Errno::EAGAIN), done) if done > 0 => at += done as usize,
-            (Err(Errno::EAGAIN), _) => yield_processor(),
+            (Err(Errno::EAGAIN), _) => {
+                attempts += 1;
+                if attempts >= attempts_max {
+                    return Err(Errno::EAGAIN);
+                }
+                yield_processor();
+            }
             (outcome, _) => return outcome,
         }
     }

@@ -34,6 +34,8 @@ pub struct Ready {
     pub events: bool,
     /// The other descriptor is readable.
     pub woken: bool,
+    /// The descriptor tells nothing: a process that shares it makes its readers wait, or no features were agreed on.
+    pub is_mute: bool,
 }
 
 impl Userfaultfd {
@@ -47,13 +49,22 @@ impl Userfaultfd {
     pub fn read_event(&self) -> Result<Option<Event>> {
         let mut message = abi::Message::default();
         let message_ptr = ptr::from_mut(&mut message);
+        // A process that shares the descriptor can have its readers wait. Linux before 6.10 knows no read that does not wait in any case.
+        let mut waits = !self.is_of_other;
         loop {
             let (fd, bytes) = (self.raw_fd(), size_of::<abi::Message>());
-            // SAFETY: the kernel writes one message of this size, all of it plain integers.
-            let returned = unsafe { libc::read(fd, message_ptr.cast(), bytes) };
+            let returned = if waits {
+                // SAFETY: the kernel writes one message of this size, all of it plain integers.
+                unsafe { libc::read(fd, message_ptr.cast(), bytes) }
+            } else {
+                let into = libc::iovec { iov_base: message_ptr.cast(), iov_len: bytes };
+                // SAFETY: as above; the vector lives for the call.
+                unsafe { libc::preadv2(fd, &raw const into, 1, -1, libc::RWF_NOWAIT) }
+            };
             match Errno::check(returned as i64) {
                 Ok(_) => return Ok(Some(decode(&message))),
                 Err(Errno::EAGAIN) => return Ok(None),
+                Err(Errno(libc::EOPNOTSUPP)) if !waits => waits = true,
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error),
             }
@@ -77,9 +88,10 @@ impl Userfaultfd {
         match Errno::check(i64::from(returned)) {
             Ok(_) => {
                 let ready = |at: usize| entries[at].revents != 0;
-                Ok(Ready { events: ready(0), woken: ready(1) })
+                let is_mute = entries[0].revents & libc::POLLERR != 0;
+                Ok(Ready { events: ready(0), woken: ready(1), is_mute })
             }
-            Err(Errno::EINTR) => Ok(Ready { events: false, woken: false }),
+            Err(Errno::EINTR) => Ok(Ready { events: false, woken: false, is_mute: false }),
             Err(error) => Err(error),
         }
     }

@@ -186,7 +186,7 @@ fn a_handler_thread_serves_faults() {
     let Some(uffd) = uffd_or_skip(wanted) else { return };
     let (managed, source) = registered(&uffd, 1, 0x77);
     assert_eq!(uffd.read_event(), Ok(None));
-    assert_eq!(uffd.poll(-1, 0), Ok(Ready { events: false, woken: false }));
+    assert_eq!(uffd.poll(-1, 0), Ok(Ready { events: false, woken: false, is_mute: false }));
     // SAFETY: a new descriptor, owned by `stop`.
     let stop = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
     let source_address = source.base() as usize;
@@ -207,7 +207,7 @@ fn a_handler_thread_serves_faults() {
 #[test]
 fn short_progress_is_continued() {
     let mut calls = Vec::new();
-    let outcome = until_done(10, |at| {
+    let outcome = until_done(10, u64::MAX, |at| {
         calls.push(at);
         match calls.len() {
             1 => (Err(Errno::EAGAIN), 4),
@@ -216,5 +216,15 @@ fn short_progress_is_continued() {
         }
     });
     assert_eq!((outcome, calls), (Ok(()), vec![0, 4, 4]));
-    assert_eq!(until_done(10, |_| (Err(Errno::EFAULT), 0)), Err(Errno::EFAULT));
+    assert_eq!(until_done(10, u64::MAX, |_| (Err(Errno::EFAULT), 0)), Err(Errno::EFAULT));
+}
+
+#[test]
+fn attempts_that_do_nothing_have_an_end() {
+    let mut calls = 0;
+    let outcome = until_done(10, 3, |_| {
+        calls += 1;
+        (Err(Errno::EAGAIN), -i64::from(libc::EAGAIN))
+    });
+    assert_eq!((outcome, calls), (Err(Errno::EAGAIN), 3));
 }

@@ -172,15 +172,19 @@ fn is_userfaultfd(descriptor: &OwnedFd) -> bool {
     is_one && is_nonblocking
 }
 
+impl Drop for Faults {
+    fn drop(&mut self) {
+        // It stays readable for all threads.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
 impl Drop for Views {
     fn drop(&mut self) {
-        if let Some(faults) = self.faults.take() {
-            // It stays readable for all threads.
-            let _ = rustix::io::write(&faults.stop, &1u64.to_ne_bytes());
-            for thread in faults.threads {
-                let _ = thread.join();
-            }
-        }
+        drop(self.faults.take());
         for (_, seen) in lock(&self.seen).drain() {
             seen.pages.remove(&seen.view);
         }
@@ -204,7 +208,8 @@ fn resolve_faults(
 ) {
     loop {
         match descriptor.poll(stop.as_raw_fd(), -1) {
-            Ok(ready) if ready.woken => return,
+            // The faults of a client that has made its descriptor mute are its own trouble.
+            Ok(ready) if ready.woken || ready.is_mute => return,
             Ok(_) => {}
             Err(_) => return,
         }
@@ -218,11 +223,7 @@ fn resolve_faults(
         let found =
             lock(views).values().find_map(|seen| seen.view.page_at(address).map(|page| (seen.clone(), page)));
         let Some((seen, index)) = found else { continue };
-        let is_write = write || write_protected;
-        let pages = Pages::Shared(Arc::clone(&seen.pages));
-        // What is asked for now and read later might come to an address that the client uses for another file by then.
-        let nobody = |_, _| ();
-        let outcome = resolve(volume.core(), seen.file.ino, &pages, &seen.view, index, is_write, nobody);
+        let outcome = resolve_fault(volume, &seen, index, write || write_protected);
         if outcome.is_err() {
             // The client gets SIGBUS. If it is gone, nobody is left to tell.
             let _ = seen.view.poison(index);
@@ -230,4 +231,15 @@ fn resolve_faults(
             let _ = seen.view.wake(index);
         }
     }
+}
+
+/// Makes a page accessible through a view. A client says that its fault is that of a store; what it may store to, it does not say.
+fn resolve_fault(volume: &Volume, seen: &Seen, index: u32, is_write: bool) -> Result<()> {
+    if is_write && seen.view.access() == Protection::Read {
+        return Err(VolumeError::PermissionDenied);
+    }
+    let pages = Pages::Shared(Arc::clone(&seen.pages));
+    // What is asked for now and read later might come to an address that the client uses for another file by then.
+    let nobody = |_, _| ();
+    resolve(volume.core(), seen.file.ino, &pages, &seen.view, index, is_write, nobody).map(drop)
 }

@@ -1,6 +1,6 @@
 //! Clients that say what is not so of their memory: they hurt no file that they may not write, and stop nobody.
 
-use aquifer_sys::memory::MappedRange;
+use aquifer_sys::memory::{MappedRange, SharedMemory};
 
 use super::raw::{Raw, faults};
 use super::*;
@@ -106,4 +106,26 @@ fn a_writer_cannot_take_the_memory_from_others() {
     rig.volume.sync().expect("sync");
     assert_eq!(&read(&rig.volume, ino, 0)[9..14], b"bytes");
     check(&rig.volume);
+}
+
+/// Attaches other shared memory as a view of a file for loads, and stores.
+pub fn write_by_faults(socket: &Path, path: &str) -> String {
+    let raw = Raw::connect(socket);
+    let handle = raw.open(path, open::READ);
+    let faults = faults();
+    let other = SharedMemory::new((64 * PAGE_BYTES) as u64).expect("memory");
+    let own = other.map(0, 64 * PAGE_BYTES, Protection::Write).expect("map");
+    // SAFETY: the range is new, and only threads of this process touch it, which ends whatever becomes of them.
+    unsafe { faults.register_shared(own.base(), own.len(), true) }.expect("registered");
+    assert_eq!(raw.attach(handle, own.base() as u64, 64, 0, Some(&faults)).errno, 0);
+    for page in 0..64 {
+        let address = own.base() as usize + page * PAGE_BYTES;
+        std::thread::spawn(move || {
+            // SAFETY: the range is mapped until the process ends.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1) }
+        });
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    std::mem::forget(own);
+    "stored".into()
 }

@@ -3,6 +3,7 @@
 //! The test runs itself again as its clients, as other users if it is root.
 
 mod attacks;
+mod faults;
 mod names;
 mod raw;
 mod rights;
@@ -154,7 +155,12 @@ fn role_of_a_child() {
         "map" => map(&client, parts[2], parts[3]).unwrap_or_else(|error| error),
         "attack" => attack(&client, parts[2]),
         "lie" => attacks::lie(Path::new(parts[1]), parts[2]),
+        "write by faults" => attacks::write_by_faults(Path::new(parts[1]), parts[2]),
         "link" => rights::link(&client, parts[2]),
+        "give up" => faults::give_up(Path::new(parts[1]), parts[2]),
+        "come and go" => faults::come_and_go(Path::new(parts[1]), parts[2]),
+        "leave a child" => faults::leave_a_child(Path::new(parts[1]), parts[2]),
+        "stand still" => faults::stand_still(Path::new(parts[1]), parts[2]),
         "store" => store_until_killed(&client, parts[2]),
         "outlive" => outlive(&client, parts[2]),
         other => panic!("no role {other}"),
