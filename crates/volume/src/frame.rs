@@ -58,6 +58,11 @@ pub trait PageMemory: Send + Sync {
     /// # Errors
     /// The system's.
     fn drop_pages(&self, pages: &[u32]) -> Result<()>;
+
+    /// Whether programs can change present pages also where they were protected: bytes that nobody changed may be others than flash has.
+    fn is_handed_out(&self) -> bool {
+        false
+    }
 }
 
 /// Whether both are the same memory.

@@ -119,6 +119,11 @@ impl Cell {
         *self.mapped_mut() = MappedAs::Shared(pages);
     }
 
+    /// From now on it has none, and nobody has mapped it.
+    pub fn set_alone(&self) {
+        *self.mapped_mut() = MappedAs::Alone(Vec::new());
+    }
+
     fn mapped(&self) -> RwLockReadGuard<'_, MappedAs> {
         self.mapped.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,6 +10,7 @@ mod alone;
 mod fault;
 mod region;
 mod shared;
+mod usage;
 mod view;
 
 pub use alone::AlonePages;
@@ -19,6 +20,7 @@ pub use region::Pages;
 pub(crate) use region::{Region, Regions};
 pub use shared::SharedPages;
 pub(crate) use shared::failed;
+pub use usage::SharedUse;
 pub use view::View;
 
 use std::sync::{Arc, OnceLock};
@@ -237,14 +239,7 @@ impl Volume {
         Ok(self.mapped.get_or_init(|| mapped))
     }
 
-    /// The memory of a file's pages, for another process; those that are in RAM already move there.
-    pub(crate) fn shared_pages(&self, ino: Ino) -> Result<Arc<SharedPages>> {
-        let cell = self.cell(ino);
-        let _alone = cell.write();
-        self.share(ino, &cell)
-    }
-
-    /// As [`Volume::shared_pages`], by who has the cell alone.
+    /// The memory of a file's pages; those that are in RAM already move there. The caller has the cell alone.
     fn share(&self, ino: Ino, cell: &Cell) -> Result<Arc<SharedPages>> {
         if let Some(pages) = cell.shared_pages() {
             return Ok(pages);

@@ -10,6 +10,7 @@ mod client;
 mod connection;
 pub mod entries;
 pub mod protocol;
+mod quota;
 mod refusal;
 mod remote;
 mod server;

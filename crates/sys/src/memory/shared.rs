@@ -95,13 +95,7 @@ impl SharedMemory {
         if seals & FIXED != FIXED {
             return Err(Errno::EINVAL);
         }
-        let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: the kernel fills what is its size; zeros are a value too.
-        let status = unsafe {
-            Errno::check(i64::from(libc::fstat(self.fd, status.as_mut_ptr())))?;
-            status.assume_init()
-        };
-        Ok(status.st_size as u64)
+        self.status().map(|status| status.st_size as u64)
     }
 
     /// Takes over a descriptor of such memory that another process has sent.
@@ -226,7 +220,18 @@ impl SharedMemory {
     /// # Errors
     /// The kernel's.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        self.allocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
+    }
+
+    /// Makes absent pages of a range present, as zeros; those that are there stay as they are.
+    ///
+    /// # Errors
+    /// `ENOSPC` or `ENOMEM` when the system has no memory.
+    pub fn make_present(&self, offset: u64, len: u64) -> Result<()> {
+        self.allocate(libc::FALLOC_FL_KEEP_SIZE, offset, len)
+    }
+
+    fn allocate(&self, mode: c_int, offset: u64, len: u64) -> Result<()> {
         loop {
             let (offset, len) = (offset as libc::off_t, len as libc::off_t);
             // SAFETY: plain numbers.
@@ -235,6 +240,41 @@ impl SharedMemory {
                 Err(Errno::EINTR) => {}
                 outcome => return outcome.map(drop),
             }
+        }
+    }
+
+    /// Bytes of RAM that its pages take.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn taken_bytes(&self) -> Result<u64> {
+        /// What a file's blocks are counted in.
+        const BLOCK_BYTES: u64 = 512;
+        self.status().map(|status| status.st_blocks as u64 * BLOCK_BYTES)
+    }
+
+    /// The first range of present pages from `offset` on: where it begins, and where the next hole does. `None` if there is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn present_from(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let seek = |offset: u64, whence| {
+            // SAFETY: plain numbers.
+            Errno::check(unsafe { libc::lseek(self.fd, offset as libc::off_t, whence) })
+        };
+        match seek(offset, libc::SEEK_DATA) {
+            Ok(start) => Ok(Some((start as u64, seek(start as u64, libc::SEEK_HOLE)? as u64))),
+            Err(Errno(libc::ENXIO)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn status(&self) -> Result<libc::stat> {
+        let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: the kernel fills what is its size; zeros are a value too.
+        unsafe {
+            Errno::check(i64::from(libc::fstat(self.fd, status.as_mut_ptr())))?;
+            Ok(status.assume_init())
         }
     }
 

@@ -85,7 +85,7 @@ fn resolve_one(
         })?;
         if view.is_private() {
             if frame.ready()?.is_some() {
-                view.wake(index)?;
+                pages.show_privately(view, index)?;
                 return Ok(found);
             }
         } else if is_write {

@@ -115,9 +115,27 @@ impl Pages {
     pub fn show(&self, view: &View, index: u32, state: &mut FrameState, is_writable: bool) -> Result<()> {
         match self {
             Pages::Alone(pages) => pages.show(index, state, is_writable),
-            Pages::Shared(_) => view.show(index, is_writable),
+            Pages::Shared(pages) => match view.show(index, is_writable) {
+                // A process that may write the file has made a hole in its memory, or the view is of other memory.
+                Err(VolumeError::System { errno: libc::EFAULT, .. }) => {
+                    pages.make_present(index)?;
+                    view.show(index, is_writable)
+                }
+                outcome => outcome,
+            },
             Pages::Nowhere => Err(UNMAPPED),
         }
+    }
+
+    /// Lets a private view see a page that is in RAM.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn show_privately(&self, view: &View, index: u32) -> Result<()> {
+        if let Pages::Shared(pages) = self {
+            pages.make_present(index)?;
+        }
+        view.wake(index)
     }
 }
 

@@ -1,21 +1,33 @@
 //! The pages of a mapped file, as several views or processes share them.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aquifer_sys::Errno;
 use aquifer_sys::memory::SharedMemory;
 
 use super::view::View;
+use crate::cache::Cache;
 use crate::error::{Result, VolumeError};
 use crate::frame::PageMemory;
 use crate::inode::SIZE_BYTES_MAX;
+use crate::key::{Ino, PageKey};
 use crate::word::{PAGE_BYTES, PageBytes};
 
 /// Memory as long as the longest file, of which only pages exist that are in RAM; and who sees it.
 pub struct SharedPages {
     memory: SharedMemory,
     views: RwLock<Vec<Arc<View>>>,
+    /// Uses by other processes: open files whose memory they have, and views.
+    uses: AtomicUsize,
+    /// Whether another process has ever had a descriptor that can write.
+    is_handed_out: AtomicBool,
+    /// RAM at which it is looked for pages that are none of the file's.
+    looked_at_bytes: AtomicU64,
 }
+
+/// RAM that the memory takes in any case before it is looked for such pages.
+const LOOKED_AT_BYTES_MIN: u64 = 256 << 10;
 
 impl SharedPages {
     /// Memory that nobody sees. Accesses to it raise SIGBUS until it is [`SharedPages::open`].
@@ -26,7 +38,13 @@ impl SharedPages {
         let memory = SharedMemory::without_len().map_err(failed("making shared memory"))?;
         // A process with a descriptor for reading must not open it anew for writing.
         memory.set_mode(0o600).map_err(failed("making shared memory"))?;
-        Ok(SharedPages { memory, views: RwLock::default() })
+        Ok(SharedPages {
+            memory,
+            views: RwLock::default(),
+            uses: AtomicUsize::new(0),
+            is_handed_out: AtomicBool::new(false),
+            looked_at_bytes: AtomicU64::new(LOOKED_AT_BYTES_MIN),
+        })
     }
 
     /// Lets pages come.
@@ -49,6 +67,60 @@ impl SharedPages {
     /// The system's.
     pub fn fill_run(&self, first: u32, bytes: &[u8]) -> Result<()> {
         self.memory.write_at(offset_of(first), bytes).map_err(failed("filling mapped pages"))
+    }
+
+    /// Makes a page present, as zeros, if a process that may write the file has taken it away.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn make_present(&self, index: u32) -> Result<()> {
+        let made = self.memory.make_present(offset_of(index), PAGE_BYTES as u64);
+        made.map_err(failed("bringing back a mapped page"))
+    }
+
+    /// Another process is going to have a descriptor that can write.
+    pub fn hand_out(&self) {
+        self.is_handed_out.store(true, Ordering::Relaxed);
+    }
+
+    /// One more use by another process.
+    pub fn begin_use(&self) {
+        self.uses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less; says whether nobody uses the memory or sees it any more.
+    pub fn end_use(&self) -> bool {
+        let is_last = self.uses.fetch_sub(1, Ordering::Relaxed) == 1;
+        is_last && self.views.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Gives RAM back that other processes took in the memory beside the file's pages.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn give_back_strays(&self, cache: &Cache, ino: Ino) -> Result<()> {
+        if !self.is_handed_out() {
+            return Ok(());
+        }
+        let looking = failed("looking at shared memory");
+        let taken_bytes = || self.memory.taken_bytes().map_err(&looking);
+        if taken_bytes()? <= self.looked_at_bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut from = 0;
+        while let Some((start, end)) = self.memory.present_from(from).map_err(&looking)? {
+            for index in (start / PAGE_BYTES as u64)..(end / PAGE_BYTES as u64) {
+                // A page of the file is not loading meanwhile: a thread that wants it waits.
+                let Ok(frame) = cache.begin_load(PageKey::data(ino, index as u32)) else { continue };
+                let dropped = self.drop_pages(&[index as u32]);
+                cache.give_up(&frame);
+                dropped?;
+            }
+            from = end;
+        }
+        // A quarter more: looks cost little beside what brings pages.
+        self.looked_at_bytes.store(taken_bytes()? / 4 * 5 + LOOKED_AT_BYTES_MIN, Ordering::Relaxed);
+        Ok(())
     }
 
     /// From now on somebody sees it.
@@ -111,5 +183,9 @@ impl PageMemory for SharedPages {
             let len = (run.len() * PAGE_BYTES) as u64;
             self.memory.punch(offset_of(run[0]), len).map_err(failed("dropping mapped pages"))
         })
+    }
+
+    fn is_handed_out(&self) -> bool {
+        self.is_handed_out.load(Ordering::Relaxed)
     }
 }

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
 use rustix::net::{
@@ -28,8 +29,14 @@ pub struct Packet {
     /// Its bytes.
     pub bytes: Vec<u8>,
     /// What came beside it.
-    pub descriptor: Option<OwnedFd>,
+    pub descriptors: Vec<OwnedFd>,
 }
+
+/// Most descriptors that the kernel takes with a packet. There is room for all: to close one may take as long as its sender wishes, and the kernel closes
+/// those for which there is no room before the packet is there.
+const DESCRIPTORS_MAX: usize = 253;
+/// Time after which a connection is tried again for which the system had no room.
+const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 pub(super) fn failed(step: &'static str) -> impl Fn(Errno) -> VolumeError {
     move |errno| VolumeError::System { step, errno: errno.raw_os_error() }
@@ -78,6 +85,14 @@ impl Channel {
                 Ok((socket, _)) => return Ok(Some(Channel { socket })),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::INVAL) => return Ok(None),
+                // Programs that are connected go on, and this one waits for its turn.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    let mut watched = [PollFd::new(listening, PollFlags::empty())];
+                    let ended = poll(&mut watched, Some(&AGAIN));
+                    if ended.is_ok() && watched[0].revents().contains(PollFlags::HUP) {
+                        return Ok(None);
+                    }
+                }
                 Err(error) => return Err(failed("accepting a connection")(error)),
             }
         }
@@ -117,7 +132,7 @@ impl Channel {
     /// The system's; `EMSGSIZE` for a packet that is too long.
     pub fn receive(&self) -> Result<Option<Packet>> {
         let mut bytes = vec![0; PACKET_BYTES_MAX];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             let into = &mut [IoSliceMut::new(&mut bytes)];
@@ -128,7 +143,6 @@ impl Channel {
                 Err(error) => return Err(failed("receiving from the other end")(error)),
             }
         };
-        // All that came is taken, so that what is too much is closed.
         let mut descriptors = Vec::new();
         for message in beside.drain() {
             if let RecvAncillaryMessage::ScmRights(came) = message {
@@ -142,7 +156,7 @@ impl Channel {
             return Ok(None);
         }
         bytes.truncate(received.bytes);
-        Ok(Some(Packet { bytes, descriptor: descriptors.into_iter().next() }))
+        Ok(Some(Packet { bytes, descriptors }))
     }
 
     /// Ends the connection: both ends find that the other is gone.

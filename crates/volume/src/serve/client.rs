@@ -107,9 +107,9 @@ impl Client {
     ) -> Result<(Answer, Option<OwnedFd>)> {
         let gone = |_| GONE;
         self.channel.send(&request.encode(), descriptor).map_err(gone)?;
-        let Packet { bytes, descriptor } = self.channel.receive().map_err(gone)?.ok_or(GONE)?;
+        let Packet { bytes, descriptors } = self.channel.receive().map_err(gone)?.ok_or(GONE)?;
         let answer = Answer::decode(&bytes).ok_or(SENSELESS)?;
-        if answer.errno == 0 { Ok((answer, descriptor)) } else { Err(error_of(&answer)) }
+        if answer.errno == 0 { Ok((answer, descriptors.into_iter().next())) } else { Err(error_of(&answer)) }
     }
 
     fn call_of_path(&self, operation: Operation, path: &[u8]) -> Result<Answer> {

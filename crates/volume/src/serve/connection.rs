@@ -11,8 +11,9 @@ use aquifer_sys::process::peer_groups;
 use super::channel::{Channel, Packet};
 use super::entries;
 use super::protocol::{APPEND_BYTES_MAX, Answer, Operation, PAYLOAD_BYTES_MAX, Request, VERSION, open};
+use super::quota::{Limited, Quota, Share};
 use super::refusal::refusal;
-use super::views::Views;
+use super::views::{Memory, Views, is_userfaultfd};
 use crate::access::{Access, Credentials};
 use crate::error::{Result, VolumeError};
 use crate::inode::Inode;
@@ -29,33 +30,40 @@ const GROUPS_MAX: usize = 1024;
 
 /// A file that a client has open.
 pub struct Opened {
+    /// Its memory, once the client has asked for it.
+    pub memory: Option<Memory>,
     /// With the rights it was opened with.
     pub file: OpenFile<Arc<Volume>>,
     /// Loads and reads.
     pub may_read: bool,
     /// Stores and writes.
     pub may_write: bool,
+    _share: Share,
 }
 
 /// A connected client.
-pub struct Connection<'a> {
-    volume: &'a Arc<Volume>,
+pub struct Connection {
+    volume: Arc<Volume>,
+    quota: Quota,
     channel: Arc<Channel>,
     session: Session<Arc<Volume>>,
     files: HashMap<u32, Opened>,
     views: Views,
     /// The first bytes of a step that appends, until the last ones come.
     kept: Vec<u8>,
+    kept_shares: Vec<Share>,
+    /// Descriptors that nobody asked for, with which the connection ends.
+    strange: Vec<OwnedFd>,
     next_handle: u32,
     is_known: bool,
 }
 
-impl<'a> Connection<'a> {
+impl Connection {
     /// Begins a session with the rights of the peer, as the kernel knows them.
     ///
     /// # Errors
     /// The system's.
-    pub fn new(volume: &'a Arc<Volume>, channel: Arc<Channel>) -> Result<Self> {
+    pub fn new(volume: Arc<Volume>, channel: Arc<Channel>, quota: Quota) -> Result<Self> {
         let peer = channel.peer()?;
         let mut groups = vec![0; GROUPS_MAX];
         let count = peer_groups(channel.as_fd().as_raw_fd(), &mut groups).map_err(|errno| {
@@ -64,12 +72,15 @@ impl<'a> Connection<'a> {
         groups.truncate(count);
         let who = Credentials::new(peer.uid.as_raw(), peer.gid.as_raw(), groups);
         Ok(Connection {
-            volume,
             channel,
-            session: Session::new(Arc::clone(volume), who),
+            session: Session::new(Arc::clone(&volume), who),
             files: HashMap::new(),
-            views: Views::new(volume),
+            views: Views::new(&volume, &quota),
+            volume,
+            quota,
             kept: Vec::new(),
+            kept_shares: Vec::new(),
+            strange: Vec::new(),
             next_handle: 1,
             is_known: false,
         })
@@ -81,6 +92,12 @@ impl<'a> Connection<'a> {
     /// The system's, of the connection.
     pub fn run(&mut self) -> Result<()> {
         while let Some(packet) = self.channel.receive()? {
+            if !self.expects(&packet) {
+                self.strange = packet.descriptors;
+                let error =
+                    VolumeError::Invalid("this descriptor is none that was asked for: the connection ends");
+                return self.channel.send(&refusal(&error).encode(), None);
+            }
             let (answer, memory) = self.answer(packet).unwrap_or_else(|error| (refusal(&error), None));
             let memory = memory.as_ref().map(|memory| {
                 // SAFETY: the memory lives until the packet is sent.
@@ -91,8 +108,23 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
+    /// Ends it, but for descriptors that nobody asked for: to close them may take as long as their sender wishes.
+    pub fn into_strange(self) -> Vec<OwnedFd> {
+        self.strange
+    }
+
+    /// Whether the descriptors beside a packet are those that belong to it: a userfaultfd with the first view, and no others.
+    fn expects(&self, packet: &Packet) -> bool {
+        let is_view = || Request::decode(&packet.bytes).is_some_and(|one| one.operation == Operation::Attach);
+        match &packet.descriptors[..] {
+            [] => true,
+            [one] => is_view() && !self.views.has_faults() && is_userfaultfd(one),
+            _ => false,
+        }
+    }
+
     fn answer(&mut self, packet: Packet) -> Result<(Answer, Option<SharedMemory>)> {
-        let Packet { bytes, descriptor } = packet;
+        let Packet { bytes, descriptors } = packet;
         let request =
             Request::decode(&bytes).ok_or(VolumeError::Invalid("this is no message for a volume"))?;
         if !self.is_known && request.operation != Operation::Hello {
@@ -101,10 +133,11 @@ impl<'a> Connection<'a> {
         let answer = match request.operation {
             Operation::Hello => self.hello(&request),
             Operation::Pages => {
-                let memory = self.views.memory(self.opened(request.handle)?)?;
+                let opened = self.files.get_mut(&request.handle).ok_or(UNKNOWN_HANDLE)?;
+                let memory = self.views.memory(opened)?;
                 return Ok((Answer::default(), Some(memory)));
             }
-            Operation::Attach => self.attach(&request, descriptor)?,
+            Operation::Attach => self.attach(&request, descriptors.into_iter().next())?,
             Operation::Detach => {
                 self.views.detach(request.handle).map(|()| Answer::default()).ok_or(UNKNOWN_HANDLE)?
             }
@@ -191,9 +224,13 @@ impl<'a> Connection<'a> {
     }
 
     fn new_handle(&mut self) -> u32 {
-        let handle = self.next_handle;
-        self.next_handle = self.next_handle.wrapping_add(1).max(1);
-        handle
+        loop {
+            let handle = self.next_handle;
+            self.next_handle = self.next_handle.wrapping_add(1).max(1);
+            if !self.files.contains_key(&handle) && !self.views.has(handle) {
+                return handle;
+            }
+        }
     }
 
     fn open(&mut self, request: &Request<'_>) -> Result<Answer> {
@@ -216,10 +253,12 @@ impl<'a> Connection<'a> {
             is_truncated: has(open::TRUNCATE),
             keeps_link: false,
         };
+        let share = self.quota.take(Limited::Files, 1)?;
         let file = self.session.open(request.bytes, &how)?;
         let size_bytes = file.inode()?.size_bytes;
         let handle = self.new_handle();
-        self.files.insert(handle, Opened { file, may_read: has(open::READ), may_write: has(open::WRITE) });
+        let (may_read, may_write) = (has(open::READ), has(open::WRITE));
+        self.files.insert(handle, Opened { memory: None, file, may_read, may_write, _share: share });
         Ok(Answer { handle, a: size_bytes, ..Answer::default() })
     }
 
@@ -232,16 +271,26 @@ impl<'a> Connection<'a> {
 
     fn append(&mut self, request: &Request<'_>) -> Result<Answer> {
         if self.kept.len() + request.bytes.len() > APPEND_BYTES_MAX {
-            self.kept = Vec::new();
+            self.forget_kept();
             return Err(VolumeError::Invalid("more than 4 MiB are appended at once"));
         }
-        self.kept.extend_from_slice(request.bytes);
         if request.a != 0 {
+            let share = self.quota.take(Limited::KeptBytes, request.bytes.len());
+            let share = share.inspect_err(|_| self.forget_kept())?;
+            self.kept_shares.push(share);
+            self.kept.extend_from_slice(request.bytes);
             return Ok(Answer::default());
         }
-        let bytes = std::mem::take(&mut self.kept);
+        let mut bytes = std::mem::take(&mut self.kept);
+        self.kept_shares.clear();
+        bytes.extend_from_slice(request.bytes);
         let (offset, written) = self.opened(request.handle)?.file.append(&bytes)?;
         Ok(Answer { a: written as u64, b: offset, ..Answer::default() })
+    }
+
+    fn forget_kept(&mut self) {
+        self.kept = Vec::new();
+        self.kept_shares = Vec::new();
     }
 
     fn list(&self, request: &Request<'_>) -> Result<Answer> {

@@ -13,11 +13,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::channel::failed;
 use super::connection::{HANDLES_MAX, Opened};
 use super::protocol::Request;
+use super::quota::{Limited, MemoryShare, Quota, Share};
 use super::server::lock;
 use crate::error::{Result, VolumeError};
 use crate::grace::Grace;
 use crate::key::Ino;
-use crate::mapping::{Pages, SharedPages, View, resolve};
+use crate::mapping::{Pages, SharedUse, View, resolve};
 use crate::volume::Volume;
 use crate::word::PAGE_BYTES;
 
@@ -29,6 +30,7 @@ const FAULT_THREADS: usize = 4;
 /// The views of a client.
 pub struct Views {
     volume: Arc<Volume>,
+    quota: Quota,
     seen: Arc<Mutex<HashMap<u32, Seen>>>,
     /// Faults that are being resolved, with the reads ahead that go on after the fault is answered.
     resolving: Arc<Grace>,
@@ -39,14 +41,21 @@ pub struct Views {
 #[derive(Clone)]
 struct Seen {
     file: Arc<Held>,
-    pages: Arc<SharedPages>,
     view: Arc<View>,
+}
+
+/// The memory of a file, as a part of what a user may have.
+pub struct Memory {
+    shared: SharedUse,
+    _share: MemoryShare,
 }
 
 /// A file that keeps its bytes while it is mapped, also when it is closed and has lost its name.
 struct Held {
     volume: Arc<Volume>,
     ino: Ino,
+    memory: Memory,
+    _share: Share,
 }
 
 /// Threads that resolve a client's faults.
@@ -58,20 +67,37 @@ struct Faults {
 
 impl Views {
     /// None yet.
-    pub fn new(volume: &Arc<Volume>) -> Self {
-        Views { volume: Arc::clone(volume), seen: Arc::default(), resolving: Arc::default(), faults: None }
+    pub fn new(volume: &Arc<Volume>, quota: &Quota) -> Self {
+        let (volume, quota) = (Arc::clone(volume), quota.clone());
+        Views { volume, quota, seen: Arc::default(), resolving: Arc::default(), faults: None }
     }
 
-    /// The memory of a file's pages: for loads alone, if the file is open for reading alone.
-    pub fn memory(&self, opened: &Opened) -> Result<SharedMemory> {
+    /// Whether a userfaultfd is known: a client has one.
+    pub fn has_faults(&self) -> bool {
+        self.faults.is_some()
+    }
+
+    /// The memory of a file's pages, which stays the same until the file is closed: for loads alone, if the file is open for reading alone.
+    pub fn memory(&self, opened: &mut Opened) -> Result<SharedMemory> {
         if !opened.may_read {
             return Err(VolumeError::PermissionDenied);
         }
-        self.volume.file(opened.file.ino())?;
-        let pages = self.volume.shared_pages(opened.file.ino())?;
+        if opened.memory.is_none() {
+            opened.memory = Some(self.begin_use(opened)?);
+        }
+        let Some(memory) = &opened.memory else { return Err(VolumeError::PermissionDenied) };
+        let memory = memory.shared.pages().memory();
         let system = |errno: Errno| VolumeError::System { step: "sharing memory", errno: errno.0 };
-        let memory = if opened.may_write { pages.memory().duplicate() } else { pages.memory().read_only() };
+        let memory = if opened.may_write { memory.duplicate() } else { memory.read_only() };
         memory.map_err(system)
+    }
+
+    fn begin_use(&self, opened: &Opened) -> Result<Memory> {
+        let ino = opened.file.ino();
+        self.volume.file(ino)?;
+        let share = self.quota.take_memory(ino)?;
+        let shared = SharedUse::begin(&self.volume, ino, opened.may_write)?;
+        Ok(Memory { shared, _share: share })
     }
 
     /// Knows a view under `handle` from now on, and resolves its faults.
@@ -105,11 +131,11 @@ impl Views {
         if protection == Protection::Write {
             self.volume.core().allow_changes()?;
         }
-        self.volume.file(ino)?;
-        let pages = self.volume.shared_pages(ino)?;
         if lock(&self.seen).len() >= HANDLES_MAX {
             return Err(VolumeError::System { step: "mapping a file", errno: libc::EMFILE });
         }
+        let share = self.quota.take(Limited::Views, 1)?;
+        let memory = self.begin_use(opened)?;
         if let Some(descriptor) = descriptor {
             self.resolve_faults_of(descriptor)?;
         }
@@ -119,10 +145,10 @@ impl Views {
             View::new(Arc::clone(&faults.descriptor), request.a as usize, first, count, protection)
         };
         let view = Arc::new(view.of_other());
-        pages.add(Arc::clone(&view));
+        memory.shared.pages().add(Arc::clone(&view));
         self.volume.hold(ino);
-        let file = Arc::new(Held { volume: Arc::clone(&self.volume), ino });
-        lock(&self.seen).insert(handle, Seen { file, pages, view });
+        let file = Arc::new(Held { volume: Arc::clone(&self.volume), ino, memory, _share: share });
+        lock(&self.seen).insert(handle, Seen { file, view });
         Ok(())
     }
 
@@ -131,16 +157,18 @@ impl Views {
     pub fn detach(&self, handle: u32) -> Option<()> {
         let seen = lock(&self.seen).remove(&handle)?;
         self.resolving.wait();
-        seen.pages.remove(&seen.view);
+        seen.end();
         Some(())
+    }
+
+    /// Whether a view has this handle.
+    pub fn has(&self, handle: u32) -> bool {
+        lock(&self.seen).contains_key(&handle)
     }
 
     fn resolve_faults_of(&mut self, descriptor: OwnedFd) -> Result<()> {
         if self.faults.is_some() {
             return Err(VolumeError::Invalid("a client has one userfaultfd"));
-        }
-        if !is_userfaultfd(&descriptor) {
-            return Err(VolumeError::Invalid("this is no userfaultfd"));
         }
         // SAFETY: the descriptor was just received, and is given away here.
         let descriptor = Arc::new(unsafe { Userfaultfd::from_raw_fd(descriptor.into_raw_fd()) });
@@ -164,12 +192,17 @@ impl Views {
     }
 }
 
+impl Seen {
+    fn end(&self) {
+        self.file.memory.shared.pages().remove(&self.view);
+    }
+}
+
 /// Whether a descriptor from a stranger is what it should be: calls on others could block, or do anything.
-fn is_userfaultfd(descriptor: &OwnedFd) -> bool {
+pub fn is_userfaultfd(descriptor: &OwnedFd) -> bool {
     let link = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
     let is_one = link.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]");
-    let is_nonblocking = rustix::fs::fcntl_setfl(descriptor, rustix::fs::OFlags::NONBLOCK).is_ok();
-    is_one && is_nonblocking
+    is_one && rustix::fs::fcntl_setfl(descriptor, rustix::fs::OFlags::NONBLOCK).is_ok()
 }
 
 impl Drop for Faults {
@@ -185,9 +218,7 @@ impl Drop for Faults {
 impl Drop for Views {
     fn drop(&mut self) {
         drop(self.faults.take());
-        for (_, seen) in lock(&self.seen).drain() {
-            seen.pages.remove(&seen.view);
-        }
+        lock(&self.seen).drain().for_each(|(_, seen)| seen.end());
     }
 }
 
@@ -224,12 +255,14 @@ fn resolve_faults(
             lock(views).values().find_map(|seen| seen.view.page_at(address).map(|page| (seen.clone(), page)));
         let Some((seen, index)) = found else { continue };
         let outcome = resolve_fault(volume, &seen, index, write || write_protected);
-        if outcome.is_err() {
-            // The client gets SIGBUS. If it is gone, nobody is left to tell.
-            let _ = seen.view.poison(index);
-        } else {
-            let _ = seen.view.wake(index);
-        }
+        // If the client is gone, nobody is left to tell.
+        let _ = match outcome {
+            Ok(()) => seen.view.wake(index),
+            // Another process that may write the file takes its pages away: this one tries again.
+            Err(VolumeError::System { errno: libc::EFAULT, .. }) => seen.view.wake(index),
+            // The client gets SIGBUS.
+            Err(_) => seen.view.poison(index),
+        };
     }
 }
 
@@ -238,7 +271,7 @@ fn resolve_fault(volume: &Volume, seen: &Seen, index: u32, is_write: bool) -> Re
     if is_write && seen.view.access() == Protection::Read {
         return Err(VolumeError::PermissionDenied);
     }
-    let pages = Pages::Shared(Arc::clone(&seen.pages));
+    let pages = Pages::Shared(Arc::clone(seen.file.memory.shared.pages()));
     // What is asked for now and read later might come to an address that the client uses for another file by then.
     let nobody = |_, _| ();
     resolve(volume.core(), seen.file.ino, &pages, &seen.view, index, is_write, nobody).map(drop)

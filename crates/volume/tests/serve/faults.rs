@@ -245,3 +245,35 @@ fn a_userfaultfd_of_nobody_stops_nobody() {
     drop(raw);
     victim.end(&rig);
 }
+
+/// Views without number: some are there, the others refused.
+#[test]
+fn a_user_has_so_many_views() {
+    let rig = Rig::new();
+    rig.file("file", 0o666, 0, 0);
+    let mut victim = Victim::new(&rig);
+    let faults = faults();
+    let raws: Vec<Raw> = (0..10).map(|_| Raw::connect(&rig.socket)).collect();
+    let (mut attached, mut refused) = (0, 0);
+    for raw in &raws {
+        let handle = raw.open("file", READ_WRITE);
+        for nth in 0..4000u64 {
+            let given = (nth == 0).then_some(&faults);
+            match raw.attach(handle, (1 << 40) + nth * PAGE_BYTES as u64, 1, 1, given).errno.cast_signed() {
+                0 => attached += 1,
+                errno => {
+                    assert!([libc::EMFILE, libc::EDQUOT].contains(&errno), "{errno}");
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+    }
+    assert!(refused > 0 && attached <= VIEWS_OF_USER_MAX, "{attached} are attached, {refused} were refused");
+    victim.go_on();
+    drop(raws);
+    victim.end(&rig);
+}
+
+/// What all programs of a user may have mapped.
+const VIEWS_OF_USER_MAX: usize = 8 << 10;

@@ -3,7 +3,10 @@
 //! The test runs itself again as its clients, as other users if it is root.
 
 mod attacks;
+mod descriptors;
 mod faults;
+mod memory;
+mod messages;
 mod names;
 mod raw;
 mod rights;
@@ -160,6 +163,7 @@ fn role_of_a_child() {
         "give up" => faults::give_up(Path::new(parts[1]), parts[2]),
         "come and go" => faults::come_and_go(Path::new(parts[1]), parts[2]),
         "leave a child" => faults::leave_a_child(Path::new(parts[1]), parts[2]),
+        "few descriptors" => descriptors::few_descriptors(),
         "stand still" => faults::stand_still(Path::new(parts[1]), parts[2]),
         "store" => store_until_killed(&client, parts[2]),
         "outlive" => outlive(&client, parts[2]),
