@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::frame::{Content, Frame, PageMemory};
 use crate::key::{Ino, PageKey};
-use crate::word::{PAGE_BYTES, Word};
+use crate::word::{PAGE_BYTES, PageBytes, Word};
 
 /// Most pages that are read at once.
 pub const PAGES_AT_ONCE: u32 = 128;
@@ -101,10 +101,12 @@ impl Core {
             at += run.len();
             let placed = if run[0].1 { place(run[0].0.key().index(), run_bytes).ok() } else { None };
             for (frame, _, page) in run {
+                let page: &PageBytes = (*page).try_into().expect("a page");
+                let loaded = Loaded { sum: self.cache.sums().of(page), ..Loaded::default() };
                 let content = match &placed {
                     Some(Some(memory)) => Some(Content::Mapped(Arc::clone(memory))),
                     Some(None) => {
-                        let page = self.cache.room().copy_of((*page).try_into().expect("a page"));
+                        let page = self.cache.room().copy_of(page);
                         page.ok().map(Content::Own)
                     }
                     None => None,
@@ -112,7 +114,7 @@ impl Core {
                 match content {
                     Some(content) => {
                         frame.note_ahead();
-                        self.cache.end_load(frame, Ok((Loaded::default(), content)))?;
+                        self.cache.end_load(frame, Ok((loaded, content)))?;
                     }
                     None => self.cache.give_up(frame),
                 }

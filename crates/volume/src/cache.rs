@@ -17,6 +17,7 @@ use crate::key::{Ino, PageKey};
 use crate::order::{Order, RECENT_PART, Standing};
 use crate::patch::Ranges;
 use crate::room::{PageRoom, RoomPage};
+use crate::sums::Sums;
 use crate::sync::{Mutex, MutexGuard};
 use crate::twins::Twins;
 use crate::word::PageBytes;
@@ -45,6 +46,8 @@ pub struct Loaded {
     pub is_new: bool,
     /// Whether its bytes are not what flash has.
     pub is_blank: bool,
+    /// The sum of its bytes.
+    pub sum: Option<u64>,
 }
 
 /// What else takes RAM of the same budget.
@@ -73,6 +76,7 @@ pub struct Cache {
     twins: Twins,
     /// Pages that are not where programs see them.
     room: Arc<PageRoom>,
+    sums: Sums,
 }
 
 impl Cache {
@@ -93,6 +97,7 @@ impl Cache {
             dirty_count: AtomicUsize::new(0),
             twins: Twins::new(frames_max / 4, frames_max)?,
             room: PageRoom::new(frames_max.saturating_mul(ROOM_TIMES).max(ROOM_MIN))?,
+            sums: Sums::default(),
         })
     }
 
@@ -104,6 +109,11 @@ impl Cache {
     /// Where pages are that programs do not see.
     pub fn room(&self) -> &Arc<PageRoom> {
         &self.room
+    }
+
+    /// Sums of pages that other processes can change.
+    pub fn sums(&self) -> &Sums {
+        &self.sums
     }
 
     /// Pages in RAM.
@@ -147,7 +157,8 @@ impl Cache {
         let outcome = self.make_room().and_then(|()| {
             // Nobody else touches a page that is loading, so its state need not be locked during the read.
             let mut bytes = self.room.take()?;
-            let loaded = load(&mut bytes)?;
+            let mut loaded = load(&mut bytes)?;
+            loaded.sum = self.sums.of(&bytes);
             Ok((loaded, place(bytes)?))
         });
         self.end_load(&frame, outcome)?;
@@ -177,7 +188,7 @@ impl Cache {
         let outcome = match outcome {
             Ok((loaded, content)) => {
                 let mut state = frame.lock();
-                (state.content, state.patched) = (content, loaded.patched);
+                (state.content, state.patched, state.sum) = (content, loaded.patched, loaded.sum);
                 (state.is_new, state.is_blank) = (loaded.is_new, loaded.is_blank);
                 state.phase = Phase::Ready;
                 drop(state);
@@ -357,6 +368,11 @@ impl Cache {
         }
         if !state.is_new && !state.is_blank && state.twin.is_none() {
             state.twin = self.twins.make(|bytes| state.read(frame.key(), 0, &mut bytes[..]))?;
+            let is_doubtful = state.sum.is_some() || state.is_handed_out();
+            if is_doubtful && state.twin.as_ref().and_then(|twin| self.sums.of(twin)) != state.sum {
+                // Not what flash has: the page is written whole.
+                state.twin = None;
+            }
         }
         state.is_blank = false;
         if state.stage.change() {

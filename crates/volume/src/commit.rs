@@ -189,6 +189,7 @@ impl Core {
             let (bytes, key) = (copies.pop().expect("one for each page"), frame.key());
             let (twin, patched) = {
                 let mut state = frame.lock();
+                state.sum = self.cache.sums().of(&bytes);
                 state.stage.copied();
                 let found = (state.twin.take(), state.patched.clone());
                 drop(state);

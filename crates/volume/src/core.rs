@@ -293,12 +293,12 @@ impl Core {
         let load = |bytes: &mut PageBytes| {
             if self.trims.covers(key) {
                 bytes.fill(0);
-                return Ok(Loaded { patched: None, is_new: true, is_blank: false });
+                return Ok(Loaded { is_new: true, ..Loaded::default() });
             }
             let _reading = self.flash.reading();
             let word = self.table.get(&self.flash, key.ino(), key.index())?;
             let found = self.flash.read(key, word, bytes)?;
-            Ok(Loaded { patched: found.patched, is_new: word == Word::ZERO, is_blank: false })
+            Ok(Loaded { patched: found.patched, is_new: word == Word::ZERO, ..Loaded::default() })
         };
         if self.cache.is_nearly_full() {
             self.bell.ring();
@@ -317,7 +317,7 @@ impl Core {
                 let _reading = self.flash.reading();
                 self.table.get(&self.flash, key.ino(), key.index())? == Word::ZERO
             };
-            Ok(Loaded { patched: None, is_new, is_blank: true })
+            Ok(Loaded { is_new, is_blank: true, ..Loaded::default() })
         };
         self.cache.get(key, load, place_in(key, None))
     }

@@ -188,12 +188,30 @@ pub struct FrameState {
     pub is_writable: bool,
     /// Its bytes before the first change since the last commit. If it did not change since, these are its bytes, for when it will.
     pub twin: Option<RoomPage>,
+    /// Of a page that may be, or was, in memory that was handed out: the sum of its bytes as flash has them ([`crate::sums`]).
+    pub sum: Option<u64>,
 }
+
+/// The sum of a page of which nobody knows whether it is as flash has it. That a page has this sum is as likely as that another has its own.
+const UNKNOWN_SUM: u64 = 0;
 
 /// Nobody sees this: who reads and writes pages waits until they are ready.
 const ABSENT: VolumeError = VolumeError::Invalid("the page is not in RAM");
 
 impl FrameState {
+    /// Whether programs can change its bytes without asking.
+    pub fn is_handed_out(&self) -> bool {
+        matches!(&self.content, Content::Mapped(memory) if memory.is_handed_out())
+    }
+
+    /// Says that it moves to `bytes` from where programs see it.
+    pub fn move_to(&mut self, bytes: RoomPage) {
+        if self.is_handed_out() {
+            self.sum.get_or_insert(UNKNOWN_SUM);
+        }
+        self.content = Content::Own(bytes);
+    }
+
     /// Copies bytes out of the page.
     ///
     /// # Errors
@@ -242,7 +260,8 @@ impl FrameState {
         let mut bytes = room.take()?;
         self.read(key, 0, &mut bytes[..])?;
         memory.drop_pages(&[key.index()])?;
-        (self.content, self.is_writable) = (Content::Own(bytes), false);
+        self.move_to(bytes);
+        self.is_writable = false;
         Ok(())
     }
 
@@ -282,6 +301,7 @@ impl Frame {
             stage: Stage::Clean,
             is_writable: false,
             twin: None,
+            sum: None,
         };
         Frame {
             key,

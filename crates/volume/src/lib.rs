@@ -72,6 +72,7 @@ mod salvage;
 mod segments;
 pub mod serve;
 mod session;
+mod sums;
 mod sync;
 mod table;
 mod trims;

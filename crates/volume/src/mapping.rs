@@ -273,6 +273,8 @@ impl Volume {
             let Some(mut state) = frame.ready().unwrap_or(None) else { continue };
             if let Content::Own(bytes) = &state.content {
                 shared.fill(key.index(), bytes)?;
+                let sum = state.sum.or_else(|| self.core().cache.sums().of(bytes));
+                state.sum = sum;
                 state.content = Content::Mapped(Arc::clone(&memory));
             }
         }

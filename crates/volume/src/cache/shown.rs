@@ -74,7 +74,7 @@ pub fn take_out(memory: &Arc<dyn PageMemory>, frames: &[Arc<Frame>], room: &Arc<
     for (frame, bytes) in moving {
         let mut state = frame.lock();
         if dropped.is_ok() {
-            state.content = Content::Own(bytes);
+            state.move_to(bytes);
         }
         state.phase = Phase::Ready;
         drop(state);

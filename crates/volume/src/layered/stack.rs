@@ -446,7 +446,7 @@ fn own(page: RoomPage) -> Result<Content> {
 }
 
 /// The bytes from before a change are of no use here, so pages say that flash has nothing of them.
-const LOADED: Loaded = Loaded { patched: None, is_new: true, is_blank: false };
+const LOADED: Loaded = Loaded { patched: None, is_new: true, is_blank: false, sum: None };
 
 impl Nodes for Stack {
     fn look<T>(&self, number: u32, mut look: impl FnMut(&[u8]) -> T) -> Result<T> {

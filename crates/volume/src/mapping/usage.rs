@@ -23,6 +23,7 @@ impl SharedUse {
     /// # Errors
     /// The system's.
     pub fn begin(volume: &Arc<Volume>, ino: Ino, may_write: bool) -> Result<Self> {
+        volume.core().cache.sums().need();
         let cell = volume.cell(ino);
         let _alone = cell.write();
         let pages = volume.share(ino, &cell)?;

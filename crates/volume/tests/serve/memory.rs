@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, SealFlags};
 
-use super::raw::Raw;
+use super::raw::{Raw, faults, shared};
 use super::victim::Victim;
 use super::*;
 
@@ -13,6 +13,68 @@ const READ_WRITE: u64 = open::READ | open::WRITE;
 /// Bytes of RAM that memory takes.
 fn taken(memory: &OwnedFd) -> u64 {
     rustix::fs::fstat(memory).expect("stat").st_blocks as u64 * 512
+}
+
+/// A writer stores to pages of which the server thinks that nobody changed them, and to others as it should: what flash gets is what was there.
+#[test]
+fn stores_beside_the_views_damage_no_page() {
+    let rig = Rig::new();
+    let ino = rig.file("file", 0o666, 0, 0);
+    let victim = Victim::new(&rig);
+    rig.volume.write(ino, 0, &[3; 20 * PAGE_BYTES]).expect("write");
+    rig.volume.sync().expect("sync");
+    let (raw, faults) = (Raw::connect(&rig.socket), faults());
+    let handle = raw.open("file", READ_WRITE);
+    let (range, _) = raw.map(handle, 20, Protection::Write, &faults, true);
+    let memory = shared(raw.memory(handle));
+    for round in 0..4u8 {
+        for page in 0..20 {
+            let at = page * PAGE_BYTES;
+            // SAFETY: the range is mapped, and nobody has a reference into it.
+            let load = |at: usize| unsafe { range.base().add(at).read_volatile() };
+            load(at);
+            memory.write_at(at as u64 + 2000, &[100 + round]).expect("written");
+            // SAFETY: as above.
+            unsafe { range.base().add(at + 9).write_volatile(round) };
+            memory.write_at(at as u64 + 3000, &[200 + round]).expect("written");
+        }
+        rig.volume.sync().expect("sync");
+        check(&rig.volume);
+    }
+    // Read from flash, not from RAM.
+    let other = rig.file("other", 0o600, 0, 0);
+    rig.volume.write(other, 0, &vec![1; PAGES * PAGE_BYTES]).expect("write");
+    rig.volume.sync().expect("sync");
+    rig.volume.read(ino, 0, &mut [0; 20 * PAGE_BYTES]).expect("no page is damaged");
+    victim.end(&rig);
+}
+
+/// The same, where the file has no shared memory any more when its page is changed, or has another.
+#[test]
+fn stores_beside_the_views_damage_no_page_when_the_memory_is_gone() {
+    let rig = Rig::new();
+    let ino = rig.file("file", 0o666, 0, 0);
+    let victim = Victim::new(&rig);
+    rig.volume.write(ino, 0, &[3; 20 * PAGE_BYTES]).expect("write");
+    rig.volume.sync().expect("sync");
+    for round in 0..4u8 {
+        let (raw, next) = (Raw::connect(&rig.socket), Raw::connect(&rig.socket));
+        let handle = raw.open("file", READ_WRITE);
+        let memory = shared(raw.memory(handle));
+        rig.volume.read(ino, 0, &mut [0; 20 * PAGE_BYTES]).expect("read");
+        for page in 0..20 {
+            memory.write_at(page * PAGE_BYTES as u64 + 2000, &[100 + round]).expect("written");
+        }
+        assert_eq!(raw.errno_of(aquifer_volume::serve::protocol::Operation::Close, handle), 0);
+        let others = next.open("file", READ_WRITE);
+        let _memory = (round % 2 == 0).then(|| next.memory(others));
+        for page in 0..20 {
+            rig.volume.write(ino, page * PAGE_BYTES as u64 + 9, &[round]).expect("written");
+        }
+        rig.volume.sync().expect("sync");
+        check(&rig.volume);
+    }
+    victim.end(&rig);
 }
 
 /// A writer takes the pages away from their memory: others find zeros, and no error.
@@ -59,6 +121,8 @@ fn memory_beside_the_pages_goes_with_its_writer() {
         assert_eq!(raw.errno_of(aquifer_volume::serve::protocol::Operation::Close, handle), 0);
         let now = others.unwrap_or_else(|| other.memory(held));
         assert!(taken(&now) < 1 << 20, "{} bytes stay, shared: {is_shared}", taken(&now));
+        // The end of its connection would give back more, in its time.
+        assert_eq!(other.errno_of(aquifer_volume::serve::protocol::Operation::Close, held), 0);
     }
     let mut bytes = [0; 10 * PAGE_BYTES];
     rig.volume.read(ino, 0, &mut bytes).expect("read");
