@@ -2,6 +2,7 @@
 
 mod anchor;
 mod block;
+mod client;
 mod folder;
 mod image;
 mod message;
@@ -109,6 +110,54 @@ fn messages() {
     }
     samples.push(names);
     mutations::drive(&samples, 20_000, message::property);
+}
+
+#[test]
+fn clients() {
+    // Opens a file to read and write, makes and maps it, stores to the view and the memory beside it, changes sizes, and leaves.
+    let open = |which: u8, path: u8| [1, which, 0, path, 7, 0, 0, 0];
+    let session = |which: u8| {
+        vec![
+            open(which, 0),
+            [26, which, 0, 200, 0, 0, 0, 0],
+            [7, which, 0, 0, 0, 0, 0, 0],
+            [27, which, 0, 1, 0, 0, 0, 0],
+            [30, which, 0, 1, 1, 0, 0, 0],
+            [29, which, 0, 0, 7, 0, 0, 0],
+            [30, which, 0, 1, 0, 0, 0, 0],
+            [7, which, 0, 0, 0, 0, 0, 0],
+            [30, which, 0, 0, 0, 0, 0, 0],
+            [29, which, 0, 1, 0, 0, 0, 0],
+            [30, which, 0, 0, 1, 0, 0, 0],
+            [7, which, 0, 0, 0, 0, 0, 0],
+            [6, which, 0, 0, 6, 0, 0, 0],
+            [30, which, 0, 5, 1, 0, 0, 0],
+        ]
+    };
+    let names = vec![
+        [11, 0, 0, 2, 0, 0, 0, 0],
+        open(0, 3),
+        [12, 0, 0, 3, 0, 0, 0, 0],
+        [18, 0, 0, 8, 1, 0, 0, 0],
+        [16, 0, 0, 0, 0, 0, 0, 0],
+        [17, 0, 0, 1, 1, 0, 0, 0],
+        [21, 0, 0, 0, 0, 0, 0, 0],
+        [31; 8],
+    ];
+    let odd = vec![
+        [22, 0, 0, 3, 1, 2, 3, 4],
+        open(0, 0),
+        [24, 0, 0, 0, 0, 0, 0, 0],
+        open(0, 0),
+        [28, 0, 0, 1, 6, 2, 0, 0],
+        [3, 0, 250, 0, 0, 8, 0, 0],
+        [3, 0, 250, 0, 0, 8, 0, 0],
+        [23, 0, 1, 4, 9, 255, 1, 0],
+        [25; 8],
+    ];
+    let both = [session(0), session(1)].concat();
+    let samples: Vec<Vec<u8>> = [session(0), both, names, odd].iter().map(|steps| steps.concat()).collect();
+    mutations::drive(&samples, 400, client::property);
 }
 
 #[test]
