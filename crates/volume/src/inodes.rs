@@ -240,6 +240,10 @@ impl Cells {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Core {
     /// What `look` makes of a page that is there.
     ///
@@ -410,6 +414,7 @@ impl Change<'_> {
     pub fn note_nameless(&self, ino: Ino) -> Result<()> {
         let mut header = self.core().inodes_header()?;
         self.update_inode(ino, |inode| inode.next = header.first_nameless)?;
+        self.note_before(Ino(header.first_nameless), Some(ino));
         header.first_nameless = ino.0;
         self.put_inodes_header(&header)
     }
@@ -422,16 +427,41 @@ impl Change<'_> {
         let mut header = self.core().inodes_header()?;
         if header.first_nameless == ino.0 {
             header.first_nameless = inode.next;
+            self.note_before(Ino(inode.next), None);
             return self.put_inodes_header(&header);
+        }
+        let before = self.nameless_before(ino, &header)?;
+        self.update_inode(before, |before| before.next = inode.next)?;
+        self.note_before(ino, None);
+        self.note_before(Ino(inode.next), Some(before));
+        Ok(())
+    }
+
+    /// The file before `ino` in the list: as it was noted, or found by a walk.
+    fn nameless_before(&self, ino: Ino, header: &InodesHeader) -> Result<Ino> {
+        let noted = lock(&self.core().before_nameless).get(&ino).copied();
+        if let Some(before) = noted
+            && self.core().inode(before).is_ok_and(|before| before.links == 0 && before.next == ino.0)
+        {
+            return Ok(before);
         }
         let mut at = Ino(header.first_nameless);
         for _ in 0..header.next_new {
-            let before = self.core().inode(at)?;
-            if before.next == ino.0 {
-                return self.update_inode(at, |before| before.next = inode.next).map(drop);
+            let next = self.core().inode(at)?.next;
+            if next == ino.0 {
+                return Ok(at);
             }
-            at = Ino(before.next);
+            at = Ino(next);
         }
         Err(VolumeError::Corrupt(format!("{ino} is not among the files without a name")))
+    }
+
+    /// Notes the file before `ino` in the list, if there is one: to go through the list for each file would take long where many are held.
+    fn note_before(&self, ino: Ino, before: Option<Ino>) {
+        let mut noted = lock(&self.core().before_nameless);
+        match before {
+            Some(before) if ino.0 != 0 => drop(noted.insert(ino, before)),
+            _ => drop(noted.remove(&ino)),
+        }
     }
 }
