@@ -578,7 +578,9 @@ int aq_volume_open(const char *path, const aq_volume_options *options, aq_volume
  * AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION: the socket does not exist, may not be
  * used. AQ_EGONE: nobody listens at it. AQ_EFORMAT: the owner is of another version,
  * or something else listens there. AQ_ENAME: the path is too long for a socket.
- * AQ_ENOMEM: the owner has as many clients, or this one as many files, as can be. */
+ * AQ_ENOMEM: the owner has as many clients, or this one as many files, as can be.
+ * Calls on the volume say the same when all programs of this user have as many open
+ * files or mappings as a user may. */
 int aq_volume_connect(const char *socket_path, aq_volume **volume);
 
 /* Makes all durable, and closes. No other thread may use the volume meanwhile.

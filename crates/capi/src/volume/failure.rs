@@ -66,7 +66,7 @@ fn remote_code(errno: i32) -> ErrorCode {
     match errno {
         libc::EINVAL => ErrorCode::Invalid,
         libc::EBADMSG => ErrorCode::Corrupt,
-        libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EUSERS => ErrorCode::NoMemory,
+        libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EUSERS | libc::EDQUOT => ErrorCode::NoMemory,
         _ => ErrorCode::Io,
     }
 }

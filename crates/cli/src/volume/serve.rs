@@ -10,6 +10,7 @@ use aquifer_base::units::parse_size;
 use aquifer_volume::serve::{listen_at, serve as serve_clients, stop_listening};
 use aquifer_volume::{OpenOptions, Volume, image};
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{Error, printable};
 use crate::volume::opened::failed;
@@ -56,6 +57,9 @@ pub struct ServeArguments {
 /// # Errors
 /// The volume cannot be opened, or the socket not be made.
 pub fn serve(arguments: &ServeArguments) -> Result<ExitCode, Error> {
+    // Each program takes three descriptors, each file that programs have mapped one. What is refused is fewer of these.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let options = OpenOptions { ram_bytes: arguments.ram, is_read_only: arguments.read_only };
     let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
     let volume = Arc::new(opened.map_err(failed(&arguments.path))?);
