@@ -22,6 +22,12 @@ const ROUNDS_WITHOUT_GAIN: u32 = 8;
 /// needs two.
 pub(crate) const SEGMENTS_FOR_RECOVERY: u32 = 3;
 
+/// Free segments without which nothing is cleaned: a checkpoint may take one, and another one may fail on raw flash.
+const SEGMENTS_TO_FAIL: u32 = 1;
+
+/// Units of a segment that fill at least one page of the log when they are moved: a page is 16, two long patches are 12.
+const UNITS_PER_PAGE_MIN: u32 = 12;
+
 /// What was copied out of a segment, in the order of the log.
 #[derive(Default)]
 struct Moved {
@@ -36,18 +42,46 @@ impl Moved {
     }
 }
 
+/// Whether what is needed of a segment can be moved while few segments are free: it must fit in what is left of the segment that the head is in.
+fn fits(writer: &Writer, victim: u32) -> bool {
+    let pages = u64::from(writer.segments.units()[victim as usize] / UNITS_PER_PAGE_MIN) + 3;
+    writer.segments.free() > SEGMENTS_TO_FAIL && pages < writer.pages_left_in(Head::Moves)
+}
+
 impl Core {
     /// Cleans until `free` segments are free, or no cleaning gains one.
     ///
     /// # Errors
     /// What stops a volume.
     pub(crate) fn clean_until(&self, writer: &mut Writer, free: u32) -> Result<()> {
+        self.clean_while(writer, free, |writer, _| writer.segments.free() > SEGMENTS_FOR_RECOVERY)
+    }
+
+    /// Cleans until [`Core::clean_until`] can: opening has taken two segments, and left two behind of which little may be needed.
+    ///
+    /// # Errors
+    /// What stops a volume.
+    pub(crate) fn clean_after_opening(&self, writer: &mut Writer) -> Result<()> {
+        let is_possible =
+            |writer: &Writer, victim| writer.segments.free() > SEGMENTS_FOR_RECOVERY || fits(writer, victim);
+        self.clean_while(writer, SEGMENTS_FOR_RECOVERY + 1, is_possible)
+    }
+
+    fn clean_while(
+        &self,
+        writer: &mut Writer,
+        free: u32,
+        is_possible: impl Fn(&Writer, u32) -> bool,
+    ) -> Result<()> {
         let (mut most, mut rounds_without_gain) = (self.room(writer), 0);
         while writer.segments.free() < free && rounds_without_gain < ROUNDS_WITHOUT_GAIN {
             if writer.segments.empty() == 0 {
                 let mut cleaned = 0;
-                while cleaned < SEGMENTS_PER_CHECKPOINT && writer.segments.free() > SEGMENTS_FOR_RECOVERY {
+                while cleaned < SEGMENTS_PER_CHECKPOINT {
                     let Some(victim) = self.victim(writer) else { break };
+                    if !is_possible(writer, victim) {
+                        break;
+                    }
                     self.clean(writer, victim)?;
                     cleaned += 1;
                 }

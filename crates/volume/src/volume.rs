@@ -200,6 +200,10 @@ impl Volume {
             }
             let core = Self::core_of(flash, table, writer, options)?;
             core.checkpoint(&mut core.lock_writer(), false)?;
+            if !is_clean {
+                // The ends of the log have taken segments. What cannot be cleaned can still be read.
+                let _ = core.clean_after_opening(&mut core.lock_writer());
+            }
             core
         };
         let volume = Volume { salvaged, ..Self::around(core, recovered, options) };

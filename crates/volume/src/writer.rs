@@ -115,8 +115,13 @@ impl Writer {
     /// Pages that are left in the segments that are written.
     #[must_use]
     pub fn pages_left(&self) -> u64 {
-        let per_segment = self.segments.pages_per_segment();
-        self.heads.iter().map(|head| u64::from(per_segment.saturating_sub(head.index))).sum()
+        self.pages_left_in(Head::Changes) + self.pages_left_in(Head::Moves)
+    }
+
+    /// Pages that are left in the segment in which a head is.
+    #[must_use]
+    pub fn pages_left_in(&self, head: Head) -> u64 {
+        self.segments.pages_per_segment().saturating_sub(self.heads[head as usize].index).into()
     }
 
     /// Segments that appending `pages` pages may take.
