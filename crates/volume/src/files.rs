@@ -142,14 +142,14 @@ impl Volume {
         let cell = self.cell(ino);
         let _alone = cell.write();
         let change = self.core().begin()?;
-        let mut inode = self.file(ino)?;
+        self.file(ino)?;
         let mut new = 0;
         for page in pages {
             new += u64::from(self.needs_room(PageKey::data(ino, page))?);
         }
         change.reserve(ino, new)?;
-        inode.size_bytes = inode.size_bytes.max(size_bytes);
-        self.write_reserved(&change, ino, cell.memory().as_ref(), &mut inode, writes).inspect_err(|error| {
+        let memory = cell.memory();
+        self.write_reserved(&change, ino, memory.as_ref(), size_bytes, writes).inspect_err(|error| {
             // Half of it must never be committed.
             self.core().stop(error);
         })
@@ -160,19 +160,23 @@ impl Volume {
         change: &Change<'_>,
         ino: Ino,
         memory: Option<&Arc<dyn PageMemory>>,
-        inode: &mut Inode,
+        size_bytes: u64,
         writes: &[(u64, &[u8])],
     ) -> Result<()> {
+        let mut first = 0;
         for &(offset, bytes) in writes {
             for piece in pieces(offset, bytes.len()) {
                 let key = PageKey::data(ino, piece.page);
-                inode.pages +=
-                    u64::from(change.write_page(key, piece.offset, &bytes[piece.bytes], memory)?);
+                first += u64::from(change.write_page(key, piece.offset, &bytes[piece.bytes], memory)?);
             }
         }
-        inode.written_at = Time::now();
-        inode.changed_at = inode.written_at;
-        change.put_inode(ino, inode)
+        // Rights, names and attributes of the file may be changed meanwhile.
+        let note = |inode: &mut Inode| {
+            inode.pages += first;
+            inode.size_bytes = inode.size_bytes.max(size_bytes);
+            touch(inode);
+        };
+        change.update_inode(ino, note).map(drop)
     }
 
     fn write_alone(

@@ -1,11 +1,11 @@
 //! Atomic writes to several places.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
 use aquifer_volume::medium::DeviceMedium;
-use aquifer_volume::{Depth, Ino, Kind, OpenOptions, PAGE_BYTES, Volume, VolumeError};
+use aquifer_volume::{Attributes, Depth, Ino, Kind, OpenOptions, PAGE_BYTES, Volume, VolumeError};
 
 fn open(device: &Arc<MemoryDevice>) -> Volume {
     let medium = Box::new(DeviceMedium::new(Arc::clone(device), 32).expect("medium"));
@@ -175,4 +175,32 @@ fn pages_that_are_read_together_are_verified() {
     }
     let volume = open(&device);
     assert!(matches!(volume.read(ino, 0, &mut found), Err(VolumeError::Damaged { .. })));
+}
+
+/// Rights that are changed while bytes are written stay as they were set.
+#[test]
+fn rights_that_change_meanwhile_stay() {
+    let volume = open(&new_volume(16 << 20));
+    let ino = make(&volume, b"file");
+    let (is_over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    let lost = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                write_round(&volume, ino, rounds.fetch_add(1, Ordering::Relaxed) as u8);
+            }
+        });
+        let lost = (0..1000u16).find(|nth| {
+            let attributes = Attributes { mode: Some(nth % 0o1000), ..Attributes::default() };
+            volume.set_attributes(ino, &attributes).expect("set");
+            // The write that was under way has ended.
+            let begun = rounds.load(Ordering::Relaxed);
+            while rounds.load(Ordering::Relaxed) < begun + 2 {
+                std::thread::yield_now();
+            }
+            volume.inode(ino).expect("there").mode != nth % 0o1000
+        });
+        is_over.store(true, Ordering::Relaxed);
+        lost
+    });
+    assert_eq!(lost, None, "a change of rights is lost");
 }
