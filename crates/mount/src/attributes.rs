@@ -28,7 +28,8 @@ pub fn ino_of(number: INodeNo) -> Result<Ino> {
 /// The kernel's word for what a file is.
 pub fn type_of(kind: Kind) -> FileType {
     match kind {
-        Kind::File => FileType::RegularFile,
+        // The kernel is never told of extended attributes as a file.
+        Kind::File | Kind::Xattrs => FileType::RegularFile,
         Kind::Folder => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
         Kind::Pipe => FileType::NamedPipe,

@@ -90,10 +90,11 @@ impl Volume {
                 self.recovered().lost_pages.len()
             ));
         }
-        findings.files = inodes.len() as u64;
-        if findings.files != u64::from(header.files) {
-            findings.note(format!("there should be {} files, {} were found", header.files, findings.files));
+        let found = inodes.len() as u64;
+        if found != u64::from(header.files) {
+            findings.note(format!("there should be {} files, {found} were found", header.files));
         }
+        findings.files = inodes.values().filter(|inode| inode.kind != Kind::Xattrs).count() as u64;
         self.check_names(&inodes, &mut findings)?;
         self.check_lists(&header, &inodes, &mut findings)?;
         Ok(findings)
@@ -192,6 +193,7 @@ impl Volume {
             }
         }
         *links.entry(Ino::ROOT_FOLDER).or_default() += 1;
+        self.check_xattrs(inodes, &mut links, findings);
         for (ino, inode) in inodes {
             let found = links.get(ino).copied().unwrap_or(0);
             // A folder without a name that is still held has its own link only.
@@ -201,6 +203,32 @@ impl Volume {
             }
         }
         Ok(())
+    }
+
+    /// Attributes that a file names are there and its own, and make sense. Each such inode has one link.
+    fn check_xattrs(
+        &self,
+        inodes: &HashMap<Ino, Inode>,
+        links: &mut HashMap<Ino, u32>,
+        findings: &mut Findings,
+    ) {
+        for (&ino, inode) in inodes.iter().filter(|(_, inode)| inode.xattrs != 0) {
+            let holder = Ino(inode.xattrs);
+            if !inodes.get(&holder).is_some_and(|found| found.holds_xattrs_of(ino)) {
+                findings
+                    .note(format!("{ino} says that {holder} has its extended attributes, which it has not"));
+                continue;
+            }
+            *links.entry(holder).or_default() += 1;
+            // Bytes that cannot be read are named among the damaged files.
+            match self.xattrs_of(ino, inode) {
+                Err(VolumeError::Damaged { key, what }) if !findings.damaged.contains(&holder) => {
+                    findings.note(VolumeError::Damaged { key, what }.to_string());
+                    findings.damaged.push(holder);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Numbers that are free, and files without a name, are in their lists.

@@ -53,6 +53,18 @@ pub enum VolumeError {
     /// More symbolic links than a path may have.
     #[error("too many symbolic links")]
     TooManySymlinks,
+    /// The file has no extended attribute of this name.
+    #[error("no extended attribute of this name")]
+    NoXattr,
+    /// An extended attribute whose name means something to the system.
+    #[error("extended attributes other than `user.` are not kept")]
+    XattrNotSupported,
+    /// The name of an extended attribute is too long.
+    #[error("the name of an extended attribute has at most 255 bytes")]
+    XattrNameTooLong,
+    /// More than a file can have.
+    #[error("an extended attribute has at most 64 KiB; all of a file have 128 KiB, and 64 KiB of names")]
+    XattrsTooLarge,
     /// No room on the volume.
     #[error("no space is left on the volume; remove something, or make a larger one")]
     NoSpace,
@@ -145,7 +157,10 @@ impl VolumeError {
             Self::TooLarge => libc::EFBIG,
             Self::TooManyLinks => libc::EMLINK,
             Self::TooManySymlinks => libc::ELOOP,
-            Self::NoSpace => libc::ENOSPC,
+            Self::NoXattr => libc::ENODATA,
+            Self::XattrNotSupported => libc::EOPNOTSUPP,
+            Self::XattrNameTooLong => libc::ERANGE,
+            Self::NoSpace | Self::XattrsTooLarge => libc::ENOSPC,
             Self::ReadOnly | Self::Stopped(_) => libc::EROFS,
             Self::Damaged { .. } | Self::Corrupt(_) | Self::Device(_) | Self::Nand(_) => libc::EIO,
             Self::Open(error) => match **error {

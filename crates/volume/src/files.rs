@@ -425,6 +425,7 @@ impl Volume {
             Kind::Folder => Err(VolumeError::IsAFolder),
             Kind::Symlink => Err(VolumeError::Invalid("a symbolic link has no bytes to read or write")),
             Kind::Pipe | Kind::Socket | Kind::BlockDevice | Kind::CharacterDevice => Err(NODE),
+            Kind::Xattrs => Err(VolumeError::NotFound),
         }
     }
 }

@@ -56,7 +56,7 @@ fn entry_at(page: &PageBytes, at: usize) -> Option<Entry<'_>> {
     }
     let target = match ino {
         0 => None,
-        _ if ino >> Ino::BITS == 0 => Some((Ino(ino), Kind::from_code(header[7])?)),
+        _ if ino >> Ino::BITS == 0 => Some((Ino(ino), Kind::of_name(header[7])?)),
         _ => return None,
     };
     let name = if target.is_some() { &page[at + HEADER_BYTES..][..name_len] } else { &[] };

@@ -3,8 +3,8 @@
 //! ```text
 //! 0 kind u8 (0: none) | 1 zero | 2 mode u16 | 4 links u32 | 8 uid u32 | 12 gid u32 | 16 size u64
 //! 24 read at i64 | 32 written at i64 | 40 changed at i64 | 48 made at i64 (nanoseconds since 1970)
-//! 56 pages u64 | 64 generation u32 | 68 parent u32 (folders) | 72 next u32 (of the free, or of those without a name)
-//! 76 device u32 (devices) | 80 reserved end u32 (files) | 84 zeros
+//! 56 pages u64 | 64 generation u32 | 68 parent u32 (folders; of extended attributes, whose) | 72 next u32 (of the free, or of those without a name)
+//! 76 device u32 (devices) | 80 reserved end u32 (files) | 84 inode of the extended attributes u32 (0: none) | 88 zeros
 //! ```
 
 use std::time::SystemTime;
@@ -34,15 +34,23 @@ pub enum Kind {
     BlockDevice = 6,
     /// A character device.
     CharacterDevice = 7,
+    /// Extended attributes of a file. No name stands for it.
+    Xattrs = 8,
 }
 
 impl Kind {
     /// From its number on flash.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        use Kind::{BlockDevice, CharacterDevice, File, Folder, Pipe, Socket, Symlink};
-        let all = [File, Folder, Symlink, Pipe, Socket, BlockDevice, CharacterDevice];
+        use Kind::{BlockDevice, CharacterDevice, File, Folder, Pipe, Socket, Symlink, Xattrs};
+        let all = [File, Folder, Symlink, Pipe, Socket, BlockDevice, CharacterDevice, Xattrs];
         all.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    /// From its number on flash, if a name can stand for it.
+    #[must_use]
+    pub fn of_name(code: u8) -> Option<Self> {
+        Self::from_code(code).filter(|kind| *kind != Kind::Xattrs)
     }
 
     /// Whether it is a block or character device.
@@ -119,12 +127,14 @@ pub struct Inode {
     pub pages: u64,
     /// How many files had this number before.
     pub generation: u32,
-    /// The folder that a folder is in.
+    /// The folder that a folder is in; of extended attributes, the file that has them.
     pub parent: Ino,
     /// Of a device, its number as Linux packs it into 32 bits: [`device_number`].
     pub device: u32,
     /// Pages of zeros that are reserved behind the last byte end before this one.
     pub(crate) reserved_end: u32,
+    /// The inode of its extended attributes, 0 for none.
+    pub(crate) xattrs: u32,
     /// The next without a name, while it has none.
     pub(crate) next: u32,
 }
@@ -138,7 +148,7 @@ impl Inode {
         let parent = Ino::ROOT_FOLDER;
         let (read_at, written_at, changed_at, made_at) = (now, now, now, now);
         let (size_bytes, pages, generation) = (0, 0, 0);
-        let (device, reserved_end, next) = (0, 0, 0);
+        let (device, reserved_end, xattrs, next) = (0, 0, 0, 0);
         Inode {
             kind,
             mode,
@@ -155,6 +165,7 @@ impl Inode {
             parent,
             device,
             reserved_end,
+            xattrs,
             next,
         }
     }
@@ -180,6 +191,7 @@ impl Inode {
         put(72, &self.next.to_le_bytes());
         put(76, &self.device.to_le_bytes());
         put(80, &self.reserved_end.to_le_bytes());
+        put(84, &self.xattrs.to_le_bytes());
         bytes
     }
 
@@ -206,12 +218,18 @@ impl Inode {
             next: u32_at(72),
             device: u32_at(76),
             reserved_end: u32_at(80),
+            xattrs: u32_at(84) & ((1 << Ino::BITS) - 1),
         })
     }
 
     /// The first page behind all that the file may have: behind its bytes, and behind what is reserved.
     pub(crate) fn end_page(&self) -> u64 {
         self.size_bytes.div_ceil(PAGE_BYTES as u64).max(self.reserved_end.into())
+    }
+
+    /// Whether this inode has the extended attributes of `ino`.
+    pub(crate) fn holds_xattrs_of(&self, ino: Ino) -> bool {
+        self.kind == Kind::Xattrs && self.parent == ino
     }
 
     /// Notes that pages before `end_page` may be reserved.
@@ -302,6 +320,7 @@ mod tests {
         let mut inode = Inode::new(Kind::Symlink, 0o7755, 1, 2);
         (inode.size_bytes, inode.pages, inode.generation, inode.next) = (3, 4, 5, 6);
         (inode.read_at, inode.parent, inode.device, inode.reserved_end) = (Time(-7), Ino(8), 9, 10);
+        inode.xattrs = 11;
         assert_eq!(Inode::decode(&inode.encode()), Some(inode));
         assert_eq!(Inode::decode(&[0; INODE_BYTES]), None);
         let header = InodesHeader { next_new: 1, first_free: 2, first_nameless: 3, files: 4 };
@@ -313,7 +332,8 @@ mod tests {
     fn each_kind_has_a_code() {
         for code in 0..=u8::MAX {
             let kind = Kind::from_code(code);
-            assert_eq!(kind.map(|kind| kind as u8), (1..=7).contains(&code).then_some(code));
+            assert_eq!(kind.map(|kind| kind as u8), (1..=8).contains(&code).then_some(code));
+            assert_eq!(Kind::of_name(code), kind.filter(|_| code < 8));
         }
     }
 

@@ -18,6 +18,7 @@
 //! | `salvage` | what the log still has where the table is damaged |
 //! | `wear` | segments that failed, and segments that are erased too seldom |
 //! | `inode`, `inodes`, `folder`, `index` | what is known of files; names in folders |
+//! | `xattrs` | extended attributes of files |
 //! | `mapping` | files as memory |
 //! | `serve` | one process owns a volume, others map its files |
 //! | `image` | volumes by path |
@@ -83,6 +84,7 @@ mod walks;
 mod wear;
 pub mod word;
 mod writer;
+pub mod xattrs;
 
 pub use aquifer_sys::memory::Protection;
 pub use background::Background;
@@ -98,3 +100,4 @@ pub use session::{OpenFile, OpenHow, Session, SetTime};
 pub use usage::TableUse;
 pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, RamUse, Space, Volume};
 pub use word::PAGE_BYTES;
+pub use xattrs::SetXattr;

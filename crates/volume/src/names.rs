@@ -293,7 +293,8 @@ impl Volume {
         self.free_file(change, ino, inode)
     }
 
-    fn free_file(&self, change: &Change<'_>, ino: Ino, inode: &Inode) -> Result<()> {
+    pub(crate) fn free_file(&self, change: &Change<'_>, ino: Ino, inode: &Inode) -> Result<()> {
+        self.free_xattrs(change, ino, inode)?;
         if inode.size_bytes > 0 || inode.pages > 0 {
             let end = inode.end_page().max(1);
             let taken = self.core().take_pages(ino);

@@ -115,5 +115,7 @@ pub(super) fn kind_number(kind: Kind) -> u32 {
         Kind::Socket => 5,
         Kind::BlockDevice => 6,
         Kind::CharacterDevice => 7,
+        // No name stands for them, and no file is opened by number.
+        Kind::Xattrs => 0,
     }
 }

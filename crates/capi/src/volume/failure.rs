@@ -23,15 +23,15 @@ pub(super) fn fail_at(path: &[u8], error: &VolumeError) -> c_int {
 
 fn code(error: &VolumeError) -> ErrorCode {
     match error {
-        VolumeError::NotFound => ErrorCode::NotFound,
+        VolumeError::NotFound | VolumeError::NoXattr => ErrorCode::NotFound,
         VolumeError::Exists => ErrorCode::Exists,
         VolumeError::NotAFolder => ErrorCode::NotAFolder,
         VolumeError::IsAFolder => ErrorCode::IsAFolder,
         VolumeError::NotEmpty => ErrorCode::NotEmpty,
-        VolumeError::NameTooLong | VolumeError::BadName => ErrorCode::Name,
+        VolumeError::NameTooLong | VolumeError::BadName | VolumeError::XattrNameTooLong => ErrorCode::Name,
         VolumeError::PermissionDenied | VolumeError::NotOwner => ErrorCode::Permission,
-        VolumeError::Invalid(_) => ErrorCode::Invalid,
-        VolumeError::TooLarge => ErrorCode::TooLarge,
+        VolumeError::Invalid(_) | VolumeError::XattrNotSupported => ErrorCode::Invalid,
+        VolumeError::TooLarge | VolumeError::XattrsTooLarge => ErrorCode::TooLarge,
         VolumeError::TooManyLinks | VolumeError::TooManySymlinks => ErrorCode::Links,
         VolumeError::NoSpace => ErrorCode::NoSpace,
         VolumeError::ReadOnly => ErrorCode::ReadOnly,

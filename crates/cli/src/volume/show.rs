@@ -41,6 +41,7 @@ pub fn kind_word(kind: Kind) -> &'static str {
         Kind::Socket => "socket",
         Kind::BlockDevice => "block device",
         Kind::CharacterDevice => "character device",
+        Kind::Xattrs => "extended attributes",
     }
 }
 
@@ -54,6 +55,7 @@ pub fn mode_letters(inode: &Inode) -> String {
         Kind::Socket => 's',
         Kind::BlockDevice => 'b',
         Kind::CharacterDevice => 'c',
+        Kind::Xattrs => '?',
     };
     let mut letters = String::from(kind);
     // The bit that changes what execution means for owner, group and others.

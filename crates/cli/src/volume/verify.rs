@@ -85,8 +85,13 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
 fn tell(volume: &Volume, path: &Path, findings: &Findings, out: &mut impl Write) -> io::Result<()> {
     let paths = if findings.damaged.is_empty() { HashMap::new() } else { paths(volume) };
     for ino in &findings.damaged {
+        // Extended attributes are told of by the name of their file.
+        let named = match volume.inode(*ino) {
+            Ok(inode) if inode.kind == Kind::Xattrs => inode.parent,
+            _ => *ino,
+        };
         let shown =
-            paths.get(ino).map(|inside| Place { volume: path.to_owned(), path: inside.clone() }.shown());
+            paths.get(&named).map(|inside| Place { volume: path.to_owned(), path: inside.clone() }.shown());
         let file = match (*ino, shown) {
             (Ino::ROOTS | Ino::INODES, _) => format!("{}: the table of files", path.display()),
             (_, Some(shown)) => shown,
@@ -134,6 +139,7 @@ fn damage(volume: &Volume, ino: Ino) -> String {
             Err(error) => format!("is damaged, and where its bytes are cannot be read: {error}"),
         },
         Ok(Kind::Folder) => "is damaged: names in it are lost".into(),
+        Ok(Kind::Xattrs) => "is damaged: its extended attributes are lost".into(),
         Ok(Kind::Symlink) => "is damaged: where it leads is lost".into(),
         Ok(_) => "is damaged: it has pages on flash".into(),
         Err(error) => format!("is damaged: {error}"),

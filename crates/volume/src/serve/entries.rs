@@ -27,7 +27,7 @@ pub fn push(entries: &mut Vec<u8>, listed: &Listed<'_>) -> bool {
 pub fn pop<'a>(entries: &mut &'a [u8]) -> Option<(&'a [u8], Ino, Kind)> {
     let (head, rest) = entries.split_at_checked(HEAD_BYTES)?;
     let (name, rest) = rest.split_at_checked(head[5].into())?;
-    let kind = Kind::from_code(head[4])?;
+    let kind = Kind::of_name(head[4])?;
     *entries = rest;
     Some((name, Ino(u32_at(head, 0)), kind))
 }

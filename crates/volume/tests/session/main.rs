@@ -4,6 +4,7 @@ mod data;
 mod files;
 mod names;
 mod reserve;
+mod xattrs;
 
 use std::sync::Arc;
 
