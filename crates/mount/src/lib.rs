@@ -7,6 +7,7 @@
 //! | `mounted` | a volume that is mounted, and its end |
 //! | `server` | the kernel's requests |
 //! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
+//! | `xattrs` | extended attributes |
 //! | `holes` | where files have none |
 //! | `attributes` | inodes in the kernel's words |
 //! | `write_back` | what the kernel wrote late and there was no room for |
@@ -30,6 +31,7 @@ mod possible;
 mod room;
 mod server;
 mod write_back;
+mod xattrs;
 
 pub use error::{MountError, Result};
 pub use mounted::{Mounted, Unmounted, Unmounter};

@@ -11,7 +11,9 @@ use crate::server::Server;
 
 /// Permissions in a mode; the rest of it says what kind of file.
 const MODE_MASK: u32 = 0o7777;
+const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
 
 impl Server {
     /// The file of a name, of which the kernel is told.
@@ -120,20 +122,37 @@ impl Server {
         self.volume.rename(from, to, if_taken)
     }
 
-    /// Changes size and attributes.
+    /// Changes size and attributes, and takes away what a file lends where the kernel leaves that to the volume (`FUSE_HANDLE_KILLPRIV_V2`): with a new
+    /// owner, with a new size from a user other than root, and with a request that changes nothing, which the kernel sends for other changes of bytes.
     pub fn change(
         &self,
+        user: u32,
         ino: INodeNo,
         size_bytes: Option<u64>,
         attributes: &Attributes,
     ) -> Result<(Ino, Inode)> {
         let ino = ino_of(ino)?;
+        let mut attributes = *attributes;
+        let is_empty = size_bytes.is_none() && attributes == Attributes::default();
+        let is_cut = size_bytes.is_some() && user != 0;
+        if is_empty || is_cut || attributes.uid.or(attributes.gid).is_some() {
+            attributes.mode = attributes.mode.or(self.mode_without_lent(ino)?);
+        }
         if let Some(size_bytes) = size_bytes {
             self.volume.truncate(ino, size_bytes)?;
         }
-        if *attributes == Attributes::default() {
+        if attributes == Attributes::default() {
             return Ok((ino, self.volume.inode(ino)?));
         }
-        Ok((ino, self.volume.set_attributes(ino, attributes)?))
+        Ok((ino, self.volume.set_attributes(ino, &attributes)?))
+    }
+
+    /// The mode that a file has without the rights that it lends; `None` if it lends none.
+    fn mode_without_lent(&self, ino: Ino) -> Result<Option<u16>> {
+        let inode = self.volume.inode(ino)?;
+        let mode = u32::from(inode.mode);
+        let group = if mode & GROUP_EXECUTE == 0 { 0 } else { SET_GROUP_ID };
+        let kept = mode & !(SET_USER_ID | group);
+        Ok((inode.kind != Kind::Folder && kept != mode).then_some(kept as u16))
     }
 }

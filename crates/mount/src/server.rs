@@ -10,7 +10,7 @@ use aquifer_volume::{Attributes, Ino, Inode, Kind, Result, Volume, VolumeError};
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
     OpenFlags, RenameFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::attributes::{attributes_of, ino_of, time_of};
@@ -19,6 +19,7 @@ use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
 use crate::room::Room;
 use crate::write_back::WriteBack;
+use crate::xattrs::answer_sized;
 
 /// How long the kernel may keep what it was told. Nobody else changes the volume; the kernel itself forgets what it changes.
 pub const VALID: Duration = Duration::from_secs(60);
@@ -74,7 +75,7 @@ fn answer_attributes(reply: ReplyAttr, outcome: Result<(Ino, Inode)>) {
 #[allow(clippy::too_many_arguments)]
 impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What a kernel does not know it does without. Bits of set-user-id are cleared by the kernel, locks are its own, and a file is emptied
+        // What a kernel does not know it does without. Bits of set-user-id are cleared when it says so, locks are its own, and a file is emptied
         // by a request of its own, so that its bits are cleared then too.
         for wish in [
             InitFlags::FUSE_PARALLEL_DIROPS,
@@ -84,6 +85,8 @@ impl Filesystem for Server {
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_NO_OPEN_SUPPORT,
             InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+            // Without it the kernel asks for an attribute before each write.
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ] {
             let _ = config.add_capabilities(wish);
         }
@@ -126,7 +129,7 @@ impl Filesystem for Server {
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -150,7 +153,7 @@ impl Filesystem for Server {
             written_at: mtime.map(time_of),
             changed_at: ctime.map(|time| time_of(TimeOrNow::SpecificTime(time))),
         };
-        answer_attributes(reply, self.change(ino, size, &attributes));
+        answer_attributes(reply, self.change(request.uid(), ino, size, &attributes));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
@@ -308,6 +311,31 @@ impl Filesystem for Server {
             ),
             Err(error) => reply.error(number(&error)),
         }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        answer(reply, self.set_attribute(ino, name, value, flags));
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        answer_sized(reply, size, self.attribute(ino, name));
+    }
+
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        answer_sized(reply, size, self.attribute_names(ino));
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(reply, self.remove_attribute(ino, name));
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {

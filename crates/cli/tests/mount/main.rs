@@ -18,6 +18,7 @@ mod space;
 mod times;
 mod users;
 mod written_back;
+mod xattrs;
 
 /// Tests of checks: `native::NAME`, `mounted::NAME` and `mounted_to_write_back::NAME` for each.
 macro_rules! checks {
@@ -46,9 +47,10 @@ checks! {
     names: too_long taken_names onto_a_file onto_folders into_itself without_replacing exchanged across_folders same_file_twice not_there;
     nodes: pipes_carry_bytes sockets_are_connected_to devices_keep_their_numbers;
     opening: exclusive appended truncated without_a_name for_all_flags replaced_while_open many_at_once;
-    refused: extended_attributes files_that_never_have_a_name;
+    refused: files_that_never_have_a_name;
     sizes: up_and_down sparse punched allocated far_away short_writes_at_the_end;
     space: is_told;
     times: set_to_what_was_asked change_with_bytes change_of_folders before_1970;
+    xattrs: are_set_read_listed_and_removed are_made_or_replaced room_for_them_is_looked_at too_large others_are_refused of_folders_and_links go_with_their_file are_copied;
     users: modes_are_kept owners_may_and_others_may_not sticky_folders who_owns_new_files set_user_id_is_cleared groups_of_owners;
 }

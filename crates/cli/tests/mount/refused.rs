@@ -3,24 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, XattrFlags, getxattr, open, setxattr};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-
-use crate::expect::fails;
-
-/// Refused as what is not there, or kept: never forgotten silently.
-pub fn extended_attributes(at: &Path) {
-    let file = at.join("file");
-    fs::write(&file, "").expect("a file");
-    let mut value = [0; 16];
-    match setxattr(&file, "user.colour", b"blue", XattrFlags::empty()) {
-        Ok(()) => assert_eq!(getxattr(&file, "user.colour", &mut value), Ok(4)),
-        Err(error) => {
-            assert_eq!(error, Errno::OPNOTSUPP);
-            fails(getxattr(&file, "user.colour", &mut value), Errno::OPNOTSUPP);
-        }
-    }
-}
 
 /// Made, or refused so that programs make a file with a name and remove that.
 pub fn files_that_never_have_a_name(at: &Path) {

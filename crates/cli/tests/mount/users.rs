@@ -166,7 +166,7 @@ pub fn set_user_id_is_cleared(at: &Path) {
     }
     let file = at.join("file");
     fs::write(&file, "bytes").expect("a file");
-    let changes: [Change; 4] = [
+    let changes: [Change; 5] = [
         ("write", |file| {
             OpenOptions::new()
                 .write(true)
@@ -185,6 +185,10 @@ pub fn set_user_id_is_cleared(at: &Path) {
                 .and_then(|mut file| file.write_all(b"x"))
                 .expect("all may")
         }),
+        ("allocate", |file| {
+            let file = OpenOptions::new().write(true).open(file).expect("all may");
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 8192).expect("all may");
+        }),
     ];
     for (what, change) in changes {
         set_mode(&file, 0o6777);
@@ -194,6 +198,15 @@ pub fn set_user_id_is_cleared(at: &Path) {
     set_mode(&file, 0o6777);
     chown(&file, Some(ALICE), Some(ALICE)).expect("root may");
     assert_eq!(mode(&file), 0o777);
+    set_mode(&file, 0o6777);
+    chown(&file, None, None).expect("all may");
+    assert_eq!(mode(&file), 0o777, "a change of nothing");
+    let folder = at.join("folder");
+    fs::create_dir(&folder).expect("a folder");
+    set_mode(&folder, 0o6777);
+    chown(&folder, Some(ALICE), None).expect("root may");
+    chown(&folder, None, None).expect("root may");
+    assert_eq!(mode(&folder), 0o6777);
     // Root keeps them when it writes.
     set_mode(&file, 0o4777);
     changes[0].1(&file);
