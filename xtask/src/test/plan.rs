@@ -194,6 +194,11 @@ impl<'a> Plan<'a> {
         add("block", vec![self.script("block", &["tests/block/run.sh"])]);
         let seconds = if self.full { "60" } else { "10" };
         add("mount", vec![self.script("mount", &["tests/mount/postgres.sh", "-T", seconds])]);
+        let rounds = if self.full { "60" } else { "5" };
+        add("mount", vec![self.script("mount", &["tests/mount/kills.sh"]).with("ROUNDS", rounds)]);
+        if self.full {
+            add("mount", vec![self.script("mount", &["tests/mount/suites.sh"])]);
+        }
         add("programs", self.programs()?);
         // One job: its programs are installed into one place, and their memory is measured.
         let corpus: &[&str] =
