@@ -22,11 +22,11 @@ pub struct SharedPages {
     uses: AtomicUsize,
     /// Whether another process has ever had a descriptor that can write.
     is_handed_out: AtomicBool,
-    /// RAM at which it is looked for pages that are none of the file's.
+    /// RAM from which on the memory is searched for pages that the file does not have.
     looked_at_bytes: AtomicU64,
 }
 
-/// RAM that the memory takes in any case before it is looked for such pages.
+/// RAM that the memory takes in any case before it is searched for them.
 const LOOKED_AT_BYTES_MIN: u64 = 256 << 10;
 
 impl SharedPages {
