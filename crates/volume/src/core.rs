@@ -48,7 +48,7 @@ pub struct Core {
     /// Files to which programs stored through mappings since the last commit: the next one gives them their time.
     pub(crate) stored_to: Mutex<HashSet<Ino, RandomState>>,
     /// Of files that lost their names since the volume was opened: the file before each in the list of such files, which has one direction only.
-    pub(crate) before_nameless: Mutex<HashMap<Ino, Ino, RandomState>>,
+    pub(crate) before_nameless: std::sync::Mutex<HashMap<Ino, Ino, RandomState>>,
     /// Of the files whose numbers end alike: held by who makes pages of a file dirty through a mapping, until the file has counted them, and alone by who takes
     /// pages away.
     pages_of: [RwLock<()>; 64],
@@ -140,7 +140,7 @@ impl Core {
             stopped: OnceLock::new(),
             durable_unsaid: AtomicBool::new(false),
             stored_to: Mutex::default(),
-            before_nameless: Mutex::default(),
+            before_nameless: std::sync::Mutex::default(),
             pages_of: std::array::from_fn(|_| RwLock::new(())),
             capacity_units: AtomicU64::new(0),
             log_units: AtomicU64::new(0),
