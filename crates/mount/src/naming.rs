@@ -133,7 +133,9 @@ impl Server {
     ) -> Result<(Ino, Inode)> {
         let ino = ino_of(ino)?;
         let mut attributes = *attributes;
-        let is_empty = size_bytes.is_none() && attributes == Attributes::default();
+        // Where the kernel writes back it says its own time of the change.
+        let timeless = Attributes { changed_at: None, ..attributes };
+        let is_empty = size_bytes.is_none() && timeless == Attributes::default();
         let is_cut = size_bytes.is_some() && user != 0;
         if is_empty || is_cut || attributes.uid.or(attributes.gid).is_some() {
             attributes.mode = attributes.mode.or(self.mode_without_lent(ino)?);
