@@ -2,6 +2,7 @@
 
 mod command;
 mod common;
+mod cuts;
 mod differential;
 mod killed;
 mod python;
