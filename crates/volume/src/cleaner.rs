@@ -130,7 +130,7 @@ impl Core {
     fn move_out_of(&self, writer: &mut Writer, segment: u32) -> Result<()> {
         let medium = self.flash.medium();
         let pages = medium.geometry().pages_per_segment;
-        let mut bytes = aquifer_device::AlignedBuffer::new(pages as usize * PAGE_BYTES);
+        let mut bytes = writer.take_segment_bytes();
         let is_readable = medium.read_readable(medium.geometry().page(segment, 0), &mut bytes);
         let page = |index: u32| -> Option<&PageBytes> {
             let page: &PageBytes =
@@ -158,6 +158,7 @@ impl Core {
             }
             index += 1 + block.pages() as u32;
         }
+        writer.keep_segment_bytes(bytes);
         let displaced = writer.end(medium)?;
         for (key, word) in moved.places {
             self.point(&mut writer.segments, key, displaced.word(word))?;

@@ -60,9 +60,13 @@ impl Core {
     /// Writes. The caller holds no page and no gate.
     pub fn commit(&self) -> Result<()> {
         self.allow_changes()?;
-        let mut writer = self.lock_writer();
-        self.commit_with(&mut writer)?;
-        self.maintain(&mut writer)?;
+        self.commit_alone(&mut self.lock_writer())
+    }
+
+    /// As [`Core::commit`], by who has the writer and does nothing else with it.
+    pub(crate) fn commit_alone(&self, writer: &mut Writer) -> Result<()> {
+        self.commit_with(writer)?;
+        self.maintain(writer)?;
         self.set_durable_unsaid(writer.is_durable_unsaid());
         Ok(())
     }

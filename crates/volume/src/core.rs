@@ -226,10 +226,12 @@ impl Core {
     /// As [`Core::begin`].
     pub fn make_way(&self) -> Result<()> {
         self.allow_changes()?;
-        if self.cache.dirty() >= self.dirty_pages_max() || self.waits_for_trims() {
-            self.commit()?;
+        if !self.is_commit_due() {
+            return Ok(());
         }
-        Ok(())
+        let mut writer = self.lock_writer();
+        // Another thread may have committed while this one waited.
+        if self.is_commit_due() { self.commit_alone(&mut writer) } else { Ok(()) }
     }
 
     /// Begins a change of pages. Commits first if too many are dirty.
@@ -265,9 +267,18 @@ impl Core {
         self.limits.dirty_pages.min(pages.max(DIRTY_PAGES_MIN))
     }
 
-    /// Whether the thread that works ahead should commit: RAM gets scarce, and many of its pages can only leave after a commit.
+    /// Whether changes must wait for a commit.
+    fn is_commit_due(&self) -> bool {
+        self.cache.dirty() >= self.dirty_pages_max() || self.waits_for_trims()
+    }
+
+    /// Whether the thread that works ahead should commit. RAM gets scarce, and many of its pages can only leave after a commit; or most changes are new pages,
+    /// as when files are written from end to end: then the device works while more of them come. Pages that change again and again are better committed late.
     pub fn is_commit_wanted(&self) -> bool {
-        self.cache.dirty() >= self.dirty_pages_max() / 2 && self.cache.is_nearly_full()
+        let dirty = self.cache.dirty();
+        let are_most_new =
+            || self.promised_units.load(Ordering::Relaxed) / u64::from(PAGE_UNITS) * 2 >= dirty as u64;
+        dirty >= self.dirty_pages_max() / 2 && (self.cache.is_nearly_full() || are_most_new())
     }
 
     /// Whether the volume is full but for what was trimmed and is not free yet, also because a commit of it is under way.

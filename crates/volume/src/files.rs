@@ -10,6 +10,7 @@ use crate::core::Change;
 use crate::error::{Result, VolumeError};
 use crate::frame::PageMemory;
 use crate::inode::{Inode, Kind, SIZE_BYTES_MAX, Time};
+use crate::inodes::Cell;
 use crate::key::{Ino, PageKey};
 use crate::sync::RwLockWriteGuard;
 use crate::volume::Volume;
@@ -60,6 +61,9 @@ impl Volume {
         let len = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let memory = cell.memory();
         if len > PAGE_BYTES {
+            if memory.is_none() {
+                self.read_on(&cell, ino, offset, len);
+            }
             self.read_pages(ino, memory.as_ref(), offset, len)?;
         }
         for piece in pieces(offset, len) {
@@ -68,6 +72,28 @@ impl Volume {
             self.core().with_page(key, memory.as_ref(), |_, state| state.read(key, piece.offset, target))?;
         }
         Ok(len)
+    }
+
+    /// Has pages read that will be needed, if calls go through a file that nobody has mapped.
+    fn read_on(&self, cell: &Arc<Cell>, ino: Ino, offset: u64, len: usize) {
+        let pages = (offset / PAGE_BYTES as u64) as u32..pages_of(offset + len as u64) as u32;
+        let core = self.core();
+        let ahead = cell.followed.note(pages, core.cache.recent_max() / 4);
+        for first in ahead.step_by(PAGES_AT_ONCE as usize) {
+            if core.cache.peek(PageKey::data(ino, first)).is_some() {
+                continue;
+            }
+            let cell = Arc::clone(cell);
+            core.readers.ask(move |core| {
+                let _unchanged = cell.read();
+                let Ok(inode) = core.inode(ino) else { return };
+                let end = pages_of(inode.size_bytes) as u32;
+                if !cell.is_mapped() {
+                    // The call that needs a page that could not be read meets the error again.
+                    let _ = core.read_ahead(ino, first, end.saturating_sub(first), None, |_, _| Ok(None));
+                }
+            });
+        }
     }
 
     /// Brings the pages of a range to RAM, many at a time. What does not fit goes again before it is used, and is read once more then.

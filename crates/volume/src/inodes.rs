@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use crate::core::{Change, Core};
 use crate::error::{Result, VolumeError};
+use crate::followed::Followed;
 use crate::frame::{Frame, FrameState, PageMemory};
 use crate::index::Index;
 use crate::inode::{INODE_BYTES, INODES_PER_PAGE, Inode, InodesHeader, decode_free, encode_free};
@@ -23,6 +24,8 @@ pub struct Cell {
     /// About the bytes that the index takes, as it was counted last.
     index_bytes: AtomicUsize,
     mapped: RwLock<MappedAs>,
+    /// Reads by calls.
+    pub followed: Followed,
 }
 
 /// How programs have mapped a file.
@@ -41,6 +44,7 @@ impl Cell {
             index: Mutex::new(None),
             index_bytes: AtomicUsize::new(0),
             mapped: RwLock::new(MappedAs::Alone(Vec::new())),
+            followed: Followed::default(),
         }
     }
 
@@ -72,7 +76,7 @@ impl Cell {
     }
 
     /// Whether programs have mapped the file, or may have it in shared memory still.
-    fn is_mapped(&self) -> bool {
+    pub fn is_mapped(&self) -> bool {
         !matches!(&*self.mapped(), MappedAs::Alone(regions) if regions.is_empty())
     }
 

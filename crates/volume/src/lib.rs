@@ -49,6 +49,7 @@ mod error;
 mod files;
 mod flash;
 pub mod folder;
+mod followed;
 mod frame;
 mod grace;
 pub mod image;

@@ -46,6 +46,8 @@ pub struct Writer {
     block: BlockBuilder,
     bytes: AlignedBuffer,
     beside: Vec<Beside>,
+    /// For who reads a segment whole.
+    segment_bytes: Option<AlignedBuffer>,
 }
 
 /// A transaction that is being written.
@@ -91,7 +93,19 @@ impl Writer {
             block: BlockBuilder::default(),
             bytes: AlignedBuffer::new((1 + BLOCK_PAGES_MAX) * PAGE_BYTES),
             beside: Vec::with_capacity(1 + BLOCK_PAGES_MAX),
+            segment_bytes: None,
         }
+    }
+
+    /// Room for the bytes of a segment, which hold anything: an allocator would clear it for each segment that is cleaned.
+    pub fn take_segment_bytes(&mut self) -> AlignedBuffer {
+        let pages = self.segments.pages_per_segment() as usize;
+        self.segment_bytes.take().unwrap_or_else(|| AlignedBuffer::new(pages * PAGE_BYTES))
+    }
+
+    /// Keeps that room for the next segment.
+    pub fn keep_segment_bytes(&mut self, bytes: AlignedBuffer) {
+        self.segment_bytes = Some(bytes);
     }
 
     /// Pages written since the last anchor.
