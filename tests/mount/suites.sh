@@ -85,7 +85,7 @@ fio_runs() {
         'libaio --direct=1 --iodepth=16 --rw=randwrite --bs=4k --numjobs=2' 'psync --direct=1 --rw=randwrite --bs=512' \
         'psync --rw=write --bs=128k --numjobs=2' 'psync --rw=randrw --bs=4k --numjobs=2 --verify_backlog=1000'; do
         # shellcheck disable=SC2086 # a list
-        run "fio $how" fio --name=verified --directory="$at" --size=16m --verify=crc32c --verify_fatal=1 \
+        run "fio $how" fio --name=verified --aux-path="$work" --directory="$at" --size=16m --verify=crc32c --verify_fatal=1 \
             --group_reporting --fallocate=none --unlink=1 --ioengine=$how
     done
 }

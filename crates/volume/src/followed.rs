@@ -1,4 +1,7 @@
 //! Reads by calls that go through a file in order: what comes next is read before it is asked for.
+//!
+//! Faults on mapped files come a page at a time, by the thread that needs it, and `walks.rs` follows these. Calls bring many pages at once, and a kernel has
+//! several of them on their way that overtake each other.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};

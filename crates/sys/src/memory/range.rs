@@ -135,10 +135,9 @@ pub fn read_all_if_present(parts: &mut [(*const u8, &mut [u8])]) -> Result<()> {
             to[nth] = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
             len += bytes.len();
         }
-        let count = parts.len() as libc::c_ulong;
+        let (count, to, from) = (parts.len() as libc::c_ulong, to.as_ptr(), from.as_ptr());
         // SAFETY: the kernel checks the sources; the targets are the slices.
-        let got =
-            unsafe { libc::process_vm_readv(libc::getpid(), to.as_ptr(), count, from.as_ptr(), count, 0) };
+        let got = unsafe { libc::process_vm_readv(libc::getpid(), to, count, from, count, 0) };
         match Errno::check(got as i64) {
             Ok(got) if got == len => {}
             Ok(_) => return Err(Errno(libc::EFAULT)),

@@ -264,9 +264,9 @@ impl Connection {
         let access = [Protection::Read, Protection::Write, Protection::CopyOnWrite][usize::from(access) % 3];
         let (Some(memory), Some(faults)) = (&self.memory, &self.faults) else { return true };
         let Ok(range) = memory.map(0, VIEW_PAGES * PAGE_BYTES, access) else { return true };
+        let (base, len, is_tracked) = (range.base(), range.len(), access != Protection::CopyOnWrite);
         // SAFETY: the range is new; it is touched by system calls alone, which end when the descriptor is closed.
-        let known =
-            unsafe { faults.register_shared(range.base(), range.len(), access != Protection::CopyOnWrite) };
+        let known = unsafe { faults.register_shared(base, len, is_tracked) };
         if known.is_err() {
             return true;
         }
