@@ -12,6 +12,22 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    /// Of a device in memory.
+    ///
+    /// # Panics
+    /// When `block_bytes` is neither 512 nor 4096, or `device_bytes` is not a positive multiple of it.
+    pub(crate) fn of_memory(device_bytes: u64, block_bytes: usize) -> Self {
+        assert!(
+            block_bytes == 512 || block_bytes == 4096,
+            "a block has 512 or 4096 bytes, not {block_bytes}"
+        );
+        assert!(
+            device_bytes > 0 && device_bytes.is_multiple_of(block_bytes as u64),
+            "{device_bytes} bytes are not a positive number of blocks of {block_bytes}"
+        );
+        Bounds { device_bytes, block_bytes }
+    }
+
     /// Whether `memory` may be moved to or from `offset`. Devices that could do with any memory check its
     /// address too, so that what works on one works on all.
     pub(crate) fn check_transfer(&self, offset: u64, memory: &[u8]) -> Result<(), DeviceError> {

@@ -64,18 +64,11 @@ impl Forgetful {
     /// When `block_bytes` is neither 512 nor 4096, or `len_bytes` is not a positive multiple of it.
     #[must_use]
     pub fn new(len_bytes: u64, block_bytes: usize) -> Self {
-        assert!(
-            block_bytes == 512 || block_bytes == 4096,
-            "a block has 512 or 4096 bytes, not {block_bytes}"
-        );
-        assert!(
-            len_bytes > 0 && len_bytes.is_multiple_of(block_bytes as u64),
-            "{len_bytes} bytes: no blocks"
-        );
+        let bounds = Bounds::of_memory(len_bytes, block_bytes);
         let zeros = vec![0; len_bytes as usize];
         let (unsynced, left, is_cut, operations) = (Vec::new(), None, false, 0);
         let state = State { durable: zeros.clone(), now: zeros, unsynced, left, is_cut, operations };
-        Forgetful { bounds: Bounds { device_bytes: len_bytes, block_bytes }, state: Mutex::new(state) }
+        Forgetful { bounds, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

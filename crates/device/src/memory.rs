@@ -34,14 +34,7 @@ impl MemoryDevice {
     /// this machine's addresses.
     #[must_use]
     pub fn new(len_bytes: u64, block_bytes: usize) -> Self {
-        assert!(
-            block_bytes == 512 || block_bytes == 4096,
-            "a block has 512 or 4096 bytes, not {block_bytes}"
-        );
-        assert!(
-            len_bytes > 0 && len_bytes.is_multiple_of(block_bytes as u64),
-            "{len_bytes} bytes are not a positive number of blocks of {block_bytes}"
-        );
+        let bounds = Bounds::of_memory(len_bytes, block_bytes);
         let mut rest = usize::try_from(len_bytes).expect("the device fits this machine's addresses");
         let mut stripes = Vec::with_capacity(rest.div_ceil(STRIPE_BYTES));
         while rest > 0 {
@@ -49,7 +42,7 @@ impl MemoryDevice {
             stripes.push(RwLock::new(vec![0; stripe_bytes].into_boxed_slice()));
             rest -= stripe_bytes;
         }
-        MemoryDevice { bounds: Bounds { device_bytes: len_bytes, block_bytes }, stripes: stripes.into() }
+        MemoryDevice { bounds, stripes: stripes.into() }
     }
 }
 

@@ -57,6 +57,16 @@ impl Flash {
         })
     }
 
+    /// Waits until a volume on it, which rests, has noted that all of its log is durable.
+    fn rest(&self, volume: &Volume) {
+        let writes = self.writes();
+        let background = volume.start_background(std::time::Duration::from_secs(3600)).expect("started");
+        while self.writes() == writes {
+            std::thread::yield_now();
+        }
+        drop(background);
+    }
+
     fn medium(self: &Arc<Self>) -> Box<dyn Medium> {
         Box::new(DeviceMedium::new(Arc::clone(self), SEGMENT_PAGES).expect("a medium"))
     }

@@ -63,12 +63,7 @@ fn image(is_closed: bool) -> Image {
         if version < 3 || is_closed {
             volume.close().expect("closed");
         } else {
-            let writes = flash.writes();
-            let background = volume.start_background(std::time::Duration::from_secs(3600)).expect("started");
-            while flash.writes() == writes {
-                std::thread::yield_now();
-            }
-            drop(background);
+            flash.rest(&volume);
         }
     }
     Image { bytes: flash.image(), files }

@@ -27,12 +27,7 @@ fn worn(rounds: usize, is_closed: bool) -> (Arc<Flash>, Vec<Vec<u8>>) {
     if is_closed {
         volume.close().expect("closed");
     } else {
-        let writes = flash.writes();
-        let background = volume.start_background(std::time::Duration::from_secs(3600)).expect("started");
-        while flash.writes() == writes {
-            std::thread::yield_now();
-        }
-        drop(background);
+        flash.rest(&volume);
     }
     (flash, files)
 }
