@@ -2,6 +2,7 @@
 """A mounted volume beside ext4, both in files of one folder: wall time and processor time of each work, and their ratios.
 
   tests/mount/speed.py [--rounds N] [--files N] [--seed N] [--bytes MIB] [--rows N] [--work NAME,NAME] [--write-back]
+                       [--no-xattrs]
 
 AQUIFER=PATH    the aquifer command
 AQUIFER_SPEED_DIR=PATH    where volume, image and archive are made [$TMPDIR or /var/tmp]
@@ -200,6 +201,7 @@ def parse():
     parser.add_argument("--rows", type=int, default=400000)
     parser.add_argument("--ram", default="256M", help="of the volume")
     parser.add_argument("--write-back", action="store_true", help="mounts the volume with this")
+    parser.add_argument("--no-xattrs", action="store_true", help="mounts the volume with this")
     parser.add_argument("--work", default=",".join(name for name, _ in WORKS), help="only works with these beginnings")
     parser.add_argument("--update", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -234,7 +236,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("AQUIFER_SPEED_DIR") or os.environ.get("TMPDIR") or "/var/tmp") as work:
         archive = f"{work}/archive.tar"
         make_archive(archive, arguments.files, arguments.seed)
-        options = ["--ram", arguments.ram] + ["--write-back"] * arguments.write_back
+        options = ["--ram", arguments.ram] + ["--write-back"] * arguments.write_back + ["--no-xattrs"] * arguments.no_xattrs
         sides = [Volume(work, mib, options), Ext4(work, mib)]
         rounds = {side.name: [] for side in sides}
         try:

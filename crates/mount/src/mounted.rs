@@ -63,6 +63,7 @@ impl Mounted {
             lookups: Lookups::default(),
             room: Room::new(options.threads.max(1)),
             zeros_read: Arc::clone(&zeros_read),
+            has_xattrs: options.has_xattrs,
             write_back: writes_back.then(|| Arc::new(WriteBack::new(options.threads))),
             is_read_only: options.is_read_only,
         };

@@ -15,6 +15,8 @@ pub struct Options {
     pub may_hide_files: bool,
     /// Whether the kernel may keep what programs write until they sync or close, or for half a minute.
     pub writes_back: bool,
+    /// Whether files have extended attributes. Without them the kernel needs fewer requests; those that files have stay, and are not seen.
+    pub has_xattrs: bool,
     /// How long a change may wait for flash when nobody calls `fsync`; `None` for as long as it takes.
     pub sync_interval: Option<Duration>,
     /// Requests that are served at a time: threads that wait for slow requests, such as `fsync`, are not free
@@ -30,6 +32,7 @@ impl Default for Options {
             is_for_all_users: false,
             may_hide_files: false,
             writes_back: false,
+            has_xattrs: true,
             sync_interval: Some(Duration::from_secs(5)),
             threads: 16,
         }

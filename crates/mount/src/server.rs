@@ -40,6 +40,8 @@ pub struct Server {
     pub room: Room,
     pub zeros_read: Arc<ZerosRead>,
     pub write_back: Option<Arc<WriteBack>>,
+    /// Whether files have extended attributes.
+    pub has_xattrs: bool,
     /// Whether nothing may be changed.
     pub is_read_only: bool,
 }

@@ -34,6 +34,9 @@ pub fn start(arguments: &MountArguments) -> Result<ExitCode, Error> {
     if arguments.write_back {
         command.arg("--write-back");
     }
+    if arguments.no_xattrs {
+        command.arg("--no-xattrs");
+    }
     command.arg("--").arg(&arguments.path).arg(&arguments.folder);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(Error::Background)?;
     let mut said = String::new();

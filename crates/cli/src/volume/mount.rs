@@ -63,6 +63,10 @@ pub struct MountArguments {
     /// where they write little at a time. A full volume is then noticed late
     #[arg(long)]
     pub write_back: bool,
+    /// No extended attributes: the kernel does not ask for those of each file that is made, listed
+    /// or changed
+    #[arg(long)]
+    pub no_xattrs: bool,
     /// In the background: given by this command to itself.
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub in_background: bool,
@@ -103,6 +107,7 @@ fn options_of(arguments: &MountArguments) -> Options {
         is_for_all_users: arguments.allow_other,
         may_hide_files: arguments.nonempty,
         writes_back: arguments.write_back,
+        has_xattrs: !arguments.no_xattrs,
         sync_interval: (arguments.sync > 0).then(|| Duration::from_secs(arguments.sync)),
         ..Options::default()
     }

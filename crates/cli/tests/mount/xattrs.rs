@@ -186,3 +186,30 @@ fn are_there_after_a_crash_and_a_new_mount() {
     assert_eq!(set(&one, "user.a", b"2"), Err(Errno::ROFS));
     mount.end();
 }
+
+#[test]
+fn are_left_alone_where_a_mount_is_to_have_none() {
+    if let Some(reason) = cannot_mount() {
+        return skipped("are_left_alone_where_a_mount_is_to_have_none", &reason);
+    }
+    let mut mount = Mount::new(VOLUME_BYTES);
+    let (one, removed) = (file(&mount.folder), mount.folder.join("removed"));
+    set(&one, "user.a", b"1").expect("it is set");
+    fs::write(&removed, "bytes").expect("a file");
+    set(&removed, "user.a", b"2").expect("it is set");
+    mount.stop();
+    mount.start(&["--no-xattrs"]);
+    for _ in 0..2 {
+        fails(get(&one, "user.a"), Errno::OPNOTSUPP);
+        fails(set(&one, "user.a", b"3"), Errno::OPNOTSUPP);
+        fails(removexattr(&one, "user.a"), Errno::OPNOTSUPP);
+        fails(listxattr(&one, &mut [0u8; 9][..]), Errno::OPNOTSUPP);
+    }
+    fs::write(&one, "other bytes").expect("it is written");
+    fs::remove_file(&removed).expect("it goes");
+    mount.stop();
+    mount.start(&[]);
+    assert_eq!(get(&one, "user.a"), Ok(b"1".to_vec()));
+    assert_eq!(fs::read(&one).expect("it is there"), b"other bytes");
+    mount.end();
+}
