@@ -6,7 +6,8 @@
 //! | [`Durability::Group`] | visible; a thread makes all durable at intervals | the commits of the last interval, and of the time that it takes |
 //! | [`Durability::Relaxed`] | visible; durable after [`DurableHeap::sync`](crate::DurableHeap::sync) | the commits since then |
 //!
-//! What is left is a prefix of the commits in each case. A crash of the process alone loses nothing on a disk or in tmpfs, but what
+//! What is left is a prefix of the commits in each case. After a sync that failed, of a thread or of a call, nobody knows what is durable: all
+//! later commits and syncs fail with its error; what is there can be read. A crash of the process alone loses nothing on a disk or in tmpfs, but what
 //! recovery finds behind the floor it drops all the same.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,11 +40,17 @@ pub(crate) struct Unsynced {
     /// While it commits, a version that is older than its transaction's.
     older: AtomicU64,
     ranges: Mutex<Vec<(u64, u64)>>,
+    /// Held from before ranges are taken until they are durable: who finds none must not take them for durable.
+    syncing: Mutex<()>,
 }
 
 impl Unsynced {
     fn ranges(&self) -> MutexGuard<'_, Vec<(u64, u64)>> {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn syncing(&self) -> MutexGuard<'_, ()> {
+        self.syncing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A commit begins, before it takes its version.
@@ -65,7 +72,13 @@ impl Unsynced {
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<(u64, u64)> {
+    /// Makes durable what was added.
+    pub(crate) fn sync(&self, log: &Log) -> Result<()> {
+        let _alone = self.syncing();
+        log.persist.sync(&self.take())
+    }
+
+    fn take(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut *self.ranges())
     }
 
@@ -91,7 +104,11 @@ impl Later {
 
     /// The part of a new session.
     pub(crate) fn add_session(&self) -> Arc<Unsynced> {
-        let unsynced = Arc::new(Unsynced { older: AtomicU64::new(IDLE), ranges: Mutex::default() });
+        let unsynced = Arc::new(Unsynced {
+            older: AtomicU64::new(IDLE),
+            ranges: Mutex::default(),
+            syncing: Mutex::default(),
+        });
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&unsynced));
         unsynced
     }
@@ -104,7 +121,9 @@ impl Later {
             return Ok(());
         }
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before `syncing` is held: a session that appends a long transaction may be about to wait for it.
         sessions.iter().for_each(|session| session.wait_for(newest));
+        let _alone: Vec<_> = sessions.iter().map(|session| session.syncing()).collect();
         let ranges: Vec<_> = sessions.iter().flat_map(|session| session.take()).collect();
         log.persist.sync(&ranges)?;
         floor.write(&*log.persist, log.superblock.id, newest)

@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::durability::{Durability, Later};
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::persist::{FlashFile, MemoryFile, Persist, is_memory};
+use crate::persist::{FlashFile, Latched, MemoryFile, Persist, is_memory};
 use crate::record::{self, NO_FLOOR, Record};
 use crate::recovery;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
@@ -144,6 +144,7 @@ impl DurableHeap {
             )));
         }
         let mut floor = Record::read(&*persist, superblock.id, record::Kind::Floor)?;
+        let persist = Box::new(Latched::new(persist));
         let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95))?;
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
         let core = Core::new(log, later, &options.tuning)?;

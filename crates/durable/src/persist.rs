@@ -3,6 +3,7 @@
 pub mod counts;
 pub mod emulated;
 pub mod flash;
+mod latched;
 pub mod memory;
 
 use crate::error::Result;
@@ -10,6 +11,7 @@ use crate::error::Result;
 pub use counts::Counts;
 pub use emulated::{Emulated, Latency};
 pub use flash::FlashFile;
+pub(crate) use latched::Latched;
 pub use memory::{MemoryFile, is_memory};
 
 /// Bytes that are durable once they were persisted.
@@ -55,6 +57,14 @@ pub trait Persist: Send + Sync {
     /// As [`Persist::persist`].
     fn sync(&self, _ranges: &[(u64, u64)]) -> Result<()> {
         Ok(())
+    }
+
+    /// Makes durable what is seen in some ranges, whoever stored it: a process that is gone, perhaps after the device refused it.
+    ///
+    /// # Errors
+    /// As [`Persist::persist`].
+    fn settle(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        self.sync(ranges)
     }
 
     /// Copies bytes that are there. Zeros come from beyond the end; anything from where somebody writes now.

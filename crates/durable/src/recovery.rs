@@ -1,5 +1,5 @@
 //! The map, made again from the log, or from a checkpoint and what is newer ([`checkpoint`](crate::checkpoint)). A crash meanwhile is harmless: nothing is written, but what takes away transactions that do not count
-//! (see [`record`](crate::record)).
+//! (see [`record`](crate::record)), and what is there already, to make it durable before it is shown.
 //!
 //! 1. Every chunk with a header is read from front to back, until a block does not verify ([`scan`]). The chunks are shared out among
 //!    threads.
@@ -10,6 +10,7 @@
 mod checkpoint;
 mod scan;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -20,7 +21,7 @@ use aquifer_log::segment::State;
 use aquifer_map::partitions::{GRAINS, Hint, Source};
 
 use crate::block::ALIGN_BYTES;
-use crate::chunk::ChunkHeader;
+use crate::chunk::{ChunkHeader, HEADER_BYTES};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
@@ -51,6 +52,7 @@ pub(crate) fn recover(heap: &Core, floor: u64) -> Result<()> {
     let mut scans = scan_all(heap, (chunks, floor), checkpoint, threads)?;
     check(heap, &scans)?;
     discard(heap, &mut scans)?;
+    settle(heap, chunks, &scans)?;
     keep_committed(&mut scans);
     enter_all(heap, scans, checkpoint, threads);
     check_free(heap)?;
@@ -121,10 +123,27 @@ fn discard(heap: &Core, scans: &mut [Scan]) -> Result<()> {
     Ok(())
 }
 
+/// Makes durable what will be shown: a process that was killed may have stored it and not have waited for the device, or have met its refusal. Chunks that
+/// another one says were durable are; of those without blocks it counts that they have none.
+fn settle(heap: &Core, chunks: u32, scans: &[Scan]) -> Result<()> {
+    let promised = scans.iter().flat_map(|scan| &scan.promised);
+    let promised: HashSet<_> = promised.map(|previous| (previous.number, previous.generation)).collect();
+    let ends: HashMap<_, _> = scans.iter().flat_map(|scan| &scan.ends).collect();
+    let mut ranges = vec![(0, SUPERBLOCK_BYTES as u64)];
+    for number in 0..chunks {
+        let len = match ends.get(&number) {
+            Some((generation, _)) if promised.contains(&(number, *generation)) => continue,
+            Some((_, end)) => u64::from(*end),
+            None => HEADER_BYTES as u64,
+        };
+        ranges.push((heap.log.offset_of(SegmentId(number)), len));
+    }
+    heap.log.persist.settle(&ranges)
+}
+
 /// Adds the parts of transactions whose last part is there to the entries.
 fn keep_committed(scans: &mut [Scan]) {
-    let committed: std::collections::HashSet<u64> =
-        scans.iter().flat_map(|scan| scan.committed.iter().copied()).collect();
+    let committed: HashSet<u64> = scans.iter().flat_map(|scan| scan.committed.iter().copied()).collect();
     for scan in scans {
         for (bucket, found) in std::mem::take(&mut scan.parts) {
             if committed.contains(&found.version) {

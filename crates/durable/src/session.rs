@@ -63,7 +63,7 @@ impl Session {
     pub(crate) fn go_on_with(&mut self, id: SegmentId, log: &Log, opened: u64) -> Result<Option<OpenChunk>> {
         // The next chunk's header promises that all of this one is durable.
         if let Some(unsynced) = &self.unsynced {
-            log.persist.sync(&unsynced.take())?;
+            unsynced.sync(log)?;
         }
         let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk));
         let chunk = log.open(id, opened, previous)?;

@@ -9,6 +9,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -79,11 +80,25 @@ impl FlashFile {
         Ok(Self { mapped, file, syncs: Syncs::default(), counts: Counts::default() })
     }
 
+    /// Whether there is anything but a hole from `start` to `end`.
+    fn has_data(&self, start: u64, end: u64) -> bool {
+        // SAFETY: the descriptor is open, and nobody minds where it stands.
+        let found = unsafe { libc::lseek(self.file.as_raw_fd(), start as libc::off_t, libc::SEEK_DATA) };
+        match u64::try_from(found) {
+            Ok(found) => found < end,
+            // A file system that knows no holes has data everywhere.
+            Err(_) => io::Error::last_os_error().raw_os_error() != Some(libc::ENXIO),
+        }
+    }
+
     /// Makes all durable that was stored before this call.
     fn sync_all(&self) -> Result<()> {
         self.syncs.join(|| self.file.sync_data()).map_err(Error::io("making the heap's file durable"))
     }
 }
+
+/// What is written again at a time.
+const REWRITTEN_BYTES: usize = 64 << 10;
 
 /// Makes the name of a new file durable.
 fn sync_directory(path: &Path) -> Result<()> {
@@ -118,6 +133,20 @@ impl Persist for FlashFile {
         }
         self.counts.add_fence();
         Ok(())
+    }
+
+    /// Pages that the disk refused are clean all the same, and no sync writes them again: so all are written.
+    fn settle(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        let mut bytes = vec![0; REWRITTEN_BYTES];
+        for &(start, len) in ranges {
+            let end = self.len_bytes().min(start + len);
+            for at in (start..end).step_by(bytes.len()).filter(|&at| self.has_data(at, end)) {
+                let bytes = &mut bytes[..(end - at).min(REWRITTEN_BYTES as u64) as usize];
+                self.mapped.read(at, bytes);
+                self.mapped.put(at, bytes);
+            }
+        }
+        self.sync(ranges)
     }
 
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {

@@ -222,6 +222,14 @@ impl Persist for MemoryFile {
         Ok(())
     }
 
+    fn settle(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        if self.is_read_only {
+            // It may be on a disk. What a disk refused before it does not write now.
+            self.file.sync_data().map_err(Error::io("making the heap's file durable"))?;
+        }
+        self.sync(ranges)
+    }
+
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         self.ensure_writable()?;
         for &(offset, bytes) in ranges {
