@@ -10,7 +10,7 @@ use crate::homes::{self, Homes, SizeClass, Taken};
 use crate::supply::Supply;
 use crate::tuning::Tuning;
 use crate::view::{Versions, View};
-use crate::write_set::WriteSet;
+use crate::write_set::{BYTES_MAX, WriteSet};
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
 const HOME_BYTES: u64 = 1 << HOME_BITS;
@@ -163,6 +163,10 @@ impl Draft {
 
     #[inline]
     fn store_grains(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
+        if !self.writes.has_room_for(bytes.len()) {
+            let (bytes, limit) = (bytes.len() as u64, BYTES_MAX as u64);
+            return Err(Error::TooLarge { what: "what a transaction writes, and", bytes, limit });
+        }
         let is_written = bytes.is_empty() || self.writes.write(home, bytes);
         if is_written { Ok(()) } else { Err(Error::NotAllocated(home)) }
     }

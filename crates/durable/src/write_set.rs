@@ -10,11 +10,15 @@ const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 const LINE_BYTES: u64 = 64;
 /// Runs of more lines have all bits.
 const LINES_MAX: u64 = 64;
+/// Bytes that were written over stay until there are so many bytes.
+const TIDY_BYTES: usize = 64 << 20;
+/// As many as pieces can tell apart.
+pub(crate) const BYTES_MAX: usize = u32::MAX as usize * LOG_GRAIN_BYTES;
 
 /// What a piece will be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
-    /// These bytes: where they begin among those of the write set.
+    /// Bytes: the grain of the write set with which they begin.
     Bytes(u32),
     /// Allocated, all zeros.
     Zeros,
@@ -25,7 +29,7 @@ pub(crate) enum Content {
 impl Content {
     fn plus(self, grains: u64) -> Self {
         match self {
-            Self::Bytes(first) => Self::Bytes(first + (grains * GRAIN) as u32),
+            Self::Bytes(first) => Self::Bytes(first + grains as u32),
             other => other,
         }
     }
@@ -70,6 +74,8 @@ pub(crate) struct WriteSet {
     /// A bit for each hash of a line that has a piece.
     filter: u64,
     spare: Vec<Piece>,
+    /// When bytes that were written over are dropped, if that is later than at [`TIDY_BYTES`].
+    tidied_at: usize,
     /// Whether neighbours stay apart in the log and in changes of the map.
     keeps_apart: bool,
 }
@@ -99,6 +105,10 @@ impl WriteSet {
         self.pieces.clear();
         self.bytes.clear();
         self.filter = 0;
+        if self.bytes.capacity() > TIDY_BYTES {
+            self.bytes.shrink_to(TIDY_BYTES);
+            self.tidied_at = 0;
+        }
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {
@@ -161,7 +171,9 @@ impl WriteSet {
     #[inline]
     pub(crate) fn bytes(&self, piece: &Piece) -> &[u8] {
         match piece.content {
-            Content::Bytes(first) => &self.bytes[first as usize..][..piece.grains as usize * LOG_GRAIN_BYTES],
+            Content::Bytes(first) => {
+                &self.bytes[first as usize * LOG_GRAIN_BYTES..][..piece.grains as usize * LOG_GRAIN_BYTES]
+            }
             Content::Zeros | Content::Hole => &[],
         }
     }
@@ -176,19 +188,52 @@ impl WriteSet {
     #[inline]
     pub(crate) fn write(&mut self, home: HomeAddress, bytes: &[u8]) -> bool {
         debug_assert!(home.0.is_multiple_of(GRAIN) && bytes.len().is_multiple_of(LOG_GRAIN_BYTES));
-        let (start, first) = (home.0 / GRAIN, self.bytes.len() as u32);
+        let (start, content) = (home.0 / GRAIN, self.next());
         self.bytes.extend_from_slice(bytes);
         let grains = (bytes.len() / LOG_GRAIN_BYTES) as u32;
-        self.insert(Piece { start, grains, content: Content::Bytes(first), is_fresh: false })
+        self.insert(Piece { start, grains, content, is_fresh: false })
+    }
+
+    /// What begins with the next byte.
+    fn next(&self) -> Content {
+        Content::Bytes((self.bytes.len() / LOG_GRAIN_BYTES) as u32)
+    }
+
+    /// Whether `len` more bytes can be written.
+    #[inline]
+    pub(crate) fn has_room_for(&mut self, len: usize) -> bool {
+        self.bytes.len() + len <= TIDY_BYTES || self.has_room_tidied(len)
+    }
+
+    #[cold]
+    fn has_room_tidied(&mut self, len: usize) -> bool {
+        if self.bytes.len() + len > self.tidied_at.max(TIDY_BYTES) {
+            self.tidy();
+            self.tidied_at = 2 * (self.bytes.len() + len);
+        }
+        self.bytes.len() + len <= BYTES_MAX
+    }
+
+    /// Drops bytes that were written over or freed.
+    fn tidy(&mut self) {
+        let mut kept = Vec::new();
+        for n in 0..self.pieces.len() {
+            let piece = self.pieces[n];
+            if let Content::Bytes(_) = piece.content {
+                self.pieces[n].content = Content::Bytes((kept.len() / LOG_GRAIN_BYTES) as u32);
+                kept.extend_from_slice(self.bytes(&piece));
+            }
+        }
+        self.bytes = kept;
     }
 
     /// Adds whole grains, of which nothing was freed; `fill` gives their bytes.
     #[inline]
     pub(crate) fn write_from(&mut self, home: HomeAddress, grains: u32, fill: impl FnOnce(&mut [u8])) {
-        let (start, first) = (home.0 / GRAIN, self.bytes.len());
+        let (start, first, content) = (home.0 / GRAIN, self.bytes.len(), self.next());
         self.bytes.resize(first + grains as usize * LOG_GRAIN_BYTES, 0);
         fill(&mut self.bytes[first..]);
-        self.insert(Piece { start, grains, content: Content::Bytes(first as u32), is_fresh: false });
+        self.insert(Piece { start, grains, content, is_fresh: false });
     }
 
     /// Adds an allocation. It reads as zeros until it is written.
@@ -252,7 +297,7 @@ impl WriteSet {
                 Content::Hole => return None,
                 Content::Zeros => target.fill(0),
                 Content::Bytes(first) => {
-                    let from = first as usize + (low - piece.start * GRAIN) as usize;
+                    let from = first as usize * LOG_GRAIN_BYTES + (low - piece.start * GRAIN) as usize;
                     target.copy_from_slice(&self.bytes[from..from + target.len()]);
                 }
             }

@@ -47,6 +47,31 @@ fn objects_are_there_when_the_heap_is_opened_again() {
     }
 }
 
+/// What was written over takes neither RAM nor numbers: 4 GiB in all, 16 MiB of which count.
+#[test]
+fn a_transaction_writes_one_object_over_and_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, options) = (dir.path().join("heap"), Options { capacity_bytes: 128 << 20, ..options() });
+    let heap = DurableHeap::open(&path, &options).expect("opens");
+    let roots = heap.transaction(|tx| {
+        let (large, small) = (tx.alloc(16 << 20)?, tx.alloc(8)?);
+        tx.set_root(small)?;
+        let mut bytes = vec![0; 16 << 20];
+        for n in 0..=256u64 {
+            bytes[..8].copy_from_slice(&n.to_ne_bytes());
+            tx.store(large, &bytes)?;
+        }
+        tx.store_u64(small, 0xABCD)?;
+        assert_eq!((tx.load_u64(large)?, tx.load_u64(small)?), (256, 0xABCD));
+        Ok((large, small))
+    });
+    let (large, small) = roots.expect("room");
+    drop(heap);
+    let heap = DurableHeap::open(&path, &options).expect("opens again");
+    let found = heap.transaction(|tx| Ok((tx.load_u64(large)?, tx.load_u64(small)?)));
+    assert_eq!(found.expect("reads"), (256, 0xABCD));
+}
+
 #[test]
 fn what_is_not_committed_has_not_happened() {
     let dir = tempfile::tempdir().expect("a directory");
