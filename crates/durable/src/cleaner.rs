@@ -17,12 +17,14 @@ mod covers;
 mod holes;
 mod survivors;
 
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
 use aquifer_log::victim::{CostBenefit, Greedy, VictimPolicy};
 
+use crate::chunk::VERSION_MAX;
 use crate::core::Core;
 use crate::error::Result;
 use crate::log::{CLEANED_MAX, Oldest, Purpose};
@@ -36,6 +38,8 @@ const VICTIMS_MAX: usize = 16;
 const COPIED_MAX: u64 = CLEANED_MAX as u64 - 1;
 /// What a pass must gain to be worth it, as a share of a chunk: one in this many.
 const GAIN_MIN: u64 = 64;
+/// The last versions are not the cleaner's, which does not look at each that it takes.
+const VERSIONS_KEPT: u64 = 1 << 20;
 /// Fuller chunks are not worth their cleaning.
 const UTILISATION_MAX: f64 = 0.98;
 
@@ -102,6 +106,9 @@ impl Core {
 
     /// Returns how many bytes of room that gains; it can be less than none.
     fn clean_by(&self, policy: &dyn VictimPolicy, cleaner: &mut Cleaner) -> Result<i64> {
+        if self.clock.load(Ordering::Relaxed) > VERSION_MAX - VERSIONS_KEPT {
+            return Ok(0);
+        }
         let oldest = self.log.oldest();
         let mut victims = self.victims(policy, &cleaner.covers, &oldest);
         if victims.is_empty() {

@@ -36,9 +36,9 @@ pub enum Error {
         /// The largest.
         limit: u64,
     },
-    /// The memory for the address map is used up.
-    #[error("the address map has no memory left; open the heap with more")]
-    MapFull,
+    /// The file has no number for another transaction. No heap lives so long; a file that was tampered with may say so.
+    #[error("the heap has given out all numbers of transactions; copy its objects to a new one")]
+    Spent,
     /// The file is no durable heap, or one of a version that this library does not know.
     #[error("{path} is no durable heap that can be opened: {why}")]
     Foreign {

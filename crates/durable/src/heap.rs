@@ -255,3 +255,33 @@ fn random() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::VERSION_MAX;
+
+    /// A file may say that there were so many transactions. What is committed then must not get a number that recovery refuses.
+    #[test]
+    fn after_the_last_version_nothing_is_acknowledged() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, options) =
+            (dir.path().join("heap"), Options { capacity_bytes: 16 << 20, ..Options::default() });
+        let heap = DurableHeap::open(&path, &options).expect("opens");
+        let home = heap.transaction(|tx| {
+            let home = tx.alloc(8)?;
+            tx.set_root(home)?;
+            Ok(home)
+        });
+        let home = home.expect("room");
+        heap.core.clock.store(VERSION_MAX - 3, Ordering::Release);
+        let outcomes: Vec<_> = (1..=9).map(|n| heap.transaction(|tx| tx.store_u64(home, n))).collect();
+        assert!(outcomes[..3].iter().all(Result::is_ok), "{outcomes:?}");
+        assert!(outcomes[3..].iter().all(|outcome| matches!(outcome, Err(Error::Spent))), "{outcomes:?}");
+        heap.clean().expect("nothing to do");
+        drop(heap);
+        let heap = DurableHeap::open(&path, &options).expect("opens again");
+        assert_eq!(heap.transaction(|tx| tx.load_u64(home)).expect("reads"), 3);
+        assert!(matches!(heap.transaction(|tx| tx.store_u64(home, 9)), Err(Error::Spent)));
+    }
+}

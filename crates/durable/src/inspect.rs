@@ -16,6 +16,7 @@ use aquifer_map::partitions::{Hint, Source};
 use crate::access::Transactional;
 use crate::block::{ALIGN_BYTES, Block};
 use crate::checkpoint::{self, DamagedPart, Records};
+use crate::checksum::Sums;
 use crate::chunk::{self, ChunkHeader, DamagedHeader};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -304,7 +305,7 @@ impl Chunk {
     pub fn blocks(&self) -> Blocks<'_> {
         let has_blocks = matches!(self.header, Ok(Some(_)));
         let bytes: &[u8] = if has_blocks { &self.bytes } else { &[] };
-        Blocks { bytes, at: chunk::HEADER_BYTES, seed: self.seed }
+        Blocks { bytes, at: chunk::HEADER_BYTES, seed: self.seed, sums: None }
     }
 }
 
@@ -323,6 +324,8 @@ pub struct Blocks<'a> {
     bytes: &'a [u8],
     at: usize,
     seed: u32,
+    /// From where the first block does not verify.
+    sums: Option<Sums<'a>>,
 }
 
 impl<'a> Blocks<'a> {
@@ -330,23 +333,20 @@ impl<'a> Blocks<'a> {
     pub fn position(&self) -> usize {
         self.at
     }
-
-    fn decode(&self, at: usize) -> Option<Block<'a>> {
-        Block::decode(self.bytes.get(at..)?, self.seed)
-    }
 }
 
 impl<'a> Iterator for Blocks<'a> {
     type Item = (usize, Found<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let at = self.at;
-        if let Some(block) = self.decode(at) {
+        let (at, bytes, seed) = (self.at, self.bytes, self.seed);
+        if let Some(block) = Block::decode(bytes.get(at..)?, seed) {
             self.at += block.len_bytes();
             return Some((at, Found::Block(block)));
         }
-        let places = (at..self.bytes.len()).step_by(ALIGN_BYTES);
-        self.at = places.skip(1).find(|&place| self.decode(place).is_some())?;
+        let sums = self.sums.get_or_insert_with(|| Sums::new(bytes));
+        let mut places = (at..bytes.len()).step_by(ALIGN_BYTES).skip(1);
+        self.at = places.find(|&place| Block::decode_at(bytes, place, seed, sums).is_some())?;
         Some((at, Found::Damage(self.at - at)))
     }
 }

@@ -114,7 +114,7 @@ impl<'h> Transaction<'h> {
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::NotAllocated`] for a store to a place that is not allocated, [`Error::Full`],
-    /// [`Error::TooLarge`], [`Error::Io`]. Nothing of it has happened then.
+    /// [`Error::TooLarge`], [`Error::Spent`], [`Error::Io`]. Nothing of it has happened then.
     pub fn commit(mut self) -> Result<()> {
         if self.session.draft.writes.is_empty() {
             return Ok(());

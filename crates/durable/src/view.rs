@@ -10,6 +10,7 @@ use aquifer_base::PartitionId;
 use aquifer_map::partitions::{GRAINS, Partitions, Word};
 use aquifer_sys::Backoff;
 
+use crate::chunk::VERSION_MAX;
 use crate::error::{Error, Result};
 use crate::write_set::Piece;
 
@@ -21,6 +22,14 @@ const LOOKS: u32 = 1_000;
 pub(crate) struct Versions<'a> {
     pub(crate) words: &'a Partitions,
     pub(crate) clock: &'a AtomicU64,
+}
+
+/// The file has no number for another transaction.
+#[cold]
+fn no_version_left(clock: &AtomicU64) -> Error {
+    // However often it is asked.
+    clock.store(VERSION_MAX, Ordering::Release);
+    Error::Spent
 }
 
 /// What one transaction has seen, and holds.
@@ -105,6 +114,9 @@ impl View {
     #[inline]
     pub(crate) fn take_version(&self, versions: Versions<'_>) -> Result<u64> {
         let version = versions.clock.fetch_add(1, Ordering::AcqRel) + 1;
+        if version > VERSION_MAX {
+            return Err(no_version_left(versions.clock));
+        }
         // Nobody has committed since it last looked.
         if version != self.version + 1 {
             self.validate(versions.words)?;

@@ -17,7 +17,7 @@ fn code(error: &Error) -> ErrorCode {
     match error {
         Error::Conflict => ErrorCode::Conflict,
         Error::NotAllocated(_) | Error::NoObject(_) => ErrorCode::NotAllocated,
-        Error::Full { .. } | Error::MapFull => ErrorCode::NoMemory,
+        Error::Full { .. } | Error::Spent => ErrorCode::NoMemory,
         Error::TooLarge { .. } => ErrorCode::Invalid,
         Error::Foreign { .. } => ErrorCode::Format,
         Error::Damaged { .. } => ErrorCode::Corrupt,

@@ -150,7 +150,9 @@ impl<'a> Records<'a> {
         let extents = Extents { words: self.arrays(count)?, starts: self.arrays(count)? };
         // To a multiple of 4.
         self.arrays::<2>(count % 2)?;
-        let is_right = version <= VERSION_MAX && extents.are_right(&self.grains) && number < PARTITIONS;
+        // One that nothing was ever written to has no record.
+        let is_right =
+            (1..=VERSION_MAX).contains(&version) && extents.are_right(&self.grains) && number < PARTITIONS;
         is_right.then_some(Record::Partition { number, version, extents })
     }
 }
@@ -195,6 +197,16 @@ mod tests {
         // The seven grains from 900 on are not all in a shorter file, nor in one whose chunks begin later.
         assert!(Records::new(&bytes, 900..906).nth(2).expect("one more").is_err());
         assert!(Records::new(&bytes, 901..999).nth(2).expect("one more").is_err());
+    }
+
+    /// Two of them for one partition would give the map extents twice.
+    #[test]
+    fn a_partition_that_was_never_written_is_refused() {
+        let mut bytes = Vec::new();
+        for _ in 0..2 {
+            bytes.extend([PARTITION, 5, 0, 1 << 16, 1, 0].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        }
+        assert!(Records::new(&bytes, 0..1).next().expect("one").is_err());
     }
 
     #[test]

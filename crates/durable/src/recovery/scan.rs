@@ -10,6 +10,7 @@ use super::bucket_of;
 use super::checkpoint::Checkpoint;
 use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
 use crate::checkpoint;
+use crate::checksum::Sums;
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -134,8 +135,13 @@ impl Scan {
     ) -> std::result::Result<Discard, &'static str> {
         let is_empty = at == chunk::HEADER_BYTES;
         let mut blocks = Vec::new();
+        if bytes[at..].iter().all(|&byte| byte == 0) {
+            at = bytes.len();
+        }
+        // What an earlier life of the chunk left can say at any place that a block of any length is there.
+        let sums = Sums::new(&bytes[..if at < bytes.len() { bytes.len() } else { 0 }]);
         while at < bytes.len() {
-            let Some(block) = Block::decode(&bytes[at..], seed) else {
+            let Some(block) = Block::decode_at(bytes, at, seed, &sums) else {
                 at += ALIGN_BYTES;
                 continue;
             };
