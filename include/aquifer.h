@@ -416,7 +416,8 @@ void aq_durable_options_init(aq_durable_options *options);
 int aq_durable_open(const char *path, const aq_durable_options *options, aq_durable **heap);
 
 /* Makes all durable that has committed before this call, and returns when it is; at once
- * with AQ_DURABLE_SYNC. AQ_EIO: nothing more is durable then. */
+ * with AQ_DURABLE_SYNC. AQ_EIO: nothing more is durable then, and every later commit and
+ * sync fails so until the heap is opened again; what is there can be read. */
 int aq_durable_sync(aq_durable *heap);
 
 /* Closes the heap; what was committed is durable, and stays in the file. AQ_EBUSY, and it is open

@@ -1,5 +1,5 @@
-//! The thread that cleans before a transaction has to, makes commits durable that did not wait for it, writes checkpoints, and verifies what
-//! a checkpoint has spared recovery.
+//! The threads of a heap: one cleans before a transaction has to, writes checkpoints, and verifies what a checkpoint has spared recovery; one makes
+//! commits durable that did not wait for it, whatever the other is busy with.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -8,10 +8,12 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::error::{Error, Result};
 
+/// A session that has not gone on with another chunk while so many were sealed has its own ended.
+const IDLE_AGE: u32 = 64;
 /// Chunks that it verifies before it looks whether there is something else to do.
 const VERIFIED_AT_A_TIME: usize = 16;
 
-/// Where the thread waits for something to do.
+/// Where a thread waits for something to do.
 #[derive(Default)]
 pub(crate) struct Pulse {
     state: Mutex<State>,
@@ -78,29 +80,49 @@ impl Tasks {
     }
 }
 
-/// The thread, which ends with the value.
+/// The threads, which end with the value.
 pub(crate) struct Background {
     core: Arc<Core>,
-    thread: Option<JoinHandle<()>>,
+    syncs: Arc<Pulse>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
-    /// A thread with these tasks.
+    /// Threads with these tasks.
     pub(crate) fn begin(core: &Arc<Core>, tasks: Tasks) -> Result<Self> {
-        let worked_on = Arc::clone(core);
-        let work = move || work(&worked_on, tasks);
-        let thread = thread::Builder::new().name("aq-durable".into()).spawn(work);
-        let thread = thread.map_err(Error::io("starting the heap's thread"))?;
-        Ok(Self { core: Arc::clone(core), thread: Some(thread) })
+        let mut begun = Self { core: Arc::clone(core), syncs: Arc::default(), threads: Vec::new() };
+        if let Some(interval) = tasks.sync_interval {
+            let (core, syncs) = (Arc::clone(core), Arc::clone(&begun.syncs));
+            begun.spawn("aq-sync", move || sync(&core, &syncs, interval))?;
+        }
+        if tasks.cleans || tasks.checkpoint_chunks > 0 {
+            let core = Arc::clone(core);
+            begun.spawn("aq-durable", move || work(&core, tasks))?;
+        }
+        Ok(begun)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = thread::Builder::new().name(name.into()).spawn(work);
+        self.threads.push(thread.map_err(Error::io("starting the heap's threads"))?);
+        Ok(())
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         self.core.pulse.end();
-        if let Some(thread) = self.thread.take() {
+        self.syncs.end();
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+    }
+}
+
+/// Makes commits durable at intervals. What goes wrong a commit meets too.
+fn sync(core: &Core, syncs: &Pulse, interval: Duration) {
+    while syncs.wait(Some(interval)) {
+        let _ = core.sync();
     }
 }
 
@@ -108,13 +130,13 @@ fn work(core: &Core, tasks: Tasks) {
     core.checkpoints.set_interval(tasks.checkpoint_chunks);
     let mut unread = core.log.unread.all().into_iter();
     loop {
-        let interval = if unread.len() > 0 { Some(Duration::ZERO) } else { tasks.sync_interval };
+        let interval = (unread.len() > 0).then_some(Duration::ZERO);
         if !core.pulse.wait(interval) {
             return;
         }
-        // What goes wrong here a transaction meets too, when it needs room or syncs or loads, and reports.
-        if tasks.sync_interval.is_some() {
-            let _ = core.sync();
+        // What goes wrong here a transaction meets too, when it needs room or loads, and reports.
+        if tasks.cleans {
+            core.end_chunks(IDLE_AGE);
         }
         let is_cleaning = || tasks.cleans && core.log.is_low() && !core.pulse.has_ended();
         while is_cleaning() && matches!(core.clean(), Ok(true)) {}

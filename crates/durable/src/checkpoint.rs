@@ -92,11 +92,13 @@ impl Core {
         // If there is no room, it is tried again when as much was written once more.
         self.checkpoints.begun_at.store(self.log.seals(), Ordering::Relaxed);
         let Some(mut writer) = Writer::begin(self, newest.number + 1)? else { return Ok(false) };
-        if !writer.write()? {
-            return writer.give_up().map(|()| false);
+        let outcome = writer.write().and_then(|is_whole| if is_whole { writer.finish() } else { Ok(false) });
+        if !matches!(outcome, Ok(true)) {
+            let given_up = writer.give_up();
+            return outcome.and_then(|counts| given_up.map(|()| counts));
         }
         newest.opened = writer.opened();
-        let before = std::mem::replace(&mut newest.chunks, writer.finish()?);
+        let before = std::mem::replace(&mut newest.chunks, writer.chunks());
         newest.number += 1;
         before.into_iter().try_for_each(|id| self.log.release_apart(id))?;
         Ok(true)

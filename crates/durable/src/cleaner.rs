@@ -17,6 +17,7 @@ mod covers;
 mod holes;
 mod survivors;
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -26,7 +27,7 @@ use aquifer_log::victim::{CostBenefit, Greedy, VictimPolicy};
 
 use crate::chunk::VERSION_MAX;
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::{CLEANED_MAX, Oldest, Purpose};
 use crate::session::Session;
 use covers::Covers;
@@ -49,6 +50,8 @@ pub(crate) struct Cleaner {
     session: Session,
     survivors: Survivors,
     covers: Covers,
+    /// Chunks that are not what was written there. They stay as they are.
+    damaged: HashSet<SegmentId>,
     cleaned: u64,
     copied_bytes: u64,
 }
@@ -60,6 +63,8 @@ pub struct Cleaned {
     pub chunks: u64,
     /// Bytes of objects that were copied.
     pub copied_bytes: u64,
+    /// Chunks that are not what was written there, and were left as they are.
+    pub damaged_chunks: u64,
 }
 
 impl Core {
@@ -71,7 +76,8 @@ impl Core {
     /// What cleaning has done.
     pub(crate) fn cleaned(&self) -> Cleaned {
         let cleaner = self.cleaner();
-        Cleaned { chunks: cleaner.cleaned, copied_bytes: cleaner.copied_bytes }
+        let damaged_chunks = cleaner.damaged.len() as u64;
+        Cleaned { chunks: cleaner.cleaned, copied_bytes: cleaner.copied_bytes, damaged_chunks }
     }
 
     /// See [`DurableHeap::clean`](crate::DurableHeap::clean).
@@ -110,12 +116,15 @@ impl Core {
             return Ok(0);
         }
         let oldest = self.log.oldest();
-        let mut victims = self.victims(policy, &cleaner.covers, &oldest);
+        let mut victims = self.victims(policy, cleaner, &oldest);
         if victims.is_empty() {
             return Ok(0);
         }
         // A victim may have been sealed since then, with frees that are newer than what it was compared with.
         self.collect_all(&mut victims, cleaner, &self.log.oldest())?;
+        if victims.is_empty() {
+            return Ok(0);
+        }
         let Cleaner { session, survivors, covers, .. } = cleaner;
         let covered = self.choose_covered(survivors, victims.len());
         let room = self.log.block_bytes_max() as u64;
@@ -140,15 +149,24 @@ impl Core {
         cleaner: &mut Cleaner,
         oldest: &Oldest,
     ) -> Result<()> {
-        let Cleaner { survivors, covers, .. } = cleaner;
+        let Cleaner { survivors, covers, damaged, .. } = cleaner;
         survivors.clear();
-        for (n, &victim) in victims.iter().enumerate() {
-            self.collect(victim, oldest.but(victim), survivors, covers)?;
+        let mut collected = Vec::new();
+        for &victim in &*victims {
+            let before = survivors.counts();
+            match self.collect(victim, oldest.but(victim), survivors, covers) {
+                Ok(()) => collected.push(victim),
+                Err(Error::Damaged { .. }) => {
+                    survivors.truncate(before);
+                    damaged.insert(victim);
+                }
+                Err(error) => return Err(error),
+            }
             if survivors.copied_bytes() > self.copied_max() {
-                victims.truncate(n + 1);
                 break;
             }
         }
+        *victims = collected;
         Ok(())
     }
 
@@ -161,13 +179,15 @@ impl Core {
     }
 
     /// Chunks that are worth most, with so little in them that copying it leaves room; none if that is too little.
-    fn victims(&self, policy: &dyn VictimPolicy, covers: &Covers, oldest: &Oldest) -> Vec<SegmentId> {
+    fn victims(&self, policy: &dyn VictimPolicy, cleaner: &Cleaner, oldest: &Oldest) -> Vec<SegmentId> {
+        let Cleaner { covers, damaged, .. } = cleaner;
         let (table, room) = (&self.log.table, self.log.block_bytes_max() as f64);
         let now = self.log.seals();
         let needed =
             |id: SegmentId| u64::from(table.live_bytes(id)) + covers.needed_bytes(id, oldest.but(id));
         let mut candidates: Vec<_> = table
             .in_state(State::Sealed)
+            .filter(|id| !damaged.contains(id))
             .map(|id| (id, needed(id) as f64 / room))
             .filter(|&(_, utilisation)| utilisation < UTILISATION_MAX)
             .map(|(id, utilisation)| (id, policy.worth(utilisation, now.wrapping_sub(table.sealed_at(id)))))

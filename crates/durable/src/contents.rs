@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
 use crate::homes::{Homes, SizeClass};
+use crate::log::Purpose;
 use crate::session::Session;
 use crate::transaction::Part;
 use crate::view::Versions;
@@ -42,6 +43,35 @@ impl Core {
             grain = run.end;
         }
         Ok(())
+    }
+
+    /// What a transaction takes a chunk for. Others may change the map meanwhile: then it is a guess.
+    pub(crate) fn purpose_of(&self, pieces: &[Piece]) -> Purpose {
+        let (mut added, mut freed) = (0, 0);
+        for piece in pieces {
+            if piece.is_fresh {
+                added += u64::from(piece.grains);
+                continue;
+            }
+            for portion in portions(piece.start, piece.grains) {
+                let (mut at, has_bytes) = (portion.start, matches!(piece.content, Content::Bytes(_)));
+                while at < portion.end {
+                    let run = self.map.find(portion.id, at, &mut Hint::default());
+                    let grains = (run.end.min(portion.end) - at) as u64;
+                    match (has_bytes, run.source) {
+                        (true, Source::Zeros | Source::Hole) => added += grains,
+                        (false, Source::Log(_)) => freed += grains,
+                        _ => {}
+                    }
+                    at = run.end;
+                }
+            }
+        }
+        match added {
+            _ if freed > added => Purpose::Free,
+            0 => Purpose::Change,
+            _ => Purpose::Write,
+        }
     }
 
     /// Enters the block of `session` in the map, which was appended at `at`; returns how many bytes of objects it has.

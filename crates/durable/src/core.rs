@@ -20,6 +20,9 @@ use crate::sessions::{Apart, Sessions};
 use crate::transaction::Transaction;
 use crate::tuning::Tuning;
 
+/// How often a transaction waits for others before it says that there is no room.
+const WAITS_MAX: u32 = 200;
+
 /// All of a heap but its threads.
 pub(crate) struct Core {
     pub(crate) log: Log,
@@ -93,13 +96,39 @@ impl Core {
 
     /// Sees that `session` has room for its block, by cleaning if need be. Nothing is locked.
     #[inline]
-    pub(crate) fn make_room(&self, session: &mut Session, purpose: Purpose) -> Result<()> {
+    pub(crate) fn make_room(&self, session: &mut Session) -> Result<()> {
+        if session.has_room() { Ok(()) } else { self.make_room_in_another_chunk(session) }
+    }
+
+    #[cold]
+    fn make_room_in_another_chunk(&self, session: &mut Session) -> Result<()> {
+        let purpose = self.purpose_of(session.draft.writes.pieces());
+        let (mut backoff, mut waits) = (Backoff::new(), 0);
         while !session.has_room() {
-            let id = self.take_chunk(purpose)?;
+            let id = match self.take_chunk(purpose) {
+                // What others that are about to end hold is not missing for long; what this one holds can be cleaned.
+                Err(Error::Full { .. }) if session.end_chunk(&self.log) => continue,
+                Err(Error::Full { .. }) if waits < WAITS_MAX && self.sessions.are_others_busy() => {
+                    waits += 1;
+                    backoff.wait();
+                    continue;
+                }
+                taken => taken?,
+            };
             let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
             full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())
+    }
+
+    /// Ends the chunks of sessions that no thread has now and that have not gone on while `age` others were sealed: they can be cleaned then, and do not
+    /// keep what is only needed because of them. Whether there were any.
+    pub(crate) fn end_chunks(&self, age: u32) -> bool {
+        let mut have_ended = false;
+        for mut session in self.sessions.idle().filter(|session| session.age(&self.log) >= age) {
+            have_ended |= session.end_chunk(&self.log);
+        }
+        have_ended
     }
 
     /// A chunk to fill, by cleaning if need be. Nothing is locked.
@@ -115,7 +144,7 @@ impl Core {
             if let Some(id) = self.take_cleaned(purpose)? {
                 return Ok(id);
             }
-            if !self.log.grow_anyway()? && !self.checkpoints.abandon(&self.log) {
+            if !self.log.grow_anyway()? && !self.checkpoints.abandon(&self.log) && !self.end_chunks(0) {
                 return Err(Error::Full { capacity_bytes: self.capacity_bytes() });
             }
         }

@@ -180,7 +180,10 @@ impl Draft {
         let home = loop {
             match self.supply.take(committed.homes(), class) {
                 Taken::Slot(home) => break home,
-                Taken::NeedsArea(area) => committed.give_area(area, class)?,
+                Taken::NeedsArea(area) => {
+                    let given = committed.give_area(area, class);
+                    given.inspect_err(|_| committed.homes().give_up_area(area))?;
+                }
                 Taken::Exhausted => return Err(Error::Full { capacity_bytes: committed.capacity_bytes() }),
             }
         };

@@ -221,10 +221,11 @@ impl DurableHeap {
         self.core.cleaned()
     }
 
-    /// Cleans some chunks; returns whether that gained room.
+    /// Cleans some chunks; returns whether that gained room. A chunk that is not what was written there stays as it is, and counts in
+    /// [`Cleaned::damaged_chunks`].
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Damaged`] if a chunk is not what was written there; it stays as it is.
+    /// [`Error::Io`].
     pub fn clean(&self) -> Result<bool> {
         self.core.clean()
     }

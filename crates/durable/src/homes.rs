@@ -135,6 +135,8 @@ pub(crate) struct Homes {
     slots: Box<[Mutex<Slots>]>,
     /// The class of each area.
     classes: Mutex<Vec<u16>>,
+    /// Areas that were reserved in vain.
+    spare: Mutex<Vec<u32>>,
 }
 
 /// What allocating needs first.
@@ -164,7 +166,11 @@ fn area_start(area: u32) -> HomeAddress {
 impl Homes {
     /// Nothing is allocated.
     pub(crate) fn new() -> Self {
-        Self { slots: (0..CLASSES).map(|_| Mutex::default()).collect(), classes: Mutex::new(vec![0]) }
+        Self {
+            slots: (0..CLASSES).map(|_| Mutex::default()).collect(),
+            classes: Mutex::new(vec![0]),
+            spare: Mutex::default(),
+        }
     }
 
     /// The class of the area that `home` is in, and whether a slot begins there.
@@ -194,6 +200,9 @@ impl Homes {
             others.extend((given + 1..end).rev().map(home));
             return Taken::Slot(home(given));
         }
+        if let Some(area) = locked(&self.spare).pop() {
+            return Taken::NeedsArea(area);
+        }
         let mut classes = locked(&self.classes);
         if classes.len() == AREAS {
             return Taken::Exhausted;
@@ -213,6 +222,11 @@ impl Homes {
             let rest = given..class.slots();
             free.extend(rest.map(|slot| area_start(old).plus_bytes(class.slot_offset(slot))));
         }
+    }
+
+    /// An area that was needed does not become one of a class, because the table cannot say so.
+    pub(crate) fn give_up_area(&self, area: u32) {
+        locked(&self.spare).push(area);
     }
 
     /// Gives slots of a class back.
@@ -315,6 +329,19 @@ mod tests {
         found.sort();
         let expected: Vec<_> = (2..45).chain(46..53).map(begun).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn an_area_that_was_given_up_is_asked_for_again() {
+        let (homes, mut others) = (Homes::new(), Vec::new());
+        for class in [SizeClass::for_bytes(100), SizeClass::for_bytes(5000)] {
+            for _ in 0..AREAS + 9 {
+                let Taken::NeedsArea(area) = homes.take(class, &mut others) else {
+                    panic!("no area is left")
+                };
+                homes.give_up_area(area);
+            }
+        }
     }
 
     #[test]

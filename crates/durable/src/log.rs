@@ -24,6 +24,8 @@ pub(crate) struct OpenChunk {
     pub(crate) next: u64,
     /// Where the chunk ends.
     pub(crate) end: u64,
+    /// How many chunks had been sealed when it was opened.
+    pub(crate) seals: u32,
 }
 
 struct Free {
@@ -42,9 +44,11 @@ struct Free {
 /// What a chunk is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// A transaction that writes.
+    /// A transaction that adds bytes to those that are needed.
     Write,
-    /// A transaction that only frees.
+    /// A transaction that writes over others, as one does that takes something out of a structure.
+    Change,
+    /// A transaction that frees more than it writes.
     Free,
     /// The cleaner.
     Clean,
@@ -58,6 +62,7 @@ impl Purpose {
         match self {
             Self::Checkpoint => CLEANED_MAX + 5,
             Self::Write => CLEANED_MAX + 4,
+            Self::Change => CLEANED_MAX + 2,
             Self::Free => CLEANED_MAX + 1,
             Self::Clean => 0,
         }
@@ -203,6 +208,7 @@ impl Log {
             seed: chunk::seed(self.superblock.id, number, generation),
             next: start + chunk::HEADER_BYTES as u64,
             end: start + u64::from(self.superblock.chunk_bytes),
+            seals: self.seals(),
         })
     }
 
@@ -290,11 +296,14 @@ impl Log {
         self.table.set_state(id, State::Free);
         let mut free = self.free();
         if free.chunks.len() > Purpose::Write.reserve() + free.grown as usize / KEPT {
-            self.persist.punch(self.offset_of(id), u64::from(self.superblock.chunk_bytes))?;
-            free.punched.push(id);
-        } else {
-            free.chunks.push(id);
+            // What cannot be given back is kept.
+            let punched = self.persist.punch(self.offset_of(id), u64::from(self.superblock.chunk_bytes));
+            if punched.is_ok() {
+                free.punched.push(id);
+                return Ok(());
+            }
         }
+        free.chunks.push(id);
         Ok(())
     }
 

@@ -91,6 +91,16 @@ impl Session {
         Ok(at)
     }
 
+    /// Ends its chunk, if it has one; whether it had. All of its blocks are in the map.
+    pub(crate) fn end_chunk(&mut self, log: &Log) -> bool {
+        self.chunk.take().inspect(|chunk| log.seal(chunk)).is_some()
+    }
+
+    /// How many chunks were sealed since it went on with its own.
+    pub(crate) fn age(&self, log: &Log) -> u32 {
+        self.chunk.as_ref().map_or(0, |chunk| log.seals().wrapping_sub(chunk.seals))
+    }
+
     /// The chunk that it appends to.
     pub(crate) fn chunk(&self) -> Option<&OpenChunk> {
         self.chunk.as_ref()

@@ -31,6 +31,20 @@ impl<T> Sessions<T> {
         Self((0..SESSIONS).map(make).map(|session| Apart(Mutex::new(session))).collect())
     }
 
+    /// Those that no thread has now, one after the other.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
+        self.0.iter().filter_map(|session| match session.try_lock() {
+            Ok(session) => Some(session),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })
+    }
+
+    /// Whether more than one is taken.
+    pub(crate) fn are_others_busy(&self) -> bool {
+        SESSIONS - self.idle().count() > 1
+    }
+
     /// Takes a session that no other thread has; waits if all are taken.
     #[inline]
     pub(crate) fn take(&self) -> MutexGuard<'_, T> {

@@ -11,9 +11,8 @@ use crate::core::Core;
 use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
 use crate::homes;
-use crate::log::Purpose;
 use crate::session::Session;
-use crate::write_set::{Content, Piece};
+use crate::write_set::Piece;
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
 
@@ -143,18 +142,17 @@ impl<'h> Transaction<'h> {
         session.draft.writes.merge();
         let (writes, pieces) = (&session.draft.writes, session.draft.writes.pieces());
         session.block.encode(writes, pieces, &[], Role::Whole);
-        let is_free = pieces.iter().all(|piece| piece.content == Content::Hole);
-        let purpose = if is_free { Purpose::Free } else { Purpose::Write };
-        let limit = self.heap.log.block_bytes_max() as u64;
+        let heap = self.heap;
+        let limit = heap.log.block_bytes_max() as u64;
         if session.block.len() as u64 <= limit {
-            return self.heap.make_room(session, purpose).map(|()| Vec::new());
+            return heap.make_room(session).map(|()| Vec::new());
         }
-        let mut parts: Vec<Part> = Vec::new();
+        let (mut parts, purpose): (Vec<Part>, _) = (Vec::new(), heap.purpose_of(pieces));
         for pieces in writes.parts(limit) {
-            match self.heap.take_chunk(purpose) {
+            match heap.take_chunk(purpose) {
                 Ok(id) => parts.push((pieces, id)),
                 Err(error) => {
-                    parts.into_iter().for_each(|(_, id)| self.heap.log.put_back(id));
+                    parts.into_iter().for_each(|(_, id)| heap.log.put_back(id));
                     return Err(error);
                 }
             }

@@ -1,5 +1,6 @@
 //! Files that were changed, cut or made up: an error, or what was committed; never anything else.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use aquifer_base::HomeAddress;
@@ -137,4 +138,34 @@ fn what_looks_like_blocks_costs_no_time() {
     std::fs::write(&path, &changed).expect("written");
     let heap = DurableHeap::open(&path, &options).expect("opens again");
     assert_eq!(heap.transaction(|tx| tx.load_u64(home)).expect("reads"), 7);
+}
+
+/// One damaged chunk costs what lies in it, not the room of all others.
+#[test]
+fn the_cleaner_goes_around_a_damaged_chunk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let options = Options { cleans_ahead: false, capacity_bytes: 2 << 20, ..options() };
+    let heap = DurableHeap::open(&path, &options).expect("opens");
+    let homes = heap.transaction(|tx| (0..400).map(|_| tx.alloc(1000)).collect::<Result<Vec<_>, _>>());
+    let homes = homes.expect("room");
+    let set = |n: usize, fill: u8| heap.transaction(|tx| tx.store(homes[n], &[fill; 1000]));
+    (0..400).for_each(|n| set(n, 1).expect("room"));
+    // A byte in the middle of the second chunk, under the heap's feet.
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("there");
+    let at = 4096 + CHUNK_BYTES as u64 * 3 / 2;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("there");
+    file.write_all_at(&[byte[0] ^ 4], at).expect("there");
+    for round in 2..20 {
+        for n in (0..400).filter(|n| n % 3 > 0) {
+            set(n, round).unwrap_or_else(|error| panic!("object {n}, round {round}: {error}"));
+        }
+    }
+    assert_eq!(heap.cleaned().damaged_chunks, 1);
+    let mut out = [0; 1000];
+    for n in (0..400).filter(|n| n % 3 > 0) {
+        heap.transaction(|tx| tx.load(homes[n], &mut out)).expect("it is there");
+        assert_eq!(out, [19; 1000], "object {n}");
+    }
 }

@@ -23,6 +23,8 @@ struct State {
     held: Option<(Sender<()>, Receiver<()>)>,
     /// The sync after so many others is refused, and all are from then on if it is for good.
     refuses: Option<(u64, bool)>,
+    /// How often it can become longer still, if not for ever.
+    grows_left: Option<u32>,
     /// Nothing arrives any more: the process is gone.
     is_dead: bool,
 }
@@ -107,6 +109,11 @@ impl Persist for Memory {
 
     fn grow(&self, len_bytes: u64) -> Result<()> {
         let mut state = self.0.state();
+        if let Some(left) = &mut state.grows_left {
+            let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+            let refused = || Error::Io { what: "growing".into(), source: full };
+            *left = left.checked_sub(1).ok_or_else(refused)?;
+        }
         let len = state.seen.len().max(len_bytes as usize);
         state.seen.resize(len, 0);
         state.durable.resize(len, 0);
@@ -324,5 +331,31 @@ fn what_is_shown_after_a_kill_is_there_after_a_cut() {
             kills += 1;
         }
         assert!(kills > 50, "{kills} kills");
+    }
+}
+
+/// A checkpoint needs some chunks, and the disk has room for fewer.
+#[test]
+fn a_checkpoint_without_room_leaves_nothing_behind() {
+    let machine = Machine::default();
+    let heap = machine.open(&Options { capacity_bytes: 8 << 20, ..options(Durability::Sync) });
+    let homes = heap.transaction(|tx| (0..200).map(|_| tx.alloc(4000)).collect::<Result<Vec<_>>>());
+    let homes = homes.expect("room");
+    // Many extents each.
+    for at in (0..4000).step_by(40) {
+        homes
+            .iter()
+            .try_for_each(|home| heap.transaction(|tx| tx.store(home.plus_bytes(at), &[1; 4])))
+            .expect("room");
+    }
+    let mut refused = 0;
+    for round in 0..200 {
+        machine.state().grows_left = Some(round % 3);
+        refused += u32::from(heap.checkpoint().is_err());
+        machine.state().grows_left = None;
+    }
+    assert!(refused > 3, "{refused} were refused");
+    for n in 0..3 {
+        homes.iter().try_for_each(|&home| heap.transaction(|tx| tx.store(home, &[n; 4000]))).expect("room");
     }
 }

@@ -97,9 +97,9 @@ impl<'a> Writer<'a> {
             return Ok(true);
         }
         self.bytes.truncate(before);
+        self.persist(false)?;
         let Some(next) = self.core.log.take(Purpose::Checkpoint)? else { return Ok(false) };
         self.core.log.set_apart(next, self.opened);
-        self.persist(false)?;
         self.chunks.push(next);
         self.bytes.resize(HEADER_BYTES, 0);
         push(&mut self.bytes);
@@ -122,15 +122,20 @@ impl<'a> Writer<'a> {
         self.opened
     }
 
-    /// Makes it count; returns its chunks.
-    pub(super) fn finish(mut self) -> Result<Vec<SegmentId>> {
+    /// Makes it count.
+    pub(super) fn finish(&mut self) -> Result<bool> {
         // What it says must not be lost, although it may be newer than what is durable.
         self.core.sync()?;
         self.persist(true)?;
-        Ok(self.chunks)
+        Ok(true)
     }
 
-    /// Gives its chunks back.
+    /// What it is in.
+    pub(super) fn chunks(self) -> Vec<SegmentId> {
+        self.chunks
+    }
+
+    /// Gives its chunks back. It does not count, however much of it there is.
     pub(super) fn give_up(self) -> Result<()> {
         self.chunks.into_iter().try_for_each(|id| self.core.log.release_apart(id))
     }

@@ -61,6 +61,18 @@ impl Survivors {
         self.commits.clear();
     }
 
+    /// How many there are of each.
+    pub(super) fn counts(&self) -> [usize; 3] {
+        [self.runs.len(), self.holes.len(), self.commits.len()]
+    }
+
+    /// Forgets those behind the first of each.
+    pub(super) fn truncate(&mut self, [runs, holes, commits]: [usize; 3]) {
+        self.runs.truncate(runs);
+        self.holes.truncate(holes);
+        self.commits.truncate(commits);
+    }
+
     /// About what copying all of them singly takes.
     pub(super) fn copied_bytes(&self) -> u64 {
         let entries = self.runs.len() + self.holes.len() + self.commits.len();
@@ -98,10 +110,12 @@ impl Core {
         bytes.resize(self.log.superblock.chunk_bytes as usize, 0);
         self.log.persist.read(start, &mut bytes);
         let first = survivors.runs.len();
-        if !checkpoint::Header::is_in(&bytes) {
-            self.collect_blocks(victim, &bytes, oldest, survivors, covers)?;
-        }
+        let collected = match checkpoint::Header::is_in(&bytes) {
+            true => Ok(()),
+            false => self.collect_blocks(victim, &bytes, oldest, survivors, covers),
+        };
         survivors.chunk = bytes;
+        collected?;
         let live: u64 = survivors.runs[first..].iter().map(Survivor::bytes).sum();
         if live < u64::from(self.log.table.live_bytes(victim)) {
             let why = "a block of a chunk does not verify, although objects are in it".into();
