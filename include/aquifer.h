@@ -421,7 +421,8 @@ int aq_durable_open(const char *path, const aq_durable_options *options, aq_dura
 int aq_durable_sync(aq_durable *heap);
 
 /* Closes the heap; what was committed is durable, and stays in the file. AQ_EBUSY, and it is open
- * as before, if any thread has a transaction on it. */
+ * as before, if any thread has a transaction on it. AQ_EIO: it is closed, and what was not durable
+ * before may be lost. */
 int aq_durable_close(aq_durable *heap);
 
 typedef struct aq_durable_stats {

@@ -148,12 +148,11 @@ pub unsafe extern "C" fn aq_durable_close(heap: *mut AqDurable) -> c_int {
             "a transaction on the heap is under way; commit or abort it, then close",
         );
     }
-    if let Err(error) = opened.heap.sync() {
-        return failure::fail(&error);
-    }
+    // After an error no later try would do better: it is closed all the same, so that it can be opened again.
+    let synced = opened.heap.sync();
     // SAFETY: made by aq_durable_open; no transaction refers to it, and the caller does not use it again.
     drop(unsafe { Box::from_raw(heap) });
-    0
+    synced.map_or_else(|error| failure::fail(&error), |()| 0)
 }
 
 /// # Safety
