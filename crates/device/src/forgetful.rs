@@ -122,7 +122,11 @@ impl Forgetful {
                 }
             }
         }
-        state.now.copy_from_slice(&state.durable);
+        // Elsewhere both are the same.
+        for write in &unsynced {
+            let range = write.offset as usize..write.offset as usize + write.bytes.len();
+            state.now[range.clone()].copy_from_slice(&state.durable[range]);
+        }
         (state.left, state.is_cut) = (None, false);
     }
 

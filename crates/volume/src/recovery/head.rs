@@ -39,7 +39,7 @@ impl FoundBlock {
     }
 }
 
-/// Pages that are read at once.
+/// Pages that are read at once, at most: those of a segment.
 const WINDOW_PAGES: u32 = 256;
 
 /// The log after an anchor, as it is read.
@@ -63,10 +63,11 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Has read nothing yet.
     pub fn new(medium: &'a dyn Medium, anchor: &'a Anchor) -> Self {
+        let window_pages = WINDOW_PAGES.min(medium.geometry().pages_per_segment);
         Reader {
             medium,
             anchor,
-            window: AlignedBuffer::new(WINDOW_PAGES as usize * PAGE_BYTES),
+            window: AlignedBuffer::new(window_pages as usize * PAGE_BYTES),
             first: Physical(0),
             outcomes: Vec::new(),
             seen: Vec::new(),

@@ -25,8 +25,8 @@ impl History {
             let model = self.states.last().expect("one at least");
             let step = Step::random(dice, model);
             let expected = step.expected(model);
-            let mut next = model.clone();
             if expected.is_none() {
+                let mut next = model.clone();
                 next.apply(&step);
                 // It may come to flash in part: as a later state, which is no more and no less than the step.
                 self.states.push(next);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use aquifer_volume::{IfTaken, Ino, Kind, Result, Volume, VolumeError};
 
@@ -22,10 +23,10 @@ impl Dice {
     }
 }
 
-/// What a path stands for. Paths are `/`-separated, without one at either end; folders are empty files with a flag.
+/// What a path stands for. Paths are `/`-separated, without one at either end. States of a history share the bytes that they have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Object {
-    File(Vec<u8>),
+    File(Arc<Vec<u8>>),
     Folder,
 }
 
@@ -210,7 +211,8 @@ impl Model {
     pub fn apply(&mut self, step: &Step) {
         match step {
             Step::Make { path, kind } => {
-                let object = if *kind == Kind::Folder { Object::Folder } else { Object::File(Vec::new()) };
+                let object =
+                    if *kind == Kind::Folder { Object::Folder } else { Object::File(Arc::default()) };
                 self.objects.insert(path.clone(), object);
             }
             Step::Write { path, offset, len, value } => {
@@ -260,7 +262,7 @@ impl Model {
 
     fn bytes(&mut self, path: &str) -> &mut Vec<u8> {
         match self.objects.get_mut(path) {
-            Some(Object::File(bytes)) => bytes,
+            Some(Object::File(bytes)) => Arc::make_mut(bytes),
             _ => panic!("{path} is no file of the model"),
         }
     }
@@ -273,7 +275,7 @@ impl Model {
         for (path, object) in &self.objects {
             if let (Object::File(expected), Object::File(got)) = (object, &found[path]) {
                 assert_eq!(expected.len(), got.len(), "size of {path}");
-                let differs = expected.iter().zip(got).position(|(a, b)| a != b);
+                let differs = expected.iter().zip(got.iter()).position(|(a, b)| a != b);
                 assert_eq!(
                     differs,
                     None,
@@ -313,7 +315,7 @@ pub fn read_all(volume: &Volume) -> BTreeMap<String, Object> {
                 _ => {
                     let mut bytes = vec![0; volume.inode(ino).expect("inode").size_bytes as usize];
                     assert_eq!(volume.read(ino, 0, &mut bytes).expect("read"), bytes.len());
-                    Object::File(bytes)
+                    Object::File(Arc::new(bytes))
                 }
             };
             assert_eq!(found.insert(path.clone(), object), None, "{path} twice");
