@@ -11,9 +11,10 @@
 //! 256 units u32 of each segment
 //! ```
 
+use crate::block::SEQUENCE_END;
 use crate::error::{Result, VolumeError};
 use crate::medium::{ANCHOR_SEGMENTS_MIN, Beside, Geometry, Medium};
-use crate::word::{PAGE_BYTES, PageBytes, Word, crc_of};
+use crate::word::{PAGE_BYTES, PATCH_UNITS_LONG, PageBytes, Word, crc_of};
 use aquifer_device::AlignedBuffer;
 
 /// The version that this program writes. It reads version 1 as well, which knew no echo in blocks; a volume of version 1 that is opened to write becomes one of version 2.
@@ -147,6 +148,12 @@ impl Anchor {
                 && range.contains(&head.next)
                 && head.index <= geometry.pages_per_segment
         });
+        let numbers_fit = anchor.number.max(anchor.sequence) < SEQUENCE_END && anchor.epoch < u32::MAX;
+        // A block has room for three long patches, which count a little more than a page.
+        let units_max = u64::from(geometry.pages_per_segment) * u64::from(3 * PATCH_UNITS_LONG);
+        if !numbers_fit || anchor.units.iter().any(|&units| u64::from(units) > units_max) {
+            return Err(corrupt("says numbers that cannot be"));
+        }
         if !heads_fit || anchor.root_height > crate::PageKey::LEVEL_MAX || anchor.root.place().is_none() {
             return Err(corrupt("names places that do not exist"));
         }
@@ -359,7 +366,7 @@ mod tests {
             is_clean: true,
             made_at: 80,
             heads: [head, HeadPosition { index: 0, ..head }],
-            units: (0..2000).collect(),
+            units: (0..1000).chain(0..1000).collect(),
         }
     }
 

@@ -24,6 +24,8 @@ const TRIM_BYTES: usize = 16;
 /// What a patch takes besides its ranges.
 pub const PATCH_HEADER_BYTES: usize = 24;
 const CHECKED_FROM: usize = 8;
+/// Numbers that grow by one with each block or anchor end long before this one.
+pub(crate) const SEQUENCE_END: u64 = 1 << 63;
 
 /// What the echo of a block takes in the next one at most, so that there is room for what that one says itself.
 const ECHO_BYTES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / 3;
@@ -308,7 +310,10 @@ impl<'a> Block<'a> {
             && trims_in(echoed_trims).all(is_trim)
             && keys_in(echoed_keys).count() == echoed_keys.len() / KEY_BYTES
             && block.patches().take(patch_count).count() == patch_count;
-        (is_whole && header.first_sequence <= header.sequence && header.durable <= header.sequence)
+        (is_whole
+            && header.sequence < SEQUENCE_END
+            && header.first_sequence <= header.sequence
+            && header.durable <= header.sequence)
             .then_some(Block { patches: block.cut(patch_count)?, ..block })
     }
 

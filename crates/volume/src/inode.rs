@@ -9,7 +9,9 @@
 
 use std::time::SystemTime;
 
+use crate::error::{Result, VolumeError};
 use crate::key::Ino;
+use crate::medium::Geometry;
 use crate::word::PAGE_BYTES;
 
 /// Bytes of an inode.
@@ -282,6 +284,18 @@ impl InodesHeader {
         bytes
     }
 
+    /// Refuses numbers that a volume of this size cannot have.
+    ///
+    /// # Errors
+    /// [`VolumeError::Corrupt`].
+    pub(crate) fn refuse_impossible(&self, geometry: Geometry) -> Result<()> {
+        if self.next_new <= inodes_max(geometry) {
+            return Ok(());
+        }
+        let what = format!("its table of inodes says {} of them, and has no room for so many", self.next_new);
+        Err(VolumeError::Corrupt(what))
+    }
+
     /// From flash.
     #[must_use]
     pub fn decode(bytes: &[u8; INODE_BYTES]) -> Self {
@@ -293,6 +307,11 @@ impl InodesHeader {
             files: u32_at(16),
         }
     }
+}
+
+/// Inodes that a volume can have: a page holds 32 of them, and stays when they are free again.
+pub(crate) fn inodes_max(geometry: Geometry) -> u32 {
+    u32::try_from(geometry.pages() * u64::from(INODES_PER_PAGE)).unwrap_or(u32::MAX).min(1 << Ino::BITS)
 }
 
 /// A free inode: only its generation and the next free number are kept.

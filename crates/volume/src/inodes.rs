@@ -306,7 +306,9 @@ impl Core {
     /// # Errors
     /// It could not be read.
     pub fn inodes_header(&self) -> Result<InodesHeader> {
-        Ok(InodesHeader::decode(&self.inode_bytes(Ino(0))?))
+        let header = InodesHeader::decode(&self.inode_bytes(Ino(0))?);
+        header.refuse_impossible(self.flash.medium().geometry())?;
+        Ok(header)
     }
 }
 
@@ -393,7 +395,7 @@ impl Change<'_> {
             let (generation, next) = decode_free(&self.core().inode_bytes(ino)?);
             (inode.generation, header.first_free) = (generation, next);
         }
-        header.files += 1;
+        header.files = header.files.saturating_add(1);
         self.put_inode(ino, &inode)?;
         self.put_inodes_header(&header)?;
         Ok(ino)

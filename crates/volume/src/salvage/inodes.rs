@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::log::Wanted;
 use super::{Salvage, Source};
 use crate::error::Result;
-use crate::inode::{INODE_BYTES, INODES_PER_PAGE, Inode, InodesHeader, Kind, Time};
+use crate::inode::{INODE_BYTES, INODES_PER_PAGE, Inode, InodesHeader, Kind, Time, inodes_max};
 use crate::key::{Ino, PageKey};
 use crate::word::{PAGE_BYTES, PageBytes};
 
@@ -40,7 +40,9 @@ impl Salvage<'_> {
     /// What the table of inodes says of itself.
     pub(super) fn header(&self) -> Result<InodesHeader> {
         let page = self.page(place_of(Ino(0)).0)?.unwrap_or([0; PAGE_BYTES]);
-        Ok(InodesHeader::decode(inode_in(&page, 0)))
+        let header = InodesHeader::decode(inode_in(&page, 0));
+        let next_new = header.next_new.min(inodes_max(self.flash.medium().geometry()));
+        Ok(InodesHeader { next_new, ..header })
     }
 
     fn put(&mut self, ino: Ino, bytes: &[u8; INODE_BYTES]) -> Result<()> {
