@@ -113,6 +113,10 @@ impl Volume {
         let mut pages = Vec::new();
         let walked = core.table.walk(&core.flash, ino, &mut |key: PageKey, word: Word| {
             counted.add(word);
+            if word != Word::LOST && findings.nodes + findings.pages >= core.flash.medium().geometry().pages()
+            {
+                return Err(VolumeError::Corrupt("its table names pages more than once".into()));
+            }
             if key.is_node() {
                 findings.nodes += 1;
             } else {

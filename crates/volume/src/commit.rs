@@ -296,7 +296,7 @@ impl Core {
         } else {
             self.table.set(&self.flash, key.ino(), key.index(), word)?
         };
-        segments.remove(old);
+        segments.remove(old)?;
         segments.add(word);
         Ok(())
     }

@@ -63,7 +63,8 @@ impl PageKey {
     #[must_use]
     pub fn from_word(word: u64) -> Option<Self> {
         let key = PageKey(word);
-        (key.level() <= Self::LEVEL_MAX).then_some(key)
+        (key.level() <= Self::LEVEL_MAX && u64::from(key.index()) < pages_max(key.ino(), key.level()))
+            .then_some(key)
     }
 
     /// Whose page.
@@ -96,11 +97,24 @@ impl PageKey {
         Self::new(self.ino(), self.level() - 1, self.index() * 512 + slot as u32)
     }
 
+    /// Words of this node that can name a page: 512 but at the highest level. Of a page of roots all.
+    #[must_use]
+    pub fn children(self) -> usize {
+        let below = self.level().checked_sub(1).map_or(u64::MAX, |level| pages_max(self.ino(), level));
+        below.saturating_sub(u64::from(self.index()) * 512).min(512) as usize
+    }
+
     /// Whether it belongs to the table, and so is written by checkpoints alone.
     #[must_use]
     pub fn is_node(self) -> bool {
         self.level() > 0 || self.ino() == Ino::ROOTS
     }
+}
+
+/// Pages that a file, or the table of roots, has of a level at most.
+fn pages_max(ino: Ino, level: u32) -> u64 {
+    let bits = if ino == Ino::ROOTS { Ino::BITS - 8 } else { u32::BITS };
+    1 << bits.saturating_sub(9 * level)
 }
 
 impl fmt::Display for PageKey {
@@ -124,13 +138,25 @@ mod tests {
 
     #[test]
     fn parts_are_found_again() {
-        let key = PageKey::new(Ino((1 << 28) - 1), 3, u32::MAX);
-        assert_eq!((key.ino(), key.level(), key.index()), (Ino((1 << 28) - 1), 3, u32::MAX));
+        let key = PageKey::new(Ino((1 << 28) - 1), 3, 31);
+        assert_eq!((key.ino(), key.level(), key.index()), (Ino((1 << 28) - 1), 3, 31));
         assert_eq!(PageKey::from_word(key.word()), Some(key));
         assert_eq!(PageKey::from_word(5 << 32), None);
         let page = PageKey::data(Ino(7), 1025);
         let (leaf, slot) = page.parent();
         assert_eq!((leaf, slot), (PageKey::new(Ino(7), 1, 2), 1));
         assert_eq!(leaf.child(slot), page);
+    }
+
+    #[test]
+    fn pages_that_no_file_has_are_none() {
+        let of = |ino, level, index| PageKey::from_word(PageKey::new(ino, level, index).word());
+        assert!(of(Ino(7), 0, u32::MAX).is_some() && of(Ino(7), 1, u32::MAX).is_none());
+        assert!(of(Ino(7), 3, 31).is_some() && of(Ino(7), 3, 32).is_none());
+        assert!(of(Ino(7), 4, 0).is_some() && of(Ino(7), 4, 1).is_none());
+        assert!(of(Ino::ROOTS, 0, (1 << 20) - 1).is_some() && of(Ino::ROOTS, 0, 1 << 20).is_none());
+        assert_eq!(PageKey::new(Ino(7), 4, 0).children(), 32);
+        assert_eq!(PageKey::new(Ino(7), 1, (1 << 23) - 1).children(), 512);
+        assert_eq!(PageKey::data(Ino::ROOTS, 5).children(), 512);
     }
 }

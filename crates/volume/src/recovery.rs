@@ -236,6 +236,7 @@ fn apply(flash: &Flash, table: &Table, segments: &mut Segments, block: &Block<'_
 fn do_trim(flash: &Flash, table: &Table, segments: &mut Segments, trim: Trim) -> Result<()> {
     let trimmed = table.trim(flash, trim.ino, trim.first, trim.last, &mut |word| {
         segments.remove_found(word);
+        Ok(())
     });
     if_readable(trimmed).map(|_| ())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::error::{Result, VolumeError};
 use crate::medium::{Geometry, Medium};
 use crate::word::{Physical, Word};
 
@@ -115,16 +116,22 @@ impl Segments {
         word.for_each_share(|at, units| {
             let segment = self.geometry.split(at).0 as usize;
             if let Some(count) = self.units.get_mut(segment) {
-                *count += units;
+                *count = count.saturating_add(units);
                 self.live_units += u64::from(units);
             }
         });
     }
 
     /// No longer counts it.
-    pub fn remove(&mut self, word: Word) {
-        let was_counted = self.remove_found(word);
-        debug_assert!(was_counted, "{word:?} is removed, and its segment has not as many units");
+    ///
+    /// # Errors
+    /// [`VolumeError::Corrupt`] if it was not counted: then the table names a place more than once, or the anchor has other counts than its table.
+    pub fn remove(&mut self, word: Word) -> Result<()> {
+        if self.remove_found(word) {
+            return Ok(());
+        }
+        let what = format!("its table names a place that its segments do not count ({word:?})");
+        Err(VolumeError::Corrupt(what))
     }
 
     /// As [`Segments::remove`], of a word that flash had. Says whether it was counted: if not, the node with the word is older than the anchor.

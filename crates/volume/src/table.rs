@@ -8,6 +8,7 @@
 //!
 //! Anybody may look a word up; only the writer, of whom there is one at a time, changes words.
 
+mod bounds;
 mod damage;
 mod nodes;
 mod pages;
@@ -21,6 +22,7 @@ use crate::key::{Ino, PageKey};
 use crate::node::Node;
 use crate::word::{PAGE_BYTES, PageBytes, Word};
 
+use bounds::{Entered, refuse_impossible};
 use nodes::Nodes;
 
 /// Roots on one page of the table of roots: each is a word and a height.
@@ -40,17 +42,26 @@ impl Root {
     fn pages(self) -> u64 {
         1 << (9 * self.height)
     }
+
+    /// Whether a tree of this height has a node.
+    fn has(self, node: PageKey) -> bool {
+        let levels_above = self.height.checked_sub(node.level());
+        levels_above.is_some_and(|levels| u64::from(node.index()) < 1 << (9 * levels))
+    }
 }
 
 /// What a change of a word frees, and what it takes.
 pub trait Books {
     /// Nobody needs this any more.
-    fn freed(&mut self, word: Word);
+    ///
+    /// # Errors
+    /// It was not counted.
+    fn freed(&mut self, word: Word) -> Result<()>;
 }
 
-impl<F: FnMut(Word)> Books for F {
-    fn freed(&mut self, word: Word) {
-        self(word);
+impl<F: FnMut(Word) -> Result<()>> Books for F {
+    fn freed(&mut self, word: Word) -> Result<()> {
+        self(word)
     }
 }
 
@@ -179,6 +190,7 @@ impl Table {
                     let mut bytes = aligned_page();
                     let page: &mut PageBytes = (&mut bytes[..]).try_into().expect("a page");
                     let found = flash.read(key, before, page)?;
+                    refuse_impossible(key, page)?;
                     let node = Node::from_page(key, page, found.patched.as_ref(), self.nodes.counter());
                     Some((before, Arc::new(node)))
                 }
@@ -216,6 +228,9 @@ impl Table {
             return self.set(flash, key.ino(), key.index(), word);
         }
         let root = self.root(flash, key.ino())?;
+        if !root.has(key) {
+            return Err(VolumeError::Damaged { key, what: "the file's table has no such node".into() });
+        }
         if key.level() == root.height {
             return self.set_root(flash, key.ino(), Root { word, ..root }).map(|old| old.word);
         }
@@ -275,7 +290,7 @@ impl Table {
     /// Makes pages `first..=last` of a file zeros. The caller is the writer.
     ///
     /// # Errors
-    /// The first node that could not be read: the pages that the others translate are freed then.
+    /// The first node that could not be read: the pages that the others translate are freed then. Of `books`: what was freed before stays so.
     pub fn trim(&self, flash: &Flash, ino: Ino, first: u32, last: u32, books: &mut dyn Books) -> Result<()> {
         let root = self.root(flash, ino)?;
         let last = u32::try_from(u64::from(last).min(root.pages() - 1)).unwrap_or(u32::MAX);
@@ -284,16 +299,16 @@ impl Table {
         }
         if root.height == 0 {
             if root.word != Word::ZERO {
-                books.freed(root.word);
+                books.freed(root.word)?;
                 self.set_root(flash, ino, Root::default())?;
             }
             return Ok(());
         }
         let top = PageKey::new(ino, root.height, 0);
         let mut damage = Ok(());
-        if self.trim_below(flash, top, root, first, last, books, &mut damage) {
+        if self.trim_below(flash, top, root, first, last, books, &mut damage)? {
             if root.word != Word::ZERO {
-                books.freed(root.word);
+                books.freed(root.word)?;
             }
             self.nodes.forget(top);
             self.set_root(flash, ino, Root::default())?;
@@ -312,13 +327,13 @@ impl Table {
         last: u32,
         books: &mut dyn Books,
         damage: &mut Result<()>,
-    ) -> bool {
+    ) -> Result<bool> {
         let node = match self.node(flash, key, root) {
             Ok(Some(node)) => node,
-            Ok(None) => return true,
+            Ok(None) => return Ok(true),
             Err(error) => {
                 *damage = std::mem::replace(damage, Ok(())).and(Err(error));
-                return false;
+                return Ok(false);
             }
         };
         let shift = 9 * (key.level() - 1);
@@ -328,7 +343,7 @@ impl Table {
             let word = node.word(slot);
             if key.level() == 1 {
                 if word != Word::ZERO {
-                    books.freed(word);
+                    books.freed(word)?;
                     node.set(slot, Word::ZERO);
                 }
                 continue;
@@ -337,15 +352,15 @@ impl Table {
             if word == Word::ZERO && self.nodes.get(child).is_none() {
                 continue;
             }
-            if self.trim_below(flash, child, root, first, last, books, damage) {
+            if self.trim_below(flash, child, root, first, last, books, damage)? {
                 self.nodes.forget(child);
                 if word != Word::ZERO {
-                    books.freed(word);
+                    books.freed(word)?;
                     node.set(slot, Word::ZERO);
                 }
             }
         }
-        node.is_empty() && (key.level() == 1 || !self.nodes.has_child_of(key))
+        Ok(node.is_empty() && (key.level() == 1 || !self.nodes.has_child_of(key)))
     }
 
     /// Nodes that flash has an older version of, those below before those above.
@@ -379,7 +394,7 @@ impl Table {
         if root.word != Word::ZERO {
             visit(top, root.word)?;
         }
-        self.walk_below(flash, top, root, visit)
+        self.walk_below(flash, top, root, &mut Entered::default(), visit)
     }
 
     fn walk_below(
@@ -387,16 +402,18 @@ impl Table {
         flash: &Flash,
         key: PageKey,
         root: Root,
+        entered: &mut Entered,
         visit: &mut dyn FnMut(PageKey, Word) -> Result<()>,
     ) -> Result<()> {
         let Some(node) = self.node(flash, key, root)? else { return Ok(()) };
+        entered.count(self, flash)?;
         for (slot, word) in node.words().enumerate() {
             let child = key.child(slot);
             if word != Word::ZERO {
                 visit(child, word)?;
             }
             if key.level() > 1 && (word != Word::ZERO || self.nodes.get(child).is_some()) {
-                self.walk_below(flash, child, root, visit)?;
+                self.walk_below(flash, child, root, entered, visit)?;
             }
         }
         self.nodes.shrink();

@@ -1,6 +1,6 @@
 //! Nodes that cannot be read.
 
-use super::{ROOTS_PER_PAGE, Root, Table, root_in};
+use super::{Entered, ROOTS_PER_PAGE, Root, Table, root_in};
 use crate::error::{Result, if_readable};
 use crate::flash::Flash;
 use crate::key::{Ino, PageKey};
@@ -48,7 +48,9 @@ impl Table {
         if root.height > 0 {
             waiting.push(PageKey::new(ino, root.height, 0));
         }
+        let mut entered = Entered::default();
         while let Some(key) = waiting.pop() {
+            entered.count(self, flash)?;
             let Some(node) = if_readable(self.node(flash, key, root))? else {
                 damaged.push(key);
                 continue;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Root, Table};
+use super::{Entered, Root, Table};
 use crate::error::Result;
 use crate::flash::Flash;
 use crate::key::{Ino, PageKey};
@@ -74,7 +74,7 @@ impl Table {
         if root.height > 0 {
             let top = PageKey::new(ino, root.height, 0);
             // Whether it ended early, the visitor knows.
-            let _ = self.visit_pages_below(flash, top, root, first, visit)?;
+            let _ = self.visit_pages_below(flash, top, root, first, &mut Entered::default(), visit)?;
         } else if root.word != Word::ZERO {
             // It is the only one, whatever the visitor says.
             let _ = visit(0);
@@ -88,9 +88,11 @@ impl Table {
         key: PageKey,
         root: Root,
         first: u32,
+        entered: &mut Entered,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>> {
         let Some(node) = self.node(flash, key, root)? else { return Ok(ControlFlow::Continue(())) };
+        entered.count(self, flash)?;
         let shift = 9 * (key.level() - 1);
         let start = u64::from(key.index()) << (shift + 9);
         let first_slot = (u64::from(first).saturating_sub(start) >> shift) as usize;
@@ -103,7 +105,7 @@ impl Table {
             let went_on = if key.level() == 1 {
                 visit(child.index())
             } else if word != Word::ZERO || self.nodes.get(child).is_some() {
-                self.visit_pages_below(flash, child, root, first, visit)?
+                self.visit_pages_below(flash, child, root, first, entered, visit)?
             } else {
                 ControlFlow::Continue(())
             };

@@ -1,19 +1,40 @@
 //! A volume with bytes changed.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
-use aquifer_volume::anchor::Anchor;
 use aquifer_volume::medium::{DeviceMedium, Medium};
-use aquifer_volume::word::{PAGE_BYTES, crc_of};
+use aquifer_volume::word::PAGE_BYTES;
 use aquifer_volume::{Depth, IfTaken, Ino, Kind, OpenOptions, Volume};
+
+#[path = "signs.rs"]
+mod signs;
 
 const SEGMENT_PAGES: u32 = 8;
 const PAGES: usize = 32 * SEGMENT_PAGES as usize;
+/// Numbers at the limits of what a volume counts with.
+const EDGES: [u64; 16] = [
+    0,
+    1,
+    2,
+    3,
+    8,
+    0xFFF,
+    0x1000,
+    0xFFFF,
+    (1 << 28) - 1,
+    1 << 28,
+    1 << 31,
+    u32::MAX as u64,
+    1 << 32,
+    4 << 32,
+    1 << 44,
+    u64::MAX,
+];
 
 /// A small volume that was not closed, so that its log is read.
-static EXAMPLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+static EXAMPLE: LazyLock<AlignedBuffer> = LazyLock::new(|| {
     let device = Arc::new(MemoryDevice::new((PAGES * PAGE_BYTES) as u64, PAGE_BYTES));
     Volume::create(medium(&device), (0, 0)).expect("created");
     for round in 0..2u8 {
@@ -26,55 +47,65 @@ static EXAMPLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     }
     let mut image = AlignedBuffer::new(PAGES * PAGE_BYTES);
     device.read_at(0, &mut image).expect("read");
-    image.to_vec()
+    image
+});
+
+/// The bytes that are changed and the device that they go to, which every input uses again: new memory took half of the time.
+static PLACE: LazyLock<Mutex<(AlignedBuffer, Arc<MemoryDevice>)>> = LazyLock::new(|| {
+    let len = PAGES * PAGE_BYTES;
+    Mutex::new((AlignedBuffer::new(len), Arc::new(MemoryDevice::new(len as u64, PAGE_BYTES))))
 });
 
 fn medium(device: &Arc<MemoryDevice>) -> Box<dyn Medium> {
     Box::new(DeviceMedium::new(Arc::clone(device), SEGMENT_PAGES).expect("a medium"))
 }
 
-/// Whatever bytes a volume has, it is opened or refused, checked and used, and nothing panics. Each five bytes of the input change one byte:
-/// 0 (bit 0) whether checksums are made to agree, (bit 1) whether the place is in the page's first 128 bytes, 1 page, 2 and 3 place in it, 4 what
-/// is added.
+/// Whatever bytes a volume has, it is opened or refused, checked and used, and nothing panics. Each five bytes of the input change one place:
+///
+/// - 0 bit 0: whether the checksum of the block or anchor is made to agree; bit 1: whether the place is in the page's first 128 bytes; bit 2: whether in the end
+///   all checksums are made to agree; bit 3: whether a number is put there in place of a byte that changes; bit 4: whether that has eight bytes and not four.
+/// - 1 page; 2 and 3 place in it; 4 what is added, or which of the [`EDGES`] is put there.
 pub fn property(input: &[u8]) {
-    let mut image = EXAMPLE.clone();
+    let mut place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (image, device) = &mut *place;
+    image.copy_from_slice(&EXAMPLE);
     for edit in input.chunks_exact(5).take(64) {
-        let page = edit[1] as usize % PAGES;
-        let range = if edit[0] & 2 != 0 { 128 } else { PAGE_BYTES };
-        let at = usize::from(u16::from_le_bytes([edit[2], edit[3]])) % range;
-        let byte = &mut image[page * PAGE_BYTES + at];
-        *byte = byte.wrapping_add(edit[4]);
-        if edit[0] % 2 == 1 {
-            sign(&mut image, page);
-        }
+        change(image, edit.try_into().expect("five bytes"));
     }
-    let device = Arc::new(MemoryDevice::new(image.len() as u64, PAGE_BYTES));
-    let mut aligned = AlignedBuffer::new(image.len());
-    aligned.copy_from_slice(&image);
-    device.write_at(0, &aligned).expect("written");
+    if input.chunks_exact(5).any(|edit| edit[0] & 4 != 0) {
+        signs::sign_all(image);
+    }
+    device.write_at(0, image).expect("written");
+    open_and_use(device);
+}
+
+fn change(image: &mut [u8], [how, page, low, high, what]: [u8; 5]) {
+    let page = usize::from(page) % PAGES;
+    let range = if how & 2 != 0 { 128 } else { PAGE_BYTES };
+    let at = page * PAGE_BYTES + usize::from(u16::from_le_bytes([low, high])) % range;
+    if how & 8 != 0 {
+        let width = if how & 16 != 0 { 8 } else { 4 };
+        let number = EDGES[usize::from(what) % EDGES.len()].to_le_bytes();
+        let at = at / width * width;
+        image[at..at + width].copy_from_slice(&number[..width]);
+    } else {
+        image[at] = image[at].wrapping_add(what);
+    }
+    if how & 1 != 0 {
+        signs::sign(image, page);
+    }
+}
+
+fn open_and_use(device: &Arc<MemoryDevice>) {
     for is_read_only in [true, false] {
         let options = OpenOptions { ram_bytes: 1 << 20, is_read_only };
-        let Ok(volume) = Volume::open(medium(&device), options) else { continue };
+        let Ok(volume) = Volume::open(medium(device), options) else { continue };
         // Damage is an answer.
         let _ = volume.check(Depth::Contents, |_, _| ());
         if !is_read_only {
             use_it(&volume, 7);
             let _ = volume.close();
         }
-    }
-}
-
-/// Makes the checksum of a block or anchor agree with its bytes.
-fn sign(image: &mut [u8], page: usize) {
-    let rest = &mut image[page * PAGE_BYTES..];
-    if rest.starts_with(b"AQVB") {
-        let crc = crc_of(&rest[8..PAGE_BYTES]);
-        rest[4..8].copy_from_slice(&crc.to_le_bytes());
-    } else if let Ok(geometry) = Anchor::geometry_in(rest)
-        && let Some(whole) = rest.get(12..Anchor::pages(geometry) as usize * PAGE_BYTES)
-    {
-        let crc = crc_of(whole);
-        rest[8..12].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
