@@ -6,8 +6,9 @@ use aquifer_device::{Device, DeviceError, Forgetful, Kept};
 use aquifer_volume::medium::DeviceMedium;
 use aquifer_volume::{PAGE_BYTES, Volume};
 
-use crate::model::{Dice, Model, Step, read_all};
-use crate::{LITTLE_RAM, check, open, seeds};
+use crate::history::History;
+use crate::model::{Dice, Model};
+use crate::{LITTLE_RAM, open, seeds};
 
 const SECTOR_BYTES: usize = 512;
 const SEGMENT_PAGES: u32 = 16;
@@ -54,46 +55,14 @@ fn crash(seed: u64, after_operations: u64, steps: u32, crashes: u32) -> bool {
     let mut model = Model::default();
     let (mut was_cut, mut after_operations) = (false, after_operations);
     for crash in 0..crashes {
-        let mut states = vec![model];
-        let mut synced = 0;
+        let mut history = History::new(model);
         // Recovery and its anchor may be cut too.
         device.0.cut_after(after_operations);
         let opened = Volume::open(medium(), LITTLE_RAM);
-        was_cut = opened.is_err();
-        if let Ok(volume) = &opened {
-            for _ in 0..steps {
-                let model = states.last().expect("one at least");
-                let step = Step::random(&mut dice, model);
-                let expected = step.expected(model);
-                if expected.is_none() {
-                    let mut next = model.clone();
-                    next.apply(&step);
-                    states.push(next);
-                }
-                match step.apply(volume) {
-                    Ok(()) if matches!(step, Step::Sync) => synced = states.len() - 1,
-                    Ok(()) => {}
-                    Err(error) if expected.as_ref() == Some(&error) => {}
-                    Err(_) => {
-                        was_cut = true;
-                        break;
-                    }
-                }
-            }
-        }
+        was_cut = opened.as_ref().map_or(true, |volume| history.run(volume, &mut dice, steps).is_err());
         drop(opened);
         device.0.restore_power(Kept::Some(forgetting.below(1 << 40)));
-        let volume = open(medium());
-        check(&volume);
-        let objects = read_all(&volume);
-        let is_allowed = states[synced..].iter().any(|state| state.objects == objects);
-        assert!(
-            is_allowed,
-            "seed {seed}, crash {crash}: none of the {} states it may be in",
-            states.len() - synced
-        );
-        drop(volume);
-        model = Model { objects };
+        model = history.find(&open(medium()), &format!("seed {seed}, crash {crash}"));
         after_operations = forgetting.below(200);
     }
     was_cut

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aquifer_volume::medium::NandMedium;
 use aquifer_volume::{Result, Volume};
 
-use crate::model::{Dice, Model, Step, read_all};
+use crate::model::{Dice, Model, Object, Step, read_all};
 use crate::{check, open};
 
 /// The states that a crash may come back to: the last that was synced, and all after it.
@@ -32,8 +32,14 @@ impl History {
                 self.states.push(next);
             }
             match step.apply(volume) {
-                Ok(()) if matches!(step, Step::Sync) => self.synced = self.states.len() - 1,
-                Ok(()) => {}
+                Ok(Some(done)) => {
+                    self.states.pop();
+                    let mut next = self.states.last().expect("one at least").clone();
+                    next.apply(&done);
+                    self.states.push(next);
+                }
+                Ok(None) if matches!(step, Step::Sync) => self.synced = self.states.len() - 1,
+                Ok(None) => {}
                 Err(error) if expected.as_ref() == Some(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -53,6 +59,22 @@ impl History {
             allowed.len()
         );
         Model { objects }
+    }
+}
+
+impl History {
+    fn allowed(&self, may_be_older: bool) -> &[Model] {
+        &self.states[if may_be_older { 0 } else { self.synced }..]
+    }
+
+    /// Whether a path stood for this in one of the states; `may_be_older` than the last that was synced.
+    pub fn has(&self, path: &str, object: &Object, may_be_older: bool) -> bool {
+        self.allowed(may_be_older).iter().any(|state| state.objects.get(path) == Some(object))
+    }
+
+    /// Whether this is one of the states.
+    pub fn has_state(&self, model: &Model, may_be_older: bool) -> bool {
+        self.allowed(may_be_older).iter().any(|state| state.objects == model.objects)
     }
 }
 

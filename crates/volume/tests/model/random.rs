@@ -20,7 +20,7 @@ fn run(medium: &Arc<dyn Medium>, seed: u64, rounds: u32, steps: u32) {
         for _ in 0..steps {
             let step = Step::random(&mut dice, &model);
             match (step.apply(&volume), step.expected(&model)) {
-                (Ok(()), None) => model.apply(&step),
+                (Ok(done), None) => model.apply(&done.unwrap_or(step)),
                 (Err(VolumeError::NoSpace), None) => {}
                 (Err(error), Some(expected)) => assert_eq!(error, expected, "round {round}, {step:?}"),
                 (outcome, expected) => panic!("round {round}, {step:?}: {outcome:?} instead of {expected:?}"),
