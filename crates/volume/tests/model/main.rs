@@ -5,12 +5,14 @@
 //! `flash`: programs and erases of raw flash fail.
 //! `wear`: how evenly raw flash is erased.
 //! `crashes`: a device forgets any of the writes that were not synced.
+//! `damaged`: a flipped byte, a bad page or a lost write after a crash.
 //! `reopened`: what a volume has shown after a crash is there after the next.
 //!
 //! `AQUIFER_CRASHES=n` makes the crash tests try n seeds, `AQUIFER_CRASHES_FROM=k` begins with seed k.
 
 mod crashes;
 mod cuts;
+mod damaged;
 mod flash;
 mod full;
 mod history;
