@@ -1,7 +1,7 @@
 #!/bin/sh
 # Programs of others that verify what they wrote, on a mounted volume: fsx, fio, SQLite with several writers, git,
-# rsync, cp and tar with extended attributes, stress-ng. Then the volume is in order. One result line each; exits with 1
-# if one failed. What is not installed is left out with a line.
+# rsync, cp and tar with extended attributes, restic, borg, stress-ng. Then the volume is in order. One result line
+# each; exits with 1 if one failed. What is not installed is left out with a line.
 #
 #   tests/mount/suites.sh
 #   FSX_OPERATIONS=N    operations of each run of fsx, of which there are nine [60000]
@@ -121,16 +121,21 @@ git_runs() {
     rm -rf "$at/repository"
 }
 
-# Files of several sizes, with an extended attribute each, to the mount and back.
-copies() {
-    have setfattr 'Debian package attr' || return
-    mkdir -p "$work/tree"
-    setfattr -n user.test -v 1 "$work/tree" 2>/dev/null || { skip 'copies: this folder keeps no attributes'; return; }
+# Files of several sizes.
+tree() {
+    [ ! -d "$work/tree" ] || return 0
     for number in $(seq 400); do
         folder=$work/tree/$((number % 20))
         mkdir -p "$folder"
         head -c $((number * 37)) /dev/urandom >"$folder/$number"
     done
+}
+
+# The tree, with an extended attribute for each file, to the mount and back.
+copies() {
+    have setfattr 'Debian package attr' || return
+    tree
+    setfattr -n user.test -v 1 "$work/tree" 2>/dev/null || { skip 'copies: this folder keeps no attributes'; return; }
     find "$work/tree" -type f -exec setfattr -n user.number -v some {} +
     for how in 'cp -a $0/. $1' 'rsync -aX $0/ $1' 'mkdir $1 && tar -C $0 --xattrs -c . | tar -C $1 --xattrs -x'; do
         program=$(echo "$how" | grep -o 'cp\|rsync\|tar' | head -n 1)
@@ -143,12 +148,32 @@ copies() {
     done
 }
 
+# Backups of the tree in the programs' own formats: repository and restored files are on the mount.
+backups() {
+    tree
+    if have restic 'Debian package restic'; then
+        run 'restic, a backup that is read and restored' sh -ec "export RESTIC_PASSWORD=password RESTIC_REPOSITORY='$at/restic'
+            restic() { command restic --no-cache -q \"\$@\"; }
+            cd '$work/tree'; restic init; restic backup .; restic backup .; restic check --read-data
+            restic restore latest --target '$at/restored'; diff -r . '$at/restored'; restic forget --keep-last 1 --prune; restic check"
+        rm -rf "$at/restic" "$at/restored"
+    fi
+    if have borg 'Debian package borgbackup'; then
+        run 'borg, a backup that is read and restored' sh -ec "export BORG_REPO='$at/borg' BORG_BASE_DIR='$work/borg' HOME='$work'
+            export BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes
+            cd '$work/tree'; borg init -e none; borg create ::one .; borg create ::two .; borg check --verify-data
+            mkdir '$at/restored'; cd '$at/restored'; borg extract ::two; diff -r '$work/tree' .; borg delete ::one; borg compact; borg check"
+        rm -rf "$at/borg" "$at/restored"
+    fi
+}
+
 stressors() {
     [ "$seconds" -gt 0 ] || { skip 'stress-ng: STRESS_SECONDS is 0'; return; }
     have stress-ng 'Debian package stress-ng' || return
     mkdir "$at/stress"
-    run "stress-ng, class filesystem, $seconds s each" \
-        stress-ng --temp-path "$at/stress" --class filesystem --sequential 1 --verify -t "$seconds"
+    # These two mount file systems of their own; stress-ng fails where it may not.
+    run "stress-ng, class filesystem, $seconds s each" stress-ng --temp-path "$at/stress" --class filesystem \
+        --exclude bind-mount,binderfs --sequential 1 --verify -t "$seconds"
 }
 
 # ---- On one volume --------------------------------------------------------
@@ -167,6 +192,7 @@ fio_runs
 sqlite_writers
 git_runs
 copies
+backups
 fsx_runs
 stressors
 unmount || fail 'it cannot be unmounted'
