@@ -8,6 +8,7 @@
 //! | `server` | the kernel's requests |
 //! | `naming`, `content`, `listing` | what answers them: names, bytes, entries of folders |
 //! | `xattrs` | extended attributes |
+//! | `direct` | writes around the kernel's pages |
 //! | `holes` | where files have none |
 //! | `attributes` | inodes in the kernel's words |
 //! | `write_back` | what the kernel wrote late and there was no room for |
@@ -20,6 +21,7 @@
 
 mod attributes;
 mod content;
+mod direct;
 mod error;
 mod holes;
 mod listing;

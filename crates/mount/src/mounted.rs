@@ -11,6 +11,7 @@ use rustix::fs::statvfs;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::direct::Direct;
 use crate::error::{MountError, Result};
 use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
@@ -64,10 +65,11 @@ impl Mounted {
             room: Room::new(options.threads.max(1)),
             zeros_read: Arc::clone(&zeros_read),
             has_xattrs: options.has_xattrs,
+            direct: Arc::new(Direct::new(options.threads)),
             write_back: writes_back.then(|| Arc::new(WriteBack::new(options.threads))),
             is_read_only: options.is_read_only,
         };
-        let write_back = server.write_back.clone();
+        let (direct, write_back) = (Arc::clone(&server.direct), server.write_back.clone());
         let session =
             Session::new(server, &folder, &config(&options)).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound if !has_helper() => MountError::NoHelper,
@@ -80,6 +82,7 @@ impl Mounted {
             })?;
         if options.threads > 1 {
             zeros_read.ask_by(session.notifier());
+            direct.ask_by(session.notifier());
             if let Some(write_back) = write_back {
                 write_back.ask_by(session.notifier());
             }

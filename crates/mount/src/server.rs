@@ -15,6 +15,7 @@ use fuser::{
 
 use crate::attributes::{attributes_of, ino_of, time_of};
 use crate::content::Blocks;
+use crate::direct::{Direct, is_direct};
 use crate::holes::ZerosRead;
 use crate::lookups::Lookups;
 use crate::room::Room;
@@ -39,6 +40,7 @@ pub struct Server {
     pub lookups: Lookups,
     pub room: Room,
     pub zeros_read: Arc<ZerosRead>,
+    pub direct: Arc<Direct>,
     pub write_back: Option<Arc<WriteBack>>,
     /// Whether files have extended attributes.
     pub has_xattrs: bool,
@@ -255,11 +257,14 @@ impl Filesystem for Server {
         offset: u64,
         data: &[u8],
         flags: WriteFlags,
-        _: OpenFlags,
+        of_file: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let written = self.write_bytes(ino, offset, data);
+        if is_direct(flags, of_file) {
+            return self.direct.answer(ino, offset, written, reply);
+        }
         self.answer_write(ino, (offset, data), flags, written, reply);
     }
 

@@ -1,6 +1,7 @@
 //! Volumes at a folder of the system. Each check runs on a native folder first, which proves the check, and then on a mount.
 
 mod crash;
+mod direct;
 mod expect;
 mod folders;
 mod ground;
@@ -38,6 +39,7 @@ macro_rules! checks {
 }
 
 checks! {
+    direct: are_read_by_others;
     folders: ten_thousand_files empty_is_removed_and_full_is_not removing_while_listing dots_are_listed links_are_counted
         a_removed_folder_that_is_stood_in sync_of_a_folder set_group_id_is_inherited;
     links: another_name symbolic loops_end long_targets names_of_links_go_away;
