@@ -54,13 +54,16 @@ impl Server {
     }
 }
 
+/// The table takes a word of 8 bytes for each page, and little above that.
+const TABLE_SHARE: u64 = PAGE_BYTES as u64 / 8;
+
 /// What `statfs` says.
 pub struct Blocks {
     /// Of the volume.
     pub all: u64,
     /// That nothing is in.
     pub free: u64,
-    /// That files can take; folders can take the others.
+    /// That one file can take; folders and the table can take the others.
     pub available: u64,
     /// Files there can be.
     pub files: u64,
@@ -72,10 +75,11 @@ impl From<Space> for Blocks {
     fn from(space: Space) -> Self {
         let blocks = |bytes: u64| bytes / PAGE_BYTES as u64;
         let free = space.capacity_bytes.saturating_sub(space.used_bytes);
+        let for_files = free.saturating_sub(space.kept_bytes);
         Blocks {
             all: blocks(space.capacity_bytes),
             free: blocks(free),
-            available: blocks(free.saturating_sub(space.kept_bytes)),
+            available: blocks(for_files - for_files / TABLE_SHARE),
             files: space.files_max,
             files_free: space.files_max.saturating_sub(space.files),
         }
@@ -91,13 +95,16 @@ mod tests {
         let page = PAGE_BYTES as u64;
         let space = Space {
             capacity_bytes: 100 * page,
-            used_bytes: 97 * page,
+            used_bytes: 95 * page,
             kept_bytes: 2 * page,
             files: 1,
             files_max: 9,
         };
         let blocks = Blocks::from(space);
-        assert_eq!((blocks.all, blocks.free, blocks.available, blocks.files_free), (100, 3, 1, 8));
+        // Three pages less the words for them.
+        assert_eq!((blocks.all, blocks.free, blocks.available, blocks.files_free), (100, 5, 2, 8));
+        let large = Space { capacity_bytes: 10_000 * page, ..space };
+        assert_eq!(Blocks::from(large).available, 9_903 - 20);
         let full = Blocks::from(Space { used_bytes: 99 * page, ..space });
         assert_eq!((full.free, full.available), (1, 0));
     }

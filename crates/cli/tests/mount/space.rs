@@ -76,6 +76,16 @@ fn reserved(at: &Path) {
     assert_eq!(file.metadata().expect("it is there").len(), 8 << 20);
 }
 
+/// One file can have all the room that is told, with what the file system needs to find it.
+fn had_by_one_file(at: &Path) {
+    let file = File::create(at.join("all")).expect("it is made");
+    file.sync_all().expect("it syncs");
+    let space = statvfs(at).expect("it is told");
+    let told = space.f_bavail * space.f_frsize;
+    assert!(told > SMALL_BYTES / 2, "{told} bytes are free");
+    fallocate(&file, FallocateFlags::empty(), 0, told).expect("what is told is there");
+}
+
 /// Runs a check on a small tmpfs.
 fn native(test: &str, check: fn(&Path)) {
     if !is_root() {
@@ -156,6 +166,16 @@ fn native_is_filled() {
 #[test]
 fn mounted_is_filled() {
     mounted("mounted_is_filled", filled);
+}
+
+#[test]
+fn native_is_had_by_one_file() {
+    native("native_is_had_by_one_file", had_by_one_file);
+}
+
+#[test]
+fn mounted_is_had_by_one_file() {
+    mounted("mounted_is_had_by_one_file", had_by_one_file);
 }
 
 #[test]
