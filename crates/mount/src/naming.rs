@@ -16,9 +16,15 @@ const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
 
 impl Server {
-    /// The file of a name, of which the kernel is told.
+    /// The file of a name, of which the kernel is told. The kernel asks for `.` and `..` of what it has only a number of, from a handle that it gave to a
+    /// program or an NFS client before it forgot the file.
     pub fn look_up(&self, folder: INodeNo, name: &OsStr) -> Result<(Ino, Inode)> {
-        let ino = self.volume.lookup_and_hold(ino_of(folder)?, name.as_bytes())?;
+        let folder = ino_of(folder)?;
+        let ino = match name.as_bytes() {
+            b"." => self.volume.hold_by_number(folder).map(|()| folder)?,
+            b".." => self.volume.hold_parent(folder)?,
+            name => self.volume.lookup_and_hold(folder, name)?,
+        };
         self.tell(ino)
     }
 

@@ -89,6 +89,8 @@ impl Filesystem for Server {
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_NO_OPEN_SUPPORT,
             InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+            // Handles of files stay good when the kernel has forgotten the file.
+            InitFlags::FUSE_EXPORT_SUPPORT,
             // Without it the kernel asks for an attribute before each write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ] {

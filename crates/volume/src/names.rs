@@ -293,6 +293,35 @@ impl Volume {
         self.free_file(change, ino, inode)
     }
 
+    /// Holds a file that has a name, by its number alone. Whether that is the file that had the number before, its generation says.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFound`] if no file with a name has the number; then nothing is held.
+    pub fn hold_by_number(&self, ino: Ino) -> Result<()> {
+        let _names = self.read_names();
+        let inode = self.core().inode(ino)?;
+        if inode.links == 0 || inode.kind == Kind::Xattrs {
+            return Err(VolumeError::NotFound);
+        }
+        self.hold(ino);
+        Ok(())
+    }
+
+    /// Holds the folder that a folder is in, and returns it. The root folder is in itself.
+    ///
+    /// # Errors
+    /// [`VolumeError::NotFound`] if it has no name, [`VolumeError::NotAFolder`]; then nothing is held.
+    pub fn hold_parent(&self, folder: Ino) -> Result<Ino> {
+        let _names = self.read_names();
+        let inode = self.folder(folder)?;
+        if inode.links == 0 {
+            return Err(VolumeError::NotFound);
+        }
+        let parent = if folder == Ino::ROOT_FOLDER { folder } else { inode.parent };
+        self.hold(parent);
+        Ok(parent)
+    }
+
     pub(crate) fn free_file(&self, change: &Change<'_>, ino: Ino, inode: &Inode) -> Result<()> {
         self.free_xattrs(change, ino, inode)?;
         if inode.size_bytes > 0 || inode.pages > 0 {
@@ -368,4 +397,39 @@ pub fn check_name(name: &[u8]) -> Result<()> {
         return Err(VolumeError::BadName);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use aquifer_device::MemoryDevice;
+
+    use super::*;
+    use crate::medium::DeviceMedium;
+    use crate::{OpenOptions, SetXattr};
+
+    #[test]
+    fn files_are_held_by_their_numbers_while_they_have_names() {
+        let device = std::sync::Arc::new(MemoryDevice::new(16 << 20, 4096));
+        let medium = || Box::new(DeviceMedium::new(device.clone(), 256).expect("a medium"));
+        Volume::create(medium(), (0, 0)).expect("it is made");
+        let volume = Volume::open(medium(), OpenOptions::default()).expect("it opens");
+        let make =
+            |folder, name: &[u8], kind| volume.make(folder, name, kind, 0o700, 0, 0).expect("it is made");
+        let outer = make(Ino::ROOT_FOLDER, b"outer", Kind::Folder);
+        let inner = make(outer, b"inner", Kind::Folder);
+        let file = make(inner, b"file", Kind::File);
+        volume.set_xattr(file, b"user.name", b"value", SetXattr::Any).expect("it is set");
+        assert_eq!(volume.hold_parent(inner), Ok(outer));
+        assert_eq!(volume.hold_parent(Ino::ROOT_FOLDER), Ok(Ino::ROOT_FOLDER));
+        assert_eq!(volume.hold_parent(file), Err(VolumeError::NotAFolder));
+        // Numbers behind the last one: of the attributes, and of nothing.
+        for number in file.0 + 1..file.0 + 200 {
+            assert_eq!(volume.hold_by_number(Ino(number)), Err(VolumeError::NotFound));
+        }
+        volume.hold_by_number(file).expect("it has a name");
+        volume.unlink(inner, b"file").expect("it goes");
+        assert_eq!(volume.hold_by_number(file), Err(VolumeError::NotFound));
+        volume.let_go(file).expect("it is freed");
+        assert_eq!(volume.hold_by_number(file), Err(VolumeError::NotFound));
+    }
 }

@@ -5,6 +5,7 @@ mod direct;
 mod expect;
 mod folders;
 mod ground;
+mod handles;
 mod lifetime;
 mod links;
 mod locks;
