@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::error::{Error, Result};
 
-/// A session that has not gone on with another chunk while so many were sealed has its own ended.
+/// The chunk of an idle session is ended when this number of others were sealed since it was opened.
 const IDLE_AGE: u32 = 64;
 /// Chunks that it verifies before it looks whether there is something else to do.
 const VERIFIED_AT_A_TIME: usize = 16;

@@ -39,7 +39,7 @@ pub(crate) struct Sums<'a> {
     bytes: &'a [u8],
     /// Of the bytes before each multiple of [`STEP_BYTES`].
     before: Vec<u32>,
-    /// What moves a checksum over so many steps, and over so many times [`POWERS`] steps.
+    /// At `n`, what moves a checksum over `n` steps, and over `n` times [`POWERS`] steps.
     few: Vec<u32>,
     many: Vec<u32>,
 }

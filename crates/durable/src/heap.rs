@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use crate::chunk::VERSION_MAX;
 
-    /// A file may say that there were so many transactions. What is committed then must not get a number that recovery refuses.
+    /// A file may have the largest version there is. What is committed then must not get a version that recovery refuses.
     #[test]
     fn after_the_last_version_nothing_is_acknowledged() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -59,7 +59,7 @@ pub trait Persist: Send + Sync {
         Ok(())
     }
 
-    /// Makes durable what is seen in some ranges, whoever stored it: a process that is gone, perhaps after the device refused it.
+    /// Makes durable what is seen in some ranges, also if another process stored it, and the device refused it.
     ///
     /// # Errors
     /// As [`Persist::persist`].

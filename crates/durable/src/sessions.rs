@@ -31,7 +31,7 @@ impl<T> Sessions<T> {
         Self((0..SESSIONS).map(make).map(|session| Apart(Mutex::new(session))).collect())
     }
 
-    /// Those that no thread has now, one after the other.
+    /// Sessions that no thread has now, one after the other.
     pub(crate) fn idle(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().filter_map(|session| match session.try_lock() {
             Ok(session) => Some(session),

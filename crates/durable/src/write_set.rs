@@ -10,7 +10,7 @@ const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 const LINE_BYTES: u64 = 64;
 /// Runs of more lines have all bits.
 const LINES_MAX: u64 = 64;
-/// Bytes that were written over stay until there are so many bytes.
+/// A write set of fewer bytes keeps those that were written over.
 const TIDY_BYTES: usize = 64 << 20;
 /// As many as pieces can tell apart.
 pub(crate) const BYTES_MAX: usize = u32::MAX as usize * LOG_GRAIN_BYTES;

@@ -21,7 +21,7 @@ struct State {
     pending: BTreeSet<usize>,
     /// A sync of ranges says that it has come, and waits for a word, once.
     held: Option<(Sender<()>, Receiver<()>)>,
-    /// The sync after so many others is refused, and all are from then on if it is for good.
+    /// Syncs until one is refused, and whether all are from then on.
     refuses: Option<(u64, bool)>,
     /// How often it can become longer still, if not for ever.
     grows_left: Option<u32>,

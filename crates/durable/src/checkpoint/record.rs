@@ -150,7 +150,7 @@ impl<'a> Records<'a> {
         let extents = Extents { words: self.arrays(count)?, starts: self.arrays(count)? };
         // To a multiple of 4.
         self.arrays::<2>(count % 2)?;
-        // One that nothing was ever written to has no record.
+        // Version 0: nothing was ever written to the partition, which has no record then.
         let is_right =
             (1..=VERSION_MAX).contains(&version) && extents.are_right(&self.grains) && number < PARTITIONS;
         is_right.then_some(Record::Partition { number, version, extents })
