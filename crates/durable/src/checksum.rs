@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_bytes() {
-        let bytes: Vec<u8> = (0..40_000u32).map(|n| (n * n >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..40_000u32).map(|n| ((n * n) >> 3) as u8).collect();
         let sums = Sums::new(&bytes);
         let ends = [0, 1, 4, 8, 12, 100, 255, 4096, 16_383, 16_384, 16_388, 32_768, 39_999, 40_000];
         for start in ends {

@@ -7,7 +7,9 @@
 //!    shared out among threads (the paper's buckets).
 //! 3. The table of areas, which is in the heap itself, tells where objects can be, the map where they are.
 
+mod buckets;
 mod checkpoint;
+mod found;
 mod scan;
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +20,7 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
-use aquifer_map::partitions::{GRAINS, Hint, Source};
+use aquifer_map::partitions::{Hint, Source};
 
 use crate::block::ALIGN_BYTES;
 use crate::chunk::{ChunkHeader, HEADER_BYTES};
@@ -27,7 +29,8 @@ use crate::error::{Error, Result};
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
 use crate::superblock::SUPERBLOCK_BYTES;
 use checkpoint::Checkpoint;
-use scan::{Found, Scan};
+use found::Found;
+use scan::Scan;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Threads at most.
@@ -146,16 +149,11 @@ fn keep_committed(scans: &mut [Scan]) {
     let committed: HashSet<u64> = scans.iter().flat_map(|scan| scan.committed.iter().copied()).collect();
     for scan in scans {
         for (bucket, found) in std::mem::take(&mut scan.parts) {
-            if committed.contains(&found.version) {
+            if committed.contains(&found.version()) {
                 scan.buckets[bucket].push(found);
             }
         }
     }
-}
-
-/// The thread that enters a partition. Neighbours are often written together: whole areas of partitions go to one.
-fn bucket_of(partition: u32, threads: usize) -> usize {
-    partition as usize / 64 % threads
 }
 
 /// Enters the checkpoint and what was found in the map, each thread the partitions of one bucket.
@@ -163,12 +161,19 @@ fn enter_all(heap: &Core, mut scans: Vec<Scan>, checkpoint: Option<&Checkpoint>,
     let newest = scans.iter().map(|scan| scan.newest).chain(checkpoint.map(|checkpoint| checkpoint.newest));
     let newest = newest.max().unwrap_or(0);
     heap.clock.store(newest, Ordering::Release);
-    let mut buckets: Vec<Vec<Vec<Found>>> = (0..threads)
-        .map(|bucket| scans.iter_mut().map(|scan| std::mem::take(&mut scan.buckets[bucket])).collect())
+    let mut buckets: Vec<Vec<Found>> = (0..threads)
+        .map(|bucket| {
+            let mut found = scans.iter_mut().map(|scan| std::mem::take(&mut scan.buckets[bucket]));
+            let first = found.next().unwrap_or_default();
+            found.fold(first, |mut all, more| {
+                all.extend(more);
+                all
+            })
+        })
         .collect();
     let enter = |bucket: usize, found| {
         checkpoint.iter().for_each(|checkpoint| checkpoint.enter(heap, bucket, threads));
-        enter_bucket(heap, found);
+        buckets::enter(heap, (bucket, threads), found);
     };
     thread::scope(|scope| {
         let (first, others) = buckets.split_first_mut().expect("there is one for each thread");
@@ -188,24 +193,6 @@ fn check_free(heap: &Core) -> Result<()> {
             let why = "a checkpoint says that there are objects in a chunk that is free".into();
             Err(Error::Damaged { offset: heap.log.offset_of(id), why })
         }
-    }
-}
-
-fn enter_bucket(heap: &Core, lists: Vec<Vec<Found>>) {
-    let mut all: Vec<Found> = lists.into_iter().flatten().collect();
-    all.sort_unstable_by_key(|found| (found.partition, found.version));
-    for of_partition in all.chunk_by(|a, b| a.partition == b.partition) {
-        let id = PartitionId(of_partition[0].partition);
-        let known = heap.map.try_lock(id).expect("nobody else has the partition").version();
-        let first = u64::from(id.0) * GRAINS as u64;
-        for found in of_partition.iter().filter(|found| found.version > known) {
-            if let Source::Log(grain) = found.source {
-                heap.log.table.add_live(heap.log.chunk_of(grain), u32::from(found.grains) * GRAIN as u32);
-            }
-            let start = first + u64::from(found.start);
-            heap.enter(start, u32::from(found.grains), found.source, Hint::default());
-        }
-        heap.map.unlock(id, of_partition.last().map_or(known, |found| found.version.max(known)));
     }
 }
 

@@ -8,7 +8,7 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Source};
 
-use super::bucket_of;
+use super::buckets::bucket_of;
 use crate::checkpoint::{Header, Record, Records};
 use crate::chunk::HEADER_BYTES;
 use crate::core::Core;
@@ -134,7 +134,7 @@ impl Checkpoint {
         let mut list = Vec::new();
         for record in self.parts.iter().flat_map(|part| Records::new(part, self.grains.clone())) {
             let Ok(Record::Partition { number, version, extents }) = record else { continue };
-            if bucket_of(number, threads) != bucket {
+            if bucket_of(number.into(), threads) != bucket {
                 continue;
             }
             let id = PartitionId(number);

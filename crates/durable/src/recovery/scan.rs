@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{Source, portions};
+use aquifer_map::partitions::Source;
 
-use super::bucket_of;
+use super::buckets::buckets_of;
 use super::checkpoint::Checkpoint;
-use crate::block::{ALIGN_BYTES, Block, Entry, Kind, Role};
+use super::found::Found;
+use crate::block::{ALIGN_BYTES, Block, Kind, Role};
 use crate::checkpoint;
 use crate::checksum::Sums;
 use crate::chunk::{self, ChunkHeader, Previous};
@@ -18,16 +19,6 @@ use crate::log::Log;
 use crate::record::NO_FLOOR;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
-
-/// A part of an entry that lies in one partition.
-pub(super) struct Found {
-    pub(super) version: u64,
-    pub(super) partition: u32,
-    /// First grain of the partition.
-    pub(super) start: u16,
-    pub(super) grains: u16,
-    pub(super) source: Source,
-}
 
 /// What does not count of a chunk.
 pub(super) struct Discard {
@@ -173,24 +164,12 @@ impl Scan {
                     continue;
                 }
             };
-            self.add_entry(block, &entry, source);
-        }
-    }
-
-    /// Adds an entry, a partition at a time.
-    fn add_entry(&mut self, block: &Block<'_>, entry: &Entry, source: Source) {
-        for portion in portions(entry.home.0 / GRAIN, entry.grains) {
-            let found = Found {
-                version: block.version(),
-                partition: portion.id.0,
-                start: portion.start as u16,
-                grains: (portion.end - portion.start) as u16,
-                source: source.plus(portion.before as usize),
-            };
-            let bucket = bucket_of(found.partition, self.buckets.len());
-            match block.role() {
-                Role::Whole => self.buckets[bucket].push(found),
-                Role::Part | Role::Last => self.parts.push((bucket, found)),
+            let found = Found::new(block.version(), entry.home.0 / GRAIN, entry.grains, source);
+            for bucket in buckets_of(found.partitions(), self.buckets.len()) {
+                match block.role() {
+                    Role::Whole => self.buckets[bucket].push(found),
+                    Role::Part | Role::Last => self.parts.push((bucket, found)),
+                }
             }
         }
     }
