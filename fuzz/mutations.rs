@@ -18,8 +18,19 @@ pub fn drive(samples: &[Vec<u8>], count: u64, property: fn(&[u8])) {
         drop(shown);
     };
     samples.iter().for_each(|sample| check(sample));
+    if let Some(folder) = std::env::var_os("AQUIFER_SAMPLES") {
+        write_samples(std::path::Path::new(&folder), samples);
+    }
     let mut inputs = Inputs { samples, state: 0x5EED };
     (0..count).for_each(|_| check(&inputs.next()));
+}
+
+/// Writes samples for a fuzzer to begin with, which finds no valid input by itself where a checksum or a length must agree.
+fn write_samples(folder: &std::path::Path, samples: &[Vec<u8>]) {
+    std::fs::create_dir_all(folder).expect("a folder for samples");
+    for (nth, sample) in samples.iter().enumerate() {
+        std::fs::write(folder.join(format!("sample-{nth:03}")), sample).expect("a sample");
+    }
 }
 
 /// Prints an input when its property panics.

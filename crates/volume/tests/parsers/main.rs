@@ -17,6 +17,25 @@ use aquifer_volume::serve::protocol::{Answer, OPERATIONS, Request};
 use aquifer_volume::word::{PAGE_BYTES, Place, Word};
 use aquifer_volume::{Ino, Kind, Listed, PageKey, folder as pages};
 
+/// What the fuzzer has kept of a target.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = format!("{}/../../fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths.iter().map(|path| std::fs::read(path).expect("an input")).collect()
+}
+
+#[test]
+fn inputs_that_the_fuzzer_has_kept() {
+    corpus("volume_anchor").iter().for_each(|input| anchor::property(input));
+    corpus("volume_block").iter().for_each(|input| block::property(input));
+    corpus("volume_folder").iter().for_each(|input| folder::property(input));
+    corpus("volume_message").iter().for_each(|input| message::property(input));
+    corpus("volume_image").iter().for_each(|input| image::property(input));
+    corpus("volume_client").iter().for_each(|input| client::property(input));
+}
+
 #[test]
 fn anchors() {
     let sample = |segments: u32, pages_per_segment: u32| {
