@@ -24,6 +24,7 @@ const TRIM_BYTES: usize = 16;
 /// What a patch takes besides its ranges.
 pub const PATCH_HEADER_BYTES: usize = 24;
 const CHECKED_FROM: usize = 8;
+const EPOCH_AT: usize = 24;
 /// Numbers that grow by one with each block or anchor end long before this one.
 pub(crate) const SEQUENCE_END: u64 = 1 << 63;
 
@@ -266,7 +267,13 @@ pub struct Block<'a> {
 #[must_use]
 pub fn was_block(bytes: &PageBytes, volume: u64, epoch: u32, at: Physical) -> bool {
     // What an earlier opening has left there is whole, or was torn then.
-    u32_at(bytes, 24) == epoch && looks_like_block(bytes, volume, at)
+    if u32_at(bytes, EPOCH_AT) == epoch {
+        return looks_like_block(bytes, volume, at);
+    }
+    // If the epoch alone is damaged, the block is whole with the right one.
+    let mut mended = *bytes;
+    mended[EPOCH_AT..EPOCH_AT + 4].copy_from_slice(&epoch.to_le_bytes());
+    Block::decode(&mended).is_some_and(|block| block.header.volume == volume && block.header.at == at)
 }
 
 /// As [`was_block`], of any opening of the volume.

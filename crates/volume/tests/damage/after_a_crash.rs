@@ -175,10 +175,13 @@ fn before_the_log_rests_only_the_last_transaction_can_be_dropped() {
     let flash = Flash::new(left.image.len() as u64);
     let mut tally = Tally::default();
     for page in used_pages(&left.image) {
-        let mut image = left.image.clone();
-        image[page * PAGE_BYTES + 33] ^= 0x10;
-        flash.put(&image);
-        tally.look(&flash, &left.files, &format!("page {page}"));
+        // In a block: the segment where the log goes on, the epoch, the kind.
+        for byte in [33, 27, 36] {
+            let mut image = left.image.clone();
+            image[page * PAGE_BYTES + byte] ^= 0x10;
+            flash.put(&image);
+            tally.look(&flash, &left.files, &format!("page {page}, byte {byte}"));
+        }
     }
     assert_eq!((tally.unsaid, tally.refused), (0, 0), "{tally:?}");
 }

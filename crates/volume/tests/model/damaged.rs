@@ -242,5 +242,6 @@ fn damage_after_a_crash_is_named_or_changes_nothing() {
     let seeds = seeds(90);
     let count = (seeds.end - seeds.start) as usize;
     seeds.for_each(|seed| look(seed, &mut tally));
-    assert!(tally.damaged > count / 20 && tally.whole > count / 20, "{tally:?} of {count}");
+    let is_telling = tally.damaged > count / 20 && tally.whole > count / 20;
+    assert!(is_telling || count < 60, "{tally:?} of {count}");
 }
