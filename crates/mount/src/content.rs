@@ -56,6 +56,8 @@ impl Server {
 
 /// The table takes a word of 8 bytes for each page, and little above that.
 const TABLE_SHARE: u64 = PAGE_BYTES as u64 / 8;
+/// Pages that commits on the way may take besides.
+const COMMIT_PAGES: u64 = 16;
 
 /// What `statfs` says.
 pub struct Blocks {
@@ -79,7 +81,7 @@ impl From<Space> for Blocks {
         Blocks {
             all: blocks(space.capacity_bytes),
             free: blocks(free),
-            available: blocks(for_files - for_files / TABLE_SHARE),
+            available: blocks(for_files - for_files / TABLE_SHARE).saturating_sub(COMMIT_PAGES),
             files: space.files_max,
             files_free: space.files_max.saturating_sub(space.files),
         }
@@ -95,16 +97,16 @@ mod tests {
         let page = PAGE_BYTES as u64;
         let space = Space {
             capacity_bytes: 100 * page,
-            used_bytes: 95 * page,
+            used_bytes: 75 * page,
             kept_bytes: 2 * page,
             files: 1,
             files_max: 9,
         };
         let blocks = Blocks::from(space);
-        // Three pages less the words for them.
-        assert_eq!((blocks.all, blocks.free, blocks.available, blocks.files_free), (100, 5, 2, 8));
+        // 23 pages less the words for them, and less what commits take.
+        assert_eq!((blocks.all, blocks.free, blocks.available, blocks.files_free), (100, 25, 6, 8));
         let large = Space { capacity_bytes: 10_000 * page, ..space };
-        assert_eq!(Blocks::from(large).available, 9_903 - 20);
+        assert_eq!(Blocks::from(large).available, 9_923 - 20 - 16);
         let full = Blocks::from(Space { used_bytes: 99 * page, ..space });
         assert_eq!((full.free, full.available), (1, 0));
     }

@@ -11,10 +11,10 @@
 //! 256 units u32 of each segment
 //! ```
 
-use crate::block::SEQUENCE_END;
+use crate::block::{PATCH_HEADER_BYTES, SEQUENCE_END};
 use crate::error::{Result, VolumeError};
 use crate::medium::{ANCHOR_SEGMENTS_MIN, Beside, Geometry, Medium};
-use crate::word::{PAGE_BYTES, PATCH_UNITS_LONG, PageBytes, Word, crc_of};
+use crate::word::{PAGE_BYTES, PageBytes, Word, crc_of};
 use aquifer_device::AlignedBuffer;
 
 /// The version that this program writes. It reads version 1 as well, which knew no echo in blocks; a volume of version 1 that is opened to write becomes one of version 2.
@@ -149,8 +149,8 @@ impl Anchor {
                 && head.index <= geometry.pages_per_segment
         });
         let numbers_fit = anchor.number.max(anchor.sequence) < SEQUENCE_END && anchor.epoch < u32::MAX;
-        // A block has room for three long patches, which count a little more than a page.
-        let units_max = u64::from(geometry.pages_per_segment) * u64::from(3 * PATCH_UNITS_LONG);
+        // Most of all short patches: one counts as little as a unit, and a block has room for many.
+        let units_max = u64::from(geometry.pages_per_segment) * (PAGE_BYTES / PATCH_HEADER_BYTES) as u64;
         if !numbers_fit || anchor.units.iter().any(|&units| u64::from(units) > units_max) {
             return Err(corrupt("says numbers that cannot be"));
         }
@@ -373,6 +373,16 @@ mod tests {
     #[test]
     fn is_read_as_written() {
         assert_eq!(Anchor::decode(&example().encode()), Ok(example()));
+    }
+
+    /// A segment of blocks that hold nothing but short patches counts far more than one of pages.
+    #[test]
+    fn segments_may_be_full_of_short_patches() {
+        let mut anchor = example();
+        anchor.units[9] = 64 * (PAGE_BYTES / (PATCH_HEADER_BYTES + 8)) as u32;
+        assert_eq!(Anchor::decode(&anchor.encode()), Ok(anchor.clone()));
+        anchor.units[9] = 64 * PAGE_BYTES as u32;
+        assert!(Anchor::decode(&anchor.encode()).is_err());
     }
 
     #[test]
