@@ -164,8 +164,8 @@ impl Draft {
     #[inline]
     fn store_grains(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
         if !self.writes.has_room_for(bytes.len()) {
-            let (bytes, limit) = (bytes.len() as u64, BYTES_MAX as u64);
-            return Err(Error::TooLarge { what: "what a transaction writes, and", bytes, limit });
+            let bytes = self.writes.grains_max() * GRAIN as u64 + bytes.len() as u64;
+            return Err(Error::TooLarge { what: "a transaction", bytes, limit: BYTES_MAX as u64 });
         }
         let is_written = bytes.is_empty() || self.writes.write(home, bytes);
         if is_written { Ok(()) } else { Err(Error::NotAllocated(home)) }

@@ -285,4 +285,25 @@ mod tests {
         assert_eq!(heap.transaction(|tx| tx.load_u64(home)).expect("reads"), 3);
         assert!(matches!(heap.transaction(|tx| tx.store_u64(home, 9)), Err(Error::Spent)));
     }
+
+    /// The last block of an ended chunk is told from a torn one, as if its session had gone on at once.
+    #[test]
+    fn the_end_of_an_ended_chunk_is_promised() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("heap");
+        let options = Options { capacity_bytes: 16 << 20, cleans_ahead: false, ..Options::default() };
+        let heap = DurableHeap::open(&path, &options).expect("opens");
+        let home = heap.transaction(|tx| tx.alloc(8)).expect("room");
+        heap.transaction(|tx| tx.store_u64(home, 1)).expect("room");
+        assert!(heap.core.end_chunks(0));
+        heap.transaction(|tx| tx.store_u64(home, 2)).expect("room");
+        let log = &heap.core.log;
+        let sealed = log.table.in_state(aquifer_log::segment::State::Sealed).next().expect("one was ended");
+        let last = log.offset_of(sealed) + u64::from(log.filled_to(sealed)) - 8;
+        drop(heap);
+        let mut bytes = std::fs::read(&path).expect("there");
+        bytes[last as usize] ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+        assert!(matches!(DurableHeap::open(&path, &options), Err(Error::Damaged { .. })));
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use aquifer_log::geometry::SegmentId;
 
 use crate::block::Encoded;
+use crate::chunk::Previous;
 use crate::draft::Draft;
 use crate::durability::Unsynced;
 use crate::error::Result;
@@ -16,6 +17,8 @@ use crate::tuning::Tuning;
 #[derive(Default)]
 pub(crate) struct Session {
     chunk: Option<OpenChunk>,
+    /// A chunk that was ended before there was another to go on with, whose header must say the same of it.
+    ended: Option<Previous>,
     /// If its commits do not wait for durability: what is not durable yet.
     unsynced: Option<Arc<Unsynced>>,
     /// Chunks that it went on with so far.
@@ -65,7 +68,7 @@ impl Session {
         if let Some(unsynced) = &self.unsynced {
             unsynced.sync(log)?;
         }
-        let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk));
+        let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk)).or(self.ended);
         let chunk = log.open(id, opened, previous)?;
         self.opened += 1;
         Ok(self.chunk.replace(chunk))
@@ -93,7 +96,10 @@ impl Session {
 
     /// Ends its chunk, if it has one; whether it had. All of its blocks are in the map.
     pub(crate) fn end_chunk(&mut self, log: &Log) -> bool {
-        self.chunk.take().inspect(|chunk| log.seal(chunk)).is_some()
+        let Some(chunk) = self.chunk.take() else { return false };
+        self.ended = Some(log.filled(&chunk));
+        log.seal(&chunk);
+        true
     }
 
     /// How many chunks were sealed since it went on with its own.
