@@ -262,20 +262,16 @@ impl<'a> Block<'a> {
 
     /// The transaction's version.
     pub fn version(&self) -> u64 {
-        u64::from(word(self.bytes, 8)) | u64::from(word(self.bytes, 12)) << 32
+        version(self.bytes)
     }
 
     /// What it is of its transaction.
     pub fn role(&self) -> Role {
-        match word(self.bytes, 16) >> ROLE_SHIFT {
-            0 => Role::Whole,
-            1 => Role::Part,
-            _ => Role::Last,
-        }
+        role(self.bytes)
     }
 
     fn entry_count(&self) -> u32 {
-        word(self.bytes, 16) & ((1 << ROLE_SHIFT) - 1)
+        entry_count(self.bytes)
     }
 
     /// What it changes, in the order of home addresses, then transactions that have committed.
@@ -289,6 +285,69 @@ impl<'a> Block<'a> {
             end: self.bytes.len(),
         }
     }
+}
+
+/// What stands before the index of a block that was verified.
+#[derive(Clone, Copy)]
+pub(crate) struct Heading([u8; HEADER_BYTES]);
+
+impl Heading {
+    /// That at the beginning of `bytes`; `None` if it is of no block.
+    #[inline]
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        let heading = Self(*bytes.first_chunk()?);
+        let is_right = heading.len_bytes() >= HEADER_BYTES
+            && heading.len_bytes().is_multiple_of(ALIGN_BYTES)
+            && heading.len_bytes() - HEADER_BYTES >= heading.index_bytes();
+        is_right.then_some(heading)
+    }
+
+    /// The size of its block.
+    #[inline]
+    pub(crate) fn len_bytes(&self) -> usize {
+        word(&self.0, 4) as usize
+    }
+
+    /// The size of its index.
+    #[inline]
+    pub(crate) fn index_bytes(&self) -> usize {
+        word(&self.0, 20) as usize
+    }
+
+    /// As [`Block::version`].
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        version(&self.0)
+    }
+
+    /// As [`Block::role`].
+    #[inline]
+    pub(crate) fn role(&self) -> Role {
+        role(&self.0)
+    }
+
+    /// As [`Block::entries`].
+    #[inline]
+    pub(crate) fn entries<'a>(&self, index: &'a [u8]) -> Entries<'a> {
+        let payload = HEADER_BYTES + self.index_bytes();
+        Entries { index, left: entry_count(&self.0), behind: 0, payload, end: self.len_bytes() }
+    }
+}
+
+fn version(header: &[u8]) -> u64 {
+    u64::from(word(header, 8)) | u64::from(word(header, 12)) << 32
+}
+
+fn role(header: &[u8]) -> Role {
+    match word(header, 16) >> ROLE_SHIFT {
+        0 => Role::Whole,
+        1 => Role::Part,
+        _ => Role::Last,
+    }
+}
+
+fn entry_count(header: &[u8]) -> u32 {
+    word(header, 16) & ((1 << ROLE_SHIFT) - 1)
 }
 
 /// Iterator over the entries of a block.

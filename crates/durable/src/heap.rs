@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::persist::{FlashFile, Latched, MemoryFile, Persist, is_memory};
 use crate::record::{self, NO_FLOOR, Record};
-use crate::recovery;
+use crate::recovery::{self, Damage};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::transaction::Transaction;
 use crate::tuning::Tuning;
@@ -148,7 +148,7 @@ impl DurableHeap {
         let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95))?;
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
         let core = Core::new(log, later, &options.tuning)?;
-        recovery::recover(&core, floor.value)?;
+        recovery::recover(&core, floor.value, &mut Damage::Refused)?;
         let has_checkpoints = options.checkpoint_bytes > 0 && !core.log.persist.is_read_only();
         if !has_checkpoints {
             core.checkpoints.abandon(&core.log);

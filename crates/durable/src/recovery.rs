@@ -1,18 +1,23 @@
 //! The map, made again from the log, or from a checkpoint and what is newer ([`checkpoint`](crate::checkpoint)). A crash meanwhile is harmless: nothing is written, but what takes away transactions that do not count
 //! (see [`record`](crate::record)), and what is there already, to make it durable before it is shown.
 //!
-//! 1. Every chunk with a header is read from front to back, until a block does not verify ([`scan`]). The chunks are shared out among
+//! 1. Every chunk with a header is read from front to back, until a block does not verify ([`survey`]). The chunks are shared out among
 //!    threads.
-//! 2. Their entries go into the map in the order of their versions: the newest version of each byte wins. The partitions are
-//!    shared out among threads (the paper's buckets).
+//! 2. Their entries go into the map from the newest version to the oldest: what is entered first of a byte stays. As many are read at a
+//!    time as have room ([`window`]), again from the file. The partitions are shared out among threads (the paper's buckets; [`rows`]).
 //! 3. The table of areas, which is in the heap itself, tells where objects can be, the map where they are.
+//!
+//! **RAM.** Beside the map: a chunk for each thread with twice as much for its checksums, about 300 MiB for entries, 100 bytes for each chunk of the file,
+//! and what a checkpoint has. The map has no memory for the extents of a partition that is all zeros.
 
-mod buckets;
 mod checkpoint;
 mod found;
-mod scan;
+mod rows;
+mod survey;
+mod window;
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -30,7 +35,10 @@ use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
 use crate::superblock::SUPERBLOCK_BYTES;
 use checkpoint::Checkpoint;
 use found::Found;
-use scan::Scan;
+use rows::Rows;
+pub(crate) use survey::Damage;
+use survey::{Filled, Survey};
+use window::{Collection, Window, newest_first};
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Threads at most.
@@ -40,68 +48,76 @@ const THREADS_MAX: usize = 16;
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::Io`] if transactions behind the floor cannot be taken away.
-pub(crate) fn recover(heap: &Core, floor: u64) -> Result<()> {
+pub(crate) fn recover(heap: &Core, floor: u64, damage: &mut Damage) -> Result<()> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
-    if u64::from(chunks) < heap.log.chunks_recorded() {
-        let (offset, recorded) = (heap.log.persist.len_bytes(), heap.log.chunks_recorded());
-        let why = format!("the file ends there, with {chunks} chunks of at least {recorded}");
-        return Err(Error::Damaged { offset, why });
+    let missing = heap.log.chunks_recorded().saturating_sub(chunks.into());
+    if missing > 0 {
+        let why =
+            format!("the file ends there, with {chunks} chunks of at least {}", heap.log.chunks_recorded());
+        damage.add(heap.log.persist.len_bytes(), missing * chunk_bytes, &why)?;
     }
     let threads =
         thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
     let checkpoint = checkpoint::find(heap, chunks, floor);
     let checkpoint = checkpoint.as_ref();
-    let mut scans = scan_all(heap, (chunks, floor), checkpoint, threads)?;
-    check(heap, &scans)?;
-    discard(heap, &mut scans)?;
-    settle(heap, chunks, &scans)?;
-    keep_committed(&mut scans);
-    enter_all(heap, scans, checkpoint, threads);
+    let mut survey = survey_all(heap, (chunks, floor), checkpoint, (threads, damage))?;
+    check(heap, &survey, damage)?;
+    discard(heap, &mut survey)?;
+    settle(heap, chunks, &survey)?;
+    enter_all(heap, survey, checkpoint, threads);
     check_free(heap)?;
     heap.log.adopt(chunks);
     restore_homes(heap)
 }
 
-/// Reads all chunks, each thread another one.
-fn scan_all(
+/// Verifies all chunks, each thread another one.
+fn survey_all(
     heap: &Core,
     (chunks, floor): (u32, u64),
     checkpoint: Option<&Checkpoint>,
-    threads: usize,
-) -> Result<Vec<Scan>> {
+    (threads, damage): (usize, &mut Damage),
+) -> Result<Survey> {
     let next = AtomicU32::new(0);
-    let work = || -> Result<Scan> {
-        let mut scan = Scan::new(threads, floor);
+    let work = |damage| -> Result<Survey> {
+        let mut survey = Survey::new(floor, damage);
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= chunks {
-                return Ok(scan);
+                return Ok(survey);
             }
-            scan.read(heap, SegmentId(number), checkpoint)?;
+            survey.read(heap, SegmentId(number), checkpoint)?;
         }
     };
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut scans = vec![work()?];
+    let mut survey = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            .map(|_| {
+                let damage = damage.fork();
+                scope.spawn(move || work(damage))
+            })
+            .collect();
+        let mut survey = work(damage.fork())?;
         for other in others {
-            scans.push(other.join().expect("scans do not panic")?);
+            survey.join(other.join().expect("surveys do not panic")?);
         }
-        Ok(scans)
-    })
+        Ok::<_, Error>(survey)
+    })?;
+    damage.join(std::mem::take(&mut survey.damage));
+    Ok(survey)
 }
 
 /// Whether chunks have all that was durable in them.
-fn check(heap: &Core, scans: &[Scan]) -> Result<()> {
-    for promised in scans.iter().flat_map(|scan| &scan.promised) {
-        let Some(&(generation, end)) = scans.iter().find_map(|scan| scan.ends.get(&promised.number)) else {
+fn check(heap: &Core, survey: &Survey, damage: &mut Damage) -> Result<()> {
+    for promised in &survey.promised {
+        let Some(&(generation, end)) = survey.ends.get(&promised.number) else {
             // It was cleaned since.
             continue;
         };
         if generation == promised.generation && end < promised.end {
             let offset = heap.log.offset_of(SegmentId(promised.number)) + u64::from(end);
-            let why = format!("{} bytes from there on were durable, and do not verify", promised.end - end);
-            return Err(Error::Damaged { offset, why });
+            let missing = promised.end - end;
+            let why = format!("{missing} bytes from there on were durable, and do not verify");
+            damage.add(offset, missing.into(), &why)?;
         }
     }
     Ok(())
@@ -109,8 +125,8 @@ fn check(heap: &Core, scans: &[Scan]) -> Result<()> {
 
 /// Takes the transactions behind the floor away, so that they do not count either when the floor is a higher one: the newest first, because a
 /// chunk's header promises something of the one before it. A crash meanwhile leaves some, and the floor.
-fn discard(heap: &Core, scans: &mut [Scan]) -> Result<()> {
-    let mut discards: Vec<_> = scans.iter_mut().flat_map(|scan| std::mem::take(&mut scan.discards)).collect();
+fn discard(heap: &Core, survey: &mut Survey) -> Result<()> {
+    let mut discards = std::mem::take(&mut survey.discards);
     if heap.log.persist.is_read_only() {
         return Ok(());
     }
@@ -128,13 +144,12 @@ fn discard(heap: &Core, scans: &mut [Scan]) -> Result<()> {
 
 /// Makes durable what will be shown: a process that was killed may have stored it and not have waited for the device, or have met its refusal. Chunks that
 /// another one says were durable are; of those without blocks it counts that they have none.
-fn settle(heap: &Core, chunks: u32, scans: &[Scan]) -> Result<()> {
-    let promised = scans.iter().flat_map(|scan| &scan.promised);
+fn settle(heap: &Core, chunks: u32, survey: &Survey) -> Result<()> {
+    let promised = survey.promised.iter();
     let promised: HashSet<_> = promised.map(|previous| (previous.number, previous.generation)).collect();
-    let ends: HashMap<_, _> = scans.iter().flat_map(|scan| &scan.ends).collect();
     let mut ranges = vec![(0, SUPERBLOCK_BYTES as u64)];
     for number in 0..chunks {
-        let len = match ends.get(&number) {
+        let len = match survey.ends.get(&number) {
             Some((generation, _)) if promised.contains(&(number, *generation)) => continue,
             Some((_, end)) => u64::from(*end),
             None => HEADER_BYTES as u64,
@@ -144,43 +159,68 @@ fn settle(heap: &Core, chunks: u32, scans: &[Scan]) -> Result<()> {
     heap.log.persist.settle(&ranges)
 }
 
-/// Adds the parts of transactions whose last part is there to the entries.
-fn keep_committed(scans: &mut [Scan]) {
-    let committed: HashSet<u64> = scans.iter().flat_map(|scan| scan.committed.iter().copied()).collect();
-    for scan in scans {
-        for (bucket, found) in std::mem::take(&mut scan.parts) {
-            if committed.contains(&found.version()) {
-                scan.buckets[bucket].push(found);
-            }
-        }
+/// Enters what was found in the map, and what the checkpoint has, each thread its own partitions.
+fn enter_all(heap: &Core, survey: Survey, checkpoint: Option<&Checkpoint>, threads: usize) {
+    let newest = checkpoint.map_or(0, |checkpoint| checkpoint.newest).max(survey.newest);
+    heap.clock.store(newest, Ordering::Release);
+    let Survey { mut filled, mut committed, .. } = survey;
+    committed.sort_unstable();
+    let collection = Collection { heap, committed: &committed, threads };
+    let mut rows: Vec<_> =
+        (0..threads).map(|row| Rows::new(heap, (row, threads), checkpoint.is_some())).collect();
+    each(&mut rows, |rows| checkpoint.iter().for_each(|checkpoint| checkpoint.tell_versions(heap, rows)));
+    filled.sort_unstable_by_key(|filled| Reverse(filled.versions.1));
+    let (mut left, mut rest): (Vec<_>, _) = (filled.iter().collect(), Window::up_to(newest));
+    while !rest.is_empty() && !left.is_empty() {
+        let window = enter_window(&collection, rest.newest_part(&left), &left, &mut rows);
+        rest = window.before();
+        left.retain(|filled| rest.meets(filled));
     }
+    let finish = &|mut rows: Rows<'_>| {
+        checkpoint.iter().for_each(|checkpoint| checkpoint.enter(&mut rows));
+        rows.finish(newest);
+    };
+    thread::scope(|scope| rows.into_iter().for_each(|rows| drop(scope.spawn(move || finish(rows)))));
 }
 
-/// Enters the checkpoint and what was found in the map, each thread the partitions of one bucket.
-fn enter_all(heap: &Core, mut scans: Vec<Scan>, checkpoint: Option<&Checkpoint>, threads: usize) {
-    let newest = scans.iter().map(|scan| scan.newest).chain(checkpoint.map(|checkpoint| checkpoint.newest));
-    let newest = newest.max().unwrap_or(0);
-    heap.clock.store(newest, Ordering::Release);
-    let mut buckets: Vec<Vec<Found>> = (0..threads)
-        .map(|bucket| {
-            let mut found = scans.iter_mut().map(|scan| std::mem::take(&mut scan.buckets[bucket]));
-            let first = found.next().unwrap_or_default();
-            found.fold(first, |mut all, more| {
-                all.extend(more);
-                all
-            })
-        })
-        .collect();
-    let enter = |bucket: usize, found| {
-        checkpoint.iter().for_each(|checkpoint| checkpoint.enter(heap, bucket, threads));
-        buckets::enter(heap, (bucket, threads), found);
-    };
-    thread::scope(|scope| {
-        let (first, others) = buckets.split_first_mut().expect("there is one for each thread");
-        for (n, found) in others.iter_mut().enumerate() {
-            scope.spawn(move || enter(1 + n, std::mem::take(found)));
+/// Enters the entries of a window, or of its newest part if there are too many; returns what was entered.
+fn enter_window(
+    collection: &Collection<'_>,
+    mut window: Window,
+    chunks: &[&Filled],
+    rows: &mut [Rows<'_>],
+) -> Window {
+    let collected = loop {
+        match (collection.collect(window, chunks), window.half()) {
+            (None, Some(half)) => window = half,
+            (collected, _) => break collected,
         }
-        enter(0, std::mem::take(first));
+    };
+    let enter = |lists: Vec<Vec<Vec<Found>>>, rows: &mut [Rows<'_>]| {
+        let mut work: Vec<_> = rows.iter_mut().zip(lists).collect();
+        each(&mut work, |(rows, lists)| {
+            newest_first(std::mem::take(lists), |found| rows.add(found));
+            rows.flush();
+        });
+    };
+    match collected {
+        Some(lists) => enter(lists, rows),
+        // The parts of one transaction, which do not overlap.
+        None => chunks
+            .iter()
+            .filter_map(|&filled| collection.collect(window, &[filled]))
+            .for_each(|lists| enter(lists, rows)),
+    }
+    window
+}
+
+/// Runs `work` on all items at the same time.
+fn each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync) {
+    let work = &work;
+    thread::scope(|scope| {
+        let Some((first, others)) = items.split_first_mut() else { return };
+        others.iter_mut().for_each(|item| drop(scope.spawn(move || work(item))));
+        work(first);
     });
 }
 

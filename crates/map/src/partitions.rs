@@ -5,11 +5,12 @@
 //! at once, so what guards the map guards transactions too: readers take no lock, but look at the version before and after.
 //!
 //! ```text
-//! handle:  63..56 unused | 55..48 class of the block | 47..32 extents | 31..0 block
+//! handle:  63..56 unused | 55..48 class of the block | 47..32 extents | 31..0 block        block 0: all zeros
 //! ```
 
 mod blocks;
 mod extents;
+mod fill;
 mod portion;
 mod source;
 
@@ -22,6 +23,7 @@ use aquifer_sys::{Errno, Reservation};
 use blocks::{Block, Blocks};
 pub use extents::Hint;
 use extents::{Change, Extents};
+pub use fill::{Filler, Told};
 pub use portion::{Portion, portions};
 pub use source::{GRAINS, Source};
 
@@ -119,23 +121,6 @@ impl Partitions {
         (0..extents.len()).for_each(|n| visit(extents.start(n) as u16, Source::from_word(extents.word(n))));
     }
 
-    /// Gives a partition without extents, which the caller has locked, those that another map had there: as they were told by
-    /// [`Partitions::for_each_extent`].
-    pub fn restore(&self, id: PartitionId, extents: &[(u16, Source)]) {
-        let (before, len) = unpack(self.at(id).handle.load(Ordering::Relaxed));
-        assert!(len == 0 && before.unit == 0 && extents.len() <= GRAINS && self.word(id).is_locked());
-        if extents.is_empty() {
-            return;
-        }
-        let block = self.blocks.allocate(extents.len());
-        let (starts, addresses) = self.blocks.extents(block, extents.len());
-        for (n, &(start, source)) in extents.iter().enumerate() {
-            starts[n].store(start, Ordering::Relaxed);
-            addresses[n].store(source.word(), Ordering::Relaxed);
-        }
-        self.at(id).handle.store(pack(block, extents.len()), Ordering::Release);
-    }
-
     #[inline]
     fn extents(&self, id: PartitionId) -> Extents<'_> {
         let (block, len) = unpack(self.at(id).handle.load(Ordering::Acquire));
@@ -187,7 +172,9 @@ impl Partitions {
         let extents = self.extents(id);
         let kept = extents.count_up_to(start, hint);
         let word = source.word();
-        if let Some(before) = extents.replace_one(kept, (start, end), word, self.joins) {
+        if !self.is_shared(id)
+            && let Some(before) = extents.replace_one(kept, (start, end), word, self.joins)
+        {
             if let Source::Log(grain) = Source::from_word(before) {
                 released(grain, end - start);
             }
@@ -215,16 +202,25 @@ impl Partitions {
     fn splice(&self, id: PartitionId, change: &Change) {
         let (old, len) = unpack(self.at(id).handle.load(Ordering::Relaxed));
         let new_len = change.kept + change.count + len - change.dropped;
-        if new_len == len {
+        let has_own = len > 0 && !blocks::is_shared(old);
+        if new_len == len && has_own {
             // The usual case: an extent changes its address.
             return self.extents(id).put(change);
         }
-        let is_kept = len > 0 && new_len > 0 && blocks::class_for(new_len) == old.class;
+        let is_kept = has_own && new_len > 0 && blocks::class_for(new_len) == old.class;
+        let is_zeros = new_len == 1 && change.new[..change.count] == [(0, Source::Zeros.word())];
         let block = match new_len {
             0 => Block { unit: 0, class: 0 },
+            1 if is_zeros => blocks::ZEROS,
             _ if is_kept => old,
             _ => self.blocks.allocate(new_len),
         };
+        if block == blocks::ZEROS {
+            self.at(id).handle.store(pack(block, new_len), Ordering::Release);
+            return if has_own {
+                self.blocks.free(old)
+            };
+        }
         let (from_starts, from_addresses) = self.blocks.extents(old, len);
         let (starts, addresses) = self.blocks.extents(block, new_len);
         let (from, to) =
@@ -241,9 +237,15 @@ impl Partitions {
         }
         to.put(change);
         self.at(id).handle.store(pack(block, new_len), Ordering::Release);
-        if len > 0 && !is_kept {
+        if has_own && !is_kept {
             self.blocks.free(old);
         }
+    }
+
+    /// Whether a partition has no extents of its own: it is like others.
+    #[inline]
+    fn is_shared(&self, id: PartitionId) -> bool {
+        blocks::is_shared(unpack(self.at(id).handle.load(Ordering::Relaxed)).0)
     }
 }
 

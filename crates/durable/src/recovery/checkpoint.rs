@@ -6,9 +6,9 @@ use std::ops::Range;
 use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{GRAINS, Source};
+use aquifer_map::partitions::{GRAINS, Told};
 
-use super::buckets::bucket_of;
+use super::rows::Rows;
 use crate::checkpoint::{Header, Record, Records};
 use crate::chunk::HEADER_BYTES;
 use crate::core::Core;
@@ -129,33 +129,36 @@ impl Checkpoint {
         self.sealed.get(&id.0).filter(|&&(then, _)| then == generation).map(|&(_, end)| end)
     }
 
-    /// Gives the map those partitions that go to one thread of several.
-    pub(super) fn enter(&self, heap: &Core, bucket: usize, threads: usize) {
-        let mut list = Vec::new();
+    /// Tells those partitions that go to one thread what version of them it has: entries up to that are in it.
+    pub(super) fn tell_versions(&self, heap: &Core, rows: &Rows<'_>) {
         for record in self.parts.iter().flat_map(|part| Records::new(part, self.grains.clone())) {
-            let Ok(Record::Partition { number, version, extents }) = record else { continue };
-            if bucket_of(number.into(), threads) != bucket {
-                continue;
-            }
+            let Ok(Record::Partition { number, version, .. }) = record else { continue };
             let id = PartitionId(number);
-            if heap.map.word(id).version() > 0 {
-                continue;
+            if rows.has(id) && heap.map.word(id).version() < version {
+                heap.map.try_lock(id).expect("nobody else has the partition");
+                heap.map.unlock(id, version);
             }
-            list.clear();
-            list.extend(extents.iter());
-            heap.map.try_lock(id).expect("nobody else has the partition");
-            heap.map.restore(id, &list);
-            heap.map.unlock(id, version);
-            add_live(heap, &list);
         }
     }
-}
 
-fn add_live(heap: &Core, extents: &[(u16, Source)]) {
-    let ends = extents.iter().skip(1).map(|&(start, _)| start).chain([GRAINS as u16]);
-    for (&(start, source), end) in extents.iter().zip(ends) {
-        if let Source::Log(grain) = source {
-            heap.log.table.add_live(heap.log.chunk_of(grain), u32::from(end - start) * GRAIN);
+    /// Enters those partitions that go to one thread, after all that is newer.
+    pub(super) fn enter(&self, rows: &mut Rows<'_>) {
+        let mut told = Vec::new();
+        for record in self.parts.iter().flat_map(|part| Records::new(part, self.grains.clone())) {
+            let Ok(Record::Partition { number, extents, .. }) = record else { continue };
+            let id = PartitionId(number);
+            if !rows.has(id) {
+                continue;
+            }
+            told.clear();
+            let ends = extents.iter().skip(1).map(|(start, _)| start.into()).chain([GRAINS]);
+            told.extend(
+                extents
+                    .iter()
+                    .zip(ends)
+                    .map(|((start, source), end)| Told::new(id, (start.into(), end), source)),
+            );
+            rows.restore(id, &told);
         }
     }
 }

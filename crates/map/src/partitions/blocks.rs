@@ -1,14 +1,14 @@
 //! Memory for arrays of extents: frames, each divided into blocks of one class.
 //!
 //! It is never given back while the map lives, so that a reader who races with a writer reads something else, never nothing. A frame
-//! whose blocks are all free serves any class.
+//! whose blocks are all free serves any class. The first block is that of every partition which is all zeros, and never changes.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aquifer_sys::{Errno, Reservation};
 
-use super::source::GRAINS;
+use super::source::{GRAINS, Source};
 
 /// Bytes of an extent.
 const EXTENT_BYTES: usize = 6;
@@ -39,6 +39,15 @@ impl Block {
     const fn frame(self) -> usize {
         self.unit as usize / FRAME_UNITS
     }
+}
+
+/// The block of partitions that are all zeros.
+pub(super) const ZEROS: Block = Block { unit: 0, class: 0 };
+
+/// Whether a block that is in use is that of many partitions.
+#[inline]
+pub(super) const fn is_shared(block: Block) -> bool {
+    block.unit == ZEROS.unit
 }
 
 /// The smallest class with room for `extents`.
@@ -77,11 +86,16 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// No blocks; they take RAM when they are used.
+    /// Nothing but [`ZEROS`]; others take RAM when they are used.
     pub(super) fn new() -> Result<Self, Errno> {
         let open = (0..CLASSES).map(|_| Vec::new()).collect();
         let frames = Frames { frames: Vec::new(), open, empty: Vec::new() };
-        Ok(Self { memory: Reservation::new(RESERVED_BYTES, 64)?, frames: Mutex::new(frames) })
+        let blocks = Self { memory: Reservation::new(RESERVED_BYTES, 64)?, frames: Mutex::new(frames) };
+        let zeros = blocks.allocate(1);
+        assert_eq!(zeros, ZEROS);
+        // It starts at grain 0, as zeroed memory says.
+        blocks.extents(zeros, 1).1[0].store(Source::Zeros.word(), Ordering::Relaxed);
+        Ok(blocks)
     }
 
     fn frames(&self) -> MutexGuard<'_, Frames> {

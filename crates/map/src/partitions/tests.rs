@@ -119,9 +119,15 @@ fn a_copy_of_a_partition_is_as_it_was() {
     let mut extents = Vec::new();
     map.for_each_extent(ID, |start, source| extents.push((start, source)));
     let copy = self::map();
-    copy.try_lock(ID).expect("free");
-    copy.restore(ID, &extents);
-    copy.unlock(ID, 5);
+    let ends = extents.iter().skip(1).map(|&(start, _)| start.into()).chain([GRAINS]);
+    let told: Vec<_> = extents
+        .iter()
+        .zip(ends)
+        .map(|(&(start, source), end)| Told::new(ID, (start.into(), end), source))
+        .collect();
+    let mut filler = Filler::new(&copy);
+    filler.fill(&told, |_, _| ());
+    filler.finish(ID, 5);
     assert_eq!(expand(&copy), expand(&map));
     // It can be changed like the other one.
     for map in [&map, &copy] {

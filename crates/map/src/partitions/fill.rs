@@ -1,0 +1,260 @@
+//! Filling a map that nobody else uses from the newest to the oldest: what is told first of a grain stays.
+
+use std::sync::atomic::Ordering;
+
+use aquifer_base::PartitionId;
+
+use super::blocks::{self, Block};
+use super::extents::Extents;
+use super::source::{GRAINS, HOLE, Source, plus};
+use super::{Partitions, pack, unpack};
+
+/// The word of a grain that is known to be a hole. No log has a grain of this number.
+const FREED: u32 = u32::MAX;
+
+/// What is told of some grains of a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// The partition.
+    pub id: PartitionId,
+    start: u16,
+    last: u16,
+    word: u32,
+}
+
+impl Told {
+    /// The grains from `start` to `end` of a partition are at `source`, unless something else is told of them first.
+    #[inline]
+    pub fn new(id: PartitionId, (start, end): (usize, usize), source: Source) -> Self {
+        debug_assert!(start < end && end <= GRAINS && source != Source::Log(FREED));
+        let word = if source == Source::Hole { FREED } else { source.word() };
+        Self { id, start: start as u16, last: (end - 1) as u16, word }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.last - self.start) + 1
+    }
+}
+
+/// Fills a map that nobody else uses. Several fill different partitions of it at the same time.
+pub struct Filler<'m> {
+    map: &'m Partitions,
+    /// The word of each grain of a partition.
+    words: Box<[u32; GRAINS]>,
+    /// Its extents.
+    list: Vec<(u16, u32)>,
+}
+
+impl<'m> Filler<'m> {
+    /// One of them.
+    pub fn new(map: &'m Partitions) -> Self {
+        Self { map, words: Box::new([HOLE; GRAINS]), list: Vec::with_capacity(GRAINS) }
+    }
+
+    /// Gives the grains of one partition that nothing was told of what is told of them, of which the first counts. `filled` is told from which grain of
+    /// the log on bytes are used, and how many grains.
+    pub fn fill(&mut self, told: &[Told], mut filled: impl FnMut(u32, usize)) {
+        let Some(id) = told.first().map(|told| told.id) else { return };
+        let known = self.map.extents(id);
+        if told.iter().all(|told| is_known(&known, told)) {
+            return;
+        }
+        if known.len() == 0 && told[0].len() == GRAINS {
+            let word = told[0].word;
+            self.list.clear();
+            self.list.push((0, word));
+            report(word, GRAINS, &mut filled);
+            return self.store(id);
+        }
+        self.expand(id, |word| word);
+        told.iter().for_each(|told| self.apply(told, &mut filled));
+        self.compress();
+        self.store(id);
+    }
+
+    /// Ends the filling of a partition of which something was told, which has this version from now on; of others nothing happens.
+    pub fn finish(&mut self, id: PartitionId, version: u64) {
+        let known = self.map.extents(id);
+        if known.len() == 0 {
+            return;
+        }
+        if (0..known.len()).any(|index| known.word(index) == FREED) {
+            self.expand(id, |word| if word == FREED { HOLE } else { word });
+            self.compress();
+            self.store(id);
+        }
+        self.map.try_lock(id).expect("nobody else uses the map");
+        self.map.unlock(id, version);
+    }
+
+    fn expand(&mut self, id: PartitionId, change: impl Fn(u32) -> u32) {
+        let known = self.map.extents(id);
+        let first = if known.len() == 0 { GRAINS } else { known.start(0) };
+        self.words[..first].fill(HOLE);
+        for index in 0..known.len() {
+            let end = if index + 1 < known.len() { known.start(index + 1) } else { GRAINS };
+            let (word, grains) = (change(known.word(index)), &mut self.words[known.start(index)..end]);
+            match word {
+                HOLE | 1 | FREED => grains.fill(word),
+                _ => grains.iter_mut().zip(word..).for_each(|(grain, word)| *grain = word),
+            }
+        }
+    }
+
+    fn apply(&mut self, told: &Told, filled: &mut impl FnMut(u32, usize)) {
+        let grains = &mut self.words[usize::from(told.start)..=usize::from(told.last)];
+        let mut at = 0;
+        while at < grains.len() {
+            let free = grains[at..].iter().take_while(|&&word| word == HOLE).count();
+            let word = step(told.word, at);
+            for (n, grain) in grains[at..at + free].iter_mut().enumerate() {
+                *grain = step(word, n);
+            }
+            if free > 0 {
+                report(word, free, filled);
+            }
+            at += free;
+            at += grains[at..].iter().take_while(|&&word| word != HOLE).count();
+        }
+    }
+
+    /// Makes the extents of the words.
+    fn compress(&mut self) {
+        self.list.clear();
+        let mut next = HOLE;
+        for (start, &word) in self.words.iter().enumerate() {
+            if word != next {
+                self.list.push((start as u16, word));
+            }
+            next = step(word, 1);
+        }
+    }
+
+    /// Gives a partition the extents that were made.
+    fn store(&self, id: PartitionId) {
+        let (map, list) = (self.map, &self.list[..]);
+        let (old, len) = unpack(map.at(id).handle.load(Ordering::Relaxed));
+        let has_own = len > 0 && !blocks::is_shared(old);
+        let is_kept = has_own && !list.is_empty() && blocks::class_for(list.len()) == old.class;
+        let block = match list {
+            [] => Block { unit: 0, class: 0 },
+            [(0, 1)] => blocks::ZEROS,
+            _ if is_kept => old,
+            _ => map.blocks.allocate(list.len()),
+        };
+        if !list.is_empty() && !blocks::is_shared(block) {
+            let (starts, addresses) = map.blocks.extents(block, list.len());
+            for (n, &(start, word)) in list.iter().enumerate() {
+                starts[n].store(start, Ordering::Relaxed);
+                addresses[n].store(word, Ordering::Relaxed);
+            }
+        }
+        map.at(id).handle.store(pack(block, list.len()), Ordering::Release);
+        if has_own && block != old {
+            map.blocks.free(old);
+        }
+    }
+}
+
+/// The word `grains` further on.
+#[inline]
+fn step(word: u32, grains: usize) -> u32 {
+    if word == FREED { FREED } else { plus(word, grains) }
+}
+
+fn report(word: u32, grains: usize, filled: &mut impl FnMut(u32, usize)) {
+    if word > 1 && word != FREED {
+        filled(word, grains);
+    }
+}
+
+/// Whether something was told of all of these grains.
+fn is_known(known: &Extents<'_>, told: &Told) -> bool {
+    let mut next = known.count_up_to(usize::from(told.start), &mut super::Hint::NONE.clone());
+    loop {
+        if next == 0 || known.word(next - 1) == HOLE {
+            return false;
+        }
+        if next == known.len() || known.start(next) > usize::from(told.last) {
+            return true;
+        }
+        next += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::partitions::Hint;
+
+    fn source() -> impl Strategy<Value = Source> {
+        prop_oneof![Just(Source::Hole), Just(Source::Zeros), (2u32..1 << 31).prop_map(Source::Log)]
+    }
+
+    fn any_told() -> impl Strategy<Value = (usize, usize, Source)> {
+        let range = prop_oneof![
+            3 => (0..GRAINS, 1..40usize).prop_map(|(start, len)| (start, (start + len).min(GRAINS))),
+            1 => (0..GRAINS, 1..GRAINS).prop_map(|(start, len)| (start, (start + len).min(GRAINS))),
+            1 => Just((0, GRAINS)),
+        ];
+        (range, source()).prop_map(|((start, end), source)| (start, end, source))
+    }
+
+    proptest! {
+        /// From the newest on, in groups of any size: the same map as from the oldest on, one by one.
+        #[test]
+        fn is_the_map_that_transactions_make(
+            all in prop::collection::vec(any_told(), 0..60),
+            cuts in prop::collection::vec(1..9usize, 60),
+        ) {
+            let id = PartitionId(5);
+            let (one, other) = (Partitions::new().expect("address space"), Partitions::new().expect("address space"));
+            one.try_lock(id);
+            let mut live = 0;
+            for &(start, end, source) in &all {
+                one.replace(id, (start, end), source, &mut Hint::default(), |_, grains| live -= grains as i64);
+                live += if matches!(source, Source::Log(_)) { (end - start) as i64 } else { 0 };
+            }
+            let told: Vec<_> =
+                all.iter().rev().map(|&(start, end, source)| Told::new(id, (start, end), source)).collect();
+            let (mut filler, mut rest, mut cuts) = (Filler::new(&other), &told[..], cuts.into_iter());
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(cuts.next().unwrap_or(1).min(rest.len()));
+                filler.fill(now, |_, grains| live -= grains as i64);
+                rest = later;
+            }
+            filler.finish(id, 9);
+            let list = |map: &Partitions| {
+                let mut list = Vec::new();
+                map.for_each_extent(id, |start, source| list.push((start, source)));
+                list
+            };
+            prop_assert_eq!(list(&one), list(&other));
+            prop_assert_eq!(live, 0);
+            prop_assert_eq!(other.word(id).version(), if all.is_empty() { 0 } else { 9 });
+        }
+    }
+
+    #[test]
+    fn partitions_of_zeros_have_no_memory_of_their_own() {
+        let map = Partitions::new().expect("address space");
+        let before = map.ram_bytes();
+        let mut filler = Filler::new(&map);
+        for number in 0..100_000 {
+            filler.fill(&[Told::new(PartitionId(number), (0, GRAINS), Source::Zeros)], |_, _| {});
+        }
+        assert_eq!(map.ram_bytes(), before);
+        // What is written to one is not seen in another.
+        let one = PartitionId(7);
+        map.try_lock(one);
+        map.replace(one, (0, GRAINS), Source::Log(77), &mut Hint::default(), |_, _| {});
+        map.replace(one, (3, 4), Source::Zeros, &mut Hint::default(), |_, _| {});
+        let found = |id: PartitionId| map.find(id, 0, &mut Hint::default()).source;
+        assert_eq!((found(one), found(PartitionId(8))), (Source::Log(77), Source::Zeros));
+        map.replace(one, (0, GRAINS), Source::Zeros, &mut Hint::default(), |_, _| {});
+        map.replace(one, (0, GRAINS), Source::Hole, &mut Hint::default(), |_, _| {});
+        assert_eq!((found(one), found(PartitionId(8))), (Source::Hole, Source::Zeros));
+    }
+}
