@@ -22,7 +22,7 @@ use crate::usage::Usage;
 /// Fewest chunks: those that are kept for making room, and some.
 const CHUNKS_MIN: u64 = 12;
 /// Largest log that map entries can address.
-const CAPACITY_BYTES_MAX: u64 = 16 << 30;
+pub(crate) const CAPACITY_BYTES_MAX: u64 = 16 << 30;
 
 /// What a heap's file is on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -56,6 +56,9 @@ pub struct Options {
     /// verified when they are loaded or in the background. 0, the default, writes none: opening reads and
     /// verifies everything.
     pub checkpoint_bytes: u64,
+    /// RAM for entries of the log while the heap is opened; with less it takes longer. Default 256 MiB. More is taken only for the pieces of one
+    /// transaction that is larger than a chunk.
+    pub opening_bytes: u64,
     /// Optimisations, to switch some off. Default all on.
     pub tuning: Tuning,
 }
@@ -70,6 +73,7 @@ impl Default for Options {
             cleans_ahead: true,
             durability: Durability::Sync,
             checkpoint_bytes: 0,
+            opening_bytes: 256 << 20,
             tuning: Tuning::default(),
         }
     }
@@ -148,7 +152,7 @@ impl DurableHeap {
         let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95))?;
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
         let core = Core::new(log, later, &options.tuning)?;
-        recovery::recover(&core, floor.value, &mut Damage::Refused)?;
+        recovery::recover(&core, floor.value, options.opening_bytes, &mut Damage::Refused)?;
         let has_checkpoints = options.checkpoint_bytes > 0 && !core.log.persist.is_read_only();
         if !has_checkpoints {
             core.checkpoints.abandon(&core.log);

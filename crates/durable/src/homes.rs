@@ -25,6 +25,8 @@ const TABLE: HomeAddress = HomeAddress(PARTITION_BYTES as u64);
 pub(crate) const FORMATTED_BYTES: usize = PARTITION_BYTES + AREAS * CLASS_BYTES;
 /// Bytes of a table's entry.
 pub(crate) const CLASS_BYTES: usize = 2;
+/// What stands in the table for an area with objects of which nobody knows the class. Nothing more is allocated there.
+pub(crate) const CLASS_LOST: u16 = u16::MAX;
 /// Classes of whole grains up to a partition, then eight for each doubling.
 const SMALL: usize = PARTITION_BYTES / LOG_GRAIN_BYTES;
 const STEPS: usize = 8;

@@ -208,6 +208,17 @@ impl HeapFile {
         Ok(Chunk { number, offset, header, part, bytes, seed })
     }
 
+    /// It, as the memory of a heap that nothing is committed to.
+    pub(crate) fn memory(&self) -> Box<dyn Persist> {
+        Box::new(ReadOnly(self.reader.clone()))
+    }
+
+    /// # Errors
+    /// That of the first read that did not succeed.
+    pub(crate) fn ensure_all_was_read(&self) -> Result<()> {
+        self.reader.ensure_all_was_read()
+    }
+
     /// Opens the heap as a program does, by recovery, and tells what is in it. Every block is verified.
     ///
     /// # Errors
@@ -217,7 +228,7 @@ impl HeapFile {
             let usage = Usage { live_bytes: 0, file_bytes: 0, reserve_bytes: 0, map_bytes: 0 };
             return Ok(Contents { objects: 0, newest_version: 0, usage });
         }
-        let memory = Box::new(ReadOnly(self.reader.clone()));
+        let memory = self.memory();
         let options = Options { cleans_ahead: false, ..Options::default() };
         let heap = DurableHeap::on(memory, &options, &self.name)?;
         let unread = heap.core().log.unread.all();

@@ -36,6 +36,7 @@
 //! | `usage` | what it takes |
 //! | `in_place` | a heap whose data are written twice, to compare with |
 //! | `inspect` | a file looked at without changing it |
+//! | `salvage` | what is left of a damaged file, in a new one |
 //!
 //! **Isolation.** A transaction sees one state of the heap: that of a moment between its begin and its end (opacity), and its own
 //! writes. Conflicts are found for 4 KiB of home space at a time, by versions from one clock (Dice, Shalev and Shavit,
@@ -63,6 +64,7 @@ pub mod persist;
 mod record;
 mod recovery;
 mod reference;
+pub mod salvage;
 mod session;
 mod sessions;
 pub mod structures;

@@ -7,7 +7,7 @@
 //!    time as have room ([`window`]), again from the file. The partitions are shared out among threads (the paper's buckets; [`rows`]).
 //! 3. The table of areas, which is in the heap itself, tells where objects can be, the map where they are.
 //!
-//! **RAM.** Beside the map: a chunk for each thread with twice as much for its checksums, about 300 MiB for entries, 100 bytes for each chunk of the file,
+//! **RAM.** Beside the map: a chunk for each thread with twice as much for its checksums, [`Options::opening_bytes`](crate::Options::opening_bytes) for entries, 100 bytes for each chunk of the file,
 //! and what a checkpoint has. The map has no memory for the extents of a partition that is all zeros.
 
 mod checkpoint;
@@ -18,6 +18,7 @@ mod window;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -37,6 +38,7 @@ use checkpoint::Checkpoint;
 use found::Found;
 use rows::Rows;
 pub(crate) use survey::Damage;
+pub use survey::Loss;
 use survey::{Filled, Survey};
 use window::{Collection, Window, newest_first};
 
@@ -44,11 +46,11 @@ const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Threads at most.
 const THREADS_MAX: usize = 16;
 
-/// Fills the map of a heap that was just opened.
+/// Fills the map of a heap that was just opened, with so much RAM for entries. Returns between which partitions all are that have something.
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::Io`] if transactions behind the floor cannot be taken away.
-pub(crate) fn recover(heap: &Core, floor: u64, damage: &mut Damage) -> Result<()> {
+pub(crate) fn recover(heap: &Core, floor: u64, ram_bytes: u64, damage: &mut Damage) -> Result<Range<u64>> {
     let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
     let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
     let missing = heap.log.chunks_recorded().saturating_sub(chunks.into());
@@ -59,16 +61,19 @@ pub(crate) fn recover(heap: &Core, floor: u64, damage: &mut Damage) -> Result<()
     }
     let threads =
         thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
-    let checkpoint = checkpoint::find(heap, chunks, floor);
+    // A checkpoint spares chunks the reading, and with it the damage in them.
+    let checkpoint = if damage.is_listed() { None } else { checkpoint::find(heap, chunks, floor) };
     let checkpoint = checkpoint.as_ref();
     let mut survey = survey_all(heap, (chunks, floor), checkpoint, (threads, damage))?;
     check(heap, &survey, damage)?;
     discard(heap, &mut survey)?;
     settle(heap, chunks, &survey)?;
-    enter_all(heap, survey, checkpoint, threads);
+    let entries_max = (ram_bytes / window::ENTRY_BYTES).max(1);
+    let used = enter_all(heap, survey, checkpoint, (threads, entries_max));
     check_free(heap)?;
     heap.log.adopt(chunks);
-    restore_homes(heap)
+    restore_homes(heap)?;
+    Ok(used)
 }
 
 /// Verifies all chunks, each thread another one.
@@ -160,27 +165,37 @@ fn settle(heap: &Core, chunks: u32, survey: &Survey) -> Result<()> {
 }
 
 /// Enters what was found in the map, and what the checkpoint has, each thread its own partitions.
-fn enter_all(heap: &Core, survey: Survey, checkpoint: Option<&Checkpoint>, threads: usize) {
+fn enter_all(
+    heap: &Core,
+    survey: Survey,
+    checkpoint: Option<&Checkpoint>,
+    (threads, entries_max): (usize, u64),
+) -> Range<u64> {
     let newest = checkpoint.map_or(0, |checkpoint| checkpoint.newest).max(survey.newest);
     heap.clock.store(newest, Ordering::Release);
     let Survey { mut filled, mut committed, .. } = survey;
     committed.sort_unstable();
-    let collection = Collection { heap, committed: &committed, threads };
+    let collection = Collection { heap, committed: &committed, threads, entries_max };
     let mut rows: Vec<_> =
         (0..threads).map(|row| Rows::new(heap, (row, threads), checkpoint.is_some())).collect();
     each(&mut rows, |rows| checkpoint.iter().for_each(|checkpoint| checkpoint.tell_versions(heap, rows)));
     filled.sort_unstable_by_key(|filled| Reverse(filled.versions.1));
     let (mut left, mut rest): (Vec<_>, _) = (filled.iter().collect(), Window::up_to(newest));
     while !rest.is_empty() && !left.is_empty() {
-        let window = enter_window(&collection, rest.newest_part(&left), &left, &mut rows);
+        let window = enter_window(&collection, rest.newest_part(&left, entries_max), &left, &mut rows);
         rest = window.before();
         left.retain(|filled| rest.meets(filled));
     }
     let finish = &|mut rows: Rows<'_>| {
         checkpoint.iter().for_each(|checkpoint| checkpoint.enter(&mut rows));
-        rows.finish(newest);
+        rows.finish(newest)
     };
-    thread::scope(|scope| rows.into_iter().for_each(|rows| drop(scope.spawn(move || finish(rows)))));
+    let used = thread::scope(|scope| {
+        let ending: Vec<_> = rows.into_iter().map(|rows| scope.spawn(move || finish(rows))).collect();
+        ending.into_iter().map(|end| end.join().expect("entering does not panic")).collect::<Vec<_>>()
+    });
+    let first = used.iter().map(|used| used.start).min().unwrap_or(0);
+    first..used.iter().map(|used| used.end).max().unwrap_or(0)
 }
 
 /// Enters the entries of a window, or of its newest part if there are too many; returns what was entered.

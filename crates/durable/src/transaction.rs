@@ -109,6 +109,15 @@ impl<'h> Transaction<'h> {
         Ok(())
     }
 
+    /// Allocates a run at a place that the allocator did not choose, with bytes from `fill`, or zeros.
+    pub(crate) fn put(&mut self, home: HomeAddress, grains: u32, fill: Option<impl FnOnce(&mut [u8])>) {
+        let writes = &mut self.session.draft.writes;
+        writes.allocate(home, grains);
+        if let Some(fill) = fill {
+            writes.write_from(home, grains, fill);
+        }
+    }
+
     /// Makes all of it durable, and then visible, at once.
     ///
     /// # Errors

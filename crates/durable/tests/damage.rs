@@ -4,6 +4,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use aquifer_base::HomeAddress;
+use aquifer_durable::inspect::HeapFile;
+use aquifer_durable::salvage::Salvaged;
 use aquifer_durable::{Backing, DurableHeap, Error, Options};
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -168,4 +170,56 @@ fn the_cleaner_goes_around_a_damaged_chunk() {
         heap.transaction(|tx| tx.load(homes[n], &mut out)).expect("it is there");
         assert_eq!(out, [19; 1000], "object {n}");
     }
+}
+
+/// What is hit is missing and listed; all else is there, and the new file is a heap like others.
+#[test]
+fn what_was_not_hit_is_salvaged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, target) = (dir.path().join("heap"), dir.path().join("saved"));
+    let (homes, bytes) = heap_file(&path);
+    let filled = bytes.iter().rposition(|&byte| byte != 0).expect("blocks");
+    let mut hit = 0;
+    for at in (4096..filled).step_by(3989) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &damaged).expect("written");
+        let saved = HeapFile::open(&path).expect("a heap").salvage(&target, |_| {}).expect("salvages");
+        let heap = DurableHeap::open(&target, &options()).expect("opens");
+        let mut out = [0; 1000];
+        let is_there = |n: &usize| match heap.transaction(|tx| tx.load(homes[*n], &mut out)) {
+            Ok(()) => {
+                assert!(out == [*n as u8 + 1; 1000], "object {n}, byte {at}");
+                true
+            }
+            Err(Error::NotAllocated(_)) => false,
+            Err(error) => panic!("object {n}: {error}"),
+        };
+        let there = (0..OBJECTS).filter(is_there).count();
+        let (first, last) = (4096 + (at - 4096) / CHUNK_BYTES * CHUNK_BYTES, at as u64);
+        if there < OBJECTS && at < first + 32 {
+            assert!(saved.losses.iter().any(|loss| loss.offset == first as u64), "{:?}", saved.losses);
+        } else if there < OBJECTS && there < OBJECTS - 1 {
+            panic!("byte {at}: {there} objects, {:?}", saved.losses);
+        } else if there < OBJECTS && !homes_are_the_last(&saved, filled as u64, last) {
+            let is_listed =
+                saved.losses.iter().any(|loss| loss.offset <= last && last < loss.offset + loss.bytes);
+            assert!(is_listed, "byte {at}: {:?}", saved.losses);
+        }
+        hit += usize::from(there < OBJECTS);
+        let more = heap.transaction(|tx| {
+            let home = tx.alloc(1000)?;
+            tx.store(home, &[7; 1000])?;
+            Ok(home)
+        });
+        assert!(!homes.contains(&more.expect("room")) || there < OBJECTS);
+        drop(heap);
+        std::fs::remove_file(&target).expect("there");
+    }
+    assert!(hit > 20, "{hit} of the places cost an object");
+}
+
+/// Whether only the last block was hit, which cannot be told from one that was being written.
+fn homes_are_the_last(saved: &Salvaged, filled: u64, at: u64) -> bool {
+    saved.losses.is_empty() && filled - at < 1100
 }

@@ -174,7 +174,15 @@ impl Persist for Memory {
 
 fn options(durability: Durability) -> Options {
     let (capacity_bytes, chunk_bytes) = (4 << 20, CHUNK_BYTES);
-    Options { durability, capacity_bytes, chunk_bytes, cleans_ahead: false, ..Options::default() }
+    let opening_bytes = 1 << 10;
+    Options {
+        durability,
+        capacity_bytes,
+        chunk_bytes,
+        opening_bytes,
+        cleans_ahead: false,
+        ..Options::default()
+    }
 }
 
 fn allocate(heap: &DurableHeap) -> HomeAddress {

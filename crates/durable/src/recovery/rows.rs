@@ -139,14 +139,15 @@ impl<'h> Rows<'h> {
         self.touched = self.touched.start.min(number)..self.touched.end.max(number + 1);
     }
 
-    /// Ends the entering: partitions that something was entered in have this version.
-    pub(super) fn finish(mut self, version: u64) {
+    /// Ends the entering: partitions that something was entered in have this version. Returns where they are.
+    pub(super) fn finish(mut self, version: u64) -> Range<u64> {
         let (row, threads) = self.row;
         let mut number = next_of(row, self.touched.start.min(self.touched.end), threads);
         while number < self.touched.end {
             self.filler.finish(PartitionId(number as u32), version);
             number = next_of(row, number + 1, threads);
         }
+        self.touched
     }
 }
 

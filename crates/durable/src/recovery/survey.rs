@@ -73,6 +73,19 @@ impl Damage {
         }
     }
 
+    /// What was listed.
+    pub(crate) fn into_losses(self) -> Vec<Loss> {
+        match self {
+            Self::Refused => Vec::new(),
+            Self::Listed(losses) => losses,
+        }
+    }
+
+    /// Whether damage is listed.
+    pub(super) fn is_listed(&self) -> bool {
+        matches!(self, Self::Listed(_))
+    }
+
     /// Another one of this kind, for another thread.
     pub(super) fn fork(&self) -> Self {
         match self {
@@ -199,8 +212,13 @@ impl Survey {
             // Behind the floor blocks may be torn, in any order. If one that counts is behind another that does not verify, both were durable.
             let Some(next) = next_block(bytes, at, seed, &mut sums) else { break };
             if next.1 <= self.floor {
-                let why = "a block does not verify, and there is one behind it";
-                self.damage.add(start + at as u64, (next.0 - at) as u64, why)?;
+                let why = match (filled.versions.1, next.1) {
+                    (0, after) => format!("a block does not verify, of a transaction before version {after}"),
+                    (before, after) => format!(
+                        "a block does not verify, of a transaction between the versions {before} and {after}"
+                    ),
+                };
+                self.damage.add(start + at as u64, (next.0 - at) as u64, &why)?;
                 filled.gaps.push(at as u32..next.0 as u32);
             }
             at = next.0;

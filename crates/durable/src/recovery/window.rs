@@ -16,8 +16,8 @@ use crate::core::Core;
 use crate::log::Log;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
-/// Entries that a window should have at most, for all threads.
-const ENTRIES_MAX: u64 = 4 << 20;
+/// RAM for an entry: in its list, and in what is put in order, twice; lists are half empty at most.
+pub(super) const ENTRY_BYTES: u64 = 64;
 /// What is read of a chunk at a time.
 const READ_BYTES: usize = 32 << 10;
 
@@ -56,8 +56,8 @@ impl Window {
         filled.versions.0 <= self.1 && filled.versions.1 > self.0
     }
 
-    /// Its newest part that has about [`ENTRIES_MAX`] entries. The chunks are in the order of their last versions, the newest first.
-    pub(super) fn newest_part(self, chunks: &[&Filled]) -> Self {
+    /// Its newest part that has about `entries_max` entries. The chunks are in the order of their last versions, the newest first.
+    pub(super) fn newest_part(self, chunks: &[&Filled], entries_max: u64) -> Self {
         // With as many of the first chunks, the versions down to those of the next one.
         let part = |count: usize| {
             let low = chunks.get(count).map_or(self.0, |next| next.versions.1.min(self.1 - 1).max(self.0));
@@ -65,7 +65,7 @@ impl Window {
         };
         let fits = |count: usize| {
             let part = part(count);
-            chunks[..count].iter().map(|filled| part.share(filled)).sum::<u64>() <= ENTRIES_MAX
+            chunks[..count].iter().map(|filled| part.share(filled)).sum::<u64>() <= entries_max
         };
         let (mut most, mut step) = (1, 1);
         while most + step <= chunks.len() && fits(most + step) {
@@ -95,6 +95,8 @@ pub(super) struct Collection<'h> {
     /// Transactions in parts that have committed, in order.
     pub(super) committed: &'h [u64],
     pub(super) threads: usize,
+    /// Entries that a window should have at most, for all threads.
+    pub(super) entries_max: u64,
 }
 
 impl Collection<'_> {
@@ -105,7 +107,7 @@ impl Collection<'_> {
         let work = || {
             let (mut all, mut buffer): (Vec<Lists>, _) = (Vec::new(), Vec::new());
             while let Some(filled) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if count.load(Ordering::Relaxed) as u64 > 2 * ENTRIES_MAX {
+                if count.load(Ordering::Relaxed) as u64 > 2 * self.entries_max {
                     return all;
                 }
                 if !window.meets(filled) {
@@ -123,7 +125,7 @@ impl Collection<'_> {
             all.extend(others.into_iter().flat_map(|other| other.join().expect("collecting does not panic")));
             all
         });
-        if chunks.len() > 1 && count.into_inner() as u64 > 2 * ENTRIES_MAX {
+        if chunks.len() > 1 && count.into_inner() as u64 > 2 * self.entries_max {
             return None;
         }
         let mut by_thread: Vec<Lists> = (0..self.threads).map(|_| Vec::new()).collect();
@@ -232,6 +234,8 @@ mod tests {
 
     use super::*;
 
+    const ENTRIES_MAX: u64 = 1 << 20;
+
     fn filled(first: u64, last: u64, entries: u64) -> Filled {
         Filled { id: SegmentId(0), versions: (first, last), entries, end: 0, gaps: Vec::new() }
     }
@@ -243,7 +247,7 @@ mod tests {
         let (mut rest, mut windows) = (Window::up_to(chunks[0].versions.1), Vec::new());
         while !rest.is_empty() {
             left.retain(|filled| rest.meets(filled));
-            let part = rest.newest_part(&left);
+            let part = rest.newest_part(&left, ENTRIES_MAX);
             windows.push(part);
             rest = part.before();
         }

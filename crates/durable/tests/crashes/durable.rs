@@ -92,6 +92,8 @@ pub fn open(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
         capacity_bytes: CAPACITY_BYTES,
         chunk_bytes: CHUNK_BYTES as u32,
         checkpoint_bytes,
+        // A few entries at a time.
+        opening_bytes: 2 << 10,
         ..Options::default()
     };
     while_doing(Doing::Opening, || DurableHeap::on(machine.memory(0), &options, "memory"))
