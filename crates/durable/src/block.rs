@@ -172,7 +172,7 @@ impl Encoded {
 
     /// Where the bytes of its entries begin, in order.
     pub(crate) fn payloads(&self) -> impl Iterator<Item = usize> {
-        let entries = Block { bytes: self }.entries();
+        let entries = Block { bytes: self, commits: 0 }.entries();
         entries.filter(|entry| entry.kind == Kind::Bytes).map(|entry| entry.payload)
     }
 
@@ -220,6 +220,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     bytes: &'a [u8],
+    /// How many of its entries are transactions that have committed.
+    commits: u32,
 }
 
 impl<'a> Block<'a> {
@@ -245,14 +247,14 @@ impl<'a> Block<'a> {
         if word(bytes, 0) != crc(bytes) || HEADER_BYTES + word(bytes, 20) as usize > len {
             return None;
         }
-        let block = Self { bytes };
+        let block = Self { bytes, commits: 0 };
         if word(bytes, 16) >> ROLE_SHIFT > Role::Last as u32 || block.version() > VERSION_MAX {
             return None;
         }
         // A checksum can be right by chance, or by intent: what follows relies on this.
-        let mut entries = block.entries();
-        let found = entries.by_ref().count();
-        (found == block.entry_count() as usize && entries.is_whole()).then_some(block)
+        let (mut entries, mut commits) = (block.entries(), 0);
+        entries.by_ref().for_each(|entry| commits += u32::from(entry.kind == Kind::Commit));
+        entries.is_whole().then_some(Self { bytes, commits })
     }
 
     /// Its size.
@@ -272,6 +274,11 @@ impl<'a> Block<'a> {
 
     fn entry_count(&self) -> u32 {
         entry_count(self.bytes)
+    }
+
+    /// How many of its entries change something, and how many are transactions that have committed.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        (self.entry_count() - self.commits, self.commits)
     }
 
     /// What it changes, in the order of home addresses, then transactions that have committed.

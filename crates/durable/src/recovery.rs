@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
@@ -260,34 +260,39 @@ fn restore_homes(heap: &Core) -> Result<()> {
         if code == 0 {
             continue;
         }
-        let first = u64::from(area) * AREA_BYTES;
-        heap.homes.restore_area(area, code, holes(heap, first, first + AREA_BYTES));
+        heap.homes.restore_area(area, code, holes(heap, u64::from(area) * AREA_BYTES).into_iter());
     }
     Ok(())
 }
 
-/// The runs from `start` to `end` in which nothing is allocated.
-fn holes(heap: &Core, start: u64, end: u64) -> impl Iterator<Item = (HomeAddress, HomeAddress)> {
-    let mut at = start;
-    std::iter::from_fn(move || {
-        let from = run_end(heap, at, end, false);
-        at = run_end(heap, from, end, true);
-        (from < at).then_some((HomeAddress(from), HomeAddress(at)))
-    })
-}
-
-/// Where the first byte from `start` to `end` is that is allocated, or that is not.
-fn run_end(heap: &Core, start: u64, end: u64, is_hole: bool) -> u64 {
-    let mut at = start;
-    while at < end {
-        let (id, grain) = place(at);
-        let run = heap.map.find(id, grain, &mut Hint::default());
-        if (run.source == Source::Hole) != is_hole {
-            return at;
+/// The runs of an area in which nothing is allocated.
+fn holes(heap: &Core, start: u64) -> Vec<(HomeAddress, HomeAddress)> {
+    let (mut holes, mut from) = (Vec::new(), Some(start));
+    for partition in (start..start + AREA_BYTES).step_by(PARTITION_BYTES) {
+        let mut see = |at, is_hole| match (from, is_hole) {
+            (Some(first), false) => {
+                if first < at {
+                    holes.push((HomeAddress(first), HomeAddress(at)));
+                }
+                from = None;
+            }
+            (None, true) => from = Some(at),
+            _ => {}
+        };
+        let mut is_first = true;
+        heap.map.for_each_extent(HomeAddress(partition).partition(), |at, source| {
+            if is_first && at > 0 {
+                see(partition, true);
+            }
+            is_first = false;
+            see(partition + u64::from(at) * GRAIN, source == Source::Hole);
+        });
+        if is_first {
+            see(partition, true);
         }
-        at = id.start().0 + run.end as u64 * GRAIN;
     }
-    end
+    holes.extend(from.map(|first| (HomeAddress(first), HomeAddress(start + AREA_BYTES))));
+    holes
 }
 
 fn place(byte: u64) -> (PartitionId, usize) {

@@ -12,7 +12,7 @@ use crate::core::Core;
 /// Partitions in a row of one thread: neighbours are often written together.
 const ROW: u64 = 64;
 /// An entry for more partitions than this is entered on its own.
-const PORTIONS_MAX: u64 = 16;
+const PORTIONS_MAX: u64 = 256;
 /// What is put in order at a time.
 const TOLD_MAX: usize = 4 << 20;
 /// Bits of a partition's number that are put in order at a time.

@@ -244,11 +244,11 @@ impl Survey {
         if block.role() == Role::Last {
             self.committed.push(version);
         }
-        for entry in block.entries() {
-            match entry.kind {
-                Kind::Commit => self.committed.push(entry.home.0),
-                Kind::Bytes | Kind::Zeros | Kind::Hole => filled.entries += 1,
-            }
+        let (changes, commits) = block.counts();
+        filled.entries += u64::from(changes);
+        if commits > 0 {
+            let commits = block.entries().filter(|entry| entry.kind == Kind::Commit);
+            self.committed.extend(commits.map(|entry| entry.home.0));
         }
     }
 }

@@ -12,6 +12,12 @@ use super::{Partitions, pack, unpack};
 /// The word of a grain that is known to be a hole. No log has a grain of this number.
 const FREED: u32 = u32::MAX;
 
+/// Grains that are looked at together.
+const PART: usize = 32;
+/// With more extents or more to tell, each grain is looked at.
+const SPARSE_EXTENTS: usize = 96;
+const SPARSE_TOLD: usize = 8;
+
 /// What is told of some grains of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
@@ -43,12 +49,14 @@ pub struct Filler<'m> {
     words: Box<[u32; GRAINS]>,
     /// Its extents.
     list: Vec<(u16, u32)>,
+    spare: Vec<(u16, u32)>,
 }
 
 impl<'m> Filler<'m> {
     /// One of them.
     pub fn new(map: &'m Partitions) -> Self {
-        Self { map, words: Box::new([HOLE; GRAINS]), list: Vec::with_capacity(GRAINS) }
+        let (list, spare) = (Vec::with_capacity(GRAINS), Vec::with_capacity(GRAINS));
+        Self { map, words: Box::new([HOLE; GRAINS]), list, spare }
     }
 
     /// Gives the grains of one partition that nothing was told of what is told of them, of which the first counts. `filled` is told from which grain of
@@ -66,10 +74,39 @@ impl<'m> Filler<'m> {
             report(word, GRAINS, &mut filled);
             return self.store(id);
         }
-        self.expand(id, |word| word);
-        told.iter().for_each(|told| self.apply(told, &mut filled));
-        self.compress();
+        if known.len() <= SPARSE_EXTENTS && told.len() <= SPARSE_TOLD {
+            self.list.clear();
+            self.list.extend((0..known.len()).map(|index| (known.start(index) as u16, known.word(index))));
+            told.iter().for_each(|told| self.splice(told, &mut filled));
+        } else {
+            self.expand(id, |word| word);
+            told.iter().for_each(|told| self.apply(told, &mut filled));
+            self.compress();
+        }
         self.store(id);
+    }
+
+    /// Fills the holes between the extents.
+    fn splice(&mut self, told: &Told, filled: &mut impl FnMut(u32, usize)) {
+        let (first, end) = (usize::from(told.start), usize::from(told.last) + 1);
+        let (list, out) = (&self.list, &mut self.spare);
+        out.clear();
+        let (mut at, mut word) = (0, HOLE);
+        for index in 0..=list.len() {
+            let (until, next) = list.get(index).map_or((GRAINS, HOLE), |&(start, word)| (start.into(), word));
+            let (from, to) = (first.clamp(at, until), end.clamp(at, until));
+            if word == HOLE && from < to {
+                let told = step(told.word, from - first);
+                push(out, at, from, HOLE);
+                push(out, from, to, told);
+                push(out, to, until, HOLE);
+                report(told, to - from, filled);
+            } else {
+                push(out, at, until, word);
+            }
+            (at, word) = (until, next);
+        }
+        std::mem::swap(&mut self.list, &mut self.spare);
     }
 
     /// Ends the filling of a partition of which something was told, which has this version from now on; of others nothing happens.
@@ -121,12 +158,21 @@ impl<'m> Filler<'m> {
     /// Makes the extents of the words.
     fn compress(&mut self) {
         self.list.clear();
-        let mut next = HOLE;
-        for (start, &word) in self.words.iter().enumerate() {
-            if word != next {
-                self.list.push((start as u16, word));
+        let mut last = HOLE;
+        for (part, words) in self.words.as_chunks::<PART>().0.iter().enumerate() {
+            // In a loop without branches, which several grains share.
+            let mut begins = [false; PART];
+            begins[0] = words[0] != step(last, 1);
+            for at in 1..PART {
+                let before = words[at - 1];
+                let more = u32::from((before > 1) & (before != FREED));
+                begins[at] = words[at] != before.wrapping_add(more);
             }
-            next = step(word, 1);
+            last = words[PART - 1];
+            if begins != [false; PART] {
+                let begun = (0..PART).filter(|&at| begins[at]);
+                self.list.extend(begun.map(|at| ((part * PART + at) as u16, words[at])));
+            }
         }
     }
 
@@ -153,6 +199,15 @@ impl<'m> Filler<'m> {
         if has_own && block != old {
             map.blocks.free(old);
         }
+    }
+}
+
+/// Adds the grains from `start` to `end` to extents that end there, if there are any.
+#[inline]
+fn push(list: &mut Vec<(u16, u32)>, start: usize, end: usize, word: u32) {
+    let before = list.last().map_or(HOLE, |&(at, before)| step(before, start - usize::from(at)));
+    if start < end && before != word {
+        list.push((start as u16, word));
     }
 }
 
