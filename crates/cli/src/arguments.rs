@@ -76,12 +76,24 @@ Examples:
   aquifer durable stats heap.aq                  what is in it
   aquifer durable stats heap.aq --json | jq .objects
   aquifer durable dump heap.aq | less            chunk by chunk, also of a damaged file
+  aquifer durable salvage heap.aq saved.aq       what is left of a damaged file, in a new one
 
 FILE is the file of a heap that aq_durable_open (C) or DurableHeap::open (Rust) has made. It
 is read and never changed. While a program has it open, only dump works, and shows blocks
 that are being written as it finds them.
 
 Exit status: 0 fine, 1 the file is damaged, 2 it could not be looked at.";
+
+const SALVAGE_EXAMPLES: &str = "\
+Examples:
+  aquifer durable salvage heap.aq saved.aq && mv saved.aq heap.aq
+
+All transactions that verify are copied, and every object has the reference that it had.
+Objects that a lost transaction has changed are as they were before it, or missing; ones
+that it has freed may be there again. Each piece of damage is named on standard error, with
+the versions of the transactions around it (see `aquifer durable dump`).
+
+Exit status: 0 nothing was lost, 1 something was, 2 there is no new file.";
 
 /// Runs programs with more data than RAM, and looks into programs that keep objects in an Aquifer heap.
 #[derive(Parser, Debug)]
@@ -239,6 +251,9 @@ pub enum DurableQuestion {
     /// Shows how much is in it
     #[command(after_help = DURABLE_EXAMPLES)]
     Stats(DurableStatsArguments),
+    /// Copies what is left of a damaged heap into a new file
+    #[command(after_help = SALVAGE_EXAMPLES)]
+    Salvage(DurableSalvageArguments),
 }
 
 /// Which file.
@@ -258,6 +273,17 @@ pub struct DurableStatsArguments {
     /// One line of JSON in place of the table
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `aquifer durable salvage`.
+#[derive(Args, Debug)]
+pub struct DurableSalvageArguments {
+    /// Which file.
+    #[command(flatten)]
+    pub file: DurableFile,
+    /// The new file, which must not exist
+    #[arg(value_name = "TARGET")]
+    pub target: PathBuf,
 }
 
 /// A positive number of seconds, up to a day.

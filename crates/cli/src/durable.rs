@@ -1,4 +1,4 @@
-//! `aquifer durable`: what is in the file of a durable heap. The file is read and never changed.
+//! `aquifer durable`: what is in the file of a durable heap, and what is left of it. The file is read and never changed.
 //!
 //! | file | noun |
 //! |---|---|
@@ -12,11 +12,14 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use aquifer_base::units::format_size;
 use aquifer_durable::Error as HeapError;
 use aquifer_durable::inspect::HeapFile;
 
-use crate::arguments::{DurableQuestion, DurableStatsArguments};
+use crate::amounts::grouped;
+use crate::arguments::{DurableQuestion, DurableSalvageArguments, DurableStatsArguments};
 use crate::error::{Error, printable};
+use crate::volume::work::Work;
 use summary::Summary;
 
 /// Answers a question about a file; damage is told on standard output and by the exit status.
@@ -28,6 +31,7 @@ pub fn durable(question: &DurableQuestion) -> Result<ExitCode, Error> {
         DurableQuestion::Check(file) => (&file.path, check(&file.path)),
         DurableQuestion::Dump(file) => (&file.path, dump(&file.path)),
         DurableQuestion::Stats(arguments) => (&arguments.file.path, stats(arguments)),
+        DurableQuestion::Salvage(arguments) => (&arguments.file.path, salvage(arguments)),
     };
     match outcome {
         // The reader has closed the pipe: it has seen enough.
@@ -35,6 +39,7 @@ pub fn durable(question: &DurableQuestion) -> Result<ExitCode, Error> {
         Err(Error::Durable(error @ HeapError::Damaged { .. })) => {
             let name = path.display().to_string();
             writeln!(io::stdout(), "{}: {error}", printable(&name))?;
+            eprintln!("aquifer: `aquifer durable salvage {} TARGET` copies what is left", printable(&name));
             Ok(ExitCode::FAILURE)
         }
         other => other,
@@ -61,6 +66,30 @@ fn stats(arguments: &DurableStatsArguments) -> Result<ExitCode, Error> {
     let text = if arguments.json { summary.json(&name) } else { summary.table(&name) };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn salvage(arguments: &DurableSalvageArguments) -> Result<ExitCode, Error> {
+    let file = open_at_rest(&arguments.file.path)?;
+    let work = Work::on_shares();
+    let saved = file.salvage(&arguments.target, |share| work.is_at((share * 100.0) as u64, 100));
+    drop(work);
+    let saved = match saved {
+        // Damage without which nothing can be told leaves no new file.
+        Err(error @ HeapError::Damaged { .. }) => return Err(Error::NotSalvaged(error)),
+        saved => saved?,
+    };
+    for loss in &saved.losses {
+        eprintln!("aquifer: byte {}, {} bytes: {}", loss.offset, loss.bytes, loss.why);
+    }
+    let (name, objects) = (arguments.target.display().to_string(), grouped(saved.objects));
+    let bytes = format_size(saved.live_bytes);
+    writeln!(
+        io::stdout(),
+        "{}: {objects} objects, {bytes}, {} losses",
+        printable(&name),
+        saved.losses.len()
+    )?;
+    Ok(if saved.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn dump(path: &Path) -> Result<ExitCode, Error> {

@@ -171,6 +171,9 @@ pub enum Error {
     /// The file of a durable heap cannot be looked at.
     #[error(transparent)]
     Durable(#[from] aquifer_durable::Error),
+    /// Damage without which nothing can be told of a durable heap's file.
+    #[error("{0}; no more can be told of the file")]
+    NotSalvaged(aquifer_durable::Error),
     /// Somebody changes the file meanwhile.
     #[error("{} is in use by another process; end that first, and try again", path.display())]
     DurableInUse {

@@ -38,7 +38,7 @@ pub(crate) mod show;
 mod space;
 mod tree;
 mod verify;
-mod work;
+pub(crate) mod work;
 
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;

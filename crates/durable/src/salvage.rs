@@ -5,6 +5,7 @@
 //! file, and by the versions of the transactions around it.
 
 use std::collections::{BTreeSet, HashSet};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
@@ -45,17 +46,24 @@ impl HeapFile {
     ///
     /// # Errors
     /// [`Error::Io`] if the target exists or cannot be written, or the file cannot be read; [`Error::Damaged`] if a record is damaged
-    /// without which nothing can be told of the file. What was made of the target is removed then.
+    /// without which nothing can be told of the file. There is no target then.
     ///
     /// # Durability
     /// All of the target is durable when this returns.
     pub fn salvage(&self, target: &Path, progress: impl FnMut(f64)) -> Result<Salvaged> {
-        let making = format!("making {}", target.display());
-        let made = std::fs::File::create_new(target).map_err(Error::io(making))?;
-        drop(made);
-        self.salvage_to(target, progress).inspect_err(|_| {
-            let _ = std::fs::remove_file(target);
-        })
+        let refused = |error| Error::io(format!("making {}", target.display()))(error);
+        if target.symlink_metadata().is_ok() {
+            return Err(refused(ErrorKind::AlreadyExists.into()));
+        }
+        // Whoever is interrupted leaves nothing that looks like the whole.
+        let mut part = target.as_os_str().to_owned();
+        part.push(format!(".part-{}", std::process::id()));
+        let part = Path::new(&part);
+        let saved = self.salvage_to(part, progress);
+        // A link replaces nothing.
+        let saved = saved.and_then(|saved| std::fs::hard_link(part, target).map_err(refused).map(|()| saved));
+        let _ = std::fs::remove_file(part);
+        saved
     }
 
     fn salvage_to(&self, target: &Path, mut progress: impl FnMut(f64)) -> Result<Salvaged> {

@@ -37,6 +37,11 @@ impl Work {
         Self::new("{elapsed_precise} [{bar:30}] {pos} of {len} files, {eta} left")
     }
 
+    /// Work of which shares are known, and that Ctrl-C may end.
+    pub fn on_shares() -> Self {
+        Self::new("{elapsed_precise} [{bar:30}] {pos} %, {eta} left")
+    }
+
     fn new(template: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         bar.set_style(ProgressStyle::with_template(template).expect("a valid template"));

@@ -267,3 +267,34 @@ fn another_version_is_named() {
     overwrite(&path, 8, &[9]);
     assert!(complaint(&["durable", "check", name(&path)]).contains("its version is 9"));
 }
+
+/// What a check finds has a way out, which it names: the rest in a new file.
+#[test]
+fn what_is_left_is_salvaged() {
+    let (folder, path) = closed(50);
+    let target = folder.path().join("saved.aq");
+    let salvage = || run(&["durable", "salvage", name(&path), name(&target)]);
+    let out = salvage();
+    assert!(out.status.success() && text(&out.stdout).contains("50 objects"), "{out:?}");
+    // Never over what is there.
+    let out = salvage();
+    assert!(out.status.code() == Some(2) && text(&out.stderr).contains("saved.aq"), "{out:?}");
+    fs::remove_file(&target).expect("there");
+    let objects = json(&path)["objects"].as_u64();
+    let bytes = fs::read(&path).expect("there");
+    let object = bytes.windows(24).position(|window| window == [21; 24]).expect("object 20");
+    overwrite(&path, object as u64, &[0x5A; 8]);
+    let out = ask("check", &path);
+    assert!(out.status.code() == Some(1) && text(&out.stderr).contains("aquifer durable salvage"), "{out:?}");
+    let out = salvage();
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    assert!(
+        text(&out.stderr).contains("between the versions") && text(&out.stdout).contains("1 losses"),
+        "{out:?}"
+    );
+    let left = json(&target)["objects"].as_u64();
+    assert!(objects == Some(50) && left >= Some(48) && left < objects, "{left:?} of {objects:?}");
+    let files: Vec<_> =
+        fs::read_dir(folder.path()).expect("there").map(|file| file.expect("there").file_name()).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+}
