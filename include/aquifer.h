@@ -456,7 +456,7 @@ int aq_tx_begin(aq_durable *heap, aq_tx **tx);
 /* Makes all of it durable, and then visible, at once. Whatever it returns, this
  * level has ended; if it was the outermost one, tx is gone, and after an error
  * nothing has happened. AQ_ECONFLICT: run it again. AQ_ENOTALLOCATED: it stored to
- * a place that is not allocated. AQ_ENOMEM: the file has reached its capacity;
+ * an object that another one has freed meanwhile. AQ_ENOMEM: the file has reached its capacity;
  * transactions that only free still succeed. AQ_EFLASH_FULL: the file system is
  * full. AQ_EIO: the device failed; nothing more can be committed, and whether this
  * has happened is known when the heap has been opened again. */
@@ -474,10 +474,21 @@ int aq_tx_alloc(aq_tx *tx, size_t bytes, aq_durable_ref *object);
 /* AQ_ENOTALLOCATED if no object begins there. AQ_DURABLE_NULL is allowed. */
 int aq_tx_free(aq_tx *tx, aq_durable_ref object);
 
+/* *bytes is what the object was allocated with, rounded up to a multiple of 4.
+ * AQ_ENOTALLOCATED. */
+int aq_tx_size(aq_tx *tx, aq_durable_ref object, uint64_t *bytes);
+
+/* *next is the first object behind after, in the order of references; after and
+ * *next may be AQ_DURABLE_NULL, which stands before the first and behind the last
+ * one. So a program finds objects that nothing leads to any more. All that this
+ * transaction sees are among them, also those that maps, trees, queues and the
+ * named roots are made of. */
+int aq_tx_next(aq_tx *tx, aq_durable_ref after, aq_durable_ref *next);
+
 /* Copies bytes between an object, from byte offset on, and the program's memory.
- * The object must have them: beyond its end there may be another one. What was
- * loaded into buffer before an error is undefined. AQ_ECONFLICT;
- * AQ_ENOTALLOCATED, for stores perhaps not before the commit. */
+ * AQ_ENOTALLOCATED: no object begins at the reference, or it does not have all of
+ * these bytes; nothing was stored. What was loaded into buffer before an error is
+ * undefined. AQ_ECONFLICT. */
 int aq_tx_load(aq_tx *tx, aq_durable_ref object, uint64_t offset, void *buffer, size_t bytes);
 int aq_tx_store(aq_tx *tx, aq_durable_ref object, uint64_t offset, const void *buffer, size_t bytes);
 

@@ -17,6 +17,14 @@ pub enum Error {
     /// Nothing is allocated there.
     #[error("nothing is allocated at home address {:#x}", .0.0)]
     NotAllocated(HomeAddress),
+    /// The bytes from there on are more than the object has.
+    #[error("{bytes} bytes from home address {:#x} on reach beyond the end of the object", .home.0)]
+    Beyond {
+        /// The first of them.
+        home: HomeAddress,
+        /// How many.
+        bytes: u64,
+    },
     /// The address is not the first byte of an object.
     #[error("no object begins at home address {:#x}", .0.0)]
     NoObject(HomeAddress),

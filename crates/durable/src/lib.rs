@@ -12,6 +12,7 @@
 //! | `block` | a transaction as it stands in the log |
 //! | `log` | chunks that are free, open and full |
 //! | `draft` | a transaction before its commit |
+//! | `objects` | how large objects are, and which there are |
 //! | `write_set` | what a transaction wants to write, in order and merged (group update) |
 //! | `access` | what data structures need of a transaction |
 //! | `view` | which versions a transaction has seen, and what it has locked |
@@ -59,6 +60,7 @@ mod homes;
 pub mod in_place;
 pub mod inspect;
 mod log;
+mod objects;
 pub mod persist;
 mod record;
 mod recovery;

@@ -31,10 +31,42 @@ impl<'h> Transaction<'h> {
         Self { heap, session }
     }
 
+    /// Where `bytes` from byte `offset` of the object at `object` are. Whether the object is allocated is found by the load or the store.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`] if no object can begin there, [`Error::Beyond`].
+    #[inline]
+    pub fn place(&self, object: HomeAddress, offset: u64, bytes: u64) -> Result<HomeAddress> {
+        let class = self.heap.homes.slot_at(object).ok_or(Error::NoObject(object))?;
+        match offset.checked_add(bytes) {
+            Some(end) if end <= class.slot_bytes() => Ok(object.plus_bytes(offset)),
+            _ => Err(Error::Beyond { home: HomeAddress(object.0.saturating_add(offset)), bytes }),
+        }
+    }
+
+    /// Bytes of the object at `object`: what it was allocated with, rounded up to a multiple of 4.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`], [`Error::Conflict`].
+    pub fn size(&mut self, object: HomeAddress) -> Result<u64> {
+        self.session.draft.size(self.heap, object)
+    }
+
+    /// The first object behind `after`, in the order of home addresses; `HomeAddress(0)` is before all.
+    ///
+    /// All objects that this transaction sees are found so: those of data structures and of the directory of roots too.
+    /// The transaction meets all that allocate or free an object where it has looked.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`].
+    pub fn next_object(&mut self, after: HomeAddress) -> Result<Option<HomeAddress>> {
+        self.session.draft.next_object(self.heap, after)
+    }
+
     /// Fills `out` with the bytes from `home` on, as this transaction sees them.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`], [`Error::Conflict`].
+    /// [`Error::NotAllocated`], [`Error::Beyond`] if the bytes are more than the object there has, [`Error::Conflict`].
     #[inline]
     pub fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
         self.session.draft.load(self.heap, home, out)
@@ -54,8 +86,8 @@ impl<'h> Transaction<'h> {
     /// Writes `bytes` from `home` on. They are in the heap when the transaction has committed.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`] if this transaction has freed a part of it; other places that are not allocated are found by the
-    /// commit. [`Error::Conflict`].
+    /// [`Error::NotAllocated`], [`Error::Beyond`] if `bytes` are more than the object there has, [`Error::Conflict`]. An object that
+    /// another transaction frees afterwards is found by the commit.
     #[inline]
     pub fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
         self.session.draft.store(self.heap, home, bytes)

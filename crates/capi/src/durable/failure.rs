@@ -16,7 +16,7 @@ pub(super) fn fail(error: &Error) -> c_int {
 fn code(error: &Error) -> ErrorCode {
     match error {
         Error::Conflict => ErrorCode::Conflict,
-        Error::NotAllocated(_) | Error::NoObject(_) => ErrorCode::NotAllocated,
+        Error::NotAllocated(_) | Error::NoObject(_) | Error::Beyond { .. } => ErrorCode::NotAllocated,
         Error::Full { .. } | Error::Spent => ErrorCode::NoMemory,
         Error::TooLarge { .. } => ErrorCode::Invalid,
         Error::Foreign { .. } => ErrorCode::Format,
