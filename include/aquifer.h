@@ -79,7 +79,7 @@ enum aq_error {
     AQ_ETOOLARGE = 33,   /* a file has at most AQ_FILE_BYTES_MAX */
     AQ_ELINKS = 34,      /* too many names of a file, or symbolic links in a path */
     AQ_ENOSPACE = 35,    /* the volume is full */
-    AQ_EREADONLY = 36,   /* the volume was opened to read only */
+    AQ_EREADONLY = 36,   /* the volume, heap or transaction was opened to read only */
     AQ_EGONE = 37        /* the process that has the volume is gone, or the machines that lend RAM */
 };
 
@@ -402,13 +402,16 @@ typedef struct aq_durable_options {
                                 bytes were appended since the last one, and by aq_durable_close:
                                 opening takes a fraction of the time then, and what it does not
                                 read is verified before it is loaded, or by and by. Default: none */
+    int read_only;           /* not 0: nothing can be changed, and nothing is written; other
+                                processes may open it so at the same time. The file must be there;
+                                of the other fields none counts */
 } aq_durable_options;
 
 void aq_durable_options_init(aq_durable_options *options);
 
 /* Opens the heap in the file at path, or makes an empty one. options may be NULL.
- * *heap is set on success only. Nobody else can open the file meanwhile, and
- * nobody may change it. Reads the whole file, with all processors.
+ * *heap is set on success only. Nobody else can open the file meanwhile, unless
+ * all open it with read_only, and nobody may change it. Reads the whole file, with all processors.
  * AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION, AQ_EFLASH_BUSY: the path does not
  * exist, may not be used, is in use. AQ_EFORMAT: it is something else.
  * AQ_ECORRUPT: it is damaged at the byte that the message names; `aquifer durable
@@ -452,6 +455,34 @@ int aq_durable_stats_get(aq_durable *heap, aq_durable_stats *stats);
  * aborted: the functions, aq_tx_commit included, give the same error again. So a
  * step that is not checked does no harm. */
 int aq_tx_begin(aq_durable *heap, aq_tx **tx);
+
+/* The same, of a transaction that only reads: all that would change something
+ * gives AQ_EREADONLY, and its commit costs nothing. So do all transactions of a
+ * heap that was opened with read_only. Nested, it forbids changes until its level
+ * ends; what is nested in it only reads too. */
+int aq_tx_begin_read(aq_durable *heap, aq_tx **tx);
+
+/* Begins a transaction, calls body with it and with argument, and commits. If the
+ * transaction met another one, body is called again, in a new one: so body should
+ * have no other effects that count twice. The example above is then
+ *
+ *     static int add_one(aq_tx *tx, void *counter)
+ *     {
+ *         uint64_t n;
+ *         aq_tx_load_u64(tx, *(aq_durable_ref *)counter, 0, &n);
+ *         return aq_tx_store_u64(tx, *(aq_durable_ref *)counter, 0, n + 1);
+ *     }
+ *     error = aq_durable_run(heap, add_one, &counter);
+ *
+ * If body returns something else than 0, the transaction is aborted, and that is
+ * returned as it is; but after AQ_ECONFLICT, returned by body or given to it by
+ * any function, body is called again. Return an aq_error, or for purposes of the
+ * program a negative number: there are no negative errors. body leaves tx as it
+ * was begun, returns, and does not jump or throw out.
+ *
+ * Nested in a transaction of the thread, body is called once, in that one: what
+ * aborts then dooms the whole, and AQ_ECONFLICT is for the outermost to act on. */
+int aq_durable_run(aq_durable *heap, int (*body)(aq_tx *tx, void *argument), void *argument);
 
 /* Makes all of it durable, and then visible, at once. Whatever it returns, this
  * level has ended; if it was the outermost one, tx is gone, and after an error

@@ -98,7 +98,7 @@ fn sentence(error: c_int) -> &'static CStr {
         33 => c"a file has at most 16 TiB; write less",
         34 => c"too many names of one file, or too many symbolic links on the way; look for a loop",
         35 => c"the volume is full; remove files, or make a larger one",
-        36 => c"the volume was opened to read only; open it without read_only",
+        36 => c"the volume, heap or transaction was opened to read only; open it for changes",
         37 => c"the process that has the volume is gone; start it again, close and connect",
         _ => c"unknown error number",
     }

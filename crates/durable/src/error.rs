@@ -63,6 +63,17 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// Something else begins there than a structure of this kind.
+    #[error("no {name} begins at home address {:#x}", .home.0)]
+    WrongKind {
+        /// The address.
+        home: HomeAddress,
+        /// What was to be there.
+        name: &'static str,
+    },
+    /// The transaction only reads, or the heap was opened so.
+    #[error("it was opened or begun to read only")]
+    ReadOnly,
     /// The operating system refused.
     #[error("{what}: {source}")]
     Io {

@@ -79,13 +79,13 @@ pub mod value;
 mod view;
 mod write_set;
 
-pub use access::{Access, Transactional};
+pub use access::{Access, Load, Transactional};
 pub use cleaner::Cleaned;
 pub use durability::Durability;
 pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options};
 pub use reference::{Field, Ref};
-pub use transaction::Transaction;
+pub use transaction::{ReadTransaction, Transaction};
 pub use tuning::Tuning;
 pub use typed::Typed;
 pub use usage::Usage;

@@ -68,15 +68,34 @@
 //! ```
 
 mod btree;
+pub mod bytes;
+mod counters;
 mod hash_map;
 mod queue;
 
+use aquifer_base::HomeAddress;
+
+use crate::value::Value;
+
 pub use btree::{BTree, Range};
+pub use bytes::{BytesMap, BytesQueue, BytesTree};
 pub use hash_map::{HashMap, Iter};
 pub use queue::{Queue, Values};
 
 /// Home space that conflicts are found for, and that parts which must not conflict have for themselves.
 const PAGE_BYTES: usize = aquifer_base::limits::PARTITION_BYTES;
+
+/// Where the structure of a handle begins.
+fn handle_bits(handle: impl Value) -> HomeAddress {
+    let mut bytes = [0; 8];
+    handle.encode(&mut bytes);
+    HomeAddress(u64::from_le_bytes(bytes))
+}
+
+/// The handle of the structure that begins there.
+fn handle_of_bits<H: Value>(home: HomeAddress) -> H {
+    H::decode(&home.0.to_le_bytes())
+}
 
 /// What every handle can do: its only field is a reference, beside a `kind`.
 macro_rules! handle {

@@ -20,6 +20,44 @@ const GRAIN: usize = LOG_GRAIN_BYTES;
 pub struct Transaction<'h> {
     heap: &'h Core,
     session: MutexGuard<'h, Session>,
+    /// Whether changes are refused, because the heap was opened so.
+    is_read_only: bool,
+}
+
+/// A transaction that only reads. It sees one state of the heap, and ends without a commit.
+///
+/// Data structures take it where they change nothing.
+pub struct ReadTransaction<'h>(Transaction<'h>);
+
+impl<'h> ReadTransaction<'h> {
+    pub(crate) fn new(transaction: Transaction<'h>) -> Self {
+        Self(transaction)
+    }
+
+    /// As [`Transaction::load`].
+    ///
+    /// # Errors
+    /// The same.
+    #[inline]
+    pub fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
+        self.0.load(home, out)
+    }
+
+    /// As [`Transaction::size`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn size(&mut self, object: HomeAddress) -> Result<u64> {
+        self.0.size(object)
+    }
+
+    /// As [`Transaction::next_object`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn next_object(&mut self, after: HomeAddress) -> Result<Option<HomeAddress>> {
+        self.0.next_object(after)
+    }
 }
 
 /// A part of a transaction, and the chunk that was taken for it.
@@ -28,7 +66,13 @@ pub(crate) type Part = (Vec<Piece>, SegmentId);
 impl<'h> Transaction<'h> {
     pub(crate) fn begin(heap: &'h Core, mut session: MutexGuard<'h, Session>) -> Self {
         session.draft.begin();
-        Self { heap, session }
+        Self { heap, session, is_read_only: heap.is_read_only }
+    }
+
+    /// Refuses a change of a heap that was opened to read only.
+    #[inline]
+    fn ensure_changes(&self) -> Result<()> {
+        if self.is_read_only { Err(Error::ReadOnly) } else { Ok(()) }
     }
 
     /// Where `bytes` from byte `offset` of the object at `object` are. Whether the object is allocated is found by the load or the store.
@@ -87,9 +131,10 @@ impl<'h> Transaction<'h> {
     ///
     /// # Errors
     /// [`Error::NotAllocated`], [`Error::Beyond`] if `bytes` are more than the object there has, [`Error::Conflict`]. An object that
-    /// another transaction frees afterwards is found by the commit.
+    /// another transaction frees afterwards is found by the commit. [`Error::ReadOnly`].
     #[inline]
     pub fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
+        self.ensure_changes()?;
         self.session.draft.store(self.heap, home, bytes)
     }
 
@@ -105,16 +150,18 @@ impl<'h> Transaction<'h> {
     /// A new object of `bytes`, all zeros; 0 bytes count as 1.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Full`], [`Error::Conflict`].
+    /// [`Error::TooLarge`], [`Error::Full`], [`Error::Conflict`], [`Error::ReadOnly`].
     pub fn alloc(&mut self, bytes: u64) -> Result<HomeAddress> {
+        self.ensure_changes()?;
         self.session.draft.alloc(self.heap, bytes)
     }
 
     /// Frees the object at `home`.
     ///
     /// # Errors
-    /// [`Error::NoObject`], [`Error::Conflict`].
+    /// [`Error::NoObject`], [`Error::Conflict`], [`Error::ReadOnly`].
     pub fn free(&mut self, home: HomeAddress) -> Result<()> {
+        self.ensure_changes()?;
         self.session.draft.free(self.heap, home)
     }
 

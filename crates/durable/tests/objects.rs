@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use aquifer_base::HomeAddress;
+use aquifer_durable::structures::HashMap;
 use aquifer_durable::{Backing, DurableHeap, Error, Options, Ref, Result, Transaction, Typed};
 use proptest::prelude::*;
 
@@ -151,4 +152,41 @@ fn a_store_to_an_object_that_was_freed_meanwhile_is_a_conflict() {
         });
     });
     assert!(matches!(tx.store_u64(object, 1), Err(Error::Conflict)));
+}
+
+/// What only reads works on a transaction that can do nothing else, and on a heap that was opened so.
+#[test]
+fn structures_are_read_without_a_transaction_that_changes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let heap = open(&path);
+    let made = heap.transaction(|tx| {
+        let map = HashMap::<u64, u64>::create(tx)?;
+        map.insert(tx, 1, 2)?;
+        let root = tx.create(map)?;
+        tx.set_root_ref(root)?;
+        Ok((map, root))
+    });
+    let (map, root) = made.expect("room");
+    let read = |heap: &DurableHeap| {
+        heap.read(|tx| {
+            let map = tx.root_ref::<HashMap<u64, u64>>()?.expect("it was set");
+            let map = tx.get(map)?;
+            assert_eq!(tx.size(root.home())?, 8);
+            map.iter(tx)?.collect::<Result<Vec<_>>>()
+        })
+    };
+    assert_eq!(read(&heap).expect("it can be read"), [(1, 2)]);
+    drop(heap);
+    let heaps = [0, 1].map(|_| DurableHeap::open_read_only(&path).expect("several may"));
+    for heap in &heaps {
+        assert_eq!(read(heap).expect("it can be read"), [(1, 2)]);
+        for change in [
+            heap.transaction(|tx| map.insert(tx, 3, 4).map(drop)),
+            heap.transaction(|tx| tx.alloc(4).map(drop)),
+            heap.transaction(|tx| tx.delete(root)),
+        ] {
+            assert!(matches!(change, Err(Error::ReadOnly)), "{change:?}");
+        }
+    }
 }

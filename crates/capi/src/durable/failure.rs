@@ -19,6 +19,7 @@ fn code(error: &Error) -> ErrorCode {
         Error::NotAllocated(_) | Error::NoObject(_) | Error::Beyond { .. } => ErrorCode::NotAllocated,
         Error::Full { .. } | Error::Spent => ErrorCode::NoMemory,
         Error::TooLarge { .. } => ErrorCode::Invalid,
+        Error::ReadOnly => ErrorCode::ReadOnly,
         Error::Foreign { .. } => ErrorCode::Format,
         Error::Damaged { .. } => ErrorCode::Corrupt,
         Error::Io { source, .. } => system_code(source.kind()),

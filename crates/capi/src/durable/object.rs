@@ -6,7 +6,7 @@ use aquifer::ErrorCode;
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Error, Transaction};
 
-use super::transaction::{AqTx, with};
+use super::transaction::{AqTx, change, with};
 use super::{fail_null, failure, number};
 use crate::message::fail_with;
 
@@ -48,7 +48,7 @@ pub(super) unsafe fn give<T>(out: *mut T, outcome: Result<T, c_int>) -> c_int {
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_alloc(tx: *mut AqTx, bytes: usize, object: *mut u64) -> c_int {
-    let outcome = with(tx, |tx| {
+    let outcome = change(tx, |tx| {
         if object.is_null() {
             return Err(fail_null("object"));
         }
@@ -63,9 +63,9 @@ pub unsafe extern "C" fn aq_tx_alloc(tx: *mut AqTx, bytes: usize, object: *mut u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_free(tx: *mut AqTx, freed: u64) -> c_int {
     if freed == 0 {
-        return number(with(tx, |_| Ok(())));
+        return number(change(tx, |_| Ok(())));
     }
-    number(with(tx, |tx| {
+    number(change(tx, |tx| {
         let home = object(tx, freed)?;
         tx.free(home).map_err(fail)
     }))
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn aq_tx_store(
     buffer: *const c_void,
     bytes: usize,
 ) -> c_int {
-    number(with(tx, |tx| {
+    number(change(tx, |tx| {
         let home = place(tx, object, offset, bytes)?;
         if bytes == 0 {
             return Ok(());
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn aq_tx_load_u64(tx: *mut AqTx, object: u64, offset: u64,
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_store_u64(tx: *mut AqTx, object: u64, offset: u64, value: u64) -> c_int {
-    number(with(tx, |tx| {
+    number(change(tx, |tx| {
         let home = place(tx, object, offset, 8)?;
         tx.store_u64(home, value).map_err(fail)
     }))
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn aq_tx_root(tx: *mut AqTx, root: *mut u64) -> c_int {
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_set_root(tx: *mut AqTx, root: u64) -> c_int {
-    number(with(tx, |tx| {
+    number(change(tx, |tx| {
         let root = if root == 0 { HomeAddress(0) } else { object(tx, root)? };
         tx.set_root(root).map_err(fail)
     }))
