@@ -68,8 +68,8 @@ enum aq_error {
     AQ_EFORMAT = 23,     /* the file is no durable heap or volume, or of a version not known */
     AQ_EABORTED = 24,    /* a nested transaction was aborted, and the whole with it */
     AQ_EBUSY = 25,       /* a transaction is under way, or a file is open or mapped; end it first */
-    /* of files in volumes */
-    AQ_ENOTFOUND = 26,   /* no such file or folder */
+    /* of files in volumes, and the first one of maps, trees and queues */
+    AQ_ENOTFOUND = 26,   /* no such file, folder or key */
     AQ_EEXISTS = 27,     /* the name exists already */
     AQ_ENOTFOLDER = 28,  /* a part of the path is no folder */
     AQ_EISFOLDER = 29,   /* it is a folder */
@@ -80,7 +80,9 @@ enum aq_error {
     AQ_ELINKS = 34,      /* too many names of a file, or symbolic links in a path */
     AQ_ENOSPACE = 35,    /* the volume is full */
     AQ_EREADONLY = 36,   /* the volume, heap or transaction was opened to read only */
-    AQ_EGONE = 37        /* the process that has the volume is gone, or the machines that lend RAM */
+    AQ_EGONE = 37,       /* the process that has the volume is gone, or the machines that lend RAM */
+    AQ_EWRONGTYPE = 38,  /* a named root is of another type, or no map, tree or queue is there */
+    AQ_EROOM = 39        /* the buffer is smaller than what there is */
 };
 
 /* The sentence for an error; never NULL. The most specific message of the
@@ -532,6 +534,98 @@ int aq_tx_store_u64(aq_tx *tx, aq_durable_ref object, uint64_t offset, uint64_t 
  * in a new heap. */
 int aq_tx_root(aq_tx *tx, aq_durable_ref *root);
 int aq_tx_set_root(aq_tx *tx, aq_durable_ref root);
+
+/* Roots with names, of 1 to AQ_ROOT_NAME_BYTES_MAX bytes, and with the names of
+ * their types, which the program chooses. type may be NULL or "", which is any type:
+ * else AQ_EWRONGTYPE if the root was set with another one; the message names both.
+ * *root is AQ_DURABLE_NULL if there is no such name; setting a root to that takes
+ * the name away, which the object outlives. AQ_ENAME: the name or type cannot be.
+ * AQ_ENOTALLOCATED: no object begins at root. */
+#define AQ_ROOT_NAME_BYTES_MAX 255
+int aq_tx_root_named(aq_tx *tx, const char *name, const char *type, aq_durable_ref *root);
+int aq_tx_set_root_named(aq_tx *tx, const char *name, const char *type, aq_durable_ref root);
+
+/* The first root whose name is behind after, in the order of bytes; NULL or "" is
+ * before all, and *root is AQ_DURABLE_NULL behind the last one. name and type, which
+ * may be NULL, have room for AQ_ROOT_NAME_BYTES_MAX + 1 bytes; name may be after. */
+int aq_tx_next_root(aq_tx *tx, const char *after, char *name, char *type, aq_durable_ref *root);
+
+/* ---- Maps, trees and queues in a durable heap */
+
+/* Keys have 0 to AQ_KEY_BYTES_MAX bytes, values 0 to AQ_VALUE_BYTES_MAX, all of any
+ * value. Changes of different keys by several threads seldom conflict. The reference
+ * that a structure is created with stands for it: keep it in a named root, or in
+ * another object. What else belongs to the structure is its own.
+ *
+ *     char text[100];
+ *     aq_bytes value = {text, sizeof text, 0};
+ *     aq_map_put(tx, map, "tea", 3, "Assam", 5);
+ *     if (aq_map_get(tx, map, "tea", 3, &value) == AQ_OK)
+ *         fwrite(text, 1, value.count, stdout);
+ *
+ * Two answers are no errors of the transaction, which goes on: AQ_ENOTFOUND, there is
+ * no such key, or nothing behind it; and AQ_EROOM, below. Errors are AQ_EINVAL for
+ * more bytes than a key or value may have, AQ_EWRONGTYPE for a reference of something
+ * else, and those of aq_tx_load, aq_tx_store and aq_tx_alloc. */
+#define AQ_KEY_BYTES_MAX 65535
+#define AQ_VALUE_BYTES_MAX (15u << 20)
+
+/* Room of the program for a key or a value. count is set to how many bytes it has.
+ * If that is more than room, the answer is AQ_EROOM, and nothing is copied: so with
+ * room 0, where bytes may be NULL, one asks how many they are. Only a key that is
+ * given, for the one behind it, stays as it is then; the message tells the size.
+ * NULL in place of an aq_bytes: it is not wanted. */
+typedef struct aq_bytes {
+    void *bytes;
+    size_t room;
+    size_t count;
+} aq_bytes;
+
+/* A map: keys in no order. destroy frees it with all that is in it; nothing may use
+ * the reference afterwards. put gives a key a value, in place of an earlier one.
+ * remove gives AQ_ENOTFOUND if the key is not there. A transaction that asks for the
+ * count conflicts with all that add or remove keys. */
+int aq_map_create(aq_tx *tx, aq_durable_ref *map);
+int aq_map_destroy(aq_tx *tx, aq_durable_ref map);
+int aq_map_put(aq_tx *tx, aq_durable_ref map, const void *key, size_t key_bytes, const void *value, size_t value_bytes);
+int aq_map_get(aq_tx *tx, aq_durable_ref map, const void *key, size_t key_bytes, aq_bytes *value);
+int aq_map_remove(aq_tx *tx, aq_durable_ref map, const void *key, size_t key_bytes);
+int aq_map_count(aq_tx *tx, aq_durable_ref map, uint64_t *count);
+
+/* Walks a map: next goes on behind the key in *key, which need not be there any more,
+ * and puts the one that it finds in its place. Also over many transactions, and while
+ * keys come and go: each key that is there all the time is found once.
+ *
+ *     for (error = aq_map_first(tx, map, &key, &value); error == AQ_OK;
+ *          error = aq_map_next(tx, map, &key, &value)) ...
+ *     // AQ_ENOTFOUND: that was all */
+int aq_map_first(aq_tx *tx, aq_durable_ref map, aq_bytes *key, aq_bytes *value);
+int aq_map_next(aq_tx *tx, aq_durable_ref map, aq_bytes *key, aq_bytes *value);
+
+/* A tree: the same with keys in the order of their bytes, as memcmp compares them; a
+ * key that another one begins with is before it. seek finds the first key that is
+ * *key or behind it. previous goes on before *key. */
+int aq_tree_create(aq_tx *tx, aq_durable_ref *tree);
+int aq_tree_destroy(aq_tx *tx, aq_durable_ref tree);
+int aq_tree_put(aq_tx *tx, aq_durable_ref tree, const void *key, size_t key_bytes, const void *value, size_t value_bytes);
+int aq_tree_get(aq_tx *tx, aq_durable_ref tree, const void *key, size_t key_bytes, aq_bytes *value);
+int aq_tree_remove(aq_tx *tx, aq_durable_ref tree, const void *key, size_t key_bytes);
+int aq_tree_count(aq_tx *tx, aq_durable_ref tree, uint64_t *count);
+int aq_tree_first(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_last(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_seek(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_next(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_previous(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+
+/* A queue: first in, first out. front and pop give AQ_ENOTFOUND if it is empty; after
+ * AQ_EROOM pop has taken nothing. Pushes conflict with pushes and pops with pops; the
+ * two meet when it is nearly empty. */
+int aq_queue_create(aq_tx *tx, aq_durable_ref *queue);
+int aq_queue_destroy(aq_tx *tx, aq_durable_ref queue);
+int aq_queue_push(aq_tx *tx, aq_durable_ref queue, const void *value, size_t value_bytes);
+int aq_queue_front(aq_tx *tx, aq_durable_ref queue, aq_bytes *value);
+int aq_queue_pop(aq_tx *tx, aq_durable_ref queue, aq_bytes *value);
+int aq_queue_count(aq_tx *tx, aq_durable_ref queue, uint64_t *count);
 
 /* ---- Volumes: files on flash, also as memory ------------------------------ */
 

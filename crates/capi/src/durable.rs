@@ -7,10 +7,18 @@
 //! | `run` | a function of the program as a transaction, again if it met another one |
 //! | `transaction` | begin, commit and abort, also nested |
 //! | `object` | what is done in a transaction |
+//! | `roots` | roots with names |
+//! | `buffer` | bytes of the program: what is put, and room for what is found |
+//! | `keyed` | maps and trees |
+//! | `queue` | queues |
 
 mod abi;
+mod buffer;
 mod failure;
+mod keyed;
 mod object;
+mod queue;
+mod roots;
 mod run;
 mod transaction;
 

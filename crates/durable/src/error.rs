@@ -63,6 +63,19 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A root has another type than the program takes it for.
+    #[error("the root '{root}' is of type '{stored}', not '{given}'")]
+    WrongType {
+        /// Its name.
+        root: String,
+        /// The type that it has.
+        stored: String,
+        /// The type that was given.
+        given: String,
+    },
+    /// No name of a root or of a type.
+    #[error("the name of a root has 1 to 255 bytes, that of a type 0 to 255, and none of them is 0")]
+    Name,
     /// Something else begins there than a structure of this kind.
     #[error("no {name} begins at home address {:#x}", .home.0)]
     WrongKind {

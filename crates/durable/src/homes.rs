@@ -4,7 +4,7 @@
 //! stands in the heap itself, in the table of areas; which of its slots are taken is seen in the map.
 //!
 //! ```text
-//! area 0:  root | table of areas: class u16 for each | unused
+//! area 0:  root, directory of named roots | table of areas: class u16 for each | unused
 //! other:   partitions, each with as many slots as fit; a slot of more than a partition has whole ones
 //! ```
 
@@ -22,6 +22,8 @@ pub(crate) const AREA_BYTES: u64 = 16 << 20;
 pub(crate) const AREAS: usize = ((1u64 << HOME_BITS) / AREA_BYTES) as usize;
 /// Where the root stands: the home address of the program's first object, 0 for none.
 pub(crate) const ROOT: HomeAddress = HomeAddress(8);
+/// Where the directory of named roots stands: the home address of its tree, 0 for none.
+pub(crate) const ROOTS: HomeAddress = HomeAddress(16);
 /// Where the table of areas begins.
 const TABLE: HomeAddress = HomeAddress(PARTITION_BYTES as u64);
 /// Bytes of area 0 that every heap has: the root's partition and the table.

@@ -23,6 +23,7 @@
 //! | `value` | what may stand in durable memory, and `durable_struct!` |
 //! | `reference` | persistent references |
 //! | `typed` | objects with a type |
+//! | `roots` | roots with names and types |
 //! | `structures` | hash map, B+tree, queue |
 //! | `session` | what one transaction at a time needs: the end of a log, buffers |
 //! | `transaction` | loads, stores, allocations, and the commit |
@@ -65,6 +66,7 @@ pub mod persist;
 mod record;
 mod recovery;
 mod reference;
+mod roots;
 mod session;
 mod sessions;
 pub mod structures;
@@ -85,6 +87,7 @@ pub use durability::Durability;
 pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options};
 pub use reference::{Field, Ref};
+pub use roots::{NAME_BYTES_MAX, Root, Roots};
 pub use transaction::{ReadTransaction, Transaction};
 pub use tuning::Tuning;
 pub use typed::Typed;

@@ -125,6 +125,7 @@ macro_rules! handle {
 
         impl<$($generic: 'static),+> $crate::Value for $name<$($generic),+> {
             const BYTES: usize = 8;
+            const TYPE_NAME: &'static str = stringify!($name);
 
             #[inline]
             fn encode(&self, out: &mut [u8]) {

@@ -19,6 +19,8 @@ fn code(error: &Error) -> ErrorCode {
         Error::NotAllocated(_) | Error::NoObject(_) | Error::Beyond { .. } => ErrorCode::NotAllocated,
         Error::Full { .. } | Error::Spent => ErrorCode::NoMemory,
         Error::TooLarge { .. } => ErrorCode::Invalid,
+        Error::WrongType { .. } | Error::WrongKind { .. } => ErrorCode::WrongType,
+        Error::Name => ErrorCode::Name,
         Error::ReadOnly => ErrorCode::ReadOnly,
         Error::Foreign { .. } => ErrorCode::Format,
         Error::Damaged { .. } => ErrorCode::Corrupt,

@@ -94,6 +94,7 @@ macro_rules! bytes_handle {
 
         impl Value for $name {
             const BYTES: usize = 8;
+            const TYPE_NAME: &'static str = stringify!($name);
 
             #[inline]
             fn encode(&self, out: &mut [u8]) {

@@ -57,6 +57,16 @@ impl BytesQueue {
         Ok(Some(bytes))
     }
 
+    /// Takes the value at the front without a look at it; whether there was one.
+    ///
+    /// # Errors
+    /// As [`Load::load`], [`Access::store`].
+    pub fn discard_front<A: Access + ?Sized>(self, tx: &mut A) -> Result<bool> {
+        let Some(value) = self.0.pop(tx)? else { return Ok(false) };
+        value.free(tx)?;
+        Ok(true)
+    }
+
     /// The value at the front, which stays.
     ///
     /// # Errors
