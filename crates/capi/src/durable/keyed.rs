@@ -72,8 +72,9 @@ macro_rules! keyed {
         ) -> c_int {
             number(change(tx, |tx| {
                 // SAFETY: the caller's bytes.
-                let (key, value) =
-                    unsafe { (given(key, key_bytes, "key")?, given(value, value_bytes, "value")?) };
+                let key = unsafe { given(key, key_bytes, "key")? };
+                // SAFETY: the caller's bytes.
+                let value = unsafe { given(value, value_bytes, "value")? };
                 let structure = $structure::open(tx, HomeAddress(structure)).map_err(fail)?;
                 structure.put(tx, key, value).map(drop).map_err(fail)
             }))
