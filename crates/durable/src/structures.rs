@@ -1,6 +1,6 @@
 //! Data structures on a durable heap.
 //!
-//! Each is a handle of 8 bytes, which is a [`Value`](crate::Value): the program keeps it where it likes, in its root or in another
+//! Each is a handle of 8 bytes, which is a [`Value`]: the program keeps it where it likes, in its root or in another
 //! structure. Handles of the same structure are equal. All that is done to one is part of a transaction, so what is done to several
 //! happens together or not at all. They work on everything that has [`Access`](crate::Access).
 //!
@@ -9,6 +9,8 @@
 //! | [`HashMap`] | 4 KiB of buckets, one of 32 counters, and when the table grows or shrinks by a bucket |
 //! | [`BTree`] | 4 KiB with eight leaves, and where a node is split or merged |
 //! | [`Queue`] | pushes meet pushes and pops meet pops; the two meet when it is nearly empty |
+//!
+//! [`BytesMap`], [`BytesTree`] and [`BytesQueue`] are made of them, for keys and values of any length; see [`bytes`].
 //!
 //! A transaction that meets another one is run again by [`Transactional::transaction`](crate::Transactional::transaction).
 //!
