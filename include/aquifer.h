@@ -68,8 +68,8 @@ enum aq_error {
     AQ_EFORMAT = 23,     /* the file is no durable heap or volume, or of a version not known */
     AQ_EABORTED = 24,    /* a nested transaction was aborted, and the whole with it */
     AQ_EBUSY = 25,       /* a transaction is under way, or a file is open or mapped; end it first */
-    /* of files in volumes */
-    AQ_ENOTFOUND = 26,   /* no such file or folder */
+    /* of files in volumes, and the first one of maps, trees and queues */
+    AQ_ENOTFOUND = 26,   /* no such file, folder or key */
     AQ_EEXISTS = 27,     /* the name exists already */
     AQ_ENOTFOLDER = 28,  /* a part of the path is no folder */
     AQ_EISFOLDER = 29,   /* it is a folder */
@@ -79,8 +79,10 @@ enum aq_error {
     AQ_ETOOLARGE = 33,   /* a file has at most AQ_FILE_BYTES_MAX */
     AQ_ELINKS = 34,      /* too many names of a file, or symbolic links in a path */
     AQ_ENOSPACE = 35,    /* the volume is full */
-    AQ_EREADONLY = 36,   /* the volume was opened to read only */
-    AQ_EGONE = 37        /* the process that has the volume is gone, or the machines that lend RAM */
+    AQ_EREADONLY = 36,   /* the volume, heap or transaction was opened to read only */
+    AQ_EGONE = 37,       /* the process that has the volume is gone, or the machines that lend RAM */
+    AQ_EWRONGTYPE = 38,  /* a named root is of another type, or no map, tree or queue is there */
+    AQ_EROOM = 39        /* the buffer is smaller than what there is */
 };
 
 /* The sentence for an error; never NULL. The most specific message of the
@@ -402,13 +404,16 @@ typedef struct aq_durable_options {
                                 bytes were appended since the last one, and by aq_durable_close:
                                 opening takes a fraction of the time then, and what it does not
                                 read is verified before it is loaded, or by and by. Default: none */
+    int read_only;           /* not 0: nothing can be changed, and nothing is written; other
+                                processes may open it so at the same time. The file must be there;
+                                of the other fields none counts */
 } aq_durable_options;
 
 void aq_durable_options_init(aq_durable_options *options);
 
 /* Opens the heap in the file at path, or makes an empty one. options may be NULL.
- * *heap is set on success only. Nobody else can open the file meanwhile, and
- * nobody may change it. Reads the whole file, with all processors.
+ * *heap is set on success only. Nobody else can open the file meanwhile, unless
+ * all open it with read_only, and nobody may change it. Reads the whole file, with all processors.
  * AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION, AQ_EFLASH_BUSY: the path does not
  * exist, may not be used, is in use. AQ_EFORMAT: it is something else.
  * AQ_ECORRUPT: it is damaged at the byte that the message names; `aquifer durable
@@ -453,10 +458,38 @@ int aq_durable_stats_get(aq_durable *heap, aq_durable_stats *stats);
  * step that is not checked does no harm. */
 int aq_tx_begin(aq_durable *heap, aq_tx **tx);
 
+/* The same, of a transaction that only reads: all that would change something
+ * gives AQ_EREADONLY, and its commit costs nothing. So do all transactions of a
+ * heap that was opened with read_only. Nested, it forbids changes until its level
+ * ends; what is nested in it only reads too. */
+int aq_tx_begin_read(aq_durable *heap, aq_tx **tx);
+
+/* Begins a transaction, calls body with it and with argument, and commits. If the
+ * transaction met another one, body is called again, in a new one: so body should
+ * have no other effects that count twice. The example above is then
+ *
+ *     static int add_one(aq_tx *tx, void *counter)
+ *     {
+ *         uint64_t n;
+ *         aq_tx_load_u64(tx, *(aq_durable_ref *)counter, 0, &n);
+ *         return aq_tx_store_u64(tx, *(aq_durable_ref *)counter, 0, n + 1);
+ *     }
+ *     error = aq_durable_run(heap, add_one, &counter);
+ *
+ * If body returns something else than 0, the transaction is aborted, and that is
+ * returned as it is; but after AQ_ECONFLICT, returned by body or given to it by
+ * any function, body is called again. Return an aq_error, or for purposes of the
+ * program a negative number: there are no negative errors. body leaves tx as it
+ * was begun, returns, and does not jump or throw out.
+ *
+ * Nested in a transaction of the thread, body is called once, in that one: what
+ * aborts then dooms the whole, and AQ_ECONFLICT is for the outermost to act on. */
+int aq_durable_run(aq_durable *heap, int (*body)(aq_tx *tx, void *argument), void *argument);
+
 /* Makes all of it durable, and then visible, at once. Whatever it returns, this
  * level has ended; if it was the outermost one, tx is gone, and after an error
  * nothing has happened. AQ_ECONFLICT: run it again. AQ_ENOTALLOCATED: it stored to
- * a place that is not allocated. AQ_ENOMEM: the file has reached its capacity;
+ * an object that another one has freed meanwhile. AQ_ENOMEM: the file has reached its capacity;
  * transactions that only free still succeed. AQ_EFLASH_FULL: the file system is
  * full. AQ_EIO: the device failed; nothing more can be committed, and whether this
  * has happened is known when the heap has been opened again. */
@@ -474,10 +507,21 @@ int aq_tx_alloc(aq_tx *tx, size_t bytes, aq_durable_ref *object);
 /* AQ_ENOTALLOCATED if no object begins there. AQ_DURABLE_NULL is allowed. */
 int aq_tx_free(aq_tx *tx, aq_durable_ref object);
 
+/* *bytes is what the object was allocated with, rounded up to a multiple of 4.
+ * AQ_ENOTALLOCATED. */
+int aq_tx_size(aq_tx *tx, aq_durable_ref object, uint64_t *bytes);
+
+/* *next is the first object behind after, in the order of references; after and
+ * *next may be AQ_DURABLE_NULL, which stands before the first and behind the last
+ * one. So a program finds objects that nothing leads to any more. All that this
+ * transaction sees are among them, also those that maps, trees, queues and the
+ * named roots are made of. */
+int aq_tx_next(aq_tx *tx, aq_durable_ref after, aq_durable_ref *next);
+
 /* Copies bytes between an object, from byte offset on, and the program's memory.
- * The object must have them: beyond its end there may be another one. What was
- * loaded into buffer before an error is undefined. AQ_ECONFLICT;
- * AQ_ENOTALLOCATED, for stores perhaps not before the commit. */
+ * AQ_ENOTALLOCATED: no object begins at the reference, or it does not have all of
+ * these bytes; nothing was stored. What was loaded into buffer before an error is
+ * undefined. AQ_ECONFLICT. */
 int aq_tx_load(aq_tx *tx, aq_durable_ref object, uint64_t offset, void *buffer, size_t bytes);
 int aq_tx_store(aq_tx *tx, aq_durable_ref object, uint64_t offset, const void *buffer, size_t bytes);
 
@@ -490,6 +534,98 @@ int aq_tx_store_u64(aq_tx *tx, aq_durable_ref object, uint64_t offset, uint64_t 
  * in a new heap. */
 int aq_tx_root(aq_tx *tx, aq_durable_ref *root);
 int aq_tx_set_root(aq_tx *tx, aq_durable_ref root);
+
+/* Roots with names, of 1 to AQ_ROOT_NAME_BYTES_MAX bytes, and with the names of
+ * their types, which the program chooses. type may be NULL or "", which is any type:
+ * else AQ_EWRONGTYPE if the root was set with another one; the message names both.
+ * *root is AQ_DURABLE_NULL if there is no such name; setting a root to that takes
+ * the name away, which the object outlives. AQ_ENAME: the name or type cannot be.
+ * AQ_ENOTALLOCATED: no object begins at root. */
+#define AQ_ROOT_NAME_BYTES_MAX 255
+int aq_tx_root_named(aq_tx *tx, const char *name, const char *type, aq_durable_ref *root);
+int aq_tx_set_root_named(aq_tx *tx, const char *name, const char *type, aq_durable_ref root);
+
+/* The first root whose name is behind after, in the order of bytes; NULL or "" is
+ * before all, and *root is AQ_DURABLE_NULL behind the last one. name and type, which
+ * may be NULL, have room for AQ_ROOT_NAME_BYTES_MAX + 1 bytes; name may be after. */
+int aq_tx_next_root(aq_tx *tx, const char *after, char *name, char *type, aq_durable_ref *root);
+
+/* ---- Maps, trees and queues in a durable heap */
+
+/* Keys have 0 to AQ_KEY_BYTES_MAX bytes, values 0 to AQ_VALUE_BYTES_MAX, all of any
+ * value. Changes of different keys by several threads seldom conflict. The reference
+ * that a structure is created with stands for it: keep it in a named root, or in
+ * another object. What else belongs to the structure is its own.
+ *
+ *     char text[100];
+ *     aq_bytes value = {text, sizeof text, 0};
+ *     aq_map_put(tx, map, "tea", 3, "Assam", 5);
+ *     if (aq_map_get(tx, map, "tea", 3, &value) == AQ_OK)
+ *         fwrite(text, 1, value.count, stdout);
+ *
+ * Two answers are no errors of the transaction, which goes on: AQ_ENOTFOUND, there is
+ * no such key, or nothing behind it; and AQ_EROOM, below. Errors are AQ_EINVAL for
+ * more bytes than a key or value may have, AQ_EWRONGTYPE for a reference of something
+ * else, and those of aq_tx_load, aq_tx_store and aq_tx_alloc. */
+#define AQ_KEY_BYTES_MAX 65535
+#define AQ_VALUE_BYTES_MAX (15u << 20)
+
+/* Room of the program for a key or a value. count is set to how many bytes it has.
+ * If that is more than room, the answer is AQ_EROOM, and nothing is copied: so with
+ * room 0, where bytes may be NULL, one asks how many they are. Only a key that is
+ * given, for the one behind it, stays as it is then; the message tells the size.
+ * NULL in place of an aq_bytes: it is not wanted. */
+typedef struct aq_bytes {
+    void *bytes;
+    size_t room;
+    size_t count;
+} aq_bytes;
+
+/* A map: keys in no order. destroy frees it with all that is in it; nothing may use
+ * the reference afterwards. put gives a key a value, in place of an earlier one.
+ * remove gives AQ_ENOTFOUND if the key is not there. A transaction that asks for the
+ * count conflicts with all that add or remove keys. */
+int aq_map_create(aq_tx *tx, aq_durable_ref *map);
+int aq_map_destroy(aq_tx *tx, aq_durable_ref map);
+int aq_map_put(aq_tx *tx, aq_durable_ref map, const void *key, size_t key_bytes, const void *value, size_t value_bytes);
+int aq_map_get(aq_tx *tx, aq_durable_ref map, const void *key, size_t key_bytes, aq_bytes *value);
+int aq_map_remove(aq_tx *tx, aq_durable_ref map, const void *key, size_t key_bytes);
+int aq_map_count(aq_tx *tx, aq_durable_ref map, uint64_t *count);
+
+/* Walks a map: next goes on behind the key in *key, which need not be there any more,
+ * and puts the one that it finds in its place. Also over many transactions, and while
+ * keys come and go: each key that is there all the time is found once.
+ *
+ *     for (error = aq_map_first(tx, map, &key, &value); error == AQ_OK;
+ *          error = aq_map_next(tx, map, &key, &value)) ...
+ *     // AQ_ENOTFOUND: that was all */
+int aq_map_first(aq_tx *tx, aq_durable_ref map, aq_bytes *key, aq_bytes *value);
+int aq_map_next(aq_tx *tx, aq_durable_ref map, aq_bytes *key, aq_bytes *value);
+
+/* A tree: the same with keys in the order of their bytes, as memcmp compares them; a
+ * key that another one begins with is before it. seek finds the first key that is
+ * *key or behind it. previous goes on before *key. */
+int aq_tree_create(aq_tx *tx, aq_durable_ref *tree);
+int aq_tree_destroy(aq_tx *tx, aq_durable_ref tree);
+int aq_tree_put(aq_tx *tx, aq_durable_ref tree, const void *key, size_t key_bytes, const void *value, size_t value_bytes);
+int aq_tree_get(aq_tx *tx, aq_durable_ref tree, const void *key, size_t key_bytes, aq_bytes *value);
+int aq_tree_remove(aq_tx *tx, aq_durable_ref tree, const void *key, size_t key_bytes);
+int aq_tree_count(aq_tx *tx, aq_durable_ref tree, uint64_t *count);
+int aq_tree_first(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_last(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_seek(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_next(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+int aq_tree_previous(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
+
+/* A queue: first in, first out. front and pop give AQ_ENOTFOUND if it is empty; after
+ * AQ_EROOM pop has taken nothing. Pushes conflict with pushes and pops with pops; the
+ * two meet when it is nearly empty. */
+int aq_queue_create(aq_tx *tx, aq_durable_ref *queue);
+int aq_queue_destroy(aq_tx *tx, aq_durable_ref queue);
+int aq_queue_push(aq_tx *tx, aq_durable_ref queue, const void *value, size_t value_bytes);
+int aq_queue_front(aq_tx *tx, aq_durable_ref queue, aq_bytes *value);
+int aq_queue_pop(aq_tx *tx, aq_durable_ref queue, aq_bytes *value);
+int aq_queue_count(aq_tx *tx, aq_durable_ref queue, uint64_t *count);
 
 /* ---- Volumes: files on flash, also as memory ------------------------------ */
 

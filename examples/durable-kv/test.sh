@@ -146,6 +146,21 @@ else
     fail "a hundred keys: $(head -n 3 "$work/difference")"
 fi
 
+# The same store from Python: each sees what the other has set.
+if command -v python3 >/dev/null; then
+    AQUIFER_LIBRARY=${AQUIFER_LIBRARY:-../../build/lib/libaquifer.so}
+    export AQUIFER_LIBRARY
+    same "Python: get" "Orange Pekoe" 0 python3 durable_kv.py "$store" tea
+    same "Python: set" "" 0 python3 durable_kv.py "$store" coffee 'Sidamo, a coffee'
+    same "what Python has set" "Sidamo, a coffee" 0 "$kv" "$store" get coffee
+    same "Python: list" "$("$kv" "$store" list)" 0 python3 durable_kv.py "$store"
+    same "Python: no such key" "" 1 python3 durable_kv.py "$store" water
+    same "Python: a new file" "" 0 python3 durable_kv.py "$work/new" key value
+    same "del what Python has set" "" 0 "$kv" "$store" del coffee
+else
+    echo "SKIP durable-kv Python: there is no python3"
+fi
+
 count_and_kill "$work/counter" "killed"
 memory=$(mktemp -d /dev/shm/durable-kv-test.XXXXXX 2>/dev/null) || memory=''
 if [ -n "$memory" ]; then

@@ -15,7 +15,7 @@ static void version_is_that_of_the_header(void)
 
 static void every_error_has_its_sentence(void)
 {
-    for (int a = AQ_OK; a <= AQ_EGONE; a++) {
+    for (int a = AQ_OK; a <= AQ_EROOM; a++) {
         CHECK(aq_strerror(a) && *aq_strerror(a));
         for (int b = AQ_OK; b < a; b++)
             CHECK(strcmp(aq_strerror(a), aq_strerror(b)) != 0);

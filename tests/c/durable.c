@@ -360,10 +360,13 @@ static void wrong_arguments_doom_the_transaction(void)
     CHECK_DOOMS(AQ_ENOTALLOCATED, aq_tx_set_root(tx, 8));
     CHECK(fresh == 0 && n == 0);
 
-    /* A store to a place that is not allocated is found by the commit. */
+    CHECK_DOOMS(AQ_EINVAL, aq_tx_size(tx, object, NULL));
+    CHECK_DOOMS(AQ_ENOTALLOCATED, aq_tx_size(tx, beyond, &n));
+    CHECK_DOOMS(AQ_EINVAL, aq_tx_next(tx, object, NULL));
+
     aq_tx *tx = begin(heap);
     CHECK_CODE(AQ_OK, aq_tx_store_u64(tx, object, 0, 1));
-    CHECK_CODE(AQ_OK, aq_tx_store_u64(tx, beyond, 0, 1));
+    CHECK_CODE(AQ_ENOTALLOCATED, aq_tx_store_u64(tx, beyond, 0, 1));
     CHECK_CODE(AQ_ENOTALLOCATED, aq_tx_commit(tx));
     CHECK(number_in(heap, object) == 0);
 

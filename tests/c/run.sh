@@ -12,7 +12,7 @@ out=$root/build/tests/c
 cc=${CC:-cc}
 flags='-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread'
 names='header symbols static api objects blocks references batches hints pins classes limits pressure threads signals fork syscalls
-    durable durable_files volume volume_maps volume_served'
+    durable durable_files durable_objects durable_runs durable_maps volume volume_maps volume_served'
 failed=0
 # A test that hangs is ended after this; no test needs a tenth of it.
 hang_s=900

@@ -183,6 +183,10 @@ pub enum ErrorCode {
     ReadOnly = 36,
     /// `AQ_EGONE`
     Gone = 37,
+    /// `AQ_EWRONGTYPE`
+    WrongType = 38,
+    /// `AQ_EROOM`
+    Room = 39,
 }
 
 impl Error {

@@ -4,16 +4,26 @@
 //! |---|---|
 //! | `abi` | the structures of the header |
 //! | `failure` | numbers of a durable heap's errors |
+//! | `run` | a function of the program as a transaction, again if it met another one |
 //! | `transaction` | begin, commit and abort, also nested |
 //! | `object` | what is done in a transaction |
+//! | `roots` | roots with names |
+//! | `buffer` | bytes of the program: what is put, and room for what is found |
+//! | `keyed` | maps and trees |
+//! | `queue` | queues |
 
 mod abi;
+mod buffer;
 mod failure;
+mod keyed;
 mod object;
+mod queue;
+mod roots;
+mod run;
 mod transaction;
 
 use std::ffi::{c_char, c_int};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aquifer::ErrorCode;
@@ -38,13 +48,16 @@ pub struct AqDurable {
     under_way: [Count; STRIPES],
     /// Forks before it was opened.
     forks: usize,
+    is_read_only: bool,
 }
 
 impl AqDurable {
-    fn open(path: &std::path::Path, options: &Options) -> Result<Self, c_int> {
+    fn open(path: &Path, options: &Options, is_read_only: bool) -> Result<Self, c_int> {
         let forks = forks::count();
-        let heap = DurableHeap::open(path, options).map_err(|error| failure::fail(&error))?;
-        Ok(Self { heap, under_way: Default::default(), forks })
+        let heap =
+            if is_read_only { DurableHeap::open_read_only(path) } else { DurableHeap::open(path, options) };
+        let heap = heap.map_err(|error| failure::fail(&error))?;
+        Ok(Self { heap, under_way: Default::default(), forks, is_read_only })
     }
 
     /// Counts a transaction before it refers to the heap. The caller subtracts it when the transaction ends.
@@ -91,13 +104,15 @@ fn fail_null(what: &str) -> c_int {
 unsafe fn arguments(
     file: *const c_char,
     options: *const AqDurableOptions,
-) -> Result<(PathBuf, Options), c_int> {
+) -> Result<(PathBuf, Options, bool), c_int> {
     // SAFETY: NULL, or the caller's string.
     let file = unsafe { path(file) };
     let file = file.ok_or_else(|| fail_with(ErrorCode::Invalid, "path is NULL or empty"))?;
     // SAFETY: NULL, or the caller's options.
-    let options = unsafe { options.as_ref() }.map_or(Ok(Options::default()), AqDurableOptions::to_options);
-    Ok((file, options.map_err(|error| message::fail(&error))?))
+    let given = unsafe { options.as_ref() };
+    let options = given.map_or(Ok(Options::default()), AqDurableOptions::to_options);
+    let options = options.map_err(|error| message::fail(&error))?;
+    Ok((file, options, given.is_some_and(AqDurableOptions::is_read_only)))
 }
 
 /// # Safety
@@ -123,7 +138,7 @@ pub unsafe extern "C" fn aq_durable_open(
     }
     // SAFETY: passed on to the caller.
     let arguments = unsafe { arguments(path, options) };
-    match arguments.and_then(|(path, options)| AqDurable::open(&path, &options)) {
+    match arguments.and_then(|(path, options, is_read_only)| AqDurable::open(&path, &options, is_read_only)) {
         Ok(opened) => {
             // SAFETY: checked above.
             unsafe { *heap = Box::into_raw(Box::new(opened)) };

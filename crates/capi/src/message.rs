@@ -88,7 +88,7 @@ fn sentence(error: c_int) -> &'static CStr {
         25 => {
             c"a transaction is under way, or a file is open or mapped; commit or abort it, close or unmap it first"
         }
-        26 => c"there is no such file or folder in the volume; look at the path",
+        26 => c"there is no such key, or no such file or folder; look at the key or the path",
         27 => c"the name exists already; choose another, or remove it",
         28 => c"a part of the path is no folder; look at the path",
         29 => c"it is a folder; name a file in it",
@@ -98,8 +98,10 @@ fn sentence(error: c_int) -> &'static CStr {
         33 => c"a file has at most 16 TiB; write less",
         34 => c"too many names of one file, or too many symbolic links on the way; look for a loop",
         35 => c"the volume is full; remove files, or make a larger one",
-        36 => c"the volume was opened to read only; open it without read_only",
+        36 => c"the volume, heap or transaction was opened to read only; open it for changes",
         37 => c"the process that has the volume is gone; start it again, close and connect",
+        38 => c"it is of another type; look at the reference, or at the type that the root was set with",
+        39 => c"the buffer is too small; count tells how many bytes there are",
         _ => c"unknown error number",
     }
 }

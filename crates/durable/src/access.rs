@@ -6,18 +6,41 @@ use aquifer_sys::Backoff;
 use crate::error::{Error, Result};
 use crate::heap::DurableHeap;
 use crate::homes;
-use crate::transaction::Transaction;
+use crate::transaction::{ReadTransaction, Transaction};
 
-/// A transaction under way: one state of the heap, and its own writes.
+/// What is read of a heap: one state of it.
 ///
 /// After an error nothing more should be done with it; [`Error::Conflict`] means that it must be run again.
-pub trait Access {
+pub trait Load {
     /// Fills `out` with the bytes from `home` on.
     ///
     /// # Errors
     /// See [`Transaction::load`].
     fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()>;
 
+    /// The number at `home`, in the byte order of this machine.
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    #[inline]
+    fn load_u64(&mut self, home: HomeAddress) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.load(home, &mut bytes)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+
+    /// The program's first object, through which it finds all others.
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    fn root(&mut self) -> Result<Option<HomeAddress>> {
+        let root = self.load_u64(homes::ROOT)?;
+        Ok((root != 0).then_some(HomeAddress(root)))
+    }
+}
+
+/// A transaction under way: one state of the heap, and its own writes.
+pub trait Access: Load {
     /// Writes `bytes` from `home` on.
     ///
     /// # Errors
@@ -44,17 +67,6 @@ pub trait Access {
     where
         Self: Sized;
 
-    /// The number at `home`, in the byte order of this machine.
-    ///
-    /// # Errors
-    /// As [`Access::load`].
-    #[inline]
-    fn load_u64(&mut self, home: HomeAddress) -> Result<u64> {
-        let mut bytes = [0; 8];
-        self.load(home, &mut bytes)?;
-        Ok(u64::from_ne_bytes(bytes))
-    }
-
     /// Writes a number at `home`, in the byte order of this machine.
     ///
     /// # Errors
@@ -62,15 +74,6 @@ pub trait Access {
     #[inline]
     fn store_u64(&mut self, home: HomeAddress, number: u64) -> Result<()> {
         self.store(home, &number.to_ne_bytes())
-    }
-
-    /// The program's first object, through which it finds all others.
-    ///
-    /// # Errors
-    /// As [`Access::load`].
-    fn root(&mut self) -> Result<Option<HomeAddress>> {
-        let root = self.load_u64(homes::ROOT)?;
-        Ok((root != 0).then_some(HomeAddress(root)))
     }
 
     /// Makes an object the first one.
@@ -98,24 +101,40 @@ pub trait Transactional: Sync {
     /// Those of `body` and of the commit; nothing of the transaction has happened then.
     #[inline]
     fn transaction<T>(&self, mut body: impl FnMut(&mut Self::Transaction<'_>) -> Result<T>) -> Result<T> {
-        let mut backoff = Backoff::new();
-        loop {
+        until_no_conflict(|| {
             let mut transaction = self.begin();
-            let outcome = body(&mut transaction).and_then(|value| transaction.commit().map(|()| value));
-            match outcome {
-                Err(Error::Conflict) => backoff.wait(),
-                other => return other,
-            }
+            body(&mut transaction).and_then(|value| transaction.commit().map(|()| value))
+        })
+    }
+}
+
+/// Runs `attempt`, again while it meets other transactions.
+#[inline]
+pub(crate) fn until_no_conflict<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut backoff = Backoff::new();
+    loop {
+        match attempt() {
+            Err(Error::Conflict) => backoff.wait(),
+            other => return other,
         }
     }
 }
 
-impl Access for Transaction<'_> {
+impl Load for Transaction<'_> {
     #[inline]
     fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
         Transaction::load(self, home, out)
     }
+}
 
+impl Load for ReadTransaction<'_> {
+    #[inline]
+    fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
+        ReadTransaction::load(self, home, out)
+    }
+}
+
+impl Access for Transaction<'_> {
     #[inline]
     fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
         Transaction::store(self, home, bytes)

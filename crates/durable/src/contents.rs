@@ -171,6 +171,11 @@ impl Committed for Core {
         Ok(missing)
     }
 
+    #[inline]
+    fn is_allocated(&self, home: HomeAddress, hint: &mut Hint) -> bool {
+        self.map.find(home.partition(), home.offset_bytes() / GRAIN, hint).source != Source::Hole
+    }
+
     fn homes(&self) -> &Homes {
         &self.homes
     }

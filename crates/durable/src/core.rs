@@ -33,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) cleaner: Mutex<Cleaner>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) pulse: Pulse,
+    /// Whether its file is only looked at.
+    pub(crate) is_read_only: bool,
     sessions: Sessions<Session>,
     /// If commits do not wait for durability.
     pub(crate) later: Option<Later>,
@@ -46,6 +48,7 @@ impl Core {
         let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
         let map = Partitions::new().map_err(refused).map_err(Error::io("reserving address space"))?;
         Ok(Self {
+            is_read_only: log.persist.is_read_only(),
             log,
             map: map.joining(tuning.joins_extents),
             homes: Homes::new(),

@@ -1,7 +1,7 @@
 //! A transaction before its commit: what it has seen and what it wants to write. Nobody else sees anything of it.
 
 use aquifer_base::HomeAddress;
-use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
+use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_map::partitions::Hint;
 
 use crate::error::{Error, Result};
@@ -13,7 +13,6 @@ use crate::view::{Versions, View};
 use crate::write_set::{BYTES_MAX, WriteSet};
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
-const HOME_BYTES: u64 = 1 << HOME_BITS;
 
 /// What is committed, wherever a heap keeps it.
 pub(crate) trait Committed {
@@ -26,6 +25,9 @@ pub(crate) trait Committed {
     /// # Errors
     /// [`Error::Damaged`].
     fn copy(&self, home: HomeAddress, out: &mut [u8], hint: &mut Hint) -> Result<usize>;
+
+    /// Whether the grain at `home` is allocated by what is committed now. Anything at all if somebody changes its partition meanwhile.
+    fn is_allocated(&self, home: HomeAddress, hint: &mut Hint) -> bool;
 
     /// Which home addresses are allocated.
     fn homes(&self) -> &Homes;
@@ -46,13 +48,6 @@ pub(crate) struct Draft {
     supply: Supply,
     allocated: Vec<HomeAddress>,
     freed: Vec<HomeAddress>,
-}
-
-/// Whether these bytes are in home space.
-#[inline]
-fn check_range(home: HomeAddress, len: usize) -> Result<()> {
-    let is_inside = home.0 < HOME_BYTES && len as u64 <= HOME_BYTES - home.0;
-    if is_inside { Ok(()) } else { Err(Error::NotAllocated(home)) }
 }
 
 impl Draft {
@@ -79,7 +74,7 @@ impl Draft {
         home: HomeAddress,
         out: &mut [u8],
     ) -> Result<()> {
-        check_range(home, out.len())?;
+        committed.homes().check(home, out.len())?;
         if home.offset_bytes() + out.len() <= PARTITION_BYTES {
             return self.load_portion(committed, home, out);
         }
@@ -144,11 +139,40 @@ impl Draft {
         home: HomeAddress,
         bytes: &[u8],
     ) -> Result<()> {
-        check_range(home, bytes.len())?;
+        committed.homes().check(home, bytes.len())?;
+        self.ensure_allocated(committed, home, bytes.len())?;
         if home.0.is_multiple_of(GRAIN as u64) && bytes.len().is_multiple_of(GRAIN) {
             return self.store_grains(home, bytes);
         }
         self.store_around(committed, home, bytes)
+    }
+
+    /// Refuses bytes that are not allocated. An object is allocated from its first grain on without a gap, so the last one tells.
+    #[inline]
+    fn ensure_allocated(&mut self, committed: &impl Committed, home: HomeAddress, len: usize) -> Result<()> {
+        let last = HomeAddress(home.0 + len.max(1) as u64 - 1);
+        if committed.is_allocated(last, self.hints.of(last.0 / GRAIN as u64)) || len == 0 {
+            return Ok(());
+        }
+        self.ensure_seen(committed, home, last)
+    }
+
+    /// Refuses bytes that are not allocated for this transaction, whose view may be older than what is committed, and which may
+    /// have allocated them itself.
+    #[cold]
+    fn ensure_seen(
+        &mut self,
+        committed: &impl Committed,
+        home: HomeAddress,
+        last: HomeAddress,
+    ) -> Result<()> {
+        match self.load_portion(committed, last, &mut [0]) {
+            Err(Error::NotAllocated(_)) => {
+                self.load_portion(committed, home, &mut [0])?;
+                Err(Error::Beyond { home, bytes: last.0 - home.0 + 1 })
+            }
+            outcome => outcome,
+        }
     }
 
     /// Stores whole grains, with what is around the bytes.

@@ -17,6 +17,14 @@ pub enum Error {
     /// Nothing is allocated there.
     #[error("nothing is allocated at home address {:#x}", .0.0)]
     NotAllocated(HomeAddress),
+    /// The bytes from there on are more than the object has.
+    #[error("{bytes} bytes from home address {:#x} on reach beyond the end of the object", .home.0)]
+    Beyond {
+        /// The first of them.
+        home: HomeAddress,
+        /// How many.
+        bytes: u64,
+    },
     /// The address is not the first byte of an object.
     #[error("no object begins at home address {:#x}", .0.0)]
     NoObject(HomeAddress),
@@ -55,6 +63,30 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A root has another type than the program takes it for.
+    #[error("the root '{root}' is of type '{stored}', not '{given}'")]
+    WrongType {
+        /// Its name.
+        root: String,
+        /// The type that it has.
+        stored: String,
+        /// The type that was given.
+        given: String,
+    },
+    /// No name of a root or of a type.
+    #[error("the name of a root has 1 to 255 bytes, that of a type 0 to 255, and none of them is 0")]
+    Name,
+    /// Something else begins there than a structure of this kind.
+    #[error("no {name} begins at home address {:#x}", .home.0)]
+    WrongKind {
+        /// The address.
+        home: HomeAddress,
+        /// What was to be there.
+        name: &'static str,
+    },
+    /// The transaction only reads, or the heap was opened so.
+    #[error("it was opened or begun to read only")]
+    ReadOnly,
     /// The operating system refused.
     #[error("{what}: {source}")]
     Io {

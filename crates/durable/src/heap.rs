@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::access::Transactional;
+use crate::access::{Transactional, until_no_conflict};
 use crate::background::{Background, Tasks};
 use crate::cleaner::Cleaned;
 use crate::core::Core;
@@ -15,7 +15,7 @@ use crate::persist::{FlashFile, Latched, MemoryFile, Persist, is_memory};
 use crate::record::{self, NO_FLOOR, Record};
 use crate::recovery::{self, Damage};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
-use crate::transaction::Transaction;
+use crate::transaction::{ReadTransaction, Transaction};
 use crate::tuning::Tuning;
 use crate::usage::Usage;
 
@@ -107,7 +107,7 @@ impl DurableHeap {
     }
 
     /// Opens the heap in the file at `path` for reading, which several processes may do at the same time, while none has it open for
-    /// changing. What is committed to it fails.
+    /// changing. Changes fail with [`Error::ReadOnly`].
     ///
     /// # Errors
     /// As [`DurableHeap::open`]; [`Error::Io`] if the file is not there, is empty, or somebody may change it.
@@ -186,6 +186,14 @@ impl DurableHeap {
     #[inline]
     pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         Transactional::transaction(self, body)
+    }
+
+    /// Runs `body` in a transaction that only reads; again if it met another one.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn read<T>(&self, mut body: impl FnMut(&mut ReadTransaction<'_>) -> Result<T>) -> Result<T> {
+        until_no_conflict(|| body(&mut ReadTransaction::new(self.core.begin())))
     }
 
     /// Begins a transaction that the caller commits.

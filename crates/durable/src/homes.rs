@@ -4,14 +4,17 @@
 //! stands in the heap itself, in the table of areas; which of its slots are taken is seen in the map.
 //!
 //! ```text
-//! area 0:  root | table of areas: class u16 for each | unused
+//! area 0:  root, directory of named roots | table of areas: class u16 for each | unused
 //! other:   partitions, each with as many slots as fit; a slot of more than a partition has whole ones
 //! ```
 
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::HomeAddress;
 use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
+
+use crate::error::{Error, Result};
 
 /// Home space of one area.
 pub(crate) const AREA_BYTES: u64 = 16 << 20;
@@ -19,6 +22,8 @@ pub(crate) const AREA_BYTES: u64 = 16 << 20;
 pub(crate) const AREAS: usize = ((1u64 << HOME_BITS) / AREA_BYTES) as usize;
 /// Where the root stands: the home address of the program's first object, 0 for none.
 pub(crate) const ROOT: HomeAddress = HomeAddress(8);
+/// Where the directory of named roots stands: the home address of its tree, 0 for none.
+pub(crate) const ROOTS: HomeAddress = HomeAddress(16);
 /// Where the table of areas begins.
 const TABLE: HomeAddress = HomeAddress(PARTITION_BYTES as u64);
 /// Bytes of area 0 that every heap has: the root's partition and the table.
@@ -113,13 +118,20 @@ impl SizeClass {
         partition * self.slots_per_partition() + in_partition
     }
 
-    /// Whether a slot begins `offset` bytes from the start of an area.
-    fn begins_at(self, offset: u64) -> bool {
-        if usize::from(self.0) > SMALL {
-            return offset.is_multiple_of(self.slot_bytes()) && offset / self.slot_bytes() < self.slots();
-        }
-        let within = offset % PARTITION_BYTES as u64;
-        within.is_multiple_of(self.slot_bytes()) && within / self.slot_bytes() < self.slots_per_partition()
+    /// Bytes from the start of a slot to `offset`, a byte of an area, and from there to the slot's end. `None` behind the last slot of
+    /// a partition or of the area.
+    #[inline]
+    fn around(self, offset: u32) -> Option<(u32, u32)> {
+        let is_small = usize::from(self.0) <= SMALL;
+        let (within, end) = if is_small {
+            (offset % PARTITION_BYTES as u32, PARTITION_BYTES as u32)
+        } else {
+            (offset, AREA_BYTES as u32)
+        };
+        let bytes =
+            if is_small { u32::from(self.0) * LOG_GRAIN_BYTES as u32 } else { self.slot_bytes() as u32 };
+        let before = within % bytes;
+        (end - (within - before) >= bytes).then_some((before, bytes - before))
     }
 }
 
@@ -135,8 +147,11 @@ struct Slots {
 /// All home addresses.
 pub(crate) struct Homes {
     slots: Box<[Mutex<Slots>]>,
-    /// The class of each area.
-    classes: Mutex<Vec<u16>>,
+    /// The class of each area, 0 for none. Each is written once, before an object of the area can be seen, so that all accesses read
+    /// them without a lock.
+    classes: Box<[AtomicU16]>,
+    /// Areas that were reserved, the first one too.
+    reserved: AtomicUsize,
     /// Areas that were reserved in vain.
     spare: Mutex<Vec<u32>>,
 }
@@ -170,21 +185,64 @@ impl Homes {
     pub(crate) fn new() -> Self {
         Self {
             slots: (0..CLASSES).map(|_| Mutex::default()).collect(),
-            classes: Mutex::new(vec![0]),
+            classes: (0..AREAS).map(|_| AtomicU16::new(0)).collect(),
+            reserved: AtomicUsize::new(1),
             spare: Mutex::default(),
         }
     }
 
-    /// The class of the area that `home` is in, and whether a slot begins there.
+    /// The class of an area.
+    #[inline]
+    pub(crate) fn class_of(&self, area: u64) -> Option<SizeClass> {
+        let code = self.classes.get(area as usize)?.load(Ordering::Acquire);
+        (code != 0).then_some(SizeClass(code))
+    }
+
+    /// The class of the slot that begins at `home`.
+    #[inline]
     pub(crate) fn slot_at(&self, home: HomeAddress) -> Option<SizeClass> {
-        let code = *locked(&self.classes).get((home.0 / AREA_BYTES) as usize)?;
-        SizeClass::from_code(code).filter(|class| class.begins_at(home.0 % AREA_BYTES))
+        let class = self.class_of(home.0 / AREA_BYTES)?;
+        matches!(class.around((home.0 % AREA_BYTES) as u32), Some((0, _))).then_some(class)
+    }
+
+    /// Whether `len` bytes from `home` on are of one slot, or of what the heap has for itself; 0 bytes always are.
+    ///
+    /// # Errors
+    /// [`Error::NotAllocated`] if no slot is there, [`Error::Beyond`] if they are more than the slot has.
+    #[inline]
+    pub(crate) fn check(&self, home: HomeAddress, len: usize) -> Result<()> {
+        let offset = home.0 % AREA_BYTES;
+        let room = match self.class_of(home.0 / AREA_BYTES) {
+            Some(class) => class.around(offset as u32).map(|(_, behind)| u64::from(behind)),
+            None => (home.0 < AREA_BYTES).then_some(AREA_BYTES - offset),
+        };
+        match room {
+            Some(room) if len as u64 <= room => Ok(()),
+            _ if len == 0 => Ok(()),
+            Some(_) => Err(Error::Beyond { home, bytes: len as u64 }),
+            None => Err(Error::NotAllocated(home)),
+        }
+    }
+
+    /// The first slot that begins at `home` or behind it, and its class.
+    pub(crate) fn slot_from(&self, home: HomeAddress) -> Option<(HomeAddress, SizeClass)> {
+        let (mut area, mut offset) = (home.0 / AREA_BYTES, home.0 % AREA_BYTES);
+        while area < self.reserved.load(Ordering::Acquire) as u64 {
+            if let Some(class) = self.class_of(area) {
+                let slot = class.slot_from(offset);
+                if slot < class.slots() {
+                    return Some((HomeAddress(area * AREA_BYTES + class.slot_offset(slot)), class));
+                }
+            }
+            (area, offset) = (area + 1, 0);
+        }
+        None
     }
 
     /// Areas that have something in them, the first one too.
     pub(crate) fn areas(&self) -> Vec<u32> {
-        let classes = locked(&self.classes);
-        (0..classes.len() as u32).filter(|&area| area == 0 || classes[area as usize] != 0).collect()
+        let reserved = self.reserved.load(Ordering::Acquire) as u32;
+        (0..reserved).filter(|&area| area == 0 || self.class_of(area.into()).is_some()).collect()
     }
 
     /// Takes a slot, and some more that go into `others`, the next one last: such as were given back, or the rest of a partition.
@@ -205,18 +263,14 @@ impl Homes {
         if let Some(area) = locked(&self.spare).pop() {
             return Taken::NeedsArea(area);
         }
-        let mut classes = locked(&self.classes);
-        if classes.len() == AREAS {
-            return Taken::Exhausted;
-        }
-        // Reserved at once: two threads must not take the same one.
-        classes.push(0);
-        Taken::NeedsArea(classes.len() as u32 - 1)
+        let next = |area| (area < AREAS).then_some(area + 1);
+        let area = self.reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        area.map_or(Taken::Exhausted, |area| Taken::NeedsArea(area as u32))
     }
 
     /// An area is one of the class from now on; the table says so.
     pub(crate) fn add_area(&self, area: u32, class: SizeClass) {
-        locked(&self.classes)[area as usize] = class.0;
+        self.classes[area as usize].store(class.0, Ordering::Release);
         let mut slots = locked(&self.slots[usize::from(class.0)]);
         let Slots { free, fresh } = &mut *slots;
         if let Some((old, given)) = fresh.replace((area, 0)) {
@@ -244,12 +298,9 @@ impl Homes {
         code: u16,
         holes: impl Iterator<Item = (HomeAddress, HomeAddress)>,
     ) {
-        let mut classes = locked(&self.classes);
-        if classes.len() <= area as usize {
-            classes.resize(area as usize + 1, 0);
-        }
+        self.reserved.fetch_max(area as usize + 1, Ordering::AcqRel);
         let Some(class) = SizeClass::from_code(code) else { return };
-        classes[area as usize] = code;
+        self.classes[area as usize].store(code, Ordering::Release);
         let (first, end) = (area_start(area), area_start(area + 1));
         let mut slots = locked(&self.slots[usize::from(class.0)]);
         let mut fresh = class.slots();
@@ -295,9 +346,34 @@ mod tests {
             for slot in (0..class.slots()).step_by(97) {
                 let home = HomeAddress(class.slot_offset(slot));
                 assert_eq!(home.partition(), home.plus_bytes(class.slot_bytes() - 1).partition());
-                assert!(class.begins_at(home.0) && !class.begins_at(home.0 + 1));
+                assert_eq!(class.around(home.0 as u32), Some((0, class.slot_bytes() as u32)));
+                let last = home.0 as u32 + class.slot_bytes() as u32 - 1;
+                assert_eq!(class.around(last), Some((class.slot_bytes() as u32 - 1, 1)));
             }
         }
+    }
+
+    /// Not even behind the last slot of a partition or of an area.
+    #[test]
+    fn no_byte_is_of_two_slots() {
+        for code in [1, 25, 26, 700, 1024, 1025, 1030, CLASSES as u16 - 1] {
+            let (homes, class) = (Homes::new(), SizeClass(code));
+            homes.restore_area(3, code, std::iter::empty());
+            let mut end = 0;
+            for slot in 0..class.slots() {
+                let first = area_start(3).plus_bytes(class.slot_offset(slot));
+                if first.0 > end && slot > 0 {
+                    assert!(homes.check(HomeAddress(end), 1).is_err(), "class {code}, slot {slot}");
+                }
+                end = first.0 + class.slot_bytes();
+                assert!(homes.check(first, class.slot_bytes() as usize).is_ok());
+                assert!(homes.check(HomeAddress(end - 1), 2).is_err(), "class {code}, slot {slot}");
+                assert_eq!(homes.slot_from(HomeAddress(first.0 + 1)).is_some(), slot + 1 < class.slots());
+                assert_eq!(homes.slot_from(first), Some((first, class)));
+            }
+            assert!(homes.check(area_start(4), 1).is_err() && homes.check(area_start(2), 1).is_err());
+        }
+        assert!(Homes::new().check(ROOT, 8).is_ok());
     }
 
     #[test]

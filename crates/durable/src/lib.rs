@@ -12,6 +12,7 @@
 //! | `block` | a transaction as it stands in the log |
 //! | `log` | chunks that are free, open and full |
 //! | `draft` | a transaction before its commit |
+//! | `objects` | how large objects are, and which there are |
 //! | `write_set` | what a transaction wants to write, in order and merged (group update) |
 //! | `access` | what data structures need of a transaction |
 //! | `view` | which versions a transaction has seen, and what it has locked |
@@ -22,6 +23,7 @@
 //! | `value` | what may stand in durable memory, and `durable_struct!` |
 //! | `reference` | persistent references |
 //! | `typed` | objects with a type |
+//! | `roots` | roots with names and types |
 //! | `structures` | hash map, B+tree, queue |
 //! | `session` | what one transaction at a time needs: the end of a log, buffers |
 //! | `transaction` | loads, stores, allocations, and the commit |
@@ -60,10 +62,12 @@ mod homes;
 pub mod in_place;
 pub mod inspect;
 mod log;
+mod objects;
 pub mod persist;
 mod record;
 mod recovery;
 mod reference;
+mod roots;
 pub mod salvage;
 mod session;
 mod sessions;
@@ -79,13 +83,14 @@ pub mod value;
 mod view;
 mod write_set;
 
-pub use access::{Access, Transactional};
+pub use access::{Access, Load, Transactional};
 pub use cleaner::Cleaned;
 pub use durability::Durability;
 pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options};
 pub use reference::{Field, Ref};
-pub use transaction::Transaction;
+pub use roots::{NAME_BYTES_MAX, Root, Roots};
+pub use transaction::{ReadTransaction, Transaction};
 pub use tuning::Tuning;
 pub use typed::Typed;
 pub use usage::Usage;

@@ -1,6 +1,6 @@
 //! Data structures on a durable heap.
 //!
-//! Each is a handle of 8 bytes, which is a [`Value`](crate::Value): the program keeps it where it likes, in its root or in another
+//! Each is a handle of 8 bytes, which is a [`Value`]: the program keeps it where it likes, in its root or in another
 //! structure. Handles of the same structure are equal. All that is done to one is part of a transaction, so what is done to several
 //! happens together or not at all. They work on everything that has [`Access`](crate::Access).
 //!
@@ -9,6 +9,8 @@
 //! | [`HashMap`] | 4 KiB of buckets, one of 32 counters, and when the table grows or shrinks by a bucket |
 //! | [`BTree`] | 4 KiB with eight leaves, and where a node is split or merged |
 //! | [`Queue`] | pushes meet pushes and pops meet pops; the two meet when it is nearly empty |
+//!
+//! [`BytesMap`], [`BytesTree`] and [`BytesQueue`] are made of them, for keys and values of any length; see [`bytes`].
 //!
 //! A transaction that meets another one is run again by [`Transactional::transaction`](crate::Transactional::transaction).
 //!
@@ -68,15 +70,34 @@
 //! ```
 
 mod btree;
+pub mod bytes;
+mod counters;
 mod hash_map;
 mod queue;
 
+use aquifer_base::HomeAddress;
+
+use crate::value::Value;
+
 pub use btree::{BTree, Range};
+pub use bytes::{BytesMap, BytesQueue, BytesTree};
 pub use hash_map::{HashMap, Iter};
 pub use queue::{Queue, Values};
 
 /// Home space that conflicts are found for, and that parts which must not conflict have for themselves.
 const PAGE_BYTES: usize = aquifer_base::limits::PARTITION_BYTES;
+
+/// Where the structure of a handle begins.
+fn handle_bits(handle: impl Value) -> HomeAddress {
+    let mut bytes = [0; 8];
+    handle.encode(&mut bytes);
+    HomeAddress(u64::from_le_bytes(bytes))
+}
+
+/// The handle of the structure that begins there.
+fn handle_of_bits<H: Value>(home: HomeAddress) -> H {
+    H::decode(&home.0.to_le_bytes())
+}
 
 /// What every handle can do: its only field is a reference, beside a `kind`.
 macro_rules! handle {
@@ -106,6 +127,7 @@ macro_rules! handle {
 
         impl<$($generic: 'static),+> $crate::Value for $name<$($generic),+> {
             const BYTES: usize = 8;
+            const TYPE_NAME: &'static str = stringify!($name);
 
             #[inline]
             fn encode(&self, out: &mut [u8]) {

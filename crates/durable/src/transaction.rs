@@ -20,6 +20,44 @@ const GRAIN: usize = LOG_GRAIN_BYTES;
 pub struct Transaction<'h> {
     heap: &'h Core,
     session: MutexGuard<'h, Session>,
+    /// Whether changes are refused, because the heap was opened so.
+    is_read_only: bool,
+}
+
+/// A transaction that only reads. It sees one state of the heap, and ends without a commit.
+///
+/// Data structures take it where they change nothing.
+pub struct ReadTransaction<'h>(Transaction<'h>);
+
+impl<'h> ReadTransaction<'h> {
+    pub(crate) fn new(transaction: Transaction<'h>) -> Self {
+        Self(transaction)
+    }
+
+    /// As [`Transaction::load`].
+    ///
+    /// # Errors
+    /// The same.
+    #[inline]
+    pub fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
+        self.0.load(home, out)
+    }
+
+    /// As [`Transaction::size`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn size(&mut self, object: HomeAddress) -> Result<u64> {
+        self.0.size(object)
+    }
+
+    /// As [`Transaction::next_object`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn next_object(&mut self, after: HomeAddress) -> Result<Option<HomeAddress>> {
+        self.0.next_object(after)
+    }
 }
 
 /// A part of a transaction, and the chunk that was taken for it.
@@ -28,13 +66,51 @@ pub(crate) type Part = (Vec<Piece>, SegmentId);
 impl<'h> Transaction<'h> {
     pub(crate) fn begin(heap: &'h Core, mut session: MutexGuard<'h, Session>) -> Self {
         session.draft.begin();
-        Self { heap, session }
+        Self { heap, session, is_read_only: heap.is_read_only }
+    }
+
+    /// Refuses a change of a heap that was opened to read only.
+    #[inline]
+    fn ensure_changes(&self) -> Result<()> {
+        if self.is_read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Where `bytes` from byte `offset` of the object at `object` are. Whether the object is allocated is found by the load or the store.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`] if no object can begin there, [`Error::Beyond`].
+    #[inline]
+    pub fn place(&self, object: HomeAddress, offset: u64, bytes: u64) -> Result<HomeAddress> {
+        let class = self.heap.homes.slot_at(object).ok_or(Error::NoObject(object))?;
+        match offset.checked_add(bytes) {
+            Some(end) if end <= class.slot_bytes() => Ok(object.plus_bytes(offset)),
+            _ => Err(Error::Beyond { home: HomeAddress(object.0.saturating_add(offset)), bytes }),
+        }
+    }
+
+    /// Bytes of the object at `object`: what it was allocated with, rounded up to a multiple of 4.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`], [`Error::Conflict`].
+    pub fn size(&mut self, object: HomeAddress) -> Result<u64> {
+        self.session.draft.size(self.heap, object)
+    }
+
+    /// The first object behind `after`, in the order of home addresses; `HomeAddress(0)` is before all.
+    ///
+    /// All objects that this transaction sees are found so: those of data structures and of the directory of roots too.
+    /// The transaction meets all that allocate or free an object where it has looked.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`].
+    pub fn next_object(&mut self, after: HomeAddress) -> Result<Option<HomeAddress>> {
+        self.session.draft.next_object(self.heap, after)
     }
 
     /// Fills `out` with the bytes from `home` on, as this transaction sees them.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`], [`Error::Conflict`].
+    /// [`Error::NotAllocated`], [`Error::Beyond`] if the bytes are more than the object there has, [`Error::Conflict`].
     #[inline]
     pub fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
         self.session.draft.load(self.heap, home, out)
@@ -54,10 +130,11 @@ impl<'h> Transaction<'h> {
     /// Writes `bytes` from `home` on. They are in the heap when the transaction has committed.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`] if this transaction has freed a part of it; other places that are not allocated are found by the
-    /// commit. [`Error::Conflict`].
+    /// [`Error::NotAllocated`], [`Error::Beyond`] if `bytes` are more than the object there has, [`Error::Conflict`]. An object that
+    /// another transaction frees afterwards is found by the commit. [`Error::ReadOnly`].
     #[inline]
     pub fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
+        self.ensure_changes()?;
         self.session.draft.store(self.heap, home, bytes)
     }
 
@@ -73,16 +150,18 @@ impl<'h> Transaction<'h> {
     /// A new object of `bytes`, all zeros; 0 bytes count as 1.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Full`], [`Error::Conflict`].
+    /// [`Error::TooLarge`], [`Error::Full`], [`Error::Conflict`], [`Error::ReadOnly`].
     pub fn alloc(&mut self, bytes: u64) -> Result<HomeAddress> {
+        self.ensure_changes()?;
         self.session.draft.alloc(self.heap, bytes)
     }
 
     /// Frees the object at `home`.
     ///
     /// # Errors
-    /// [`Error::NoObject`], [`Error::Conflict`].
+    /// [`Error::NoObject`], [`Error::Conflict`], [`Error::ReadOnly`].
     pub fn free(&mut self, home: HomeAddress) -> Result<()> {
+        self.ensure_changes()?;
         self.session.draft.free(self.heap, home)
     }
 

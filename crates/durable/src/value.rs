@@ -52,6 +52,9 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 pub trait Value: Copy + 'static {
     /// How many bytes.
     const BYTES: usize;
+    /// What a named root of this type is called; empty for any. A struct of [`durable_struct!`](crate::durable_struct) has its own
+    /// name, without what it is generic over.
+    const TYPE_NAME: &'static str = "";
 
     /// Writes the value into `out`, which has [`Value::BYTES`].
     fn encode(&self, out: &mut [u8]);
@@ -64,6 +67,7 @@ macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl Value for $number {
             const BYTES: usize = size_of::<$number>();
+            const TYPE_NAME: &'static str = stringify!($number);
 
             #[inline]
             fn encode(&self, out: &mut [u8]) {
@@ -216,6 +220,7 @@ macro_rules! durable_struct {
 
         impl $(<$($generic: $crate::Value),+>)? $crate::Value for $name $(<$($generic),+>)? {
             const BYTES: usize = 0 $(+ <$type as $crate::Value>::BYTES)+;
+            const TYPE_NAME: &'static str = stringify!($name);
 
             #[inline]
             fn encode(&self, out: &mut [u8]) {

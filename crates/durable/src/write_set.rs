@@ -282,6 +282,20 @@ impl WriteSet {
         true
     }
 
+    /// What this transaction does to the grain at `home`, if it does something, and where that ends.
+    pub(crate) fn piece_at(&self, home: HomeAddress) -> Option<Piece> {
+        let grain = home.0 / GRAIN;
+        let at = self.pieces.partition_point(|p| p.end() <= grain);
+        self.pieces.get(at).filter(|p| p.start <= grain).copied()
+    }
+
+    /// Where pieces begin that are of objects of its own, from `home` on.
+    pub(crate) fn fresh_from(&self, home: HomeAddress) -> impl Iterator<Item = HomeAddress> {
+        let from = self.pieces.partition_point(|p| p.start * GRAIN < home.0);
+        let fresh = self.pieces[from..].iter().filter(|p| p.is_fresh && p.content != Content::Hole);
+        fresh.map(|p| HomeAddress(p.start * GRAIN))
+    }
+
     /// Puts what this transaction wrote over `out`, the bytes from `home` on, and returns how much of it that was.
     /// `None` if a part was freed.
     pub(crate) fn overlay(&self, home: HomeAddress, out: &mut [u8]) -> Option<Overlay> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use aquifer_base::HomeAddress;
 use aquifer_durable::in_place::{InPlaceHeap, Kind};
 use aquifer_durable::persist::MemoryFile;
-use aquifer_durable::{Access, DurableHeap, Error, Options, Transactional};
+use aquifer_durable::{Access, DurableHeap, Error, Load, Options, Transactional};
 
 fn in_place(dir: &Path, kind: Kind) -> InPlaceHeap {
     let file = |name: &str, bytes| MemoryFile::open(&dir.join(name), bytes).expect("a file");

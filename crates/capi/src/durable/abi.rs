@@ -23,6 +23,7 @@ pub struct AqDurableOptions {
     durability: c_int,
     group_us: u32,
     checkpoint_bytes: u64,
+    read_only: c_int,
 }
 
 /// `aq_durable_stats`
@@ -57,6 +58,7 @@ impl AqDurableOptions {
             durability: 0,
             group_us: 0,
             checkpoint_bytes: 0,
+            read_only: 0,
         }
     }
 
@@ -104,6 +106,11 @@ impl AqDurableOptions {
             checkpoint_bytes,
             ..defaults
         })
+    }
+
+    /// Whether the heap is only read.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only != 0
     }
 
     fn to_durability(&self) -> Result<Durability, Error> {

@@ -16,9 +16,12 @@ pub(super) fn fail(error: &Error) -> c_int {
 fn code(error: &Error) -> ErrorCode {
     match error {
         Error::Conflict => ErrorCode::Conflict,
-        Error::NotAllocated(_) | Error::NoObject(_) => ErrorCode::NotAllocated,
+        Error::NotAllocated(_) | Error::NoObject(_) | Error::Beyond { .. } => ErrorCode::NotAllocated,
         Error::Full { .. } | Error::Spent => ErrorCode::NoMemory,
         Error::TooLarge { .. } => ErrorCode::Invalid,
+        Error::WrongType { .. } | Error::WrongKind { .. } => ErrorCode::WrongType,
+        Error::Name => ErrorCode::Name,
+        Error::ReadOnly => ErrorCode::ReadOnly,
         Error::Foreign { .. } => ErrorCode::Format,
         Error::Damaged { .. } => ErrorCode::Corrupt,
         Error::Io { source, .. } => system_code(source.kind()),

@@ -4,48 +4,36 @@ use std::ffi::{c_int, c_void};
 
 use aquifer::ErrorCode;
 use aquifer_base::HomeAddress;
-use aquifer_durable::Error;
+use aquifer_durable::{Error, Transaction};
 
-use super::transaction::{AqTx, with};
+use super::transaction::{AqTx, change, with};
 use super::{fail_null, failure, number};
 use crate::message::fail_with;
 
-/// Home space of an area. The first one is the heap's own, so no object begins there; none is larger than one.
-const AREA_BYTES: u64 = 16 << 20;
-
-fn fail(error: Error) -> c_int {
+pub(super) fn fail(error: Error) -> c_int {
     failure::fail(&error)
 }
 
-/// The reference of an object, which may be wrong, but not one of the heap's own bytes.
+/// The reference of an object, where one can begin.
 #[inline]
-fn object(bits: u64) -> Result<HomeAddress, c_int> {
-    match bits {
-        0 => Err(fail_with(ErrorCode::Invalid, "the reference is AQ_DURABLE_NULL")),
-        1..AREA_BYTES => Err(fail(Error::NoObject(HomeAddress(bits)))),
-        _ => Ok(HomeAddress(bits)),
-    }
+pub(super) fn object(tx: &Transaction<'_>, bits: u64) -> Result<HomeAddress, c_int> {
+    place(tx, bits, 0, 0)
 }
 
 /// Where `bytes` from `offset` of an object are.
 #[inline]
-fn place(bits: u64, offset: u64, bytes: usize) -> Result<HomeAddress, c_int> {
-    let home = object(bits)?;
-    let end = offset.checked_add(bytes as u64).filter(|&end| end <= AREA_BYTES);
-    match end.and_then(|_| home.0.checked_add(offset)) {
-        Some(at) => Ok(HomeAddress(at)),
-        None => Err(fail_with(
-            ErrorCode::NotAllocated,
-            &format!("{bytes} bytes from byte {offset} are more than any object has"),
-        )),
+fn place(tx: &Transaction<'_>, bits: u64, offset: u64, bytes: usize) -> Result<HomeAddress, c_int> {
+    if bits == 0 {
+        return Err(fail_with(ErrorCode::Invalid, "the reference is AQ_DURABLE_NULL"));
     }
+    tx.place(HomeAddress(bits), offset, bytes as u64).map_err(fail)
 }
 
 /// Gives `value` to the caller if all went well.
 ///
 /// # Safety
 /// `out` is not NULL and may be written.
-unsafe fn give<T>(out: *mut T, outcome: Result<T, c_int>) -> c_int {
+pub(super) unsafe fn give<T>(out: *mut T, outcome: Result<T, c_int>) -> c_int {
     match outcome {
         Ok(value) => {
             // SAFETY: the caller says so.
@@ -60,7 +48,7 @@ unsafe fn give<T>(out: *mut T, outcome: Result<T, c_int>) -> c_int {
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_alloc(tx: *mut AqTx, bytes: usize, object: *mut u64) -> c_int {
-    let outcome = with(tx, |tx| {
+    let outcome = change(tx, |tx| {
         if object.is_null() {
             return Err(fail_null("object"));
         }
@@ -75,9 +63,41 @@ pub unsafe extern "C" fn aq_tx_alloc(tx: *mut AqTx, bytes: usize, object: *mut u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_free(tx: *mut AqTx, freed: u64) -> c_int {
     if freed == 0 {
-        return number(with(tx, |_| Ok(())));
+        return number(change(tx, |_| Ok(())));
     }
-    number(with(tx, |tx| tx.free(object(freed)?).map_err(fail)))
+    number(change(tx, |tx| {
+        let home = object(tx, freed)?;
+        tx.free(home).map_err(fail)
+    }))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_size(tx: *mut AqTx, object: u64, bytes: *mut u64) -> c_int {
+    let outcome = with(tx, |tx| {
+        if bytes.is_null() {
+            return Err(fail_null("bytes"));
+        }
+        let home = self::object(tx, object)?;
+        tx.size(home).map_err(fail)
+    });
+    // SAFETY: not NULL if the outcome is good.
+    unsafe { give(bytes, outcome) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_next(tx: *mut AqTx, after: u64, next: *mut u64) -> c_int {
+    let outcome = with(tx, |tx| {
+        if next.is_null() {
+            return Err(fail_null("next"));
+        }
+        Ok(tx.next_object(HomeAddress(after)).map_err(fail)?.map_or(0, |object| object.0))
+    });
+    // SAFETY: not NULL if the outcome is good.
+    unsafe { give(next, outcome) }
 }
 
 /// # Safety
@@ -91,7 +111,7 @@ pub unsafe extern "C" fn aq_tx_load(
     bytes: usize,
 ) -> c_int {
     number(with(tx, |tx| {
-        let home = place(object, offset, bytes)?;
+        let home = place(tx, object, offset, bytes)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -114,8 +134,8 @@ pub unsafe extern "C" fn aq_tx_store(
     buffer: *const c_void,
     bytes: usize,
 ) -> c_int {
-    number(with(tx, |tx| {
-        let home = place(object, offset, bytes)?;
+    number(change(tx, |tx| {
+        let home = place(tx, object, offset, bytes)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -136,7 +156,8 @@ pub unsafe extern "C" fn aq_tx_load_u64(tx: *mut AqTx, object: u64, offset: u64,
         if value.is_null() {
             return Err(fail_null("value"));
         }
-        tx.load_u64(place(object, offset, 8)?).map_err(fail)
+        let home = place(tx, object, offset, 8)?;
+        tx.load_u64(home).map_err(fail)
     });
     // SAFETY: not NULL if the outcome is good.
     unsafe { give(value, outcome) }
@@ -146,7 +167,10 @@ pub unsafe extern "C" fn aq_tx_load_u64(tx: *mut AqTx, object: u64, offset: u64,
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_store_u64(tx: *mut AqTx, object: u64, offset: u64, value: u64) -> c_int {
-    number(with(tx, |tx| tx.store_u64(place(object, offset, 8)?, value).map_err(fail)))
+    number(change(tx, |tx| {
+        let home = place(tx, object, offset, 8)?;
+        tx.store_u64(home, value).map_err(fail)
+    }))
 }
 
 /// # Safety
@@ -167,8 +191,8 @@ pub unsafe extern "C" fn aq_tx_root(tx: *mut AqTx, root: *mut u64) -> c_int {
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_set_root(tx: *mut AqTx, root: u64) -> c_int {
-    number(with(tx, |tx| {
-        let root = if root == 0 { HomeAddress(0) } else { object(root)? };
+    number(change(tx, |tx| {
+        let root = if root == 0 { HomeAddress(0) } else { object(tx, root)? };
         tx.set_root(root).map_err(fail)
     }))
 }

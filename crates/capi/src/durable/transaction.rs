@@ -22,8 +22,20 @@ pub struct AqTx {
     count: &'static Count,
     /// Begins that have not ended.
     depth: usize,
+    /// The depth of the first one since which nothing may be changed; 0 for none.
+    reads_from: usize,
     /// The number of the first error, after which it can only be aborted; else 0.
     failed: c_int,
+}
+
+/// The heap, for as long as a transaction refers to it: the transaction is counted, and aq_durable_close leaves a heap with counted
+/// ones open.
+///
+/// # Safety
+/// `heap` is NULL, or made by aq_durable_open and not closed.
+pub(super) unsafe fn lasting(heap: *mut AqDurable) -> Option<&'static AqDurable> {
+    // SAFETY: the caller says so.
+    unsafe { heap.as_ref() }
 }
 
 /// The transactions of a thread.
@@ -68,6 +80,38 @@ fn fail_again(code: c_int) -> c_int {
     code
 }
 
+/// As [`with`], for a change.
+#[inline]
+pub(super) fn change<T>(
+    tx: *mut AqTx,
+    run: impl FnOnce(&mut Transaction<'static>) -> Result<T, c_int>,
+) -> Result<T, c_int> {
+    let reads_from = ensure_mine(tx).map(|()| {
+        // SAFETY: it is on the list of this thread, so it has not ended.
+        unsafe { &*tx }.reads_from
+    })?;
+    with(tx, |tx| if reads_from == 0 { run(tx) } else { Err(refuse_change()) })
+}
+
+#[cold]
+fn refuse_change() -> c_int {
+    let sentence =
+        "the transaction only reads: aq_tx_begin_read began it, or the heap was opened with read_only";
+    fail_with(ErrorCode::ReadOnly, sentence)
+}
+
+/// The number of the first error of a transaction; 0 for none, or if it is no transaction of this thread.
+pub(super) fn failure_of(tx: *mut AqTx) -> c_int {
+    // SAFETY: it is on the list of this thread, so it has not ended.
+    ensure_mine(tx).map_or(0, |()| unsafe { &*tx }.failed)
+}
+
+/// Whether an outer begin has not ended.
+pub(super) fn is_nested(tx: *mut AqTx) -> bool {
+    // SAFETY: it is on the list of this thread, so it has not ended.
+    ensure_mine(tx).is_ok_and(|()| unsafe { &*tx }.depth > 1)
+}
+
 /// Runs `run` in a transaction of this thread. If that fails, the transaction can only be aborted.
 #[inline]
 pub(super) fn with<T>(
@@ -85,18 +129,19 @@ pub(super) fn with<T>(
 
 impl AqTx {
     /// Begins a transaction, or another level of the one that this thread has on the heap.
-    fn begin(heap: &'static AqDurable) -> Result<*mut Self, c_int> {
+    pub(super) fn begin(heap: &'static AqDurable, only_reads: bool) -> Result<*mut Self, c_int> {
         // SAFETY: what is on the list has not ended.
         let is_on_heap = |tx: &*mut Self| ptr::eq(unsafe { &**tx }.heap, heap);
         if let Some(tx) = with_mine(|mine| mine.iter().copied().find(is_on_heap)).flatten() {
             // SAFETY: as above, and no other reference to it exists.
-            unsafe { &mut *tx }.nest()?;
+            unsafe { &mut *tx }.nest(only_reads)?;
             return Ok(tx);
         }
         heap.ensure_not_forked()?;
         let count = heap.count_transaction();
         let transaction = heap.heap.begin();
-        let tx = Box::into_raw(Box::new(Self { transaction, heap, count, depth: 1, failed: 0 }));
+        let reads_from = usize::from(only_reads || heap.is_read_only);
+        let tx = Box::into_raw(Box::new(Self { transaction, heap, count, depth: 1, reads_from, failed: 0 }));
         if with_mine(|mine| mine.push(tx)).is_none() {
             // SAFETY: made above.
             let _ = unsafe { *Box::from_raw(tx) }.end(false);
@@ -105,20 +150,26 @@ impl AqTx {
         Ok(tx)
     }
 
-    fn nest(&mut self) -> Result<(), c_int> {
+    fn nest(&mut self, only_reads: bool) -> Result<(), c_int> {
         if self.failed != 0 {
             return Err(fail_again(self.failed));
         }
         self.depth += 1;
+        if only_reads && self.reads_from == 0 {
+            self.reads_from = self.depth;
+        }
         Ok(())
     }
 
     /// Ends a level of a transaction of this thread, and with the outermost one the transaction.
-    fn end_level(tx: *mut Self, commit: bool) -> Result<(), c_int> {
+    pub(super) fn end_level(tx: *mut Self, commit: bool) -> Result<(), c_int> {
         ensure_mine(tx)?;
         // SAFETY: it is on the list of this thread, so it has not ended, and nobody else uses it.
         let level = unsafe { &mut *tx };
         level.depth -= 1;
+        if level.depth < level.reads_from {
+            level.reads_from = 0;
+        }
         if level.depth > 0 {
             return level.end_inner(commit);
         }
@@ -164,14 +215,27 @@ impl AqTx {
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_begin(heap: *mut AqDurable, tx: *mut *mut AqTx) -> c_int {
-    // SAFETY: NULL, or made by aq_durable_open. It lives for as long as the transaction that refers to it: the transaction is
-    // counted, and aq_durable_close leaves a heap with counted ones open.
-    let heap: Option<&'static AqDurable> = unsafe { heap.as_ref() };
-    let Some(heap) = heap else { return fail_null("heap") };
+    // SAFETY: passed on to the caller.
+    unsafe { begin(heap, tx, false) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_tx_begin_read(heap: *mut AqDurable, tx: *mut *mut AqTx) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { begin(heap, tx, true) }
+}
+
+/// # Safety
+/// As the header says.
+unsafe fn begin(heap: *mut AqDurable, tx: *mut *mut AqTx, only_reads: bool) -> c_int {
+    // SAFETY: passed on to the caller.
+    let Some(heap) = (unsafe { lasting(heap) }) else { return fail_null("heap") };
     if tx.is_null() {
         return fail_null("tx");
     }
-    match AqTx::begin(heap) {
+    match AqTx::begin(heap, only_reads) {
         Ok(begun) => {
             // SAFETY: checked above.
             unsafe { *tx = begun };

@@ -151,6 +151,10 @@ impl Committed for InPlaceHeap {
         Ok(0)
     }
 
+    fn is_allocated(&self, _home: HomeAddress, _hint: &mut Hint) -> bool {
+        true
+    }
+
     fn homes(&self) -> &Homes {
         &self.homes
     }

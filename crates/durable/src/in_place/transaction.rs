@@ -8,7 +8,7 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use super::heap::InPlaceHeap;
 use super::journal::Kind;
 use super::layout;
-use crate::access::Access;
+use crate::access::{Access, Load};
 use crate::block::{Encoded, Role};
 use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
@@ -155,12 +155,14 @@ fn split_zeros(piece: &Piece, ranges: &mut Vec<(u64, &[u8])>) {
     }
 }
 
-impl Access for InPlaceTransaction<'_> {
+impl Load for InPlaceTransaction<'_> {
     #[inline]
     fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
         self.session.draft.load(self.heap, home, out)
     }
+}
 
+impl Access for InPlaceTransaction<'_> {
     #[inline]
     fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
         self.session.draft.store(self.heap, home, bytes)

@@ -15,11 +15,13 @@
 
 mod iter;
 mod node;
+mod order;
 
 use std::marker::PhantomData;
 
+use super::counters::{COUNTERS, Counters};
 use super::{PAGE_BYTES, handle};
-use crate::access::Access;
+use crate::access::{Access, Load};
 use crate::durable_struct;
 use crate::error::Result;
 use crate::reference::Ref;
@@ -28,12 +30,12 @@ use crate::value::{Value, with_buffer};
 pub use iter::Iter;
 use node::{Head, Missing, Search, Shape};
 
-/// Counters, each 4 KiB from the next one.
-const COUNTERS: u64 = 32;
 /// Mean number of filled slots, of a bucket's seven, at which a bucket is added.
 const FILLED_OF_SEVEN: u64 = 4;
 /// A bucket is removed when the mean falls to one part in `SHRINK` of that.
 const SHRINK: u64 = 4;
+/// Bytes of its first 4 KiB that a map uses.
+pub(super) const HEADER_BYTES: usize = Header::BYTES;
 /// Chunks that the first directory has room for.
 const DIRECTORY_SLOTS_MIN: u64 = 8;
 
@@ -60,8 +62,14 @@ handle!(HashMap<K, V> at header);
 /// The hash of a key's bytes, the same for ever: its words mixed by the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast
 /// Splittable Pseudorandom Number Generators", OOPSLA 2014).
 #[inline]
-fn hash_of(key: &[u8]) -> u64 {
-    let mut hash = key.len() as u64;
+pub(super) fn hash_of(key: &[u8]) -> u64 {
+    seeded_hash_of(0, key)
+}
+
+/// The hash among those of `seed`.
+#[inline]
+pub(super) fn seeded_hash_of(seed: u64, key: &[u8]) -> u64 {
+    let mut hash = seed ^ key.len() as u64;
     for word in key.chunks(8) {
         let mut bytes = [0; 8];
         bytes[..word.len()].copy_from_slice(word);
@@ -90,7 +98,7 @@ impl<K: Value, V: Value> HashMap<K, V> {
     /// # Errors
     /// As [`Access::alloc`].
     pub fn create<A: Access + ?Sized>(tx: &mut A) -> Result<Self> {
-        let header = Ref::from_home(tx.alloc((1 + COUNTERS) * PAGE_BYTES as u64)?);
+        let header = Ref::from_home(tx.alloc(PAGE_BYTES as u64 + Counters::BYTES)?);
         let directory = Ref::from_home(tx.alloc(DIRECTORY_SLOTS_MIN * 8)?);
         let map = Self { header, kind: PhantomData };
         let mut new = Header { buckets: 0, directory, directory_slots: DIRECTORY_SLOTS_MIN };
@@ -102,9 +110,9 @@ impl<K: Value, V: Value> HashMap<K, V> {
     /// The value of a key.
     ///
     /// # Errors
-    /// As [`Access::load`].
+    /// As [`Load::load`].
     #[inline]
-    pub fn get<A: Access + ?Sized>(self, tx: &mut A, key: K) -> Result<Option<V>> {
+    pub fn get<A: Load + ?Sized>(self, tx: &mut A, key: K) -> Result<Option<V>> {
         Self::with_entry(key, |hash, entry| {
             let header = tx.get(self.header)?;
             let bucket = Self::bucket(tx, &header, bucket_of(hash, header.buckets))?;
@@ -116,8 +124,8 @@ impl<K: Value, V: Value> HashMap<K, V> {
     /// Whether a key has a value.
     ///
     /// # Errors
-    /// As [`Access::load`].
-    pub fn contains_key<A: Access + ?Sized>(self, tx: &mut A, key: K) -> Result<bool> {
+    /// As [`Load::load`].
+    pub fn contains_key<A: Load + ?Sized>(self, tx: &mut A, key: K) -> Result<bool> {
         Ok(self.get(tx, key)?.is_some())
     }
 
@@ -155,7 +163,7 @@ impl<K: Value, V: Value> HashMap<K, V> {
         entry: &[u8],
     ) -> Result<()> {
         Self::SHAPE.add(tx, missing, hash, entry)?;
-        let count = self.count(tx, hash, 1)?;
+        let count = self.counters().count(tx, hash, 1)?;
         let is_crowded = count * COUNTERS * 7 > header.buckets * Self::SHAPE.slots as u64 * FILLED_OF_SEVEN;
         if is_crowded { self.grow(tx, header) } else { Ok(()) }
     }
@@ -171,7 +179,7 @@ impl<K: Value, V: Value> HashMap<K, V> {
             let search = Self::SHAPE.search(tx, bucket, hash, K::BYTES, entry)?;
             let Search::Found(place, before) = search else { return Ok(None) };
             Self::SHAPE.take_out(tx, place, before)?;
-            let count = self.count(tx, hash, -1)?;
+            let count = self.counters().count(tx, hash, -1)?;
             // Two, so that there are few buckets when the last key goes.
             let header = self.shrink_if_sparse(tx, header, count)?;
             self.shrink_if_sparse(tx, header, count)?;
@@ -182,24 +190,24 @@ impl<K: Value, V: Value> HashMap<K, V> {
     /// How many keys there are: the sum of 32 counters. A transaction that asks meets all that insert or remove.
     ///
     /// # Errors
-    /// As [`Access::load`].
-    pub fn len<A: Access + ?Sized>(self, tx: &mut A) -> Result<u64> {
-        (0..COUNTERS).map(|n| tx.get(self.counter(n))).sum()
+    /// As [`Load::load`].
+    pub fn len<A: Load + ?Sized>(self, tx: &mut A) -> Result<u64> {
+        self.counters().sum(tx)
     }
 
     /// Whether there are none. As [`HashMap::len`].
     ///
     /// # Errors
-    /// As [`Access::load`].
-    pub fn is_empty<A: Access + ?Sized>(self, tx: &mut A) -> Result<bool> {
+    /// As [`Load::load`].
+    pub fn is_empty<A: Load + ?Sized>(self, tx: &mut A) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
 
     /// All keys with their values, in no order.
     ///
     /// # Errors
-    /// As [`Access::load`]; also those of the iterator, which ends with its first error.
-    pub fn iter<A: Access + ?Sized>(self, tx: &mut A) -> Result<Iter<'_, A, K, V>> {
+    /// As [`Load::load`]; also those of the iterator, which ends with its first error.
+    pub fn iter<A: Load + ?Sized>(self, tx: &mut A) -> Result<Iter<'_, A, K, V>> {
         let header = tx.get(self.header)?;
         Ok(Iter::new(tx, header))
     }
@@ -240,22 +248,13 @@ impl<K: Value, V: Value> HashMap<K, V> {
         V::decode(&entry[K::BYTES..K::BYTES + V::BYTES])
     }
 
-    fn counter(self, number: u64) -> Ref<u64> {
-        self.header.plus_bytes((1 + number as usize) * PAGE_BYTES)
-    }
-
-    /// Counts an entry in or out; returns how many the counter has now.
-    #[inline]
-    fn count<A: Access + ?Sized>(self, tx: &mut A, hash: u64, change: i64) -> Result<u64> {
-        let counter = self.counter(hash >> 48 & (COUNTERS - 1));
-        let count = tx.get(counter)?.wrapping_add_signed(change);
-        tx.set(counter, count)?;
-        Ok(count)
+    fn counters(self) -> Counters {
+        Counters::behind(self.header)
     }
 
     /// Where a bucket is.
     #[inline]
-    fn bucket<A: Access + ?Sized>(tx: &mut A, header: &Header, number: u64) -> Result<Ref<Head>> {
+    fn bucket<A: Load + ?Sized>(tx: &mut A, header: &Header, number: u64) -> Result<Ref<Head>> {
         let chunk = tx.get(Self::chunk_slot(header, number))?;
         let within = (number % Self::CHUNK_BUCKETS) as usize;
         Ok(chunk.plus_bytes(within * Self::SHAPE.node_bytes()))

@@ -11,7 +11,7 @@
 use std::marker::PhantomData;
 
 use super::{PAGE_BYTES, handle};
-use crate::access::Access;
+use crate::access::{Access, Load};
 use crate::durable_struct;
 use crate::error::Result;
 use crate::reference::Ref;
@@ -66,12 +66,20 @@ impl<T: Value> Queue<T> {
         if slots < 4 { 4 } else { slots }
     };
 
+    /// The two ends, 4 KiB for each.
+    pub(super) const HEADER_BYTES: u64 = 2 * PAGE_BYTES as u64;
+
     /// A new queue.
     ///
     /// # Errors
     /// As [`Access::alloc`].
     pub fn create<A: Access + ?Sized>(tx: &mut A) -> Result<Self> {
-        let header = Ref::from_home(tx.alloc(2 * PAGE_BYTES as u64)?);
+        Self::create_with(tx, 0)
+    }
+
+    /// A new queue, with `more` bytes behind the first [`Self::HEADER_BYTES`] of its header's object.
+    pub(super) fn create_with<A: Access + ?Sized>(tx: &mut A, more: u64) -> Result<Self> {
+        let header = Ref::from_home(tx.alloc(Self::HEADER_BYTES + more)?);
         let queue = Self { header, kind: PhantomData };
         let end = End { node: Self::node(tx)?, count: 0 };
         tx.set(queue.front_end(), end)?;
@@ -120,7 +128,7 @@ impl<T: Value> Queue<T> {
     /// Takes the value at the front.
     ///
     /// # Errors
-    /// As [`Access::load`], [`Access::store`].
+    /// As [`Load::load`], [`Access::store`].
     pub fn pop<A: Access + ?Sized>(self, tx: &mut A) -> Result<Option<T>> {
         let end = tx.get(self.front_end())?;
         let Some((mut next, value)) = Self::follow(tx, end)? else { return Ok(None) };
@@ -135,14 +143,14 @@ impl<T: Value> Queue<T> {
     /// The value at the front, which stays.
     ///
     /// # Errors
-    /// As [`Access::load`].
-    pub fn front<A: Access + ?Sized>(self, tx: &mut A) -> Result<Option<T>> {
+    /// As [`Load::load`].
+    pub fn front<A: Load + ?Sized>(self, tx: &mut A) -> Result<Option<T>> {
         let end = tx.get(self.front_end())?;
         Ok(Self::follow(tx, end)?.map(|(_, value)| value))
     }
 
     /// The first value from `end` on, and where it is.
-    fn follow<A: Access + ?Sized>(tx: &mut A, mut end: End) -> Result<Option<(End, T)>> {
+    fn follow<A: Load + ?Sized>(tx: &mut A, mut end: End) -> Result<Option<(End, T)>> {
         if Self::is_through(&end) {
             let Some(next) = tx.get(end.node)?.next else { return Ok(None) };
             end.node = next;
@@ -154,8 +162,8 @@ impl<T: Value> Queue<T> {
     /// How many values there are. A transaction that asks meets all others.
     ///
     /// # Errors
-    /// As [`Access::load`].
-    pub fn len<A: Access + ?Sized>(self, tx: &mut A) -> Result<u64> {
+    /// As [`Load::load`].
+    pub fn len<A: Load + ?Sized>(self, tx: &mut A) -> Result<u64> {
         let taken = tx.get(self.front_end())?.count;
         Ok(tx.get(self.back_end())?.count - taken)
     }
@@ -163,16 +171,16 @@ impl<T: Value> Queue<T> {
     /// Whether there are none.
     ///
     /// # Errors
-    /// As [`Access::load`].
-    pub fn is_empty<A: Access + ?Sized>(self, tx: &mut A) -> Result<bool> {
+    /// As [`Load::load`].
+    pub fn is_empty<A: Load + ?Sized>(self, tx: &mut A) -> Result<bool> {
         Ok(self.front(tx)?.is_none())
     }
 
     /// All values, the oldest first.
     ///
     /// # Errors
-    /// As [`Access::load`]; also those of the iterator, which ends with its first error.
-    pub fn iter<A: Access + ?Sized>(self, tx: &mut A) -> Result<Values<'_, A, T>> {
+    /// As [`Load::load`]; also those of the iterator, which ends with its first error.
+    pub fn iter<A: Load + ?Sized>(self, tx: &mut A) -> Result<Values<'_, A, T>> {
         let end = Some(tx.get(self.front_end())?);
         Ok(Values { tx, end, kind: PhantomData })
     }
@@ -191,7 +199,7 @@ impl<T: Value> Queue<T> {
     }
 }
 
-impl<A: Access + ?Sized, T: Value> Iterator for Values<'_, A, T> {
+impl<A: Load + ?Sized, T: Value> Iterator for Values<'_, A, T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {

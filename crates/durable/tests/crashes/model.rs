@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{Access, Transactional};
+use aquifer_durable::{Load, Transactional};
 
 /// Looks that are taken at an object that should be gone.
 const LOOKS: usize = 16;

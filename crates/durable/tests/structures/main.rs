@@ -1,6 +1,7 @@
 //! The data structures against those of the standard library, with transactions that come to nothing and heaps that are opened
 //! again; many threads; and whether everything is freed.
 
+mod bytes;
 mod freed;
 mod models;
 mod plain;

@@ -7,7 +7,7 @@ use aquifer_base::HomeAddress;
 use aquifer_durable::in_place::{InPlaceHeap, Kind};
 use aquifer_durable::persist::MemoryFile;
 use aquifer_durable::structures::{BTree, HashMap, Queue};
-use aquifer_durable::{Access, Error, Result, Transactional};
+use aquifer_durable::{Access, Error, Load, Result, Transactional};
 
 use super::mix;
 
@@ -44,12 +44,14 @@ impl PlainTransaction<'_> {
     }
 }
 
-impl Access for PlainTransaction<'_> {
+impl Load for PlainTransaction<'_> {
     fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> Result<()> {
         out.copy_from_slice(self.bytes(home, out.len())?);
         Ok(())
     }
+}
 
+impl Access for PlainTransaction<'_> {
     fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> Result<()> {
         self.bytes(home, bytes.len())?.copy_from_slice(bytes);
         Ok(())

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{Access, Result as HeapResult};
+use aquifer_durable::{Access, Load, Result as HeapResult};
 
 use super::{BUCKET_SHIFT, BUCKETS, OBJECT_BYTES, OBJECTS, SECOND_WORD, Store, first_bytes};
 use crate::durable::directory::{Setup, failed};

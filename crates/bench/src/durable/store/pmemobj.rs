@@ -10,7 +10,7 @@ use std::path::Path;
 use std::ptr;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{Access, Error as HeapError, Result as HeapResult, Transactional};
+use aquifer_durable::{Access, Error as HeapError, Load, Result as HeapResult, Transactional};
 use dlopen2::wrapper::{Container, WrapperApi};
 
 use crate::durable::directory::{Setup, failed};
@@ -203,7 +203,7 @@ impl Drop for UndoTransaction<'_> {
     }
 }
 
-impl Access for UndoTransaction<'_> {
+impl Load for UndoTransaction<'_> {
     #[inline]
     fn load(&mut self, home: HomeAddress, out: &mut [u8]) -> HeapResult<()> {
         let from = self.pool.pointer(home, out.len())?;
@@ -212,6 +212,13 @@ impl Access for UndoTransaction<'_> {
         Ok(())
     }
 
+    fn root(&mut self) -> HeapResult<Option<HomeAddress>> {
+        let root = self.load_u64(HomeAddress(self.pool.root.offset))?;
+        Ok((root != 0).then_some(HomeAddress(root)))
+    }
+}
+
+impl Access for UndoTransaction<'_> {
     #[inline]
     fn store(&mut self, home: HomeAddress, bytes: &[u8]) -> HeapResult<()> {
         let to = self.pool.pointer(home, bytes.len())?;
@@ -256,11 +263,6 @@ impl Access for UndoTransaction<'_> {
             0 => Ok(()),
             _ => Err(self.pool.failed("pmemobj_tx_end")),
         }
-    }
-
-    fn root(&mut self) -> HeapResult<Option<HomeAddress>> {
-        let root = self.load_u64(HomeAddress(self.pool.root.offset))?;
-        Ok((root != 0).then_some(HomeAddress(root)))
     }
 
     fn set_root(&mut self, root: HomeAddress) -> HeapResult<()> {

@@ -1,5 +1,8 @@
 //! Nodes that are full are split, and nodes with few entries are merged or get some from beside them.
 
+use std::cmp::Ordering;
+
+use super::key::{Order, TreeKey};
 use super::node::{Head, Node};
 use super::{BTree, Path};
 use crate::access::Access;
@@ -7,27 +10,30 @@ use crate::error::Result;
 use crate::reference::Ref;
 use crate::value::Value;
 
-impl<K: Value + Ord, V: Value> BTree<K, V> {
+impl<K: TreeKey, V: Value> BTree<K, V> {
     /// Splits the full leaf of a key that would be its entry `n`; returns the half for the key.
     pub(super) fn make_room<A: Access + ?Sized>(
         self,
         tx: &mut A,
-        key: &K,
-        leaf: Node<K, V>,
-        n: usize,
+        order: &impl Order<K>,
+        key: K,
+        (leaf, n): (Node<K, V>, usize),
     ) -> Result<Node<K, V>> {
-        let mut path = self.path(tx, key)?;
+        let mut path = self.path(tx, order)?;
         let mut left = self.below_root(tx, leaf, &mut path)?;
         // Keys that come in order leave full leaves behind.
         let is_last = n == left.len() && !left.has_next();
         let from = if is_last { n } else { left.len() / 2 };
         let right = left.split(tx, from)?;
-        let between = if is_last { *key } else { right.key(0) };
+        let between = if is_last { key } else { right.key(0) };
+        let is_left = !is_last && order.compare(tx, &between)? == Ordering::Less;
+        let between = between.copy(tx)?;
         self.add_child(tx, path, between, right.at())?;
-        Ok(if *key < between { left } else { right })
+        Ok(if is_left { left } else { right })
     }
 
-    /// Adds a child, which has keys from `key` on, behind the one at the end of the path.
+    /// Adds a child, which has keys from `key` on, behind the one at the end of the path. `key` belongs to the node that it gets into.
+    /// The first key of an inner node is that of its parent, which owns it.
     fn add_child<A: Access + ?Sized>(
         self,
         tx: &mut A,
@@ -73,20 +79,32 @@ impl<K: Value + Ord, V: Value> BTree<K, V> {
     }
 
     /// Sees that the node on the way to a key, which is not the root, and those above it have enough entries.
-    pub(super) fn refill<A: Access + ?Sized>(self, tx: &mut A, key: &K, mut node: Node<K, V>) -> Result<()> {
-        let mut path = self.path(tx, key)?;
+    pub(super) fn refill<A: Access + ?Sized>(
+        self,
+        tx: &mut A,
+        order: &impl Order<K>,
+        mut node: Node<K, V>,
+    ) -> Result<()> {
+        let mut path = self.path(tx, order)?;
         while node.is_scarce() {
             let Some((at, level, n)) = path.pop() else { return self.lower_root(tx, &node) };
             let mut parent = Node::load(tx, at, level)?;
             let second = if n + 1 < parent.len() { n + 1 } else { n };
             let other = parent.load_child(tx, if second == n { n - 1 } else { second })?;
             let (mut left, mut right) = if second == n { (other, node) } else { (node, other) };
+            let (is_leaf, between) = (left.is_leaf(), parent.key(second));
+            if is_leaf {
+                // Between inner nodes it goes on in one of them.
+                between.discard(tx)?;
+            }
             if left.len() + right.len() <= left.capacity() {
                 left.merge(tx, &right)?;
                 parent.remove_at(tx, second)?;
             } else {
                 left.share(tx, &mut right)?;
-                parent.set_key(tx, second, right.key(0))?;
+                let between = right.key(0);
+                let between = if is_leaf { between.copy(tx)? } else { between };
+                parent.set_key(tx, second, between)?;
             }
             node = parent;
         }

@@ -12,9 +12,11 @@
 
 mod change;
 
+use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-use crate::access::Access;
+use super::key::{Order, TreeKey};
+use crate::access::{Access, Load};
 use crate::durable_struct;
 use crate::error::Result;
 use crate::reference::Ref;
@@ -32,7 +34,7 @@ const fn max([a, b]: [usize; 2]) -> usize {
 
 durable_struct! {
     /// What a node begins with. Zeros are an empty leaf.
-    pub(super) struct Head {
+    pub(in crate::structures) struct Head {
         len: u32,
         level: u32,
         next: Option<Ref<Head>>,
@@ -64,14 +66,14 @@ impl Bytes {
 }
 
 /// A node, and where it is.
-pub(super) struct Node<K, V> {
+pub(in crate::structures) struct Node<K, V> {
     at: Ref<Head>,
     head: Head,
     bytes: Bytes,
     kind: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K: Value + Ord, V: Value> Node<K, V> {
+impl<K: TreeKey, V: Value> Node<K, V> {
     const KEY_BYTES: usize = whole_grains(if K::BYTES == 0 { 1 } else { K::BYTES });
     /// Of leaves and of inner nodes, as all that follow.
     const VALUE_BYTES: [usize; 2] = [whole_grains(V::BYTES), 8];
@@ -97,7 +99,7 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
     }
 
     #[inline]
-    fn read<A: Access + ?Sized>(&mut self, tx: &mut A, at: Ref<Head>, len: usize) -> Result<()> {
+    fn read<A: Load + ?Sized>(&mut self, tx: &mut A, at: Ref<Head>, len: usize) -> Result<()> {
         let bytes = &mut self.bytes.all_mut()[..len];
         tx.load(at.home(), bytes)?;
         self.at = at;
@@ -113,14 +115,14 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
 
     /// A copy of the root.
     #[inline]
-    pub(super) fn root<A: Access + ?Sized>(tx: &mut A, at: Ref<Head>) -> Result<Self> {
+    pub(super) fn root<A: Load + ?Sized>(tx: &mut A, at: Ref<Head>) -> Result<Self> {
         let mut node = Self::empty(at, 0);
         node.read(tx, at, Self::COPIED_BYTES_MAX)?;
         Ok(node)
     }
 
     /// A copy of a node of this level.
-    pub(super) fn load<A: Access + ?Sized>(tx: &mut A, at: Ref<Head>, level: u32) -> Result<Self> {
+    pub(super) fn load<A: Load + ?Sized>(tx: &mut A, at: Ref<Head>, level: u32) -> Result<Self> {
         let mut node = Self::empty(at, level);
         node.read(tx, at, Self::COPIED_BYTES[node.kind()])?;
         Ok(node)
@@ -137,19 +139,19 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
 
     /// Becomes the copy of a child. Nothing must have been done to this one.
     #[inline]
-    pub(super) fn go_down<A: Access + ?Sized>(&mut self, tx: &mut A, child: usize) -> Result<()> {
+    pub(super) fn go_down<A: Load + ?Sized>(&mut self, tx: &mut A, child: usize) -> Result<()> {
         let at = Ref::decode(&self.bytes.all()[Self::value_offset(1, child)..][..8]);
         self.read(tx, at, Self::COPIED_BYTES[usize::from(self.level() > 1)])
     }
 
     /// A copy of a child.
-    pub(super) fn load_child<A: Access + ?Sized>(&self, tx: &mut A, child: usize) -> Result<Self> {
+    pub(super) fn load_child<A: Load + ?Sized>(&self, tx: &mut A, child: usize) -> Result<Self> {
         let at = tx.get(self.place(child))?;
         Self::load(tx, at, self.level() - 1)
     }
 
     /// A copy of the leaf behind this one.
-    pub(super) fn load_next<A: Access + ?Sized>(&self, tx: &mut A) -> Result<Option<Self>> {
+    pub(super) fn load_next<A: Load + ?Sized>(&self, tx: &mut A) -> Result<Option<Self>> {
         self.head.next.map(|next| Self::load(tx, next, 0)).transpose()
     }
 
@@ -198,7 +200,7 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
     }
 
     #[inline]
-    pub(super) fn key(&self, n: usize) -> K {
+    pub(in crate::structures) fn key(&self, n: usize) -> K {
         K::decode(&self.bytes.all()[Self::key_offset(n)..][..K::BYTES])
     }
 
@@ -210,12 +212,12 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
 
     /// The value of a leaf's entry.
     #[inline]
-    pub(super) fn value<A: Access + ?Sized>(&self, tx: &mut A, n: usize) -> Result<V> {
+    pub(in crate::structures) fn value<A: Load + ?Sized>(&self, tx: &mut A, n: usize) -> Result<V> {
         tx.get(self.place(n))
     }
 
     /// The bytes of the values from an entry on.
-    pub(super) fn values<A: Access + ?Sized>(&self, tx: &mut A, from: usize) -> Result<Vec<u8>> {
+    pub(super) fn values<A: Load + ?Sized>(&self, tx: &mut A, from: usize) -> Result<Vec<u8>> {
         let mut values = vec![0; (self.len() - from) * Self::VALUE_BYTES[self.kind()]];
         tx.load(self.place::<()>(from).home(), &mut values)?;
         Ok(values)
@@ -226,31 +228,37 @@ impl<K: Value + Ord, V: Value> Node<K, V> {
         V::decode(&values[n * Self::VALUE_BYTES[0]..][..V::BYTES])
     }
 
-    /// The first entry from `low` on for which `is_before` is not so.
-    #[inline]
-    fn partition(&self, mut low: usize, is_before: impl Fn(K) -> bool) -> usize {
-        let mut high = self.len();
-        while low < high {
-            let middle = (low + high) / 2;
-            if is_before(self.key(middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
     /// Where a key is, or where it would be.
     #[inline]
-    pub(super) fn find(&self, key: &K) -> std::result::Result<usize, usize> {
-        let at = self.partition(0, |other| other < *key);
-        if at < self.len() && self.key(at) == *key { Ok(at) } else { Err(at) }
+    pub(super) fn find<A: Load + ?Sized>(
+        &self,
+        tx: &mut A,
+        key: &impl Order<K>,
+    ) -> Result<std::result::Result<usize, usize>> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            match key.compare(tx, &self.key(middle))? {
+                Ordering::Greater => low = middle + 1,
+                Ordering::Equal => return Ok(Ok(middle)),
+                Ordering::Less => high = middle,
+            }
+        }
+        Ok(Err(low))
     }
 
     /// The child that has a key or would have it.
     #[inline]
-    pub(super) fn route(&self, key: &K) -> usize {
-        self.partition(1, |other| other <= *key) - 1
+    pub(super) fn route<A: Load + ?Sized>(&self, tx: &mut A, key: &impl Order<K>) -> Result<usize> {
+        let (mut low, mut high) = (1, self.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            if key.compare(tx, &self.key(middle))? == Ordering::Less {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low - 1)
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::BTree;
 use super::node::Node;
-use crate::access::Access;
+use crate::access::Load;
 use crate::error::Result;
 use crate::value::Value;
 
@@ -21,13 +21,13 @@ pub struct Range<'t, A: ?Sized, K, V> {
     end: Bound<K>,
 }
 
-impl<'t, A: Access + ?Sized, K: Value + Ord, V: Value> Range<'t, A, K, V> {
+impl<'t, A: Load + ?Sized, K: Value + Ord, V: Value> Range<'t, A, K, V> {
     pub(super) fn new(tx: &'t mut A, tree: BTree<K, V>, start: Bound<K>, end: Bound<K>) -> Result<Self> {
         let (leaf, at) = match start {
             Bound::Unbounded => (tree.first_leaf(tx)?, 0),
             Bound::Included(key) | Bound::Excluded(key) => {
-                let leaf = tree.leaf(tx, &key)?;
-                let at = match leaf.find(&key) {
+                let (leaf, found) = tree.seek(tx, &key)?;
+                let at = match found {
                     Ok(at) if matches!(start, Bound::Excluded(_)) => at + 1,
                     Ok(at) | Err(at) => at,
                 };
@@ -62,7 +62,7 @@ impl<'t, A: Access + ?Sized, K: Value + Ord, V: Value> Range<'t, A, K, V> {
     }
 }
 
-impl<A: Access + ?Sized, K: Value + Ord, V: Value> Iterator for Range<'_, A, K, V> {
+impl<A: Load + ?Sized, K: Value + Ord, V: Value> Iterator for Range<'_, A, K, V> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Result<(K, V)>> {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::node::{self, Head};
 use super::{HashMap, Header};
-use crate::access::Access;
+use crate::access::Load;
 use crate::error::Result;
 use crate::reference::Ref;
 use crate::typed::Typed;
@@ -21,7 +21,7 @@ pub struct Iter<'t, A: ?Sized, K, V> {
     kind: PhantomData<fn() -> (K, V)>,
 }
 
-impl<'t, A: Access + ?Sized, K: Value, V: Value> Iter<'t, A, K, V> {
+impl<'t, A: Load + ?Sized, K: Value, V: Value> Iter<'t, A, K, V> {
     pub(super) fn new(tx: &'t mut A, header: Header) -> Self {
         Self { tx, header, bucket: 0, node: None, kind: PhantomData }
     }
@@ -56,7 +56,7 @@ impl<'t, A: Access + ?Sized, K: Value, V: Value> Iter<'t, A, K, V> {
     }
 }
 
-impl<A: Access + ?Sized, K: Value, V: Value> Iterator for Iter<'_, A, K, V> {
+impl<A: Load + ?Sized, K: Value, V: Value> Iterator for Iter<'_, A, K, V> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Result<(K, V)>> {

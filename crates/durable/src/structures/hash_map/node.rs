@@ -7,7 +7,7 @@
 //!
 //! A tag is 0 if the slot is empty, else 128 and seven bits of the key's hash: few entries are looked at that are not searched for.
 
-use crate::access::Access;
+use crate::access::{Access, Load};
 use crate::durable_struct;
 use crate::error::Result;
 use crate::reference::Ref;
@@ -100,7 +100,7 @@ impl Shape {
 
     /// Loads the entry in a slot.
     #[inline]
-    pub(super) fn load<A: Access + ?Sized>(
+    pub(super) fn load<A: Load + ?Sized>(
         self,
         tx: &mut A,
         node: Ref<Head>,
@@ -112,7 +112,7 @@ impl Shape {
 
     /// Looks in the chain of a bucket for the key that `entry` begins with; loads the rest of the entry if it is there.
     #[inline]
-    pub(super) fn search<A: Access + ?Sized>(
+    pub(super) fn search<A: Load + ?Sized>(
         self,
         tx: &mut A,
         bucket: Ref<Head>,
@@ -135,7 +135,7 @@ impl Shape {
     }
 
     #[inline]
-    fn search_node<A: Access + ?Sized>(
+    fn search_node<A: Load + ?Sized>(
         self,
         tx: &mut A,
         node: Ref<Head>,

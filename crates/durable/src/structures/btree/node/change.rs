@@ -1,5 +1,6 @@
 //! Changes of a node: of the copy, and of what it is a copy of.
 
+use super::super::key::TreeKey;
 use super::{Head, Node};
 use crate::access::Access;
 use crate::error::Result;
@@ -7,10 +8,10 @@ use crate::reference::Ref;
 use crate::typed::Typed;
 use crate::value::{STACK_BYTES_MAX, Value, with_buffer};
 
-impl<K: Value + Ord, V: Value> Node<K, V> {
+impl<K: TreeKey, V: Value> Node<K, V> {
     /// Puts another value into an entry of a leaf.
     #[inline]
-    pub(in super::super) fn set_value<A: Access + ?Sized>(
+    pub(in crate::structures) fn set_value<A: Access + ?Sized>(
         &self,
         tx: &mut A,
         n: usize,
