@@ -172,7 +172,7 @@ impl Encoded {
 
     /// Where the bytes of its entries begin, in order.
     pub(crate) fn payloads(&self) -> impl Iterator<Item = usize> {
-        let entries = Block { bytes: self, commits: 0 }.entries();
+        let entries = Block { bytes: self, commits: 0, homes: (0, 0) }.entries();
         entries.filter(|entry| entry.kind == Kind::Bytes).map(|entry| entry.payload)
     }
 
@@ -222,6 +222,8 @@ pub struct Block<'a> {
     bytes: &'a [u8],
     /// How many of its entries are transactions that have committed.
     commits: u32,
+    /// The first grain of home space that it changes, and the one behind all of them.
+    homes: (u64, u64),
 }
 
 impl<'a> Block<'a> {
@@ -247,14 +249,17 @@ impl<'a> Block<'a> {
         if word(bytes, 0) != crc(bytes) || HEADER_BYTES + word(bytes, 20) as usize > len {
             return None;
         }
-        let block = Self { bytes, commits: 0 };
+        let block = Self { bytes, commits: 0, homes: (0, 0) };
         if word(bytes, 16) >> ROLE_SHIFT > Role::Last as u32 || block.version() > VERSION_MAX {
             return None;
         }
         // A checksum can be right by chance, or by intent: what follows relies on this.
-        let (mut entries, mut commits) = (block.entries(), 0);
-        entries.by_ref().for_each(|entry| commits += u32::from(entry.kind == Kind::Commit));
-        entries.is_whole().then_some(Self { bytes, commits })
+        let (mut entries, mut commits, mut first) = (block.entries(), 0, u64::MAX);
+        entries.by_ref().for_each(|entry| match entry.kind {
+            Kind::Commit => commits += 1,
+            _ => first = first.min(entry.home.0 / GRAIN),
+        });
+        entries.is_whole().then_some(Self { bytes, commits, homes: (first, entries.behind) })
     }
 
     /// Its size.
@@ -274,6 +279,11 @@ impl<'a> Block<'a> {
 
     fn entry_count(&self) -> u32 {
         entry_count(self.bytes)
+    }
+
+    /// The first grain of home space that it changes, and the one behind all of them.
+    pub(crate) fn homes(&self) -> (u64, u64) {
+        self.homes
     }
 
     /// How many of its entries change something, and how many are transactions that have committed.

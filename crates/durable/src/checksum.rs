@@ -46,7 +46,8 @@ pub(crate) struct Sums<'a> {
 
 impl<'a> Sums<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        let mut before = vec![0];
+        let mut before = Vec::with_capacity(bytes.len() / STEP_BYTES + 1);
+        before.push(0);
         for step in bytes.chunks_exact(STEP_BYTES) {
             before.push(crc32c(before[before.len() - 1], step));
         }

@@ -3,28 +3,34 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aquifer_base::HomeAddress;
 use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
-use aquifer_map::partitions::{Hint, Source};
+use aquifer_base::{HomeAddress, PartitionId};
+use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
 
-use crate::access::Transactional;
 use crate::block::{ALIGN_BYTES, Block};
 use crate::checkpoint::{self, DamagedPart, Records};
 use crate::checksum::Sums;
 use crate::chunk::{self, ChunkHeader, DamagedHeader};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::heap::{DurableHeap, Options};
-use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES, SizeClass};
+use crate::homes::{AREA_BYTES, AREAS, SizeClass};
+use crate::log::Log;
 use crate::persist::{Counts, Persist};
+use crate::record::{self, Record};
+use crate::recovery;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock, USED_BYTES};
+use crate::tuning::Tuning;
 use crate::usage::Usage;
+
+/// RAM for the map of a heap that is looked at, and entries on their way to it.
+const RAM_BYTES: u64 = 24 << 20;
 
 /// A file of which only bytes are asked for.
 struct Reader {
@@ -219,7 +225,8 @@ impl HeapFile {
         self.reader.ensure_all_was_read()
     }
 
-    /// Opens the heap as a program does, by recovery, and tells what is in it. Every block is verified.
+    /// Tells what recovery finds in it. Every block is verified. Takes at most 64 MiB of RAM, and longer if the heap's map has no room
+    /// in that.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Io`].
@@ -229,14 +236,17 @@ impl HeapFile {
             return Ok(Contents { objects: 0, newest_version: 0, usage });
         }
         let memory = self.memory();
-        let options = Options { cleans_ahead: false, ..Options::default() };
-        let heap = DurableHeap::on(memory, &options, &self.name)?;
-        let unread = heap.core().log.unread.all();
-        unread.into_iter().try_for_each(|id| heap.core().log.verify(id))?;
-        let objects = count_objects(heap.core())?;
+        let floor = Record::read(&*memory, self.superblock.id, record::Kind::Floor)?;
+        let core = Core::new(Log::new(memory, self.superblock, self.len_bytes(), 85)?, None, &Tuning::ALL)?;
+        let mut counted = Counted::default();
+        recovery::recover_by_parts(&core, floor.value, RAM_BYTES, |map, partitions| {
+            counted.add(&core, map, partitions)
+        })?;
         self.reader.ensure_all_was_read()?;
-        let newest_version = heap.core().clock.load(Ordering::Relaxed);
-        Ok(Contents { objects, newest_version, usage: heap.usage() })
+        let usage =
+            Usage { live_bytes: counted.live_bytes, map_bytes: counted.map_bytes, ..Usage::of(&core) };
+        let newest_version = core.clock.load(Ordering::Relaxed);
+        Ok(Contents { objects: counted.objects, newest_version, usage })
     }
 
     /// Whether there is anything that recovery could find; it makes a new heap of a file without, which must not happen here.
@@ -362,22 +372,48 @@ impl<'a> Iterator for Blocks<'a> {
     }
 }
 
-/// How many objects are allocated in a heap that nobody else uses: in each area, the slots whose first grain is no hole.
-fn count_objects(heap: &Core) -> Result<u64> {
-    let mut table = vec![0; AREAS * CLASS_BYTES];
-    heap.begin().load(homes::class_home(0), &mut table)?;
-    let codes = table.chunks_exact(CLASS_BYTES).map(|code| u16::from_le_bytes([code[0], code[1]]));
-    let areas =
-        codes.enumerate().skip(1).filter_map(|(area, code)| Some((area, SizeClass::from_code(code)?)));
-    Ok(areas.map(|(area, class)| count_slots(heap, area as u64 * AREA_BYTES, class.slot_bytes())).sum())
+/// What was counted in parts of a heap.
+#[derive(Default)]
+struct Counted {
+    /// The class of each area.
+    codes: Vec<u16>,
+    objects: u64,
+    live_bytes: u64,
+    map_bytes: u64,
 }
 
-fn count_slots(heap: &Core, area: u64, slot_bytes: u64) -> u64 {
+impl Counted {
+    /// Adds the areas of a part. The first one has the table of all.
+    fn add(&mut self, heap: &Core, map: &Partitions, partitions: Range<u64>) -> Result<()> {
+        if self.codes.is_empty() {
+            let code = |area| recovery::class_in(heap, map, area);
+            self.codes = (0..AREAS as u32).map(code).collect::<Result<_>>()?;
+        }
+        let start = |number: u64| number * PARTITION_BYTES as u64 / AREA_BYTES;
+        let areas = start(partitions.start)..start(partitions.end).min(AREAS as u64);
+        let classes = areas.filter_map(|area| Some((area, SizeClass::from_code(self.codes[area as usize])?)));
+        let objects = classes.map(|(area, class)| count_slots(map, area * AREA_BYTES, class.slot_bytes()));
+        self.objects += objects.sum::<u64>();
+        self.map_bytes += map.ram_bytes() as u64;
+        for number in partitions {
+            let (mut last, mut grains) = (None, 0);
+            map.for_each_extent(PartitionId(number as u32), |start, source| {
+                grains += last.map_or(0, |last| u64::from(start - last));
+                last = matches!(source, Source::Log(_)).then_some(start);
+            });
+            grains += last.map_or(0, |last| GRAINS as u64 - u64::from(last));
+            self.live_bytes += grains * LOG_GRAIN_BYTES as u64;
+        }
+        Ok(())
+    }
+}
+
+fn count_slots(map: &Partitions, area: u64, slot_bytes: u64) -> u64 {
     let (mut at, mut objects) = (0, 0);
     while at < AREA_BYTES {
         let home = HomeAddress(area + at);
         let grain = home.offset_bytes() / LOG_GRAIN_BYTES;
-        let run = heap.map.find(home.partition(), grain, &mut Hint::default());
+        let run = map.find(home.partition(), grain, &mut Hint::default());
         if run.source == Source::Hole {
             // Nothing begins up to the end of the run.
             let end = (home.partition().start().0 - area) + (run.end * LOG_GRAIN_BYTES) as u64;

@@ -22,11 +22,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
-use aquifer_base::{HomeAddress, PartitionId};
+use aquifer_base::HomeAddress;
+use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
-use aquifer_map::partitions::{Hint, Source};
+use aquifer_map::partitions::{Hint, Partitions, Source};
 
 use crate::block::ALIGN_BYTES;
 use crate::chunk::{ChunkHeader, HEADER_BYTES};
@@ -45,35 +45,105 @@ use window::{Collection, Window, newest_first};
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Threads at most.
 const THREADS_MAX: usize = 16;
+/// Who only looks at a file does not read several chunks of this size at the same time.
+const LARGE_CHUNK_BYTES: u32 = 4 << 20;
+/// Partitions of home space, and of an area.
+const PARTITIONS: u64 = (1 << HOME_BITS) / PARTITION_BYTES as u64;
+const AREA_PARTITIONS: u64 = AREA_BYTES / PARTITION_BYTES as u64;
+/// RAM that the map has for each partition beside its extents.
+const INDEX_BYTES: u64 = 16;
 
 /// Fills the map of a heap that was just opened, with so much RAM for entries. Returns between which partitions all are that have something.
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::Io`] if transactions behind the floor cannot be taken away.
 pub(crate) fn recover(heap: &Core, floor: u64, ram_bytes: u64, damage: &mut Damage) -> Result<Range<u64>> {
-    let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
-    let chunks = (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
-    let missing = heap.log.chunks_recorded().saturating_sub(chunks.into());
-    if missing > 0 {
-        let why =
-            format!("the file ends there, with {chunks} chunks of at least {}", heap.log.chunks_recorded());
-        damage.add(heap.log.persist.len_bytes(), missing * chunk_bytes, &why)?;
-    }
-    let threads =
-        thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(1 + chunks as usize / 4);
     // A checkpoint spares chunks the reading, and with it the damage in them.
-    let checkpoint = if damage.is_listed() { None } else { checkpoint::find(heap, chunks, floor) };
+    let checkpoint = if damage.is_listed() { None } else { checkpoint::find(heap, chunks(heap), floor) };
     let checkpoint = checkpoint.as_ref();
-    let mut survey = survey_all(heap, (chunks, floor), checkpoint, (threads, damage))?;
-    check(heap, &survey, damage)?;
+    let mut survey = verify(heap, floor, checkpoint, damage)?;
     discard(heap, &mut survey)?;
-    settle(heap, chunks, &survey)?;
-    let entries_max = (ram_bytes / window::ENTRY_BYTES).max(1);
-    let used = enter_all(heap, survey, checkpoint, (threads, entries_max));
+    settle(heap, chunks(heap), &survey)?;
+    let part = Part { map: &heap.map, partitions: 0..PARTITIONS, map_bytes_max: usize::MAX };
+    let used = enter_all(heap, &survey, checkpoint, &part, ram_bytes).expect("the map may be of any size");
+    heap.clock.store(newest(&survey, checkpoint), Ordering::Release);
     check_free(heap)?;
-    heap.log.adopt(chunks);
+    heap.log.adopt(chunks(heap));
     restore_homes(heap)?;
     Ok(used)
+}
+
+/// Visits the map of a heap that is only looked at, part by part: the partitions of each, and a map of them. All of it takes about `ram_bytes`, whatever
+/// the heap has, beside a chunk for each thread with half as much for its checksums.
+///
+/// # Errors
+/// [`Error::Damaged`], [`Error::Io`], those of `visit`.
+pub(crate) fn recover_by_parts(
+    heap: &Core,
+    floor: u64,
+    ram_bytes: u64,
+    mut visit: impl FnMut(&Partitions, Range<u64>) -> Result<()>,
+) -> Result<()> {
+    let survey = verify(heap, floor, None, &mut Damage::Refused)?;
+    heap.clock.store(newest(&survey, None), Ordering::Release);
+    heap.log.adopt(chunks(heap));
+    // A quarter for the index of the map, one for entries, the rest for extents.
+    let most = (ram_bytes / 4 / INDEX_BYTES).next_multiple_of(AREA_PARTITIONS);
+    let (mut start, mut step) = (0, most);
+    while start < survey.partitions {
+        let partitions = start..start + step;
+        let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
+        let map = Partitions::new().map_err(refused).map_err(Error::io("reserving address space"))?;
+        // An area is the least that is looked at.
+        let map_bytes_max = if step > AREA_PARTITIONS { ram_bytes as usize / 2 } else { usize::MAX };
+        let part = Part { map: &map, partitions: partitions.clone(), map_bytes_max };
+        if enter_all(heap, &survey, None, &part, ram_bytes / 4).is_none() {
+            step = (step / 2).next_multiple_of(AREA_PARTITIONS);
+            continue;
+        }
+        if map.ram_bytes() < map_bytes_max / 4 {
+            step = most.min(step * 2);
+        }
+        visit(&map, partitions.clone())?;
+        start = partitions.end;
+    }
+    Ok(())
+}
+
+/// Whole chunks of the file.
+fn chunks(heap: &Core) -> u32 {
+    let chunk_bytes = u64::from(heap.log.superblock.chunk_bytes);
+    (heap.log.persist.len_bytes().saturating_sub(SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32
+}
+
+/// The newest version.
+fn newest(survey: &Survey, checkpoint: Option<&Checkpoint>) -> u64 {
+    checkpoint.map_or(0, |checkpoint| checkpoint.newest).max(survey.newest)
+}
+
+/// As many threads as have something to do, and memory for their chunks.
+fn threads(heap: &Core) -> usize {
+    let processors = match heap.log.superblock.chunk_bytes {
+        LARGE_CHUNK_BYTES.. if heap.log.persist.is_read_only() => 1,
+        _ => thread::available_parallelism().map_or(1, usize::from),
+    };
+    processors.min(THREADS_MAX).min(1 + chunks(heap) as usize / 4)
+}
+
+/// Verifies all blocks that the checkpoint does not have.
+fn verify(heap: &Core, floor: u64, checkpoint: Option<&Checkpoint>, damage: &mut Damage) -> Result<Survey> {
+    let (chunks, recorded) = (chunks(heap), heap.log.chunks_recorded());
+    let missing = recorded.saturating_sub(chunks.into());
+    if missing > 0 {
+        let why = format!("the file ends there, with {chunks} chunks of at least {recorded}");
+        let bytes = missing * u64::from(heap.log.superblock.chunk_bytes);
+        damage.add(heap.log.persist.len_bytes(), bytes, &why)?;
+    }
+    let mut survey = survey_all(heap, (chunks, floor), checkpoint, damage)?;
+    check(heap, &survey, damage)?;
+    survey.filled.sort_unstable_by_key(|filled| Reverse(filled.versions.1));
+    survey.committed.sort_unstable();
+    Ok(survey)
 }
 
 /// Verifies all chunks, each thread another one.
@@ -81,7 +151,7 @@ fn survey_all(
     heap: &Core,
     (chunks, floor): (u32, u64),
     checkpoint: Option<&Checkpoint>,
-    (threads, damage): (usize, &mut Damage),
+    damage: &mut Damage,
 ) -> Result<Survey> {
     let next = AtomicU32::new(0);
     let work = |damage| -> Result<Survey> {
@@ -95,7 +165,7 @@ fn survey_all(
         }
     };
     let mut survey = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads)
+        let others: Vec<_> = (1..threads(heap))
             .map(|_| {
                 let damage = damage.fork();
                 scope.spawn(move || work(damage))
@@ -164,25 +234,40 @@ fn settle(heap: &Core, chunks: u32, survey: &Survey) -> Result<()> {
     heap.log.persist.settle(&ranges)
 }
 
-/// Enters what was found in the map, and what the checkpoint has, each thread its own partitions.
+/// A part of home space, and a map of it.
+struct Part<'m> {
+    map: &'m Partitions,
+    partitions: Range<u64>,
+    /// The map may have so much RAM.
+    map_bytes_max: usize,
+}
+
+/// Enters what was found in the map, and what the checkpoint has, each thread its own partitions. Returns between which partitions there is
+/// something; none if that is too much.
 fn enter_all(
     heap: &Core,
-    survey: Survey,
+    survey: &Survey,
     checkpoint: Option<&Checkpoint>,
-    (threads, entries_max): (usize, u64),
-) -> Range<u64> {
-    let newest = checkpoint.map_or(0, |checkpoint| checkpoint.newest).max(survey.newest);
-    heap.clock.store(newest, Ordering::Release);
-    let Survey { mut filled, mut committed, .. } = survey;
-    committed.sort_unstable();
-    let collection = Collection { heap, committed: &committed, threads, entries_max };
-    let mut rows: Vec<_> =
-        (0..threads).map(|row| Rows::new(heap, (row, threads), checkpoint.is_some())).collect();
-    each(&mut rows, |rows| checkpoint.iter().for_each(|checkpoint| checkpoint.tell_versions(heap, rows)));
-    filled.sort_unstable_by_key(|filled| Reverse(filled.versions.1));
-    let (mut left, mut rest): (Vec<_>, _) = (filled.iter().collect(), Window::up_to(newest));
+    part: &Part<'_>,
+    ram_bytes: u64,
+) -> Option<Range<u64>> {
+    let (newest, threads) = (newest(survey, checkpoint), threads(heap));
+    let entries_max = (ram_bytes / window::ENTRY_BYTES).max(1);
+    let Survey { filled, committed, .. } = survey;
+    let collection =
+        Collection { log: &heap.log, partitions: &part.partitions, committed, threads, entries_max };
+    let how = (checkpoint.is_some(), entries_max as usize / threads);
+    let mut rows: Vec<_> = (0..threads)
+        .map(|row| Rows::new(&heap.log, (part.map, part.partitions.clone()), (row, threads), how))
+        .collect();
+    each(&mut rows, |rows| checkpoint.iter().for_each(|checkpoint| checkpoint.tell_versions(part.map, rows)));
+    let changing = filled.iter().filter(|filled| filled.changes(&part.partitions));
+    let (mut left, mut rest): (Vec<_>, _) = (changing.collect(), Window::up_to(newest));
     while !rest.is_empty() && !left.is_empty() {
         let window = enter_window(&collection, rest.newest_part(&left, entries_max), &left, &mut rows);
+        if part.map.ram_bytes() > part.map_bytes_max {
+            return None;
+        }
         rest = window.before();
         left.retain(|filled| rest.meets(filled));
     }
@@ -195,7 +280,7 @@ fn enter_all(
         ending.into_iter().map(|end| end.join().expect("entering does not panic")).collect::<Vec<_>>()
     });
     let first = used.iter().map(|used| used.start).min().unwrap_or(0);
-    first..used.iter().map(|used| used.end).max().unwrap_or(0)
+    Some(first..used.iter().map(|used| used.end).max().unwrap_or(0))
 }
 
 /// Enters the entries of a window, or of its newest part if there are too many; returns what was entered.
@@ -254,15 +339,24 @@ fn check_free(heap: &Core) -> Result<()> {
 /// Makes the allocator's tables again.
 fn restore_homes(heap: &Core) -> Result<()> {
     for area in 1..AREAS as u32 {
-        let mut code = [0; CLASS_BYTES];
-        read(heap, homes::class_home(area), &mut code)?;
-        let code = u16::from_le_bytes(code);
-        if code == 0 {
-            continue;
+        let code = class_in(heap, &heap.map, area)?;
+        if code > 0 {
+            heap.homes.restore_area(area, code, holes(heap, u64::from(area) * AREA_BYTES).into_iter());
         }
-        heap.homes.restore_area(area, code, holes(heap, u64::from(area) * AREA_BYTES).into_iter());
     }
     Ok(())
+}
+
+/// What the table of areas says of one, if `map` is right and nobody changes it: 0, or the code of a class.
+pub(crate) fn class_in(heap: &Core, map: &Partitions, area: u32) -> Result<u16> {
+    let mut code = [0; CLASS_BYTES];
+    let home = homes::class_home(area);
+    let (id, grain) = (home.partition(), home.offset_bytes() / GRAIN as usize);
+    if let Source::Log(found) = map.find(id, grain, &mut Hint::default()).source {
+        heap.log.ensure_read(found)?;
+        heap.log.persist.read(u64::from(found) * GRAIN + home.0 % GRAIN, &mut code);
+    }
+    Ok(u16::from_le_bytes(code))
 }
 
 /// The runs of an area in which nothing is allocated.
@@ -293,22 +387,4 @@ fn holes(heap: &Core, start: u64) -> Vec<(HomeAddress, HomeAddress)> {
     }
     holes.extend(from.map(|first| (HomeAddress(first), HomeAddress(start + AREA_BYTES))));
     holes
-}
-
-fn place(byte: u64) -> (PartitionId, usize) {
-    let home = HomeAddress(byte);
-    (home.partition(), home.offset_bytes() / GRAIN as usize)
-}
-
-/// Committed bytes within one grain run; nobody else has the heap yet.
-fn read(heap: &Core, home: HomeAddress, out: &mut [u8]) -> Result<()> {
-    let (id, grain) = place(home.0);
-    match heap.map.find(id, grain, &mut Hint::default()).source {
-        Source::Log(found) => {
-            heap.log.ensure_read(found)?;
-            heap.log.persist.read(u64::from(found) * GRAIN + home.0 % GRAIN, out);
-        }
-        Source::Hole | Source::Zeros => out.fill(0),
-    }
-    Ok(())
 }

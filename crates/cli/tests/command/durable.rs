@@ -9,7 +9,7 @@ use aquifer_durable::{Backing, DurableHeap, Options};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{complaint, name, run, text};
+use super::{command, complaint, name, run, text};
 
 const CHUNK_BYTES: u64 = 64 << 10;
 const HEADER_BYTES: u64 = 32;
@@ -297,4 +297,52 @@ fn what_is_left_is_salvaged() {
     let files: Vec<_> =
         fs::read_dir(folder.path()).expect("there").map(|file| file.expect("there").file_name()).collect();
     assert_eq!(files.len(), 2, "{files:?}");
+}
+
+/// Whatever a file has. Programs that open this one take three times as much for its map.
+#[test]
+fn a_check_takes_little_memory() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("heap.aq");
+    let options = Options { chunk_bytes: 1 << 20, ..options() };
+    let heap = DurableHeap::open(&path, &options).expect("a new heap");
+    let objects = 1500;
+    let homes: Vec<_> = (0..objects)
+        .map(|_| heap.transaction(|tx| tx.alloc(16 << 20)).expect("takes no room until it is written"))
+        .collect();
+    // Every second word of some, so that each is an extent of its own.
+    for home in homes.iter().step_by(400) {
+        for part in (0..8 << 20).step_by(1 << 16) {
+            let stored = heap.transaction(|tx| {
+                (part..part + (1 << 16)).step_by(8).try_for_each(|at| tx.store(home.plus_bytes(at), &[7; 4]))
+            });
+            stored.expect("room");
+        }
+    }
+    let map_bytes = heap.usage().map_bytes;
+    assert!(map_bytes > 24 << 20, "{map_bytes}");
+    let live_bytes = heap.usage().live_bytes;
+    close(heap, &path);
+    let mut child = command(&["durable", "check", name(&path)]).spawn().expect("the command runs");
+    let (mut most_bytes, mut looks) = (0, 0);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            break status;
+        }
+        // Of the command alone: what waits says counts this process, which it was before.
+        let of_child = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let is_command = of_child.starts_with("Name:\taquifer\n");
+        let most = of_child
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        if let Some(kib) = most.filter(|_| is_command) {
+            (most_bytes, looks) = (kib << 10, looks + 1);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    assert!(status.success() && looks > 0, "{status}, {looks} looks");
+    assert!(most_bytes < 64 << 20, "{most_bytes} bytes");
+    let found = json(&path);
+    assert_eq!(found["objects"].as_u64(), Some(objects));
+    assert_eq!(found["live_bytes"].as_u64(), Some(live_bytes));
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
-use aquifer_map::partitions::{GRAINS, Told};
+use aquifer_map::partitions::{GRAINS, Partitions, Told};
 
 use super::rows::Rows;
 use crate::checkpoint::{Header, Record, Records};
@@ -130,13 +130,13 @@ impl Checkpoint {
     }
 
     /// Tells those partitions that go to one thread what version of them it has: entries up to that are in it.
-    pub(super) fn tell_versions(&self, heap: &Core, rows: &Rows<'_>) {
+    pub(super) fn tell_versions(&self, map: &Partitions, rows: &Rows<'_>) {
         for record in self.parts.iter().flat_map(|part| Records::new(part, self.grains.clone())) {
             let Ok(Record::Partition { number, version, .. }) = record else { continue };
             let id = PartitionId(number);
-            if rows.has(id) && heap.map.word(id).version() < version {
-                heap.map.try_lock(id).expect("nobody else has the partition");
-                heap.map.unlock(id, version);
+            if rows.has(id) && map.word(id).version() < version {
+                map.try_lock(id).expect("nobody else has the partition");
+                map.unlock(id, version);
             }
         }
     }

@@ -4,17 +4,15 @@ use std::ops::Range;
 
 use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
-use aquifer_map::partitions::{Filler, Portion, Source, Told, portions};
+use aquifer_map::partitions::{Filler, Partitions, Portion, Source, Told, portions};
 
 use super::found::Found;
-use crate::core::Core;
+use crate::log::Log;
 
 /// Partitions in a row of one thread: neighbours are often written together.
 const ROW: u64 = 64;
 /// An entry for more partitions than this is entered on its own.
 const PORTIONS_MAX: u64 = 256;
-/// What is put in order at a time.
-const TOLD_MAX: usize = 4 << 20;
 /// Bits of a partition's number that are put in order at a time.
 const DIGIT_BITS: u32 = 11;
 
@@ -38,7 +36,10 @@ fn next_of(row: usize, partition: u64, threads: usize) -> u64 {
 
 /// What one thread of several enters in its partitions, from the newest transaction to the oldest: what is entered first of a grain stays.
 pub(super) struct Rows<'h> {
-    heap: &'h Core,
+    log: &'h Log,
+    map: &'h Partitions,
+    /// Those that are entered.
+    partitions: Range<u64>,
     /// Which thread of how many.
     row: (usize, usize),
     filler: Filler<'h>,
@@ -49,16 +50,24 @@ pub(super) struct Rows<'h> {
     touched: Range<u64>,
     /// Whether there are partitions that know of entries.
     has_known: bool,
+    /// What is put in order at a time.
+    told_max: usize,
 }
 
 impl<'h> Rows<'h> {
-    pub(super) fn new(heap: &'h Core, (row, threads): (usize, usize), has_known: bool) -> Self {
-        let (filler, touched) = (Filler::new(&heap.map), u64::MAX..0);
-        Self { heap, row: (row, threads), filler, told: Vec::new(), spare: Vec::new(), touched, has_known }
+    pub(super) fn new(
+        log: &'h Log,
+        (map, partitions): (&'h Partitions, Range<u64>),
+        row: (usize, usize),
+        (has_known, told_max): (bool, usize),
+    ) -> Self {
+        let (filler, told, spare, touched) = (Filler::new(map), Vec::new(), Vec::new(), u64::MAX..0);
+        Self { log, map, partitions, row, filler, told, spare, touched, has_known, told_max }
     }
 
     pub(super) fn has(&self, id: PartitionId) -> bool {
-        row_of(id.0.into(), self.row.1) == self.row.0
+        let number = u64::from(id.0);
+        row_of(number, self.row.1) == self.row.0 && self.partitions.contains(&number)
     }
 
     /// Enters what is not known yet of an entry. It is known to a partition that has its version or a newer one.
@@ -71,13 +80,13 @@ impl<'h> Rows<'h> {
         for portion in portions(found.start(), (found.end() - found.start()) as u32) {
             self.add_portion(&portion, source, found.version());
         }
-        if self.told.len() > TOLD_MAX {
+        if self.told.len() > self.told_max {
             self.flush();
         }
     }
 
     fn add_portion(&mut self, portion: &Portion, source: Source, version: u64) {
-        let is_known = || self.has_known && self.heap.map.word(portion.id).version() >= version;
+        let is_known = || self.has_known && self.map.word(portion.id).version() >= version;
         if self.has(portion.id) && !is_known() {
             let range = (portion.start, portion.end);
             self.told.push(Told::new(portion.id, range, source.plus(portion.before as usize)));
@@ -88,8 +97,8 @@ impl<'h> Rows<'h> {
         self.flush();
         let ((row, threads), partitions) = (self.row, found.partitions());
         let source = found.source_from(found.start());
-        let mut number = next_of(row, partitions.start, threads);
-        while number < partitions.end {
+        let mut number = next_of(row, partitions.start.max(self.partitions.start), threads);
+        while number < partitions.end.min(self.partitions.end) {
             let id = PartitionId(number as u32);
             let first = id.start().0 / LOG_GRAIN_BYTES as u64;
             let (start, end) =
@@ -101,7 +110,7 @@ impl<'h> Rows<'h> {
                 before: (start - found.start()) as u32,
             };
             self.add_portion(&portion, source, found.version());
-            if self.told.len() > TOLD_MAX {
+            if self.told.len() > self.told_max {
                 self.flush();
             }
             number = next_of(row, number + 1, threads);
@@ -114,7 +123,7 @@ impl<'h> Rows<'h> {
         debug_assert!(self.told.is_empty());
         self.told.extend_from_slice(told);
         self.touch(id);
-        fill(self.heap, &mut self.filler, &self.told);
+        fill(self.log, &mut self.filler, &self.told);
         self.told.clear();
     }
 
@@ -129,7 +138,7 @@ impl<'h> Rows<'h> {
             .into_iter()
             .for_each(|id| self.touch(id));
         for of_partition in self.told.chunk_by(|a, b| a.id == b.id) {
-            fill(self.heap, &mut self.filler, of_partition);
+            fill(self.log, &mut self.filler, of_partition);
         }
         self.told.clear();
     }
@@ -151,10 +160,10 @@ impl<'h> Rows<'h> {
     }
 }
 
-fn fill(heap: &Core, filler: &mut Filler<'_>, told: &[Told]) {
-    let table = &heap.log.table;
+fn fill(log: &Log, filler: &mut Filler<'_>, told: &[Told]) {
+    let table = &log.table;
     filler.fill(told, |grain, grains| {
-        table.add_live(heap.log.chunk_of(grain), (grains * LOG_GRAIN_BYTES) as u32);
+        table.add_live(log.chunk_of(grain), (grains * LOG_GRAIN_BYTES) as u32);
     });
 }
 

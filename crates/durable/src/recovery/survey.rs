@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use aquifer_log::geometry::SegmentId;
+use aquifer_map::partitions::GRAINS;
 
 use super::checkpoint::Checkpoint;
 use crate::block::{ALIGN_BYTES, Block, Kind, Role};
@@ -33,10 +34,25 @@ pub(super) struct Filled {
     pub(super) versions: (u64, u64),
     /// Entries of all.
     pub(super) entries: u64,
+    /// Between which partitions all are that they change.
+    pub(super) partitions: Range<u64>,
     /// Where the last one ends, from the start of the chunk.
     pub(super) end: u32,
     /// What does not verify before that. Only what is read in spite of damage has some.
     pub(super) gaps: Vec<Range<u32>>,
+}
+
+impl Filled {
+    /// A chunk without blocks.
+    pub(super) fn of(id: SegmentId) -> Self {
+        let (versions, partitions, end) = ((u64::MAX, 0), u64::MAX..0, chunk::HEADER_BYTES as u32);
+        Self { id, versions, entries: 0, partitions, end, gaps: Vec::new() }
+    }
+
+    /// Whether it changes some of these partitions.
+    pub(super) fn changes(&self, partitions: &Range<u64>) -> bool {
+        self.partitions.start < partitions.end && partitions.start < self.partitions.end
+    }
 }
 
 /// Bytes of the file that should be something else.
@@ -113,6 +129,8 @@ pub(super) struct Survey {
     pub(super) promised: Vec<Previous>,
     /// The newest version.
     pub(super) newest: u64,
+    /// No transaction changes partitions from this one on.
+    pub(super) partitions: u64,
     /// What does not count.
     pub(super) discards: Vec<Discard>,
     pub(super) damage: Damage,
@@ -129,6 +147,7 @@ impl Survey {
             ends: HashMap::new(),
             promised: Vec::new(),
             newest: if floor == NO_FLOOR { 0 } else { floor },
+            partitions: 0,
             discards: Vec::new(),
             damage,
             floor,
@@ -143,6 +162,7 @@ impl Survey {
         self.ends.extend(other.ends);
         self.promised.extend(other.promised);
         self.newest = self.newest.max(other.newest);
+        self.partitions = self.partitions.max(other.partitions);
         self.discards.extend(other.discards);
         self.damage.join(other.damage);
     }
@@ -187,13 +207,7 @@ impl Survey {
     fn read_blocks(&mut self, log: &Log, bytes: &[u8], (id, header): (SegmentId, ChunkHeader)) -> Result<()> {
         let start = log.offset_of(id);
         let seed = chunk::seed(log.superblock.id, id.0, header.generation);
-        let mut filled = Filled {
-            id,
-            versions: (u64::MAX, 0),
-            entries: 0,
-            end: chunk::HEADER_BYTES as u32,
-            gaps: Vec::new(),
-        };
+        let mut filled = Filled::of(id);
         let (mut at, mut blocks, mut sums) = (chunk::HEADER_BYTES, Vec::new(), None);
         loop {
             while let Some(block) = Block::decode(&bytes[at..], seed) {
@@ -240,6 +254,9 @@ impl Survey {
     fn add(&mut self, block: &Block<'_>, filled: &mut Filled) {
         let version = block.version();
         self.newest = self.newest.max(version);
+        let (first, end) = (block.homes().0 / GRAINS as u64, block.homes().1.div_ceil(GRAINS as u64));
+        self.partitions = self.partitions.max(end);
+        filled.partitions = filled.partitions.start.min(first)..filled.partitions.end.max(end);
         filled.versions = (filled.versions.0.min(version), version);
         if block.role() == Role::Last {
             self.committed.push(version);

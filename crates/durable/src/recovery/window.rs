@@ -1,6 +1,7 @@
 //! The entries of a range of versions, so many that they have room in RAM: from the newest range to the oldest, each in the order of versions.
 
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -12,7 +13,6 @@ use super::rows::rows_of;
 use super::survey::Filled;
 use crate::block::{HEADER_BYTES, Heading, Kind, Role};
 use crate::chunk;
-use crate::core::Core;
 use crate::log::Log;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
@@ -91,7 +91,9 @@ type Lists = Vec<Vec<Found>>;
 
 /// What is collected for a window.
 pub(super) struct Collection<'h> {
-    pub(super) heap: &'h Core,
+    pub(super) log: &'h Log,
+    /// Those that are entered.
+    pub(super) partitions: &'h Range<u64>,
     /// Transactions in parts that have committed, in order.
     pub(super) committed: &'h [u64],
     pub(super) threads: usize,
@@ -137,7 +139,7 @@ impl Collection<'_> {
 
     fn of_chunk(&self, window: Window, filled: &Filled, buffer: &mut Vec<u8>) -> Lists {
         let mut lists: Lists = (0..self.threads).map(|_| Vec::new()).collect();
-        let mut reader = Reader::new(&self.heap.log, filled, buffer);
+        let mut reader = Reader::new(self.log, filled, buffer);
         while let Some((at, heading)) = reader.next() {
             let version = heading.version();
             if version > window.1 {
@@ -155,7 +157,11 @@ impl Collection<'_> {
                         Kind::Commit => continue,
                     };
                     let found = Found::new(version, entry.home.0 / GRAIN, entry.grains, source);
-                    rows_of(found.partitions(), self.threads).for_each(|thread| lists[thread].push(found));
+                    let partitions = found.partitions();
+                    if partitions.end <= self.partitions.start || self.partitions.end <= partitions.start {
+                        continue;
+                    }
+                    rows_of(partitions, self.threads).for_each(|thread| lists[thread].push(found));
                 }
             }
         }
@@ -237,7 +243,7 @@ mod tests {
     const ENTRIES_MAX: u64 = 1 << 20;
 
     fn filled(first: u64, last: u64, entries: u64) -> Filled {
-        Filled { id: SegmentId(0), versions: (first, last), entries, end: 0, gaps: Vec::new() }
+        Filled { versions: (first, last), entries, ..Filled::of(SegmentId(0)) }
     }
 
     /// All windows of some chunks.
