@@ -618,12 +618,14 @@ int aq_tree_next(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value)
 int aq_tree_previous(aq_tx *tx, aq_durable_ref tree, aq_bytes *key, aq_bytes *value);
 
 /* A queue: first in, first out. front and pop give AQ_ENOTFOUND if it is empty; after
- * AQ_EROOM pop has taken nothing. Pushes conflict with pushes and pops with pops; the
+ * AQ_EROOM pop has taken nothing. at gives the value n places behind the front; behind
+ * the last one, AQ_ENOTFOUND. Pushes conflict with pushes and pops with pops; the
  * two meet when it is nearly empty. */
 int aq_queue_create(aq_tx *tx, aq_durable_ref *queue);
 int aq_queue_destroy(aq_tx *tx, aq_durable_ref queue);
 int aq_queue_push(aq_tx *tx, aq_durable_ref queue, const void *value, size_t value_bytes);
 int aq_queue_front(aq_tx *tx, aq_durable_ref queue, aq_bytes *value);
+int aq_queue_at(aq_tx *tx, aq_durable_ref queue, uint64_t n, aq_bytes *value);
 int aq_queue_pop(aq_tx *tx, aq_durable_ref queue, aq_bytes *value);
 int aq_queue_count(aq_tx *tx, aq_durable_ref queue, uint64_t *count);
 

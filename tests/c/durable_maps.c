@@ -169,6 +169,12 @@ static void a_queue_keeps_its_order(void)
     tx = begin(heap);
     CHECK_CODE(AQ_OK, aq_queue_count(tx, queue, &count));
     CHECK(count == 50);
+    for (int i = 0; i < 50; i++) {
+        CHECK_CODE(AQ_OK, aq_queue_at(tx, queue, (uint64_t)i, &value));
+        CHECK(value.count == (size_t)i + 350 && is_filled(found, value.count, (uint64_t)i + 350));
+    }
+    CHECK_CODE(AQ_ENOTFOUND, aq_queue_at(tx, queue, 50, &value));
+    CHECK_CODE(AQ_ENOTFOUND, aq_queue_at(tx, queue, UINT64_MAX, &value));
     CHECK_CODE(AQ_OK, aq_queue_pop(tx, queue, NULL));
     CHECK_CODE(AQ_OK, aq_queue_destroy(tx, queue));
     CHECK_CODE(AQ_OK, aq_tx_commit(tx));

@@ -16,12 +16,9 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aquifer_durable::structures::HashMap;
-use aquifer_durable::{Access, DurableHeap, Options, Ref, Result, Typed, Value, durable_struct};
+use aquifer_durable::structures::BytesTree;
+use aquifer_durable::{DurableHeap, Load, Options, Ref, Result, Roots, Typed, durable_struct};
 use clap::{Parser, Subcommand};
-
-/// Bytes of a key, or of a value, at most.
-const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Keys and values in a file that survive whatever happens to the program.
 #[derive(Parser)]
@@ -47,105 +44,33 @@ enum Command {
 }
 
 durable_struct! {
-    /// The first object of the heap.
+    /// The root of the heap.
     struct Root {
-        /// The first record for each hash of a key.
-        records: HashMap<u64, Ref<Record>>,
+        texts: BytesTree,
         count: u64,
     }
 }
 
-durable_struct! {
-    /// What a record begins with; the bytes of the key and of the value are behind it.
-    struct Record {
-        /// Another key with the same hash.
-        next: Option<Ref<Record>>,
-        key_bytes: u32,
-        value_bytes: u32,
-    }
-}
-
-/// FNV-1a (Fowler, Noll and Vo). Keys may meet: records know the whole key.
-fn hash_of(key: &str) -> u64 {
-    key.bytes()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
-}
-
 /// The root of a heap, which is made if it is new.
-fn root(heap: &DurableHeap) -> Result<Ref<Root>> {
+fn root(heap: &DurableHeap) -> Result<(Ref<Root>, BytesTree)> {
     heap.transaction(|tx| {
-        if let Some(root) = tx.root_ref()? {
-            return Ok(root);
+        if let Some(at) = tx.named_ref::<Root>("store")? {
+            return Ok((at, tx.get(at)?.texts));
         }
-        let records = HashMap::create(tx)?;
-        let root = tx.create(Root { records, count: 0 })?;
-        tx.set_root_ref(root)?;
-        Ok(root)
+        let texts = BytesTree::create(tx)?;
+        let at = tx.create(Root { texts, count: 0 })?;
+        tx.set_named_ref("store", Some(at))?;
+        Ok((at, texts))
     })
 }
 
-/// The key and the value of a record.
-fn read(tx: &mut impl Access, at: Ref<Record>) -> Result<(Record, String, String)> {
-    let record = tx.get(at)?;
-    let mut text = vec![0; (record.key_bytes + record.value_bytes) as usize];
-    tx.load(at.home().plus_bytes(Record::BYTES as u64), &mut text)?;
-    let value = String::from_utf8_lossy(&text[record.key_bytes as usize..]).into_owned();
-    text.truncate(record.key_bytes as usize);
-    Ok((record, String::from_utf8_lossy(&text).into_owned(), value))
-}
-
-fn get(tx: &mut impl Access, root: &Root, key: &str) -> Result<Option<String>> {
-    let mut next = root.records.get(tx, hash_of(key))?;
-    while let Some(at) = next {
-        let (record, other, value) = read(tx, at)?;
-        if other == key {
-            return Ok(Some(value));
-        }
-        next = record.next;
-    }
-    Ok(None)
-}
-
-fn set(tx: &mut impl Access, root: &Root, key: &str, value: &str) -> Result<()> {
-    delete(tx, root, key)?;
-    let text = [key.as_bytes(), value.as_bytes()].concat();
-    let at = Ref::from_home(tx.alloc((Record::BYTES + text.len()) as u64)?);
-    let next = root.records.insert(tx, hash_of(key), at)?;
-    tx.set(at, Record { next, key_bytes: key.len() as u32, value_bytes: value.len() as u32 })?;
-    tx.store(at.home().plus_bytes(Record::BYTES as u64), &text)
-}
-
-/// Deletes a key; returns whether it was there.
-fn delete(tx: &mut impl Access, root: &Root, key: &str) -> Result<bool> {
-    let (mut before, mut next) = (None, root.records.get(tx, hash_of(key))?);
-    while let Some(at) = next {
-        let (record, other, _) = read(tx, at)?;
-        if other == key {
-            match (before, record.next) {
-                (Some(before), behind) => tx.set_field(before, Record::FIELDS.next, behind)?,
-                (None, Some(behind)) => drop(root.records.insert(tx, hash_of(key), behind)?),
-                (None, None) => drop(root.records.remove(tx, hash_of(key))?),
-            }
-            return tx.delete(at).map(|()| true);
-        }
-        (before, next) = (Some(at), record.next);
-    }
-    Ok(false)
-}
-
 /// All keys with their values, in the order of the keys.
-fn list(tx: &mut impl Access, root: &Root) -> Result<Vec<(String, String)>> {
-    let firsts = root.records.iter(tx)?.collect::<Result<Vec<_>>>()?;
-    let mut all = Vec::new();
-    for (_, first) in firsts {
-        let mut next = Some(first);
-        while let Some(at) = next {
-            let (record, key, value) = read(tx, at)?;
-            all.push((key, value));
-            next = record.next;
-        }
+fn list(tx: &mut impl Load, texts: BytesTree) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut all, mut next) = (Vec::new(), texts.first(tx)?);
+    while let Some((key, value)) = next {
+        next = texts.next(tx, &key)?;
+        all.push((key, value.load(tx)?));
     }
-    all.sort_unstable();
     Ok(all)
 }
 
@@ -165,27 +90,21 @@ fn count(heap: &DurableHeap, root: Ref<Root>, steps: u64) -> std::result::Result
 /// Does what was asked for; returns whether the key was there.
 fn run(arguments: &Arguments) -> std::result::Result<bool, Box<dyn Error>> {
     let heap = DurableHeap::open(&arguments.file, &Options::default())?;
-    let at = root(&heap)?;
+    let (at, texts) = root(&heap)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut out = stdout();
     match &arguments.command {
         Command::Set { key, value } => {
-            if key.len().max(value.len()) > TEXT_BYTES_MAX {
-                return Err(format!("keys and values have at most {TEXT_BYTES_MAX} bytes").into());
-            }
-            heap.transaction(|tx| tx.get(at).and_then(|root| set(tx, &root, key, value)))?;
+            heap.transaction(|tx| texts.put(tx, key.as_bytes(), value.as_bytes()))?;
         }
-        Command::Get { key } => {
-            match heap.transaction(|tx| tx.get(at).and_then(|root| get(tx, &root, key)))? {
-                Some(value) => writeln!(out, "{value}")?,
-                None => return Ok(false),
-            }
-        }
-        Command::Del { key } => {
-            return Ok(heap.transaction(|tx| tx.get(at).and_then(|root| delete(tx, &root, key)))?);
-        }
+        Command::Get { key } => match heap.read(|tx| texts.get(tx, key.as_bytes()))? {
+            Some(value) => writeln!(out, "{}", text(&value))?,
+            None => return Ok(false),
+        },
+        Command::Del { key } => return Ok(heap.transaction(|tx| texts.remove(tx, key.as_bytes()))?),
         Command::List => {
-            for (key, value) in heap.transaction(|tx| tx.get(at).and_then(|root| list(tx, &root)))? {
-                writeln!(out, "{key}\t{value}")?;
+            for (key, value) in heap.read(|tx| list(tx, texts))? {
+                writeln!(out, "{}\t{}", text(&key), text(&value))?;
             }
         }
         Command::Count { steps } => count(&heap, at, *steps)?,

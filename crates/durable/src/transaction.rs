@@ -43,6 +43,23 @@ impl<'h> ReadTransaction<'h> {
         self.0.load(home, out)
     }
 
+    /// As [`Transaction::load_u64`].
+    ///
+    /// # Errors
+    /// The same.
+    #[inline]
+    pub fn load_u64(&mut self, home: HomeAddress) -> Result<u64> {
+        self.0.load_u64(home)
+    }
+
+    /// As [`Transaction::root`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn root(&mut self) -> Result<Option<HomeAddress>> {
+        self.0.root()
+    }
+
     /// As [`Transaction::size`].
     ///
     /// # Errors

@@ -76,7 +76,7 @@ fn apply(tx: &mut Transaction<'_>, model: &mut Model, operation: Operation) -> R
         Operation::Store(n, at, is_from_end) => {
             let Some((home, bytes)) = nth(n) else { return Ok(()) };
             let at = if is_from_end { bytes.saturating_sub(at) } else { at };
-            let outcome = tx.store(home.plus_bytes(at), &[7; 9]);
+            let outcome = tx.place(home, at, 9).and_then(|at| tx.store(at, &[7; 9]));
             assert_eq!(outcome.is_ok(), at + 9 <= bytes, "9 bytes at {at} of {bytes}: {outcome:?}");
         }
     }

@@ -98,7 +98,7 @@ pub(super) unsafe fn put_out(
     (key, found_key): (*mut AqBytes, &[u8]),
     (value, found): (*mut AqBytes, Stored),
 ) -> Answer {
-    let count = if value.is_null() { 0 } else { found.len(tx).map_err(fail)? };
+    let count = if value.is_null() { 0 } else { found.len() };
     // SAFETY: passed on to the caller.
     let (key_fits, value_fits) = unsafe { (has_room(key, found_key.len()), has_room(value, count)) };
     if !key_fits || !value_fits {

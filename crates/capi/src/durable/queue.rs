@@ -57,8 +57,16 @@ pub unsafe extern "C" fn aq_queue_push(
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_queue_front(tx: *mut AqTx, queue: u64, value: *mut AqBytes) -> c_int {
+    // SAFETY: passed on to the caller.
+    unsafe { aq_queue_at(tx, queue, 0, value) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aq_queue_at(tx: *mut AqTx, queue: u64, n: u64, value: *mut AqBytes) -> c_int {
     answered(with(tx, |tx| {
-        let Some(found) = open(tx, queue)?.front(tx).map_err(fail)? else { return not_found() };
+        let Some(found) = open(tx, queue)?.nth(tx, n).map_err(fail)? else { return not_found() };
         // SAFETY: the caller's room.
         unsafe { put_out(tx, (ptr::null_mut(), &[]), (value, found)) }
     }))

@@ -6,9 +6,9 @@
 //! | [`BytesTree`] | a [`BTree`](super::BTree) whose keys begin in its nodes |
 //! | [`BytesQueue`] | a [`Queue`](super::Queue) |
 //!
-//! Up to 11 bytes stand in the structure itself; more are in an object of their own, which is overwritten where it is if the next ones
-//! need as much. A handle is the home address of an object that begins each structure, and has a word that tells its kind: so one that
-//! leads to something else is refused.
+//! Up to 11 bytes of a value, or 10 of a key of a tree, stand in the structure itself; more are in an object of their own, which is
+//! overwritten where it is if the next ones need as much. A handle is the home address of an object that begins each structure, and
+//! has a word that tells its kind: so one that leads to something else is refused.
 
 mod map;
 mod queue;

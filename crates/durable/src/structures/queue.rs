@@ -159,6 +159,25 @@ impl<T: Value> Queue<T> {
         Ok((slot.is_filled != 0).then_some((end, slot.value)))
     }
 
+    /// The value `n` places behind the front, which stays. The time it takes grows by a load for each node in between.
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    pub fn nth<A: Load + ?Sized>(self, tx: &mut A, n: u64) -> Result<Option<T>> {
+        let mut end = tx.get(self.front_end())?;
+        let mut hops = match (end.count % Self::SLOTS as u64).checked_add(n) {
+            Some(slots) => slots / Self::SLOTS as u64 + u64::from(Self::is_through(&end)),
+            None => return Ok(None),
+        };
+        while hops > 0 {
+            let Some(next) = tx.get(end.node)?.next else { return Ok(None) };
+            (end.node, hops) = (next, hops - 1);
+        }
+        end.count = end.count.wrapping_add(n);
+        let slot = tx.get(Self::slot(&end))?;
+        Ok((slot.is_filled != 0).then_some(slot.value))
+    }
+
     /// How many values there are. A transaction that asks meets all others.
     ///
     /// # Errors

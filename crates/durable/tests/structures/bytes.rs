@@ -240,6 +240,10 @@ impl Subject for BytesQueue {
         let values = self.iter(tx)?.collect::<Result<Vec<_>>>()?;
         let values = values.into_iter().map(|value| value.load(tx)).collect::<Result<Vec<_>>>()?;
         assert!(values.iter().eq(model));
+        for n in 0..=values.len() {
+            let found = self.nth(tx, n as u64)?.map(|value| value.load(tx)).transpose()?;
+            assert_eq!(found.as_ref(), model.get(n));
+        }
         assert_eq!(self.len(tx)?, model.len() as u64);
         Ok(())
     }

@@ -325,6 +325,10 @@ impl<T: Sample> Model for Queued<T> {
     fn compare(&self, queue: Queue<T>, tx: &mut Transaction<'_>) -> Result<()> {
         let values = queue.iter(tx)?.collect::<Result<Vec<_>>>()?;
         assert_eq!(values, Vec::from(self.0.clone()));
+        for n in (0..values.len() + 2).step_by(1 + values.len() / 9) {
+            assert_eq!(queue.nth(tx, n as u64)?, self.0.get(n).copied());
+        }
+        assert_eq!(queue.nth(tx, u64::MAX)?, None);
         assert_eq!(queue.len(tx)?, self.0.len() as u64);
         assert_eq!(queue.is_empty(tx)?, self.0.is_empty());
         Ok(())

@@ -75,6 +75,14 @@ impl BytesQueue {
         self.0.front(tx)
     }
 
+    /// The value `n` places behind the front, which stays; see [`Queue::nth`].
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    pub fn nth<A: Load + ?Sized>(self, tx: &mut A, n: u64) -> Result<Option<Stored>> {
+        self.0.nth(tx, n)
+    }
+
     /// How many values there are. A transaction that asks meets all others.
     ///
     /// # Errors

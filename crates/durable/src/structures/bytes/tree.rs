@@ -1,16 +1,16 @@
-//! A tree of bytes. A key in a node is its first 11 bytes, and where the whole of it is if it has more: so most comparisons look
+//! A tree of bytes. A key in a node is its first 10 bytes, and where the whole of it is if it has more: so most comparisons look
 //! nowhere else.
 //!
 //! ```text
 //! object:  root of a B+tree | ... word of the kind at 4088 | 4 KiB for each of 32 counters
-//! key:     length u8, 12 for more than 11 | first bytes, 11, zeros behind | home address of an object with all of them, or 0
+//! key:     length u16 | first bytes, 10, zeros behind | home address of an object with all of them, 0 if there are no more
 //! ```
 
 use std::cmp::Ordering;
 
 use aquifer_base::HomeAddress;
 
-use super::stored::INLINE_BYTES_MAX;
+use super::stored::{compare, new_object};
 use super::{Entry, Stored, bytes_handle, check_key, check_kind, check_value};
 use crate::access::{Access, Load};
 use crate::error::Result;
@@ -20,72 +20,69 @@ use crate::structures::hash_map::hash_of;
 use crate::structures::{PAGE_BYTES, handle_bits, handle_of_bits};
 use crate::value::Value;
 
-/// The length of a key that has more than its first bytes.
-const LONGER: u8 = INLINE_BYTES_MAX as u8 + 1;
-/// How much of two long keys is compared at a time.
-const STEP_BYTES: usize = 256;
+/// Bytes of a key that stand in the node.
+const HEAD_BYTES: usize = 10;
 
-/// A key in a node.
-#[derive(Clone, Copy)]
-struct Key {
-    head: Head,
-    /// The whole of a long one.
-    all: Stored,
-}
-
-/// How a key begins. Keys stand to each other as their heads, unless they are both long.
+/// How a key begins. Keys stand to each other as their heads, unless both have more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
-    bytes: [u8; INLINE_BYTES_MAX],
+    bytes: [u8; HEAD_BYTES],
+    /// The length of the key, or one more than a head has.
     len: u8,
 }
 
+const LONGER: u8 = HEAD_BYTES as u8 + 1;
+
 impl Head {
     fn of(key: &[u8]) -> Self {
-        let (count, mut bytes) = (key.len().min(INLINE_BYTES_MAX), [0; INLINE_BYTES_MAX]);
+        let (count, mut bytes) = (key.len().min(HEAD_BYTES), [0; HEAD_BYTES]);
         bytes[..count].copy_from_slice(&key[..count]);
         Self { bytes, len: key.len().min(usize::from(LONGER)) as u8 }
     }
 }
 
+/// A key in a node.
+#[derive(Clone, Copy)]
+struct Key {
+    head: Head,
+    len: u16,
+    /// Where the whole of a long one is.
+    object: HomeAddress,
+}
+
 impl Key {
     fn new<A: Access + ?Sized>(tx: &mut A, key: &[u8]) -> Result<Self> {
-        let is_long = key.len() > INLINE_BYTES_MAX;
-        // The object of a short one would have nothing that the head has not.
-        let all = Stored::new(tx, if is_long { key } else { &[] })?;
-        Ok(Self { head: Head::of(key), all })
+        let is_long = key.len() > HEAD_BYTES;
+        let object = if is_long { new_object(tx, key)? } else { HomeAddress(0) };
+        Ok(Self { head: Head::of(key), len: key.len() as u16, object })
     }
 
     fn load<A: Load + ?Sized>(self, tx: &mut A) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::from(self.len)];
         match self.head.len {
-            LONGER.. => self.all.load(tx),
-            len => Ok(self.head.bytes[..usize::from(len)].to_vec()),
+            LONGER => tx.load(self.object, &mut bytes)?,
+            len => bytes.copy_from_slice(&self.head.bytes[..usize::from(len)]),
         }
+        Ok(bytes)
     }
 }
 
 impl Value for Key {
-    const BYTES: usize = 1 + INLINE_BYTES_MAX + 8;
+    const BYTES: usize = 2 + HEAD_BYTES + 8;
 
     #[inline]
     fn encode(&self, out: &mut [u8]) {
-        out[0] = self.head.len;
-        out[1..12].copy_from_slice(&self.head.bytes);
-        let mut all = [0; Stored::BYTES];
-        self.all.encode(&mut all);
-        out[12..].copy_from_slice(&all[4..]);
+        self.len.encode(&mut out[..2]);
+        out[2..12].copy_from_slice(&self.head.bytes);
+        self.object.0.encode(&mut out[12..]);
     }
 
     #[inline]
     fn decode(bytes: &[u8]) -> Self {
-        let mut head = Head { bytes: [0; INLINE_BYTES_MAX], len: bytes[0] };
-        head.bytes.copy_from_slice(&bytes[1..12]);
-        let mut all = [0; Stored::BYTES];
-        if head.len >= LONGER {
-            all[0] = u8::MAX;
-            all[4..].copy_from_slice(&bytes[12..]);
-        }
-        Self { head, all: Stored::decode(&all) }
+        let len = u16::decode(&bytes[..2]);
+        let mut head = Head { bytes: [0; HEAD_BYTES], len: len.min(LONGER.into()) as u8 };
+        head.bytes.copy_from_slice(&bytes[2..12]);
+        Self { head, len, object: HomeAddress(u64::decode(&bytes[12..])) }
     }
 }
 
@@ -96,7 +93,7 @@ impl TreeKey for Key {
     }
 
     fn discard<A: Access + ?Sized>(self, tx: &mut A) -> Result<()> {
-        self.all.free(tx)
+        if self.head.len == LONGER { tx.free(self.object) } else { Ok(()) }
     }
 }
 
@@ -116,24 +113,12 @@ impl Order<Key> for Wanted<'_> {
     #[inline]
     fn compare<A: Load + ?Sized>(&self, tx: &mut A, key: &Key) -> Result<Ordering> {
         match self.head.cmp(&key.head) {
-            Ordering::Equal if self.head.len == LONGER => compare_long(tx, self.key, key.all),
+            Ordering::Equal if self.head.len == LONGER => {
+                compare(tx, key.object, key.len.into(), self.key).map(Ordering::reverse)
+            }
             order => Ok(order),
         }
     }
-}
-
-/// Compares two keys that begin alike.
-fn compare_long<A: Load + ?Sized>(tx: &mut A, key: &[u8], other: Stored) -> Result<Ordering> {
-    let (len, mut at, mut piece) = (other.len(tx)?, INLINE_BYTES_MAX, [0; STEP_BYTES]);
-    while at < len.min(key.len()) {
-        let count = STEP_BYTES.min(len.min(key.len()) - at);
-        other.copy(tx, at, &mut piece[..count])?;
-        match key[at..at + count].cmp(&piece[..count]) {
-            Ordering::Equal => at += count,
-            order => return Ok(order),
-        }
-    }
-    Ok(key.len().cmp(&len))
 }
 
 /// An ordered map from keys of up to [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX) to values of up to
