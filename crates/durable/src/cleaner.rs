@@ -133,13 +133,14 @@ impl Core {
         self.write_covers(session, &covered, covers)?;
         // What is behind the floor does not count, so that the copies must be below it before there are no others.
         self.sync()?;
-        for &victim in &victims {
-            self.log.release(victim)?;
-        }
-        cleaner.cleaned += victims.len() as u64;
+        let (empty, damaged): (Vec<_>, Vec<_>) =
+            victims.iter().partition(|&&victim| self.log.table.live_bytes(victim) == 0);
+        empty.iter().try_for_each(|&victim| self.log.release(victim))?;
+        cleaner.cleaned += empty.len() as u64;
+        cleaner.damaged.extend(damaged);
         // With what is left over at the ends of chunks.
         let used = (cleaner.session.opened - opened) * room + left - cleaner.session.room();
-        Ok((victims.len() as u64 * room) as i64 - used as i64)
+        Ok((empty.len() as u64 * room) as i64 - used as i64)
     }
 
     /// Collects what is needed of the victims, and leaves out the last ones if holes make that too much.
@@ -150,7 +151,7 @@ impl Core {
         oldest: &Oldest,
     ) -> Result<()> {
         let Cleaner { survivors, covers, damaged, .. } = cleaner;
-        survivors.clear();
+        survivors.clear(self.log.superblock.chunk_bytes);
         let mut collected = Vec::new();
         for &victim in &*victims {
             let before = survivors.counts();

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
-use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_map::partitions::{GRAINS, Hint, Portion, Source};
 
 use super::copy::FIT_MIN_BYTES;
@@ -60,7 +60,7 @@ impl Core {
     /// How many holes a partition has, about: somebody may be changing it.
     fn count_holes(&self, id: PartitionId) -> u64 {
         let mut count = 0;
-        self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |_| count += 1);
+        self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |_, _| count += 1);
         count
     }
 
@@ -100,8 +100,9 @@ impl Core {
         group.iter().for_each(|&id| view.lock_to_move(&self.map, id));
         let add = |&id: &PartitionId| {
             let before = writes.pieces().len();
-            self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |run| {
-                writes.free(HomeAddress(run.start * GRAIN), run.grains);
+            self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |hole, _| {
+                let home = id.start().plus_bytes(hole.start as u64 * GRAIN);
+                writes.free(home, (hole.end - hole.start) as u32);
             });
             writes.pieces().len() > before
         };
