@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 
 use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{Hint, Portion, Source};
 
-use super::survivors::{Run, Survivors};
+use super::places::Place;
+use super::survivors::{ENTRY_BYTES, Run, Survivors};
 use crate::block::{self, Role};
 use crate::core::Core;
 use crate::draft::Draft;
@@ -38,9 +40,16 @@ struct Rest<'a> {
     runs: &'a [Run],
     /// Grains of the first of them that were copied, or are not needed.
     done: u32,
+    /// If the pass fills more than it was to: the victim that it finishes. Bytes of the others stay.
+    only: Option<usize>,
 }
 
 impl Rest<'_> {
+    /// Whether the bytes of a run stay where they are.
+    fn leaves(&self, run: &Run) -> bool {
+        self.only.is_some_and(|only| run.has_bytes() && self.survivors.chunk_of(run) != only)
+    }
+
     /// Begins to load what later runs need.
     #[inline]
     fn prefetch(&self, core: &Core) {
@@ -107,30 +116,56 @@ impl Group<'_> {
 }
 
 impl Core {
-    /// Copies all that is still needed; returns how many bytes of objects that were.
-    pub(super) fn copy_survivors(&self, session: &mut Session, survivors: &mut Survivors) -> Result<u64> {
+    /// Copies all that is still needed of `victims`; returns how many bytes of objects that were. If it takes more room than the pass was
+    /// promised, because writes have cut what is needed into many runs, all but one victim keep what was not copied until then, and the
+    /// second value is false.
+    pub(super) fn copy_survivors(&self, place: &mut Place, victims: &[SegmentId]) -> Result<(u64, bool)> {
+        let mut survivors = std::mem::take(&mut place.survivors);
         survivors.runs.sort_unstable_by_key(|run| run.start);
-        let mut commits = &survivors.commits[..];
-        let mut rest = Rest { survivors, runs: &survivors.runs, done: 0 };
-        let (mut copied, mut hints) = (0, Vec::new());
-        while !rest.runs.is_empty() || !commits.is_empty() {
+        // Two passes at the same place of home space would wait for each other again and again.
+        let (last, first) = survivors.runs.split_at(survivors.runs.len() / 2 * (place.number % 2));
+        let mut rest = Rest { survivors: &survivors, runs: first, done: 0, only: None };
+        let (mut copied, mut hints, mut commits) = (0, Vec::new(), &survivors.commits[..]);
+        let mut last = Some(last);
+        loop {
+            if rest.runs.is_empty() {
+                rest.runs = last.take().unwrap_or_default();
+            }
+            if rest.runs.is_empty() && commits.is_empty() {
+                break;
+            }
             let (with, later) = commits.split_at(commits.len().min(GROUP_ENTRIES));
-            copied += self.copy_group(session, &mut rest, with, &mut hints)?;
+            if rest.only.is_none() {
+                let free = place.promised() as u64 * self.log.block_bytes_max() as u64;
+                rest.only = self.victim_that_just_fits(victims, place.session.room() + free);
+            }
+            copied += self.copy_group(place, &mut rest, with, &mut hints)?;
             commits = later;
         }
-        Ok(copied)
+        let has_room = rest.only.is_none();
+        place.survivors = survivors;
+        Ok((copied, has_room))
+    }
+
+    /// The victim of which least is needed, if what is left of it may only just fit `room` bytes.
+    fn victim_that_just_fits(&self, victims: &[SegmentId], room: u64) -> Option<usize> {
+        let live_bytes = |n: usize| u64::from(self.log.table.live_bytes(victims[n]));
+        let least = (0..victims.len()).min_by_key(|&n| live_bytes(n))?;
+        let bytes_max = live_bytes(least) + live_bytes(least) / GRAIN * ENTRY_BYTES;
+        (bytes_max + GROUP_BYTES >= room).then_some(least)
     }
 
     /// Copies as much as a block has room for, in the order of home addresses, as one transaction that changes nothing.
     fn copy_group(
         &self,
-        session: &mut Session,
+        place: &mut Place,
         rest: &mut Rest<'_>,
         commits: &[u64],
         hints: &mut Vec<Hint>,
     ) -> Result<u64> {
         // What is left of the chunk is used up.
-        self.make_cleaners_room(session, FIT_MIN_BYTES + block::bytes_max(commits.len(), 0))?;
+        self.make_cleaners_room(place, FIT_MIN_BYTES + block::bytes_max(commits.len(), 0))?;
+        let session = &mut place.session;
         let room = session.room();
         session.draft.begin();
         hints.clear();
@@ -163,6 +198,10 @@ impl Core {
             if rest.done == 0 {
                 rest.prefetch(self);
             }
+            if rest.leaves(run) {
+                (rest.runs, rest.done) = (&rest.runs[1..], 0);
+                continue;
+            }
             let (source, first) = (rest.survivors.source(run), run.first());
             let (start, mut full_at) = (first + rest.done as usize, None);
             let portion = Portion { id, start, end: first + run.grains as usize, before: 0 };
@@ -191,12 +230,13 @@ impl Core {
         Ok(self.enter_block_with(session, at, |_| hints.next().unwrap_or_default()))
     }
 
-    /// Makes room for `bytes` in the session's chunk, or gives the session another chunk.
-    pub(super) fn make_cleaners_room(&self, session: &mut Session, bytes: u64) -> Result<()> {
-        if session.room() < bytes {
+    /// Makes room for `bytes` in the chunk of a pass, or gives the pass another chunk.
+    pub(super) fn make_cleaners_room(&self, place: &mut Place, bytes: u64) -> Result<()> {
+        if place.session.room() < bytes {
             let taken = self.log.take(Purpose::Clean)?;
             let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
-            let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            self.places.common().take(place);
+            let full = place.session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
             full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())

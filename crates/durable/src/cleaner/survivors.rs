@@ -7,7 +7,7 @@ use aquifer_map::partitions::{GRAINS, Hint, Portion, Source, portions};
 use aquifer_sys::Backoff;
 use aquifer_sys::prefetch::prefetch;
 
-use super::covers::{Covers, Standing};
+use super::covers::Standing;
 use crate::block::{Block, Kind, Role};
 use crate::checkpoint;
 use crate::chunk::{self, ChunkHeader};
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// What the entry of a run takes in a block, usually.
-const ENTRY_BYTES: u64 = 5;
+pub(super) const ENTRY_BYTES: u64 = 5;
 /// Cache lines of a run that are loaded ahead.
 const PREFETCHED_LINES: usize = 4;
 
@@ -46,7 +46,7 @@ impl Run {
         self.start as usize % GRAINS
     }
 
-    fn has_bytes(&self) -> bool {
+    pub(super) fn has_bytes(&self) -> bool {
         self.at < Self::HOLE
     }
 }
@@ -98,13 +98,18 @@ impl Survivors {
         (with_bytes + others) * ENTRY_BYTES + self.live_bytes
     }
 
+    /// Which of the chunks has a run that has bytes.
+    pub(super) fn chunk_of(&self, run: &Run) -> usize {
+        (run.at >> self.chunk_shift) as usize
+    }
+
     /// Where the map points to, if a run is needed.
     pub(super) fn source(&self, run: &Run) -> Source {
         match run.at {
             Run::ZEROS => Source::Zeros,
             Run::HOLE => Source::Hole,
             at => {
-                let first = self.firsts[(at >> self.chunk_shift) as usize];
+                let first = self.firsts[self.chunk_of(run)];
                 Source::Log(first + (at & ((1 << self.chunk_shift) - 1)))
             }
         }
@@ -132,13 +137,7 @@ fn add(runs: &mut Vec<Run>, portion: &Portion, at: u32) {
 
 impl Core {
     /// Adds the entries of a chunk. All other chunks in use were opened at `oldest` or later.
-    pub(super) fn collect(
-        &self,
-        victim: SegmentId,
-        oldest: u64,
-        survivors: &mut Survivors,
-        covers: &mut Covers,
-    ) -> Result<()> {
+    pub(super) fn collect(&self, victim: SegmentId, oldest: u64, survivors: &mut Survivors) -> Result<()> {
         self.log.verify(victim)?;
         let (start, chunk_bytes) = (self.log.offset_of(victim), self.log.superblock.chunk_bytes as usize);
         let (from, mut bytes) = (survivors.firsts.len() * chunk_bytes, std::mem::take(&mut survivors.bytes));
@@ -149,7 +148,7 @@ impl Core {
         let first = survivors.runs.len();
         let collected = match checkpoint::Header::is_in(chunk) {
             true => Ok(0),
-            false => self.collect_blocks(victim, chunk, oldest, survivors, covers),
+            false => self.collect_blocks(victim, chunk, oldest, survivors),
         };
         survivors.bytes = bytes;
         let is_right = collected.and_then(|end| {
@@ -177,7 +176,6 @@ impl Core {
         bytes: &[u8],
         oldest: u64,
         survivors: &mut Survivors,
-        covers: &mut Covers,
     ) -> Result<usize> {
         let (id, start) = (self.log.superblock.id, self.log.offset_of(victim));
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
@@ -187,21 +185,14 @@ impl Core {
         let seed = chunk::seed(id, victim.0, header.ok_or_else(damaged)?.generation);
         let mut at = chunk::HEADER_BYTES;
         while let Some(block) = Block::decode(&bytes[at..], seed) {
-            self.collect_block(&block, at, oldest, survivors, covers);
+            self.collect_block(&block, at, oldest, survivors);
             at += block.len_bytes();
         }
         Ok(at)
     }
 
     /// Adds the entries of a block, which begins at the byte `offset` of the last chunk.
-    fn collect_block(
-        &self,
-        block: &Block<'_>,
-        offset: usize,
-        oldest: u64,
-        survivors: &mut Survivors,
-        covers: &mut Covers,
-    ) {
+    fn collect_block(&self, block: &Block<'_>, offset: usize, oldest: u64, survivors: &mut Survivors) {
         if block.role() == Role::Last && oldest < block.version() {
             survivors.commits.push(block.version());
         }
@@ -216,7 +207,7 @@ impl Core {
                 Kind::Zeros => all.for_each(|portion| add(&mut survivors.runs, &portion, Run::ZEROS)),
                 Kind::Hole => {
                     let is_old = block.version() <= oldest;
-                    all.for_each(|portion| self.collect_hole(&portion, block, is_old, survivors, covers));
+                    all.for_each(|portion| self.collect_hole(&portion, block, is_old, survivors));
                 }
                 Kind::Commit => {
                     survivors.commits.extend(Some(entry.home.0).filter(|&version| oldest < version));
@@ -226,19 +217,14 @@ impl Core {
     }
 
     /// Adds a hole, unless it has nothing to hide: it is as old as all chunks, or there is a cover.
-    fn collect_hole(
-        &self,
-        portion: &Portion,
-        block: &Block<'_>,
-        is_old: bool,
-        survivors: &mut Survivors,
-        covers: &mut Covers,
-    ) {
-        let standing = covers.standing(portion.id, block.version());
+    fn collect_hole(&self, portion: &Portion, block: &Block<'_>, is_old: bool, survivors: &mut Survivors) {
+        let mut common = self.places.common();
+        let standing = common.covers.standing(portion.id, block.version());
         if standing == Standing::Cover {
             // It leaves with its chunk.
-            covers.forget(portion.id);
+            common.covers.forget(portion.id);
         }
+        drop(common);
         if is_old || standing == Standing::Superseded {
             return;
         }
