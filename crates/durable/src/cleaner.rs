@@ -2,10 +2,12 @@
 //!
 //! 1. Choose the chunks whose cleaning is worth most, by free space gained and age (Rosenblum and Ousterhout 1992, section 3.6; Rumble,
 //!    Kejriwal and Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014).
-//! 2. Collect from their blocks what the map still points to ([`survivors`]).
-//! 3. Append it in the order of home addresses, in blocks that share their headers, as transactions that change nothing; point the map
-//!    there ([`copy`]). What was written piece by piece meets its neighbours again.
+//! 2. Collect the entries of their blocks ([`survivors`]), and sort them by home address.
+//! 3. Ask the map, in that order and under the partitions' locks, what of them is needed. Append it in blocks that share their headers, as
+//!    transactions that change nothing; point the map there ([`copy`]). What was written piece by piece meets its neighbours again.
 //! 4. Take the chunks' headers away durably, then use the chunks again.
+//!
+//! Several threads can clean at the same time, each its own victims ([`places`]).
 //!
 //! **Frees.** A hole in a block keeps older versions of its bytes from being found by recovery. It is kept until they
 //! are allocated again, or until every chunk in use was opened after it: then there are no older versions. What is kept is copied like bytes,
@@ -166,7 +168,7 @@ impl Core {
         let Place { survivors, victims, filled, .. } = place;
         survivors.clear(self.log.superblock.chunk_bytes);
         let chunk_bytes = u64::from(self.log.superblock.chunk_bytes);
-        // The last one may make it more; so much of a chunk is left for that.
+        // The last victim may take more than its bytes; half of a chunk is left for that.
         let most = (*filled as u64 - 1) * chunk_bytes - if *filled > 2 { chunk_bytes / 2 } else { 0 };
         let mut collected = Vec::new();
         for &victim in &*victims {

@@ -17,7 +17,7 @@ const FILLED: u64 = 30_000;
 
 const SLOTS: u64 = 64;
 
-/// Where there are many, the file has so many chunks that the cleaner takes several at a time, and two threads clean.
+/// Objects of a heap. With many, a pass of the cleaner has several chunks, and two threads clean.
 fn slots(path: &Path) -> u64 {
     if path.ends_with("passes") { 12 << 10 } else { SLOTS }
 }

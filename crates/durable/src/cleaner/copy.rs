@@ -25,6 +25,8 @@ const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 const GROUP_BYTES: u64 = 16 << 10;
 /// Entries that are copied at a time, however small.
 const GROUP_ENTRIES: usize = 256;
+/// Runs that are looked at, at most, while partitions are locked for a block that has some already.
+const GROUP_LOOKS: usize = 1024;
 /// Less is left over at the end of a chunk.
 pub(super) const FIT_MIN_BYTES: u64 = 512;
 /// A run is cut for no less than this many grains at the end of a chunk.
@@ -120,6 +122,9 @@ impl Core {
     /// promised, because writes have cut what is needed into many runs, all but one victim keep what was not copied until then, and the
     /// second value is false.
     pub(super) fn copy_survivors(&self, place: &mut Place, victims: &[SegmentId]) -> Result<(u64, bool)> {
+        if place.survivors.are_none(|chunk| self.log.table.live_bytes(victims[chunk])) {
+            return Ok((0, true));
+        }
         let mut survivors = std::mem::take(&mut place.survivors);
         survivors.runs.sort_unstable_by_key(|run| run.start);
         // Two passes at the same place of home space would wait for each other again and again.
@@ -172,8 +177,11 @@ impl Core {
         let Draft { writes, view, .. } = &mut session.draft;
         let is_last = room < GROUP_BYTES;
         let mut group = Group { writes, hints, commits: commits.len(), room: room.min(GROUP_BYTES), is_last };
-        let mut is_full = false;
+        let (mut is_full, runs) = (false, rest.runs.len());
         while let Some(run) = rest.runs.first().filter(|_| !is_full) {
+            if !group.hints.is_empty() && runs - rest.runs.len() >= GROUP_LOOKS {
+                break;
+            }
             let (id, before) = (run.partition(), group.hints.len());
             view.lock_to_move(&self.map, id);
             is_full = self.add_partition(id, rest, &mut group);

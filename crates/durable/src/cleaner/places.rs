@@ -1,7 +1,7 @@
 //! Which threads clean now, and what they share.
 //!
 //! A pass has a place, of which there are some: the thread of the heap cleans, and transactions that find no chunk help it. When all
-//! places are taken, a transaction waits until a chunk is free, whoever frees it, or a pass ends.
+//! places are taken, a transaction waits until a chunk is free, or a pass ends.
 //!
 //! Passes have different victims. Each is promised the chunks that it can fill, so that two that have begun both end.
 

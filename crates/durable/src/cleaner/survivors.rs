@@ -98,6 +98,13 @@ impl Survivors {
         (with_bytes + others) * ENTRY_BYTES + self.live_bytes
     }
 
+    /// Whether nothing is to be copied, if `live_bytes` tells how much each chunk has still.
+    pub(super) fn are_none(&self, live_bytes: impl Fn(usize) -> u32) -> bool {
+        self.commits.is_empty()
+            && self.runs.iter().all(Run::has_bytes)
+            && (0..self.firsts.len()).all(|chunk| live_bytes(chunk) == 0)
+    }
+
     /// Which of the chunks has a run that has bytes.
     pub(super) fn chunk_of(&self, run: &Run) -> usize {
         (run.at >> self.chunk_shift) as usize
