@@ -52,7 +52,7 @@ pub(super) struct Common {
     /// Free chunks that these may still take.
     promised: usize,
     /// Places that no pass has.
-    idle: Vec<Box<Place>>,
+    idle: Vec<Place>,
     /// Places that there are.
     places: usize,
     /// Places that are taken.
@@ -122,7 +122,7 @@ pub(crate) struct Places {
 pub(super) struct Taken<'a> {
     places: &'a Places,
     /// There until it is dropped.
-    place: Option<Box<Place>>,
+    place: Option<Place>,
     _working: RwLockReadGuard<'a, ()>,
 }
 
@@ -157,7 +157,7 @@ impl Places {
         common.passes += 1;
         let place = common.idle.pop().unwrap_or_else(|| {
             common.places += 1;
-            Box::new(Place { number: common.places - 1, ..Place::default() })
+            Place { number: common.places - 1, ..Place::default() }
         });
         drop(common);
         let _working = self.rest.read().unwrap_or_else(PoisonError::into_inner);
