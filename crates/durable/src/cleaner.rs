@@ -2,10 +2,12 @@
 //!
 //! 1. Choose the chunks whose cleaning is worth most, by free space gained and age (Rosenblum and Ousterhout 1992, section 3.6; Rumble,
 //!    Kejriwal and Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014).
-//! 2. Collect from their blocks what the map still points to ([`survivors`]).
-//! 3. Append it in the order of home addresses, in blocks that share their headers, as transactions that change nothing; point the map
-//!    there ([`copy`]). What was written piece by piece meets its neighbours again.
+//! 2. Collect the entries of their blocks ([`survivors`]), and sort them by home address.
+//! 3. Ask the map, in that order and under the partitions' locks, what of them is needed. Append it in blocks that share their headers, as
+//!    transactions that change nothing; point the map there ([`copy`]). What was written piece by piece meets its neighbours again.
 //! 4. Take the chunks' headers away durably, then use the chunks again.
+//!
+//! Several threads can clean at the same time, each its own victims ([`places`]).
 //!
 //! **Frees.** A hole in a block keeps older versions of its bytes from being found by recovery. It is kept until they
 //! are allocated again, or until every chunk in use was opened after it: then there are no older versions. What is kept is copied like bytes,
@@ -15,11 +17,11 @@
 mod copy;
 mod covers;
 mod holes;
+mod places;
 mod survivors;
 
-use std::collections::HashSet;
+use std::sync::RwLockWriteGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
@@ -28,33 +30,20 @@ use aquifer_log::victim::{CostBenefit, Greedy, VictimPolicy};
 use crate::chunk::VERSION_MAX;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::log::{CLEANED_MAX, Oldest, Purpose};
-use crate::session::Session;
-use covers::Covers;
-use survivors::Survivors;
+use crate::log::{Oldest, Purpose};
+pub(crate) use places::Places;
+use places::{Common, Place};
 
 /// Chunks that are cleaned together.
 const VICTIMS_MAX: usize = 16;
-/// Live bytes that a pass copies, in chunks; with their entries and what is left over at the end of a chunk they are more.
-const COPIED_MAX: u64 = CLEANED_MAX as u64 - 1;
+/// Bytes of the chunks that are cleaned together; two at least.
+const VICTIM_BYTES_MAX: usize = 64 << 20;
 /// What a pass must gain to be worth it, as a share of a chunk: one in this many.
 const GAIN_MIN: u64 = 64;
 /// The last versions are not the cleaner's, which does not look at each that it takes.
 const VERSIONS_KEPT: u64 = 1 << 20;
 /// Fuller chunks are not worth their cleaning.
 const UTILISATION_MAX: f64 = 0.98;
-
-/// What a pass needs, and what all of them did.
-#[derive(Default)]
-pub(crate) struct Cleaner {
-    session: Session,
-    survivors: Survivors,
-    covers: Covers,
-    /// Chunks that are not what was written there. They stay as they are.
-    damaged: HashSet<SegmentId>,
-    cleaned: u64,
-    copied_bytes: u64,
-}
 
 /// What cleaning has done since the heap was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -68,126 +57,165 @@ pub struct Cleaned {
 }
 
 impl Core {
-    /// What the cleaner needs; it is at rest meanwhile.
-    pub(crate) fn cleaner(&self) -> MutexGuard<'_, Cleaner> {
-        self.cleaner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps the cleaner at rest. Waits for the passes under way.
+    pub(crate) fn cleaner(&self) -> RwLockWriteGuard<'_, ()> {
+        self.places.at_rest()
     }
 
     /// What cleaning has done.
     pub(crate) fn cleaned(&self) -> Cleaned {
-        let cleaner = self.cleaner();
-        let damaged_chunks = cleaner.damaged.len() as u64;
-        Cleaned { chunks: cleaner.cleaned, copied_bytes: cleaner.copied_bytes, damaged_chunks }
+        let common = self.places.common();
+        let damaged_chunks = common.damaged.len() as u64;
+        Cleaned { chunks: common.cleaned, copied_bytes: common.copied_bytes, damaged_chunks }
     }
 
     /// See [`DurableHeap::clean`](crate::DurableHeap::clean).
     pub(crate) fn clean(&self) -> Result<bool> {
-        self.clean_with(&mut self.cleaner())
+        self.clean_at(&mut self.places.take(&self.log))
     }
 
     /// A chunk, after cleaning if there is none; `None` if that gained no room.
     pub(crate) fn take_cleaned(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
-        let mut cleaner = self.cleaner();
         loop {
+            let turns = self.places.turns();
             // Others may have cleaned while this one waited for them.
             if let Some(id) = self.log.take(purpose)? {
                 return Ok(Some(id));
             }
-            if !self.clean_with(&mut cleaner)? {
+            let Some(mut place) = self.places.try_take(&self.log) else {
+                self.places.wait_past(turns);
+                continue;
+            };
+            let has_gained = self.clean_at(&mut place)?;
+            drop(place);
+            if has_gained {
+                continue;
+            }
+            let turns = self.places.turns();
+            if let Some(id) = self.log.take(purpose)? {
+                return Ok(Some(id));
+            }
+            // What other passes are about to gain is not missing for long.
+            if !self.places.wait_past(turns) {
                 return Ok(None);
             }
         }
     }
 
+    /// A chunk of those that are kept for passes, if cleaning gains nothing and there are some. No pass is promised them.
+    pub(crate) fn take_last(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
+        let _none_begins = self.places.when_nothing_is_promised();
+        self.log.take_last(purpose)
+    }
+
     /// What both passes gain counts together: one could undo the other for ever.
-    fn clean_with(&self, cleaner: &mut Cleaner) -> Result<bool> {
+    fn clean_at(&self, place: &mut Place) -> Result<bool> {
         let gain_min = self.gain_min() as i64;
-        let gained = self.clean_by(&CostBenefit, cleaner)?;
+        let gained = self.clean_by(&CostBenefit, place)?;
         if gained >= gain_min {
             return Ok(true);
         }
         // What the better policy chooses may be old and nearly full; the emptiest chunks gain something if anything does.
-        Ok(gained + self.clean_by(&Greedy, cleaner)? >= gain_min)
+        Ok(gained + self.clean_by(&Greedy, place)? >= gain_min)
     }
 
     /// Returns how many bytes of room that gains; it can be less than none.
-    fn clean_by(&self, policy: &dyn VictimPolicy, cleaner: &mut Cleaner) -> Result<i64> {
+    fn clean_by(&self, policy: &dyn VictimPolicy, place: &mut Place) -> Result<i64> {
         if self.clock.load(Ordering::Relaxed) > VERSION_MAX - VERSIONS_KEPT {
             return Ok(0);
         }
-        let oldest = self.log.oldest();
-        let mut victims = self.victims(policy, cleaner, &oldest);
-        if victims.is_empty() {
+        if !self.choose_victims(policy, place) {
             return Ok(0);
         }
         // A victim may have been sealed since then, with frees that are newer than what it was compared with.
-        self.collect_all(&mut victims, cleaner, &self.log.oldest())?;
+        let victims = self.collect_all(place, &self.log.oldest())?;
         if victims.is_empty() {
             return Ok(0);
         }
-        let Cleaner { session, survivors, covers, .. } = cleaner;
-        let covered = self.choose_covered(survivors, victims.len());
+        let filled = place.filled;
+        let covered = self.choose_covered(&mut place.survivors, victims.len(), filled);
         let room = self.log.block_bytes_max() as u64;
-        let (opened, left) = (session.opened, session.room());
-        cleaner.copied_bytes += self.copy_survivors(session, survivors)?;
-        self.write_covers(session, &covered, covers)?;
+        let (opened, left) = (place.session.opened, place.session.room());
+        let (copied_bytes, has_room) = self.copy_survivors(place, &victims)?;
+        self.write_covers(place, &covered)?;
         // What is behind the floor does not count, so that the copies must be below it before there are no others.
         self.sync()?;
-        for &victim in &victims {
-            self.log.release(victim)?;
-        }
-        cleaner.cleaned += victims.len() as u64;
+        let released = self.release_all(&victims, has_room)?;
+        self.places.common().copied_bytes += copied_bytes;
         // With what is left over at the ends of chunks.
-        let used = (cleaner.session.opened - opened) * room + left - cleaner.session.room();
-        Ok((victims.len() as u64 * room) as i64 - used as i64)
+        let used = (place.session.opened - opened) * room + left - place.session.room();
+        Ok((released as u64 * room) as i64 - used as i64)
     }
 
-    /// Collects what is needed of the victims, and leaves out the last ones if holes make that too much.
-    fn collect_all(
-        &self,
-        victims: &mut Vec<SegmentId>,
-        cleaner: &mut Cleaner,
-        oldest: &Oldest,
-    ) -> Result<()> {
-        let Cleaner { survivors, covers, damaged, .. } = cleaner;
-        survivors.clear();
+    /// Releases the victims that have nothing any more; returns how many. If the pass had room for all of them, the others are damaged.
+    fn release_all(&self, victims: &[SegmentId], has_room: bool) -> Result<usize> {
+        let is_empty = |&&victim: &&SegmentId| self.log.table.live_bytes(victim) == 0;
+        let (empty, others): (Vec<_>, Vec<_>) = victims.iter().partition(is_empty);
+        for &victim in &empty {
+            self.log.release(victim)?;
+            self.places.turn();
+        }
+        let mut common = self.places.common();
+        common.cleaned += empty.len() as u64;
+        if has_room {
+            common.damaged.extend(others);
+        }
+        Ok(empty.len())
+    }
+
+    /// Collects what is needed of the victims, and leaves out the last ones if holes make that too much; returns the others.
+    fn collect_all(&self, place: &mut Place, oldest: &Oldest) -> Result<Vec<SegmentId>> {
+        let Place { survivors, victims, filled, .. } = place;
+        survivors.clear(self.log.superblock.chunk_bytes);
+        let chunk_bytes = u64::from(self.log.superblock.chunk_bytes);
+        // The last victim may take more than its bytes; half of a chunk is left for that.
+        let most = (*filled as u64 - 1) * chunk_bytes - if *filled > 2 { chunk_bytes / 2 } else { 0 };
         let mut collected = Vec::new();
         for &victim in &*victims {
             let before = survivors.counts();
-            match self.collect(victim, oldest.but(victim), survivors, covers) {
+            match self.collect(victim, oldest.but(victim), survivors) {
                 Ok(()) => collected.push(victim),
                 Err(Error::Damaged { .. }) => {
                     survivors.truncate(before);
-                    damaged.insert(victim);
+                    self.places.common().damaged.insert(victim);
                 }
                 Err(error) => return Err(error),
             }
-            if survivors.copied_bytes() > self.copied_max() {
+            if survivors.copied_bytes() > most {
                 break;
             }
         }
-        *victims = collected;
-        Ok(())
-    }
-
-    fn copied_max(&self) -> u64 {
-        COPIED_MAX * u64::from(self.log.superblock.chunk_bytes)
+        Ok(collected)
     }
 
     fn gain_min(&self) -> u64 {
         u64::from(self.log.superblock.chunk_bytes) / GAIN_MIN
     }
 
-    /// Chunks that are worth most, with so little in them that copying it leaves room; none if that is too little.
-    fn victims(&self, policy: &dyn VictimPolicy, cleaner: &Cleaner, oldest: &Oldest) -> Vec<SegmentId> {
-        let Cleaner { covers, damaged, .. } = cleaner;
+    /// Begins a pass: chooses the chunks that are worth most, with so little in them that copying it leaves room; false if that is too
+    /// little.
+    fn choose_victims(&self, policy: &dyn VictimPolicy, place: &mut Place) -> bool {
+        let mut common = self.places.common();
+        common.end(place);
+        let Some(chunks) = common.chunks_for_pass(&self.log) else { return false };
+        let victims = self.victims(policy, &common, chunks);
+        let are_any = !victims.is_empty();
+        if are_any {
+            common.begin(place, victims, chunks);
+        }
+        are_any
+    }
+
+    fn victims(&self, policy: &dyn VictimPolicy, common: &Common, chunks: usize) -> Vec<SegmentId> {
+        let Common { covers, damaged, victims: others, .. } = common;
         let (table, room) = (&self.log.table, self.log.block_bytes_max() as f64);
-        let now = self.log.seals();
+        let (now, oldest) = (self.log.seals(), self.log.oldest());
+        let chunk_bytes = u64::from(self.log.superblock.chunk_bytes);
         let needed =
             |id: SegmentId| u64::from(table.live_bytes(id)) + covers.needed_bytes(id, oldest.but(id));
         let mut candidates: Vec<_> = table
             .in_state(State::Sealed)
-            .filter(|id| !damaged.contains(id))
+            .filter(|id| !damaged.contains(id) && !others.contains(id))
             .map(|id| (id, needed(id) as f64 / room))
             .filter(|&(_, utilisation)| utilisation < UTILISATION_MAX)
             .map(|(id, utilisation)| (id, policy.worth(utilisation, now.wrapping_sub(table.sealed_at(id)))))
@@ -195,9 +223,10 @@ impl Core {
         candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut victims = Vec::new();
         let (mut copied, mut gained) = (0, 0);
-        for (id, _) in candidates.into_iter().take(VICTIMS_MAX) {
+        let most = (VICTIM_BYTES_MAX / chunk_bytes as usize).clamp(2, VICTIMS_MAX);
+        for (id, _) in candidates.into_iter().take(most) {
             let live = needed(id);
-            if copied + live > self.copied_max() {
+            if copied + live > chunks as u64 * chunk_bytes {
                 break;
             }
             copied += live;
@@ -210,3 +239,6 @@ impl Core {
         victims
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,13 @@ use crate::write_set::{Content, Piece};
 
 const GRAIN: usize = LOG_GRAIN_BYTES;
 
+/// The chunk of the block that a session has appended at `at`, and the grain of the log with which its payloads begin.
+#[inline]
+fn block_of(session: &Session, at: u64) -> (SegmentId, u32) {
+    let payloads = at + block::payload_start(&session.block) as u64;
+    (session.chunk().expect("appended to it").id, (payloads / GRAIN as u64) as u32)
+}
+
 impl Core {
     /// Whether all that a transaction writes is allocated. Their partitions are locked.
     #[inline]
@@ -77,10 +84,20 @@ impl Core {
     /// Enters the block of `session` in the map, which was appended at `at`; returns how many bytes of objects it has.
     #[inline]
     pub(crate) fn enter_block(&self, session: &mut Session, at: u64) -> u64 {
-        let chunk = session.chunk().expect("appended to it").id;
-        let grain = (at + block::payload_start(&session.block) as u64) / GRAIN as u64;
+        let (chunk, grain) = block_of(session, at);
         let Draft { writes, hints, .. } = &mut session.draft;
-        self.enter_pieces(chunk, grain as u32, writes.pieces(), |piece| *hints.of(piece.start))
+        self.enter_pieces(chunk, grain, writes.pieces(), |piece| *hints.of(piece.start))
+    }
+
+    /// As [`Core::enter_block`], with hints from elsewhere.
+    pub(crate) fn enter_block_with(
+        &self,
+        session: &Session,
+        at: u64,
+        hint: impl FnMut(&Piece) -> Hint,
+    ) -> u64 {
+        let (chunk, grain) = block_of(session, at);
+        self.enter_pieces(chunk, grain, session.draft.writes.pieces(), hint)
     }
 
     /// Appends the parts of a transaction, each at the beginning of a chunk, and enters them in the map when all are durable.

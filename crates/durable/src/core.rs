@@ -10,7 +10,7 @@ use aquifer_sys::Backoff;
 use crate::access::Transactional;
 use crate::background::Pulse;
 use crate::checkpoint::Checkpoints;
-use crate::cleaner::Cleaner;
+use crate::cleaner::Places;
 use crate::durability::Later;
 use crate::error::{Error, Result};
 use crate::homes::{self, Homes, SizeClass};
@@ -30,7 +30,7 @@ pub(crate) struct Core {
     pub(crate) homes: Homes,
     /// The newest version that was given out.
     pub(crate) clock: Apart<AtomicU64>,
-    pub(crate) cleaner: Mutex<Cleaner>,
+    pub(crate) places: Places,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) pulse: Pulse,
     /// Whether its file is only looked at.
@@ -53,7 +53,7 @@ impl Core {
             map: map.joining(tuning.joins_extents),
             homes: Homes::new(),
             clock: Apart(AtomicU64::new(0)),
-            cleaner: Mutex::default(),
+            places: Places::default(),
             checkpoints: Checkpoints::default(),
             pulse: Pulse::default(),
             sessions: Sessions::new(|_| Session::new(later.as_ref().map(Later::add_session), tuning)),
@@ -144,10 +144,18 @@ impl Core {
                 }
                 return Ok(id);
             }
+            // The heap's thread may have stopped when there was room, or when this one had the last victims.
+            self.pulse.wake();
             if let Some(id) = self.take_cleaned(purpose)? {
                 return Ok(id);
             }
-            if !self.log.grow_anyway()? && !self.checkpoints.abandon(&self.log) && !self.end_chunks(0) {
+            if self.log.grow_anyway()? {
+                continue;
+            }
+            if let Some(id) = self.take_last(purpose)? {
+                return Ok(id);
+            }
+            if !self.checkpoints.abandon(&self.log) && !self.end_chunks(0) {
                 return Err(Error::Full { capacity_bytes: self.capacity_bytes() });
             }
         }

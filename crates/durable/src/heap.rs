@@ -201,6 +201,11 @@ impl DurableHeap {
         self.core.begin()
     }
 
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// How large the file may become.
     pub fn capacity_bytes(&self) -> u64 {
         self.core.capacity_bytes()

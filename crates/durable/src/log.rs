@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::Kind;
@@ -41,6 +42,13 @@ struct Free {
     apart: u32,
 }
 
+impl Free {
+    /// Free chunks that the file has.
+    fn in_file(&self) -> usize {
+        self.chunks.len() + self.punched.len()
+    }
+}
+
 /// What a chunk is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
@@ -57,26 +65,69 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Free chunks that it leaves to others, so that what makes room does not want for it.
-    const fn reserve(self) -> usize {
+    /// Free chunks that it leaves to others, so that what makes room does not want for it; `for_passes` of them are the cleaner's.
+    const fn reserve(self, for_passes: usize) -> usize {
         match self {
-            Self::Checkpoint => CLEANED_MAX + 5,
-            Self::Write => CLEANED_MAX + 4,
-            Self::Change => CLEANED_MAX + 2,
-            Self::Free => CLEANED_MAX + 1,
+            Self::Checkpoint => for_passes + 5,
+            Self::Write => for_passes + 4,
+            Self::Change => for_passes + 2,
+            Self::Free => for_passes + 1,
             Self::Clean => 0,
         }
     }
 }
 
-/// Chunks that a pass of the cleaner fills at most.
-pub(crate) const CLEANED_MAX: usize = 2;
-/// Free chunks that are made before they are needed.
-const AHEAD: usize = 3;
+/// Passes of the cleaner at a time, and what each copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Passes {
+    /// How many.
+    pub(crate) count: usize,
+    /// Chunks of bytes that each copies at most, with what describes them; it may begin to fill one more.
+    pub(crate) chunks: usize,
+}
+
+impl Passes {
+    /// The least that there is room for in every heap.
+    const LEAST: Self = Self { count: 1, chunks: 1 };
+
+    /// Those of a file of `chunks`, each of `chunk_bytes`: all of them copy a small part of it at a time, because there must be room for
+    /// it. Small files have one pass, of one chunk.
+    fn of(chunks: u32, chunk_bytes: u32, processors: usize) -> Self {
+        let copied = chunks as usize / COPIED;
+        // Two also on one processor: a thread that waits for a chunk can as well clean.
+        let count = (copied / 2).clamp(1, processors.clamp(2, PASSES_MAX));
+        let most = (PASS_BYTES_MAX / chunk_bytes).max(1) as usize;
+        Self { count, chunks: (copied / count).clamp(1, most) }
+    }
+
+    /// Chunks that one pass fills at most.
+    pub(crate) const fn filled_by_one(self) -> usize {
+        self.chunks + 1
+    }
+
+    /// Chunks that all of them fill at most.
+    const fn filled(self) -> usize {
+        self.count * self.filled_by_one()
+    }
+
+    /// Free chunks that are made before they are needed: as many as are written while a pass makes others.
+    fn ahead(self) -> usize {
+        AHEAD_MIN.max(self.chunks * 3 / 2)
+    }
+}
+
+/// The passes at a time copy one chunk in this many of the file's.
+const COPIED: usize = 64;
+/// Passes at a time at most.
+const PASSES_MAX: usize = 4;
+/// A pass copies no more, which it has in RAM meanwhile.
+const PASS_BYTES_MAX: u32 = 32 << 20;
+/// Free chunks that are made before they are needed, at least.
+const AHEAD_MIN: usize = 3;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
-/// Chunks that are free or open while the others are as full as they should be.
-const SLACK: u32 = 8;
+/// Chunks that are open while the others are as full as they should be.
+const OPEN: usize = 3;
 /// What is persisted at the end of a chunk that is new in the file.
 const GROWN: [u8; 8] = [0; 8];
 
@@ -94,6 +145,7 @@ pub(crate) struct Log {
     pub(crate) capacity_bytes: u64,
     utilisation_percent: u32,
     chunk_shift: u32,
+    processors: usize,
     free: Mutex<Free>,
     seals: AtomicU64,
 }
@@ -141,6 +193,7 @@ impl Log {
             capacity_bytes,
             utilisation_percent,
             chunk_shift: chunk_bytes.ilog2(),
+            processors: thread::available_parallelism().map_or(1, usize::from),
             free: Mutex::new(Free { chunks: Vec::new(), punched: Vec::new(), grown: 0, record, apart: 0 }),
             seals: AtomicU64::new(0),
         })
@@ -225,13 +278,27 @@ impl Log {
 
     /// A chunk that nobody needs, if there is one without cleaning.
     pub(crate) fn take(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
-        let mut free = self.free();
-        let left = free.chunks.len() + free.punched.len() + (self.table.len() - free.grown) as usize;
-        if left <= purpose.reserve() {
+        let free = self.free();
+        let for_passes = self.passes_of(&free).filled();
+        self.take_from(free, purpose, for_passes)
+    }
+
+    /// As [`Log::take`], of what is kept for passes too: one small pass stays possible. For when cleaning gains nothing.
+    pub(crate) fn take_last(&self, purpose: Purpose) -> Result<Option<SegmentId>> {
+        self.take_from(self.free(), purpose, Passes::LEAST.filled())
+    }
+
+    fn take_from(
+        &self,
+        mut free: MutexGuard<'_, Free>,
+        purpose: Purpose,
+        for_passes: usize,
+    ) -> Result<Option<SegmentId>> {
+        if self.left(&free) <= purpose.reserve(for_passes) {
             return Ok(None);
         }
         // The file keeps some free chunks for the cleaner, or each of its passes would make it longer.
-        let is_short = free.chunks.len() + free.punched.len() <= CLEANED_MAX;
+        let is_short = free.in_file() <= for_passes;
         if purpose != Purpose::Clean && is_short {
             let may_grow = match purpose {
                 Purpose::Checkpoint => free.grown < self.table.len(),
@@ -249,12 +316,28 @@ impl Log {
         self.grow(&mut free).map(Some)
     }
 
+    /// Free chunks, with those that the file may still get.
+    fn left(&self, free: &Free) -> usize {
+        free.in_file() + (self.table.len() - free.grown) as usize
+    }
+
+    fn passes_of(&self, free: &Free) -> Passes {
+        Passes::of(free.grown, self.superblock.chunk_bytes, self.processors)
+    }
+
+    /// The passes that the cleaner may make now, and the free chunks that there are for them.
+    pub(crate) fn passes(&self) -> (Passes, usize) {
+        let free = self.free();
+        (self.passes_of(&free), self.left(&free))
+    }
+
     /// Whether somebody who writes will soon have to clean.
     pub(crate) fn is_low(&self) -> bool {
         let free = self.free();
-        let in_file = free.chunks.len() + free.punched.len();
-        let left = in_file + (self.table.len() - free.grown) as usize;
-        let is_short = in_file <= CLEANED_MAX + AHEAD || left <= Purpose::Write.reserve() + AHEAD;
+        let passes = self.passes_of(&free);
+        let (for_passes, ahead) = (passes.filled(), passes.ahead());
+        let is_short = free.in_file() <= for_passes + ahead
+            || self.left(&free) <= Purpose::Write.reserve(for_passes) + ahead;
         is_short && !self.may_grow(&free)
     }
 
@@ -272,7 +355,9 @@ impl Log {
     /// Whether the log is so full of what is needed that it should grow rather than be cleaned.
     fn may_grow(&self, free: &Free) -> bool {
         // What is kept for the cleaner, and for those who write, is not there to be filled.
-        let used = u64::from(free.grown.saturating_sub(SLACK + free.apart)) << self.chunk_shift;
+        let passes = self.passes_of(free);
+        let slack = (OPEN + passes.ahead() + passes.filled()) as u32;
+        let used = u64::from(free.grown.saturating_sub(slack + free.apart)) << self.chunk_shift;
         free.grown < self.table.len() && self.live_bytes() * 100 >= used * u64::from(self.utilisation_percent)
     }
 
@@ -295,7 +380,8 @@ impl Log {
         ChunkHeader::remove(&*self.persist, self.offset_of(id))?;
         self.table.set_state(id, State::Free);
         let mut free = self.free();
-        if free.chunks.len() > Purpose::Write.reserve() + free.grown as usize / KEPT {
+        let kept = Purpose::Write.reserve(self.passes_of(&free).filled()) + free.grown as usize / KEPT;
+        if free.chunks.len() > kept {
             // What cannot be given back is kept.
             let punched = self.persist.punch(self.offset_of(id), u64::from(self.superblock.chunk_bytes));
             if punched.is_ok() {

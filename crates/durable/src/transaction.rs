@@ -210,7 +210,9 @@ impl<'h> Transaction<'h> {
         let writes = &mut self.session.draft.writes;
         writes.allocate(home, grains);
         if let Some(fill) = fill {
-            writes.write_from(home, grains, fill);
+            let mut bytes = vec![0; grains as usize * GRAIN];
+            fill(&mut bytes);
+            writes.write(home, &bytes);
         }
     }
 

@@ -170,6 +170,13 @@ impl View {
         }
     }
 
+    /// Unlocks the partition that it has locked last, and not changed.
+    pub(crate) fn unlock_last(&mut self, words: &Partitions) {
+        if let Some((id, before)) = self.locks.pop() {
+            words.unlock_unchanged(id, before);
+        }
+    }
+
     /// Unlocks what it has locked and not changed.
     pub(crate) fn unlock_unchanged(&mut self, words: &Partitions) {
         for (id, word) in self.locks.drain(..) {

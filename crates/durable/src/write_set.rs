@@ -227,13 +227,11 @@ impl WriteSet {
         self.bytes = kept;
     }
 
-    /// Adds whole grains, of which nothing was freed; `fill` gives their bytes.
+    /// Adds whole grains, of which nothing was freed.
     #[inline]
-    pub(crate) fn write_from(&mut self, home: HomeAddress, grains: u32, fill: impl FnOnce(&mut [u8])) {
-        let (start, first, content) = (home.0 / GRAIN, self.bytes.len(), self.next());
-        self.bytes.resize(first + grains as usize * LOG_GRAIN_BYTES, 0);
-        fill(&mut self.bytes[first..]);
-        self.insert(Piece { start, grains, content, is_fresh: false });
+    pub(crate) fn append(&mut self, home: HomeAddress, bytes: &[u8]) {
+        let has_added = self.write(home, bytes);
+        debug_assert!(has_added, "a part of {home:?} was freed");
     }
 
     /// Adds an allocation. It reads as zeros until it is written.

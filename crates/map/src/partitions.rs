@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::PartitionId;
 use aquifer_base::limits::{HOME_BITS, PARTITION_BYTES};
+use aquifer_sys::prefetch::prefetch;
 use aquifer_sys::{Errno, Reservation};
 
 use blocks::{Block, Blocks};
@@ -31,6 +32,8 @@ use crate::word::WordCell;
 pub use crate::word::{VERSION_MAX, Word};
 
 const PARTITIONS: usize = (1 << HOME_BITS) / PARTITION_BYTES;
+/// Cache lines of starts, and of addresses, that are loaded ahead.
+const PREFETCHED_LINES: usize = 4;
 
 #[repr(C, align(16))]
 struct Partition {
@@ -119,6 +122,20 @@ impl Partitions {
     pub fn for_each_extent(&self, id: PartitionId, mut visit: impl FnMut(u16, Source)) {
         let extents = self.extents(id);
         (0..extents.len()).for_each(|n| visit(extents.start(n) as u16, Source::from_word(extents.word(n))));
+    }
+
+    /// Begins to load what is looked at first in a partition, so that [`Partitions::prefetch_extents`] need not wait for it.
+    #[inline]
+    pub fn prefetch(&self, id: PartitionId) {
+        prefetch(std::ptr::from_ref(self.at(id)).cast(), size_of::<Partition>(), 1);
+    }
+
+    /// Begins to load the extents of a partition, or the first of them if there are many. Others may change them meanwhile.
+    #[inline]
+    pub fn prefetch_extents(&self, id: PartitionId) {
+        let Extents { starts, addresses } = self.extents(id);
+        prefetch(starts.as_ptr().cast(), size_of_val(starts), PREFETCHED_LINES);
+        prefetch(addresses.as_ptr().cast(), size_of_val(addresses), PREFETCHED_LINES);
     }
 
     #[inline]

@@ -27,6 +27,7 @@ pub mod lifeline;
 pub mod memory;
 pub mod own;
 pub mod persist;
+pub mod prefetch;
 pub mod process;
 pub mod rcu;
 pub mod rwspin;

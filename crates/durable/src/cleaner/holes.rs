@@ -2,18 +2,18 @@
 
 use std::sync::atomic::Ordering;
 
+use aquifer_base::PartitionId;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
-use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_map::partitions::{GRAINS, Hint, Portion, Source};
 
 use super::copy::FIT_MIN_BYTES;
-use super::covers::{Cover, Covers};
+use super::covers::Cover;
+use super::places::Place;
 use super::survivors::Survivors;
 use crate::block::Role;
 use crate::core::Core;
 use crate::draft::Draft;
 use crate::error::Result;
-use crate::log::CLEANED_MAX;
 use crate::session::Session;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
@@ -34,11 +34,16 @@ impl Core {
     /// others, the collected ones are copied.
     ///
     /// A cover that is not larger than what it replaces costs nothing. Others make room only later, when older holes are found, so they get
-    /// a part of what the pass gains, and no more than a pass may fill.
-    pub(super) fn choose_covered(&self, survivors: &mut Survivors, victims: usize) -> Vec<PartitionId> {
+    /// a part of what the pass gains, and no more than it may fill: `filled` chunks.
+    pub(super) fn choose_covered(
+        &self,
+        survivors: &mut Survivors,
+        victims: usize,
+        filled: usize,
+    ) -> Vec<PartitionId> {
         let (room, copied) = (self.log.block_bytes_max() as u64, survivors.copied_bytes());
         let gained = (victims as u64 * room).saturating_sub(copied);
-        let mut left = (gained / 2).min((CLEANED_MAX as u64 * room * 7 / 8).saturating_sub(copied));
+        let mut left = (gained / 2).min((filled as u64 * room * 7 / 8).saturating_sub(copied));
         let Survivors { runs, holes, .. } = survivors;
         holes.sort_unstable_by_key(|hole| hole.start);
         holes.dedup_by_key(|hole| (hole.start, hole.grains));
@@ -60,28 +65,24 @@ impl Core {
     /// How many holes a partition has, about: somebody may be changing it.
     fn count_holes(&self, id: PartitionId) -> u64 {
         let mut count = 0;
-        self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |_| count += 1);
+        self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |_, _| count += 1);
         count
     }
 
     /// Writes covers of partitions, which are in order.
-    pub(super) fn write_covers(
-        &self,
-        session: &mut Session,
-        ids: &[PartitionId],
-        covers: &mut Covers,
-    ) -> Result<()> {
-        ids.chunks(GROUP_PARTITIONS).try_for_each(|group| self.cover_group(session, group, covers))
+    pub(super) fn write_covers(&self, place: &mut Place, ids: &[PartitionId]) -> Result<()> {
+        ids.chunks(GROUP_PARTITIONS).try_for_each(|group| self.cover_group(place, group))
     }
 
-    fn cover_group(&self, session: &mut Session, group: &[PartitionId], covers: &mut Covers) -> Result<()> {
+    fn cover_group(&self, place: &mut Place, group: &[PartitionId]) -> Result<()> {
         let mut bytes = FIT_MIN_BYTES;
         loop {
-            self.make_cleaners_room(session, bytes)?;
+            self.make_cleaners_room(place, bytes)?;
+            let session = &mut place.session;
             let with_holes = self.lock_and_encode_holes(session, group);
             let outcome = match session.has_room() {
                 _ if with_holes.is_empty() => Some(Ok(())),
-                true => Some(self.append_covers(session, &with_holes, covers)),
+                true => Some(self.append_covers(session, &with_holes)),
                 false => None,
             };
             // The map says it already.
@@ -100,8 +101,9 @@ impl Core {
         group.iter().for_each(|&id| view.lock_to_move(&self.map, id));
         let add = |&id: &PartitionId| {
             let before = writes.pieces().len();
-            self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |run| {
-                writes.free(HomeAddress(run.start * GRAIN), run.grains);
+            self.runs_of(&whole(id), Source::Hole, &mut Hint::default(), |hole, _| {
+                let home = id.start().plus_bytes(hole.start as u64 * GRAIN);
+                writes.free(home, (hole.end - hole.start) as u32);
             });
             writes.pieces().len() > before
         };
@@ -110,12 +112,13 @@ impl Core {
         with_holes
     }
 
-    fn append_covers(&self, session: &mut Session, ids: &[PartitionId], covers: &mut Covers) -> Result<()> {
+    fn append_covers(&self, session: &mut Session, ids: &[PartitionId]) -> Result<()> {
         let version = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
         session.append(&self.log, version)?;
         let chunk = session.chunk().expect("appended to it").id;
         let bytes = (session.block.len() / ids.len()) as u32;
-        ids.iter().for_each(|&id| covers.insert(id, Cover { version, chunk, bytes }));
+        let mut common = self.places.common();
+        ids.iter().for_each(|&id| common.covers.insert(id, Cover { version, chunk, bytes }));
         Ok(())
     }
 }
