@@ -45,7 +45,7 @@ use window::{Collection, Window, newest_first};
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Threads at most.
 const THREADS_MAX: usize = 16;
-/// Who only looks at a file does not read several chunks of this size at the same time.
+/// Chunks of this size are read one by one by what only looks at a file.
 const LARGE_CHUNK_BYTES: u32 = 4 << 20;
 /// Partitions of home space, and of an area.
 const PARTITIONS: u64 = (1 << HOME_BITS) / PARTITION_BYTES as u64;
@@ -53,7 +53,7 @@ const AREA_PARTITIONS: u64 = AREA_BYTES / PARTITION_BYTES as u64;
 /// RAM that the map has for each partition beside its extents.
 const INDEX_BYTES: u64 = 16;
 
-/// Fills the map of a heap that was just opened, with so much RAM for entries. Returns between which partitions all are that have something.
+/// Fills the map of a heap that was just opened, with `ram_bytes` for entries. Returns between which partitions all are that have something.
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::Io`] if transactions behind the floor cannot be taken away.
@@ -238,7 +238,7 @@ fn settle(heap: &Core, chunks: u32, survey: &Survey) -> Result<()> {
 struct Part<'m> {
     map: &'m Partitions,
     partitions: Range<u64>,
-    /// The map may have so much RAM.
+    /// RAM that the map may have.
     map_bytes_max: usize,
 }
 

@@ -55,7 +55,7 @@ impl HeapFile {
         if target.symlink_metadata().is_ok() {
             return Err(refused(ErrorKind::AlreadyExists.into()));
         }
-        // Whoever is interrupted leaves nothing that looks like the whole.
+        // An interrupted salvage leaves nothing that looks like the whole.
         let mut part = target.as_os_str().to_owned();
         part.push(format!(".part-{}", std::process::id()));
         let part = Path::new(&part);

@@ -38,7 +38,7 @@ fn next_of(row: usize, partition: u64, threads: usize) -> u64 {
 pub(super) struct Rows<'h> {
     log: &'h Log,
     map: &'h Partitions,
-    /// Those that are entered.
+    /// Nothing is entered in others.
     partitions: Range<u64>,
     /// Which thread of how many.
     row: (usize, usize),

@@ -1,4 +1,4 @@
-//! The entries of a range of versions, so many that they have room in RAM: from the newest range to the oldest, each in the order of versions.
+//! The entries of a range of versions that has room in RAM: from the newest range to the oldest, each in the order of versions.
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -92,7 +92,7 @@ type Lists = Vec<Vec<Found>>;
 /// What is collected for a window.
 pub(super) struct Collection<'h> {
     pub(super) log: &'h Log,
-    /// Those that are entered.
+    /// Nothing is collected of others.
     pub(super) partitions: &'h Range<u64>,
     /// Transactions in parts that have committed, in order.
     pub(super) committed: &'h [u64],
