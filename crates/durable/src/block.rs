@@ -277,10 +277,6 @@ impl<'a> Block<'a> {
         role(self.bytes)
     }
 
-    fn entry_count(&self) -> u32 {
-        entry_count(self.bytes)
-    }
-
     /// The first grain of home space that it changes, and the one behind all of them.
     pub(crate) fn homes(&self) -> (u64, u64) {
         self.homes
@@ -288,7 +284,7 @@ impl<'a> Block<'a> {
 
     /// How many of its entries change something, and how many are transactions that have committed.
     pub(crate) fn counts(&self) -> (u32, u32) {
-        (self.entry_count() - self.commits, self.commits)
+        (entry_count(self.bytes) - self.commits, self.commits)
     }
 
     /// What it changes, in the order of home addresses, then transactions that have committed.
@@ -296,7 +292,7 @@ impl<'a> Block<'a> {
         let payload = payload_start(self.bytes);
         Entries {
             index: &self.bytes[HEADER_BYTES..payload],
-            left: self.entry_count(),
+            left: entry_count(self.bytes),
             behind: 0,
             payload,
             end: self.bytes.len(),

@@ -7,6 +7,7 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_map::partitions::{Filler, Partitions, Portion, Source, Told, portions};
 
 use super::found::Found;
+use super::survey::NOWHERE;
 use crate::log::Log;
 
 /// Partitions in a row of one thread: neighbours are often written together.
@@ -61,7 +62,7 @@ impl<'h> Rows<'h> {
         row: (usize, usize),
         (has_known, told_max): (bool, usize),
     ) -> Self {
-        let (filler, told, spare, touched) = (Filler::new(map), Vec::new(), Vec::new(), u64::MAX..0);
+        let (filler, told, spare, touched) = (Filler::new(map), Vec::new(), Vec::new(), NOWHERE);
         Self { log, map, partitions, row, filler, told, spare, touched, has_known, told_max }
     }
 

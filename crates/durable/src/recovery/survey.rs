@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::record::NO_FLOOR;
 
+/// Partitions before any are there: the least start and the largest end of none.
+pub(super) const NOWHERE: Range<u64> = Range { start: u64::MAX, end: 0 };
+
 /// What does not count of a chunk.
 pub(super) struct Discard {
     pub(super) chunk: SegmentId,
@@ -45,7 +48,7 @@ pub(super) struct Filled {
 impl Filled {
     /// A chunk without blocks.
     pub(super) fn of(id: SegmentId) -> Self {
-        let (versions, partitions, end) = ((u64::MAX, 0), u64::MAX..0, chunk::HEADER_BYTES as u32);
+        let (versions, partitions, end) = ((u64::MAX, 0), NOWHERE, chunk::HEADER_BYTES as u32);
         Self { id, versions, entries: 0, partitions, end, gaps: Vec::new() }
     }
 
