@@ -372,8 +372,9 @@ typedef uint64_t aq_durable_ref;
 #define AQ_DURABLE_OBJECT_BYTES_MAX (16u << 20)
 
 enum aq_backing {
-    AQ_BACKING_DETECT = 0, /* AQ_BACKING_MEMORY on tmpfs and on persistent memory (DAX),
-                              else AQ_BACKING_FLASH */
+    AQ_BACKING_DETECT = 0, /* AQ_BACKING_MEMORY on persistent memory (DAX), and on tmpfs,
+                              but there caches are not flushed: what is stored survives
+                              the process, and nothing the machine; else AQ_BACKING_FLASH */
     AQ_BACKING_MEMORY = 1, /* durable is what was stored and fenced. On a disk it survives
                               the process, not the machine */
     AQ_BACKING_FLASH = 2   /* durable is what fdatasync has written; threads that commit

@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::durability::{Durability, Later};
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::persist::{FlashFile, Latched, MemoryFile, Persist, is_memory};
+use crate::persist::{FlashFile, Latched, Medium, MemoryFile, Persist};
 use crate::record::{self, NO_FLOOR, Record};
 use crate::recovery::{self, Damage};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
@@ -27,7 +27,8 @@ pub(crate) const CAPACITY_BYTES_MAX: u64 = 16 << 30;
 /// What a heap's file is on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Backing {
-    /// What it is found to be: memory on tmpfs and on persistent memory (DAX), else flash.
+    /// What it is found to be: memory on persistent memory (DAX), else flash; on tmpfs memory that is not written back from the caches, as it does
+    /// not survive the machine anyway.
     #[default]
     Detect,
     /// Memory: what was stored and fenced is durable. On a disk it survives the process, not the machine.
@@ -93,15 +94,16 @@ impl DurableHeap {
     /// # Errors
     /// [`Error::Foreign`] if the file is something else, [`Error::Damaged`], [`Error::Io`].
     pub fn open(path: &Path, options: &Options) -> Result<Self> {
-        let is_memory = match options.backing {
-            Backing::Detect => is_memory(path)?,
-            Backing::Memory => true,
-            Backing::Flash => false,
+        let medium = match options.backing {
+            Backing::Detect => Medium::of(path)?,
+            Backing::Memory => Medium::Persistent,
+            Backing::Flash => Medium::Disk,
         };
-        let persist: Box<dyn Persist> = if is_memory {
-            Box::new(MemoryFile::open(path, options.capacity_bytes)?)
-        } else {
-            Box::new(FlashFile::open(path, options.capacity_bytes)?)
+        let capacity_bytes = options.capacity_bytes;
+        let persist: Box<dyn Persist> = match medium {
+            Medium::Ram => Box::new(MemoryFile::open(path, capacity_bytes)?.without_flushes()),
+            Medium::Persistent => Box::new(MemoryFile::open(path, capacity_bytes)?),
+            Medium::Disk => Box::new(FlashFile::open(path, capacity_bytes)?),
         };
         Self::on(persist, options, &path.display().to_string())
     }

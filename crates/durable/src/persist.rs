@@ -12,7 +12,7 @@ pub use counts::Counts;
 pub use emulated::{Emulated, Latency};
 pub use flash::FlashFile;
 pub(crate) use latched::Latched;
-pub use memory::{MemoryFile, is_memory};
+pub use memory::{Medium, MemoryFile};
 
 /// Bytes that are durable once they were persisted.
 ///

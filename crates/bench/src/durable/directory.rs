@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aquifer_base::units::format_size;
-use aquifer_durable::persist::is_memory;
+use aquifer_durable::persist::Medium;
 use serde::{Deserialize, Serialize};
 
 use super::cell::{LoadOptions, Task};
@@ -130,7 +130,8 @@ impl Directory {
             return Err(Error::Unavailable(format!("{needed} are needed in {dir}, which has {free} left")));
         }
         let probe = self.path.join("probe");
-        let is_memory = is_memory(&probe).map_err(|error| failed("looking at", &probe, error))?;
+        let medium = Medium::of(&probe).map_err(|error| failed("looking at", &probe, error))?;
+        let is_memory = medium != Medium::Disk;
         let (limit, warmup) = (session.common.seconds, session.common.warmup);
         Ok(Setup {
             dir: self.path.clone(),

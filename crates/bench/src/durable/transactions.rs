@@ -39,6 +39,7 @@ const TABLE: Table = Table {
     keys: &[key("workload", "workload"), key("threads", "threads")],
     peers: &[
         "aquifer",
+        "aquifer-ram",
         "aquifer-emulated",
         "pmemobj",
         "pmemobj-actions",
@@ -63,7 +64,8 @@ const TABLE: Table = Table {
         cleaner's. Wall: from the first begin to the last end, over the transactions of all threads; rest: from there until the process rests. x pmemobj: how many times \
         less time than pmemobj's with as many threads. x 1 thread: throughput over that of one thread. Fences and bytes: where the system counts them, cleaning included. A \
         percentage: the file grows only while at least so much of it is objects; else it is cleaned.\n\n\
-        Guarantees of a transaction that has committed. aquifer: durable, ACID (opacity), writers side by side. pmemobj: durable, atomic by an undo log; isolation is left to \
+        Guarantees of a transaction that has committed. aquifer: durable, ACID (opacity), writers side by side. aquifer-ram: the same after a crash of the process, as \
+        nothing in memory survives the machine. pmemobj: durable, atomic by an undo log; isolation is left to \
         the program; on a disk caches are flushed by msync. pmemobj-actions: the same when published, by a redo log; they do not see their own writes. lmdb-nosync: consistent \
         after a crash of the process only; one writer. redb-none: not durable until a durable commit follows; one writer. lmdb-sync, redb-immediate: durable, ACID, one \
         writer; in memory syncing is free.",

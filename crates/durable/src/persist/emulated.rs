@@ -1,8 +1,10 @@
 //! Memory that is as slow to persist as the non-volatile memory of the paper.
 //!
 //! Each persist takes max(latency, bytes / bandwidth) (Hu et al., ATC 2017, section "Evaluation": 500 ns; the bandwidth is taken to be
-//! 1 GB/s). The time that the memory below takes counts as a part of it. Reads cost what they cost.
+//! 1 GB/s), and longer while others use the bandwidth, which all share. The time that the memory below takes counts as a part of it. Reads cost
+//! what they cost.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Counts, Persist};
@@ -24,10 +26,26 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// How long `bytes` take.
+    /// How long `bytes` take if nobody else persists anything.
     pub fn of(&self, bytes: usize) -> Duration {
-        let transfer_ns = (bytes as u128 * 1_000_000_000 / u128::from(self.bytes_per_s.max(1))) as u64;
-        Duration::from_nanos(self.latency_ns.max(transfer_ns))
+        Duration::from_nanos(self.latency_ns.max(self.transfer_ns(bytes)))
+    }
+
+    fn transfer_ns(&self, bytes: usize) -> u64 {
+        (bytes as u128 * 1_000_000_000 / u128::from(self.bytes_per_s.max(1))) as u64
+    }
+}
+
+/// When the memory has transferred what was given to it.
+#[derive(Default)]
+struct Transfers(AtomicU64);
+
+impl Transfers {
+    /// Adds one of `transfer_ns` at `now_ns`; returns when it ends, behind all that were added before.
+    fn add(&self, now_ns: u64, transfer_ns: u64) -> u64 {
+        let end = |before: u64| before.max(now_ns) + transfer_ns;
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| Some(end(before)));
+        end(before.expect("there is always an end"))
     }
 }
 
@@ -35,19 +53,23 @@ impl Latency {
 pub struct Emulated<P> {
     below: P,
     latency: Latency,
+    begun: Instant,
+    transfers: Transfers,
 }
 
 impl<P> Emulated<P> {
     /// `below`, with this latency.
     pub fn new(below: P, latency: Latency) -> Self {
-        Self { below, latency }
+        Self { below, latency, begun: Instant::now(), transfers: Transfers::default() }
     }
 
     /// Runs `persist`, and spins until the emulated latency of `bytes` is over.
     fn slowly(&self, bytes: usize, persist: impl FnOnce() -> Result<()>) -> Result<()> {
-        let until = Instant::now() + self.latency.of(bytes);
+        let now_ns = self.begun.elapsed().as_nanos() as u64;
+        let end_ns = self.transfers.add(now_ns, self.latency.transfer_ns(bytes));
+        let until_ns = end_ns.max(now_ns + self.latency.latency_ns);
         persist()?;
-        while Instant::now() < until {
+        while (self.begun.elapsed().as_nanos() as u64) < until_ns {
             std::hint::spin_loop();
         }
         Ok(())
@@ -101,6 +123,15 @@ impl<P: Persist> Persist for Emulated<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_share_the_bandwidth() {
+        let transfers = Transfers::default();
+        assert_eq!(
+            [(100, 50), (100, 50), (120, 10), (300, 5)].map(|(now, ns)| transfers.add(now, ns)),
+            [150, 200, 210, 305]
+        );
+    }
 
     #[test]
     fn the_larger_of_latency_and_transfer_counts() {

@@ -9,13 +9,15 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence as memory_fence};
 
 use aquifer_sys::persist::{copy_past_caches, fence, store_and_write_back, write_back};
 
 use super::{Counts, Persist};
 use crate::error::{Error, Result};
 
+/// Fewer bytes are stored in the caches and written back, more go past them: the next block of a log begins in the line where a small one ends.
+const SMALL_BYTES: usize = 256;
 /// More is read by a call than through the mapping.
 const CALL_BYTES: usize = 32 << 10;
 
@@ -27,6 +29,8 @@ pub struct MemoryFile {
     len_bytes: AtomicU64,
     growing: Mutex<()>,
     is_read_only: bool,
+    /// Whether what is stored must leave the caches to be durable.
+    flushes: bool,
     counts: Counts,
 }
 
@@ -43,31 +47,47 @@ fn map(file: &File, capacity_bytes: usize, protection: i32) -> io::Result<*mut u
     Err(io::Error::last_os_error())
 }
 
-/// Whether a file is persistent memory, or in RAM: what is stored there needs no `fdatasync`.
-pub fn is_memory(path: &Path) -> Result<bool> {
-    const PAGE: usize = 4096;
-    let failed = |what: &str| Error::io(format!("{what} {}", path.display()));
-    let mut options = OpenOptions::new();
-    let file =
-        options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed("opening"))?;
-    // SAFETY: all zeros are a valid value of this plain struct, which the call fills.
-    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open, and `info` is what the call fills.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut info) } != 0 {
-        return Err(failed("looking at the file system of")(io::Error::last_os_error()));
+/// What a file is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// A file system in RAM: what was stored outlives the process.
+    Ram,
+    /// Persistent memory: what was written back outlives the machine.
+    Persistent,
+    /// A disk, which needs `fdatasync`.
+    Disk,
+}
+
+impl Medium {
+    /// That of the file at `path`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn of(path: &Path) -> Result<Self> {
+        const PAGE: usize = 4096;
+        let failed = |what: &str| Error::io(format!("{what} {}", path.display()));
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(failed("opening"))?;
+        // SAFETY: all zeros are a valid value of this plain struct, which the call fills.
+        let mut info: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the descriptor is open, and `info` is what the call fills.
+        if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut info) } != 0 {
+            return Err(failed("looking at the file system of")(io::Error::last_os_error()));
+        }
+        if info.f_type == libc::TMPFS_MAGIC {
+            return Ok(Self::Ram);
+        }
+        let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), PAGE, protection, flags, file.as_raw_fd(), 0) };
+        if mapped == libc::MAP_FAILED {
+            return Ok(Self::Disk);
+        }
+        // SAFETY: the mapping that was just made.
+        unsafe { libc::munmap(mapped, PAGE) };
+        Ok(Self::Persistent)
     }
-    if info.f_type == libc::TMPFS_MAGIC {
-        return Ok(true);
-    }
-    let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC);
-    // SAFETY: a new mapping at an address of the kernel's choice.
-    let mapped = unsafe { libc::mmap(ptr::null_mut(), PAGE, protection, flags, file.as_raw_fd(), 0) };
-    if mapped == libc::MAP_FAILED {
-        return Ok(false);
-    }
-    // SAFETY: the mapping that was just made.
-    unsafe { libc::munmap(mapped, PAGE) };
-    Ok(true)
 }
 
 // SAFETY: the mapping lives as long as the value; it is written by `persist` alone, whose callers do not overlap, and read
@@ -101,8 +121,16 @@ impl MemoryFile {
             len_bytes: AtomicU64::new(len_bytes),
             growing: Mutex::new(()),
             is_read_only: false,
+            flushes: true,
             counts: Counts::default(),
         })
+    }
+
+    /// The same file; what is persisted outlives the process, and no more, as on a file system in RAM: it stays in the caches, and nothing waits for it.
+    #[must_use]
+    pub fn without_flushes(mut self) -> Self {
+        self.flushes = false;
+        self
     }
 
     /// Opens a file for reading, which others may do at the same time. All that would change it fails.
@@ -127,6 +155,7 @@ impl MemoryFile {
             len_bytes,
             growing,
             is_read_only: true,
+            flushes: true,
             counts: Counts::default(),
         })
     }
@@ -196,10 +225,23 @@ impl Persist for MemoryFile {
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.ensure_writable()?;
         assert!(offset + bytes.len() as u64 <= self.len_bytes() && offset.is_multiple_of(4));
-        // SAFETY: inside the file, and nobody else writes there.
-        unsafe { copy_past_caches(bytes, self.base.add(offset as usize)) };
-        fence();
         self.counts.add_range(offset, bytes.len());
+        if !self.flushes {
+            self.put(offset, bytes);
+            // What is stored later is not there before it.
+            memory_fence(Ordering::Release);
+            return Ok(());
+        }
+        // SAFETY: inside the file, and nobody else writes there.
+        unsafe {
+            let target = self.base.add(offset as usize);
+            if bytes.len() < SMALL_BYTES {
+                store_and_write_back(bytes, target);
+            } else {
+                copy_past_caches(bytes, target);
+            }
+        }
+        fence();
         self.counts.add_fence();
         Ok(())
     }
@@ -213,12 +255,16 @@ impl Persist for MemoryFile {
     fn sync(&self, ranges: &[(u64, u64)]) -> Result<()> {
         for &(offset, len) in ranges {
             assert!(offset + len <= self.len_bytes());
-            // SAFETY: inside the file.
-            write_back(unsafe { self.base.add(offset as usize) }, len as usize);
+            if self.flushes {
+                // SAFETY: inside the file.
+                write_back(unsafe { self.base.add(offset as usize) }, len as usize);
+            }
             self.counts.add_range(offset, len as usize);
         }
-        fence();
-        self.counts.add_fence();
+        if self.flushes {
+            fence();
+            self.counts.add_fence();
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ mod pmemobj;
 mod pmemobj_actions;
 mod redb;
 
-use aquifer_durable::{DurableHeap, Tuning};
+use aquifer_durable::{Backing, DurableHeap, Options, Tuning};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use super::directory::Setup;
 use super::heaps::{self, Medium, Persisted};
 use super::options;
 use super::transactions::Workload;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::payload::Payload;
 use heap::Heap;
 
@@ -34,8 +34,10 @@ pub const BUCKET_SHIFT: u32 = 64 - BUCKETS.trailing_zeros();
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
-    /// The durable heap on a mapped file
+    /// The durable heap on a mapped file, whose bytes are flushed from the processor's caches
     Aquifer,
+    /// The same without flushes and fences, as it is by itself on a file system in RAM
+    AquiferRam,
     /// The same, on memory that is as slow to persist as the options say
     AquiferEmulated,
     /// libpmemobj's transactions: an undo log
@@ -55,7 +57,7 @@ pub enum System {
 impl System {
     /// Whether it cleans its file, as far as it is told to.
     pub fn cleans(self) -> bool {
-        matches!(self, Self::Aquifer | Self::AquiferEmulated)
+        matches!(self, Self::Aquifer | Self::AquiferRam | Self::AquiferEmulated)
     }
 }
 
@@ -87,8 +89,18 @@ pub trait Store: Sync {
 pub fn open(variant: Variant<System>, setup: &Setup, workload: Workload) -> Result<Box<dyn Store>> {
     let percent = variant.percent.unwrap_or_default();
     Ok(match variant.system {
-        System::Aquifer => {
-            let heap = DurableHeap::open(&setup.path(), &options(setup, percent, Tuning::ALL));
+        System::Aquifer | System::AquiferRam => {
+            if variant.system == System::AquiferRam && !setup.is_memory {
+                let dir = setup.dir.display();
+                return Err(Error::Unavailable(format!("{dir} is not in memory")));
+            }
+            // What a heap finds out by itself is whether flushes are of use; the others beside it have them.
+            let flushes = variant.system == System::Aquifer && setup.is_memory;
+            let backing = if flushes { Backing::Memory } else { Backing::Detect };
+            let heap = DurableHeap::open(
+                &setup.path(),
+                &Options { backing, ..options(setup, percent, Tuning::ALL) },
+            );
             Box::new(Heap::fill(heap.map_err(|error| setup.failed("opening", error))?, setup, workload)?)
         }
         System::AquiferEmulated => {
