@@ -10,7 +10,7 @@ use crate::cleaner::Cleaned;
 use crate::core::Core;
 use crate::durability::{Durability, Later};
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::{self, Log};
 use crate::persist::{FlashFile, Latched, Medium, MemoryFile, Persist};
 use crate::record::{self, NO_FLOOR, Record};
 use crate::recovery::{self, Damage};
@@ -21,8 +21,6 @@ use crate::usage::Usage;
 
 /// Fewest chunks: those that are kept for making room, and some.
 const CHUNKS_MIN: u64 = 12;
-/// Largest log that map entries can address.
-pub(crate) const CAPACITY_BYTES_MAX: u64 = 16 << 30;
 
 /// What a heap's file is on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -126,15 +124,8 @@ impl DurableHeap {
         let foreign = |why: String| Error::Foreign { path: name.into(), why };
         // A file that is longer already counts with all of it.
         let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
-        if capacity_bytes > CAPACITY_BYTES_MAX {
-            let (bytes, limit) = (capacity_bytes, CAPACITY_BYTES_MAX);
-            return Err(Error::TooLarge { what: "a durable heap", bytes, limit });
-        }
+        log::ensure_reachable(capacity_bytes)?;
         let superblock = match Superblock::find(&*persist).map_err(foreign)? {
-            Some(_) if persist.len_bytes() < SUPERBLOCK_BYTES as u64 => {
-                let offset = persist.len_bytes();
-                return Err(Error::Damaged { offset, why: "the file ends there".into() });
-            }
             Some(superblock) => superblock,
             None => {
                 let superblock = Superblock { chunk_bytes: options.chunk_bytes, id: random() };

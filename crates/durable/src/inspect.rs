@@ -231,10 +231,6 @@ impl HeapFile {
     /// # Errors
     /// [`Error::Damaged`], [`Error::Io`].
     pub fn contents(&self) -> Result<Contents> {
-        if !self.has_transactions()? {
-            let usage = Usage { live_bytes: 0, file_bytes: 0, reserve_bytes: 0, map_bytes: 0 };
-            return Ok(Contents { objects: 0, newest_version: 0, usage });
-        }
         let memory = self.memory();
         let floor = Record::read(&*memory, self.superblock.id, record::Kind::Floor)?;
         let core = Core::new(Log::new(memory, self.superblock, self.len_bytes(), 85)?, None, &Tuning::ALL)?;
@@ -247,22 +243,6 @@ impl HeapFile {
             Usage { live_bytes: counted.live_bytes, map_bytes: counted.map_bytes, ..Usage::of(&core) };
         let newest_version = core.clock.load(Ordering::Relaxed);
         Ok(Contents { objects: counted.objects, newest_version, usage })
-    }
-
-    /// Whether there is anything that recovery could find; it makes a new heap of a file without, which must not happen here.
-    fn has_transactions(&self) -> Result<bool> {
-        for number in 0..self.chunks() {
-            let chunk = self.chunk(number)?;
-            let is_blank = match chunk.header() {
-                Ok(None) => chunk.part().is_none(),
-                Ok(Some(header)) => header.opened == 0 && chunk.blocks().next().is_none(),
-                Err(DamagedHeader) => false,
-            };
-            if !is_blank {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }
 

@@ -10,7 +10,7 @@ use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::{SegmentTable, State};
 
 use crate::chunk::{self, ChunkHeader, Previous};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::persist::Persist;
 use crate::record::{self, Record};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
@@ -124,6 +124,8 @@ const PASSES_MAX: usize = 4;
 const PASS_BYTES_MAX: u32 = 32 << 20;
 /// Free chunks that are made before they are needed, at least.
 const AHEAD_MIN: usize = 3;
+/// Largest log that map entries can address.
+pub(crate) const CAPACITY_BYTES_MAX: u64 = 16 << 30;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
 /// Chunks that are open while the others are as full as they should be.
@@ -172,14 +174,27 @@ impl Oldest {
     }
 }
 
+/// Refuses a file of which map entries cannot address all.
+pub(crate) fn ensure_reachable(capacity_bytes: u64) -> Result<()> {
+    let (bytes, limit) = (capacity_bytes, CAPACITY_BYTES_MAX);
+    if bytes > limit { Err(Error::TooLarge { what: "a durable heap", bytes, limit }) } else { Ok(()) }
+}
+
 impl Log {
     /// The log in a file that may grow to `capacity_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Damaged`].
     pub(crate) fn new(
         persist: Box<dyn Persist>,
         superblock: Superblock,
         capacity_bytes: u64,
         utilisation_percent: u32,
     ) -> Result<Self> {
+        ensure_reachable(capacity_bytes)?;
+        if persist.len_bytes() < SUPERBLOCK_BYTES as u64 {
+            return Err(Error::Damaged { offset: persist.len_bytes(), why: "the file ends there".into() });
+        }
         let record = Record::read(&*persist, superblock.id, record::Kind::Chunks)?;
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;

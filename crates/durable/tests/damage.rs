@@ -93,6 +93,18 @@ fn a_file_that_was_cut_is_an_error() {
         std::fs::write(&path, &bytes[..len]).expect("written");
         let opened = DurableHeap::open(&path, &options());
         assert!(matches!(opened, Err(Error::Damaged { .. } | Error::Foreign { .. })), "{len} bytes");
+        // What only looks at it says the same.
+        let looked = HeapFile::open(&path).and_then(|file| file.contents());
+        assert!(
+            matches!(looked, Err(Error::Damaged { .. } | Error::Foreign { .. })),
+            "{len} bytes: {looked:?}"
+        );
+        let target = dir.path().join("saved");
+        match HeapFile::open(&path).and_then(|file| file.salvage(&target, |_| {})) {
+            Ok(saved) => assert!(!saved.losses.is_empty(), "{len} bytes"),
+            Err(error) => assert!(matches!(error, Error::Damaged { .. } | Error::Foreign { .. }), "{error}"),
+        }
+        let _ = std::fs::remove_file(&target);
     }
 }
 

@@ -14,6 +14,7 @@ use super::{command, complaint, name, run, text};
 const CHUNK_BYTES: u64 = 64 << 10;
 const HEADER_BYTES: u64 = 32;
 const SUPERBLOCK_BYTES: u64 = 4096;
+const USED_BYTES: u64 = 64;
 
 fn options() -> Options {
     Options { chunk_bytes: CHUNK_BYTES as u32, backing: Backing::Memory, ..Options::default() }
@@ -232,9 +233,13 @@ fn a_heap_without_transactions_is_in_order() {
     let (_folder, path) = closed(0);
     let said = told("check", &path);
     assert!(said.contains("1 block in 1 chunk in use, 0 objects, newest version 1"), "{said}");
-    // As after a crash that came before the first transaction.
     let file = fs::OpenOptions::new().write(true).open(&path).expect("there");
     file.set_len(SUPERBLOCK_BYTES).expect("cut");
+    // The file says that it had a chunk.
+    assert!(damage("check", &path).contains("at least 1"));
+    // As after a crash that came before the first chunk, which nothing says anything of.
+    file.set_len(USED_BYTES).expect("cut");
+    file.set_len(SUPERBLOCK_BYTES).expect("zeros");
     let said = told("check", &path);
     assert!(said.contains("0 blocks in 0 chunks in use, 0 objects, newest version 0"), "{said}");
     assert_eq!(json(&path)["utilisation"], 0.0);
