@@ -99,6 +99,11 @@ fn fail_null(what: &str) -> c_int {
     message::fail(&null(what))
 }
 
+/// Refuses NULL in place of what the program must give.
+fn ensure_given<T>(pointer: *const T, what: &str) -> Result<(), c_int> {
+    if pointer.is_null() { Err(fail_null(what)) } else { Ok(()) }
+}
+
 /// # Safety
 /// As the header says.
 unsafe fn arguments(

@@ -10,7 +10,7 @@ use aquifer_durable::{Result, Transaction};
 use super::buffer::{Answer, AqBytes, DONE, answered, given, key_in, not_found, put_out};
 use super::object::{fail, give};
 use super::transaction::{AqTx, change, with};
-use super::{fail_null, number};
+use super::{ensure_given, number};
 
 /// Gives an entry to the program. `is_given` says whether `key` has a key of the program's.
 ///
@@ -40,9 +40,7 @@ macro_rules! keyed {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $create(tx: *mut AqTx, created: *mut u64) -> c_int {
             let outcome = change(tx, |tx| {
-                if created.is_null() {
-                    return Err(fail_null("the place for the reference"));
-                }
+                ensure_given(created, "the place for the reference")?;
                 Ok($structure::create(tx).map_err(fail)?.home().0)
             });
             // SAFETY: not NULL if the outcome is good.
@@ -122,9 +120,7 @@ macro_rules! keyed {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $count(tx: *mut AqTx, structure: u64, count: *mut u64) -> c_int {
             let outcome = with(tx, |tx| {
-                if count.is_null() {
-                    return Err(fail_null("count"));
-                }
+                ensure_given(count, "count")?;
                 let structure = $structure::open(tx, HomeAddress(structure)).map_err(fail)?;
                 structure.len(tx).map_err(fail)
             });

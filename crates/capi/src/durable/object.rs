@@ -7,7 +7,7 @@ use aquifer_base::HomeAddress;
 use aquifer_durable::{Error, Transaction};
 
 use super::transaction::{AqTx, change, with};
-use super::{fail_null, failure, number};
+use super::{ensure_given, failure, number};
 use crate::message::fail_with;
 
 pub(super) fn fail(error: Error) -> c_int {
@@ -49,9 +49,7 @@ pub(super) unsafe fn give<T>(out: *mut T, outcome: Result<T, c_int>) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_alloc(tx: *mut AqTx, bytes: usize, object: *mut u64) -> c_int {
     let outcome = change(tx, |tx| {
-        if object.is_null() {
-            return Err(fail_null("object"));
-        }
+        ensure_given(object, "object")?;
         Ok(tx.alloc(bytes as u64).map_err(fail)?.0)
     });
     // SAFETY: not NULL if the outcome is good.
@@ -76,9 +74,7 @@ pub unsafe extern "C" fn aq_tx_free(tx: *mut AqTx, freed: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_size(tx: *mut AqTx, object: u64, bytes: *mut u64) -> c_int {
     let outcome = with(tx, |tx| {
-        if bytes.is_null() {
-            return Err(fail_null("bytes"));
-        }
+        ensure_given(bytes, "bytes")?;
         let home = self::object(tx, object)?;
         tx.size(home).map_err(fail)
     });
@@ -91,9 +87,7 @@ pub unsafe extern "C" fn aq_tx_size(tx: *mut AqTx, object: u64, bytes: *mut u64)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_next(tx: *mut AqTx, after: u64, next: *mut u64) -> c_int {
     let outcome = with(tx, |tx| {
-        if next.is_null() {
-            return Err(fail_null("next"));
-        }
+        ensure_given(next, "next")?;
         Ok(tx.next_object(HomeAddress(after)).map_err(fail)?.map_or(0, |object| object.0))
     });
     // SAFETY: not NULL if the outcome is good.
@@ -115,9 +109,7 @@ pub unsafe extern "C" fn aq_tx_load(
         if bytes == 0 {
             return Ok(());
         }
-        if buffer.is_null() {
-            return Err(fail_null("buffer"));
-        }
+        ensure_given(buffer, "buffer")?;
         // SAFETY: the caller's buffer has that many bytes, and `place` has seen that they are not too many for a slice.
         let out = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
         tx.load(home, out).map_err(fail)
@@ -139,9 +131,7 @@ pub unsafe extern "C" fn aq_tx_store(
         if bytes == 0 {
             return Ok(());
         }
-        if buffer.is_null() {
-            return Err(fail_null("buffer"));
-        }
+        ensure_given(buffer, "buffer")?;
         // SAFETY: the caller's buffer has that many bytes, and `place` has seen that they are not too many for a slice.
         let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) };
         tx.store(home, bytes).map_err(fail)
@@ -153,9 +143,7 @@ pub unsafe extern "C" fn aq_tx_store(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_load_u64(tx: *mut AqTx, object: u64, offset: u64, value: *mut u64) -> c_int {
     let outcome = with(tx, |tx| {
-        if value.is_null() {
-            return Err(fail_null("value"));
-        }
+        ensure_given(value, "value")?;
         let home = place(tx, object, offset, 8)?;
         tx.load_u64(home).map_err(fail)
     });
@@ -178,9 +166,7 @@ pub unsafe extern "C" fn aq_tx_store_u64(tx: *mut AqTx, object: u64, offset: u64
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_tx_root(tx: *mut AqTx, root: *mut u64) -> c_int {
     let outcome = with(tx, |tx| {
-        if root.is_null() {
-            return Err(fail_null("root"));
-        }
+        ensure_given(root, "root")?;
         Ok(tx.root().map_err(fail)?.map_or(0, |root| root.0))
     });
     // SAFETY: not NULL if the outcome is good.

@@ -10,7 +10,7 @@ use aquifer_durable::structures::BytesQueue;
 use super::buffer::{AqBytes, DONE, answered, given, not_found, put_out};
 use super::object::{fail, give};
 use super::transaction::{AqTx, change, with};
-use super::{fail_null, number};
+use super::{ensure_given, number};
 
 fn open(tx: &mut Transaction<'_>, home: u64) -> Result<BytesQueue, c_int> {
     BytesQueue::open(tx, HomeAddress(home)).map_err(fail)
@@ -21,9 +21,7 @@ fn open(tx: &mut Transaction<'_>, home: u64) -> Result<BytesQueue, c_int> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_queue_create(tx: *mut AqTx, queue: *mut u64) -> c_int {
     let outcome = change(tx, |tx| {
-        if queue.is_null() {
-            return Err(fail_null("queue"));
-        }
+        ensure_given(queue, "queue")?;
         Ok(BytesQueue::create(tx).map_err(fail)?.home().0)
     });
     // SAFETY: not NULL if the outcome is good.
@@ -93,9 +91,7 @@ pub unsafe extern "C" fn aq_queue_pop(tx: *mut AqTx, queue: u64, value: *mut AqB
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_queue_count(tx: *mut AqTx, queue: u64, count: *mut u64) -> c_int {
     let outcome = with(tx, |tx| {
-        if count.is_null() {
-            return Err(fail_null("count"));
-        }
+        ensure_given(count, "count")?;
         open(tx, queue)?.len(tx).map_err(fail)
     });
     // SAFETY: not NULL if the outcome is good.

@@ -7,7 +7,7 @@ use aquifer_durable::{Error, Root, Roots};
 
 use super::object::{fail, give, object};
 use super::transaction::{AqTx, change, with};
-use super::{fail_null, number};
+use super::{ensure_given, fail_null, number};
 
 /// A string of the program; `None` for NULL.
 ///
@@ -28,9 +28,7 @@ pub unsafe extern "C" fn aq_tx_root_named(
     root: *mut u64,
 ) -> c_int {
     let outcome = with(tx, |tx| {
-        if root.is_null() {
-            return Err(fail_null("root"));
-        }
+        ensure_given(root, "root")?;
         // SAFETY: the caller's strings.
         let (name, kind) = unsafe { (text(name), text(kind)) };
         let name = name.ok_or_else(|| fail_null("name"))?;

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use aquifer::ErrorCode;
 use aquifer_durable::Transaction;
 
-use super::{AqDurable, Count, fail_null, failure, number};
+use super::{AqDurable, Count, ensure_given, fail_null, failure, number};
 use crate::message::{aq_strerror, fail_with, keep};
 
 /// `aq_tx`
@@ -66,9 +66,7 @@ fn ensure_mine(tx: *mut AqTx) -> Result<(), c_int> {
     if with_mine(|mine| mine.contains(&tx)) == Some(true) {
         return Ok(());
     }
-    if tx.is_null() {
-        return Err(fail_null("tx"));
-    }
+    ensure_given(tx, "tx")?;
     Err(fail_with(ErrorCode::Invalid, "the transaction has ended, or another thread began it"))
 }
 
