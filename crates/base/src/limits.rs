@@ -21,5 +21,5 @@ pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
 pub const RAM_BYTES_MIN: u64 = 8 << 20;
 /// Home space that is mapped, locked and versioned together in a durable heap.
 pub const PARTITION_BYTES: usize = 4096;
-/// Bits of a home address: 256 GiB of home space per durable heap.
-pub const HOME_BITS: u32 = 38;
+/// Bits of a home address: 4 TiB of home space per durable heap.
+pub const HOME_BITS: u32 = 42;

@@ -4,8 +4,8 @@
 //! 0 magic u32 | 4 crc u32 | 8 generation u32 | 12 end u32 | 16 opened u64 | 24 previous u32 | 28 its generation u32 | 32 blocks ...
 //! ```
 //!
-//! All numbers are little-endian. The generation, which is larger in each life of the chunk, seeds the checksums of its blocks: what
-//! an earlier life left behind them does not verify. The previous chunk of the same session is the one with that number less 1, if it
+//! All numbers are little-endian. The generation, which is larger in each life of the chunk, seeds the checksums of its blocks, with the place of each:
+//! what an earlier life left behind them does not verify. The previous chunk of the same session is the one with that number less 1, if it
 //! still has that generation; its blocks were durable up to `end`, so that damage there is told from a torn write at the end of a log.
 //!
 //! A header is taken away by zeros in its first eight bytes, and written with these last, so that a crash leaves a header or none.
@@ -19,7 +19,7 @@ use crate::persist::Persist;
 pub const HEADER_BYTES: usize = 32;
 /// Larger versions are invalid. No heap lives to commit this many transactions, and the map's words have room
 /// for this number.
-pub const VERSION_MAX: u64 = 1 << 46;
+pub const VERSION_MAX: u64 = (1 << 46) - 1;
 /// What is written last.
 const FIRST_BYTES: usize = 8;
 const MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
@@ -104,6 +104,13 @@ impl ChunkHeader {
 pub(crate) fn persist_first_last(persist: &dyn Persist, offset: u64, bytes: &[u8]) -> Result<()> {
     persist.persist(offset + FIRST_BYTES as u64, &bytes[FIRST_BYTES..])?;
     persist.persist(offset, &bytes[..FIRST_BYTES])
+}
+
+/// What the checksums of the block at `offset` of a chunk begin with, of which all begin with `seed`: a block that stands in another place does
+/// not verify there.
+#[inline]
+pub(crate) fn seed_at(seed: u32, offset: usize) -> u32 {
+    (offset as u32).wrapping_mul(0x9E37_79B1) ^ seed
 }
 
 /// What the checksums in a chunk begin with.

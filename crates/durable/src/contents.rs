@@ -5,7 +5,7 @@ use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{Hint, Portion, Source, portions};
 
-use crate::block::{self, Role};
+use crate::block::Role;
 use crate::core::Core;
 use crate::draft::{Committed, Draft};
 use crate::error::{Error, Result};
@@ -20,9 +20,9 @@ const GRAIN: usize = LOG_GRAIN_BYTES;
 
 /// The chunk of the block that a session has appended at `at`, and the grain of the log with which its payloads begin.
 #[inline]
-fn block_of(session: &Session, at: u64) -> (SegmentId, u32) {
-    let payloads = at + block::payload_start(&session.block) as u64;
-    (session.chunk().expect("appended to it").id, (payloads / GRAIN as u64) as u32)
+fn block_of(session: &Session, at: u64) -> (SegmentId, u64) {
+    let payloads = at + session.block.payload_start() as u64;
+    (session.chunk().expect("appended to it").id, payloads / GRAIN as u64)
 }
 
 impl Core {
@@ -108,10 +108,10 @@ impl Core {
             full.extend(session.go_on_with(*id, &self.log, version - 1)?);
             session.block.encode(&session.draft.writes, pieces, &[], role);
             let at = session.append(&self.log, version)?;
-            places.push((at + block::payload_start(&session.block) as u64) / GRAIN as u64);
+            places.push((at + session.block.payload_start() as u64) / GRAIN as u64);
         }
         for ((pieces, id), grain) in parts.iter().zip(places) {
-            self.enter_pieces(*id, grain as u32, pieces, |_| Hint::NONE);
+            self.enter_pieces(*id, grain, pieces, |_| Hint::NONE);
         }
         full.iter().for_each(|chunk| self.log.seal(chunk));
         Ok(())
@@ -122,7 +122,7 @@ impl Core {
     fn enter_pieces(
         &self,
         chunk: SegmentId,
-        mut grain: u32,
+        mut grain: u64,
         pieces: &[Piece],
         mut hint: impl FnMut(&Piece) -> Hint,
     ) -> u64 {
@@ -134,7 +134,7 @@ impl Core {
                 Content::Hole => Source::Hole,
             };
             if let Content::Bytes(_) = piece.content {
-                grain += piece.grains;
+                grain += u64::from(piece.grains);
                 live += piece.grains as usize * GRAIN;
             }
             self.enter(piece.start, piece.grains, source, hint(piece));
@@ -174,7 +174,7 @@ impl Committed for Core {
             match run.source {
                 Source::Log(grain) => {
                     self.log.ensure_read(grain)?;
-                    let offset = u64::from(grain) * GRAIN as u64 + (at % GRAIN) as u64;
+                    let offset = grain * GRAIN as u64 + (at % GRAIN) as u64;
                     self.log.persist.read(offset, target);
                 }
                 Source::Zeros => target.fill(0),

@@ -46,7 +46,9 @@ impl Core {
     /// An empty heap with this log, which may have one to be recovered. `later` if its commits do not wait for durability.
     pub(crate) fn new(log: Log, later: Option<Later>, tuning: &Tuning) -> Result<Self> {
         let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
-        let map = Partitions::new().map_err(refused).map_err(Error::io("reserving address space"))?;
+        let map = Partitions::new(log.capacity_bytes)
+            .map_err(refused)
+            .map_err(Error::io("reserving address space"))?;
         Ok(Self {
             is_read_only: log.persist.is_read_only(),
             log,

@@ -38,9 +38,10 @@ pub enum Backing {
 /// How a heap is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How large the file may become. Default 1 GiB, at most 16 GiB.
+    /// How large the file may become. Default 1 GiB, at most 4 TiB. Beyond 16 GiB the map takes a byte more for each piece of an object.
     pub capacity_bytes: u64,
-    /// Size of a chunk, when the file is made. Default 1 MiB.
+    /// Size of a chunk, when the file is made: a power of two, 64 KiB to 16 MiB; a file has up to 2^20 of them. 0, the default, is 1 MiB, and more if the
+    /// capacity is over 256 GiB.
     pub chunk_bytes: u32,
     /// The file grows only while at least this share of it is objects; else it is cleaned. 5 to 95, default 85.
     pub utilisation_percent: u32,
@@ -66,7 +67,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             capacity_bytes: 1 << 30,
-            chunk_bytes: 1 << 20,
+            chunk_bytes: 0,
             utilisation_percent: 85,
             backing: Backing::Detect,
             cleans_ahead: true,
@@ -98,6 +99,7 @@ impl DurableHeap {
             Backing::Flash => Medium::Disk,
         };
         let capacity_bytes = options.capacity_bytes;
+        log::ensure_reachable(capacity_bytes, Superblock::CHUNK_BYTES_MAX)?;
         let persist: Box<dyn Persist> = match medium {
             Medium::Ram => Box::new(MemoryFile::open(path, capacity_bytes)?.without_flushes()),
             Medium::Persistent => Box::new(MemoryFile::open(path, capacity_bytes)?),
@@ -124,11 +126,15 @@ impl DurableHeap {
         let foreign = |why: String| Error::Foreign { path: name.into(), why };
         // A file that is longer already counts with all of it.
         let capacity_bytes = options.capacity_bytes.max(persist.len_bytes());
-        log::ensure_reachable(capacity_bytes)?;
         let superblock = match Superblock::find(&*persist).map_err(foreign)? {
             Some(superblock) => superblock,
             None => {
-                let superblock = Superblock { chunk_bytes: options.chunk_bytes, id: random() };
+                let chunk_bytes = match options.chunk_bytes {
+                    0 => Superblock::chunk_bytes_for(capacity_bytes),
+                    chunk_bytes => chunk_bytes,
+                };
+                let superblock = Superblock { chunk_bytes, id: random() };
+                log::ensure_reachable(capacity_bytes, chunk_bytes)?;
                 Superblock::decode(&superblock.encode()).map_err(foreign)?;
                 superblock.create(&*persist)?;
                 superblock
@@ -292,6 +298,65 @@ mod tests {
         assert!(matches!(heap.transaction(|tx| tx.store_u64(home, 9)), Err(Error::Spent)));
     }
 
+    /// Beyond the 16 GiB that a short address reaches: on both sides of them, moved by the cleaner, with and without a checkpoint.
+    #[test]
+    fn a_heap_is_longer_than_short_addresses_reach() {
+        const CHUNKS_BEFORE: u32 = 1024 + 3;
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("heap");
+        let options = |checkpoint_bytes| Options {
+            capacity_bytes: 4 << 40,
+            backing: Backing::Memory,
+            cleans_ahead: false,
+            checkpoint_bytes,
+            ..Options::default()
+        };
+        let heap = DurableHeap::open(&path, &options(1 << 30)).expect("opens");
+        assert_eq!(heap.core.log.superblock.chunk_bytes, 16 << 20);
+        let homes = heap.transaction(|tx| (0..2000).map(|_| tx.alloc(5000)).collect::<Result<Vec<_>>>());
+        let homes = homes.expect("room");
+        let set = |heap: &DurableHeap, n: usize, fill: usize| {
+            heap.transaction(|tx| tx.store(homes[n], &[(n + fill) as u8; 5000])).expect("room");
+        };
+        (0..2000).for_each(|n| set(&heap, n, 0));
+        heap.core.log.skip(CHUNKS_BEFORE).expect("a file without bytes");
+        (0..3500).for_each(|n| set(&heap, 500 + n % 1500, 1));
+        let far = |heap: &DurableHeap, n: usize| {
+            let found = heap.core.map.find(
+                homes[n].partition(),
+                homes[n].offset_bytes() / 4,
+                &mut Default::default(),
+            );
+            matches!(found.source, aquifer_map::partitions::Source::Log(grain) if grain >= 1 << 32)
+        };
+        assert!((0..2000).any(|n| far(&heap, n)) && !(0..2000).all(|n| far(&heap, n)));
+        while heap.clean().expect("room") {}
+        assert!(heap.cleaned().chunks > 0);
+        drop(heap);
+        for checkpoint_bytes in [1 << 30, 0, 0] {
+            let heap = DurableHeap::open(&path, &options(checkpoint_bytes)).expect("opens again");
+            for (n, &home) in homes.iter().enumerate() {
+                let mut bytes = [0; 5000];
+                heap.transaction(|tx| tx.load(home, &mut bytes)).expect("it is there");
+                assert!(bytes == [(n + usize::from(n >= 500)) as u8; 5000], "object {n}");
+            }
+            assert!((0..2000).any(|n| far(&heap, n)));
+        }
+        let contents = crate::inspect::HeapFile::open(&path).expect("a heap").contents().expect("in order");
+        assert_eq!((contents.objects, contents.damaged_blocks), (2000, 0));
+    }
+
+    /// More than there are addresses for, or more chunks than there are tables for.
+    #[test]
+    fn what_is_too_large_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (capacity_bytes, chunk_bytes) in [(u64::MAX, 0), ((4 << 40) + 1, 16 << 20), (2 << 40, 1 << 20)] {
+            let options = Options { capacity_bytes, chunk_bytes, ..Options::default() };
+            let outcome = DurableHeap::open(&dir.path().join("heap"), &options).map(drop);
+            assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");
+        }
+    }
+
     /// The last block of an ended chunk is told from a torn one, as if its session had gone on at once.
     #[test]
     fn the_end_of_an_ended_chunk_is_promised() {
@@ -299,10 +364,10 @@ mod tests {
         let path = dir.path().join("heap");
         let options = Options { capacity_bytes: 16 << 20, cleans_ahead: false, ..Options::default() };
         let heap = DurableHeap::open(&path, &options).expect("opens");
-        let home = heap.transaction(|tx| tx.alloc(8)).expect("room");
-        heap.transaction(|tx| tx.store_u64(home, 1)).expect("room");
+        let homes = heap.transaction(|tx| Ok([tx.alloc(8)?, tx.alloc(8)?])).expect("room");
+        heap.transaction(|tx| tx.store_u64(homes[0], 1)).expect("room");
         assert!(heap.core.end_chunks(0));
-        heap.transaction(|tx| tx.store_u64(home, 2)).expect("room");
+        heap.transaction(|tx| tx.store_u64(homes[1], 2)).expect("room");
         let log = &heap.core.log;
         let sealed = log.table.in_state(aquifer_log::segment::State::Sealed).next().expect("one was ended");
         let last = log.offset_of(sealed) + u64::from(log.filled_to(sealed)) - 8;

@@ -1,6 +1,7 @@
 //! A heap's file looked at from outside: what recovery finds in it, or its chunks and blocks one by one. It is opened for reading only
 //! and never changed, whatever is in it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -14,9 +15,7 @@ use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
 
-use crate::block::{ALIGN_BYTES, Block};
 use crate::checkpoint::{self, DamagedPart, Records};
-use crate::checksum::Sums;
 use crate::chunk::{self, ChunkHeader, DamagedHeader};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -28,6 +27,7 @@ use crate::recovery;
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock, USED_BYTES};
 use crate::tuning::Tuning;
 use crate::usage::Usage;
+pub use crate::walk::{Blocks, Found};
 
 /// RAM for the map of a heap that is looked at, and entries on their way to it.
 const RAM_BYTES: u64 = 24 << 20;
@@ -113,6 +113,8 @@ pub struct Contents {
     pub objects: u64,
     /// The version of the newest transaction; 0 if there was none.
     pub newest_version: u64,
+    /// Blocks that are damaged, and of which nothing is needed: all that they changed was changed again.
+    pub damaged_blocks: u64,
     /// Bytes of objects, memory of the chunks in use, RAM of the map.
     pub usage: Usage,
 }
@@ -235,14 +237,14 @@ impl HeapFile {
         let floor = Record::read(&*memory, self.superblock.id, record::Kind::Floor)?;
         let core = Core::new(Log::new(memory, self.superblock, self.len_bytes(), 85)?, None, &Tuning::ALL)?;
         let mut counted = Counted::default();
-        recovery::recover_by_parts(&core, floor.value, RAM_BYTES, |map, partitions| {
+        let damaged_blocks = recovery::recover_by_parts(&core, floor.value, RAM_BYTES, |map, partitions| {
             counted.add(&core, map, partitions)
         })?;
         self.reader.ensure_all_was_read()?;
         let usage =
             Usage { live_bytes: counted.live_bytes, map_bytes: counted.map_bytes, ..Usage::of(&core) };
         let newest_version = core.clock.load(Ordering::Relaxed);
-        Ok(Contents { objects: counted.objects, newest_version, usage })
+        Ok(Contents { objects: counted.objects, newest_version, damaged_blocks, usage })
     }
 }
 
@@ -299,64 +301,22 @@ impl Chunk {
             Some(Ok(header)) => &self.bytes[chunk::HEADER_BYTES..header.end as usize],
             _ => &[],
         };
-        Records::new(bytes, 0..u32::MAX)
+        Records::new(bytes, 0..u64::MAX)
     }
 
     /// Its blocks from front to back; none of a chunk without a header.
     pub fn blocks(&self) -> Blocks<'_> {
         let has_blocks = matches!(self.header, Ok(Some(_)));
         let bytes: &[u8] = if has_blocks { &self.bytes } else { &[] };
-        Blocks { bytes, at: chunk::HEADER_BYTES, seed: self.seed, sums: None }
-    }
-}
-
-/// What is at a place of a chunk.
-#[derive(Clone, Copy, Debug)]
-pub enum Found<'a> {
-    /// A block that verifies.
-    Block(Block<'a>),
-    /// Damage: this number of bytes does not verify, and a block follows them.
-    Damage(usize),
-}
-
-/// Iterator over the blocks of a chunk, and the bytes between them that should be blocks: where from the start of the chunk, and
-/// what. It ends where no block follows.
-pub struct Blocks<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    seed: u32,
-    /// From where the first block does not verify.
-    sums: Option<Sums<'a>>,
-}
-
-impl<'a> Blocks<'a> {
-    /// Where it has come to: after the last block, how far the chunk is filled.
-    pub fn position(&self) -> usize {
-        self.at
-    }
-}
-
-impl<'a> Iterator for Blocks<'a> {
-    type Item = (usize, Found<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (at, bytes, seed) = (self.at, self.bytes, self.seed);
-        if let Some(block) = Block::decode(bytes.get(at..)?, seed) {
-            self.at += block.len_bytes();
-            return Some((at, Found::Block(block)));
-        }
-        let sums = self.sums.get_or_insert_with(|| Sums::new(bytes));
-        let mut places = (at..bytes.len()).step_by(ALIGN_BYTES).skip(1);
-        self.at = places.find(|&place| Block::decode_at(bytes, place, seed, sums).is_some())?;
-        Some((at, Found::Damage(self.at - at)))
+        Blocks::new(bytes, self.seed)
     }
 }
 
 /// What was counted in parts of a heap.
 #[derive(Default)]
 struct Counted {
-    /// The class of each area.
-    codes: Vec<u16>,
+    /// The class of each area that has one, if that is known.
+    codes: Option<BTreeMap<u32, u16>>,
     objects: u64,
     live_bytes: u64,
     map_bytes: u64,
@@ -365,15 +325,18 @@ struct Counted {
 impl Counted {
     /// Adds the areas of a part. The first one has the table of all.
     fn add(&mut self, heap: &Core, map: &Partitions, partitions: Range<u64>) -> Result<()> {
-        if self.codes.is_empty() {
-            let code = |area| recovery::class_in(heap, map, area);
-            self.codes = (0..AREAS as u32).map(code).collect::<Result<_>>()?;
-        }
+        let codes = match &mut self.codes {
+            Some(codes) => codes,
+            unknown => unknown.insert(recovery::classes(heap, map)?),
+        };
         let start = |number: u64| number * PARTITION_BYTES as u64 / AREA_BYTES;
-        let areas = start(partitions.start)..start(partitions.end).min(AREAS as u64);
-        let classes = areas.filter_map(|area| Some((area, SizeClass::from_code(self.codes[area as usize])?)));
-        let objects = classes.map(|(area, class)| count_slots(map, area * AREA_BYTES, class.slot_bytes()));
-        self.objects += objects.sum::<u64>();
+        for area in start(partitions.start)..start(partitions.end).min(AREAS as u64) {
+            match codes.get(&(area as u32)).map(|&code| SizeClass::from_code(code)) {
+                Some(Some(class)) => self.objects += count_slots(map, area * AREA_BYTES, class.slot_bytes()),
+                None if area > 0 => recovery::ensure_unused(map, area as u32)?,
+                _ => {}
+            }
+        }
         self.map_bytes += map.ram_bytes() as u64;
         for number in partitions {
             let (mut last, mut grains) = (None, 0);

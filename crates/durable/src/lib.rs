@@ -81,6 +81,7 @@ mod unread;
 mod usage;
 pub mod value;
 mod view;
+mod walk;
 mod write_set;
 
 pub use access::{Access, Load, Transactional};

@@ -21,6 +21,8 @@ pub(crate) struct OpenChunk {
     pub(crate) id: SegmentId,
     /// What its checksums begin with.
     pub(crate) seed: u32,
+    /// Where it begins in the file.
+    pub(crate) start: u64,
     /// Where the next block goes, in the file.
     pub(crate) next: u64,
     /// Where the chunk ends.
@@ -125,7 +127,9 @@ const PASS_BYTES_MAX: u32 = 32 << 20;
 /// Free chunks that are made before they are needed, at least.
 const AHEAD_MIN: usize = 3;
 /// Largest log that map entries can address.
-pub(crate) const CAPACITY_BYTES_MAX: u64 = 16 << 30;
+const CAPACITY_BYTES_MAX: u64 = (LOG_GRAIN_BYTES as u64) << 40;
+/// Most chunks: there are tables with all of them in RAM.
+const CHUNKS_MAX: u64 = 1 << 20;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
 /// Chunks that are open while the others are as full as they should be.
@@ -174,10 +178,19 @@ impl Oldest {
     }
 }
 
-/// Refuses a file of which map entries cannot address all.
-pub(crate) fn ensure_reachable(capacity_bytes: u64) -> Result<()> {
-    let (bytes, limit) = (capacity_bytes, CAPACITY_BYTES_MAX);
-    if bytes > limit { Err(Error::TooLarge { what: "a durable heap", bytes, limit }) } else { Ok(()) }
+/// Largest file with chunks of this size.
+pub(crate) fn capacity_bytes_max(chunk_bytes: u32) -> u64 {
+    CAPACITY_BYTES_MAX.min(SUPERBLOCK_BYTES as u64 + CHUNKS_MAX * u64::from(chunk_bytes))
+}
+
+/// Refuses a file of which map entries cannot address all, or with too many chunks.
+pub(crate) fn ensure_reachable(capacity_bytes: u64, chunk_bytes: u32) -> Result<()> {
+    let (bytes, limit) = (capacity_bytes, capacity_bytes_max(chunk_bytes));
+    let what = match chunk_bytes {
+        Superblock::CHUNK_BYTES_MAX => "a durable heap",
+        _ => "a durable heap with chunks of this size",
+    };
+    if bytes > limit { Err(Error::TooLarge { what, bytes, limit }) } else { Ok(()) }
 }
 
 impl Log {
@@ -191,7 +204,7 @@ impl Log {
         capacity_bytes: u64,
         utilisation_percent: u32,
     ) -> Result<Self> {
-        ensure_reachable(capacity_bytes)?;
+        ensure_reachable(capacity_bytes, superblock.chunk_bytes)?;
         if persist.len_bytes() < SUPERBLOCK_BYTES as u64 {
             return Err(Error::Damaged { offset: persist.len_bytes(), why: "the file ends there".into() });
         }
@@ -225,14 +238,14 @@ impl Log {
 
     /// The chunk that has a grain of the log.
     #[inline]
-    pub(crate) fn chunk_of(&self, grain: u32) -> SegmentId {
-        let offset = u64::from(grain) * LOG_GRAIN_BYTES as u64 - SUPERBLOCK_BYTES as u64;
+    pub(crate) fn chunk_of(&self, grain: u64) -> SegmentId {
+        let offset = grain * LOG_GRAIN_BYTES as u64 - SUPERBLOCK_BYTES as u64;
         SegmentId((offset >> self.chunk_shift) as u32)
     }
 
     /// The same, if there is one: of any number.
-    pub(crate) fn chunk_with(&self, grain: u32) -> Option<SegmentId> {
-        let offset = (u64::from(grain) * LOG_GRAIN_BYTES as u64).checked_sub(SUPERBLOCK_BYTES as u64)?;
+    pub(crate) fn chunk_with(&self, grain: u64) -> Option<SegmentId> {
+        let offset = (grain * LOG_GRAIN_BYTES as u64).checked_sub(SUPERBLOCK_BYTES as u64)?;
         let number = offset >> self.chunk_shift;
         (number < u64::from(self.table.len())).then_some(SegmentId(number as u32))
     }
@@ -274,6 +287,7 @@ impl Log {
         Ok(OpenChunk {
             id,
             seed: chunk::seed(self.superblock.id, number, generation),
+            start,
             next: start + chunk::HEADER_BYTES as u64,
             end: start + u64::from(self.superblock.chunk_bytes),
             seals: self.seals(),
@@ -365,6 +379,17 @@ impl Log {
         free.record.write(&*self.persist, self.superblock.id, u64::from(id.0) + 1)?;
         free.grown += 1;
         Ok(id)
+    }
+
+    /// Makes the file as long as one with this number of chunks, of which nobody uses the new ones in this life of the heap.
+    #[cfg(test)]
+    pub(crate) fn skip(&self, chunks: u32) -> Result<()> {
+        let mut free = self.free();
+        while free.grown < chunks {
+            self.grow(&mut free)?;
+            free.apart += 1;
+        }
+        Ok(())
     }
 
     /// Whether the log is so full of what is needed that it should grow rather than be cleaned.

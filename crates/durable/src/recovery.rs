@@ -11,22 +11,23 @@
 //! and what a checkpoint has. The map has no memory for the extents of a partition that is all zeros.
 
 mod checkpoint;
+mod damaged;
 mod found;
 mod rows;
 mod survey;
 mod window;
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use aquifer_base::HomeAddress;
 use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES, PARTITION_BYTES};
+use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::State;
-use aquifer_map::partitions::{Hint, Partitions, Source};
+use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
 
 use crate::block::ALIGN_BYTES;
 use crate::chunk::{ChunkHeader, HEADER_BYTES};
@@ -37,8 +38,8 @@ use crate::superblock::SUPERBLOCK_BYTES;
 use checkpoint::Checkpoint;
 use found::Found;
 use rows::Rows;
-pub(crate) use survey::Damage;
 pub use survey::Loss;
+pub(crate) use survey::{Damage, LeftOut};
 use survey::{Filled, Survey};
 use window::{Collection, Window, newest_first};
 
@@ -67,14 +68,15 @@ pub(crate) fn recover(heap: &Core, floor: u64, ram_bytes: u64, damage: &mut Dama
     let part = Part { map: &heap.map, partitions: 0..PARTITIONS, map_bytes_max: usize::MAX };
     let used = enter_all(heap, &survey, checkpoint, &part, ram_bytes).expect("the map may be of any size");
     heap.clock.store(newest(&survey, checkpoint), Ordering::Release);
+    damaged::check(heap, &survey.filled, &part, damage)?;
     check_free(heap)?;
     heap.log.adopt(chunks(heap));
-    restore_homes(heap)?;
+    restore_homes(heap, &used, damage)?;
     Ok(used)
 }
 
 /// Visits the map of a heap that is only looked at, part by part: the partitions of each, and a map of them. All of it takes about `ram_bytes`, whatever
-/// the heap has, beside a chunk for each thread with half as much for its checksums.
+/// the heap has, beside a chunk for each thread with half as much for its checksums. Returns how many blocks are damaged of which nothing is needed.
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::Io`], those of `visit`.
@@ -83,17 +85,19 @@ pub(crate) fn recover_by_parts(
     floor: u64,
     ram_bytes: u64,
     mut visit: impl FnMut(&Partitions, Range<u64>) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let survey = verify(heap, floor, None, &mut Damage::Refused)?;
     heap.clock.store(newest(&survey, None), Ordering::Release);
     heap.log.adopt(chunks(heap));
     // A quarter for the index of the map, one for entries, the rest for extents.
     let most = (ram_bytes / 4 / INDEX_BYTES).next_multiple_of(AREA_PARTITIONS);
-    let (mut start, mut step) = (0, most);
+    let (mut start, mut step, mut damaged) = (0, most, 0);
     while start < survey.partitions {
         let partitions = start..start + step;
         let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
-        let map = Partitions::new().map_err(refused).map_err(Error::io("reserving address space"))?;
+        let map = Partitions::new(heap.log.capacity_bytes)
+            .map_err(refused)
+            .map_err(Error::io("reserving address space"))?;
         // An area is the least that is looked at.
         let map_bytes_max = if step > AREA_PARTITIONS { ram_bytes as usize / 2 } else { usize::MAX };
         let part = Part { map: &map, partitions: partitions.clone(), map_bytes_max };
@@ -104,10 +108,11 @@ pub(crate) fn recover_by_parts(
         if map.ram_bytes() < map_bytes_max / 4 {
             step = most.min(step * 2);
         }
+        damaged = damaged::check(heap, &survey.filled, &part, &mut Damage::Refused)?;
         visit(&map, partitions.clone())?;
         start = partitions.end;
     }
-    Ok(())
+    Ok(damaged)
 }
 
 /// Whole chunks of the file.
@@ -140,6 +145,8 @@ fn verify(heap: &Core, floor: u64, checkpoint: Option<&Checkpoint>, damage: &mut
         damage.add(heap.log.persist.len_bytes(), bytes, &why)?;
     }
     let mut survey = survey_all(heap, (chunks, floor), checkpoint, damage)?;
+    read_promised(heap, &mut survey)?;
+    damage.join(std::mem::take(&mut survey.damage));
     check(heap, &survey, damage)?;
     survey.filled.sort_unstable_by_key(|filled| Reverse(filled.versions.1));
     survey.committed.sort_unstable();
@@ -164,7 +171,7 @@ fn survey_all(
             survey.read(heap, SegmentId(number), checkpoint)?;
         }
     };
-    let mut survey = thread::scope(|scope| {
+    let survey = thread::scope(|scope| {
         let others: Vec<_> = (1..threads(heap))
             .map(|_| {
                 let damage = damage.fork();
@@ -177,8 +184,22 @@ fn survey_all(
         }
         Ok::<_, Error>(survey)
     })?;
-    damage.join(std::mem::take(&mut survey.damage));
     Ok(survey)
+}
+
+/// Chunks whose last blocks do not verify, and were durable, as other chunks say: they were not torn when they were written.
+fn read_promised(heap: &Core, survey: &mut Survey) -> Result<()> {
+    for promised in survey.promised.clone() {
+        let is_in_use = survey
+            .ends
+            .get(&promised.number)
+            .is_some_and(|&(generation, _)| generation == promised.generation);
+        if is_in_use && survey.torn.get(&promised.number).is_some_and(|&end| end <= promised.end) {
+            survey.torn.remove(&promised.number);
+            survey.read_again(heap, SegmentId(promised.number), promised.end)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether chunks have all that was durable in them.
@@ -336,27 +357,60 @@ fn check_free(heap: &Core) -> Result<()> {
     }
 }
 
-/// Makes the allocator's tables again.
-fn restore_homes(heap: &Core) -> Result<()> {
-    for area in 1..AREAS as u32 {
-        let code = class_in(heap, &heap.map, area)?;
-        if code > 0 {
-            heap.homes.restore_area(area, code, holes(heap, u64::from(area) * AREA_BYTES).into_iter());
+/// Makes the allocator's tables again, if all objects are between these partitions.
+fn restore_homes(heap: &Core, used: &Range<u64>, damage: &Damage) -> Result<()> {
+    let codes = classes(heap, &heap.map)?;
+    for (&area, &code) in &codes {
+        heap.homes.restore_area(area, code, holes(heap, u64::from(area) * AREA_BYTES).into_iter());
+    }
+    let (first, end) = (used.start / AREA_PARTITIONS, used.end.div_ceil(AREA_PARTITIONS));
+    (first.max(1)..end).map(|area| area as u32).try_for_each(|area| match codes.get(&area) {
+        None if !damage.is_listed() => ensure_unused(&heap.map, area),
+        _ => Ok(()),
+    })
+}
+
+/// What the table of areas says, if `map` is right and nobody changes it: the code of the class of each that has one.
+pub(crate) fn classes(heap: &Core, map: &Partitions) -> Result<BTreeMap<u32, u16>> {
+    let (mut codes, mut bytes) = (BTreeMap::new(), [0; PARTITION_BYTES]);
+    let in_partition = (PARTITION_BYTES / CLASS_BYTES) as u32;
+    for first in (0..AREAS as u32).step_by(in_partition as usize) {
+        let (id, mut at) = (homes::class_home(first).partition(), 0);
+        bytes.fill(0);
+        while at < GRAINS {
+            let run = map.find(id, at, &mut Hint::default());
+            if let Source::Log(found) = run.source {
+                heap.log.ensure_read(found)?;
+                let out = &mut bytes[at * LOG_GRAIN_BYTES..run.end * LOG_GRAIN_BYTES];
+                heap.log.persist.read(found * GRAIN, out);
+            }
+            at = run.end;
+        }
+        let all = (first..).zip(bytes.as_chunks().0);
+        codes.extend(all.map(|(area, &code)| (area, u16::from_le_bytes(code))).filter(|&(_, code)| code > 0));
+    }
+    codes.remove(&0);
+    Ok(codes)
+}
+
+/// Refuses objects in an area of which nobody knows the class: what said it was durable before there was any.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(crate) fn ensure_unused(map: &Partitions, area: u32) -> Result<()> {
+    let first = u64::from(area) * AREA_PARTITIONS;
+    for number in first..first + AREA_PARTITIONS {
+        let mut is_used = false;
+        map.for_each_extent(PartitionId(number as u32), |_, source| is_used |= source != Source::Hole);
+        if is_used {
+            let why = format!(
+                "there are objects from home address {:#x} on, and the block is lost that says how large they are",
+                number * PARTITION_BYTES as u64
+            );
+            return Err(Error::Damaged { offset: SUPERBLOCK_BYTES as u64, why });
         }
     }
     Ok(())
-}
-
-/// What the table of areas says of one, if `map` is right and nobody changes it: 0, or the code of a class.
-pub(crate) fn class_in(heap: &Core, map: &Partitions, area: u32) -> Result<u16> {
-    let mut code = [0; CLASS_BYTES];
-    let home = homes::class_home(area);
-    let (id, grain) = (home.partition(), home.offset_bytes() / GRAIN as usize);
-    if let Source::Log(found) = map.find(id, grain, &mut Hint::default()).source {
-        heap.log.ensure_read(found)?;
-        heap.log.persist.read(u64::from(found) * GRAIN + home.0 % GRAIN, &mut code);
-    }
-    Ok(u16::from_le_bytes(code))
 }
 
 /// The runs of an area in which nothing is allocated.

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_base::{HomeAddress, PartitionId};
@@ -19,15 +20,19 @@ use crate::error::{Error, Result};
 use crate::heap::{DurableHeap, Options};
 use crate::homes::{self, AREA_BYTES};
 use crate::inspect::HeapFile;
-use crate::log::{CAPACITY_BYTES_MAX, Log};
+use crate::log::{Log, capacity_bytes_max};
 use crate::record::{self, NO_FLOOR, Record};
 pub use crate::recovery::Loss;
-use crate::recovery::{self, Damage};
+use crate::recovery::{self, Damage, LeftOut};
 use crate::tuning::Tuning;
 
 /// Bytes that are copied in one transaction, about.
 const COPIED_BYTES: u64 = 256 << 10;
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
+/// Room for more than is left of any file.
+const CAPACITY_BYTES_MIN: u64 = 1 << 30;
+/// How often blocks are left out that turn out to be needed, before all are whose payloads do not verify.
+const TRIES: usize = 8;
 
 /// What a salvage has found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -39,6 +44,9 @@ pub struct Salvaged {
     /// Bytes of objects in it.
     pub live_bytes: u64,
 }
+
+/// The map of all that verifies, between which partitions that is, and what does not.
+type Recovered = (Core, Range<u64>, Vec<Loss>);
 
 impl HeapFile {
     /// Copies all that verifies into a new heap in the file at `target`, which must not be there; every object has the reference that it had. The
@@ -68,9 +76,10 @@ impl HeapFile {
 
     fn salvage_to(&self, target: &Path, mut progress: impl FnMut(f64)) -> Result<Salvaged> {
         let (core, used, mut losses) = self.recover()?;
+        let chunk_bytes = self.superblock().chunk_bytes;
         let options = Options {
-            capacity_bytes: CAPACITY_BYTES_MAX,
-            chunk_bytes: self.superblock().chunk_bytes,
+            capacity_bytes: capacity_bytes_max(chunk_bytes).min(2 * self.len_bytes() + CAPACITY_BYTES_MIN),
+            chunk_bytes,
             durability: Durability::Relaxed,
             ..Options::default()
         };
@@ -85,7 +94,7 @@ impl HeapFile {
             for (start, grains, source) in runs(&core, id) {
                 let home = HomeAddress(id.start().0 + start as u64 * GRAIN);
                 let read = |out: &mut [u8]| match source {
-                    Source::Log(grain) => core.log.persist.read(u64::from(grain) * GRAIN, out),
+                    Source::Log(grain) => core.log.persist.read(grain * GRAIN, out),
                     Source::Zeros | Source::Hole => out.fill(0),
                 };
                 if !known.contains(&area) {
@@ -123,16 +132,31 @@ impl HeapFile {
     }
 
     /// The map of all that verifies, between which partitions that is, and what does not.
-    fn recover(&self) -> Result<(Core, Range<u64>, Vec<Loss>)> {
+    fn recover(&self) -> Result<Recovered> {
+        // Without a block of which something was needed an older one is, which may be damaged too.
+        let mut left_out = HashSet::new();
+        for _ in 0..TRIES {
+            let (recovered, needed) = self.recover_without(LeftOut::Of(left_out.clone()))?;
+            if needed.is_empty() {
+                return Ok(recovered);
+            }
+            left_out.extend(needed);
+        }
+        self.recover_without(LeftOut::All).map(|(recovered, _)| recovered)
+    }
+
+    /// The same without some blocks; and those whose payloads do not verify and of which something is needed.
+    fn recover_without(&self, left_out: LeftOut) -> Result<(Recovered, Vec<u64>)> {
         let (memory, superblock) = (self.memory(), self.superblock());
         let floor =
             Record::read(&*memory, superblock.id, record::Kind::Floor).map_or(NO_FLOOR, |floor| floor.value);
-        let capacity_bytes = memory.len_bytes().min(CAPACITY_BYTES_MAX);
+        let capacity_bytes = memory.len_bytes().min(capacity_bytes_max(superblock.chunk_bytes));
         let log = Log::new(memory, superblock, capacity_bytes, 85)?;
         let core = Core::new(log, None, &Tuning::default())?;
-        let mut damage = Damage::Listed(Vec::new());
+        let mut damage = Damage::listed(Arc::new(left_out));
         let used = recovery::recover(&core, floor, Options::default().opening_bytes, &mut damage)?;
-        Ok((core, used, damage.into_losses()))
+        let (losses, needed) = damage.into_lists();
+        Ok(((core, used, losses), needed))
     }
 }
 

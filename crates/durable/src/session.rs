@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use aquifer_log::geometry::SegmentId;
 
 use crate::block::Encoded;
-use crate::chunk::Previous;
+use crate::chunk::{Previous, seed_at};
 use crate::draft::Draft;
 use crate::durability::Unsynced;
 use crate::error::Result;
@@ -80,8 +80,8 @@ impl Session {
     /// The device refused.
     pub(crate) fn append(&mut self, log: &Log, version: u64) -> Result<u64> {
         let chunk = self.chunk.as_mut().expect("there is room");
-        self.block.seal(version, chunk.seed);
         let at = chunk.next;
+        self.block.seal(version, seed_at(chunk.seed, (at - chunk.start) as usize));
         match &self.unsynced {
             None if self.persists_each => persist_each(&self.block, log, at)?,
             None => log.persist.persist(at, &self.block)?,

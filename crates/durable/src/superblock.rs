@@ -15,7 +15,9 @@ pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Bytes that say something.
 pub const USED_BYTES: usize = 64;
 /// The version that this library writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// A file has about this many chunks at most, as a power of two, if nobody wants others.
+const CHUNKS_BITS: u32 = 18;
 const MAGIC: [u8; 8] = *b"AQDHEAP\n";
 
 /// What the superblock says.
@@ -32,6 +34,12 @@ impl Superblock {
     pub const CHUNK_BYTES_MIN: u32 = 64 << 10;
     /// Largest chunk.
     pub const CHUNK_BYTES_MAX: u32 = 16 << 20;
+
+    /// Size of a chunk of a file that may grow to `capacity_bytes`, unless another is wanted: 1 MiB, more from 256 GiB on.
+    pub fn chunk_bytes_for(capacity_bytes: u64) -> u32 {
+        let share = (capacity_bytes >> CHUNKS_BITS).next_power_of_two();
+        share.clamp(1 << 20, Self::CHUNK_BYTES_MAX.into()) as u32
+    }
 
     /// Writes it to an empty file, or one where that came to nothing. A crash leaves a file that [`Superblock::find`] takes for empty.
     ///
@@ -81,7 +89,10 @@ impl Superblock {
             return Err("it does not begin as one".into());
         }
         if word(8) != VERSION {
-            return Err(format!("its version is {}, this library knows {VERSION}", word(8)));
+            return Err(format!(
+                "its version is {}, this library reads and writes version {VERSION} alone",
+                word(8)
+            ));
         }
         if word(60) != crc32c_seeded(0, &bytes[..60]) {
             return Err("the checksum of its first bytes is wrong".into());

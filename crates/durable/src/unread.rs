@@ -1,30 +1,43 @@
 //! Chunks that a checkpoint has spared recovery, and whose blocks therefore nobody has verified yet. Each is verified before anything of it
-//! is loaded, and all of them by and by.
+//! is loaded, and all of them by and by. What is damaged costs what lies in it.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 
-use crate::block::Block;
-use crate::chunk::{self, HEADER_BYTES};
+use crate::chunk;
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::walk::{Blocks, Found};
 
 const READ: u8 = 0;
 const NOT_YET: u8 = 1;
 const DAMAGED: u8 = 2;
+
+/// Parts of a chunk that do not verify: bytes of the file.
+type Damaged = Vec<Range<u64>>;
 
 /// What is known of each chunk.
 pub(crate) struct Unread {
     /// How many were not read, or are damaged.
     left: AtomicU32,
     states: Box<[AtomicU8]>,
+    damaged: Mutex<HashMap<SegmentId, Damaged>>,
 }
 
 impl Unread {
     /// All of a log's chunks were read.
     pub(crate) fn new(chunks: u32) -> Self {
-        Self { left: AtomicU32::new(0), states: (0..chunks).map(|_| AtomicU8::new(READ)).collect() }
+        let states = (0..chunks).map(|_| AtomicU8::new(READ)).collect();
+        Self { left: AtomicU32::new(0), states, damaged: Mutex::default() }
+    }
+
+    fn damaged(&self) -> MutexGuard<'_, HashMap<SegmentId, Damaged>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A chunk was not read.
@@ -37,6 +50,7 @@ impl Unread {
     pub(crate) fn forget(&self, id: SegmentId) {
         if self.states[id.0 as usize].swap(READ, Ordering::AcqRel) != READ {
             self.left.fetch_sub(1, Ordering::Relaxed);
+            self.damaged().remove(&id);
         }
         // A thread that verifies the chunk now, and reads bytes written later, sees this state, too.
         fence(Ordering::Release);
@@ -56,53 +70,65 @@ impl Unread {
 }
 
 impl Log {
-    /// Sees that the chunk with a grain of the log was verified. Any grain will do: one that a racing reader has found.
+    /// Sees that a grain of the log was verified. Any grain will do: one that a racing reader has found.
     ///
     /// # Errors
     /// [`Error::Damaged`].
     #[inline]
-    pub(crate) fn ensure_read(&self, grain: u32) -> Result<()> {
+    pub(crate) fn ensure_read(&self, grain: u64) -> Result<()> {
         if self.unread.is_empty() { Ok(()) } else { self.read_if_not_yet(grain) }
     }
 
     #[cold]
-    fn read_if_not_yet(&self, grain: u32) -> Result<()> {
-        self.chunk_with(grain).map_or(Ok(()), |id| self.verify(id))
-    }
-
-    /// Verifies a chunk that was not read.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`].
-    pub(crate) fn verify(&self, id: SegmentId) -> Result<()> {
-        let state = &self.unread.states[id.0 as usize];
-        if state.load(Ordering::Acquire) == READ {
+    fn read_if_not_yet(&self, grain: u64) -> Result<()> {
+        let Some(id) = self.chunk_with(grain) else { return Ok(()) };
+        if self.verify(id) {
             return Ok(());
         }
-        if self.has_all_blocks(id) {
+        let (damaged, offset) = (self.unread.damaged(), grain * LOG_GRAIN_BYTES as u64);
+        let hit = damaged.get(&id).and_then(|parts| parts.iter().find(|part| part.contains(&offset)));
+        let Some(part) = hit else { return Ok(()) };
+        let why = "a block of a chunk that was durable does not verify".into();
+        Err(Error::Damaged { offset: part.start, why })
+    }
+
+    /// Verifies a chunk that was not read; returns whether all of it is right.
+    pub(crate) fn verify(&self, id: SegmentId) -> bool {
+        let state = &self.unread.states[id.0 as usize];
+        match state.load(Ordering::Acquire) {
+            READ => return true,
+            DAMAGED => return false,
+            _ => {}
+        }
+        let damaged = self.damaged_parts(id);
+        if damaged.is_empty() {
             self.unread.forget(id);
-            return Ok(());
+            return true;
         }
         // It may have been given up meanwhile, and be another one's.
         fence(Ordering::Acquire);
-        let _ = state.compare_exchange(NOT_YET, DAMAGED, Ordering::AcqRel, Ordering::Acquire);
-        if state.load(Ordering::Acquire) == READ {
-            return Ok(());
+        let mut all = self.unread.damaged();
+        let was = state.compare_exchange(NOT_YET, DAMAGED, Ordering::AcqRel, Ordering::Acquire);
+        if was == Ok(NOT_YET) {
+            all.insert(id, damaged);
         }
-        let why = "a block of a chunk that was durable does not verify".into();
-        Err(Error::Damaged { offset: self.offset_of(id), why })
+        state.load(Ordering::Acquire) == READ
     }
 
-    fn has_all_blocks(&self, id: SegmentId) -> bool {
-        let mut bytes = vec![0; self.superblock.chunk_bytes as usize];
-        self.persist.read(self.offset_of(id), &mut bytes);
+    fn damaged_parts(&self, id: SegmentId) -> Damaged {
+        let (start, end) = (self.offset_of(id), self.filled_to(id) as usize);
+        let mut bytes = vec![0; end];
+        self.persist.read(start, &mut bytes);
         let seed = chunk::seed(self.superblock.id, id.0, self.table.generation(id));
-        let (mut at, end) = (HEADER_BYTES, self.filled_to(id) as usize);
-        while let Some(block) =
-            bytes.get(at..).and_then(|bytes| Block::decode(bytes, seed)).filter(|_| at < end)
-        {
-            at += block.len_bytes();
+        let (mut damaged, mut blocks) = (Damaged::new(), Blocks::new(&bytes, seed));
+        for (at, found) in blocks.by_ref() {
+            if !matches!(found, Found::Block(block) if block.is_intact()) {
+                damaged.push(start + at as u64..start + (at + found.len_bytes()) as u64);
+            }
         }
-        at == end
+        if blocks.position() < end {
+            damaged.push(start + blocks.position() as u64..start + end as u64);
+        }
+        damaged
     }
 }

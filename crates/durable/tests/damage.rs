@@ -153,6 +153,10 @@ fn what_looks_like_blocks_costs_no_time() {
     assert_eq!(heap.transaction(|tx| tx.load_u64(home)).expect("reads"), 7);
 }
 
+/// Objects whose fills nobody else has.
+const STAYS: usize = 150;
+const GOES: usize = 151;
+
 /// One damaged chunk costs what lies in it, not the room of all others.
 #[test]
 fn the_cleaner_goes_around_a_damaged_chunk() {
@@ -163,13 +167,14 @@ fn the_cleaner_goes_around_a_damaged_chunk() {
     let homes = heap.transaction(|tx| (0..400).map(|_| tx.alloc(1000)).collect::<Result<Vec<_>, _>>());
     let homes = homes.expect("room");
     let set = |n: usize, fill: u8| heap.transaction(|tx| tx.store(homes[n], &[fill; 1000]));
-    (0..400).for_each(|n| set(n, 1).expect("room"));
-    // A byte in the middle of the second chunk, under the heap's feet.
+    (0..400).for_each(|n| set(n, if n == STAYS || n == GOES { n as u8 } else { 1 }).expect("room"));
+    // A byte of an object that stays, and of one that is written again, under the heap's feet.
     let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("there");
-    let at = 4096 + CHUNK_BYTES as u64 * 3 / 2;
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).expect("there");
-    file.write_all_at(&[byte[0] ^ 4], at).expect("there");
+    for n in [STAYS, GOES] {
+        let bytes = std::fs::read(&path).expect("there");
+        let at = bytes.windows(1000).position(|window| window == [n as u8; 1000]).expect("it is there") + 500;
+        file.write_all_at(&[n as u8 ^ 4], at as u64).expect("there");
+    }
     for round in 2..20 {
         for n in (0..400).filter(|n| n % 3 > 0) {
             set(n, round).unwrap_or_else(|error| panic!("object {n}, round {round}: {error}"));
@@ -181,6 +186,90 @@ fn the_cleaner_goes_around_a_damaged_chunk() {
         heap.transaction(|tx| tx.load(homes[n], &mut out)).expect("it is there");
         assert_eq!(out, [19; 1000], "object {n}");
     }
+}
+
+/// An object was written a hundred times: what is damaged of the fiftieth is nobody's, but where it says what it is of.
+#[test]
+fn damage_in_what_was_written_again_is_no_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let heap = DurableHeap::open(&path, &options()).expect("opens");
+    let home = heap.transaction(|tx| {
+        let home = tx.alloc(1000)?;
+        tx.set_root(home)?;
+        Ok(home)
+    });
+    let home = home.expect("room");
+    (0..100).for_each(|n| heap.transaction(|tx| tx.store(home, &[n; 1000])).expect("room"));
+    drop(heap);
+    let bytes = std::fs::read(&path).expect("there");
+    let at = bytes.windows(1000).position(|window| window == [50; 1000]).expect("the fiftieth");
+    let mut hits = 0;
+    for hit in (at - 24..at + 1000).step_by(7) {
+        let mut damaged = bytes.clone();
+        damaged[hit] ^= 1 << (hit % 8);
+        std::fs::write(&path, &damaged).expect("written");
+        let contents = HeapFile::open(&path).and_then(|file| file.contents());
+        let opened = DurableHeap::open(&path, &options());
+        if hit < at {
+            // Nobody knows any more what it changed.
+            assert!(matches!((&contents, &opened), (Err(Error::Damaged { .. }), Err(Error::Damaged { .. }))));
+            continue;
+        }
+        assert_eq!(contents.expect("in order").damaged_blocks, 1, "byte {}", hit - at);
+        let heap = opened.unwrap_or_else(|error| panic!("byte {}: {error}", hit - at));
+        let mut out = [0; 1000];
+        heap.transaction(|tx| tx.load(home, &mut out)).expect("it is there");
+        assert!(out == [99; 1000]);
+        // Cleaning takes it away.
+        while heap.clean().expect("nothing needed is damaged") {}
+        assert_eq!(heap.cleaned().damaged_chunks, 0);
+        drop(heap);
+        hits += 1;
+    }
+    assert!(hits > 100);
+}
+
+/// The last write went to another place than it was meant for: to that of the block before it, which is as long.
+#[test]
+fn a_block_in_the_place_of_another_does_not_count() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, bytes) = heap_file(&path);
+    let place =
+        |n: usize| bytes.windows(1000).position(|window| window == [n as u8; 1000]).expect("it is there");
+    let (first, last) = (place(OBJECTS - 1), place(OBJECTS));
+    let heading = last - first - 1000;
+    let mut changed = bytes.clone();
+    changed.copy_within(last - heading..last + 1000, first - heading);
+    changed[last - heading..last + 1000].fill(0);
+    std::fs::write(&path, &changed).expect("written");
+    // The block before the last one is torn for all that anybody knows, but it is not the last one.
+    let heap = DurableHeap::open(&path, &options()).expect("opens");
+    assert_eq!(prefix(&heap, &homes), OBJECTS - 2);
+}
+
+/// The class of an area is in a block of a session that has no other: it cannot be told from one that was being written, but the objects can.
+#[test]
+fn objects_of_an_area_without_a_class_are_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (_, bytes) = heap_file(&path);
+    let mut refused = 0;
+    for at in 4096 + 32..4096 + 100 {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&path, &damaged).expect("written");
+        let (contents, opened) =
+            (HeapFile::open(&path).and_then(|file| file.contents()), DurableHeap::open(&path, &options()));
+        assert_eq!(contents.is_err(), opened.is_err(), "byte {at}");
+        match opened {
+            Ok(heap) => assert!(heap.usage().live_bytes >= 1000 * OBJECTS as u64, "byte {at}"),
+            Err(Error::Damaged { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 40, "{refused}");
 }
 
 /// What is hit is missing and listed; all else is there, and the new file is a heap like others.

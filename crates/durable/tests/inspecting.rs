@@ -38,6 +38,9 @@ fn objects_of_all_sizes_are_counted() {
     assert!(contents.newest_version >= 1 + 3000 + 3000 - homes.len() as u64);
 }
 
+/// What the last blocks of the two sessions have at most, which may have been torn.
+const LAST_BYTES_MAX: usize = 3100 + 100;
+
 fn example(path: &Path) {
     let heap = DurableHeap::open(path, &options()).expect("opens");
     for n in 0..30u64 {
@@ -61,7 +64,8 @@ fn walk(file: &HeapFile) -> (usize, usize) {
         let chunk = file.chunk(number).expect("readable");
         for (_, found) in chunk.blocks() {
             match found {
-                Found::Block(block) => verified += block.len_bytes(),
+                Found::Block(block) if block.is_intact() => verified += block.len_bytes(),
+                Found::Block(block) => damaged += block.len_bytes(),
                 Found::Damage(bytes) => damaged += bytes,
             }
         }
@@ -77,13 +81,32 @@ fn blocks_behind_damage_are_found() {
     let before = walk(&HeapFile::open(&path).expect("a heap"));
     assert!(before.0 > 30 * 3000 && before.1 == 0, "{before:?}");
     let mut bytes = fs::read(&path).expect("there");
-    bytes[4096 + 32 + 20] ^= 1;
+    bytes[4096 + 32 + 10] ^= 1;
     fs::write(&path, &bytes).expect("written");
     let file = HeapFile::open(&path).expect("a heap");
     let after = walk(&file);
     assert_eq!(after.0 + after.1, before.0, "nothing else is missing");
     assert!((24..100).contains(&after.1), "{after:?}");
     assert!(matches!(file.contents(), Err(Error::Damaged { offset: 4128, .. })));
+}
+
+/// A block whose payloads are damaged is a block still.
+#[test]
+fn damaged_payloads_are_told_from_damaged_blocks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    example(&path);
+    let before = walk(&HeapFile::open(&path).expect("a heap"));
+    let mut bytes = fs::read(&path).expect("there");
+    let at = bytes.windows(3000).position(|window| window == [5; 3000]).expect("the object is there");
+    bytes[at + 77] ^= 1;
+    fs::write(&path, &bytes).expect("written");
+    let file = HeapFile::open(&path).expect("a heap");
+    let after = walk(&file);
+    assert_eq!(after.0 + after.1, before.0, "nothing else is missing");
+    assert!((3000..3100).contains(&after.1), "{after:?}");
+    let Err(Error::Damaged { offset, .. }) = file.contents() else { panic!("an object is damaged") };
+    assert!((offset..offset + 100).contains(&(at as u64)), "{offset}, {at}");
 }
 
 proptest! {
@@ -109,9 +132,9 @@ proptest! {
             Ok(file) => {
                 let (verified, damaged) = walk(&file);
                 prop_assert!(verified + damaged <= bytes.len());
-                // What is damaged in the middle of a chunk is never taken for a heap in order.
-                let refused = matches!(file.contents(), Err(Error::Damaged { .. }));
-                prop_assert!(refused || damaged == 0);
+                // What is damaged in the middle of a chunk is never taken for a heap in order, unless nothing of it is needed.
+                let is_known = file.contents().map_or(true, |contents| contents.damaged_blocks > 0);
+                prop_assert!(is_known || damaged <= LAST_BYTES_MAX);
             }
             Err(error) => prop_assert!(matches!(error, Error::Foreign { .. } | Error::Damaged { offset: 0, .. }), "{error}"),
         }

@@ -26,7 +26,7 @@ pub use extents::Hint;
 use extents::{Change, Extents};
 pub use fill::{Filler, Told};
 pub use portion::{Portion, portions};
-pub use source::{GRAINS, Source};
+pub use source::{FIRST_GRAIN, GRAINS, Source};
 
 use crate::word::WordCell;
 pub use crate::word::{VERSION_MAX, Word};
@@ -68,13 +68,13 @@ fn pack(block: Block, extents: usize) -> u64 {
 }
 
 impl Partitions {
-    /// An empty map.
+    /// An empty map to a log of up to `log_bytes`. Those of more than 16 GiB have a byte more for each extent.
     ///
     /// # Errors
     /// The kernel refused the address space.
-    pub fn new() -> Result<Self, Errno> {
+    pub fn new(log_bytes: u64) -> Result<Self, Errno> {
         let index = Reservation::new(PARTITIONS * size_of::<Partition>(), 4096)?;
-        Ok(Self { index, blocks: Blocks::new()?, joins: true })
+        Ok(Self { index, blocks: Blocks::new(log_bytes)?, joins: true })
     }
 
     /// The same map; what it is told from now on makes extents of its own if it does not join, also beside ones with which it could be one.
@@ -133,7 +133,7 @@ impl Partitions {
     /// Begins to load the extents of a partition, or the first of them if there are many. Others may change them meanwhile.
     #[inline]
     pub fn prefetch_extents(&self, id: PartitionId) {
-        let Extents { starts, addresses } = self.extents(id);
+        let Extents { starts, addresses, .. } = self.extents(id);
         prefetch(starts.as_ptr().cast(), size_of_val(starts), PREFETCHED_LINES);
         prefetch(addresses.as_ptr().cast(), size_of_val(addresses), PREFETCHED_LINES);
     }
@@ -141,8 +141,7 @@ impl Partitions {
     #[inline]
     fn extents(&self, id: PartitionId) -> Extents<'_> {
         let (block, len) = unpack(self.at(id).handle.load(Ordering::Acquire));
-        let (starts, addresses) = self.blocks.extents(block, len);
-        Extents { starts, addresses }
+        self.blocks.extents(block, len)
     }
 
     /// Locks the partition if it is free, to commit to it; returns its word before.
@@ -183,7 +182,7 @@ impl Partitions {
         (start, end): (usize, usize),
         source: Source,
         hint: &mut Hint,
-        mut released: impl FnMut(u32, usize),
+        mut released: impl FnMut(u64, usize),
     ) {
         debug_assert!(start < end && end <= GRAINS && self.word(id).is_locked());
         let extents = self.extents(id);
@@ -238,10 +237,7 @@ impl Partitions {
                 self.blocks.free(old)
             };
         }
-        let (from_starts, from_addresses) = self.blocks.extents(old, len);
-        let (starts, addresses) = self.blocks.extents(block, new_len);
-        let (from, to) =
-            (Extents { starts: from_starts, addresses: from_addresses }, Extents { starts, addresses });
+        let (from, to) = (self.blocks.extents(old, len), self.blocks.extents(block, new_len));
         // Moved from the end on where they are moved up within one block.
         if !is_kept {
             (0..change.kept).for_each(|index| to.copy(index, &from, index));

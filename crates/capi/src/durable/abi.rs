@@ -70,8 +70,8 @@ impl AqDurableOptions {
             );
         }
         let defaults = Options::default();
-        let chunk_bytes = or(self.chunk_bytes, defaults.chunk_bytes.into());
         let capacity_bytes = or(self.capacity_bytes, defaults.capacity_bytes);
+        let chunk_bytes = or(self.chunk_bytes, Superblock::chunk_bytes_for(capacity_bytes).into());
         let percent = or(self.utilisation_percent.into(), defaults.utilisation_percent.into()) as u32;
         let (least, most) = (Superblock::CHUNK_BYTES_MIN, Superblock::CHUNK_BYTES_MAX);
         if !chunk_bytes.is_power_of_two() || !(least.into()..=most.into()).contains(&chunk_bytes) {

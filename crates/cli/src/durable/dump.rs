@@ -5,7 +5,7 @@ use std::io::Write;
 
 use aquifer_durable::block::{Block, Entry, Kind, Role};
 use aquifer_durable::checkpoint::{DamagedPart, Header as PartHeader, Record};
-use aquifer_durable::chunk::{ChunkHeader, DamagedHeader, Previous};
+use aquifer_durable::chunk::{ChunkHeader, DamagedHeader, HEADER_BYTES, Previous};
 use aquifer_durable::inspect::{Chunk, Found, HeapFile};
 use aquifer_durable::superblock::{SUPERBLOCK_BYTES, VERSION};
 
@@ -61,18 +61,32 @@ impl Seen {
             }
         };
         writeln!(out, "chunk {number} at {offset}: {}", header_text(&header))?;
-        let mut blocks = chunk.blocks();
-        for (at, found) in blocks.by_ref() {
+        let mut blocks = chunk.blocks().peekable();
+        let mut end = HEADER_BYTES;
+        while let Some((at, found)) = blocks.next() {
+            end = at + found.len_bytes();
             let at = offset + at as u64;
             match found {
-                Found::Block(block) => dump_block(at, &block, out)?,
+                Found::Block(block) => {
+                    dump_block(at, &block, out)?;
+                    let is_last = blocks.peek().is_none();
+                    match (block.is_intact(), is_last) {
+                        (true, _) => {}
+                        (false, true) => {
+                            writeln!(out, "  {at}: not whole, it was being written or is damaged")?
+                        }
+                        (false, false) => {
+                            self.damage += 1;
+                            writeln!(out, "  {at}: DAMAGED, the bytes of its objects do not verify")?;
+                        }
+                    }
+                }
                 Found::Damage(bytes) => {
                     self.damage += 1;
                     writeln!(out, "  {at}: DAMAGED, {bytes} bytes before the next block do not verify")?;
                 }
             }
         }
-        let end = blocks.position();
         self.ends.insert(number, (header.generation, end as u32));
         self.promised.extend(header.previous);
         Ok(writeln!(out, "  filled up to {}", offset + end as u64)?)

@@ -28,6 +28,8 @@ pub struct Summary {
     pub chunks_free: u64,
     /// Transactions and parts of them, those that are not needed any more included.
     pub blocks: u64,
+    /// Of them, those that are damaged and of which nothing is needed.
+    pub damaged_blocks: u64,
     /// Objects that are allocated.
     pub objects: u64,
     /// Bytes of objects; zeros that were never written take none.
@@ -54,7 +56,7 @@ impl Summary {
     /// # Errors
     /// [`Error::Damaged`], [`Error::Io`].
     pub fn of(file: &HeapFile) -> Result<Self, Error> {
-        let Contents { objects, newest_version, usage } = file.contents()?;
+        let Contents { objects, newest_version, damaged_blocks, usage } = file.contents()?;
         let chunk_bytes = u64::from(file.superblock().chunk_bytes);
         let (mut chunks_in_use, mut chunks_of_checkpoint, mut blocks) = (0, 0, 0);
         for number in 0..file.chunks() {
@@ -73,6 +75,7 @@ impl Summary {
             chunks_of_checkpoint,
             chunks_free: u64::from(file.chunks()) - chunks_in_use - chunks_of_checkpoint,
             blocks,
+            damaged_blocks,
             objects,
             live_bytes: usage.live_bytes,
             utilisation: if used_bytes == 0 { 0.0 } else { usage.live_bytes as f64 / used_bytes as f64 },
@@ -86,8 +89,12 @@ impl Summary {
         let number = |number: u64, what: &str| {
             format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
         };
+        let damaged = match self.damaged_blocks {
+            0 => String::new(),
+            blocks => format!("; {} damaged, of which nothing is needed any more", number(blocks, "block")),
+        };
         format!(
-            "{} in {} in use, {}, newest version {}",
+            "{} in {} in use, {}, newest version {}{damaged}",
             number(self.blocks, "block"),
             number(self.chunks_in_use, "chunk"),
             number(self.objects, "object"),

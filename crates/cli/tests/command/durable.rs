@@ -91,7 +91,7 @@ fn all_objects_are_counted() {
     let (_folder, path) = closed(20);
     let stats = json(&path);
     let number = |field: &str| stats[field].as_u64().expect("a number");
-    assert_eq!((number("version"), number("objects"), number("chunk_bytes")), (1, 20, CHUNK_BYTES));
+    assert_eq!((number("version"), number("objects"), number("chunk_bytes")), (2, 20, CHUNK_BYTES));
     let payload = 10 * (24 + 5000);
     assert!((payload..payload + 4096).contains(&number("live_bytes")), "{stats}");
     assert_eq!(number("file_bytes"), fs::metadata(&path).expect("there").len());
@@ -153,7 +153,7 @@ fn a_dump_shows_what_was_done() {
     let has = |line: &str| {
         assert!(dump.lines().any(|found| found.trim_start().starts_with(line)), "{line}\n{dump}")
     };
-    has("superblock: version 1, id 0x");
+    has("superblock: version 2, id 0x");
     has("chunk 0 at 4096: generation ");
     has("4128: version 1, a transaction, ");
     has(&format!("home {:#012x}, grains 2: bytes, at ", home.0));
@@ -294,7 +294,7 @@ fn what_is_left_is_salvaged() {
     let out = salvage();
     assert_eq!(out.status.code(), Some(1), "{out:?}");
     assert!(
-        text(&out.stderr).contains("between the versions") && text(&out.stdout).contains("1 losses"),
+        text(&out.stderr).contains("the objects of transaction ") && text(&out.stdout).contains("1 losses"),
         "{out:?}"
     );
     let left = json(&target)["objects"].as_u64();

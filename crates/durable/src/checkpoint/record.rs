@@ -4,6 +4,7 @@
 //! clock      1 u32 | version u64
 //! chunk      2 u32 | number u32 | generation u32 | end u32
 //! partition  3 u32 | number u32 | version u48, extents u16 | word u32 x extents | start u16 x extents | zeros to a multiple of 4
+//!            4 u32 | the same | bits 32 to 39 of the word u8 x extents, before the zeros
 //! ```
 //!
 //! Extents are those of the map (see `aquifer_map::partitions`): in order, each from its start, a grain of the partition, to the next
@@ -20,6 +21,8 @@ use crate::chunk::VERSION_MAX;
 const CLOCK: u32 = 1;
 const CHUNK: u32 = 2;
 const PARTITION: u32 = 3;
+/// One of which bytes are behind the first 16 GiB of the file.
+const FAR_PARTITION: u32 = 4;
 /// Partitions of home space.
 const PARTITIONS: u32 = ((1u64 << HOME_BITS) / PARTITION_BYTES as u64) as u32;
 /// Bits of a version.
@@ -55,21 +58,25 @@ pub enum Record<'a> {
 pub struct Extents<'a> {
     words: &'a [[u8; 4]],
     starts: &'a [[u8; 2]],
+    /// Bits 32 to 39 of each word; none if they are all 0.
+    highs: &'a [u8],
 }
 
 impl Extents<'_> {
     /// Each with its start.
     pub fn iter(&self) -> impl Iterator<Item = (u16, Source)> + '_ {
-        let words = self.words.iter().map(|&word| Source::from_word(u32::from_le_bytes(word)));
+        let highs = self.highs.iter().copied().chain(std::iter::repeat(0));
+        let words = self.words.iter().map(|&word| u64::from(u32::from_le_bytes(word)));
+        let words = words.zip(highs).map(|(word, high)| Source::from_word(word | u64::from(high) << 32));
         self.starts.iter().map(|&start| u16::from_le_bytes(start)).zip(words)
     }
 
     /// Whether they are in order, within the partition and `grains` of the file.
-    fn are_right(&self, grains: &Range<u32>) -> bool {
+    fn are_right(&self, grains: &Range<u64>) -> bool {
         let starts = || self.starts.iter().map(|&start| u16::from_le_bytes(start));
         let is_inside = |(start, end, source): (u16, u16, Source)| match source {
             Source::Log(grain) => {
-                grain >= grains.start && grains.end.checked_sub(grain) >= Some(u32::from(end - start))
+                grain >= grains.start && grains.end.checked_sub(grain) >= Some(u64::from(end - start))
             }
             Source::Hole | Source::Zeros => true,
         };
@@ -97,9 +104,15 @@ pub(super) fn push_chunk(bytes: &mut Vec<u8>, number: u32, generation: u32, end:
 pub(super) fn push_partition(bytes: &mut Vec<u8>, number: u32, version: u64, extents: &[(u16, Source)]) {
     debug_assert!(version <= VERSION_MAX && extents.len() <= GRAINS);
     let counted = version | (extents.len() as u64) << VERSION_BITS;
-    push_words(bytes, [PARTITION, number, counted as u32, (counted >> 32) as u32]);
-    extents.iter().for_each(|(_, source)| push_words(bytes, [source.word()]));
+    let high = |source: Source| (source.word() >> 32) as u8;
+    let is_far = extents.iter().any(|&(_, source)| high(source) > 0);
+    let kind = if is_far { FAR_PARTITION } else { PARTITION };
+    push_words(bytes, [kind, number, counted as u32, (counted >> 32) as u32]);
+    extents.iter().for_each(|(_, source)| push_words(bytes, [source.word() as u32]));
     extents.iter().for_each(|(start, _)| bytes.extend_from_slice(&start.to_le_bytes()));
+    if is_far {
+        bytes.extend(extents.iter().map(|&(_, source)| high(source)));
+    }
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
@@ -107,12 +120,12 @@ pub(super) fn push_partition(bytes: &mut Vec<u8>, number: u32, version: u64, ext
 #[derive(Clone)]
 pub struct Records<'a> {
     bytes: &'a [u8],
-    grains: Range<u32>,
+    grains: Range<u64>,
 }
 
 impl<'a> Records<'a> {
     /// Those in `bytes`, of a file that has chunks from the first of these `grains` of 4 bytes to the last.
-    pub fn new(bytes: &'a [u8], grains: Range<u32>) -> Self {
+    pub fn new(bytes: &'a [u8], grains: Range<u64>) -> Self {
         Self { bytes, grains }
     }
 
@@ -138,18 +151,21 @@ impl<'a> Records<'a> {
             CHUNK => {
                 Some(Record::Chunk { number: self.word()?, generation: self.word()?, end: self.word()? })
             }
-            PARTITION => self.partition(),
+            PARTITION => self.partition(false),
+            FAR_PARTITION => self.partition(true),
             _ => None,
         }
     }
 
-    fn partition(&mut self) -> Option<Record<'a>> {
+    fn partition(&mut self, is_far: bool) -> Option<Record<'a>> {
         let number = self.word()?;
         let counted = self.long()?;
         let (version, count) = (counted & ((1 << VERSION_BITS) - 1), (counted >> VERSION_BITS) as usize);
-        let extents = Extents { words: self.arrays(count)?, starts: self.arrays(count)? };
+        let (words, starts) = (self.arrays(count)?, self.arrays(count)?);
+        let highs = self.arrays::<1>(if is_far { count } else { 0 })?.as_flattened();
+        let extents = Extents { words, starts, highs };
         // To a multiple of 4.
-        self.arrays::<2>(count % 2)?;
+        self.arrays::<1>((2 * count + highs.len()).wrapping_neg() % 4)?;
         // Version 0: nothing was ever written to the partition, which has no record then.
         let is_right =
             (1..=VERSION_MAX).contains(&version) && extents.are_right(&self.grains) && number < PARTITIONS;
@@ -179,13 +195,18 @@ mod tests {
     #[test]
     fn are_read_as_written() {
         let extents = [(0, Source::Log(900)), (7, Source::Zeros), (1023, Source::Hole)];
+        let far = [(0, Source::Log(1 << 39)), (7, Source::Zeros), (8, Source::Log(900))];
         let mut bytes = Vec::new();
         push_clock(&mut bytes, 1 << 45);
         push_chunk(&mut bytes, 5, u32::MAX, 4096);
         push_partition(&mut bytes, 77, (1 << 46) - 1, &extents);
         push_partition(&mut bytes, 78, 4, &extents[..2]);
         push_partition(&mut bytes, 79, 5, &[]);
-        let found: Vec<_> = Records::new(&bytes, 900..907).map(|record| record.expect("right")).collect();
+        let near = bytes.len();
+        push_partition(&mut bytes, 80, 6, &far);
+        push_partition(&mut bytes, 81, 7, &far[..1]);
+        let found: Vec<_> =
+            Records::new(&bytes[..near], 900..907).map(|record| record.expect("right")).collect();
         assert_eq!(found.len(), 5);
         assert_eq!(found[0], Record::Clock(1 << 45));
         assert_eq!(found[1], Record::Chunk { number: 5, generation: u32::MAX, end: 4096 });
@@ -194,6 +215,13 @@ mod tests {
             assert_eq!(*number, expected);
             assert!(found.iter().eq(extents[..count].iter().copied()));
         }
+        let found: Vec<_> =
+            Records::new(&bytes[near..], 900..1 << 40).map(|record| record.expect("right")).collect();
+        for (record, count) in found.iter().zip([3, 1]) {
+            let Record::Partition { extents, .. } = record else { panic!("{record:?}") };
+            assert!(extents.iter().eq(far[..count].iter().copied()));
+        }
+        assert_eq!(found.len(), 2);
         // The seven grains from 900 on are not all in a shorter file, nor in one whose chunks begin later.
         assert!(Records::new(&bytes, 900..906).nth(2).expect("one more").is_err());
         assert!(Records::new(&bytes, 901..999).nth(2).expect("one more").is_err());
@@ -214,7 +242,7 @@ mod tests {
         for starts in [[3, 3], [4, 3], [3, 1024]] {
             let mut bytes = Vec::new();
             push_partition(&mut bytes, 1, 1, &starts.map(|start| (start, Source::Zeros)));
-            let mut records = Records::new(&bytes, 0..u32::MAX);
+            let mut records = Records::new(&bytes, 0..u64::MAX);
             assert!(records.next().expect("one").is_err() && records.next().is_none());
         }
     }

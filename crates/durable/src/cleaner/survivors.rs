@@ -13,6 +13,7 @@ use crate::checkpoint;
 use crate::chunk::{self, ChunkHeader};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::walk::{Blocks, Found};
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// What the entry of a run takes in a block, usually.
@@ -62,7 +63,7 @@ pub(super) struct Survivors {
     /// The chunks, one behind the other, as they were verified.
     bytes: Vec<u8>,
     /// For each of them the grain of the log with which it begins.
-    firsts: Vec<u32>,
+    firsts: Vec<u64>,
     /// Grains of a chunk: a power of two.
     chunk_shift: u32,
     /// Bytes that the map pointed to when they were collected.
@@ -117,7 +118,7 @@ impl Survivors {
             Run::HOLE => Source::Hole,
             at => {
                 let first = self.firsts[self.chunk_of(run)];
-                Source::Log(first + (at & ((1 << self.chunk_shift) - 1)))
+                Source::Log(first + u64::from(at & ((1 << self.chunk_shift) - 1)))
             }
         }
     }
@@ -136,6 +137,10 @@ impl Survivors {
     }
 }
 
+fn not_right(offset: u64, why: &str) -> Error {
+    Error::Damaged { offset, why: why.into() }
+}
+
 /// Adds what an entry has of a partition.
 fn add(runs: &mut Vec<Run>, portion: &Portion, at: u32) {
     let start = portion.id.start().0 / GRAIN + portion.start as u64;
@@ -145,30 +150,26 @@ fn add(runs: &mut Vec<Run>, portion: &Portion, at: u32) {
 impl Core {
     /// Adds the entries of a chunk. All other chunks in use were opened at `oldest` or later.
     pub(super) fn collect(&self, victim: SegmentId, oldest: u64, survivors: &mut Survivors) -> Result<()> {
-        self.log.verify(victim)?;
         let (start, chunk_bytes) = (self.log.offset_of(victim), self.log.superblock.chunk_bytes as usize);
         let (from, mut bytes) = (survivors.firsts.len() * chunk_bytes, std::mem::take(&mut survivors.bytes));
         bytes.resize(bytes.len().max(from + chunk_bytes), 0);
         let chunk = &mut bytes[from..from + chunk_bytes];
         self.log.persist.read(start, chunk);
-        survivors.firsts.push((start / GRAIN) as u32);
+        survivors.firsts.push(start / GRAIN);
         let first = survivors.runs.len();
         let collected = match checkpoint::Header::is_in(chunk) {
-            true => Ok(0),
+            true => Ok(true),
             false => self.collect_blocks(victim, chunk, oldest, survivors),
         };
         survivors.bytes = bytes;
-        let is_right = collected.and_then(|end| {
+        let is_right = collected.and_then(|is_intact| {
             let live_bytes = || u64::from(self.log.table.live_bytes(victim));
             // Others may write over some of them, but point nothing to a chunk that is sealed.
-            if end >= self.log.filled_to(victim) as usize
-                || self.count_needed(survivors, first) >= live_bytes()
-            {
+            if is_intact || self.count_needed(survivors, first) >= live_bytes() {
                 survivors.live_bytes += live_bytes();
                 return Ok(());
             }
-            let why = "a block of a chunk does not verify, although objects are in it".into();
-            Err(Error::Damaged { offset: start, why })
+            Err(not_right(start, "the objects of a block of a chunk do not verify"))
         });
         if is_right.is_err() {
             survivors.firsts.pop();
@@ -176,26 +177,35 @@ impl Core {
         is_right
     }
 
-    /// Adds the entries of a chunk's blocks; returns where these end.
+    /// Adds the entries of a chunk's blocks, but not the bytes of those that are not intact; returns whether all are.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if something does not verify that may have been a hole, which must not be lost.
     fn collect_blocks(
         &self,
         victim: SegmentId,
         bytes: &[u8],
         oldest: u64,
         survivors: &mut Survivors,
-    ) -> Result<usize> {
+    ) -> Result<bool> {
         let (id, start) = (self.log.superblock.id, self.log.offset_of(victim));
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
         let header = ChunkHeader::decode(header, id, victim.0).ok().flatten();
-        let damaged =
-            || Error::Damaged { offset: start, why: "the header of a chunk does not verify".into() };
+        let damaged = || not_right(start, "the header of a chunk does not verify");
         let seed = chunk::seed(id, victim.0, header.ok_or_else(damaged)?.generation);
-        let mut at = chunk::HEADER_BYTES;
-        while let Some(block) = Block::decode(&bytes[at..], seed) {
+        let end = self.log.filled_to(victim) as usize;
+        let (mut is_intact, mut blocks) = (true, Blocks::new(&bytes[..end.max(chunk::HEADER_BYTES)], seed));
+        for (at, found) in blocks.by_ref() {
+            let Found::Block(block) = found else {
+                return Err(not_right(start + at as u64, "a block of a chunk does not verify"));
+            };
             self.collect_block(&block, at, oldest, survivors);
-            at += block.len_bytes();
+            is_intact = is_intact && block.is_intact();
         }
-        Ok(at)
+        if blocks.position() < end {
+            return Err(not_right(start + blocks.position() as u64, "a block of a chunk does not verify"));
+        }
+        Ok(is_intact)
     }
 
     /// Adds the entries of a block, which begins at the byte `offset` of the last chunk.
@@ -207,6 +217,7 @@ impl Core {
         for entry in block.entries() {
             let all = portions(entry.home.0 / GRAIN, entry.grains);
             match entry.kind {
+                Kind::Bytes if !block.is_intact() => {}
                 Kind::Bytes => {
                     let at = chunk + ((offset + entry.payload) / LOG_GRAIN_BYTES) as u32;
                     all.for_each(|portion| add(&mut survivors.runs, &portion, at + portion.before));

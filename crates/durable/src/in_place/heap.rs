@@ -43,7 +43,7 @@ impl InPlaceHeap {
         let mut heap = Self {
             journal,
             home,
-            words: Partitions::new().map_err(|errno| {
+            words: Partitions::new(0).map_err(|errno| {
                 Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0))
             })?,
             clock: Apart(AtomicU64::new(0)),

@@ -100,7 +100,7 @@ impl Journal {
         let mut bytes = vec![0; PART_BYTES as usize];
         self.persist.read(Self::part(session), &mut bytes);
         let (mut rest, mut version) = (&bytes[..], None);
-        while let Some(block) = Block::decode(rest, self.seed(session)) {
+        while let Some(block) = Block::decode(rest, self.seed(session)).filter(Block::is_intact) {
             if *version.get_or_insert(block.version()) != block.version() {
                 return;
             }

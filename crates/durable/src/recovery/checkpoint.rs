@@ -13,7 +13,7 @@ use crate::checkpoint::{Header, Record, Records};
 use crate::chunk::HEADER_BYTES;
 use crate::core::Core;
 
-const GRAIN: u32 = LOG_GRAIN_BYTES as u32;
+const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 
 /// A checkpoint with all of its parts.
 pub(super) struct Checkpoint {
@@ -29,7 +29,7 @@ pub(super) struct Checkpoint {
     /// The records of each.
     parts: Vec<Vec<u8>>,
     /// Where the file's chunks are.
-    grains: Range<u32>,
+    grains: Range<u64>,
 }
 
 /// Chunks that begin as parts of one checkpoint.
@@ -67,9 +67,8 @@ pub(super) fn find(heap: &Core, chunks: u32, floor: u64) -> Option<Checkpoint> {
 }
 
 /// Grains of the file that are in chunks.
-fn grains(heap: &Core, chunks: u32) -> Range<u32> {
-    let grain = |offset: u64| u32::try_from(offset / u64::from(GRAIN)).unwrap_or(u32::MAX);
-    grain(heap.log.offset_of(SegmentId(0)))..grain(heap.log.offset_of(SegmentId(chunks)))
+fn grains(heap: &Core, chunks: u32) -> Range<u64> {
+    heap.log.offset_of(SegmentId(0)) / GRAIN..heap.log.offset_of(SegmentId(chunks)) / GRAIN
 }
 
 /// A part that verifies.
@@ -90,7 +89,7 @@ impl Part {
 
 impl Checkpoint {
     /// The one with these parts, if they are all there and it has nothing that is behind the floor.
-    fn of(number: u64, parts: &mut [Option<Part>], floor: u64, grains: Range<u32>) -> Option<Self> {
+    fn of(number: u64, parts: &mut [Option<Part>], floor: u64, grains: Range<u64>) -> Option<Self> {
         parts.sort_by_key(|part| part.as_ref().map(|part| part.header.index));
         let opened = parts.first()?.as_ref()?.header.opened;
         for (n, part) in parts.iter().enumerate() {

@@ -22,6 +22,7 @@ const HOME_GRAIN_BITS: u32 = HOME_BITS - LOG_GRAIN_BYTES.trailing_zeros();
 pub(super) struct Found {
     /// The version, and above it the high bits of the first grain.
     words: [u32; 2],
+    /// The others, and above them the high bits of the source.
     low: u32,
     grains: u32,
     source: u32,
@@ -32,8 +33,9 @@ impl Found {
     pub(super) fn new(version: u64, start: u64, grains: u32, source: Source) -> Self {
         debug_assert!(version >> VERSION_BITS == 0 && start >> HOME_GRAIN_BITS == 0);
         let word = version | start >> LOW_BITS << VERSION_BITS;
-        let low = (start & ((1 << LOW_BITS) - 1)) as u32;
-        Self { words: [word as u32, (word >> 32) as u32], low, grains, source: source.word() }
+        let source = source.word();
+        let low = (start & ((1 << LOW_BITS) - 1)) as u32 | ((source >> 32) as u32) << LOW_BITS;
+        Self { words: [word as u32, (word >> 32) as u32], low, grains, source: source as u32 }
     }
 
     fn word(&self) -> u64 {
@@ -46,7 +48,7 @@ impl Found {
 
     /// Its first grain.
     pub(super) fn start(&self) -> u64 {
-        self.word() >> VERSION_BITS << LOW_BITS | u64::from(self.low)
+        self.word() >> VERSION_BITS << LOW_BITS | u64::from(self.low & ((1 << LOW_BITS) - 1))
     }
 
     /// The grain behind it.
@@ -61,7 +63,8 @@ impl Found {
 
     /// What is in its grain `start` and behind.
     pub(super) fn source_from(&self, start: u64) -> Source {
-        Source::from_word(self.source).plus((start - self.start()) as usize)
+        let word = u64::from(self.source) | u64::from(self.low >> LOW_BITS) << 32;
+        Source::from_word(word).plus((start - self.start()) as usize)
     }
 }
 
@@ -75,10 +78,10 @@ mod tests {
         for (version, start, grains) in
             [(0, 0, 1), (VERSION_MAX, last, 1), (5, 1 << LOW_BITS, u32::MAX), (VERSION_MAX - 1, 1023, 2)]
         {
-            let found = Found::new(version, start, grains, Source::Log(77));
+            let found = Found::new(version, start, grains, Source::Log(77 << 33));
             assert_eq!((found.version(), found.start()), (version, start));
             assert_eq!(found.end(), start + u64::from(grains));
-            assert_eq!(found.source_from(start), Source::Log(77));
+            assert_eq!(found.source_from(start), Source::Log(77 << 33));
         }
         let found = Found::new(1, 1023, 2, Source::Log(77));
         assert_eq!((found.partitions(), found.source_from(1024)), (0..2, Source::Log(78)));

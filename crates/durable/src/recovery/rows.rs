@@ -213,7 +213,7 @@ mod tests {
     fn what_is_told_of_a_partition_stays_in_its_order() {
         let ids = [5u32, 70_000, 5, 3 << 22, 70_000, 0, 5, (1 << 26) - 1];
         let mut told: Vec<_> = (0..ids.len())
-            .map(|n| Told::new(PartitionId(ids[n]), (n, n + 1), Source::Log(100 + n as u32)))
+            .map(|n| Told::new(PartitionId(ids[n]), (n, n + 1), Source::Log(100 + n as u64)))
             .collect();
         let mut expected = told.clone();
         expected.sort_by_key(|told| told.id.0);

@@ -1,20 +1,21 @@
 //! What one thread finds in the chunks that it verifies: how far each is filled, and with what versions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::GRAINS;
 
 use super::checkpoint::Checkpoint;
-use crate::block::{ALIGN_BYTES, Block, Kind, Role};
+use crate::block::{Block, Kind, Role};
 use crate::checkpoint;
-use crate::checksum::Sums;
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::record::NO_FLOOR;
+use crate::walk::{Blocks, Found};
 
 /// Partitions before any are there: the least start and the largest end of none.
 pub(super) const NOWHERE: Range<u64> = Range { start: u64::MAX, end: 0 };
@@ -43,13 +44,15 @@ pub(super) struct Filled {
     pub(super) end: u32,
     /// What does not verify before that. Only what is read in spite of damage has some.
     pub(super) gaps: Vec<Range<u32>>,
+    /// Whether there are blocks that were durable and whose payloads do not verify.
+    pub(super) has_damage: bool,
 }
 
 impl Filled {
     /// A chunk without blocks.
     pub(super) fn of(id: SegmentId) -> Self {
         let (versions, partitions, end) = ((u64::MAX, 0), NOWHERE, chunk::HEADER_BYTES as u32);
-        Self { id, versions, entries: 0, partitions, end, gaps: Vec::new() }
+        Self { id, versions, entries: 0, partitions, end, gaps: Vec::new(), has_damage: false }
     }
 
     /// Whether it changes some of these partitions.
@@ -76,7 +79,38 @@ pub(crate) enum Damage {
     #[default]
     Refused,
     /// What it hits is left out, and listed.
-    Listed(Vec<Loss>),
+    Listed {
+        /// The list.
+        losses: Vec<Loss>,
+        /// Blocks that are left out because their payloads do not verify.
+        left_out: Arc<LeftOut>,
+        /// Where such blocks are of which something is needed.
+        needed: Vec<u64>,
+    },
+}
+
+/// Blocks whose payloads do not verify, and that are left out.
+pub(crate) enum LeftOut {
+    /// The blocks that begin at these places of the file.
+    Of(HashSet<u64>),
+    /// All of them.
+    All,
+}
+
+impl LeftOut {
+    fn has(&self, offset: u64) -> bool {
+        match self {
+            Self::Of(offsets) => offsets.contains(&offset),
+            Self::All => true,
+        }
+    }
+}
+
+/// Why the payloads of a block are damage that counts.
+fn needed(version: u64) -> String {
+    format!(
+        "the objects of transaction {version} do not verify, and not all of them were written again since"
+    )
 }
 
 impl Damage {
@@ -85,37 +119,59 @@ impl Damage {
         let why = why.to_owned();
         match self {
             Self::Refused => Err(Error::Damaged { offset, why }),
-            Self::Listed(losses) => {
+            Self::Listed { losses, .. } => {
                 losses.push(Loss { offset, bytes, why });
                 Ok(())
             }
         }
     }
 
-    /// What was listed.
-    pub(crate) fn into_losses(self) -> Vec<Loss> {
+    /// A block is needed, and its payloads do not verify.
+    pub(super) fn add_needed(&mut self, offset: u64, block: &Block<'_>) -> Result<()> {
         match self {
-            Self::Refused => Vec::new(),
-            Self::Listed(losses) => losses,
+            // It is listed when it is left out.
+            Self::Listed { needed, .. } => {
+                needed.push(offset);
+                Ok(())
+            }
+            Self::Refused => self.add(offset, block.len_bytes() as u64, &needed(block.version())),
+        }
+    }
+
+    /// Whether a block whose payloads do not verify is left out.
+    fn leaves_out(&self, offset: u64) -> bool {
+        matches!(self, Self::Listed { left_out, .. } if left_out.has(offset))
+    }
+
+    /// What was listed, and where blocks are that are needed and do not verify.
+    pub(crate) fn into_lists(self) -> (Vec<Loss>, Vec<u64>) {
+        match self {
+            Self::Refused => (Vec::new(), Vec::new()),
+            Self::Listed { losses, needed, .. } => (losses, needed),
         }
     }
 
     /// Whether damage is listed.
     pub(super) fn is_listed(&self) -> bool {
-        matches!(self, Self::Listed(_))
+        matches!(self, Self::Listed { .. })
+    }
+
+    /// All is listed, and some blocks are left out.
+    pub(crate) fn listed(left_out: Arc<LeftOut>) -> Self {
+        Self::Listed { losses: Vec::new(), left_out, needed: Vec::new() }
     }
 
     /// Another one of this kind, for another thread.
     pub(super) fn fork(&self) -> Self {
         match self {
             Self::Refused => Self::Refused,
-            Self::Listed(_) => Self::Listed(Vec::new()),
+            Self::Listed { left_out, .. } => Self::listed(left_out.clone()),
         }
     }
 
     /// Takes over what another one lists.
     pub(super) fn join(&mut self, other: Self) {
-        if let (Self::Listed(losses), Self::Listed(more)) = (self, other) {
+        if let (Self::Listed { losses, .. }, Self::Listed { losses: more, .. }) = (self, other) {
             losses.extend(more);
         }
     }
@@ -130,6 +186,8 @@ pub(super) struct Survey {
     pub(super) ends: HashMap<u32, (u32, u32)>,
     /// How far other chunks say that they were durable.
     pub(super) promised: Vec<Previous>,
+    /// Where the last block of a chunk ends, if its payloads do not verify: it was being written, unless another chunk says that it was durable.
+    pub(super) torn: HashMap<u32, u32>,
     /// The newest version.
     pub(super) newest: u64,
     /// No transaction changes partitions from this one on.
@@ -139,6 +197,8 @@ pub(super) struct Survey {
     pub(super) damage: Damage,
     /// Later transactions do not count.
     floor: u64,
+    /// Blocks up to here of the chunk that is read were durable.
+    durable_to: u32,
     bytes: Vec<u8>,
 }
 
@@ -149,11 +209,13 @@ impl Survey {
             committed: Vec::new(),
             ends: HashMap::new(),
             promised: Vec::new(),
+            torn: HashMap::new(),
             newest: if floor == NO_FLOOR { 0 } else { floor },
             partitions: 0,
             discards: Vec::new(),
             damage,
             floor,
+            durable_to: 0,
             bytes: Vec::new(),
         }
     }
@@ -164,6 +226,7 @@ impl Survey {
         self.committed.extend(other.committed);
         self.ends.extend(other.ends);
         self.promised.extend(other.promised);
+        self.torn.extend(other.torn);
         self.newest = self.newest.max(other.newest);
         self.partitions = self.partitions.max(other.partitions);
         self.discards.extend(other.discards);
@@ -207,38 +270,67 @@ impl Survey {
         log.restore(id, header, end);
     }
 
+    /// Verifies a chunk again, whose blocks were durable up to `durable_to`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub(super) fn read_again(&mut self, heap: &Core, id: SegmentId, durable_to: u32) -> Result<()> {
+        self.filled.retain(|filled| filled.id != id);
+        self.discards.retain(|discard| discard.chunk != id);
+        self.durable_to = durable_to;
+        let outcome = self.read(heap, id, None);
+        self.durable_to = 0;
+        outcome
+    }
+
     fn read_blocks(&mut self, log: &Log, bytes: &[u8], (id, header): (SegmentId, ChunkHeader)) -> Result<()> {
         let start = log.offset_of(id);
         let seed = chunk::seed(log.superblock.id, id.0, header.generation);
-        let mut filled = Filled::of(id);
-        let (mut at, mut blocks, mut sums) = (chunk::HEADER_BYTES, Vec::new(), None);
-        loop {
-            while let Some(block) = Block::decode(&bytes[at..], seed) {
-                if block.version() > self.floor {
-                    blocks.push(start + at as u64);
-                } else if !blocks.is_empty() || block.version() <= filled.versions.1 {
-                    let why = "the blocks of a chunk are not in the order of their versions";
-                    self.damage.add(start + at as u64, block.len_bytes() as u64, why)?;
-                    filled.gaps.push(at as u32..(at + block.len_bytes()) as u32);
-                } else {
-                    self.add(&block, &mut filled);
-                    filled.end = (at + block.len_bytes()) as u32;
+        let (mut filled, mut blocks) = (Filled::of(id), Vec::new());
+        // The last block so far, if it is not known yet whether it was durable; what does not verify before the next one.
+        let (mut torn, mut gap): (Option<(usize, Block<'_>)>, Option<Range<u32>>) = (None, None);
+        for (at, found) in Blocks::new(bytes, seed) {
+            let block = match found {
+                Found::Block(block) => block,
+                Found::Damage(len) => {
+                    gap = Some(at as u32..(at + len) as u32);
+                    continue;
                 }
-                at += block.len_bytes();
+            };
+            let gap = gap.take();
+            if block.version() > self.floor {
+                blocks.push(start + at as u64);
+                // Behind the floor blocks may be torn, in any order.
+                continue;
             }
-            // Behind the floor blocks may be torn, in any order. If one that counts is behind another that does not verify, both were durable.
-            let Some(next) = next_block(bytes, at, seed, &mut sums) else { break };
-            if next.1 <= self.floor {
-                let why = match (filled.versions.1, next.1) {
-                    (0, after) => format!("a block does not verify, of a transaction before version {after}"),
-                    (before, after) => format!(
-                        "a block does not verify, of a transaction between the versions {before} and {after}"
-                    ),
-                };
-                self.damage.add(start + at as u64, (next.0 - at) as u64, &why)?;
-                filled.gaps.push(at as u32..next.0 as u32);
+            // It was durable, because a block that counts is behind it.
+            if let Some((at, block)) = torn.take() {
+                self.add_damaged(&block, (start, at), &mut filled)?;
             }
-            at = next.0;
+            if let Some(gap) = gap {
+                self.add_gap(start, gap, &mut filled, block.version())?;
+            }
+            let end = at + block.len_bytes();
+            if !blocks.is_empty() || block.version() <= filled.versions.1 {
+                let why = "the blocks of a chunk are not in the order of their versions";
+                self.damage.add(start + at as u64, block.len_bytes() as u64, why)?;
+                filled.gaps.push(at as u32..end as u32);
+            } else if block.is_intact() {
+                self.add(&block, &mut filled);
+                filled.end = end as u32;
+            } else {
+                torn = Some((at, block));
+            }
+        }
+        if let Some((at, block)) = torn {
+            let end = at + block.len_bytes();
+            if self.floor != NO_FLOOR || end <= self.durable_to as usize {
+                self.add_damaged(&block, (start, at), &mut filled)?;
+            } else {
+                // It must not count either when the heap has a floor, which may be a higher one.
+                blocks.push(start + at as u64);
+                self.torn.insert(id.0, end as u32);
+            }
         }
         let is_empty = filled.end as usize == chunk::HEADER_BYTES;
         // A chunk that was opened behind the floor promises what was filled then.
@@ -251,6 +343,38 @@ impl Survey {
             self.filled.push(filled);
         }
         self.discards.push(Discard { chunk: id, opened: header.opened, blocks, is_whole });
+        Ok(())
+    }
+
+    /// Adds what does not verify between two blocks that were durable.
+    fn add_gap(&mut self, start: u64, gap: Range<u32>, filled: &mut Filled, after: u64) -> Result<()> {
+        let why = match filled.versions.1 {
+            0 => format!("a block does not verify, of a transaction before version {after}"),
+            before => {
+                format!("a block does not verify, of a transaction between the versions {before} and {after}")
+            }
+        };
+        self.damage.add(start + u64::from(gap.start), (gap.end - gap.start).into(), &why)?;
+        filled.gaps.push(gap);
+        Ok(())
+    }
+
+    /// Adds a block that was durable and whose payloads do not verify. Whether something of it is needed tells the map.
+    fn add_damaged(
+        &mut self,
+        block: &Block<'_>,
+        (start, at): (u64, usize),
+        filled: &mut Filled,
+    ) -> Result<()> {
+        let (offset, end) = (start + at as u64, at + block.len_bytes());
+        if self.damage.leaves_out(offset) {
+            filled.gaps.push(at as u32..end as u32);
+            self.damage.add(offset, block.len_bytes() as u64, &needed(block.version()))?;
+        } else {
+            self.add(block, filled);
+            filled.has_damage = true;
+        }
+        filled.end = end as u32;
         Ok(())
     }
 
@@ -271,21 +395,4 @@ impl Survey {
             self.committed.extend(commits.map(|entry| entry.home.0));
         }
     }
-}
-
-/// Where the next block from `at` on is that verifies, and its version.
-fn next_block<'a>(
-    bytes: &'a [u8],
-    at: usize,
-    seed: u32,
-    sums: &mut Option<Sums<'a>>,
-) -> Option<(usize, u64)> {
-    if bytes[at..].iter().all(|&byte| byte == 0) {
-        return None;
-    }
-    // What an earlier life of the chunk left can say at any place that a block of any length is there.
-    let sums = sums.get_or_insert_with(|| Sums::new(bytes));
-    (at..bytes.len())
-        .step_by(ALIGN_BYTES)
-        .find_map(|at| Block::decode_at(bytes, at, seed, sums).map(|block| (at, block.version())))
 }

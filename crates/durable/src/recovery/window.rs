@@ -11,7 +11,7 @@ use aquifer_map::partitions::Source;
 use super::found::Found;
 use super::rows::rows_of;
 use super::survey::Filled;
-use crate::block::{HEADER_BYTES, Heading, Kind, Role};
+use crate::block::{HEADER_BYTES_MAX, HEADER_BYTES_MIN, Heading, Kind, Role};
 use crate::chunk;
 use crate::log::Log;
 
@@ -148,10 +148,9 @@ impl Collection<'_> {
             let is_part = heading.role() != Role::Whole;
             if window.has(version) && !(is_part && self.committed.binary_search(&version).is_err()) {
                 let offset = reader.start + at as u64;
-                let entries = heading.entries(reader.bytes(at + HEADER_BYTES, heading.index_bytes()));
-                for entry in entries {
+                for entry in heading.entries(reader.bytes(at, heading.payload_start())) {
                     let source = match entry.kind {
-                        Kind::Bytes => Source::Log(((offset + entry.payload as u64) / GRAIN) as u32),
+                        Kind::Bytes => Source::Log((offset + entry.payload as u64) / GRAIN),
                         Kind::Zeros => Source::Zeros,
                         Kind::Hole => Source::Hole,
                         Kind::Commit => continue,
@@ -213,10 +212,10 @@ impl<'a> Reader<'a> {
             self.at = gap.end as usize;
         }
         let (at, end) = (self.at, self.filled.end as usize);
-        if at + HEADER_BYTES > end {
+        if at + HEADER_BYTES_MIN > end {
             return None;
         }
-        let heading = Heading::of(self.bytes(at, HEADER_BYTES))?;
+        let heading = Heading::of(self.bytes(at, HEADER_BYTES_MAX.min(end - at)))?;
         self.at = at.checked_add(heading.len_bytes()).filter(|&behind| behind <= end)?;
         Some((at, heading))
     }

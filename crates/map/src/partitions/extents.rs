@@ -1,14 +1,14 @@
-//! The extents of one partition: a sorted array, six bytes each.
+//! The extents of one partition: a sorted array, six bytes each, or seven if the log is long.
 //!
 //! ```text
-//! block of the arena:  address u32 x capacity | start u16 x capacity
+//! block of the arena:  address u32 x capacity | start u16 x capacity | high bits of the address u8 x capacity, in a long log
 //! ```
 //!
 //! An extent begins at its start, a grain within the partition, and ends where the next one begins or the partition ends. Its
 //! bytes lie in the log from its address on, side by side. No two neighbours could be one, if the map joins them.
 //! What a reader sees while a writer changes them is anything, within the partition and the log's addresses.
 
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use super::source::{GRAINS, HOLE, Source, plus};
 
@@ -26,6 +26,8 @@ impl Hint {
 pub(super) struct Extents<'a> {
     pub(super) starts: &'a [AtomicU16],
     pub(super) addresses: &'a [AtomicU32],
+    /// Bits 32 to 39 of each address; none in a short log.
+    pub(super) highs: &'a [AtomicU8],
 }
 
 #[inline]
@@ -46,8 +48,24 @@ impl Extents<'_> {
 
     /// The word of its source.
     #[inline]
-    pub(super) fn word(&self, index: usize) -> u32 {
-        self.addresses[index].load(Ordering::Relaxed)
+    pub(super) fn word(&self, index: usize) -> u64 {
+        let low = u64::from(self.addresses[index].load(Ordering::Relaxed));
+        self.highs.get(index).map_or(low, |high| low | u64::from(high.load(Ordering::Relaxed)) << 32)
+    }
+
+    #[inline]
+    pub(super) fn set_word(&self, index: usize, word: u64) {
+        self.addresses[index].store(word as u32, Ordering::Relaxed);
+        if let Some(high) = self.highs.get(index) {
+            high.store((word >> 32) as u8, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the start and the word of one.
+    #[inline]
+    pub(super) fn set(&self, index: usize, (start, word): (u16, u64)) {
+        self.starts[index].store(start, Ordering::Relaxed);
+        self.set_word(index, word);
     }
 
     /// How many begin at `grain` or before.
@@ -68,7 +86,7 @@ impl Extents<'_> {
 
     /// The word of a grain's source, if the first `count` extents begin before it and the next one does not.
     #[inline]
-    pub(super) fn continued(&self, count: usize, grain: usize) -> u32 {
+    pub(super) fn continued(&self, count: usize, grain: usize) -> u64 {
         match count.checked_sub(1) {
             Some(index) => plus(self.word(index), grain.wrapping_sub(self.start(index))),
             None => HOLE,
@@ -83,9 +101,9 @@ impl Extents<'_> {
         &self,
         next: usize,
         (start, end): (usize, usize),
-        word: u32,
+        word: u64,
         joins: bool,
-    ) -> Option<u32> {
+    ) -> Option<u64> {
         let index = next.checked_sub(1)?;
         let until = if next < self.len() { self.start(next) } else { GRAINS };
         if self.start(index) != start || until != end || (self.continued(index, start) == word && joins) {
@@ -95,7 +113,7 @@ impl Extents<'_> {
             return None;
         }
         let before = self.word(index);
-        self.addresses[index].store(word, Ordering::Relaxed);
+        self.set_word(index, word);
         Some(before)
     }
 
@@ -106,8 +124,8 @@ impl Extents<'_> {
         &self,
         mut next: usize,
         (start, end): (usize, usize),
-        released: &mut impl FnMut(u32, usize),
-    ) -> (usize, u32) {
+        released: &mut impl FnMut(u64, usize),
+    ) -> (usize, u64) {
         let mut at = start;
         loop {
             let until = if next < self.len() { self.start(next).min(end) } else { end };
@@ -124,16 +142,14 @@ impl Extents<'_> {
     /// Copies an extent of another array, or of the same one.
     #[inline]
     pub(super) fn copy(&self, index: usize, from: &Self, at: usize) {
-        self.starts[index].store(from.starts[at].load(Ordering::Relaxed), Ordering::Relaxed);
-        self.addresses[index].store(from.addresses[at].load(Ordering::Relaxed), Ordering::Relaxed);
+        self.set(index, (from.start(at) as u16, from.word(at)));
     }
 
     /// Stores the new extents of a change.
     #[inline]
     pub(super) fn put(&self, change: &Change) {
-        for (n, &(start, word)) in change.new[..change.count].iter().enumerate() {
-            self.starts[change.kept + n].store(start, Ordering::Relaxed);
-            self.addresses[change.kept + n].store(word, Ordering::Relaxed);
+        for (n, &new) in change.new[..change.count].iter().enumerate() {
+            self.set(change.kept + n, new);
         }
     }
 }
@@ -145,14 +161,14 @@ pub(super) struct Change {
     /// Extents before those behind them.
     pub(super) dropped: usize,
     /// Starts and addresses of the new ones, of which there are `count`.
-    pub(super) new: [(u16, u32); 2],
+    pub(super) new: [(u16, u64); 2],
     pub(super) count: usize,
 }
 
 impl Change {
     /// Adds a new one.
     #[inline]
-    pub(super) fn push(&mut self, start: usize, word: u32) {
+    pub(super) fn push(&mut self, start: usize, word: u64) {
         self.new[self.count] = (start as u16, word);
         self.count += 1;
     }

@@ -6,11 +6,11 @@ use aquifer_base::PartitionId;
 
 use super::blocks::{self, Block};
 use super::extents::Extents;
-use super::source::{GRAINS, HOLE, Source, plus};
+use super::source::{FIRST_GRAIN, GRAINS, HOLE, Source, plus};
 use super::{Partitions, pack, unpack};
 
-/// The word of a grain that is known to be a hole. No log has a grain of this number.
-const FREED: u32 = u32::MAX;
+/// The word of a grain that is known to be a hole. No source has it.
+const FREED: u64 = FIRST_GRAIN - 1;
 
 /// Grains that are looked at together.
 const PART: usize = 32;
@@ -18,14 +18,17 @@ const PART: usize = 32;
 const SPARSE_EXTENTS: usize = 96;
 const SPARSE_TOLD: usize = 8;
 
-/// What is told of some grains of a partition.
+/// Bits of a grain of a partition.
+const GRAIN_BITS: u32 = GRAINS.ilog2();
+
+/// What is told of some grains of a partition, in 12 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
     /// The partition.
     pub id: PartitionId,
-    start: u16,
-    last: u16,
-    word: u32,
+    low: u32,
+    /// The first grain, the last one, and the high bits of the word.
+    rest: u32,
 }
 
 impl Told {
@@ -34,11 +37,20 @@ impl Told {
     pub fn new(id: PartitionId, (start, end): (usize, usize), source: Source) -> Self {
         debug_assert!(start < end && end <= GRAINS && source != Source::Log(FREED));
         let word = if source == Source::Hole { FREED } else { source.word() };
-        Self { id, start: start as u16, last: (end - 1) as u16, word }
+        let rest = start as u32 | (end as u32 - 1) << GRAIN_BITS | ((word >> 32) as u32) << (2 * GRAIN_BITS);
+        Self { id, low: word as u32, rest }
     }
 
-    fn len(&self) -> usize {
-        usize::from(self.last - self.start) + 1
+    fn start(&self) -> usize {
+        self.rest as usize % GRAINS
+    }
+
+    fn end(&self) -> usize {
+        (self.rest >> GRAIN_BITS) as usize % GRAINS + 1
+    }
+
+    fn word(&self) -> u64 {
+        u64::from(self.low) | u64::from(self.rest >> (2 * GRAIN_BITS)) << 32
     }
 }
 
@@ -46,10 +58,10 @@ impl Told {
 pub struct Filler<'m> {
     map: &'m Partitions,
     /// The word of each grain of a partition.
-    words: Box<[u32; GRAINS]>,
+    words: Box<[u64; GRAINS]>,
     /// Its extents.
-    list: Vec<(u16, u32)>,
-    spare: Vec<(u16, u32)>,
+    list: Vec<(u16, u64)>,
+    spare: Vec<(u16, u64)>,
 }
 
 impl<'m> Filler<'m> {
@@ -61,14 +73,14 @@ impl<'m> Filler<'m> {
 
     /// Gives the grains of one partition that nothing was told of what is told of them, of which the first counts. `filled` is told from which grain of
     /// the log on bytes are used, and how many grains.
-    pub fn fill(&mut self, told: &[Told], mut filled: impl FnMut(u32, usize)) {
+    pub fn fill(&mut self, told: &[Told], mut filled: impl FnMut(u64, usize)) {
         let Some(id) = told.first().map(|told| told.id) else { return };
         let known = self.map.extents(id);
         if told.iter().all(|told| is_known(&known, told)) {
             return;
         }
-        if known.len() == 0 && told[0].len() == GRAINS {
-            let word = told[0].word;
+        if known.len() == 0 && (told[0].start(), told[0].end()) == (0, GRAINS) {
+            let word = told[0].word();
             self.list.clear();
             self.list.push((0, word));
             report(word, GRAINS, &mut filled);
@@ -87,8 +99,8 @@ impl<'m> Filler<'m> {
     }
 
     /// Fills the holes between the extents.
-    fn splice(&mut self, told: &Told, filled: &mut impl FnMut(u32, usize)) {
-        let (first, end) = (usize::from(told.start), usize::from(told.last) + 1);
+    fn splice(&mut self, told: &Told, filled: &mut impl FnMut(u64, usize)) {
+        let (first, end) = (told.start(), told.end());
         let (list, out) = (&self.list, &mut self.spare);
         out.clear();
         let (mut at, mut word) = (0, HOLE);
@@ -96,7 +108,7 @@ impl<'m> Filler<'m> {
             let (until, next) = list.get(index).map_or((GRAINS, HOLE), |&(start, word)| (start.into(), word));
             let (from, to) = (first.clamp(at, until), end.clamp(at, until));
             if word == HOLE && from < to {
-                let told = step(told.word, from - first);
+                let told = step(told.word(), from - first);
                 push(out, at, from, HOLE);
                 push(out, from, to, told);
                 push(out, to, until, HOLE);
@@ -124,7 +136,7 @@ impl<'m> Filler<'m> {
         self.map.unlock(id, version);
     }
 
-    fn expand(&mut self, id: PartitionId, change: impl Fn(u32) -> u32) {
+    fn expand(&mut self, id: PartitionId, change: impl Fn(u64) -> u64) {
         let known = self.map.extents(id);
         let first = if known.len() == 0 { GRAINS } else { known.start(0) };
         self.words[..first].fill(HOLE);
@@ -138,12 +150,12 @@ impl<'m> Filler<'m> {
         }
     }
 
-    fn apply(&mut self, told: &Told, filled: &mut impl FnMut(u32, usize)) {
-        let grains = &mut self.words[usize::from(told.start)..=usize::from(told.last)];
+    fn apply(&mut self, told: &Told, filled: &mut impl FnMut(u64, usize)) {
+        let grains = &mut self.words[told.start()..told.end()];
         let mut at = 0;
         while at < grains.len() {
             let free = grains[at..].iter().take_while(|&&word| word == HOLE).count();
-            let word = step(told.word, at);
+            let word = step(told.word(), at);
             for (n, grain) in grains[at..at + free].iter_mut().enumerate() {
                 *grain = step(word, n);
             }
@@ -165,7 +177,7 @@ impl<'m> Filler<'m> {
             begins[0] = words[0] != step(last, 1);
             for at in 1..PART {
                 let before = words[at - 1];
-                let more = u32::from((before > 1) & (before != FREED));
+                let more = u64::from(before >= FIRST_GRAIN);
                 begins[at] = words[at] != before.wrapping_add(more);
             }
             last = words[PART - 1];
@@ -189,11 +201,8 @@ impl<'m> Filler<'m> {
             _ => map.blocks.allocate(list.len()),
         };
         if !list.is_empty() && !blocks::is_shared(block) {
-            let (starts, addresses) = map.blocks.extents(block, list.len());
-            for (n, &(start, word)) in list.iter().enumerate() {
-                starts[n].store(start, Ordering::Relaxed);
-                addresses[n].store(word, Ordering::Relaxed);
-            }
+            let extents = map.blocks.extents(block, list.len());
+            list.iter().enumerate().for_each(|(n, &extent)| extents.set(n, extent));
         }
         map.at(id).handle.store(pack(block, list.len()), Ordering::Release);
         if has_own && block != old {
@@ -204,7 +213,7 @@ impl<'m> Filler<'m> {
 
 /// Adds the grains from `start` to `end` to extents that end there, if there are any.
 #[inline]
-fn push(list: &mut Vec<(u16, u32)>, start: usize, end: usize, word: u32) {
+fn push(list: &mut Vec<(u16, u64)>, start: usize, end: usize, word: u64) {
     let before = list.last().map_or(HOLE, |&(at, before)| step(before, start - usize::from(at)));
     if start < end && before != word {
         list.push((start as u16, word));
@@ -213,24 +222,24 @@ fn push(list: &mut Vec<(u16, u32)>, start: usize, end: usize, word: u32) {
 
 /// The word `grains` further on.
 #[inline]
-fn step(word: u32, grains: usize) -> u32 {
+fn step(word: u64, grains: usize) -> u64 {
     if word == FREED { FREED } else { plus(word, grains) }
 }
 
-fn report(word: u32, grains: usize, filled: &mut impl FnMut(u32, usize)) {
-    if word > 1 && word != FREED {
+fn report(word: u64, grains: usize, filled: &mut impl FnMut(u64, usize)) {
+    if word >= FIRST_GRAIN {
         filled(word, grains);
     }
 }
 
 /// Whether something was told of all of these grains.
 fn is_known(known: &Extents<'_>, told: &Told) -> bool {
-    let mut next = known.count_up_to(usize::from(told.start), &mut super::Hint::NONE.clone());
+    let mut next = known.count_up_to(told.start(), &mut super::Hint::NONE.clone());
     loop {
         if next == 0 || known.word(next - 1) == HOLE {
             return false;
         }
-        if next == known.len() || known.start(next) > usize::from(told.last) {
+        if next == known.len() || known.start(next) >= told.end() {
             return true;
         }
         next += 1;
@@ -245,7 +254,7 @@ mod tests {
     use crate::partitions::Hint;
 
     fn source() -> impl Strategy<Value = Source> {
-        prop_oneof![Just(Source::Hole), Just(Source::Zeros), (2u32..1 << 31).prop_map(Source::Log)]
+        prop_oneof![Just(Source::Hole), Just(Source::Zeros), (FIRST_GRAIN..1 << 31).prop_map(Source::Log)]
     }
 
     fn any_told() -> impl Strategy<Value = (usize, usize, Source)> {
@@ -263,9 +272,13 @@ mod tests {
         fn is_the_map_that_transactions_make(
             all in prop::collection::vec(any_told(), 0..60),
             cuts in prop::collection::vec(1..9usize, 60),
+            is_long: bool,
         ) {
             let id = PartitionId(5);
-            let (one, other) = (Partitions::new().expect("address space"), Partitions::new().expect("address space"));
+            let map = || Partitions::new(if is_long { 1 << 42 } else { 1 << 34 }).expect("address space");
+            let (one, other) = (map(), map());
+            let far = |source| if is_long { Source::plus(source, 255 << 32) } else { source };
+            let all: Vec<_> = all.into_iter().map(|(start, end, source)| (start, end, far(source))).collect();
             one.try_lock(id);
             let mut live = 0;
             for &(start, end, source) in &all {
@@ -294,7 +307,7 @@ mod tests {
 
     #[test]
     fn partitions_of_zeros_have_no_memory_of_their_own() {
-        let map = Partitions::new().expect("address space");
+        let map = Partitions::new(1 << 30).expect("address space");
         let before = map.ram_bytes();
         let mut filler = Filler::new(&map);
         for number in 0..100_000 {

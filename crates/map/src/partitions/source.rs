@@ -4,6 +4,8 @@ use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 
 /// Grains of a partition.
 pub const GRAINS: usize = PARTITION_BYTES / LOG_GRAIN_BYTES;
+/// No log has bytes of objects before this grain.
+pub const FIRST_GRAIN: u64 = 3;
 
 /// Where bytes of a partition are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,14 +14,14 @@ pub enum Source {
     Hole,
     /// They were allocated and never written: all zeros.
     Zeros,
-    /// In the log from this grain of it on, which is larger than 1.
-    Log(u32),
+    /// In the log from this grain of it on, which is [`FIRST_GRAIN`] at least.
+    Log(u64),
 }
 
 impl Source {
     /// As a word: 0 for a hole, 1 for zeros, else the grain of the log.
     #[inline]
-    pub const fn word(self) -> u32 {
+    pub const fn word(self) -> u64 {
         match self {
             Self::Hole => HOLE,
             Self::Zeros => 1,
@@ -29,7 +31,7 @@ impl Source {
 
     /// The source of a word.
     #[inline]
-    pub const fn from_word(word: u32) -> Self {
+    pub const fn from_word(word: u64) -> Self {
         match word {
             HOLE => Self::Hole,
             1 => Self::Zeros,
@@ -45,11 +47,11 @@ impl Source {
 }
 
 /// The word of a hole.
-pub(super) const HOLE: u32 = 0;
+pub(super) const HOLE: u64 = 0;
 
 /// The word of the source `grains` further on.
 #[inline]
-pub(super) const fn plus(word: u32, grains: usize) -> u32 {
+pub(super) const fn plus(word: u64, grains: usize) -> u64 {
     // What a racing reader has read may be anything.
-    if word > 1 { word.wrapping_add(grains as u32) } else { word }
+    if word > 1 { word.wrapping_add(grains as u64) } else { word }
 }

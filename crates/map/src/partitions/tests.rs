@@ -4,7 +4,12 @@ use proptest::prelude::*;
 const ID: PartitionId = PartitionId(7);
 
 fn map() -> Partitions {
-    Partitions::new().expect("address space")
+    Partitions::new(1 << 34).expect("address space")
+}
+
+/// To a log as long as any.
+fn long_map() -> Partitions {
+    Partitions::new(1 << 42).expect("address space")
 }
 
 /// Every grain's source, as the model has it.
@@ -65,7 +70,7 @@ fn change() -> impl Strategy<Value = (usize, usize, Source)> {
     let source = prop_oneof![
         1 => Just(Source::Hole),
         1 => Just(Source::Zeros),
-        6 => (2u32..4000).prop_map(Source::Log),
+        6 => (FIRST_GRAIN..4000).prop_map(Source::Log),
         // So that many meet.
         3 => Just(Source::Log(5000)),
     ];
@@ -83,12 +88,14 @@ fn change() -> impl Strategy<Value = (usize, usize, Source)> {
 
 proptest! {
     #[test]
-    fn is_as_the_model(changes in prop::collection::vec(change(), 1..120), joins: bool) {
-        let map = map().joining(joins);
+    fn is_as_the_model(changes in prop::collection::vec(change(), 1..120), joins: bool, is_long: bool) {
+        let map = if is_long { long_map() } else { map() }.joining(joins);
+        let far = |source: Source| if is_long { source.plus(255 << 32) } else { source };
         let mut model = vec![Source::Hole; GRAINS];
         // Always left by a look at another place.
         let mut hint = Hint::default();
         for (version, (start, end, source)) in changes.into_iter().enumerate() {
+            let source = far(source);
             map.try_lock(ID).expect("free");
             let mut released = Vec::new();
             let told = &mut |grain, grains| released.extend((0..grains).map(|n| Source::Log(grain).plus(n)));
@@ -185,7 +192,7 @@ fn readers_see_one_version() {
         }
         for version in 1..200_000u64 {
             while map.try_lock(ID).is_none() {}
-            let source = Source::Log(version as u32 * 2048 + 4096);
+            let source = Source::Log(version * 2048 + 4096);
             // One piece more or less each time, so that blocks change.
             let step = 1 + version as usize % 7;
             let hint = &mut Hint::default();
