@@ -159,7 +159,7 @@ impl Core {
 impl Committed for Core {
     #[inline]
     fn versions(&self) -> Versions<'_> {
-        Versions { words: &self.map, clock: &self.clock }
+        Versions { words: &self.map, clock: &self.clock, era: self.homes.era() }
     }
 
     #[inline]
@@ -199,6 +199,10 @@ impl Committed for Core {
 
     fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
         Core::give_area(self, area, class)
+    }
+
+    fn give_slots_back(&self) {
+        Core::give_slots_back(self);
     }
 
     fn capacity_bytes(&self) -> u64 {

@@ -89,6 +89,12 @@ impl Core {
         Ok(())
     }
 
+    /// Gives the free slots of sessions back that no thread has now.
+    #[cold]
+    pub(crate) fn give_slots_back(&self) {
+        self.sessions.idle().for_each(|mut session| session.draft.give_slots_back(&self.homes));
+    }
+
     /// See [`DurableHeap::sync`](crate::DurableHeap::sync).
     pub(crate) fn sync(&self) -> Result<()> {
         self.later.as_ref().map_or(Ok(()), |later| later.sync(&self.log, &self.clock))

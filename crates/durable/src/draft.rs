@@ -35,6 +35,9 @@ pub(crate) trait Committed {
     /// Makes an area of home space one for objects of a class.
     fn give_area(&self, area: u32, class: SizeClass) -> Result<()>;
 
+    /// Makes slots free for everybody that nobody uses now.
+    fn give_slots_back(&self) {}
+
     /// How large it may become.
     fn capacity_bytes(&self) -> u64;
 }
@@ -57,6 +60,13 @@ impl Draft {
         Self { writes, hints, ..Self::default() }
     }
 
+    /// As [`Draft::begin`], for a transaction that looks at `homes`.
+    #[inline]
+    pub(crate) fn begin_with(&mut self, homes: &Homes) {
+        self.view.begin_era(homes.era());
+        self.begin();
+    }
+
     /// Begins another transaction, which sees the present.
     #[inline]
     pub(crate) fn begin(&mut self) {
@@ -64,6 +74,46 @@ impl Draft {
         self.allocated.clear();
         self.freed.clear();
         self.view.begin();
+    }
+
+    /// Checks that `len` bytes from `home` on are of one slot.
+    #[inline]
+    fn check(&self, homes: &Homes, home: HomeAddress, len: usize) -> Result<()> {
+        homes.check(home, len).or_else(|error| self.refuse(homes, error))
+    }
+
+    /// The class of the slot that begins at `home`.
+    ///
+    /// # Errors
+    /// [`Error::NoObject`], [`Error::Conflict`].
+    #[inline]
+    pub(crate) fn slot_at(&self, homes: &Homes, home: HomeAddress) -> Result<SizeClass> {
+        homes.slot_at(home).map_or_else(|| self.refuse(homes, Error::NoObject(home)), Ok)
+    }
+
+    /// Fails with what the class of an area says, or with a conflict if it was another one when the transaction began.
+    #[cold]
+    fn refuse<T>(&self, homes: &Homes, error: Error) -> Result<T> {
+        self.view.ensure_era(homes.era()).and(Err(error))
+    }
+
+    /// See [`Transaction::place`](crate::Transaction::place).
+    #[inline]
+    pub(crate) fn place(
+        &self,
+        homes: &Homes,
+        object: HomeAddress,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<HomeAddress> {
+        let class = self.slot_at(homes, object)?;
+        match offset.checked_add(bytes) {
+            Some(end) if end <= class.slot_bytes() => Ok(object.plus_bytes(offset)),
+            _ => {
+                let home = HomeAddress(object.0.saturating_add(offset));
+                self.refuse(homes, Error::Beyond { home, bytes })
+            }
+        }
     }
 
     /// See [`Transaction::load`](crate::Transaction::load).
@@ -74,7 +124,7 @@ impl Draft {
         home: HomeAddress,
         out: &mut [u8],
     ) -> Result<()> {
-        committed.homes().check(home, out.len())?;
+        self.check(committed.homes(), home, out.len())?;
         if home.offset_bytes() + out.len() <= PARTITION_BYTES {
             return self.load_portion(committed, home, out);
         }
@@ -139,7 +189,7 @@ impl Draft {
         home: HomeAddress,
         bytes: &[u8],
     ) -> Result<()> {
-        committed.homes().check(home, bytes.len())?;
+        self.check(committed.homes(), home, bytes.len())?;
         self.ensure_allocated(committed, home, bytes.len())?;
         if home.0.is_multiple_of(GRAIN as u64) && bytes.len().is_multiple_of(GRAIN) {
             return self.store_grains(home, bytes);
@@ -200,18 +250,10 @@ impl Draft {
         if bytes > homes::OBJECT_BYTES_MAX {
             return Err(Error::TooLarge { what: "an object", bytes, limit: homes::OBJECT_BYTES_MAX });
         }
-        let class = SizeClass::for_bytes(bytes);
-        let home = loop {
-            match self.supply.take(committed.homes(), class) {
-                Taken::Slot(home) => break home,
-                Taken::NeedsArea(area) => {
-                    let given = committed.give_area(area, class);
-                    given.inspect_err(|_| committed.homes().give_up_area(area))?;
-                }
-                Taken::Exhausted => return Err(Error::Full { capacity_bytes: committed.capacity_bytes() }),
-            }
-        };
+        let home = self.take_slot(committed, SizeClass::for_bytes(bytes))?;
         self.allocated.push(home);
+        // What it has stored to or freed may be in areas of another class now, perhaps where the slot is.
+        self.view.ensure_era(committed.homes().era())?;
         if self.writes.may_have(home, GRAIN) && self.writes.overlay(home, &mut [0; GRAIN]).is_none() {
             // This transaction wants to free it, and somebody else has done so and committed.
             return Err(Error::Conflict);
@@ -220,9 +262,35 @@ impl Draft {
         Ok(home)
     }
 
+    /// Takes a slot, and gives areas to the class that it needs for it.
+    fn take_slot(&mut self, committed: &impl Committed, class: SizeClass) -> Result<HomeAddress> {
+        let homes = committed.homes();
+        loop {
+            match self.supply.take(homes, class) {
+                Taken::Slot(home) => return Ok(home),
+                Taken::NeedsArea(area) => {
+                    let given = committed.give_area(area, class);
+                    given.inspect_err(|_| homes.give_up_area(area))?;
+                }
+                Taken::Exhausted => {
+                    self.give_slots_back(homes);
+                    committed.give_slots_back();
+                    if !homes.vacate() {
+                        return Err(Error::Full { capacity_bytes: committed.capacity_bytes() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the free slots of its session to everybody.
+    pub(crate) fn give_slots_back(&mut self, homes: &Homes) {
+        self.supply.give_all_back(homes);
+    }
+
     /// See [`Transaction::free`](crate::Transaction::free).
     pub(crate) fn free(&mut self, committed: &impl Committed, home: HomeAddress) -> Result<()> {
-        let class = committed.homes().slot_at(home).ok_or(Error::NoObject(home))?;
+        let class = self.slot_at(committed.homes(), home)?;
         let mut first = [0];
         self.load(committed, home, &mut first).map_err(|error| match error {
             Error::NotAllocated(home) => Error::NoObject(home),

@@ -16,7 +16,7 @@ const PARTITION: u64 = PARTITION_BYTES as u64;
 impl Draft {
     /// See [`Transaction::size`](crate::Transaction::size).
     pub(crate) fn size(&mut self, heap: &Core, object: HomeAddress) -> Result<u64> {
-        let class = heap.homes.slot_at(object).ok_or(Error::NoObject(object))?;
+        let class = self.slot_at(&heap.homes, object)?;
         let end = match self.writes.piece_at(object) {
             Some(piece) if piece.content == Content::Hole => None,
             Some(piece) if piece.is_fresh => Some(self.own_end(object, class)),
@@ -88,6 +88,8 @@ impl Draft {
     pub(crate) fn next_object(&mut self, heap: &Core, after: HomeAddress) -> Result<Option<HomeAddress>> {
         let from = HomeAddress(after.0.saturating_add(1));
         let committed = self.next_committed(heap, from)?;
+        // Areas that have no class any more were passed over.
+        self.view.ensure_era(heap.homes.era())?;
         let is_before = |home: &HomeAddress| committed.is_none_or(|committed| *home < committed);
         let mut own = self.writes.fresh_from(from).take_while(is_before);
         Ok(own.find(|&home| heap.homes.slot_at(home).is_some()).or(committed))

@@ -39,6 +39,15 @@ impl Supply {
             homes.give_back(class, slots.drain(..KEPT / 2));
         }
     }
+
+    /// Gives all slots to everybody.
+    pub(crate) fn give_all_back(&mut self, homes: &Homes) {
+        for (code, slots) in (0..).zip(&mut self.0) {
+            if let Some(class) = SizeClass::from_code(code).filter(|_| !slots.is_empty()) {
+                homes.give_back(class, slots.drain(..));
+            }
+        }
+    }
 }
 
 #[cfg(test)]

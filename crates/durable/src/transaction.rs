@@ -82,7 +82,7 @@ pub(crate) type Part = (Vec<Piece>, SegmentId);
 
 impl<'h> Transaction<'h> {
     pub(crate) fn begin(heap: &'h Core, mut session: MutexGuard<'h, Session>) -> Self {
-        session.draft.begin();
+        session.draft.begin_with(&heap.homes);
         Self { heap, session, is_read_only: heap.is_read_only }
     }
 
@@ -95,14 +95,10 @@ impl<'h> Transaction<'h> {
     /// Where `bytes` from byte `offset` of the object at `object` are. Whether the object is allocated is found by the load or the store.
     ///
     /// # Errors
-    /// [`Error::NoObject`] if no object can begin there, [`Error::Beyond`].
+    /// [`Error::NoObject`] if no object can begin there, [`Error::Beyond`], [`Error::Conflict`].
     #[inline]
     pub fn place(&self, object: HomeAddress, offset: u64, bytes: u64) -> Result<HomeAddress> {
-        let class = self.heap.homes.slot_at(object).ok_or(Error::NoObject(object))?;
-        match offset.checked_add(bytes) {
-            Some(end) if end <= class.slot_bytes() => Ok(object.plus_bytes(offset)),
-            _ => Err(Error::Beyond { home: HomeAddress(object.0.saturating_add(offset)), bytes }),
-        }
+        self.session.draft.place(&self.heap.homes, object, offset, bytes)
     }
 
     /// Bytes of the object at `object`: what it was allocated with, rounded up to a multiple of 4.

@@ -17,11 +17,12 @@ use crate::write_set::Piece;
 /// Looks at a partition to which somebody commits before the transaction gives way: more than a commit takes.
 const LOOKS: u32 = 1_000;
 
-/// The words of all partitions, and the newest version that was given out.
+/// The words of all partitions, the newest version that was given out, and the era of classes (see [`homes`](crate::homes)).
 #[derive(Clone, Copy)]
 pub(crate) struct Versions<'a> {
     pub(crate) words: &'a Partitions,
     pub(crate) clock: &'a AtomicU64,
+    pub(crate) era: &'a AtomicU64,
 }
 
 /// The file has no number for another transaction.
@@ -37,6 +38,8 @@ fn no_version_left(clock: &AtomicU64) -> Error {
 pub(crate) struct View {
     /// All that it sees is of this version of the heap.
     version: u64,
+    /// What it knows of classes is of this era.
+    era: u64,
     /// Partitions that were read, and their versions.
     reads: Vec<(PartitionId, u64)>,
     /// Partitions that are locked, and their words before; in order.
@@ -50,6 +53,21 @@ impl View {
     pub(crate) fn begin(&mut self) {
         self.reads.clear();
         self.locks.clear();
+    }
+
+    /// Knows nothing of the classes of areas yet.
+    #[inline]
+    pub(crate) fn begin_era(&mut self, era: &AtomicU64) {
+        self.era = era.load(Ordering::Acquire);
+    }
+
+    /// Checks that no area has lost its class since the transaction began.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`].
+    #[inline]
+    pub(crate) fn ensure_era(&self, era: &AtomicU64) -> Result<()> {
+        if self.era == era.load(Ordering::Acquire) { Ok(()) } else { Err(Error::Conflict) }
     }
 
     /// What `copy` finds in a partition, when it has found something that is of this view. It may run several times.
@@ -84,6 +102,7 @@ impl View {
     #[cold]
     fn extend(&mut self, versions: Versions<'_>) -> Result<()> {
         let now = versions.clock.load(Ordering::Acquire);
+        self.ensure_era(versions.era)?;
         for &(id, version) in &self.reads {
             if settled(versions.words, id).version() != version {
                 return Err(Error::Conflict);
@@ -107,12 +126,13 @@ impl View {
         }
     }
 
-    /// Takes a new version for what is locked, if all that was read is still the newest.
+    /// Takes a new version for what is locked, if all that was read is still the newest, and areas have the classes that they had.
     ///
     /// # Errors
     /// [`Error::Conflict`].
     #[inline]
     pub(crate) fn take_version(&self, versions: Versions<'_>) -> Result<u64> {
+        self.ensure_era(versions.era)?;
         let version = versions.clock.fetch_add(1, Ordering::AcqRel) + 1;
         if version > VERSION_MAX {
             return Err(no_version_left(versions.clock));

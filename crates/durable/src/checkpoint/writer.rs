@@ -61,7 +61,7 @@ impl<'a> Writer<'a> {
             has_room = has_room && self.add(|bytes| record::push_chunk(bytes, id.0, generation, end))?;
         }
         let mut extents = Vec::new();
-        for area in self.core.homes.areas() {
+        for area in self.core.homes.areas_with_history() {
             for number in (area * AREA_PARTITIONS..).take(AREA_PARTITIONS as usize) {
                 let version = self.copy(PartitionId(number), &mut extents);
                 has_room = has_room

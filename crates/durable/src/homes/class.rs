@@ -2,7 +2,7 @@
 
 use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 
-use super::{AREA_BYTES, OBJECT_BYTES_MAX};
+use super::AREA_BYTES;
 
 /// Classes of whole grains up to a partition, then eight for each doubling.
 const SMALL: usize = PARTITION_BYTES / LOG_GRAIN_BYTES;
@@ -15,7 +15,7 @@ pub(super) const CLASSES: usize = SMALL + 1 + STEPS * (AREA_BYTES / PARTITION_BY
 pub(crate) struct SizeClass(pub(crate) u16);
 
 impl SizeClass {
-    /// The smallest class for `bytes`, which are not more than [`OBJECT_BYTES_MAX`].
+    /// The smallest class for `bytes`, which are not more than [`OBJECT_BYTES_MAX`](super::OBJECT_BYTES_MAX).
     pub(crate) fn for_bytes(bytes: u64) -> Self {
         let grains = bytes.max(1).div_ceil(LOG_GRAIN_BYTES as u64);
         if grains <= SMALL as u64 {
@@ -108,6 +108,7 @@ impl SizeClass {
 mod tests {
     use aquifer_base::HomeAddress;
 
+    use super::super::OBJECT_BYTES_MAX;
     use super::*;
 
     #[test]

@@ -74,3 +74,34 @@ fn slots_are_given_out_once() {
     homes.give_back(class, std::iter::once(home));
     assert_eq!(homes.take(class, &mut others), Taken::Slot(home));
 }
+
+/// Slots go out of the list and back, and are of an area that is given out for the first time.
+#[test]
+fn an_area_loses_its_class_when_all_of_its_slots_are_free() {
+    let (homes, mut others) = (Homes::new(), Vec::new());
+    let classes = [100, 5000, 6 << 20].map(SizeClass::for_bytes);
+    let full = |class| {
+        let (mut taken, mut others) = (Vec::new(), Vec::new());
+        while let Taken::Slot(home) = homes.take(class, &mut others) {
+            taken.extend(others.drain(..).chain([home]));
+        }
+        taken
+    };
+    homes.end_with(1);
+    assert!(homes.vacate(), "it is spare");
+    for (n, &class) in classes.iter().enumerate() {
+        for _ in 0..3 {
+            let Taken::NeedsArea(1) = homes.take(class, &mut others) else { panic!("there is one area") };
+            homes.add_area(1, class);
+            let first = full(class);
+            assert!(!first.is_empty() && !homes.vacate());
+            homes.give_back(class, first[1..].iter().copied());
+            assert!(!homes.vacate() && homes.class_of(1) == Some(class));
+            let again = full(class);
+            homes.give_back(class, again.into_iter().chain([first[0]]));
+            assert_eq!(homes.take(classes[(n + 1) % 3], &mut others), Taken::Exhausted);
+            assert!(homes.vacate() && homes.class_of(1).is_none());
+        }
+    }
+    assert!(others.is_empty());
+}

@@ -141,7 +141,7 @@ impl InPlaceHeap {
 impl Committed for InPlaceHeap {
     #[inline]
     fn versions(&self) -> Versions<'_> {
-        Versions { words: &self.words, clock: &self.clock }
+        Versions { words: &self.words, clock: &self.clock, era: self.homes.era() }
     }
 
     /// All of it is there: whether it is allocated is not looked at, as in other heaps in place.

@@ -41,7 +41,7 @@ pub struct InPlaceTransaction<'h> {
 
 impl<'h> InPlaceTransaction<'h> {
     pub(super) fn begin(heap: &'h InPlaceHeap, mut session: MutexGuard<'h, Session>) -> Self {
-        session.draft.begin();
+        session.draft.begin_with(&heap.homes);
         Self { heap, session }
     }
 

@@ -46,7 +46,10 @@ impl Run {
     fn go(&self, machine: &Arc<Machine>, program: &mut Program) -> Result<()> {
         let heap = open(machine, self.how)?;
         if self.how.checkpoints && program.committed == 0 {
-            heap.transaction(|tx| tx.alloc(PARTITIONS_BYTES))?;
+            heap.transaction(|tx| {
+                program.model.others.push((tx.alloc(PARTITIONS_BYTES)?, PARTITIONS_BYTES as usize));
+                Ok(())
+            })?;
         }
         for _ in 0..self.steps {
             program.step(&heap, &mut |_| Ok(()))?;

@@ -11,7 +11,7 @@ use aquifer_durable::{DurableHeap, Result, Transaction};
 use crate::durable::{How, any_crash, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::machine::{Machine, is_crash, mix};
-use crate::model::{check_gone, check_objects};
+use crate::model::{check_gone, check_objects, is_in};
 use crate::program::{Program, Shape};
 
 const THREADS: usize = 3;
@@ -186,8 +186,8 @@ fn check(heap: &DurableHeap, shared: &Shared, members: &mut [Member]) -> Checked
     let mut ever: BTreeMap<_, _> =
         members.iter().flat_map(|member| member.program.model.ever.clone()).collect();
     ever.extend(members.iter().flat_map(|member| &member.parcels).map(|&home| (home, PARCEL_BYTES)));
-    let is_own = |home| members.iter().any(|member| member.program.model.objects.contains_key(&home));
-    check_gone(heap, &ever, |home| home == parcel || is_own(home))
+    let is_own = |home| members.iter().any(|member| member.program.model.has(home));
+    check_gone(heap, &ever, &|home| is_in(home, parcel, PARCEL_BYTES) || is_own(home))
 }
 
 /// Runs a crew until the machine crashes; every thread then has the crash's error.

@@ -129,9 +129,9 @@ pub fn clean(heap: &DurableHeap) -> Result<()> {
 }
 
 impl Subject for DurableHeap {
-    fn is_gone(&self, home: HomeAddress, bytes: usize) -> bool {
-        looks(bytes).all(|at| {
-            let found = self.transaction(|tx| tx.load(home.plus_bytes(at), &mut [0]));
+    fn is_gone(&self, home: HomeAddress, bytes: usize, is_taken: &dyn Fn(HomeAddress) -> bool) -> bool {
+        looks(bytes).map(|at| home.plus_bytes(at)).filter(|&home| !is_taken(home)).all(|home| {
+            let found = self.transaction(|tx| tx.load(home, &mut [0]));
             matches!(found, Err(Error::NotAllocated(_)))
         })
     }

@@ -36,7 +36,7 @@ fn open(machine: &Arc<Machine>, journal: Journal) -> Result<InPlaceHeap> {
 
 impl Subject for InPlaceHeap {
     /// What is freed is looked at before the transaction turns out to be larger than the journal.
-    fn is_gone(&self, home: HomeAddress, _bytes: usize) -> bool {
+    fn is_gone(&self, home: HomeAddress, _bytes: usize, _is_taken: &dyn Fn(HomeAddress) -> bool) -> bool {
         let outcome = self.transaction(|tx| {
             tx.free(home)?;
             tx.store(UNUSED, &[0; 70_000])

@@ -10,8 +10,9 @@ const LOOKS: usize = 16;
 
 /// A heap that can be asked what is allocated.
 pub trait Subject: Transactional {
-    /// Whether nothing is allocated where an object of `bytes` was. Nothing of the heap changes if so.
-    fn is_gone(&self, home: HomeAddress, bytes: usize) -> bool;
+    /// Whether nothing is allocated where an object of `bytes` was, but for what `is_taken` by other objects. Nothing of the heap changes
+    /// if so.
+    fn is_gone(&self, home: HomeAddress, bytes: usize, is_taken: &dyn Fn(HomeAddress) -> bool) -> bool;
 }
 
 /// Objects and what is in them.
@@ -23,6 +24,8 @@ pub struct Model {
     pub objects: Objects,
     /// The largest object that was ever at a home address, or was to be.
     pub ever: BTreeMap<HomeAddress, usize>,
+    /// Other objects that may be there, and how large they are.
+    pub others: Vec<(HomeAddress, usize)>,
     /// What the transaction under way has changed, and what was there.
     undo: Vec<(HomeAddress, Option<Vec<u8>>)>,
 }
@@ -59,8 +62,19 @@ impl Model {
     /// Whether a heap has these objects, and nothing at their other places.
     pub fn check(&self, heap: &impl Subject) -> Result<(), String> {
         check_objects(heap, &self.objects)?;
-        check_gone(heap, &self.ever, |home| self.objects.contains_key(&home))
+        check_gone(heap, &self.ever, &|home| self.has(home))
     }
+
+    /// Whether a byte may be one of an object.
+    pub fn has(&self, home: HomeAddress) -> bool {
+        let object = self.objects.range(..=home).next_back().map(|(&start, bytes)| (start, bytes.len()));
+        object.iter().chain(&self.others).any(|&(start, bytes)| is_in(home, start, bytes))
+    }
+}
+
+/// Whether a byte is one of an object, which has whole grains.
+pub fn is_in(home: HomeAddress, start: HomeAddress, bytes: usize) -> bool {
+    (start..start.plus_bytes(bytes.next_multiple_of(4) as u64)).contains(&home)
 }
 
 /// Whether a heap has these objects.
@@ -74,20 +88,21 @@ pub fn check_objects(heap: &impl Subject, objects: &Objects) -> Result<(), Strin
             let (found, expected) = (out[at], bytes[at]);
             return Err(format!("byte {at} of {home:?} of {} is {found} and not {expected}", bytes.len()));
         }
-        if heap.is_gone(home, bytes.len()) {
+        if heap.is_gone(home, bytes.len(), &|_| false) {
             return Err(format!("{home:?} of {} bytes is not allocated", bytes.len()));
         }
     }
     Ok(())
 }
 
-/// Whether a heap has nothing at the places that are not taken.
+/// Whether a heap has nothing at the places that are not taken. An object may be in the midst of those of another size that were in its
+/// area before the heap was opened.
 pub fn check_gone(
     heap: &impl Subject,
     ever: &BTreeMap<HomeAddress, usize>,
-    is_taken: impl Fn(HomeAddress) -> bool,
+    is_taken: &dyn Fn(HomeAddress) -> bool,
 ) -> Result<(), String> {
-    match ever.iter().find(|&(&home, &bytes)| !is_taken(home) && !heap.is_gone(home, bytes)) {
+    match ever.iter().find(|&(&home, &bytes)| !is_taken(home) && !heap.is_gone(home, bytes, is_taken)) {
         Some((home, bytes)) => Err(format!("{home:?} of {bytes} bytes is there")),
         None => Ok(()),
     }
