@@ -46,6 +46,7 @@ impl Core {
     /// An empty heap with this log, which may have one to be recovered. `later` if its commits do not wait for durability.
     pub(crate) fn new(log: Log, later: Option<Later>, tuning: &Tuning) -> Result<Self> {
         let refused = |errno: aquifer_sys::Errno| std::io::Error::from_raw_os_error(errno.0);
+        let homes = Homes::new(log.home_bytes);
         let map = Partitions::new(log.capacity_bytes)
             .map_err(refused)
             .map_err(Error::io("reserving address space"))?;
@@ -53,7 +54,7 @@ impl Core {
             is_read_only: log.persist.is_read_only(),
             log,
             map: map.joining(tuning.joins_extents),
-            homes: Homes::new(),
+            homes,
             clock: Apart(AtomicU64::new(0)),
             places: Places::default(),
             checkpoints: Checkpoints::default(),

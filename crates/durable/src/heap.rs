@@ -38,7 +38,8 @@ pub enum Backing {
 /// How a heap is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How large the file may become. Default 1 GiB, at most 4 TiB. Beyond 16 GiB the map takes a byte more for each piece of an object.
+    /// How large the file may become. Default 1 GiB, at most 4 TiB. Beyond 16 GiB the map takes a byte more for each piece of an object. There are
+    /// 16 times as much home space, 256 GiB to 4 TiB, for which the map takes a 256th of what is in use.
     pub capacity_bytes: u64,
     /// Size of a chunk, when the file is made: a power of two, 64 KiB to 16 MiB; a file has up to 2^20 of them. 0, the default, is 1 MiB, and more if the
     /// capacity is over 256 GiB.
@@ -344,6 +345,39 @@ mod tests {
         }
         let contents = crate::inspect::HeapFile::open(&path).expect("a heap").contents().expect("in order");
         assert_eq!((contents.objects, contents.damaged_blocks), (2000, 0));
+    }
+
+    /// A file can only ask for as much RAM for the map as the capacity that it is opened with allows.
+    #[test]
+    fn home_space_goes_with_the_capacity() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("heap");
+        let options =
+            |capacity_bytes| Options { capacity_bytes, checkpoint_bytes: 1 << 30, ..Options::default() };
+        let heap = DurableHeap::open(&path, &options(32 << 30)).expect("opens");
+        heap.core.homes.skip_to(16_390);
+        let home = heap.transaction(|tx| {
+            let home = tx.alloc(8)?;
+            tx.store_u64(home, 7).map(|()| home)
+        });
+        let home = home.expect("room");
+        assert!(home.0 > 256 << 30);
+        // With its checkpoint, and in parts without it.
+        drop(heap);
+        let load = |heap: &DurableHeap| heap.read(|tx| tx.load_u64(home)).expect("it is there");
+        let outcome = DurableHeap::open(&path, &options(1 << 30)).map(drop);
+        assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");
+        assert_eq!(load(&DurableHeap::open_read_only(&path).expect("opens")), 7);
+        assert_eq!(load(&DurableHeap::open(&path, &options(32 << 30)).expect("opens")), 7);
+        assert_eq!(
+            crate::inspect::HeapFile::open(&path).and_then(|file| file.contents()).expect("right").objects,
+            1
+        );
+        // No area is left of the least home space.
+        let heap = DurableHeap::open(&dir.path().join("other"), &options(1 << 30)).expect("opens");
+        heap.core.homes.skip_to(16_384);
+        let outcome = heap.transaction(|tx| tx.alloc(8));
+        assert!(matches!(outcome, Err(Error::Full { .. })), "{outcome:?}");
     }
 
     /// More than there are addresses for, or more chunks than there are tables for.

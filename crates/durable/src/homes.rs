@@ -37,8 +37,12 @@ pub(crate) use class::SizeClass;
 
 /// Home space of one area.
 pub(crate) const AREA_BYTES: u64 = 16 << 20;
-/// How many there are.
+/// How many there can be.
 pub(crate) const AREAS: usize = ((1u64 << HOME_BITS) / AREA_BYTES) as usize;
+/// Home space that every heap has.
+const HOME_BYTES_MIN: u64 = 256 << 30;
+/// Larger ones have this many times their capacity: what a file can say of home space, and the map must have room for, is bounded by it.
+const HOME_PER_CAPACITY: u64 = 16;
 /// Where the root stands: the home address of the program's first object, 0 for none.
 pub(crate) const ROOT: HomeAddress = HomeAddress(8);
 /// Where the directory of named roots stands: the home address of its tree, 0 for none.
@@ -102,17 +106,23 @@ pub(crate) fn class_home(area: u32) -> HomeAddress {
     TABLE.plus_bytes(u64::from(area) * CLASS_BYTES as u64)
 }
 
+/// Home space of a heap with a file that may grow to `capacity_bytes`.
+pub(crate) fn bytes_for(capacity_bytes: u64) -> u64 {
+    capacity_bytes.saturating_mul(HOME_PER_CAPACITY).clamp(HOME_BYTES_MIN, 1 << HOME_BITS)
+}
+
 fn area_start(area: u32) -> HomeAddress {
     HomeAddress(u64::from(area) * AREA_BYTES)
 }
 
 impl Homes {
-    /// Nothing is allocated.
-    pub(crate) fn new() -> Self {
+    /// Nothing is allocated in `home_bytes`, see [`bytes_for`].
+    pub(crate) fn new(home_bytes: u64) -> Self {
+        let areas = home_bytes.div_ceil(AREA_BYTES);
         Self {
             slots: (0..CLASSES).map(|_| Mutex::default()).collect(),
-            classes: (0..AREAS).map(|_| AtomicU16::new(0)).collect(),
-            listed: (0..AREAS).map(|_| AtomicU32::new(0)).collect(),
+            classes: (0..areas).map(|_| AtomicU16::new(0)).collect(),
+            listed: (0..areas).map(|_| AtomicU32::new(0)).collect(),
             era: AtomicU64::new(0),
             reserved: AtomicUsize::new(1),
             spare: Mutex::default(),
@@ -206,7 +216,7 @@ impl Homes {
         if let Some(area) = locked(&self.spare).pop() {
             return Taken::NeedsArea(area);
         }
-        let next = |area| (area < AREAS).then_some(area + 1);
+        let next = |area| (area < self.classes.len()).then_some(area + 1);
         let area = self.reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         area.map_or(Taken::Exhausted, |area| Taken::NeedsArea(area as u32))
     }
@@ -254,6 +264,12 @@ impl Homes {
     /// An area that was needed does not become one of a class, because the table cannot say so.
     pub(crate) fn give_up_area(&self, area: u32) {
         locked(&self.spare).push(area);
+    }
+
+    /// Leaves the areas before this one out.
+    #[cfg(test)]
+    pub(crate) fn skip_to(&self, area: usize) {
+        self.reserved.store(area, Ordering::Release);
     }
 
     /// Gives slots of a class back.

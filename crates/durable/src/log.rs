@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES};
 use aquifer_log::Kind;
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::{SegmentTable, State};
 
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::error::{Error, Result};
+use crate::homes;
 use crate::persist::Persist;
 use crate::record::{self, Record};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
@@ -149,6 +150,8 @@ pub(crate) struct Log {
     /// Which sealed chunks recovery did not read.
     pub(crate) unread: Unread,
     pub(crate) capacity_bytes: u64,
+    /// Home space that objects may be in.
+    pub(crate) home_bytes: u64,
     utilisation_percent: u32,
     chunk_shift: u32,
     processors: usize,
@@ -209,6 +212,9 @@ impl Log {
             return Err(Error::Damaged { offset: persist.len_bytes(), why: "the file ends there".into() });
         }
         let record = Record::read(&*persist, superblock.id, record::Kind::Chunks)?;
+        // Nobody allocates in what is only looked at.
+        let home_bytes =
+            if persist.is_read_only() { 1 << HOME_BITS } else { homes::bytes_for(capacity_bytes) };
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
         Ok(Self {
@@ -219,6 +225,7 @@ impl Log {
             filled_to: (0..chunks).map(|_| AtomicU32::new(0)).collect(),
             unread: Unread::new(chunks),
             capacity_bytes,
+            home_bytes,
             utilisation_percent,
             chunk_shift: chunk_bytes.ilog2(),
             processors: thread::available_parallelism().map_or(1, usize::from),

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn each_session_has_partitions_of_its_own() {
-        let (homes, class) = (Homes::new(), SizeClass::for_bytes(100));
+        let (homes, class) = (Homes::new(256 << 30), SizeClass::for_bytes(100));
         let mut supplies = [Supply::default(), Supply::default()];
         let Taken::NeedsArea(area) = supplies[0].take(&homes, class) else { panic!("there is no area yet") };
         homes.add_area(area, class);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_one_gives_back_another_gets() {
-        let (homes, class) = (Homes::new(), SizeClass::for_bytes(5000));
+        let (homes, class) = (Homes::new(256 << 30), SizeClass::for_bytes(5000));
         let [mut first, mut second] = [Supply::default(), Supply::default()];
         let Taken::NeedsArea(area) = first.take(&homes, class) else { panic!("there is no area yet") };
         homes.add_area(area, class);

@@ -4,7 +4,7 @@ use super::*;
 #[test]
 fn no_byte_is_of_two_slots() {
     for code in [1, 25, 26, 700, 1024, 1025, 1030, CLASSES as u16 - 1] {
-        let (homes, class) = (Homes::new(), SizeClass(code));
+        let (homes, class) = (Homes::new(256 << 30), SizeClass(code));
         homes.restore_area(3, code, std::iter::empty());
         let mut end = 0;
         for slot in 0..class.slots() {
@@ -20,7 +20,7 @@ fn no_byte_is_of_two_slots() {
         }
         assert!(homes.check(area_start(4), 1).is_err() && homes.check(area_start(2), 1).is_err());
     }
-    assert!(Homes::new().check(ROOT, 8).is_ok());
+    assert!(Homes::new(256 << 30).check(ROOT, 8).is_ok());
 }
 
 /// What was free is free again, and nothing else.
@@ -28,7 +28,7 @@ fn no_byte_is_of_two_slots() {
 fn an_area_is_restored_from_its_holes() {
     let class = SizeClass::for_bytes(100);
     let begun = |slot| area_start(1).plus_bytes(class.slot_offset(slot));
-    let homes = Homes::new();
+    let homes = Homes::new(256 << 30);
     // Slots 0, 1 and 45 are taken; there are 40 in a partition.
     let holes = [(begun(1).plus_bytes(100), begun(45)), (begun(45).plus_bytes(100), area_start(2))];
     homes.restore_area(1, class.0, holes.into_iter());
@@ -46,9 +46,9 @@ fn an_area_is_restored_from_its_holes() {
 
 #[test]
 fn an_area_that_was_given_up_is_asked_for_again() {
-    let (homes, mut others) = (Homes::new(), Vec::new());
+    let (homes, mut others) = (Homes::new(256 << 30), Vec::new());
     for class in [SizeClass::for_bytes(100), SizeClass::for_bytes(5000)] {
-        for _ in 0..AREAS + 9 {
+        for _ in 0..16_384 + 9 {
             let Taken::NeedsArea(area) = homes.take(class, &mut others) else { panic!("no area is left") };
             homes.give_up_area(area);
         }
@@ -57,7 +57,7 @@ fn an_area_that_was_given_up_is_asked_for_again() {
 
 #[test]
 fn slots_are_given_out_once() {
-    let homes = Homes::new();
+    let homes = Homes::new(256 << 30);
     let class = SizeClass::for_bytes(100);
     let mut others = Vec::new();
     let Taken::NeedsArea(area) = homes.take(class, &mut others) else { panic!("there is no area yet") };
@@ -78,7 +78,7 @@ fn slots_are_given_out_once() {
 /// Slots go out of the list and back, and are of an area that is given out for the first time.
 #[test]
 fn an_area_loses_its_class_when_all_of_its_slots_are_free() {
-    let (homes, mut others) = (Homes::new(), Vec::new());
+    let (homes, mut others) = (Homes::new(256 << 30), Vec::new());
     let classes = [100, 5000, 6 << 20].map(SizeClass::for_bytes);
     let full = |class| {
         let (mut taken, mut others) = (Vec::new(), Vec::new());

@@ -13,7 +13,7 @@ use crate::access::{Access, Transactional};
 use crate::block;
 use crate::draft::Committed;
 use crate::error::{Error, Result};
-use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES, Homes, SizeClass};
+use crate::homes::{self, AREA_BYTES, CLASS_BYTES, Homes, SizeClass};
 use crate::persist::Persist;
 use crate::sessions::{Apart, SESSIONS, Sessions};
 use crate::view::Versions;
@@ -47,7 +47,7 @@ impl InPlaceHeap {
                 Error::io("reserving address space")(std::io::Error::from_raw_os_error(errno.0))
             })?,
             clock: Apart(AtomicU64::new(0)),
-            homes: Homes::new(),
+            homes: Homes::new(layout::OBJECTS_END),
             sessions: Sessions::new(Session::new),
         };
         (0..SESSIONS).try_for_each(|session| heap.recover(session))?;
@@ -90,7 +90,7 @@ impl InPlaceHeap {
 
     /// Makes the allocator's tables again, and the file as long as they say.
     fn restore_homes(&self) -> Result<()> {
-        for area in 1..AREAS as u32 {
+        for area in 1..(layout::OBJECTS_END / AREA_BYTES) as u32 {
             let mut code = [0; CLASS_BYTES];
             self.read_home(homes::class_home(area), &mut code);
             let code = u16::from_le_bytes(code);

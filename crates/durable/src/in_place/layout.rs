@@ -4,11 +4,11 @@
 //! | area 0, 16 MiB | its bits, 512 KiB | area 1 | its bits | ...
 //! ```
 //!
-//! There is a bit for each grain; that of an object's first grain is set. For the journal the bits have home addresses too, in the upper
-//! half of home space.
+//! There is a bit for each grain; that of an object's first grain is set. For the journal the bits have home addresses too, behind
+//! those of objects.
 
 use aquifer_base::HomeAddress;
-use aquifer_base::limits::{HOME_BITS, LOG_GRAIN_BYTES};
+use aquifer_base::limits::LOG_GRAIN_BYTES;
 
 use crate::homes::AREA_BYTES;
 
@@ -17,7 +17,7 @@ const BITS_BYTES: u64 = AREA_BYTES / LOG_GRAIN_BYTES as u64 / 8;
 /// Bytes of an area and its bits.
 const STRIDE_BYTES: u64 = AREA_BYTES + BITS_BYTES;
 /// Home addresses from here on are those of bits.
-const BITS: u64 = 1 << (HOME_BITS - 1);
+const BITS: u64 = 1 << 37;
 /// Objects are below.
 pub(super) const OBJECTS_END: u64 = BITS / STRIDE_BYTES * AREA_BYTES;
 /// Grains that share a word of bits.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use aquifer_base::PartitionId;
-use aquifer_base::limits::LOG_GRAIN_BYTES;
+use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Partitions, Told};
 
@@ -30,6 +30,8 @@ pub(super) struct Checkpoint {
     parts: Vec<Vec<u8>>,
     /// Where the file's chunks are.
     grains: Range<u64>,
+    /// Partitions that the heap may have.
+    partitions: u64,
 }
 
 /// Chunks that begin as parts of one checkpoint.
@@ -49,7 +51,8 @@ pub(super) fn find(heap: &Core, chunks: u32, floor: u64) -> Option<Checkpoint> {
     for (&number, ids) in candidates.iter().rev() {
         let mut parts: Vec<_> = ids.iter().map(|&id| Part::read(heap, id)).collect();
         if found.is_none() {
-            found = Checkpoint::of(number, &mut parts, floor, grains(heap, chunks));
+            let limits = (grains(heap, chunks), heap.log.home_bytes / PARTITION_BYTES as u64);
+            found = Checkpoint::of(number, &mut parts, floor, limits);
         }
         if found.as_ref().is_none_or(|found| found.number != number) {
             // The oldest that it could be, where that is not known.
@@ -89,7 +92,12 @@ impl Part {
 
 impl Checkpoint {
     /// The one with these parts, if they are all there and it has nothing that is behind the floor.
-    fn of(number: u64, parts: &mut [Option<Part>], floor: u64, grains: Range<u64>) -> Option<Self> {
+    fn of(
+        number: u64,
+        parts: &mut [Option<Part>],
+        floor: u64,
+        (grains, partitions): (Range<u64>, u64),
+    ) -> Option<Self> {
         parts.sort_by_key(|part| part.as_ref().map(|part| part.header.index));
         let opened = parts.first()?.as_ref()?.header.opened;
         for (n, part) in parts.iter().enumerate() {
@@ -100,8 +108,16 @@ impl Checkpoint {
         }
         let chunks = parts.iter().flatten().map(|part| part.id).collect();
         let parts = parts.iter_mut().flatten().map(|part| std::mem::take(&mut part.records)).collect();
-        let mut found =
-            Self { number, opened, sealed: HashMap::new(), newest: opened, chunks, parts, grains };
+        let mut found = Self {
+            number,
+            opened,
+            sealed: HashMap::new(),
+            newest: opened,
+            chunks,
+            parts,
+            grains,
+            partitions,
+        };
         found.look_through()?;
         (found.newest <= floor).then_some(found)
     }
@@ -111,6 +127,7 @@ impl Checkpoint {
         for part in &self.parts {
             for record in Records::new(part, self.grains.clone()) {
                 match record.ok()? {
+                    Record::Partition { number, .. } if u64::from(number) >= self.partitions => return None,
                     Record::Clock(version) | Record::Partition { version, .. } => {
                         self.newest = self.newest.max(version);
                     }

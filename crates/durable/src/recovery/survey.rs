@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::GRAINS;
 
@@ -305,7 +306,7 @@ impl Survey {
             }
             // It was durable, because a block that counts is behind it.
             if let Some((at, block)) = torn.take() {
-                self.add_damaged(&block, (start, at), &mut filled)?;
+                self.add_damaged(log, &block, (start, at), &mut filled)?;
             }
             if let Some(gap) = gap {
                 self.add_gap(start, gap, &mut filled, block.version())?;
@@ -316,7 +317,7 @@ impl Survey {
                 self.damage.add(start + at as u64, block.len_bytes() as u64, why)?;
                 filled.gaps.push(at as u32..end as u32);
             } else if block.is_intact() {
-                self.add(&block, &mut filled);
+                self.add(log, &block, &mut filled)?;
                 filled.end = end as u32;
             } else {
                 torn = Some((at, block));
@@ -325,7 +326,7 @@ impl Survey {
         if let Some((at, block)) = torn {
             let end = at + block.len_bytes();
             if self.floor != NO_FLOOR || end <= self.durable_to as usize {
-                self.add_damaged(&block, (start, at), &mut filled)?;
+                self.add_damaged(log, &block, (start, at), &mut filled)?;
             } else {
                 // It must not count either when the heap has a floor, which may be a higher one.
                 blocks.push(start + at as u64);
@@ -362,6 +363,7 @@ impl Survey {
     /// Adds a block that was durable and whose payloads do not verify. Whether something of it is needed tells the map.
     fn add_damaged(
         &mut self,
+        log: &Log,
         block: &Block<'_>,
         (start, at): (u64, usize),
         filled: &mut Filled,
@@ -371,14 +373,24 @@ impl Survey {
             filled.gaps.push(at as u32..end as u32);
             self.damage.add(offset, block.len_bytes() as u64, &needed(block.version()))?;
         } else {
-            self.add(block, filled);
+            self.add(log, block, filled)?;
             filled.has_damage = true;
         }
         filled.end = end as u32;
         Ok(())
     }
 
-    fn add(&mut self, block: &Block<'_>, filled: &mut Filled) {
+    /// # Errors
+    /// [`Error::TooLarge`] if it changes home space that a file of this capacity does not have.
+    fn add(&mut self, log: &Log, block: &Block<'_>, filled: &mut Filled) -> Result<()> {
+        let (bytes, limit) = (block.homes().1 * LOG_GRAIN_BYTES as u64, log.home_bytes);
+        if bytes > limit {
+            return Err(Error::TooLarge {
+                what: "the home space of a file of this capacity; open it with a larger one",
+                bytes,
+                limit,
+            });
+        }
         let version = block.version();
         self.newest = self.newest.max(version);
         let (first, end) = (block.homes().0 / GRAINS as u64, block.homes().1.div_ceil(GRAINS as u64));
@@ -394,5 +406,6 @@ impl Survey {
             let commits = block.entries().filter(|entry| entry.kind == Kind::Commit);
             self.committed.extend(commits.map(|entry| entry.home.0));
         }
+        Ok(())
     }
 }
