@@ -116,8 +116,12 @@ enum aq_policy {
     AQ_POLICY_SIEVE = 3
 };
 
-/* Fill with aq_options_init() first. A zero or NULL field means the default.
- * Fields are added only together with a new soname. */
+/* Structures begin with their size. Later versions add fields at the end, and an older
+ * program works with them: nothing is read or written behind its own structure.
+ *
+ * Fill with aq_options_init(&options, sizeof options) first. A zero or NULL field means
+ * the default. AQ_EINVAL: it was not filled, or has something in a field that is newer
+ * than the library. */
 typedef struct aq_options {
     size_t struct_bytes;     /* set by aq_options_init */
     uint64_t ram_bytes;      /* everything the heap keeps in RAM; default 256 MiB */
@@ -134,7 +138,8 @@ typedef struct aq_options {
                                 --write-profile` makes them; NULL: none */
 } aq_options;
 
-void aq_options_init(aq_options *options);
+/* Makes all of the options 0, and sets struct_bytes. */
+void aq_options_init(aq_options *options, size_t struct_bytes);
 
 /* ---- The default heap -------------------------------------------------- */
 
@@ -388,7 +393,8 @@ enum aq_durability {
     AQ_DURABLE_RELAXED = 2 /* after the next aq_durable_sync, or aq_durable_close */
 };
 
-/* Fill with aq_durable_options_init() first. A zero field means the default. */
+/* Fill with aq_durable_options_init(&options, sizeof options) first. A zero field means
+ * the default. */
 typedef struct aq_durable_options {
     size_t struct_bytes;     /* set by aq_durable_options_init */
     uint64_t capacity_bytes; /* how large the file may become; default 1 GiB, at most 16 GiB, at
@@ -410,7 +416,7 @@ typedef struct aq_durable_options {
                                 of the other fields none counts */
 } aq_durable_options;
 
-void aq_durable_options_init(aq_durable_options *options);
+void aq_durable_options_init(aq_durable_options *options, size_t struct_bytes);
 
 /* Opens the heap in the file at path, or makes an empty one. options may be NULL.
  * *heap is set on success only. Nobody else can open the file meanwhile, unless
@@ -684,7 +690,8 @@ typedef struct aq_file aq_file;
  * AQ_EFLASH_FULL: the path. AQ_EINVAL: the sizes. */
 int aq_volume_create(const char *path, uint64_t size_bytes, uint64_t segment_bytes);
 
-/* Fill with aq_volume_options_init() first. A zero field means the default. */
+/* Fill with aq_volume_options_init(&options, sizeof options) first. A zero field means
+ * the default. */
 typedef struct aq_volume_options {
     size_t struct_bytes; /* set by aq_volume_options_init */
     uint64_t ram_bytes;  /* for pages, mapped ones included, and for the table; default
@@ -692,7 +699,7 @@ typedef struct aq_volume_options {
     int read_only;       /* not 0: nothing can be changed, and nothing is written */
 } aq_volume_options;
 
-void aq_volume_options_init(aq_volume_options *options);
+void aq_volume_options_init(aq_volume_options *options, size_t struct_bytes);
 
 /* Opens the volume at path. options may be NULL. *volume is set on success only.
  * Nobody else can open it meanwhile. AQ_EFLASH_MISSING, AQ_EFLASH_PERMISSION,

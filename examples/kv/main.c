@@ -74,7 +74,7 @@ static void open_store(struct store *store, const char *path, uint64_t ram_bytes
     aq_file *file;
     if (access(path, F_OK) != 0)
         check(aq_volume_create(path, size_bytes, 0));
-    aq_volume_options_init(&options);
+    aq_volume_options_init(&options, sizeof options);
     options.ram_bytes = ram_bytes;
     check(aq_volume_open(path, &options, &store->volume));
     check(aq_volume_space(store->volume, &space));

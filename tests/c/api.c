@@ -23,16 +23,31 @@ static void every_error_has_its_sentence(void)
     CHECK(aq_strerror(-1) && aq_strerror(4711));
 }
 
+static int open_small(aq_options *options)
+{
+    aq_heap *opened = NULL;
+    options->ram_bytes = 16 * MIB;
+    options->flash_path = test_dir();
+    options->flash_bytes = 256 * MIB;
+    int code = aq_heap_open(options, &opened);
+    return code == AQ_OK ? aq_heap_close(opened) : code;
+}
+
+static void options_have_the_size_that_the_program_knows(void)
+{
+    CHECK_OPTIONS_OF_OTHER_SIZES(aq_options, aq_options_init, offsetof(aq_options, faults), open_small);
+}
+
 static void options_start_with_their_size(void)
 {
     aq_options options;
     memset(&options, 0xA5, sizeof options);
-    aq_options_init(&options);
+    aq_options_init(&options, sizeof options);
     CHECK(options.struct_bytes == sizeof options);
     CHECK(options.faults == AQ_FAULTS_SIGNAL && options.policy <= AQ_POLICY_SIEVE);
     CHECK(options.flash_path == NULL && options.socket_path == NULL);
     CHECK(options.device_profile_path == NULL);
-    aq_options_init(NULL);
+    aq_options_init(NULL, 64);
 }
 
 static void the_default_heap_opens_once(void)
@@ -220,6 +235,7 @@ int main(void)
     RUN(version_is_that_of_the_header);
     RUN(every_error_has_its_sentence);
     RUN(options_start_with_their_size);
+    RUN(options_have_the_size_that_the_program_knows);
     open_default_heap("api.c");
     RUN(the_default_heap_opens_once);
     RUN(stats_count_objects);

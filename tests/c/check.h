@@ -13,6 +13,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,11 +96,35 @@ static inline const char *test_dir(void)
     return dir ? dir : "/var/tmp";
 }
 
+/* A program that was compiled with fewer fields, of `kept` bytes, keeps what is behind its
+ * structure, and opens what it wants; one with more fields may not set them. */
+#define CHECK_OPTIONS_OF_OTHER_SIZES(type, init, kept, open) \
+    do { \
+        struct { type options; unsigned char behind[16]; } room; \
+        const unsigned char *bytes = (const unsigned char *)&room; \
+        memset(&room, 0xA5, sizeof room); \
+        init(&room.options, kept); \
+        CHECK(room.options.struct_bytes == (kept)); \
+        for (size_t at = sizeof(size_t); at < sizeof room; at++) \
+            CHECK(bytes[at] == (at < (kept) ? 0 : 0xA5)); \
+        CHECK_CODE(AQ_OK, open(&room.options)); \
+        for (size_t at = (kept); at < sizeof room; at++) \
+            CHECK(bytes[at] == 0xA5); \
+        init(&room.options, sizeof room); \
+        CHECK_CODE(AQ_OK, open(&room.options)); \
+        room.behind[sizeof room.behind - 1] = 1; \
+        CHECK_CODE(AQ_EINVAL, open(&room.options)); \
+        CHECK_MESSAGE("does not know"); \
+        room.options.struct_bytes = (size_t)-8; \
+        CHECK_CODE(AQ_EINVAL, open(&room.options)); \
+        CHECK_MESSAGE(#init); \
+    } while (0)
+
 /* Options of a small heap: 16 MiB of RAM, 256 MiB of flash. */
 static inline aq_options small_options(void)
 {
     aq_options options;
-    aq_options_init(&options);
+    aq_options_init(&options, sizeof options);
     options.ram_bytes = 16 * MIB;
     options.flash_path = test_dir();
     options.flash_bytes = 256 * MIB;

@@ -319,7 +319,7 @@ static void nothing_where_something_should_be(void)
     CHECK_CODE(AQ_EINVAL, aq_tx_set_root(NULL, object));
     CHECK_MESSAGE("tx is NULL");
     CHECK(!none && !tx);
-    aq_durable_options_init(NULL);
+    aq_durable_options_init(NULL, 64);
     close_and_remove(heap);
 }
 
@@ -331,6 +331,24 @@ static void nothing_where_something_should_be(void)
         CHECK_CODE(expected, call); \
         CHECK_CODE(expected, aq_tx_commit(tx)); \
     } while (0)
+
+static int open_small(aq_durable_options *options)
+{
+    aq_durable *opened = NULL;
+    options->capacity_bytes = 64 * MIB;
+    options->chunk_bytes = 64 << 10;
+    int code = aq_durable_open(path, options, &opened);
+    return code == AQ_OK ? aq_durable_close(opened) : code;
+}
+
+static void options_have_the_size_that_the_program_knows(void)
+{
+    aq_durable *heap = open_new("sizes");
+    CHECK_CODE(AQ_OK, aq_durable_close(heap));
+    CHECK_OPTIONS_OF_OTHER_SIZES(aq_durable_options, aq_durable_options_init,
+        offsetof(aq_durable_options, utilisation_percent), open_small);
+    close_and_remove(reopen());
+}
 
 static void wrong_arguments_doom_the_transaction(void)
 {
@@ -405,6 +423,7 @@ int main(void)
     RUN(nested_commits_are_one);
     RUN(an_inner_abort_dooms_the_whole);
     RUN(nothing_where_something_should_be);
+    RUN(options_have_the_size_that_the_program_knows);
     RUN(wrong_arguments_doom_the_transaction);
     RUN(close_waits_for_nobody);
     return tests_failed();

@@ -12,7 +12,7 @@ static char path[512]; /* of the heap that a test uses */
 static inline aq_durable_options small_durable(void)
 {
     aq_durable_options options;
-    aq_durable_options_init(&options);
+    aq_durable_options_init(&options, sizeof options);
     options.capacity_bytes = 64 * MIB;
     options.chunk_bytes = 64 << 10;
     options.backing = AQ_BACKING_MEMORY;

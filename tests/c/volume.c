@@ -11,9 +11,9 @@ static void options_start_with_their_size(void)
 {
     aq_volume_options options;
     memset(&options, 0xA5, sizeof options);
-    aq_volume_options_init(&options);
+    aq_volume_options_init(&options, sizeof options);
     CHECK(options.struct_bytes == sizeof options && options.ram_bytes == 0 && options.read_only == 0);
-    aq_volume_options_init(NULL);
+    aq_volume_options_init(NULL, 64);
     aq_volume *const untouched = (aq_volume *)&options, *volume = untouched;
     CHECK_CODE(AQ_OK, aq_volume_close(open_new("options")));
     options.ram_bytes = AQ_VOLUME_RAM_MIN - 1;
@@ -23,6 +23,23 @@ static void options_start_with_their_size(void)
     CHECK_CODE(AQ_EINVAL, aq_volume_open(path, &options, &volume));
     CHECK_MESSAGE("aq_volume_options_init");
     CHECK(volume == untouched);
+    CHECK_CODE(AQ_OK, aq_volume_open(path, NULL, &volume));
+    close_and_remove(volume);
+}
+
+static int open_anyway(aq_volume_options *options)
+{
+    aq_volume *opened = NULL;
+    int code = aq_volume_open(path, options, &opened);
+    return code == AQ_OK ? aq_volume_close(opened) : code;
+}
+
+static void options_have_the_size_that_the_program_knows(void)
+{
+    aq_volume *volume = open_new("sizes");
+    CHECK_CODE(AQ_OK, aq_volume_close(volume));
+    CHECK_OPTIONS_OF_OTHER_SIZES(aq_volume_options, aq_volume_options_init,
+        offsetof(aq_volume_options, read_only), open_anyway);
     CHECK_CODE(AQ_OK, aq_volume_open(path, NULL, &volume));
     close_and_remove(volume);
 }
@@ -75,7 +92,7 @@ static void read_only_volumes_do_not_change(void)
     CHECK_CODE(AQ_OK, aq_file_close(file));
     CHECK_CODE(AQ_OK, aq_volume_close(volume));
     aq_volume_options options;
-    aq_volume_options_init(&options);
+    aq_volume_options_init(&options, sizeof options);
     options.read_only = 1;
     CHECK_CODE(AQ_OK, aq_volume_open(path, &options, &volume));
     CHECK_CODE(AQ_EREADONLY, aq_volume_make_folder(volume, "/folder", 0755));
@@ -473,6 +490,7 @@ static void modes_and_owners_count(void)
 int main(void)
 {
     RUN(options_start_with_their_size);
+    RUN(options_have_the_size_that_the_program_knows);
     RUN(sizes_that_cannot_be);
     RUN(paths_that_cannot_be);
     RUN(read_only_volumes_do_not_change);

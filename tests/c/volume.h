@@ -14,7 +14,7 @@ static char path[512]; /* of the volume that a test uses */
 static inline aq_volume *reopen(void)
 {
     aq_volume_options options;
-    aq_volume_options_init(&options);
+    aq_volume_options_init(&options, sizeof options);
     options.ram_bytes = 4 * MIB;
     aq_volume *volume = NULL;
     CHECK_CODE(AQ_OK, aq_volume_open(path, &options, &volume));

@@ -194,7 +194,7 @@ static void a_read_only_volume_is_mapped_to_read(void)
     CHECK_CODE(AQ_OK, aq_file_unmap(bytes));
     CHECK_CODE(AQ_OK, aq_volume_close(volume));
     aq_volume_options options;
-    aq_volume_options_init(&options);
+    aq_volume_options_init(&options, sizeof options);
     options.read_only = 1;
     CHECK_CODE(AQ_OK, aq_volume_open(path, &options, &volume));
     aq_file *file = open_file(volume, "/file", READ_WRITE);
@@ -288,7 +288,7 @@ static int count_rounds(int pipe_end)
     aq_file *file;
     char *bytes;
     aq_volume_options options;
-    aq_volume_options_init(&options);
+    aq_volume_options_init(&options, sizeof options);
     options.ram_bytes = 4 * MIB;
     if (aq_volume_open(path, &options, &volume) != AQ_OK || aq_file_open(volume, "/file", READ_WRITE, 0, &file) != AQ_OK ||
         aq_file_map(file, 0, (size_t)SLOTS * SLOT_BYTES, AQ_MAP_WRITE, (void **)&bytes) != AQ_OK)

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use aquifer::{Error, Faults, Options, PolicyKind, Stats};
 
+use crate::sized::{self, SizedOptions};
+
 /// `aq_options`
 #[repr(C)]
 pub struct AqOptions {
-    struct_bytes: usize,
+    _struct_bytes: usize,
     ram_bytes: u64,
     flash_path: *const c_char,
     flash_bytes: u64,
@@ -20,6 +22,11 @@ pub struct AqOptions {
     device_profile_path: *const c_char,
 }
 
+// SAFETY: as the trait wants it; NULL is no string.
+unsafe impl SizedOptions for AqOptions {
+    const NAME: &'static str = "aq_options";
+}
+
 /// `aq_stats`
 #[repr(C)]
 pub struct AqStats {
@@ -28,28 +35,9 @@ pub struct AqStats {
 }
 
 impl AqOptions {
-    pub(crate) fn defaults() -> Self {
-        Self {
-            struct_bytes: size_of::<Self>(),
-            ram_bytes: 0,
-            flash_path: std::ptr::null(),
-            flash_bytes: 0,
-            faults: 0,
-            policy: 0,
-            socket_path: std::ptr::null(),
-            object_bytes: 0,
-            device_profile_path: std::ptr::null(),
-        }
-    }
-
     /// # Safety
     /// Strings are NULL or end with a zero byte.
     pub(crate) unsafe fn to_options(&self) -> Result<Options, Error> {
-        if self.struct_bytes != size_of::<Self>() {
-            return Err(Error::Invalid(
-                "aq_options was not filled by aq_options_init of this version".into(),
-            ));
-        }
         let mut options = Options::new();
         if self.ram_bytes != 0 {
             options = options.ram_bytes(self.ram_bytes);
@@ -103,29 +91,8 @@ pub(crate) unsafe fn path(text: *const c_char) -> Option<PathBuf> {
 /// Writes the caller's statistics, as far as the caller's structure has room for them.
 ///
 /// # Safety
-/// As of [`write_sized`].
+/// As of [`sized::write`].
 pub(crate) unsafe fn write_stats(out: *mut AqStats, stats: Stats) -> Result<(), Error> {
     // SAFETY: passed on to the caller.
-    unsafe { write_sized(out, "aq_stats", |struct_bytes| AqStats { struct_bytes, stats }) }
-}
-
-/// Copies as much of what `full` makes as the caller's structure has room for; `full` is given the size to keep.
-///
-/// # Safety
-/// `out` points to a structure whose first field is its size.
-pub(crate) unsafe fn write_sized<T>(
-    out: *mut T,
-    name: &str,
-    full: impl FnOnce(usize) -> T,
-) -> Result<(), Error> {
-    // SAFETY: the caller says so.
-    let room = unsafe { out.cast::<usize>().read() };
-    if room < size_of::<usize>() + 8 || room % 8 != 0 {
-        return Err(Error::Invalid(format!("set struct_bytes to sizeof({name}) first")));
-    }
-    let full = full(room);
-    let len = room.min(size_of::<T>());
-    // SAFETY: the caller's structure has `room` bytes.
-    unsafe { std::ptr::copy_nonoverlapping((&raw const full).cast::<u8>(), out.cast::<u8>(), len) };
-    Ok(())
+    unsafe { sized::write(out, "aq_stats", |struct_bytes| AqStats { struct_bytes, stats }) }
 }

@@ -30,10 +30,11 @@ use aquifer::ErrorCode;
 use aquifer_durable::{DurableHeap, Options};
 use aquifer_sys::stripe::{STRIPES, stripe};
 
-use crate::abi::{path, write_sized};
+use crate::abi::path;
 use crate::forks;
 use crate::heap::null;
 use crate::message::{self, fail_with};
+use crate::sized;
 use abi::{AqDurableOptions, AqDurableStats};
 
 /// A number of transactions, on cache lines of its own.
@@ -114,20 +115,17 @@ unsafe fn arguments(
     let file = unsafe { path(file) };
     let file = file.ok_or_else(|| fail_with(ErrorCode::Invalid, "path is NULL or empty"))?;
     // SAFETY: NULL, or the caller's options.
-    let given = unsafe { options.as_ref() };
-    let options = given.map_or(Ok(Options::default()), AqDurableOptions::to_options);
-    let options = options.map_err(|error| message::fail(&error))?;
-    Ok((file, options, given.is_some_and(AqDurableOptions::is_read_only)))
+    let given = unsafe { sized::read(options) }.map_err(|error| message::fail(&error))?;
+    let options = given.to_options().map_err(|error| message::fail(&error))?;
+    Ok((file, options, given.is_read_only()))
 }
 
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aq_durable_options_init(options: *mut AqDurableOptions) {
-    if !options.is_null() {
-        // SAFETY: the caller's structure is of this size.
-        unsafe { options.write(AqDurableOptions::defaults()) };
-    }
+pub unsafe extern "C" fn aq_durable_options_init(options: *mut AqDurableOptions, struct_bytes: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { sized::init(options, struct_bytes) };
 }
 
 /// # Safety
@@ -200,5 +198,5 @@ pub unsafe extern "C" fn aq_durable_stats_get(heap: *mut AqDurable, stats: *mut 
         return code;
     }
     // SAFETY: the caller's structure, whose first field is its size.
-    message::code(unsafe { write_sized(stats, "aq_durable_stats", |room| heap.stats(room)) })
+    message::code(unsafe { sized::write(stats, "aq_durable_stats", |room| heap.stats(room)) })
 }

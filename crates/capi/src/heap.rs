@@ -4,11 +4,12 @@ use std::ffi::{c_int, c_void};
 
 use std::sync::Arc;
 
-use aquifer::{Error, Heap, Hint, Options};
+use aquifer::{Error, Heap, Hint};
 
 use crate::abi::{AqOptions, AqStats, write_stats};
 use crate::block;
 use crate::message::{code, fail, pointer};
+use crate::sized;
 
 /// `aq_heap`
 pub struct AqHeap(Arc<Heap>);
@@ -125,11 +126,9 @@ pub(crate) unsafe fn with_shared<T>(
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aq_options_init(options: *mut AqOptions) {
-    if !options.is_null() {
-        // SAFETY: the caller's structure is of this size.
-        unsafe { options.write(AqOptions::defaults()) };
-    }
+pub unsafe extern "C" fn aq_options_init(options: *mut AqOptions, struct_bytes: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { sized::init(options, struct_bytes) };
 }
 
 /// # Safety
@@ -139,12 +138,8 @@ pub unsafe extern "C" fn aq_heap_open(options: *const AqOptions, heap: *mut *mut
     if heap.is_null() {
         return fail(&null("heap"));
     }
-    // SAFETY: the pointer is NULL or the caller's options.
-    let options = match unsafe { options.as_ref() } {
-        None => Ok(Options::new()),
-        // SAFETY: its strings end with zero bytes, the header says.
-        Some(options) => unsafe { options.to_options() },
-    };
+    // SAFETY: NULL, or the caller's options, whose strings end with zero bytes, the header says.
+    let options = unsafe { sized::read(options).and_then(|options| options.to_options()) };
     match options.and_then(Heap::open) {
         Ok(opened) => {
             // SAFETY: checked above.

@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `abi` | the structures of the header |
+//! | `sized` | structures that programs and the library know in different lengths |
 //! | `message` | numbers and sentences of errors, per thread |
 //! | `default_heap` | the heap of functions that name none |
 //! | `heap` | functions of explicit heaps |
@@ -29,4 +30,5 @@ mod heap;
 mod message;
 mod process;
 mod reference;
+mod sized;
 mod volume;

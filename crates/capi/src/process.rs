@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use aquifer::{Error, Heap, Options};
 
 use crate::abi::{AqOptions, AqStats};
-use crate::{block, default_heap, heap, message};
+use crate::{block, default_heap, heap, message, sized};
 
 fn pointer(run: impl FnOnce(&Heap) -> Result<*mut u8, Error>) -> *mut c_void {
     default_heap::with(true, run).map_or(std::ptr::null_mut(), <*mut u8>::cast)
@@ -26,11 +26,11 @@ pub extern "C" fn aq_version() -> *const c_char {
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aq_init(options: *const AqOptions) -> c_int {
-    // SAFETY: the pointer is NULL or the caller's options.
-    let options = match unsafe { options.as_ref() } {
-        None => Options::from_env(),
-        // SAFETY: its strings end with zero bytes, the header says.
-        Some(options) => unsafe { options.to_options() },
+    let options = if options.is_null() {
+        Options::from_env()
+    } else {
+        // SAFETY: the caller's options, whose strings end with zero bytes, the header says.
+        unsafe { sized::read(options).and_then(|options| options.to_options()) }
     };
     match options {
         Ok(options) => default_heap::open(options).err().unwrap_or(0),

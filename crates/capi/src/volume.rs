@@ -29,10 +29,11 @@ use aquifer::ErrorCode;
 use aquifer_volume::serve::Client;
 use aquifer_volume::{Background, Depth, Volume, VolumeError, image};
 
-use crate::abi::{path, write_sized};
+use crate::abi::path;
 use crate::forks;
 use crate::heap::null;
 use crate::message::{self, fail_with};
+use crate::sized;
 use abi::{AqSpace, AqVolumeOptions};
 use reach::Reach;
 
@@ -87,11 +88,9 @@ unsafe fn image_path(text: *const c_char) -> Result<PathBuf, c_int> {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aq_volume_options_init(options: *mut AqVolumeOptions) {
-    if !options.is_null() {
-        // SAFETY: the caller's structure is of this size.
-        unsafe { options.write(AqVolumeOptions::defaults()) };
-    }
+pub unsafe extern "C" fn aq_volume_options_init(options: *mut AqVolumeOptions, struct_bytes: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { sized::init(options, struct_bytes) };
 }
 
 /// # Safety
@@ -130,10 +129,7 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
     // SAFETY: passed on to the caller.
     let path = unsafe { image_path(path) }?;
     // SAFETY: NULL, or the caller's options.
-    let options = unsafe { options.as_ref() }
-        .map_or(Ok(AqVolumeOptions::defaults().to_options()), |options| {
-            options.ensure_initialised().map(|()| options.to_options())
-        })?;
+    let options = unsafe { sized::read(options) }.map_err(|error| message::fail(&error))?.to_options();
     let forks = forks::count();
     let who = user::credentials()?;
     let start = |volume: Volume| {
@@ -212,7 +208,7 @@ pub unsafe extern "C" fn aq_volume_space(volume: *mut AqVolume, space: *mut AqSp
         }
         let found = volume.reach.space().map_err(failed)?;
         // SAFETY: the caller's structure, whose first field is its size.
-        unsafe { write_sized(space, "aq_space", |room| AqSpace::new(room, &found)) }
+        unsafe { sized::write(space, "aq_space", |room| AqSpace::new(room, &found)) }
             .map_err(|error| message::fail(&error))
     };
     // SAFETY: passed on to the caller.

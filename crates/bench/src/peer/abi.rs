@@ -22,11 +22,11 @@ pub type HeapPointer = *mut c_void;
 /// `AQ_READ`: an object is used, not changed.
 pub const READ: c_int = 0;
 
-/// `aq_options`, with room for fields that a newer library may add.
+/// `aq_options`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Options {
-    /// Size of the library's structure.
+    /// Size of this structure.
     pub struct_bytes: usize,
     /// Everything the heap keeps in RAM.
     pub ram_bytes: u64,
@@ -44,7 +44,6 @@ pub struct Options {
     pub object_bytes: u64,
     /// Settings for the flash.
     pub device_profile_path: *const c_char,
-    newer: [u64; 32],
 }
 
 /// `aq_item`.
@@ -109,7 +108,7 @@ impl Stats {
 #[derive(Debug, WrapperApi)]
 pub struct Api {
     /// `aq_options_init`.
-    aq_options_init: unsafe extern "C" fn(options: *mut Options),
+    aq_options_init: unsafe extern "C" fn(options: *mut Options, struct_bytes: usize),
     /// `aq_heap_open`.
     aq_heap_open: unsafe extern "C" fn(options: *const Options, heap: *mut HeapPointer) -> c_int,
     /// `aq_heap_close`.
@@ -176,10 +175,9 @@ impl Api {
             socket_path: ptr::null(),
             object_bytes: 0,
             device_profile_path: ptr::null(),
-            newer: [0; 32],
         };
-        // SAFETY: room for the library's structure, and more.
-        unsafe { self.aq_options_init(&mut options) };
+        // SAFETY: the structure has this size.
+        unsafe { self.aq_options_init(&mut options, size_of::<Options>()) };
         options
     }
 
@@ -266,7 +264,7 @@ mod tests {
         ];
         assert_eq!(fields_in_header("aq_options"), options);
         assert_eq!(fields_in_header("aq_item"), ["object", "memory", "bytes"]);
-        assert_eq!(std::mem::offset_of!(Options, newer), 64);
+        assert_eq!(size_of::<Options>(), 64);
     }
 
     #[test]

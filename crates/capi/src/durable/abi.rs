@@ -7,6 +7,8 @@ use aquifer::Error;
 use aquifer_durable::superblock::{SUPERBLOCK_BYTES, Superblock};
 use aquifer_durable::{Backing, Durability, Options};
 
+use crate::sized::SizedOptions;
+
 /// Chunks that a heap has room for at least.
 const CHUNKS_MIN: u64 = 12;
 /// Between two groups of commits that are made durable, if nothing else is said.
@@ -15,7 +17,7 @@ const GROUP_US: u64 = 10_000;
 /// `aq_durable_options`
 #[repr(C)]
 pub struct AqDurableOptions {
-    struct_bytes: usize,
+    _struct_bytes: usize,
     capacity_bytes: u64,
     chunk_bytes: u64,
     utilisation_percent: u32,
@@ -47,28 +49,14 @@ fn or(given: u64, default: u64) -> u64 {
     if given == 0 { default } else { given }
 }
 
-impl AqDurableOptions {
-    pub(super) fn defaults() -> Self {
-        Self {
-            struct_bytes: size_of::<Self>(),
-            capacity_bytes: 0,
-            chunk_bytes: 0,
-            utilisation_percent: 0,
-            backing: 0,
-            durability: 0,
-            group_us: 0,
-            checkpoint_bytes: 0,
-            read_only: 0,
-        }
-    }
+// SAFETY: as the trait wants it.
+unsafe impl SizedOptions for AqDurableOptions {
+    const NAME: &'static str = "aq_durable_options";
+}
 
+impl AqDurableOptions {
     /// What they ask for. Nothing has happened to the file if that makes no sense.
     pub(super) fn to_options(&self) -> Result<Options, Error> {
-        if self.struct_bytes != size_of::<Self>() {
-            return invalid(
-                "aq_durable_options was not filled by aq_durable_options_init of this version".into(),
-            );
-        }
         let defaults = Options::default();
         let capacity_bytes = or(self.capacity_bytes, defaults.capacity_bytes);
         let chunk_bytes = or(self.chunk_bytes, Superblock::chunk_bytes_for(capacity_bytes).into());

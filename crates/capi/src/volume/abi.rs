@@ -2,32 +2,24 @@
 
 use std::ffi::{c_char, c_int};
 
-use aquifer::ErrorCode;
 use aquifer_volume::{Ino, Inode, Kind, OpenOptions, PAGE_BYTES, Space};
 
-use crate::message::fail_with;
+use crate::sized::SizedOptions;
 
 /// `aq_volume_options`
 #[repr(C)]
 pub struct AqVolumeOptions {
-    struct_bytes: usize,
+    _struct_bytes: usize,
     ram_bytes: u64,
     read_only: c_int,
 }
 
+// SAFETY: as the trait wants it.
+unsafe impl SizedOptions for AqVolumeOptions {
+    const NAME: &'static str = "aq_volume_options";
+}
+
 impl AqVolumeOptions {
-    pub(super) fn defaults() -> Self {
-        Self { struct_bytes: size_of::<Self>(), ram_bytes: 0, read_only: 0 }
-    }
-
-    pub(super) fn ensure_initialised(&self) -> Result<(), c_int> {
-        if self.struct_bytes == size_of::<Self>() {
-            return Ok(());
-        }
-        let sentence = "aq_volume_options was not filled by aq_volume_options_init of this version";
-        Err(fail_with(ErrorCode::Invalid, sentence))
-    }
-
     pub(super) fn to_options(&self) -> OpenOptions {
         let defaults = OpenOptions::default();
         let ram_bytes = if self.ram_bytes == 0 { defaults.ram_bytes } else { self.ram_bytes };

@@ -10,8 +10,8 @@ use super::abi::AqInode;
 use super::names::path_bytes;
 use super::reach::Opened;
 use super::{AqVolume, bounce, ensure_not_forked, fail_null, failed, failed_at, number, with};
-use crate::abi::write_sized;
 use crate::message::{self, fail_with};
+use crate::sized;
 
 /// `AQ_OPEN_READ` and its like.
 const READ: c_int = 1;
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn aq_file_stat(file: *mut AqFile, inode: *mut AqInode) ->
         }
         let (ino, found) = file.file.stat().map_err(failed)?;
         // SAFETY: the caller's structure, whose first field is its size.
-        unsafe { write_sized(inode, "aq_inode", |room| AqInode::new(room, ino, &found)) }
+        unsafe { sized::write(inode, "aq_inode", |room| AqInode::new(room, ino, &found)) }
             .map_err(|error| message::fail(&error))
     };
     // SAFETY: passed on to the caller.

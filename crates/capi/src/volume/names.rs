@@ -9,8 +9,8 @@ use aquifer_volume::{IfTaken, Listed};
 
 use super::abi::{AqEntry, AqInode, kind_number};
 use super::{AqVolume, fail_null, failed_at, with};
-use crate::abi::write_sized;
 use crate::message::{self, fail_with};
+use crate::sized;
 
 /// A copy of the caller's string, which may lie in a mapped file (see `bounce`).
 ///
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn aq_volume_stat(
         let last = if follow == 0 { Last::Keep } else { Last::Follow };
         let (ino, found) = volume.reach.stat(path, last).map_err(failed_at(path))?;
         // SAFETY: the caller's structure, whose first field is its size.
-        unsafe { write_sized(inode, "aq_inode", |room| AqInode::new(room, ino, &found)) }
+        unsafe { sized::write(inode, "aq_inode", |room| AqInode::new(room, ino, &found)) }
             .map_err(|error| message::fail(&error))
     };
     // SAFETY: passed on to the caller.
