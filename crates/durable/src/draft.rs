@@ -49,8 +49,10 @@ pub(crate) struct Draft {
     pub(crate) view: View,
     pub(crate) hints: Hints,
     supply: Supply,
-    allocated: Vec<HomeAddress>,
-    freed: Vec<HomeAddress>,
+    /// Objects that it has allocated.
+    pub(crate) allocated: Vec<HomeAddress>,
+    /// Objects that it has freed.
+    pub(crate) freed: Vec<HomeAddress>,
 }
 
 impl Draft {
@@ -299,16 +301,6 @@ impl Draft {
         self.writes.free(home, (class.slot_bytes() / GRAIN as u64) as u32);
         self.freed.push(home);
         Ok(())
-    }
-
-    /// Objects that it has allocated.
-    pub(crate) fn allocated(&self) -> &[HomeAddress] {
-        &self.allocated
-    }
-
-    /// Objects that it has freed.
-    pub(crate) fn freed(&self) -> &[HomeAddress] {
-        &self.freed
     }
 
     /// It has committed: what it has freed can be allocated again.

@@ -36,7 +36,7 @@
 //! | `core` | what a heap and its threads share |
 //! | `heap` | the whole |
 //! | `usage` | what it takes |
-//! | `in_place` | a heap whose data are written twice, to compare with |
+//! | `in_place` | with the feature `in-place`: a heap whose data are written twice, to compare with |
 //! | `inspect` | a file looked at without changing it |
 //! | `salvage` | what is left of a damaged file, in a new one |
 //!
@@ -59,6 +59,7 @@ pub mod error;
 pub mod heap;
 mod hints;
 mod homes;
+#[cfg(feature = "in-place")]
 pub mod in_place;
 pub mod inspect;
 mod log;

@@ -38,6 +38,7 @@ pub trait Persist: Send + Sync {
     ///
     /// # Errors
     /// As [`Persist::persist`].
+    #[cfg(feature = "in-place")]
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         ranges.iter().try_for_each(|&(offset, bytes)| self.persist(offset, bytes))
     }

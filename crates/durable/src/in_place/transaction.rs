@@ -70,13 +70,13 @@ impl InPlaceHeap {
     /// Adds the bits of what is allocated and freed to what is written. The partitions of the objects are locked, which have
     /// the words to themselves.
     fn put_bits(&self, draft: &mut Draft) -> Result<()> {
-        for n in 0..draft.allocated().len() {
-            let (word, bit) = layout::bit_of(draft.allocated()[n]);
+        for n in 0..draft.allocated.len() {
+            let (word, bit) = layout::bit_of(draft.allocated[n]);
             let before = self.word(&draft.writes, word);
             draft.writes.write(word, &(before | bit).to_le_bytes());
         }
-        for n in 0..draft.freed().len() {
-            let home = draft.freed()[n];
+        for n in 0..draft.freed.len() {
+            let home = draft.freed[n];
             let (word, bit) = layout::bit_of(home);
             let before = self.word(&draft.writes, word);
             if before & bit == 0 {

@@ -98,6 +98,7 @@ impl<P: Persist> Persist for Emulated<P> {
         self.slowly(bytes, || self.below.sync(ranges))
     }
 
+    #[cfg(feature = "in-place")]
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         let bytes = ranges.iter().map(|(_, bytes)| bytes.len()).sum();
         self.slowly(bytes, || self.below.persist_in_place(ranges))

@@ -95,6 +95,19 @@ impl FlashFile {
     fn sync_all(&self) -> Result<()> {
         self.syncs.join(|| self.file.sync_data()).map_err(Error::io("making the heap's file durable"))
     }
+
+    /// Writes ranges, and waits once until all are durable.
+    fn persist_all(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
+        for &(offset, bytes) in ranges {
+            self.mapped.put(offset, bytes);
+        }
+        self.sync_all()?;
+        for &(offset, bytes) in ranges {
+            self.counts.add_range(offset, bytes.len());
+        }
+        self.counts.add_fence();
+        Ok(())
+    }
 }
 
 /// What is written again at a time.
@@ -118,7 +131,7 @@ impl Persist for FlashFile {
     }
 
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.persist_in_place(&[(offset, bytes)])
+        self.persist_all(&[(offset, bytes)])
     }
 
     fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -149,16 +162,9 @@ impl Persist for FlashFile {
         self.sync(ranges)
     }
 
+    #[cfg(feature = "in-place")]
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
-        for &(offset, bytes) in ranges {
-            self.mapped.put(offset, bytes);
-        }
-        self.sync_all()?;
-        for &(offset, bytes) in ranges {
-            self.counts.add_range(offset, bytes.len());
-        }
-        self.counts.add_fence();
-        Ok(())
+        self.persist_all(ranges)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) {

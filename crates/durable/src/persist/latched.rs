@@ -58,6 +58,7 @@ impl Persist for Latched {
         self.unless_failed(|below| below.persist(offset, bytes))
     }
 
+    #[cfg(feature = "in-place")]
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         self.unless_failed(|below| below.persist_in_place(ranges))
     }

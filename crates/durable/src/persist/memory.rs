@@ -276,6 +276,7 @@ impl Persist for MemoryFile {
         self.sync(ranges)
     }
 
+    #[cfg(feature = "in-place")]
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         self.ensure_writable()?;
         for &(offset, bytes) in ranges {

@@ -26,19 +26,23 @@ pub enum Kind {
     Punch,
     /// A chunk gets memory again.
     Refill,
-    /// Opening the heap, whatever that was doing.
-    Opening,
     /// The header of a journal.
+    #[cfg(feature = "in-place")]
     JournalHeader,
     /// A record in a journal.
+    #[cfg(feature = "in-place")]
     Record,
     /// Stores to the places of objects.
+    #[cfg(feature = "in-place")]
     Homes,
     /// The end of a transaction in a journal.
+    #[cfg(feature = "in-place")]
     Truncation,
+    /// Opening the heap, whatever that was doing.
+    Opening,
 }
 
-const KINDS: usize = Kind::Truncation as usize + 1;
+const KINDS: usize = Kind::Opening as usize + 1;
 const AT_ONCE: usize = 8;
 
 /// How often each was hit.

@@ -329,6 +329,7 @@ impl Persist for Handle {
         self.machine.persist(self.number, &[(offset, bytes)])
     }
 
+    #[cfg(feature = "in-place")]
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
         self.machine.persist(self.number, ranges)
     }

@@ -12,7 +12,7 @@
 //! | `alone` | programs of one thread |
 //! | `crew` | programs of several threads, which share some objects |
 //! | `subsets` | a short program with every subset of the words of every persist |
-//! | `in_place` | the heaps in place |
+//! | `in_place` | with the feature of this name, the heaps in place |
 //!
 //! `AQUIFER_CRASHES` is the number of long programs of one thread, 40 at least; the others are scaled with it. `AQUIFER_CRASHES_FROM` is the first
 //! of them, so that several processes can share many.
@@ -21,6 +21,7 @@ mod alone;
 mod crew;
 mod durable;
 mod hits;
+#[cfg(feature = "in-place")]
 mod in_place;
 mod landing;
 mod machine;

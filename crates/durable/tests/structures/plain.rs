@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::in_place::{InPlaceHeap, Kind};
-use aquifer_durable::persist::MemoryFile;
 use aquifer_durable::structures::{BTree, HashMap, Queue};
 use aquifer_durable::{Access, Error, Load, Result, Transactional};
 
@@ -117,8 +115,12 @@ fn structures_work_on_any_heap() {
     assert_eq!(heap.objects(), 0);
 }
 
+#[cfg(feature = "in-place")]
 #[test]
 fn structures_work_on_heaps_in_place() {
+    use aquifer_durable::in_place::{InPlaceHeap, Kind};
+    use aquifer_durable::persist::MemoryFile;
+
     for kind in [Kind::Redo, Kind::Undo] {
         let dir = tempfile::tempdir().expect("a directory");
         let file = |name, bytes| MemoryFile::open(&dir.path().join(name), bytes).expect("a file");
