@@ -2,66 +2,133 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
-use aquifer_durable::{Result, Tuning};
+use aquifer_base::HomeAddress;
+use aquifer_durable::{Durability, DurableHeap, Error, Result, Tuning};
 
 use crate::durable::{How, KINDS, SHAPE, any_crash, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash, mix};
+use crate::memory::Medium;
 use crate::program::Program;
 
 /// An object whose partitions fill two parts of a checkpoint at least.
 const PARTITIONS_BYTES: u64 = 12 << 20;
+/// How often a thread makes commits durable that do not wait.
+pub const INTERVAL: Duration = Duration::from_micros(300);
 
 /// How a program runs.
-struct Run {
+struct Run<F> {
     seed: u64,
-    how: How,
+    medium: Medium,
+    /// How in each round.
+    how: F,
     /// Transactions until the machine is started again without a crash.
     steps: u64,
 }
 
-impl Run {
+/// What a program keeps beside its objects.
+#[derive(Clone, Copy, Default)]
+struct Extras {
+    /// The number of its last transaction, if commits do not wait in some rounds.
+    number: Option<HomeAddress>,
+}
+
+impl<F: Fn(u64) -> How> Run<F> {
     /// Returns what its crashes have hit.
     fn run(&self, crashes: impl Iterator<Item = Crash>) -> Hits {
-        let machine = machine(self.how.cleans_ahead);
-        let mut program = Program::new(self.seed, SHAPE);
-        for (round, crash) in crashes.enumerate() {
+        let crashes: Vec<_> = crashes.collect();
+        let hows: Vec<_> = (0..crashes.len() as u64).map(&self.how).collect();
+        let machine = machine(self.medium, hows.iter().any(|how| how.cleans_ahead));
+        let (mut program, mut extras) = (Program::new(self.seed, SHAPE), Extras::default());
+        if hows.iter().any(|how| how.durability != Durability::Sync) {
+            machine.start(None);
+            let heap = open(&machine, How::default()).expect("a heap");
+            extras.number = Some(heap.transaction(|tx| tx.alloc(8)).expect("room"));
+        }
+        for (round, (crash, how)) in crashes.into_iter().zip(hows).enumerate() {
             let context =
                 |error: &dyn Display| format!("program {}, round {round}, {crash:?}: {error}", self.seed);
             machine.start(Some(crash));
-            if let Err(error) = self.go(&machine, &mut program) {
-                // After the crash the cleaner may find a header that it took away itself.
-                let is_expected = is_crash(&error) || self.how.cleans_ahead && machine.is_down();
+            if let Err(error) = self.go(&machine, how, &mut program, extras) {
+                // After the crash the cleaner may find a header that it took away itself; and another thread may have met it first.
+                let has_threads = how.cleans_ahead || matches!(how.durability, Durability::Group(_));
+                let is_expected = is_crash(&error) || has_threads && machine.is_down();
                 assert!(is_expected, "{}", context(&error));
             }
-            let heap = reopen(&machine, self.how.checkpoints && round % 3 != 2)
-                .unwrap_or_else(|error| panic!("{}", context(&error)));
-            program.settle(&heap).unwrap_or_else(|error| panic!("{}", context(&error)));
+            let how = How { checkpoints: how.checkpoints && round % 3 != 2, ..How::default() };
+            settle(&machine, how, &mut program, extras).unwrap_or_else(|error| panic!("{}", context(&error)));
+            if crash.is_kill {
+                // What was shown is durable.
+                settle(&machine, how, &mut program, extras)
+                    .unwrap_or_else(|error| panic!("cut after a kill, {}", context(&error)));
+            }
         }
         machine.hits()
     }
 
-    fn go(&self, machine: &Arc<Machine>, program: &mut Program) -> Result<()> {
-        let heap = open(machine, self.how)?;
-        if self.how.checkpoints && program.committed == 0 {
+    fn go(&self, machine: &Arc<Machine>, how: How, program: &mut Program, extras: Extras) -> Result<()> {
+        let heap = open(machine, how)?;
+        if how.checkpoints && program.committed == 0 {
             heap.transaction(|tx| {
                 program.model.others.push((tx.alloc(PARTITIONS_BYTES)?, PARTITIONS_BYTES as usize));
                 Ok(())
             })?;
         }
         for _ in 0..self.steps {
-            program.step(&heap, &mut |_| Ok(()))?;
+            let number = program.committed + 1;
+            program.step(&heap, &mut |tx| extras.number.map_or(Ok(()), |home| tx.store_u64(home, number)))?;
+            if how.durability == Durability::Sync {
+                program.keep(program.committed);
+            } else if program.below(30) == 0 {
+                heap.sync()?;
+                program.keep(program.committed);
+            }
             if program.below(100) == 0 || program.is_draining() && program.below(20) == 0 {
                 clean(&heap)?;
             }
-            if self.how.checkpoints && program.below(50) == 0 {
+            if how.checkpoints && program.below(50) == 0 {
                 heap.checkpoint()?;
             }
         }
         Ok(())
     }
+}
+
+/// Finds out how far a program came, and whether that is right.
+fn settle(
+    machine: &Arc<Machine>,
+    how: How,
+    program: &mut Program,
+    extras: Extras,
+) -> std::result::Result<DurableHeap, String> {
+    let named = |error: Error| error.to_string();
+    let heap = reopen(machine, how).map_err(named)?;
+    match extras.number {
+        None => program.settle(&heap)?,
+        Some(home) => {
+            program.settle_at(heap.transaction(|tx| tx.load_u64(home)).map_err(named)?)?;
+            program.model.check(&heap)?;
+        }
+    }
+    Ok(heap)
+}
+
+/// How a long program goes on in a round.
+fn how(seed: u64, round: u64) -> How {
+    let durability = match (seed / 8 % 4, round % 3) {
+        (0 | 1, _) | (3, 1) => Durability::Sync,
+        (2, 1) | (3, 2) => Durability::Group(INTERVAL),
+        _ => Durability::Relaxed,
+    };
+    How { cleans_ahead: seed % 4 == 3, checkpoints: seed % 8 < 6, durability, ..How::default() }
+}
+
+/// What a long program runs on.
+pub fn medium(seed: u64) -> Medium {
+    if mix(seed).is_multiple_of(2) { Medium::Flash } else { Medium::Memory }
 }
 
 #[test]
@@ -71,12 +138,13 @@ fn at_every_operation_of_short_programs() {
         // Some ways for the last one to land.
         for way in 0..4 {
             let landing = Landing::Seed(mix(seed << 8 ^ at << 4 ^ way));
-            let crash = Crash { at, of: None, under_way: 1, landing };
-            let how = How { checkpoints: seed % 2 == 0, ..How::default() };
-            hits += Run { seed, how, steps: 25 }.run(std::iter::once(crash));
+            let crash = Crash { at, of: None, under_way: 1, landing, is_kill: false };
+            let how = |_| How { checkpoints: seed % 2 == 0, ..How::default() };
+            let medium = if way % 2 == 0 { Medium::Memory } else { Medium::Flash };
+            hits += Run { seed, medium, how, steps: 25 }.run(std::iter::once(crash));
         }
     }
-    hits.expect(&[Kind::Superblock, Kind::Header, Kind::Commit, Kind::Grow, Kind::Opening]);
+    hits.expect(&[Kind::Superblock, Kind::Value, Kind::Header, Kind::Commit, Kind::Grow, Kind::Opening]);
 }
 
 #[test]
@@ -85,12 +153,14 @@ fn in_long_programs() {
     for seed in crate::seeds() {
         // Some soon after the last one, and so in what a heap does first.
         let operations = |round| if round % 2 == 1 { 8 } else { 1000 };
-        let crashes = (0..6).map(|round| any_crash(mix(seed << 8 | round), operations(round), 1));
-        let how = How { cleans_ahead: seed % 4 == 3, checkpoints: seed % 8 < 6, ..How::default() };
-        hits += Run { seed: 1000 + seed, how, steps: 600 }.run(crashes);
+        let crash =
+            |round| any_crash(mix(seed << 8 | round), operations(round), 1, how(seed, round).durability);
+        let run = Run { seed: 1000 + seed, medium: medium(seed), how: |round| how(seed, round), steps: 600 };
+        hits += run.run((0..6).map(crash));
     }
     println!("{hits:?}");
     hits.expect(&KINDS);
+    hits.expect(&[Kind::Sync]);
 }
 
 #[test]
@@ -98,9 +168,9 @@ fn in_programs_without_an_optimisation() {
     let mut hits = Hits::default();
     for seed in 0..crate::programs() / 4 {
         for tuning in Tuning::WITHOUT_ONE.into_iter().chain([Tuning::NONE]) {
-            let crashes = (0..3).map(|round| any_crash(mix(seed << 16 | round), 1000, 1));
-            let how = How { tuning, ..How::default() };
-            hits += Run { seed: 5000 + seed, how, steps: 300 }.run(crashes);
+            let crashes = (0..3).map(|round| any_crash(mix(seed << 16 | round), 1000, 1, Durability::Sync));
+            let how = |_| How { tuning, ..How::default() };
+            hits += Run { seed: 5000 + seed, medium: medium(seed), how, steps: 300 }.run(crashes);
         }
     }
     hits.expect(&[Kind::Header, Kind::Commit, Kind::Copy, Kind::Grow]);

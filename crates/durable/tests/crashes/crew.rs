@@ -1,13 +1,15 @@
 //! Programs of several threads. Each has objects of its own and a record of its progress. All threads move
 //! money between shared accounts, and pass one object on to the next thread that takes it. The checks hold
-//! for every order.
+//! for every order. Where commits do not wait, a crash leaves of each thread as many as its record says, and of all together a prefix.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Result, Transaction};
+use aquifer_durable::{Durability, DurableHeap, Result, Transaction};
 
+use crate::alone::{INTERVAL, medium};
 use crate::durable::{How, any_crash, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::machine::{Machine, is_crash, mix};
@@ -39,11 +41,33 @@ struct Member {
     program: Program,
     /// Transactions so far, and how often each account was touched in them.
     record: HomeAddress,
-    touched: [u64; ACCOUNTS],
-    /// The same with the transaction under way.
-    touching: [u64; ACCOUNTS],
+    /// How often after each transaction, that under way included.
+    touched: Vec<[u64; ACCOUNTS]>,
     /// Where parcels were put.
     parcels: Vec<HomeAddress>,
+}
+
+/// How far each thread is known to have come.
+#[derive(Default)]
+struct Progress {
+    committed: [AtomicU64; THREADS],
+    durable: [AtomicU64; THREADS],
+}
+
+impl Progress {
+    fn of(members: &[Member]) -> Self {
+        let committed = std::array::from_fn(|n| AtomicU64::new(members[n].program.committed));
+        Self { committed, ..Self::default() }
+    }
+
+    /// Makes durable what all have committed before this call.
+    fn sync(&self, heap: &DurableHeap) -> Result<()> {
+        let committed = self.committed.each_ref().map(|count| count.load(Ordering::SeqCst));
+        heap.sync()?;
+        let mut counts = self.durable.iter().zip(committed);
+        counts.by_ref().for_each(|(durable, count)| _ = durable.fetch_max(count, Ordering::SeqCst));
+        Ok(())
+    }
 }
 
 impl Shared {
@@ -85,19 +109,21 @@ impl Shared {
 impl Member {
     fn new(heap: &DurableHeap, seed: u64) -> Result<Self> {
         let record = heap.transaction(|tx| tx.alloc(APART_BYTES))?;
-        let (touched, touching) = ([0; ACCOUNTS], [0; ACCOUNTS]);
-        Ok(Self { program: Program::new(seed, SHAPE), record, touched, touching, parcels: Vec::new() })
+        let touched = vec![[0; ACCOUNTS]];
+        Ok(Self { program: Program::new(seed, SHAPE), record, touched, parcels: Vec::new() })
     }
 
     fn step(&mut self, heap: &DurableHeap, shared: &Shared) -> Result<()> {
         let (dice, from) = (self.program.below(8), self.program.below(ACCOUNTS as u64) as usize);
         let to = (from + 1 + self.program.below(ACCOUNTS as u64 - 1) as usize) % ACCOUNTS;
         let (amount, number) = (self.program.below(1000), self.program.committed + 1);
-        let Self { program, record, touched, touching, parcels } = self;
-        *touching = *touched;
+        let Self { program, record, touched, parcels } = self;
+        touched.truncate(number as usize);
+        let mut touching = touched[number as usize - 1];
         if dice < 4 {
             [from, to].into_iter().for_each(|account| touching[account] += 1);
         }
+        touched.push(touching);
         program.step(heap, &mut |tx| {
             tx.store_u64(*record, number)?;
             for (n, times) in touching.iter().enumerate() {
@@ -112,14 +138,25 @@ impl Member {
                 parcels.push(shared.put_parcel(tx, (amount % 255) as u8 + 1)?);
             }
             Ok(())
-        })?;
-        *touched = *touching;
-        Ok(())
+        })
     }
 
-    fn go(&mut self, heap: &DurableHeap, shared: &Shared, steps: u64) -> Result<()> {
+    fn go(
+        &mut self,
+        heap: &DurableHeap,
+        shared: &Shared,
+        steps: u64,
+        (number, progress): (usize, &Progress),
+        waits: bool,
+    ) -> Result<()> {
         for _ in 0..steps {
             self.step(heap, shared)?;
+            progress.committed[number].store(self.program.committed, Ordering::SeqCst);
+            if waits {
+                progress.durable[number].store(self.program.committed, Ordering::SeqCst);
+            } else if self.program.below(60) == 0 {
+                progress.sync(heap)?;
+            }
             if self.program.below(100) == 0 || self.program.is_draining() && self.program.below(20) == 0 {
                 clean(heap)?;
             }
@@ -130,24 +167,22 @@ impl Member {
         Ok(())
     }
 
-    /// Finds out how far it came: every transaction that was acknowledged, and perhaps the one under way.
+    /// Finds out how far it came: every transaction that was durable, and perhaps later ones.
     fn settle(&mut self, heap: &DurableHeap) -> Checked {
-        let (mut words, acknowledged) = ([0; 8 + ACCOUNTS * 8], self.program.committed);
+        let mut words = [0; 8 + ACCOUNTS * 8];
         heap.transaction(|tx| tx.load(self.record, &mut words)).map_err(|error| error.to_string())?;
         let word = |n: usize| u64::from_ne_bytes(words[n * 8..n * 8 + 8].try_into().expect("eight"));
-        let has_happened = self.program.is_open() && word(0) == acknowledged + 1;
-        if !has_happened && word(0) != acknowledged {
-            return Err(format!(
-                "{acknowledged} transactions were acknowledged, the record says {}",
-                word(0)
-            ));
-        }
-        self.program.decide(has_happened);
-        self.touched = if has_happened { self.touching } else { self.touched };
-        if (0..ACCOUNTS).any(|n| word(n + 1) != self.touched[n]) {
+        self.program.settle_at(word(0))?;
+        let touched = self.touched();
+        if (0..ACCOUNTS).any(|n| word(n + 1) != touched[n]) {
             return Err(format!("the record of {} transactions has other numbers", word(0)));
         }
         check_objects(heap, &self.program.model.objects)
+    }
+
+    /// How often it has touched each account.
+    fn touched(&self) -> [u64; ACCOUNTS] {
+        self.touched[self.program.committed as usize]
     }
 }
 
@@ -158,7 +193,7 @@ fn check_accounts(heap: &DurableHeap, shared: &Shared, members: &[Member]) -> Ch
     for (n, &account) in shared.accounts.iter().enumerate() {
         sum = sum.wrapping_add(load(account)?);
         let (times, expected) =
-            (load(account.plus_bytes(8))?, members.iter().map(|member| member.touched[n]).sum());
+            (load(account.plus_bytes(8))?, members.iter().map(|member| member.touched()[n]).sum());
         if times != expected {
             return Err(format!("account {n} was touched {times} times, the threads say {expected}"));
         }
@@ -193,21 +228,40 @@ fn check(heap: &DurableHeap, shared: &Shared, members: &mut [Member]) -> Checked
 /// Runs a crew until the machine crashes; every thread then has the crash's error.
 fn work(machine: &Arc<Machine>, shared: &Shared, members: &mut [Member], how: How, steps: u64) {
     let Ok(heap) = open(machine, how) else { return assert!(machine.is_down()) };
+    let (progress, waits) = (Progress::of(members), how.durability == Durability::Sync);
     std::thread::scope(|scope| {
-        for member in members {
-            let heap = &heap;
+        for (n, member) in members.iter_mut().enumerate() {
+            let (heap, progress) = (&heap, &progress);
             scope.spawn(move || {
-                if let Err(error) = member.go(heap, shared, steps) {
+                if let Err(error) = member.go(heap, shared, steps, (n, progress), waits) {
                     // What fails after the crash may be called otherwise: the cleaner finds a header that it took away itself.
                     assert!(is_crash(&error) || machine.is_down(), "{error}");
                 }
             });
         }
     });
+    for (member, durable) in members.iter_mut().zip(progress.durable) {
+        member.program.keep(durable.into_inner());
+    }
+}
+
+/// How a crew goes on in a round.
+fn how(seed: u64, round: u64) -> How {
+    let durability = match (seed / 2 + round) % 4 {
+        0 | 1 => Durability::Sync,
+        2 => Durability::Group(INTERVAL),
+        _ => Durability::Relaxed,
+    };
+    How {
+        cleans_ahead: (seed + round).is_multiple_of(3),
+        checkpoints: !seed.is_multiple_of(4),
+        durability,
+        ..How::default()
+    }
 }
 
 fn run(seed: u64) -> Hits {
-    let machine = machine(true);
+    let machine = machine(medium(seed), true);
     machine.start(None);
     let heap = open(&machine, How::default()).expect("a heap");
     let shared = Shared::new(&heap).expect("room");
@@ -215,17 +269,17 @@ fn run(seed: u64) -> Hits {
     let mut members: Vec<_> = members.collect::<Result<_>>().expect("room");
     drop(heap);
     for round in 0..ROUNDS {
-        let crash = any_crash(mix(seed << 8 | round), 1200, 1 + (seed + round) as usize % THREADS);
+        let (number, how) = (mix(seed << 8 | round), how(seed, round));
+        let crash = any_crash(number, 1200, 1 + (seed + round) as usize % THREADS, how.durability);
         machine.start(Some(crash));
-        let how = How {
-            cleans_ahead: (seed + round).is_multiple_of(3),
-            checkpoints: !seed.is_multiple_of(4),
-            ..How::default()
-        };
         work(&machine, &shared, &mut members, how, 400);
-        let checked = reopen(&machine, how.checkpoints && round != 1).map_err(|error| error.to_string());
-        let checked = checked.and_then(|heap| check(&heap, &shared, &mut members));
-        checked.unwrap_or_else(|error| panic!("crew {seed}, round {round}, {crash:?}: {error}"));
+        let how = How { checkpoints: how.checkpoints && round != 1, ..How::default() };
+        // What was shown after a kill is durable.
+        for _ in 0..1 + u32::from(crash.is_kill) {
+            let checked = reopen(&machine, how).map_err(|error| error.to_string());
+            let checked = checked.and_then(|heap| check(&heap, &shared, &mut members));
+            checked.unwrap_or_else(|error| panic!("crew {seed}, round {round}, {crash:?}: {error}"));
+        }
     }
     machine.hits()
 }

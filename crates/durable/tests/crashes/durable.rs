@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{DurableHeap, Error, Options, Result, Tuning};
+use aquifer_durable::{Durability, DurableHeap, Error, Options, Result, Tuning};
 
 use crate::hits::{Doing, Kind, doing, while_doing};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, mix};
+use crate::memory::Medium;
 use crate::model::{Subject, looks};
 use crate::program::Shape;
 
 /// The smallest that there are, so that a short program has some.
 pub const CHUNK_BYTES: u64 = 64 << 10;
-const SUPERBLOCK_BYTES: u64 = 4096;
+pub const SUPERBLOCK_BYTES: u64 = 4096;
+/// Of it, what says what the file is.
+const FIRST_BYTES: u64 = 64;
 /// Bytes of a chunk's header.
 const HEADER_BYTES: usize = 32;
 const CHUNKS: u64 = 20;
@@ -25,7 +28,9 @@ pub const SHAPE: Shape =
 
 /// What the persists of a durable heap are.
 fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
-    let Some(offset) = offset.checked_sub(SUPERBLOCK_BYTES) else { return Kind::Superblock };
+    let Some(offset) = offset.checked_sub(SUPERBLOCK_BYTES) else {
+        return if offset < FIRST_BYTES { Kind::Superblock } else { Kind::Value };
+    };
     match offset % CHUNK_BYTES {
         0 if bytes == [0; 8] => Kind::Removal,
         0 if bytes.starts_with(b"CKPT") => Kind::Checkpoint,
@@ -42,7 +47,8 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
 }
 
 /// Kinds of operations of a heap that there is.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 10] = [
+    Kind::Value,
     Kind::Commit,
     Kind::Part,
     Kind::Header,
@@ -54,18 +60,29 @@ pub const KINDS: [Kind; 9] = [
     Kind::Refill,
 ];
 
-/// A crash in an operation of any kind, or in one of the first of one kind.
-pub fn any_crash(seed: u64, operations: u64, under_way: usize) -> Crash {
+/// A crash in an operation of any kind, or in one of the first of one kind, of commits that wait or do not.
+pub fn any_crash(seed: u64, operations: u64, under_way: usize, durability: Durability) -> Crash {
     let landing = Landing::Seed(mix(seed ^ 1));
-    match KINDS.get(mix(seed ^ 2) as usize % (2 * KINDS.len())) {
-        Some(&kind) => Crash { at: 1 + mix(seed) % 6, of: Some(kind), under_way, landing },
-        None => Crash { at: 1 + mix(seed) % operations, of: None, under_way, landing },
-    }
+    let waits = durability == Durability::Sync;
+    let is_kill = !waits && mix(seed ^ 3).is_multiple_of(4);
+    let (at, of) = match KINDS.get(mix(seed ^ 2) as usize % (2 * KINDS.len())) {
+        Some(Kind::Value) if !waits && mix(seed ^ 4).is_multiple_of(2) => {
+            (1 + mix(seed) % 6, Some(Kind::Sync))
+        }
+        Some(&kind) => (1 + mix(seed) % 6, Some(kind)),
+        None => (1 + mix(seed) % operations, None),
+    };
+    Crash { at, of, under_way, landing, is_kill }
 }
 
 /// A machine with room for a heap.
-pub fn machine(has_threads: bool) -> Arc<Machine> {
-    Machine::new(&[CAPACITY_BYTES], has_threads, kind_of)
+pub fn machine(medium: Medium, has_threads: bool) -> Arc<Machine> {
+    Machine::new(medium, &[CAPACITY_BYTES], has_threads, kind_of)
+}
+
+/// A machine that has what another one's memory has, all of it durable.
+pub fn image(machine: &Machine) -> Arc<Machine> {
+    Machine::with(vec![machine.with_memory(0, |memory| memory.image())], false, kind_of)
 }
 
 /// How a heap is opened.
@@ -77,6 +94,8 @@ pub struct How {
     pub checkpoints: bool,
     /// Which optimisations it has.
     pub tuning: Tuning,
+    /// When its commits are durable.
+    pub durability: Durability,
 }
 
 /// Opens the heap, or makes it.
@@ -89,6 +108,7 @@ pub fn open(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
     let options = Options {
         cleans_ahead: how.cleans_ahead,
         tuning: how.tuning,
+        durability: how.durability,
         capacity_bytes: CAPACITY_BYTES,
         chunk_bytes: CHUNK_BYTES as u32,
         checkpoint_bytes,
@@ -99,19 +119,19 @@ pub fn open(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
     while_doing(Doing::Opening, || DurableHeap::on(machine.memory(0), &options, "memory"))
 }
 
-/// Opens a heap after a crash. Opening an existing heap writes nothing, so a crash meanwhile changes nothing.
-pub fn reopen(machine: &Arc<Machine>, checkpoints: bool) -> Result<DurableHeap> {
-    let how = How { checkpoints, ..How::default() };
+/// Opens a heap after a crash. Where all commits wait opening an existing heap writes nothing, so a crash meanwhile changes nothing.
+pub fn reopen(machine: &Arc<Machine>, how: How) -> Result<DurableHeap> {
     machine.start(None);
     let heap = open(machine, how)?;
     if machine.operations() == 0 {
         return Ok(heap);
     }
-    // The crash came before there was a heap.
+    // The crash came before there was a heap, or there is a floor.
     drop(heap);
     machine.start(None);
     let heap = open(machine, how)?;
-    assert_eq!(machine.operations(), 0, "recovery writes nothing");
+    let is_quiet = machine.operations() == 0 || how.durability != Durability::Sync;
+    assert!(is_quiet, "recovery writes nothing");
     Ok(heap)
 }
 

@@ -26,6 +26,10 @@ pub enum Kind {
     Punch,
     /// A chunk gets memory again.
     Refill,
+    /// What was stored before is made durable.
+    Sync,
+    /// The floor, or the number of chunks.
+    Value,
     /// The header of a journal.
     #[cfg(feature = "in-place")]
     JournalHeader,

@@ -10,6 +10,7 @@ use aquifer_durable::{Access, Error, Result, Transactional};
 use crate::hits::{Doing, Hits, Kind, while_doing};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash, mix};
+use crate::memory::Medium;
 use crate::model::Subject;
 use crate::program::{Program, Shape};
 
@@ -68,11 +69,17 @@ fn any_crash(seed: u64) -> Crash {
         Kind::Record | Kind::Homes if mix(seed ^ 3).is_multiple_of(2) => 300,
         _ => 4,
     };
-    Crash { at: 1 + mix(seed) % most, of: Some(kind), under_way: 1, landing: Landing::Seed(mix(seed ^ 1)) }
+    Crash {
+        at: 1 + mix(seed) % most,
+        of: Some(kind),
+        under_way: 1,
+        landing: Landing::Seed(mix(seed ^ 1)),
+        is_kill: false,
+    }
 }
 
 fn run(journal: Journal, seed: u64) -> Hits {
-    let machine = Machine::new(&[JOURNAL_BYTES, HOME_BYTES], false, kind_of);
+    let machine = Machine::new(Medium::Memory, &[JOURNAL_BYTES, HOME_BYTES], false, kind_of);
     let mut program = Program::new(seed, SHAPE);
     for round in 0..ROUNDS {
         let number = mix(seed << 8 | round << 1 | journal as u64);

@@ -1,10 +1,9 @@
 //! A machine with memories that survive its crashes, which all of them have at the same moment.
 //!
-//! What is stored is seen at once and is durable when its persist ends. A crash comes while some persists are under way: of each, any of
-//! the aligned words of eight bytes may have landed. Lengths and pages that were given back are old or new until something is
-//! persisted there. After the crash everything fails, until the machine is started again.
+//! A crash comes while some persists are under way; of each, any units may have landed ([`crate::memory`]). Lengths and pages that were
+//! given back are old or new until something is persisted there. After the crash everything fails, until the machine is started again.
+//! If only the process ends, what was stored is seen by the next one, and as durable as before.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use aquifer_durable::persist::{Counts, Persist};
@@ -12,9 +11,8 @@ use aquifer_durable::{Error, Result};
 
 use crate::hits::{Doing, Hits, Kind, doing};
 use crate::landing::Landing;
+use crate::memory::{Medium, Memory};
 
-const WORD_BYTES: u64 = 8;
-const PAGE_BYTES: u64 = 4096;
 /// How often those who wait for others give them time.
 const YIELDS: u64 = 200;
 
@@ -43,26 +41,16 @@ pub struct Crash {
     pub under_way: usize,
     /// What has landed.
     pub landing: Landing,
+    /// Whether only the process ends.
+    pub is_kill: bool,
 }
 
-struct Memory {
-    /// As many as the memory may have.
-    bytes: Vec<u8>,
-    len: u64,
-    /// The least that its length can be after a crash, and what it was made since.
-    settled_len: u64,
-    lens: Vec<u64>,
-    /// Pages that were given back, and what was there.
-    punched: BTreeMap<u64, Vec<u8>>,
-}
-
-/// A persist that has begun and not ended.
+/// A persist, a store or a sync that has begun and not ended.
 struct UnderWay {
     ticket: u64,
     memory: usize,
     kind: Kind,
-    /// What was there before.
-    old: Vec<(u64, Vec<u8>)>,
+    ranges: Vec<(u64, u64)>,
 }
 
 struct State {
@@ -88,60 +76,6 @@ pub struct Machine {
     has_threads: bool,
 }
 
-impl Memory {
-    fn new(capacity_bytes: u64) -> Self {
-        let bytes = vec![0; capacity_bytes as usize];
-        Self { bytes, len: 0, settled_len: 0, lens: Vec::new(), punched: BTreeMap::new() }
-    }
-
-    /// Stores bytes; returns what was there.
-    fn store(&mut self, offset: u64, bytes: &[u8]) -> Vec<u8> {
-        let end = offset + bytes.len() as u64;
-        assert!(end <= self.len && offset.is_multiple_of(4), "{offset} to {end} of {}", self.len);
-        if end > self.settled_len {
-            self.settled_len =
-                self.lens.iter().copied().find(|&len| len >= end).expect("it was made so long");
-            self.lens.retain(|&len| len > self.settled_len);
-        }
-        if !self.punched.is_empty() {
-            (offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)).for_each(|page| _ = self.punched.remove(&page));
-        }
-        let place = &mut self.bytes[offset as usize..end as usize];
-        let old = place.to_vec();
-        place.copy_from_slice(bytes);
-        old
-    }
-
-    /// Puts back the words of a range that did not land; returns how many words the range has.
-    fn tear(&mut self, (offset, old): &(u64, Vec<u8>), first: u64, words: u64, landing: Landing) -> u64 {
-        let end = offset + old.len() as u64;
-        let range = offset / WORD_BYTES..end.div_ceil(WORD_BYTES);
-        for word in range.clone() {
-            if !landing.lands(first + word - range.start, words) {
-                let (from, to) = ((word * WORD_BYTES).max(*offset), ((word + 1) * WORD_BYTES).min(end));
-                let (from, to, at) = (from as usize, to as usize, *offset as usize);
-                self.bytes[from..to].copy_from_slice(&old[from - at..to - at]);
-            }
-        }
-        range.end - range.start
-    }
-
-    /// Makes what is not settled old or new.
-    fn settle(&mut self, seed: u64) {
-        let lens = self.lens.len() as u64;
-        let chosen = mix(seed ^ 0x11) % (lens + 1);
-        self.len = chosen.checked_sub(1).map_or(self.settled_len, |n| self.lens[n as usize]);
-        self.settled_len = self.len;
-        self.lens.clear();
-        for (page, old) in std::mem::take(&mut self.punched) {
-            if mix(seed ^ page << 8) & 1 == 0 {
-                let at = (page * PAGE_BYTES) as usize;
-                self.bytes[at..at + old.len()].copy_from_slice(&old);
-            }
-        }
-    }
-}
-
 impl State {
     /// Whether the crash comes in the operation that begins.
     fn begin(&mut self, kind: Kind) -> Result<bool> {
@@ -162,24 +96,23 @@ impl State {
 
     fn fall(&mut self) {
         let landing = self.crash.map_or(Landing::Seed(self.operations), |crash| crash.landing);
+        let is_kill = self.crash.is_some_and(|crash| crash.is_kill);
         self.has_crashed = true;
         if !self.under_way.is_empty() {
             self.hits.add_at_once(self.under_way.len());
         }
         // Nobody else's words are in the way of a persist's, so the order is no matter.
-        for (n, persist) in std::mem::take(&mut self.under_way).into_iter().enumerate() {
-            self.hits.add(persist.kind);
-            let words_of =
-                |(offset, old): &(u64, Vec<u8>)| (offset + old.len() as u64).div_ceil(8) - offset / 8;
-            let (words, mut first) = (persist.old.iter().map(words_of).sum(), 0);
-            for range in persist.old.iter().rev() {
-                let memory = &mut self.memories[persist.memory];
-                first += memory.tear(range, first, words, landing.of(n as u64));
-            }
-            self.torn_words += words;
+        for (n, UnderWay { memory, kind, ranges, .. }) in
+            std::mem::take(&mut self.under_way).into_iter().enumerate()
+        {
+            self.hits.add(kind);
+            self.torn_words += self.memories[memory].tear(&ranges, landing.of(n as u64), is_kill);
+        }
+        if is_kill {
+            return;
         }
         for (n, memory) in self.memories.iter_mut().enumerate() {
-            memory.settle(landing.seed() ^ mix(n as u64));
+            memory.settle(Landing::Seed(landing.seed() ^ mix(n as u64)));
         }
     }
 }
@@ -187,9 +120,24 @@ impl State {
 impl Machine {
     /// A machine with empty memories of at most `capacities` bytes each. `kind_of` tells persists apart by
     /// memory, offset and bytes.
-    pub fn new(capacities: &[u64], has_threads: bool, kind_of: fn(usize, u64, &[u8]) -> Kind) -> Arc<Self> {
+    pub fn new(
+        medium: Medium,
+        capacities: &[u64],
+        has_threads: bool,
+        kind_of: fn(usize, u64, &[u8]) -> Kind,
+    ) -> Arc<Self> {
+        let memories = capacities.iter().map(|&bytes| Memory::new(medium, bytes)).collect();
+        Self::with(memories, has_threads, kind_of)
+    }
+
+    /// A machine with these memories.
+    pub fn with(
+        memories: Vec<Memory>,
+        has_threads: bool,
+        kind_of: fn(usize, u64, &[u8]) -> Kind,
+    ) -> Arc<Self> {
         let state = State {
-            memories: capacities.iter().map(|&bytes| Memory::new(bytes)).collect(),
+            memories,
             crash: None,
             operations: 0,
             counted: 0,
@@ -237,6 +185,11 @@ impl Machine {
         self.state().torn_words
     }
 
+    /// Looks at one of its memories, or changes it.
+    pub fn with_memory<T>(&self, number: usize, look: impl FnOnce(&mut Memory) -> T) -> T {
+        look(&mut self.state().memories[number])
+    }
+
     /// What its crashes have hit.
     pub fn hits(&self) -> Hits {
         self.state().hits
@@ -256,15 +209,32 @@ impl Machine {
         Err(crashed())
     }
 
-    fn persist(&self, memory: usize, ranges: &[(u64, &[u8])]) -> Result<()> {
+    /// Stores ranges, and makes them durable if they are persisted.
+    fn write(&self, memory: usize, ranges: &[(u64, &[u8])], is_persisted: bool) -> Result<()> {
         let Some(&(offset, bytes)) = ranges.first() else { return Ok(()) };
         let kind = (self.kind_of)(memory, offset, bytes);
         let mut state = self.state();
         let decides = state.begin(kind)?;
+        ranges.iter().for_each(|&(offset, bytes)| state.memories[memory].store(offset, bytes));
+        if !is_persisted && !decides {
+            return Ok(());
+        }
+        let ranges = ranges.iter().map(|&(offset, bytes)| (offset, bytes.len() as u64)).collect();
         let ticket = state.operations;
-        let stored = &mut state.memories[memory];
-        let old = ranges.iter().map(|&(offset, bytes)| (offset, stored.store(offset, bytes))).collect();
-        state.under_way.push(UnderWay { ticket, memory, kind, old });
+        self.end(state, UnderWay { ticket, memory, kind, ranges }, decides)
+    }
+
+    fn sync(&self, memory: usize, ranges: &[(u64, u64)]) -> Result<()> {
+        let mut state = self.state();
+        let decides = state.begin(Kind::Sync)?;
+        let ticket = state.operations;
+        self.end(state, UnderWay { ticket, memory, kind: Kind::Sync, ranges: ranges.to_vec() }, decides)
+    }
+
+    /// Makes durable what is under way, unless a crash comes before that.
+    fn end<'a>(&'a self, mut state: MutexGuard<'a, State>, under_way: UnderWay, decides: bool) -> Result<()> {
+        let ticket = under_way.ticket;
+        state.under_way.push(under_way);
         if decides {
             self.gather(state).fall();
             self.has_crashed.notify_all();
@@ -273,8 +243,13 @@ impl Machine {
         if self.has_threads {
             state = self.linger(state, ticket);
         }
-        state.under_way.retain(|persist| persist.ticket != ticket);
-        if state.has_crashed { Err(crashed()) } else { Ok(()) }
+        if state.has_crashed {
+            return Err(crashed());
+        }
+        let place = state.under_way.iter().position(|other| other.ticket == ticket).expect("it was added");
+        let UnderWay { memory, kind, ranges, .. } = state.under_way.swap_remove(place);
+        ranges.iter().for_each(|&(offset, len)| state.memories[memory].sync(kind, offset, len));
+        Ok(())
     }
 
     /// Waits for other persists that should be under way in the crash, as long as there is hope.
@@ -318,20 +293,30 @@ impl Persist for Handle {
         if len_bytes <= self.len_bytes() {
             return Ok(());
         }
-        self.machine.change(Kind::Grow, self.number, |memory| {
-            assert!(len_bytes <= memory.bytes.len() as u64, "{len_bytes} bytes");
-            memory.len = len_bytes;
-            memory.lens.push(len_bytes);
-        })
+        self.machine.change(Kind::Grow, self.number, |memory| memory.grow(len_bytes))
     }
 
     fn persist(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.machine.persist(self.number, &[(offset, bytes)])
+        self.machine.write(self.number, &[(offset, bytes)], true)
+    }
+
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.machine.write(self.number, &[(offset, bytes)], false)
+    }
+
+    fn sync(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        self.machine.sync(self.number, ranges)
+    }
+
+    /// Where all is durable it is no operation.
+    fn settle(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        let is_durable = self.machine.state().memories[self.number].is_durable();
+        if is_durable { Ok(()) } else { self.sync(ranges) }
     }
 
     #[cfg(feature = "in-place")]
     fn persist_in_place(&self, ranges: &[(u64, &[u8])]) -> Result<()> {
-        self.machine.persist(self.number, ranges)
+        self.machine.write(self.number, ranges, true)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) {
@@ -346,16 +331,7 @@ impl Persist for Handle {
     }
 
     fn punch(&self, offset: u64, len_bytes: u64) -> Result<()> {
-        self.machine.change(Kind::Punch, self.number, |memory| {
-            assert!(offset.is_multiple_of(PAGE_BYTES) && len_bytes.is_multiple_of(PAGE_BYTES));
-            for page in offset / PAGE_BYTES..(offset + len_bytes) / PAGE_BYTES {
-                let at = (page * PAGE_BYTES) as usize;
-                let place = &mut memory.bytes[at..at + PAGE_BYTES as usize];
-                // Of a page that was given back twice the oldest bytes may come again.
-                memory.punched.entry(page).or_insert_with(|| place.to_vec());
-                place.fill(0);
-            }
-        })
+        self.machine.change(Kind::Punch, self.number, |memory| memory.punch(offset, len_bytes))
     }
 
     fn refill(&self, _offset: u64, _len_bytes: u64) -> Result<()> {

@@ -3,7 +3,8 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `machine` | memories that survive, and the crash |
+//! | `machine` | what has memories, and the crash |
+//! | `memory` | a memory that survives: persistent memory, or a file on flash behind a cache |
 //! | `landing` | which words of a persist that was under way have landed |
 //! | `hits` | what crashes have hit, so that no kind is left out |
 //! | `model` | what should be in a heap |
@@ -25,6 +26,7 @@ mod hits;
 mod in_place;
 mod landing;
 mod machine;
+mod memory;
 mod model;
 mod program;
 mod subsets;

@@ -1,6 +1,6 @@
 //! What should be in a heap: objects, before and after the transaction under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Load, Transactional};
@@ -27,8 +27,12 @@ pub struct Model {
     /// Other objects that may be there, and how large they are.
     pub others: Vec<(HomeAddress, usize)>,
     /// What the transaction under way has changed, and what was there.
-    undo: Vec<(HomeAddress, Option<Vec<u8>>)>,
+    undo: Undo,
+    /// The same of those that may still be lost, the newest last.
+    past: VecDeque<Undo>,
 }
+
+type Undo = Vec<(HomeAddress, Option<Vec<u8>>)>;
 
 impl Model {
     /// An object is there, or is not, if the transaction under way commits.
@@ -44,9 +48,22 @@ impl Model {
         self.undo.push((home, before));
     }
 
-    /// The transaction has committed.
+    /// The transaction has committed, and may still be lost.
     pub fn commit(&mut self) {
-        self.undo.clear();
+        self.past.push_back(std::mem::take(&mut self.undo));
+    }
+
+    /// All transactions but the newest `count` are durable.
+    pub fn keep(&mut self, count: u64) {
+        let durable = self.past.len().saturating_sub(count as usize);
+        self.past.drain(..durable);
+    }
+
+    /// The newest transaction that has committed is lost.
+    pub fn lose(&mut self) {
+        assert!(self.undo.is_empty(), "a transaction is under way");
+        self.undo = self.past.pop_back().expect("it was not durable");
+        self.roll_back();
     }
 
     /// The transaction has not happened.

@@ -27,13 +27,16 @@ pub struct Program {
     random: u64,
     /// Transactions that were acknowledged.
     pub committed: u64,
+    /// Those of them that are durable.
+    pub durable: u64,
     /// The transaction under way may have committed.
     is_committing: bool,
 }
 
 impl Program {
     pub fn new(seed: u64, shape: Shape) -> Self {
-        Self { model: Model::default(), shape, random: mix(seed), committed: 0, is_committing: false }
+        let (model, random) = (Model::default(), mix(seed));
+        Self { model, shape, random, committed: 0, durable: 0, is_committing: false }
     }
 
     /// A random number below `end`.
@@ -131,31 +134,43 @@ impl Program {
         Ok(())
     }
 
-    /// After a crash: the transaction under way has happened, or not.
+    /// The first `count` transactions are durable.
+    pub fn keep(&mut self, count: u64) {
+        self.durable = count.max(self.durable);
+        self.model.keep(self.committed - self.durable);
+    }
+
+    /// After a crash of a heap whose commits wait: the transaction under way has happened, or not.
     pub fn settle(&mut self, heap: &impl Subject) -> std::result::Result<(), String> {
         if std::mem::take(&mut self.is_committing) && self.model.check(heap).is_ok() {
-            self.model.commit();
-            self.committed += 1;
-            return Ok(());
-        }
-        self.model.roll_back();
-        self.model.check(heap)
-    }
-
-    /// Whether a transaction may or may not have committed.
-    pub fn is_open(&self) -> bool {
-        self.is_committing
-    }
-
-    /// The transaction under way is known to have happened, or not.
-    pub fn decide(&mut self, has_happened: bool) {
-        assert!(!has_happened || self.is_committing, "it never came to the commit");
-        self.is_committing = false;
-        if has_happened {
             self.model.commit();
             self.committed += 1;
         } else {
             self.model.roll_back();
         }
+        self.keep(self.committed);
+        self.model.check(heap)
+    }
+
+    /// After a crash: the first `count` transactions have happened, and no other.
+    ///
+    /// # Errors
+    /// That cannot be.
+    pub fn settle_at(&mut self, count: u64) -> std::result::Result<(), String> {
+        let most = self.committed + u64::from(self.is_committing);
+        if !(self.durable..=most).contains(&count) {
+            return Err(format!("{count} transactions are there, of {} to {most}", self.durable));
+        }
+        let has_happened = count > self.committed;
+        self.is_committing = false;
+        if has_happened {
+            self.model.commit();
+        } else {
+            self.model.roll_back();
+        }
+        (count..self.committed).for_each(|_| self.model.lose());
+        self.committed = count;
+        self.keep(count);
+        Ok(())
     }
 }

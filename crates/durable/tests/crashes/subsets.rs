@@ -9,6 +9,7 @@ use crate::durable::{How, clean, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash};
+use crate::memory::Medium;
 use crate::model::Model;
 
 /// Larger persists get some subsets that are chosen at random.
@@ -86,13 +87,13 @@ impl Script {
 
 /// Runs the program into a crash and looks at what is left. False if it ended before.
 fn crash(machine: &Arc<Machine>, at: u64, landing: Landing) -> bool {
-    machine.start(Some(Crash { at, of: None, under_way: 1, landing }));
+    machine.start(Some(Crash { at, of: None, under_way: 1, landing, is_kill: false }));
     let mut script = Script::default();
     match open(machine, How::default()).and_then(|heap| script.run(&heap)) {
         Ok(()) => return false,
         Err(error) => assert!(is_crash(&error), "{at}, {landing:?}: {error}"),
     }
-    let heap = reopen(machine, false).unwrap_or_else(|error| panic!("{at}, {landing:?}: {error}"));
+    let heap = reopen(machine, How::default()).unwrap_or_else(|error| panic!("{at}, {landing:?}: {error}"));
     if !script.is_committing || script.model.check(&heap).is_err() {
         script.model.roll_back();
         script.model.check(&heap).unwrap_or_else(|error| panic!("{at}, {landing:?}: {error}"));
@@ -105,7 +106,7 @@ fn every_subset_of_the_words_of_every_persist() {
     let words_max = if crate::programs() > crate::PROGRAMS { WORDS_MAX_LONG } else { WORDS_MAX };
     let (mut hits, mut all, mut cases, mut at) = (Hits::default(), 0, 0, 1);
     loop {
-        let first = machine(false);
+        let first = machine(Medium::Memory, false);
         if !crash(&first, at, Landing::Mask(0)) {
             break;
         }
@@ -121,7 +122,10 @@ fn every_subset_of_the_words_of_every_persist() {
         cases += landings.len() + 1;
         // Here, not in a closure: a session is chosen by where the stack is, and another one may need more or fewer operations.
         for landing in landings {
-            assert!(crash(&machine(false), at, landing), "{at}, {landing:?}: it ended before");
+            assert!(
+                crash(&machine(Medium::Memory, false), at, landing),
+                "{at}, {landing:?}: it ended before"
+            );
         }
         at += 1;
     }
