@@ -7,15 +7,18 @@ use std::time::Duration;
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Durability, DurableHeap, Error, Result, Tuning};
 
-use crate::durable::{How, KINDS, SHAPE, any_crash, clean, machine, open, reopen};
+use crate::durable::{How, KINDS, SHAPE, any_crash, clean, image, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::landing::Landing;
 use crate::machine::{Crash, Machine, is_crash, mix};
 use crate::memory::Medium;
 use crate::program::Program;
+use crate::verdict::{Before, Counts};
 
 /// An object whose partitions fill two parts of a checkpoint at least.
 const PARTITIONS_BYTES: u64 = 12 << 20;
+/// Copies that are damaged of what a cut has left.
+pub const DAMAGES: u64 = 4;
 /// How often a thread makes commits durable that do not wait.
 pub const INTERVAL: Duration = Duration::from_micros(300);
 
@@ -39,10 +42,19 @@ struct Extras {
 impl<F: Fn(u64) -> How> Run<F> {
     /// Returns what its crashes have hit.
     fn run(&self, crashes: impl Iterator<Item = Crash>) -> Hits {
+        self.run_with_damage(crashes, 0).0
+    }
+
+    /// As [`Run::run`], with `damages` to copies of what each cut leaves; returns how these ended, too.
+    fn run_with_damage(&self, crashes: impl Iterator<Item = Crash>, damages: u64) -> (Hits, Counts) {
         let crashes: Vec<_> = crashes.collect();
         let hows: Vec<_> = (0..crashes.len() as u64).map(&self.how).collect();
         let machine = machine(self.medium, hows.iter().any(|how| how.cleans_ahead));
         let (mut program, mut extras) = (Program::new(self.seed, SHAPE), Extras::default());
+        let mut counts = Counts::default();
+        if damages > 0 {
+            machine.with_memory(0, |memory| memory.remember_writes());
+        }
         if hows.iter().any(|how| how.durability != Durability::Sync) {
             machine.start(None);
             let heap = open(&machine, How::default()).expect("a heap");
@@ -59,14 +71,23 @@ impl<F: Fn(u64) -> How> Run<F> {
                 assert!(is_expected, "{}", context(&error));
             }
             let how = How { checkpoints: how.checkpoints && round % 3 != 2, ..How::default() };
-            settle(&machine, how, &mut program, extras).unwrap_or_else(|error| panic!("{}", context(&error)));
+            let cut = (damages > 0 && !crash.is_kill).then(|| image(&machine, true));
+            let heap = settle(&machine, how, &mut program, extras)
+                .unwrap_or_else(|error| panic!("{}", context(&error)));
+            if let Some(cut) = cut {
+                let before = Before::new(&cut, &machine, &heap);
+                let seeds = (0..damages).map(|n| mix(mix(self.seed << 8 | round as u64) ^ n));
+                let history = &program.model.history;
+                seeds.for_each(|seed| counts += before.judge(seed, history, |error| context(&error)));
+            }
+            drop(heap);
             if crash.is_kill {
                 // What was shown is durable.
                 settle(&machine, how, &mut program, extras)
                     .unwrap_or_else(|error| panic!("cut after a kill, {}", context(&error)));
             }
         }
-        machine.hits()
+        (machine.hits(), counts)
     }
 
     fn go(&self, machine: &Arc<Machine>, how: How, program: &mut Program, extras: Extras) -> Result<()> {
@@ -149,16 +170,19 @@ fn at_every_operation_of_short_programs() {
 
 #[test]
 fn in_long_programs() {
-    let mut hits = Hits::default();
+    let (mut hits, mut counts) = (Hits::default(), Counts::default());
     for seed in crate::seeds() {
         // Some soon after the last one, and so in what a heap does first.
         let operations = |round| if round % 2 == 1 { 8 } else { 1000 };
         let crash =
             |round| any_crash(mix(seed << 8 | round), operations(round), 1, how(seed, round).durability);
         let run = Run { seed: 1000 + seed, medium: medium(seed), how: |round| how(seed, round), steps: 600 };
-        hits += run.run((0..6).map(crash));
+        let (hit, counted) = run.run_with_damage((0..6).map(crash), if seed % 3 == 1 { DAMAGES } else { 0 });
+        hits += hit;
+        counts += counted;
     }
-    println!("{hits:?}");
+    println!("{hits:?}, {counts:?}");
+    counts.expect_all();
     hits.expect(&KINDS);
     hits.expect(&[Kind::Sync]);
 }

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Durability, DurableHeap, Result, Transaction};
 
-use crate::alone::{INTERVAL, medium};
-use crate::durable::{How, any_crash, clean, machine, open, reopen};
+use crate::alone::{DAMAGES, INTERVAL, medium};
+use crate::durable::{How, any_crash, clean, image, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::machine::{Machine, is_crash, mix};
-use crate::model::{check_gone, check_objects, is_in};
+use crate::model::{History, check_gone, check_objects, is_in};
 use crate::program::{Program, Shape};
+use crate::verdict::{Before, Counts};
 
 const THREADS: usize = 3;
 const ROUNDS: u64 = 4;
@@ -135,7 +136,8 @@ impl Member {
             if dice == 4 {
                 let parcel = tx.load_u64(shared.letterbox)?;
                 tx.free(HomeAddress(parcel))?;
-                parcels.push(shared.put_parcel(tx, (amount % 255) as u8 + 1)?);
+                let home = shared.put_parcel(tx, (amount % 255) as u8 + 1)?;
+                parcels.push(home);
             }
             Ok(())
         })
@@ -260,9 +262,12 @@ fn how(seed: u64, round: u64) -> How {
     }
 }
 
-fn run(seed: u64) -> Hits {
-    let machine = machine(medium(seed), true);
+fn run(seed: u64, damages: u64) -> (Hits, Counts) {
+    let (machine, mut counts) = (machine(medium(seed), true), Counts::default());
     machine.start(None);
+    if damages > 0 {
+        machine.with_memory(0, |memory| memory.remember_writes());
+    }
     let heap = open(&machine, How::default()).expect("a heap");
     let shared = Shared::new(&heap).expect("room");
     let members = (0..THREADS as u64).map(|n| Member::new(&heap, seed << 8 | n));
@@ -271,26 +276,43 @@ fn run(seed: u64) -> Hits {
     for round in 0..ROUNDS {
         let (number, how) = (mix(seed << 8 | round), how(seed, round));
         let crash = any_crash(number, 1200, 1 + (seed + round) as usize % THREADS, how.durability);
+        let context = |error: String| -> String { format!("crew {seed}, round {round}, {crash:?}: {error}") };
         machine.start(Some(crash));
         work(&machine, &shared, &mut members, how, 400);
         let how = How { checkpoints: how.checkpoints && round != 1, ..How::default() };
+        let cut = (damages > 0 && !crash.is_kill).then(|| image(&machine, true));
         // What was shown after a kill is durable.
         for _ in 0..1 + u32::from(crash.is_kill) {
-            let checked = reopen(&machine, how).map_err(|error| error.to_string());
-            let checked = checked.and_then(|heap| check(&heap, &shared, &mut members));
-            checked.unwrap_or_else(|error| panic!("crew {seed}, round {round}, {crash:?}: {error}"));
+            let heap = reopen(&machine, how).unwrap_or_else(|error| panic!("{}", context(error.to_string())));
+            check(&heap, &shared, &mut members).unwrap_or_else(|error| panic!("{}", context(error)));
+            if let Some(cut) = &cut {
+                let before = Before::new(cut, &machine, &heap);
+                let history = history(&members);
+                let seeds = (0..damages).map(|n| mix(number ^ n << 32));
+                seeds.for_each(|seed| counts += before.judge(seed, &history, &context));
+            }
         }
     }
-    machine.hits()
+    (machine.hits(), counts)
+}
+
+/// All that the members have written to objects of their own.
+fn history(members: &[Member]) -> History {
+    let mut history = History::default();
+    members.iter().for_each(|member| history.join(&member.program.model.history));
+    history
 }
 
 #[test]
 fn in_crews() {
-    let mut hits = Hits::default();
-    for seed in 0..crate::programs().div_ceil(2) {
-        hits += run(seed);
+    let (mut hits, mut counts) = (Hits::default(), Counts::default());
+    for seed in crate::crews() {
+        let (hit, counted) = run(seed, if seed % 3 == 1 { DAMAGES } else { 0 });
+        hits += hit;
+        counts += counted;
     }
-    println!("{hits:?}");
+    println!("{hits:?}, {counts:?}");
     hits.expect(&[Kind::Commit, Kind::Part, Kind::Header, Kind::Copy, Kind::Removal, Kind::Checkpoint]);
     assert!(hits.at_once(2) > 0 && hits.at_once(3) > 0, "persists were under way one at a time: {hits:?}");
+    counts.expect_all();
 }

@@ -80,9 +80,9 @@ pub fn machine(medium: Medium, has_threads: bool) -> Arc<Machine> {
     Machine::new(medium, &[CAPACITY_BYTES], has_threads, kind_of)
 }
 
-/// A machine that has what another one's memory has, all of it durable.
-pub fn image(machine: &Machine) -> Arc<Machine> {
-    Machine::with(vec![machine.with_memory(0, |memory| memory.image())], false, kind_of)
+/// A machine that has what another one's memory has, all of it durable; `has_writes` as in [`Memory::image`](crate::memory::Memory::image).
+pub fn image(machine: &Machine, has_writes: bool) -> Arc<Machine> {
+    Machine::with(vec![machine.with_memory(0, |memory| memory.image(has_writes))], false, kind_of)
 }
 
 /// How a heap is opened.

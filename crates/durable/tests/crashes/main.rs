@@ -7,6 +7,10 @@
 //! | `memory` | a memory that survives: persistent memory, or a file on flash behind a cache |
 //! | `landing` | which words of a persist that was under way have landed |
 //! | `hits` | what crashes have hit, so that no kind is left out |
+//! | `damage` | bad blocks, lost and misdirected writes |
+//! | `verdict` | what becomes of a heap whose file is damaged |
+//! | `excuse` | what damage nobody can tell |
+//! | `finding` | what the library does not tell yet |
 //! | `model` | what should be in a heap |
 //! | `program` | random transactions of one thread, and their model |
 //! | `durable` | durable heaps on a machine |
@@ -20,7 +24,10 @@
 
 mod alone;
 mod crew;
+mod damage;
 mod durable;
+mod excuse;
+mod finding;
 mod hits;
 #[cfg(feature = "in-place")]
 mod in_place;
@@ -30,6 +37,7 @@ mod memory;
 mod model;
 mod program;
 mod subsets;
+mod verdict;
 
 /// Long programs of one thread unless more are asked for: enough that every kind of operation is hit.
 const PROGRAMS: u64 = 40;
@@ -41,6 +49,12 @@ fn number(variable: &str) -> u64 {
 /// How many long programs there should be.
 fn programs() -> u64 {
     number("AQUIFER_CRASHES").max(PROGRAMS)
+}
+
+/// The seeds of the crews.
+fn crews() -> std::ops::Range<u64> {
+    let first = number("AQUIFER_CRASHES_FROM");
+    first..first + programs().div_ceil(2)
 }
 
 /// The seeds of the long programs.

@@ -126,10 +126,11 @@ impl Memory {
         self.writes.as_ref().unwrap_or(&NONE).iter()
     }
 
-    /// The same bytes, all durable, in a memory of its own.
-    pub fn image(&self) -> Self {
+    /// The same bytes, all durable, in a memory of its own, with what is remembered of its writes if `has_writes`.
+    pub fn image(&self, has_writes: bool) -> Self {
         let mut image = Self::new(self.medium, 0);
         (image.bytes, image.len, image.settled_len) = (self.bytes.clone(), self.len, self.len);
+        image.writes = self.writes.clone().filter(|_| has_writes);
         image
     }
 

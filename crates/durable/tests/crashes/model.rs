@@ -1,12 +1,15 @@
 //! What should be in a heap: objects, before and after the transaction under way.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Load, Transactional};
 
 /// Looks that are taken at an object that should be gone.
 const LOOKS: usize = 16;
+/// No object is larger.
+const OBJECT_BYTES_MAX: u64 = 140_000;
 
 /// A heap that can be asked what is allocated.
 pub trait Subject: Transactional {
@@ -18,9 +21,55 @@ pub trait Subject: Transactional {
 /// Objects and what is in them.
 pub type Objects = BTreeMap<HomeAddress, Vec<u8>>;
 
+/// All bytes that objects were ever given: at each home address where, and which.
+#[derive(Default)]
+pub struct History(BTreeMap<u64, Vec<(Range<u64>, u8)>>);
+
+impl History {
+    /// Bytes of the object at `home` are `fill` if a transaction commits.
+    pub fn add(&mut self, home: HomeAddress, range: Range<usize>, fill: u8) {
+        let fills = self.0.entry(home.0).or_default();
+        let range = home.0 + range.start as u64..home.0 + range.end as u64;
+        // The transaction may have been run again.
+        if fills.last() != Some(&(range.clone(), fill)) {
+            fills.push((range, fill));
+        }
+    }
+
+    /// Adds what another one has.
+    pub fn join(&mut self, other: &Self) {
+        for (&home, fills) in &other.0 {
+            self.0.entry(home).or_default().extend(fills.iter().cloned());
+        }
+    }
+
+    /// Whether each byte of an object was that at some time, if it is one of those that there is a history of.
+    ///
+    /// # Errors
+    /// The first byte that never was.
+    pub fn check(&self, home: HomeAddress, bytes: &[u8]) -> Result<(), String> {
+        let end = home.0 + bytes.len() as u64;
+        // Of objects of another size too, if the area was another one's before a crash.
+        let objects = self.0.range(home.0.saturating_sub(OBJECT_BYTES_MAX)..end);
+        let fills: Vec<_> =
+            objects.flat_map(|(_, fills)| fills).filter(|(range, _)| range.end > home.0).collect();
+        if fills.is_empty() {
+            return Ok(());
+        }
+        let was = |at: u64, byte| fills.iter().any(|(range, fill)| *fill == byte && range.contains(&at));
+        match (home.0..).zip(bytes).find(|&(at, &byte)| !was(at, byte)) {
+            Some((at, byte)) => {
+                Err(format!("byte {} of {home:?} of {} was never {byte}", at - home.0, bytes.len()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// What a program knows of its objects.
 #[derive(Default)]
 pub struct Model {
+    pub history: History,
     pub objects: Objects,
     /// The largest object that was ever at a home address, or was to be.
     pub ever: BTreeMap<HomeAddress, usize>,

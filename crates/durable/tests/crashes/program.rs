@@ -117,8 +117,10 @@ impl Program {
         assert!(!self.model.objects.contains_key(&home), "{home:?} is another object's");
         // Some are written in part, or not at all.
         let start = if self.below(4) == 0 { self.below(len + 1) } else { 0 } as usize;
-        let mut bytes = vec![0; len as usize];
-        bytes[start..].fill(self.below(255) as u8 + 1);
+        let (mut bytes, fill) = (vec![0; len as usize], self.below(255) as u8 + 1);
+        bytes[start..].fill(fill);
+        self.model.history.add(home, 0..len as usize, 0);
+        self.model.history.add(home, start..len as usize, fill);
         transaction.store(home.plus_bytes(start as u64), &bytes[start..])?;
         self.model.put(home, Some(bytes));
         Ok(())
@@ -128,7 +130,9 @@ impl Program {
         let mut bytes = self.model.objects[&home].clone();
         let start = self.below(bytes.len() as u64) as usize;
         let end = start + 1 + self.below((bytes.len() - start).min(3000) as u64) as usize;
-        bytes[start..end].fill(self.below(255) as u8 + 1);
+        let fill = self.below(255) as u8 + 1;
+        bytes[start..end].fill(fill);
+        self.model.history.add(home, start..end, fill);
         transaction.store(home.plus_bytes(start as u64), &bytes[start..end])?;
         self.model.put(home, Some(bytes));
         Ok(())
