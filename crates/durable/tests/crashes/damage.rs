@@ -39,6 +39,9 @@ impl Damaged {
     /// Damages a copy of `machine`'s memory, as `seed` says; none if the damage changes nothing.
     pub fn new(machine: &Machine, seed: u64) -> Option<Self> {
         let damaged = image(machine, false);
+        if damaged.with_memory(0, |copy| copy.len) == 0 {
+            return None;
+        }
         let damage = machine.with_memory(0, |memory| {
             damaged.with_memory(0, |copy| match mix(seed) % 8 {
                 0 => Some(flip(memory, copy, seed)),
@@ -104,9 +107,14 @@ fn overwrite(copy: &mut Memory, seed: u64, damage: Damage) -> Damage {
 /// Undoes a write, and does it elsewhere if it is misdirected. What was written later, there or elsewhere, stays.
 fn lose(memory: &Memory, copy: &mut Memory, seed: u64, is_misdirected: bool) -> Option<Damage> {
     let writes: Vec<&Write> = memory.writes().collect();
+    if writes.is_empty() {
+        return None;
+    }
     for seed in (0..TRIES).map(|n| mix(seed ^ n << 32)) {
-        let number = mix(seed ^ 1) as usize % writes.len().max(1);
-        let write = *writes.get(number)?;
+        // Often one of the newest, behind which nothing may be.
+        let newest = if mix(seed ^ 8).is_multiple_of(4) { writes.len().min(8) } else { writes.len() };
+        let number = writes.len() - 1 - mix(seed ^ 1) as usize % newest;
+        let write = writes[number];
         // Most are commits.
         if !write.is_acknowledged || write.kind == Kind::Commit && mix(seed ^ 2).is_multiple_of(2) {
             continue;
@@ -135,9 +143,16 @@ fn lose(memory: &Memory, copy: &mut Memory, seed: u64, is_misdirected: bool) -> 
 fn elsewhere(writes: &[&Write], write: &Write, seed: u64) -> Range<u64> {
     let len = write.after.len() as u64;
     let far = [SECTOR_BYTES, PAGE_BYTES, CHUNK_BYTES][mix(seed ^ 3) as usize % 3] << (mix(seed ^ 4) % 3);
+    let chunk = |offset: u64| offset.checked_sub(SUPERBLOCK_BYTES).map(|offset| offset / CHUNK_BYTES);
+    let is_alike = |other: &&&Write| {
+        chunk(other.offset) == chunk(write.offset)
+            && other.after.len() == write.after.len()
+            && other.offset != write.offset
+    };
     let start = match mix(seed ^ 5) % 4 {
-        // Where something else was written.
-        0 | 1 => writes[mix(seed ^ 6) as usize % writes.len()].offset,
+        // Where something else was written, of the same length in the same chunk if there is any.
+        0 => writes.iter().rev().find(is_alike).map_or(write.offset + far, |other| other.offset),
+        1 => writes[mix(seed ^ 6) as usize % writes.len()].offset,
         2 => write.offset + far,
         _ => write.offset.saturating_sub(far),
     };

@@ -55,11 +55,11 @@ impl Written {
 pub struct Excuse(Vec<Range<u64>>);
 
 impl Excuse {
-    /// That of damage to `ranges` of the file of a heap, which is at `path` as it was before.
-    pub fn of(path: &Path, ranges: &[Range<u64>]) -> Self {
-        let file = HeapFile::open(path).expect("a heap");
-        let chunks: Vec<Chunk> = (0..file.chunks()).map(|n| file.chunk(n).expect("read")).collect();
-        let promised = promised(&chunks, ranges);
+    /// That of damage to `ranges` of the file that a cut has left at `cut`. What counts of it is in `recovered`, as it is when the undamaged heap was
+    /// opened; a checkpoint there may be newer than the cut.
+    pub fn of(cut: &Path, recovered: &Path, ranges: &[Range<u64>]) -> Self {
+        let chunks = chunks_of(recovered);
+        let promised = promised(&chunks, &chunks_of(cut), ranges);
         let blocks: BTreeMap<u32, Vec<Written>> = chunks.iter().map(|c| (c.number(), blocks(c))).collect();
         let (mut excuse, mut uncommitted) = (Self::default(), HashSet::new());
         for (&number, blocks) in &blocks {
@@ -93,6 +93,11 @@ impl Excuse {
     }
 }
 
+fn chunks_of(path: &Path) -> Vec<Chunk> {
+    let file = HeapFile::open(path).expect("a heap");
+    (0..file.chunks()).map(|n| file.chunk(n).expect("read")).collect()
+}
+
 fn blocks(chunk: &Chunk) -> Vec<Written> {
     let found = chunk.blocks().filter_map(|(at, found)| match found {
         Found::Block(block) => Some(Written::new(at, &block)),
@@ -102,7 +107,7 @@ fn blocks(chunk: &Chunk) -> Vec<Written> {
 }
 
 /// How far the blocks of chunks are said to be durable by what is not damaged.
-fn promised(chunks: &[Chunk], ranges: &[Range<u64>]) -> BTreeMap<u32, u64> {
+fn promised(chunks: &[Chunk], at_cut: &[Chunk], ranges: &[Range<u64>]) -> BTreeMap<u32, u64> {
     let is_hit = |chunk: &Chunk, len: u64| {
         ranges.iter().any(|range| range.start < chunk.offset() + len && chunk.offset() < range.end)
     };
@@ -110,7 +115,7 @@ fn promised(chunks: &[Chunk], ranges: &[Range<u64>]) -> BTreeMap<u32, u64> {
     let headers = chunks.iter().filter(|chunk| !is_hit(chunk, 32));
     let previous = headers.filter_map(|chunk| chunk.header().ok().flatten()?.previous);
     let mut ends: Vec<(u32, u32, u32)> = previous.map(|p| (p.number, p.generation, p.end)).collect();
-    ends.extend(newest_checkpoint(chunks, |chunk| is_hit(chunk, CHUNK_BYTES)));
+    ends.extend(newest_checkpoint(at_cut, |chunk| is_hit(chunk, CHUNK_BYTES)));
     let mut promised = BTreeMap::new();
     for (number, then, end) in ends {
         if (number as usize) < chunks.len() && generation(number) == Some(then) {

@@ -79,8 +79,8 @@ impl Folder {
     }
 
     /// A file with what a machine's memory has.
-    fn file(&self, machine: &Machine) -> PathBuf {
-        let path = self.0.path().join("heap");
+    fn file(&self, name: &str, machine: &Machine) -> PathBuf {
+        let path = self.0.path().join(name);
         machine.with_memory(0, |memory| std::fs::write(&path, memory.file())).expect("room");
         path
     }
@@ -197,7 +197,9 @@ impl<'a> Before<'a> {
             Ok(wrong) if wrong.is_empty() => counts.right = 1,
             Ok(wrong) => {
                 let folder = Folder::new();
-                let excuse = Excuse::of(&folder.file(&self.recovered), &damaged.ranges);
+                let (cut, recovered) =
+                    (folder.file("cut", self.cut), folder.file("recovered", &self.recovered));
+                let excuse = Excuse::of(&cut, &recovered, &damaged.ranges);
                 match wrong.iter().find(|range| !excuse.is_of_all(range)) {
                     None => counts.excused = 1,
                     Some(other) => match Finding::of(self.cut, &damaged, &wrong, &excuse) {
@@ -229,7 +231,7 @@ impl<'a> Before<'a> {
     /// Copies what is left of a damaged heap; false if that is refused.
     fn salvage(&self, damaged: &Damaged, history: &History) -> Result<bool, String> {
         let folder = Folder::new();
-        let (path, target) = (folder.file(&damaged.machine), folder.0.path().join("saved"));
+        let (path, target) = (folder.file("damaged", &damaged.machine), folder.0.path().join("saved"));
         match HeapFile::open(&path).and_then(|file| file.salvage(&target, |_| {})) {
             Ok(_) => {}
             Err(error) if is_refusal(&error) => return Ok(false),
