@@ -17,8 +17,15 @@ use crate::verdict::{Before, Counts};
 
 /// An object whose partitions fill two parts of a checkpoint at least.
 const PARTITIONS_BYTES: u64 = 12 << 20;
-/// Copies that are damaged of what a cut has left.
-pub const DAMAGES: u64 = 4;
+/// Copies that are damaged of what each cut of a program leaves: of every third program.
+pub fn damages(seed: u64) -> u64 {
+    match seed % 3 {
+        1 if crate::are_many() => 4,
+        1 => 2,
+        _ => 0,
+    }
+}
+
 /// How often a thread makes commits durable that do not wait.
 pub const INTERVAL: Duration = Duration::from_micros(300);
 
@@ -177,7 +184,7 @@ fn in_long_programs() {
         let crash =
             |round| any_crash(mix(seed << 8 | round), operations(round), 1, how(seed, round).durability);
         let run = Run { seed: 1000 + seed, medium: medium(seed), how: |round| how(seed, round), steps: 600 };
-        let (hit, counted) = run.run_with_damage((0..6).map(crash), if seed % 3 == 1 { DAMAGES } else { 0 });
+        let (hit, counted) = run.run_with_damage((0..6).map(crash), damages(seed));
         hits += hit;
         counts += counted;
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aquifer_base::HomeAddress;
 use aquifer_durable::{Durability, DurableHeap, Result, Transaction};
 
-use crate::alone::{DAMAGES, INTERVAL, medium};
+use crate::alone::{INTERVAL, damages, medium};
 use crate::durable::{How, any_crash, clean, image, machine, open, reopen};
 use crate::hits::{Hits, Kind};
 use crate::machine::{Machine, is_crash, mix};
@@ -18,7 +18,8 @@ use crate::program::{Program, Shape};
 use crate::verdict::{Before, Counts};
 
 const THREADS: usize = 3;
-const ROUNDS: u64 = 4;
+/// Crashes in a row, and where many programs are asked for.
+const ROUNDS: [u64; 2] = [4, 6];
 const ACCOUNTS: usize = 4;
 const MONEY: u64 = 1_000_000;
 /// As large as a partition, so that two of them do not meet by chance.
@@ -273,7 +274,7 @@ fn run(seed: u64, damages: u64) -> (Hits, Counts) {
     let members = (0..THREADS as u64).map(|n| Member::new(&heap, seed << 8 | n));
     let mut members: Vec<_> = members.collect::<Result<_>>().expect("room");
     drop(heap);
-    for round in 0..ROUNDS {
+    for round in 0..ROUNDS[usize::from(crate::are_many())] {
         let (number, how) = (mix(seed << 8 | round), how(seed, round));
         let crash = any_crash(number, 1200, 1 + (seed + round) as usize % THREADS, how.durability);
         let context = |error: String| -> String { format!("crew {seed}, round {round}, {crash:?}: {error}") };
@@ -289,7 +290,7 @@ fn run(seed: u64, damages: u64) -> (Hits, Counts) {
                 let before = Before::new(cut, &machine, &heap);
                 let history = history(&members);
                 let seeds = (0..damages).map(|n| mix(number ^ n << 32));
-                seeds.for_each(|seed| counts += before.judge(seed, &history, &context));
+                seeds.for_each(|seed| counts += before.judge(seed, &history, context));
             }
         }
     }
@@ -307,7 +308,7 @@ fn history(members: &[Member]) -> History {
 fn in_crews() {
     let (mut hits, mut counts) = (Hits::default(), Counts::default());
     for seed in crate::crews() {
-        let (hit, counted) = run(seed, if seed % 3 == 1 { DAMAGES } else { 0 });
+        let (hit, counted) = run(seed, damages(seed));
         hits += hit;
         counts += counted;
     }

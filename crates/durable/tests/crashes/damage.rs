@@ -60,10 +60,14 @@ impl Damaged {
 /// Where two files of one length differ.
 fn differences(one: &[u8], other: &[u8]) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for at in (0..one.len()).filter(|&at| one[at] != other[at]).map(|at| at as u64) {
-        match ranges.last_mut() {
-            Some(last) if last.end == at => last.end += 1,
-            _ => ranges.push(at..at + 1),
+    let page = PAGE_BYTES as usize;
+    let pages = one.chunks(page).zip(other.chunks(page)).enumerate().filter(|(_, (one, other))| one != other);
+    for (n, (one, other)) in pages {
+        for at in (0..one.len()).filter(|&at| one[at] != other[at]).map(|at| (n * page + at) as u64) {
+            match ranges.last_mut() {
+                Some(last) if last.end == at => last.end += 1,
+                _ => ranges.push(at..at + 1),
+            }
         }
     }
     ranges

@@ -1,4 +1,4 @@
-//! What damage nobody can tell from a write that has not happened.
+//! Damage that looks like a write that has not happened.
 //!
 //! A commit is durable when its block is. What says so is behind it: a later block of the chunk, or the header of the chunk with which the session
 //! went on, which names the end of the one before; or a checkpoint, which names the ends of all chunks that it spares recovery. Of the last

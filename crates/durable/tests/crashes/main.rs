@@ -9,13 +9,14 @@
 //! | `hits` | what crashes have hit, so that no kind is left out |
 //! | `damage` | bad blocks, lost and misdirected writes |
 //! | `verdict` | what becomes of a heap whose file is damaged |
-//! | `excuse` | what damage nobody can tell |
+//! | `excuse` | damage that looks like a write that has not happened |
 //! | `finding` | what the library does not tell yet |
 //! | `model` | what should be in a heap |
 //! | `program` | random transactions of one thread, and their model |
 //! | `durable` | durable heaps on a machine |
 //! | `alone` | programs of one thread |
 //! | `crew` | programs of several threads, which share some objects |
+//! | `levels` | transactions in a known order, whose commits do not wait |
 //! | `subsets` | a short program with every subset of the words of every persist |
 //! | `in_place` | with the feature of this name, the heaps in place |
 //!
@@ -32,6 +33,7 @@ mod hits;
 #[cfg(feature = "in-place")]
 mod in_place;
 mod landing;
+mod levels;
 mod machine;
 mod memory;
 mod model;
@@ -49,6 +51,11 @@ fn number(variable: &str) -> u64 {
 /// How many long programs there should be.
 fn programs() -> u64 {
     number("AQUIFER_CRASHES").max(PROGRAMS)
+}
+
+/// Whether there should be more programs than in each run of the tests.
+fn are_many() -> bool {
+    programs() > PROGRAMS
 }
 
 /// The seeds of the crews.

@@ -103,7 +103,7 @@ fn crash(machine: &Arc<Machine>, at: u64, landing: Landing) -> bool {
 
 #[test]
 fn every_subset_of_the_words_of_every_persist() {
-    let words_max = if crate::programs() > crate::PROGRAMS { WORDS_MAX_LONG } else { WORDS_MAX };
+    let words_max = if crate::are_many() { WORDS_MAX_LONG } else { WORDS_MAX };
     let (mut hits, mut all, mut cases, mut at) = (Hits::default(), 0, 0, 1);
     loop {
         let first = machine(Medium::Memory, false);

@@ -28,7 +28,7 @@ pub struct Counts {
     pub right: u64,
     /// It was not opened, or an object was refused.
     pub refused: u64,
-    /// It has all but what nobody can tell from what was never written.
+    /// It has all but bytes for which there is an [`Excuse`].
     pub excused: u64,
     /// What is left of a refused one was copied.
     pub salvaged: u64,
