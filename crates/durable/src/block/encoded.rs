@@ -73,8 +73,14 @@ impl Encoded {
         }
         self.len = self.pad(at, ALIGN_BYTES);
         let lengths = [self.payload as u64 / GRAIN, (at - self.payload) as u64 / GRAIN];
-        let places = self.memory[FIXED_BYTES..index].chunks_exact_mut(length_bytes);
-        places.zip(lengths).for_each(|(place, length)| put_length(place, length));
+        let places = &mut self.memory[FIXED_BYTES..index];
+        match places {
+            [first, second] => [*first, *second] = lengths.map(|length| length as u8),
+            _ => places
+                .chunks_exact_mut(length_bytes)
+                .zip(lengths)
+                .for_each(|(place, length)| put_length(place, length)),
+        }
         self.memory[8] = role as u8;
     }
 
