@@ -5,7 +5,7 @@
 //! 0 crc u32 | 4 crc of payloads u32 | 8 version << 2 | role u48 | 14 head, payload grains | index | payloads      (little-endian)
 //!
 //! head:                grains before the payloads, as LEB128, like their own
-//! roles:               0 whole transaction, 1 part, 2 last part
+//! roles:               0 whole transaction, 1 part, 2 last part, 3 whole transaction that was not made durable at once
 //! entry of the index:  gap << 2 | kind, grains       two LEB128 numbers; the gap counts grains from the end of the last entry
 //! kinds:               0 bytes (they follow in the payloads, in order), 1 zeros (allocated), 2 hole (freed)
 //!                      version << 2 | 3              a transaction in parts that has committed; behind the others
@@ -74,6 +74,9 @@ pub enum Role {
 
 /// Bits of the role.
 const ROLE_BITS: u32 = 2;
+const ROLE_MASK: u64 = (1 << ROLE_BITS) - 1;
+/// The role of a whole transaction of a session whose commits do not wait.
+const LATER: u64 = 3;
 
 /// One run of home space that a block changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,6 +179,11 @@ impl<'a> Block<'a> {
         self.heading.role()
     }
 
+    /// Whether it was acknowledged before it was durable, as it is if it is not behind the floor.
+    pub(crate) fn is_later(&self) -> bool {
+        self.heading.marked & ROLE_MASK == LATER
+    }
+
     /// The first grain of home space that it changes, and the one behind all of them.
     pub(crate) fn homes(&self) -> (u64, u64) {
         self.homes
@@ -222,8 +230,7 @@ impl Heading {
             payload,
             end: payload + (grains * GRAIN) as usize,
         };
-        let has_role = heading.marked & ((1 << ROLE_BITS) - 1) <= Role::Last as u64;
-        (has_role && index <= payload).then_some(heading)
+        (index <= payload).then_some(heading)
     }
 
     /// The size of its block.
@@ -247,10 +254,10 @@ impl Heading {
     /// As [`Block::role`].
     #[inline]
     pub(crate) fn role(&self) -> Role {
-        match self.marked & ((1 << ROLE_BITS) - 1) {
-            0 => Role::Whole,
+        match self.marked & ROLE_MASK {
             1 => Role::Part,
-            _ => Role::Last,
+            2 => Role::Last,
+            _ => Role::Whole,
         }
     }
 

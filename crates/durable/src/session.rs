@@ -81,6 +81,9 @@ impl Session {
     pub(crate) fn append(&mut self, log: &Log, version: u64) -> Result<u64> {
         let chunk = self.chunk.as_mut().expect("there is room");
         let at = chunk.next;
+        if self.unsynced.is_some() {
+            self.block.set_later();
+        }
         self.block.seal(version, seed_at(chunk.seed, (at - chunk.start) as usize));
         match &self.unsynced {
             None if self.persists_each => persist_each(&self.block, log, at)?,

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 
 use super::{
-    ALIGN_BYTES, ENTRY_BYTES_MAX, FIXED_BYTES, GRAIN, GRAINS_MAX, HEADER_BYTES_MIN, Heading, Kind,
-    LONG_BYTES, ROLE_BITS, Role, SHORT_BYTES, SHORT_MAX, bytes_max,
+    ALIGN_BYTES, ENTRY_BYTES_MAX, FIXED_BYTES, GRAIN, GRAINS_MAX, HEADER_BYTES_MIN, Heading, Kind, LATER,
+    LONG_BYTES, ROLE_BITS, ROLE_MASK, Role, SHORT_BYTES, SHORT_MAX, bytes_max,
 };
 use crate::checksum::crc32c;
 use crate::write_set::{Content, Piece, WriteSet};
@@ -127,6 +127,14 @@ impl Encoded {
         end
     }
 
+    /// Its transaction is acknowledged before it is durable.
+    #[inline]
+    pub(crate) fn set_later(&mut self) {
+        if self.memory[8] & ROLE_MASK as u8 == Role::Whole as u8 {
+            self.memory[8] = LATER as u8;
+        }
+    }
+
     /// Adds the version, and the checksums for a place whose checksums begin with `seed`.
     #[inline]
     pub(crate) fn seal(&mut self, version: u64, seed: u32) {
@@ -137,7 +145,7 @@ impl Encoded {
 
 #[inline]
 pub(super) fn seal(block: &mut [u8], payload: usize, version: u64, seed: u32) {
-    let marked = version << ROLE_BITS | u64::from(block[8] & ((1 << ROLE_BITS) - 1));
+    let marked = version << ROLE_BITS | u64::from(block[8]) & ROLE_MASK;
     block[8..FIXED_BYTES].copy_from_slice(&marked.to_le_bytes()[..6]);
     let crc = crc32c(seed, &block[payload..]);
     block[4..8].copy_from_slice(&crc.to_le_bytes());

@@ -325,7 +325,7 @@ impl Survey {
         }
         if let Some((at, block)) = torn {
             let end = at + block.len_bytes();
-            if self.floor != NO_FLOOR || end <= self.durable_to as usize {
+            if block.is_later() || end <= self.durable_to as usize {
                 self.add_damaged(log, &block, (start, at), &mut filled)?;
             } else {
                 // It must not count either when the heap has a floor, which may be a higher one.
