@@ -41,11 +41,14 @@ const TABLE: Table = Table {
         BEHIND,
         median("wall ns", "wall_ns").digits(0),
         median("bytes per byte", "bytes").per(CHANGED_BYTES).less(),
+        median("x written", "amplification").less(),
+        median("theory", "theory"),
         median("live %", "live_share").per(0.01).digits(1),
         median("chunks cleaned", "cleaned_chunks").digits(0),
     ],
     note: "x room: throughput over that of the heap with room for everything, in which nothing is cleaned. CPU ns: of the whole process for one transaction, behind: of it that of \
-        the cleaner. bytes per byte: persisted for each byte changed. live: the share of the file's memory that is objects.",
+        the cleaner. bytes per byte: persisted for each byte changed. x written: bytes persisted over those that were written once, by transactions; theory: \
+        the same for uniform random overwrites in a log that is as full, headers included (Desnoyers 2012). live: the share of the file's memory that is objects.",
 };
 
 const PROMISES: &[Promise] = &[Promise {

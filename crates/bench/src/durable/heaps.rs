@@ -2,12 +2,13 @@
 
 use aquifer_durable::in_place::{InPlaceHeap, Kind};
 use aquifer_durable::persist::{Counts, Emulated, Latency, MemoryFile, Persist};
-use aquifer_durable::{DurableHeap, Transactional, Tuning};
+use aquifer_durable::{Cleaned, DurableHeap, Transactional, Tuning};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::directory::{Setup, failed};
 use super::load::Ran;
+use super::log;
 use super::options;
 use crate::error::{Error, Result};
 use crate::study::{Fields, each_once};
@@ -35,25 +36,29 @@ pub struct Persisted {
     pub bytes: u64,
     /// Lines of 64 bytes that these were in.
     lines: u64,
-    /// Chunks, where there are any.
-    cleaned_chunks: Option<u64>,
+    /// What was cleaned, where there are chunks.
+    cleaned: Option<Cleaned>,
 }
 
 impl Persisted {
     fn to(persists: &[&dyn Persist]) -> Self {
         let sum = |count: fn(&Counts) -> u64| persists.iter().map(|persist| count(persist.counts())).sum();
         let (fences, bytes, lines) = (sum(Counts::fences), sum(Counts::bytes), sum(Counts::lines));
-        Self { fences, bytes, lines, cleaned_chunks: None }
+        Self { fences, bytes, lines, cleaned: None }
     }
 
     /// What came after `earlier`.
     pub fn since(self, earlier: Self) -> Self {
-        let cleaned = self.cleaned_chunks.zip(earlier.cleaned_chunks);
+        let cleaned = self.cleaned.zip(earlier.cleaned);
         Self {
             fences: self.fences - earlier.fences,
             bytes: self.bytes - earlier.bytes,
             lines: self.lines - earlier.lines,
-            cleaned_chunks: cleaned.map(|(after, before)| after - before),
+            cleaned: cleaned.map(|(after, before)| Cleaned {
+                chunks: after.chunks - before.chunks,
+                copied_bytes: after.copied_bytes - before.copied_bytes,
+                ..after
+            }),
         }
     }
 
@@ -63,7 +68,13 @@ impl Persisted {
             .with("fences", ran.each(self.fences))
             .with("bytes", ran.each(self.bytes))
             .with("lines", ran.each(self.lines))
-            .with("cleaned_chunks", self.cleaned_chunks)
+            .with("cleaned_chunks", self.cleaned.map(|cleaned| cleaned.chunks))
+    }
+
+    /// What was written beside theory, by a heap that is in `state` at the end.
+    pub fn beside_theory(self, ran: &Ran, state: &Fields) -> Fields {
+        let copied_bytes = self.cleaned.map(|cleaned| ran.each(cleaned.copied_bytes));
+        log::beside_theory(ran.each(self.bytes), copied_bytes, state)
     }
 }
 
@@ -82,14 +93,11 @@ pub trait Measured: Transactional {
 
 impl Measured for DurableHeap {
     fn persisted(&self) -> Option<Persisted> {
-        let cleaned_chunks = Some(self.cleaned().chunks);
-        Some(Persisted { cleaned_chunks, ..Persisted::to(&[self.persist()]) })
+        Some(Persisted { cleaned: Some(self.cleaned()), ..Persisted::to(&[self.persist()]) })
     }
 
     fn state(&self) -> Fields {
-        let usage = self.usage();
-        let live_share = usage.live_bytes as f64 / usage.file_bytes as f64;
-        Fields::default().with("live_share", live_share).with("map_bytes", usage.map_bytes)
+        log::state(self)
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `cell` | a system at a point |
 //! | `directory` | where the files are, what every store is given, and turns |
 //! | `heaps` | heaps on memory that is slowed down, and what they count |
+//! | `log` | how full a log is, and what theory says of cleaning it |
 //! | `load` | threads with transactions, and what these take |
 //! | `store` | what a store must do for `transactions`, and one file for each |
 //! | `programs` | programs on any heap with transactions |
@@ -19,6 +20,7 @@ pub mod cleaning;
 mod directory;
 mod heaps;
 mod load;
+mod log;
 pub mod optimisations;
 mod programs;
 pub mod recovery;

@@ -12,7 +12,9 @@ use super::programs::{Program, run_program};
 use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::scale::parse_count;
-use crate::study::{Column, Fields, Key, Session, Study, Table, each_once, key, median, ratio};
+use crate::study::{
+    Bound, Column, Fields, Key, Promise, Session, Study, Table, each_once, key, median, ratio,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +74,57 @@ const RATIOS: Table = Table {
     ],
     note: "",
 };
+
+const CLEANING: Table = Table {
+    title: "What cleaning wrote, beside theory, on memory that is {medium}",
+    keys: &[key("threads", "threads"), key("workload", "workload")],
+    peers: PEERS,
+    columns: &[
+        median("bytes", "bytes").digits(0),
+        median("x written", "amplification").less(),
+        median("theory", "theory"),
+        median("live % with headers", "fill").per(0.01).digits(1),
+        median("written once", "once_bytes").digits(0),
+        median("theory", "theory_bytes").digits(0),
+        ratio("theory: bytes over redo", "theory_bytes", &["redo"]),
+        ratio("over undo", "theory_bytes", &["undo"]),
+    ],
+    note: "x written: bytes persisted over those that were written once, by transactions. theory: the same for uniform random overwrites in a log that is as full, headers \
+        included (Desnoyers 2012): what cleaning must write. A file that still grows, or whose data are not rewritten uniformly, can have less.",
+};
+
+/// Points of the promises.
+const HASH_MAP: &[(&str, &str)] = &[("medium", "emulated"), ("workload", "hash-map")];
+const BTREE: &[(&str, &str)] = &[("medium", "emulated"), ("workload", "btree")];
+const QUEUE: &[(&str, &str)] = &[("medium", "emulated"), ("workload", "queue")];
+const TPCC: &[(&str, &str)] = &[("medium", "emulated"), ("workload", "tpcc")];
+
+const PROMISES: &[Promise] = &[
+    faster("throughput over redo, half full", HASH_MAP, &["redo"], 1.4),
+    faster("throughput over redo, half full", BTREE, &["redo"], 1.4),
+    faster("throughput over redo, half full", QUEUE, &["redo"], 1.4),
+    faster("throughput over redo, half full", TPCC, &["redo"], 1.4),
+    faster("throughput over undo, half full", HASH_MAP, &["undo"], 1.8),
+    faster("throughput over undo, half full", BTREE, &["undo"], 1.8),
+    faster("throughput over undo, half full", QUEUE, &["undo"], 1.8),
+    faster("throughput over undo, half full", TPCC, &["undo"], 1.8),
+    fewer_bytes(HASH_MAP),
+    fewer_bytes(BTREE),
+    fewer_bytes(QUEUE),
+    fewer_bytes(TPCC),
+];
+
+type At = &'static [(&'static str, &'static str)];
+
+const fn faster(what: &'static str, at: At, over: &'static [&'static str], least: f64) -> Promise {
+    Promise { what, at, peer: "aquifer, 50 %", figure: "per_s", over, bound: Bound::AtLeast(least) }
+}
+
+/// Over that of both which writes less.
+const fn fewer_bytes(at: At) -> Promise {
+    let (what, peer, figure) = ("bytes over redo and undo, half full", "aquifer, 50 %", "bytes");
+    Promise { what, at, peer, figure, over: &["redo", "undo"], bound: Bound::AtMost(0.55) }
+}
 
 /// Room in a file, beside that for entries and transactions: a heap in place takes 16.5 MiB for each size of objects.
 const CAPACITY_BYTES_MIN: u64 = 1 << 30;
@@ -146,11 +199,18 @@ impl Study for Workloads {
     const NAME: &str = "durable workloads";
     const ABOUT: &str = "Four programs on the durable heap, beside heaps that write their data twice";
     const EXAMPLES: &str = EXAMPLES;
-    const DEFAULTS: &[(&str, &str)] =
-        &[("dir", "/dev/shm"), ("seconds", "3"), ("warmup", "0.75"), ("threads", "1,2"), ("count", "1M")];
+    const DEFAULTS: &[(&str, &str)] = &[
+        ("dir", "/dev/shm"),
+        ("seconds", "3"),
+        ("warmup", "0.75"),
+        ("threads", "1,2"),
+        ("count", "1M"),
+        ("utilisation", "50,85"),
+    ];
     const UNUSED: &[&str] = &["ram", "data"];
     const NEEDS_DISK: bool = false;
-    const TABLES: &[&Table] = &[&TABLE, &RATIOS];
+    const TABLES: &[&Table] = &[&TABLE, &RATIOS, &CLEANING];
+    const PROMISES: &[Promise] = PROMISES;
     type Options = WorkloadsOptions;
     type Task = Task<Variant<Engine>, Point<Program>>;
 

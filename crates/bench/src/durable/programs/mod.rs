@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Point;
 use super::directory::Setup;
-use super::heaps::Measured;
+use super::heaps::{Measured, Persisted};
 use super::load::Ran;
 use super::transactions::WARMUP_PART;
 use crate::error::{Error, Result};
@@ -156,10 +156,10 @@ impl<'a, H: Measured + Sync> Running<'a, H> {
                 return Err(Error::WrongData { peer: peer.to_owned(), what });
             }
         }
-        Ok(ran
-            .figures()
-            .and(state)
-            .and(persisted.map(|persisted| persisted.figures(&ran)).unwrap_or_default()))
+        let figures =
+            |persisted: Persisted| persisted.figures(&ran).and(persisted.beside_theory(&ran, &state));
+        let persisted = persisted.map(figures).unwrap_or_default();
+        Ok(ran.figures().and(state).and(persisted))
     }
 }
 
