@@ -5,7 +5,8 @@
 //! blocks of a chunk of which no such thing is left, nothing says that they ever were: a file in which they are damaged is, byte for byte or but
 //! for bytes that count for nothing, one that a crash leaves while the first of them is being written. The bytes of objects that those
 //! blocks have may then be older ones, or not allocated; of a transaction in parts that includes the other parts, which count for nothing
-//! without the last one. Nothing else is excused: not the blocks before, of which those behind speak; not the blocks of a chunk of which the
+//! without the last one. And the write under way may have been finished by damage, if that has just the words that had not landed: then
+//! it has happened. Nothing else is excused: not the blocks before, of which those behind speak; not the blocks of a chunk of which the
 //! header alone is damaged; and not what else is in the objects.
 
 use std::collections::{BTreeMap, HashSet};
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use aquifer_durable::block::{Block, Kind, Role};
 use aquifer_durable::checkpoint::Record;
+use aquifer_durable::chunk::HEADER_BYTES;
 use aquifer_durable::inspect::{Chunk, Found, HeapFile};
 
 use crate::durable::{CHUNK_BYTES, SUPERBLOCK_BYTES};
@@ -56,8 +58,8 @@ pub struct Excuse(Vec<Range<u64>>);
 
 impl Excuse {
     /// That of damage to `ranges` of the file that a cut has left at `cut`. What counts of it is in `recovered`, as it is when the undamaged heap was
-    /// opened; a checkpoint there may be newer than the cut.
-    pub fn of(cut: &Path, recovered: &Path, ranges: &[Range<u64>]) -> Self {
+    /// opened; a checkpoint there may be newer than the cut. `damaged` is the file with the damage.
+    pub fn of(cut: &Path, recovered: &Path, damaged: &Path, ranges: &[Range<u64>]) -> Self {
         let chunks = chunks_of(recovered);
         let promised = promised(&chunks, &chunks_of(cut), ranges);
         let blocks: BTreeMap<u32, Vec<Written>> = chunks.iter().map(|c| (c.number(), blocks(c))).collect();
@@ -73,6 +75,11 @@ impl Excuse {
                 excuse.0.extend(block.homes.iter().cloned());
                 uncommitted.extend(block.commits.iter().copied());
             }
+        }
+        for chunk in chunks_of(damaged) {
+            let end = blocks[&chunk.number()].last().map_or(HEADER_BYTES as u64, |block| block.place.end);
+            let finished = self::blocks(&chunk).into_iter().filter(|block| block.place.start == end);
+            excuse.0.extend(finished.flat_map(|block| block.homes));
         }
         for block in blocks.values().flatten() {
             if !block.is_whole && uncommitted.contains(&block.version) {
@@ -112,7 +119,7 @@ fn promised(chunks: &[Chunk], at_cut: &[Chunk], ranges: &[Range<u64>]) -> BTreeM
         ranges.iter().any(|range| range.start < chunk.offset() + len && chunk.offset() < range.end)
     };
     let generation = |number: u32| chunks[number as usize].header().ok().flatten().map(|h| h.generation);
-    let headers = chunks.iter().filter(|chunk| !is_hit(chunk, 32));
+    let headers = chunks.iter().filter(|chunk| !is_hit(chunk, HEADER_BYTES as u64));
     let previous = headers.filter_map(|chunk| chunk.header().ok().flatten()?.previous);
     let mut ends: Vec<(u32, u32, u32)> = previous.map(|p| (p.number, p.generation, p.end)).collect();
     ends.extend(newest_checkpoint(at_cut, |chunk| is_hit(chunk, CHUNK_BYTES)));

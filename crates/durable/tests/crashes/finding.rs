@@ -1,11 +1,10 @@
 //! Damage that the library does not tell and could. Each of these is to be refused; until it is, a heap that was opened in spite of it is counted.
 
-use std::ops::Range;
-
 use crate::damage::{Damage, Damaged};
 use crate::durable::{CHUNK_BYTES, SUPERBLOCK_BYTES};
 use crate::excuse::Excuse;
 use crate::machine::Machine;
+use crate::verdict::Wrong;
 
 const AREA_BYTES: u64 = 16 << 20;
 /// Where the table of areas is in home space, and bytes of an entry.
@@ -33,7 +32,7 @@ pub const FINDINGS: usize = Finding::AreaWithoutClass as usize + 1;
 
 impl Finding {
     /// The one that explains why `wrong` bytes of home space are shown.
-    pub fn of(cut: &Machine, damaged: &Damaged, wrong: &[Range<u64>], excuse: &Excuse) -> Option<Self> {
+    pub fn of(cut: &Machine, damaged: &Damaged, wrong: &[Wrong], excuse: &Excuse) -> Option<Self> {
         let old_heads = cut.with_memory(0, |memory| heads(memory.file()));
         let damaged_heads = damaged.machine.with_memory(0, |memory| heads(memory.file()));
         for (old, new) in old_heads.iter().zip(&damaged_heads).filter(|(old, new)| old != new) {
@@ -54,8 +53,8 @@ impl Finding {
             return Some(Self::BlockMoved);
         }
         let has_no_class =
-            |range: &Range<u64>| excuse.is_of(CLASSES.0 + range.start / AREA_BYTES * CLASSES.1);
-        let mut other = wrong.iter().filter(|range| !excuse.is_of_all(range));
+            |wrong: &Wrong| excuse.is_of(CLASSES.0 + wrong.homes.start / AREA_BYTES * CLASSES.1);
+        let mut other = wrong.iter().filter(|wrong| !excuse.is_of_all(&wrong.homes));
         other.all(has_no_class).then_some(Self::AreaWithoutClass)
     }
 }

@@ -65,8 +65,24 @@ pub struct Before<'a> {
     objects: Objects,
 }
 
-/// Bytes of objects that are not as they were.
-type Wrong = Vec<Range<u64>>;
+/// Bytes of home space that are not as they were.
+pub struct Wrong {
+    pub homes: Range<u64>,
+    /// What is there, if anything is allocated.
+    found: Option<Vec<u8>>,
+}
+
+impl Wrong {
+    fn new(home: HomeAddress, len: u64, found: Option<Vec<u8>>) -> Self {
+        Self { homes: home.0..home.0 + len, found }
+    }
+
+    /// Whether what is there was there at some time.
+    fn is_of(&self, history: &History) -> bool {
+        let found = self.found.as_deref();
+        found.is_none_or(|found| history.check(HomeAddress(self.homes.start), found).is_ok())
+    }
+}
 
 /// Where files are written that are looked at.
 struct Folder(tempfile::TempDir);
@@ -128,24 +144,25 @@ fn objects(heap: &DurableHeap) -> Result<Objects, Error> {
 ///
 /// # Errors
 /// An object was refused.
-fn compare(heap: &DurableHeap, expected: &Objects) -> Result<Wrong, Error> {
-    let mut wrong = Wrong::new();
+fn compare(heap: &DurableHeap, expected: &Objects) -> Result<Vec<Wrong>, Error> {
+    let mut wrong = Vec::new();
     for (&home, bytes) in expected {
         let mut out = vec![0; bytes.len()];
         match heap.transaction(|tx| tx.load(home, &mut out)) {
             Ok(()) if out == *bytes => {}
-            Ok(()) => wrong.extend(
-                (0..bytes.len())
-                    .filter(|&at| out[at] != bytes[at])
-                    .map(|at| home.0 + at as u64..home.0 + at as u64 + 1),
-            ),
+            Ok(()) => wrong.extend((0..bytes.len()).filter(|&at| out[at] != bytes[at]).map(|at| {
+                let found = Some(vec![out[at]]);
+                Wrong::new(home.plus_bytes(at as u64), 1, found)
+            })),
             Err(error) if is_refusal(&error) => return Err(error),
             Err(_) => add_pieces(heap, home, bytes, &mut wrong)?,
         }
     }
     each_object(heap, |home, size| {
         if !expected.contains_key(&home) {
-            wrong.push(home.0..home.0 + size);
+            let mut found = vec![0; size.min(LOOKED_AT_BYTES) as usize];
+            let is_whole = heap.transaction(|tx| tx.load(home, &mut found)).is_ok();
+            wrong.push(Wrong::new(home, size, is_whole.then_some(found)));
         }
         Ok(())
     })?;
@@ -153,14 +170,21 @@ fn compare(heap: &DurableHeap, expected: &Objects) -> Result<Wrong, Error> {
 }
 
 /// Adds what is otherwise of an object that is not there as a whole.
-fn add_pieces(heap: &DurableHeap, home: HomeAddress, bytes: &[u8], wrong: &mut Wrong) -> Result<(), Error> {
+fn add_pieces(
+    heap: &DurableHeap,
+    home: HomeAddress,
+    bytes: &[u8],
+    wrong: &mut Vec<Wrong>,
+) -> Result<(), Error> {
     for (at, piece) in (0..).step_by(PIECE_BYTES as usize).zip(bytes.chunks(PIECE_BYTES as usize)) {
         let mut out = [0; PIECE_BYTES as usize];
         let out = &mut out[..piece.len()];
-        match heap.transaction(|tx| tx.load(home.plus_bytes(at), out)) {
+        let home = home.plus_bytes(at);
+        match heap.transaction(|tx| tx.load(home, out)) {
             Ok(()) if out == piece => {}
+            Ok(()) => wrong.push(Wrong::new(home, piece.len() as u64, Some(out.to_vec()))),
             Err(error) if is_refusal(&error) => return Err(error),
-            _ => wrong.push(home.0 + at..home.0 + at + piece.len() as u64),
+            Err(_) => wrong.push(Wrong::new(home, piece.len() as u64, None)),
         }
     }
     Ok(())
@@ -197,14 +221,16 @@ impl<'a> Before<'a> {
             Ok(wrong) if wrong.is_empty() => counts.right = 1,
             Ok(wrong) => {
                 let folder = Folder::new();
-                let (cut, recovered) =
-                    (folder.file("cut", self.cut), folder.file("recovered", &self.recovered));
-                let excuse = Excuse::of(&cut, &recovered, &damaged.ranges);
-                match wrong.iter().find(|range| !excuse.is_of_all(range)) {
+                let [cut, recovered, hit] =
+                    [("cut", self.cut), ("recovered", &self.recovered), ("damaged", &damaged.machine)]
+                        .map(|(name, machine)| folder.file(name, machine));
+                let excuse = Excuse::of(&cut, &recovered, &hit, &damaged.ranges);
+                let is_excused = |wrong: &&Wrong| excuse.is_of_all(&wrong.homes) && wrong.is_of(history);
+                match wrong.iter().find(|wrong| !is_excused(wrong)) {
                     None => counts.excused = 1,
-                    Some(other) => match Finding::of(self.cut, &damaged, &wrong, &excuse) {
+                    Some(Wrong { homes, found }) => match Finding::of(self.cut, &damaged, &wrong, &excuse) {
                         Some(finding) => counts.open[finding as usize] = 1,
-                        None => fail(format!("{other:?} is not as it was, and no error")),
+                        None => fail(format!("{homes:?} is {found:?}, and no error")),
                     },
                 }
             }
@@ -213,18 +239,19 @@ impl<'a> Before<'a> {
     }
 
     /// Opens the damaged heap, looks at all objects, goes on with it and opens it again.
-    fn look(&self, damaged: &Damaged, seed: u64) -> Result<Wrong, Error> {
+    fn look(&self, damaged: &Damaged, seed: u64) -> Result<Vec<Wrong>, Error> {
         let how = How { checkpoints: mix(seed ^ 9).is_multiple_of(2), ..How::default() };
-        damaged.machine.start(None);
-        let heap = open(&damaged.machine, how)?;
+        let machine = image(&damaged.machine, false);
+        machine.start(None);
+        let heap = open(&machine, how)?;
         let mut wrong = compare(&heap, &self.objects)?;
         if mix(seed ^ 10).is_multiple_of(2) {
             return Ok(wrong);
         }
         clean(&heap)?;
         drop(heap);
-        damaged.machine.start(None);
-        wrong.extend(compare(&open(&damaged.machine, how)?, &self.objects)?);
+        machine.start(None);
+        wrong.extend(compare(&open(&machine, how)?, &self.objects)?);
         Ok(wrong)
     }
 
