@@ -25,7 +25,7 @@ use aquifer_log::geometry::SegmentId;
 use crate::core::Core;
 use crate::error::Result;
 use crate::log::Log;
-pub use header::{DamagedPart, Header};
+pub use header::{DamagedPart, HEADER_BYTES, Header};
 pub use record::{Record, Records};
 use writer::Writer;
 

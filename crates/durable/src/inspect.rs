@@ -207,7 +207,7 @@ impl HeapFile {
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
         let id = self.superblock.id;
         let part = checkpoint::Header::is_in(header)
-            .then(|| checkpoint::Header::decode(&bytes, id, number).map(|(header, _)| header));
+            .then(|| checkpoint::Header::decode_part(&bytes, id, number).map(|(header, _)| header));
         let header = if part.is_some() { Ok(None) } else { ChunkHeader::decode(header, id, number) };
         let seed = match header {
             Ok(Some(header)) => chunk::seed(id, number, header.generation),
@@ -298,7 +298,7 @@ impl Chunk {
     /// The records of that part; none if it has none, or one that does not verify.
     pub fn records(&self) -> Records<'_> {
         let bytes = match self.part {
-            Some(Ok(header)) => &self.bytes[chunk::HEADER_BYTES..header.end as usize],
+            Some(Ok(header)) => &self.bytes[checkpoint::HEADER_BYTES..header.end as usize],
             _ => &[],
         };
         Records::new(bytes, 0..u64::MAX)

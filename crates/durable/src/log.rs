@@ -1,5 +1,7 @@
 //! Chunks that are free, open and full.
 
+mod room;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,6 +18,7 @@ use crate::persist::Persist;
 use crate::record::{self, Record};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::unread::Unread;
+pub(crate) use room::{Passes, Purpose};
 
 /// An open chunk: blocks go to its end.
 pub(crate) struct OpenChunk {
@@ -52,81 +55,6 @@ impl Free {
     }
 }
 
-/// What a chunk is taken for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
-    /// A transaction that adds bytes to those that are needed.
-    Write,
-    /// A transaction that writes over others, as one does that takes something out of a structure.
-    Change,
-    /// A transaction that frees more than it writes.
-    Free,
-    /// The cleaner.
-    Clean,
-    /// A checkpoint.
-    Checkpoint,
-}
-
-impl Purpose {
-    /// Free chunks that it leaves to others, so that what makes room does not want for it; `for_passes` of them are the cleaner's.
-    const fn reserve(self, for_passes: usize) -> usize {
-        match self {
-            Self::Checkpoint => for_passes + 5,
-            Self::Write => for_passes + 4,
-            Self::Change => for_passes + 2,
-            Self::Free => for_passes + 1,
-            Self::Clean => 0,
-        }
-    }
-}
-
-/// Passes of the cleaner at a time, and what each copies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Passes {
-    /// How many.
-    pub(crate) count: usize,
-    /// Chunks of bytes that each copies at most, with what describes them; it may begin to fill one more.
-    pub(crate) chunks: usize,
-}
-
-impl Passes {
-    /// The least that there is room for in every heap.
-    const LEAST: Self = Self { count: 1, chunks: 1 };
-
-    /// Those of a file of `chunks`, each of `chunk_bytes`: all of them copy a small part of it at a time, because there must be room for
-    /// it. Small files have one pass, of one chunk.
-    fn of(chunks: u32, chunk_bytes: u32, processors: usize) -> Self {
-        let copied = chunks as usize / COPIED;
-        // Two also on one processor: a thread that waits for a chunk can as well clean.
-        let count = (copied / 2).clamp(1, processors.clamp(2, PASSES_MAX));
-        let most = (PASS_BYTES_MAX / chunk_bytes).max(1) as usize;
-        Self { count, chunks: (copied / count).clamp(1, most) }
-    }
-
-    /// Chunks that one pass fills at most.
-    pub(crate) const fn filled_by_one(self) -> usize {
-        self.chunks + 1
-    }
-
-    /// Chunks that all of them fill at most.
-    const fn filled(self) -> usize {
-        self.count * self.filled_by_one()
-    }
-
-    /// Free chunks that are made before they are needed: as many as are written while a pass makes others.
-    fn ahead(self) -> usize {
-        AHEAD_MIN.max(self.chunks * 3 / 2)
-    }
-}
-
-/// The passes at a time copy one chunk in this many of the file's.
-const COPIED: usize = 64;
-/// Passes at a time at most.
-const PASSES_MAX: usize = 4;
-/// A pass copies no more, which it has in RAM meanwhile.
-const PASS_BYTES_MAX: u32 = 32 << 20;
-/// Free chunks that are made before they are needed, at least.
-const AHEAD_MIN: usize = 3;
 /// Largest log that map entries can address.
 const CAPACITY_BYTES_MAX: u64 = (LOG_GRAIN_BYTES as u64) << 40;
 /// Most chunks: there are tables with all of them in RAM.
@@ -440,8 +368,20 @@ impl Log {
         Ok(())
     }
 
-    /// A chunk that was taken gets a part of a checkpoint. Until it is released it counts as if it had the transactions from `opened` on.
-    pub(crate) fn set_apart(&self, id: SegmentId, opened: u64) {
+    /// Begins another life of a chunk that was taken, with a part of a checkpoint. Until it is released it counts as if it had the transactions from
+    /// `opened` on.
+    pub(crate) fn open_apart(&self, id: SegmentId, opened: u64) {
+        self.table.next_generation(id, Kind::Page);
+        self.set_apart(id, opened);
+    }
+
+    /// Takes over a chunk with a part of the checkpoint that counts, in the life that it has.
+    pub(crate) fn restore_apart(&self, id: SegmentId, generation: u32, opened: u64) {
+        self.table.restore(id, generation, State::Open);
+        self.set_apart(id, opened);
+    }
+
+    fn set_apart(&self, id: SegmentId, opened: u64) {
         self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
         self.table.set_state(id, State::Open);
         self.free().apart += 1;
@@ -449,7 +389,7 @@ impl Log {
 
     /// Ends a checkpoint's claim to chunk `id`, which the cleaner gives back later.
     pub(crate) fn abandon_apart(&self, id: SegmentId, opened: u64) {
-        self.restore_unneeded(id, opened);
+        self.restore_unneeded(id, self.table.generation(id), opened);
         self.free().apart -= 1;
     }
 
@@ -489,8 +429,8 @@ impl Log {
     }
 
     /// Takes over a chunk that was found with a part of a checkpoint that does not count. The cleaner finds nothing in it.
-    pub(crate) fn restore_unneeded(&self, id: SegmentId, opened: u64) {
-        self.table.set_state(id, State::Sealed);
+    pub(crate) fn restore_unneeded(&self, id: SegmentId, generation: u32, opened: u64) {
+        self.table.restore(id, generation, State::Sealed);
         self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
     }
 

@@ -30,7 +30,8 @@ use aquifer_log::segment::State;
 use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
 
 use crate::block::ALIGN_BYTES;
-use crate::chunk::{ChunkHeader, HEADER_BYTES};
+use crate::checkpoint::HEADER_BYTES;
+use crate::chunk::ChunkHeader;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};

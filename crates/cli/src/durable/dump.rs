@@ -99,7 +99,7 @@ impl Seen {
         out: &mut impl Write,
     ) -> Result<(), Error> {
         let (number, offset) = (chunk.number(), chunk.offset());
-        let Ok(PartHeader { index, is_last, end, opened, number: checkpoint }) = part else {
+        let Ok(PartHeader { index, is_last, end, opened, number: checkpoint, .. }) = part else {
             self.damage += 1;
             let why = "DAMAGED, the part of a checkpoint that is there does not verify";
             return Ok(writeln!(out, "chunk {number} at {offset}: {why}")?);

@@ -2,8 +2,10 @@
 
 use aquifer_base::checksum::crc32c_seeded;
 
-use crate::chunk::{self, HEADER_BYTES, VERSION_MAX};
+use crate::chunk::{self, VERSION_MAX};
 
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 40;
 const MAGIC: u32 = u32::from_le_bytes(*b"CKPT");
 /// In the index of the last part.
 const LAST: u32 = 1 << 31;
@@ -11,12 +13,16 @@ const LAST: u32 = 1 << 31;
 /// What they say.
 ///
 /// ```text
-/// 0 magic u32 | 4 crc u32 | 8 index u32, bit 31 of the last | 12 end u32 | 16 opened u64 | 24 number u64 | 32 records ...
+/// 0 magic u32 | 4 crc u32 | 8 generation u32 | 12 end u32 | 16 opened u64 | 24 number u64 | 32 index u32, bit 31 of the last |
+/// 36 crc of the records u32 | 40 records ...
 /// ```
 ///
-/// The checksum is that of all from byte 8 to the end.
+/// The header verifies by itself, so that damage to the records costs no more than the checkpoint. A header that does not verify may
+/// have been that of a chunk of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
+    /// Lives of the chunk so far.
+    pub generation: u32,
     /// Which part it is.
     pub index: u32,
     /// Whether there are no others behind it.
@@ -37,6 +43,10 @@ fn seed(id: u64, number: u32) -> u32 {
     chunk::seed(id, number, MAGIC)
 }
 
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
 impl Header {
     /// Whether a chunk begins as one with a part of a checkpoint, whole or not.
     pub(crate) fn is_in(bytes: &[u8]) -> bool {
@@ -46,35 +56,43 @@ impl Header {
     /// Writes it to the beginning of a part that is otherwise complete, for chunk `number` of the heap `id`.
     pub(crate) fn encode(&self, bytes: &mut [u8], id: u64, number: u32) {
         let index = self.index | if self.is_last { LAST } else { 0 };
+        let crc = crc32c_seeded(seed(id, number), &bytes[HEADER_BYTES..]);
         bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[8..12].copy_from_slice(&index.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.generation.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.end.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.opened.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
-        let crc = crc32c_seeded(seed(id, number), &bytes[8..]);
+        bytes[32..36].copy_from_slice(&index.to_le_bytes());
+        bytes[36..40].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c_seeded(seed(id, number), &bytes[8..HEADER_BYTES]);
         bytes[4..8].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// What is said at the beginning of a chunk, which may be anything unless all of the part verifies.
-    pub(crate) fn peek(bytes: &[u8; HEADER_BYTES]) -> Self {
-        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let (index, is_last) = (word(8) & !LAST, word(8) & LAST != 0);
-        Self { index, is_last, end: word(12), opened: long(16), number: long(24) }
+    /// The header alone, at the beginning of chunk `number` of the heap `id`.
+    ///
+    /// # Errors
+    /// [`DamagedPart`].
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], id: u64, number: u32) -> Result<Self, DamagedPart> {
+        let long = |at: usize| u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32;
+        let (index, is_last) = (word(bytes, 32) & !LAST, word(bytes, 32) & LAST != 0);
+        let (generation, end) = (word(bytes, 8), word(bytes, 12));
+        let header = Self { generation, index, is_last, end, opened: long(16), number: long(24) };
+        let is_right = Self::is_in(bytes)
+            && word(bytes, 4) == crc32c_seeded(seed(id, number), &bytes[8..])
+            && header.opened <= VERSION_MAX;
+        if is_right { Ok(header) } else { Err(DamagedPart) }
     }
 
     /// The header of a chunk, and its records.
     ///
     /// # Errors
     /// [`DamagedPart`].
-    pub(crate) fn decode(bytes: &[u8], id: u64, number: u32) -> Result<(Self, &[u8]), DamagedPart> {
+    pub(crate) fn decode_part(bytes: &[u8], id: u64, number: u32) -> Result<(Self, &[u8]), DamagedPart> {
         let first = bytes.first_chunk().ok_or(DamagedPart)?;
-        let header = Self::peek(first);
-        let part = bytes.get(..header.end as usize).filter(|part| part.len() >= HEADER_BYTES);
-        let part = part.ok_or(DamagedPart)?;
-        let crc = crc32c_seeded(seed(id, number), &part[8..]);
-        let is_right = Self::is_in(part) && part[4..8] == crc.to_le_bytes() && header.opened <= VERSION_MAX;
-        if is_right { Ok((header, &part[HEADER_BYTES..])) } else { Err(DamagedPart) }
+        let header = Self::decode(first, id, number)?;
+        let records = bytes.get(HEADER_BYTES..header.end as usize).ok_or(DamagedPart)?;
+        let is_right = word(first, 36) == crc32c_seeded(seed(id, number), records);
+        if is_right { Ok((header, records)) } else { Err(DamagedPart) }
     }
 }
 
@@ -84,16 +102,20 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_seen() {
-        let header = Header { index: 3, is_last: true, end: 52, opened: 1 << 40, number: 7 };
+        let header = Header { generation: 5, index: 3, is_last: true, end: 60, opened: 1 << 40, number: 7 };
         let mut bytes = vec![0xAB; 64];
-        header.encode(&mut bytes[..52], 5, 9);
-        assert_eq!(Header::decode(&bytes, 5, 9), Ok((header, &bytes[HEADER_BYTES..52])));
-        assert_eq!(Header::decode(&bytes, 6, 9), Err(DamagedPart));
-        assert_eq!(Header::decode(&bytes, 5, 8), Err(DamagedPart));
-        for bit in 0..52 * 8 {
+        header.encode(&mut bytes[..60], 5, 9);
+        let decode =
+            |bytes: &[u8], id, number| Header::decode(bytes.first_chunk().expect("longer"), id, number);
+        assert_eq!(Header::decode_part(&bytes, 5, 9), Ok((header, &bytes[HEADER_BYTES..60])));
+        assert_eq!(decode(&bytes, 5, 9), Ok(header));
+        assert_eq!(decode(&bytes, 6, 9), Err(DamagedPart));
+        assert_eq!(decode(&bytes, 5, 8), Err(DamagedPart));
+        for bit in 0..60 * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::decode(&flipped, 5, 9), Err(DamagedPart), "bit {bit}");
+            assert_eq!(Header::decode_part(&flipped, 5, 9), Err(DamagedPart), "bit {bit}");
+            assert_eq!(decode(&flipped, 5, 9).is_err(), bit < HEADER_BYTES * 8, "bit {bit}");
         }
     }
 }

@@ -9,9 +9,9 @@ use aquifer_log::segment::State;
 use aquifer_map::partitions::Source;
 use aquifer_sys::Backoff;
 
-use super::header::Header;
+use super::header::{HEADER_BYTES, Header};
 use super::record;
-use crate::chunk::{self, HEADER_BYTES};
+use crate::chunk;
 use crate::core::Core;
 use crate::error::Result;
 use crate::homes::AREA_BYTES;
@@ -43,7 +43,7 @@ impl<'a> Writer<'a> {
         // Nothing is freed, and no hole dropped, between the version and the list.
         let at_rest = core.cleaner();
         let opened = core.clock.load(Ordering::Acquire);
-        log.set_apart(first, opened);
+        log.open_apart(first, opened);
         let sealed = log.table.in_state(State::Sealed);
         let sealed = sealed.map(|id| Sealed(id, log.table.generation(id), log.filled_to(id)));
         let sealed = sealed.filter(|&Sealed(.., end)| end > 0).collect();
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
         self.bytes.truncate(before);
         self.persist(false)?;
         let Some(next) = self.core.log.take(Purpose::Checkpoint)? else { return Ok(false) };
-        self.core.log.set_apart(next, self.opened);
+        self.core.log.open_apart(next, self.opened);
         self.chunks.push(next);
         self.bytes.resize(HEADER_BYTES, 0);
         push(&mut self.bytes);
@@ -110,7 +110,8 @@ impl<'a> Writer<'a> {
     fn persist(&mut self, is_last: bool) -> Result<()> {
         let Self { core, number, opened, ref chunks, ref mut bytes, .. } = *self;
         let (index, id) = (chunks.len() as u32 - 1, chunks[chunks.len() - 1]);
-        let header = Header { index, is_last, end: bytes.len() as u32, opened, number };
+        let (generation, end) = (core.log.table.generation(id), bytes.len() as u32);
+        let header = Header { generation, index, is_last, end, opened, number };
         header.encode(bytes, core.log.superblock.id, id.0);
         chunk::persist_first_last(&*core.log.persist, core.log.offset_of(id), bytes)?;
         bytes.clear();

@@ -9,7 +9,6 @@ use aquifer_sys::prefetch::prefetch;
 
 use super::covers::Standing;
 use crate::block::{Block, Kind, Role};
-use crate::checkpoint;
 use crate::chunk::{self, ChunkHeader};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -157,9 +156,10 @@ impl Core {
         self.log.persist.read(start, chunk);
         survivors.firsts.push(start / GRAIN);
         let first = survivors.runs.len();
-        let collected = match checkpoint::Header::is_in(chunk) {
-            true => Ok(true),
-            false => self.collect_blocks(victim, chunk, oldest, survivors),
+        let collected = match self.log.filled_to(victim) {
+            // It has a part of a checkpoint.
+            0 => Ok(true),
+            end => self.collect_blocks(victim, &chunk[..end as usize], oldest, survivors),
         };
         survivors.bytes = bytes;
         let is_right = collected.and_then(|is_intact| {
@@ -177,7 +177,7 @@ impl Core {
         is_right
     }
 
-    /// Adds the entries of a chunk's blocks, but not the bytes of those that are not intact; returns whether all are.
+    /// Adds the entries of a chunk's blocks, which are in `bytes` up to the last, but not the bytes of those that are not intact; returns whether all are.
     ///
     /// # Errors
     /// [`Error::Damaged`] if something does not verify that may have been a hole, which must not be lost.
@@ -193,8 +193,7 @@ impl Core {
         let header = ChunkHeader::decode(header, id, victim.0).ok().flatten();
         let damaged = || not_right(start, "the header of a chunk does not verify");
         let seed = chunk::seed(id, victim.0, header.ok_or_else(damaged)?.generation);
-        let end = self.log.filled_to(victim) as usize;
-        let (mut is_intact, mut blocks) = (true, Blocks::new(&bytes[..end.max(chunk::HEADER_BYTES)], seed));
+        let (mut is_intact, mut blocks) = (true, Blocks::new(bytes, seed));
         for (at, found) in blocks.by_ref() {
             let Found::Block(block) = found else {
                 return Err(not_right(start + at as u64, "a block of a chunk does not verify"));
@@ -202,7 +201,7 @@ impl Core {
             self.collect_block(&block, at, oldest, survivors);
             is_intact = is_intact && block.is_intact();
         }
-        if blocks.position() < end {
+        if blocks.position() < bytes.len() {
             return Err(not_right(start + blocks.position() as u64, "a block of a chunk does not verify"));
         }
         Ok(is_intact)

@@ -9,8 +9,7 @@ use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::{GRAINS, Partitions, Told};
 
 use super::rows::Rows;
-use crate::checkpoint::{Header, Record, Records};
-use crate::chunk::HEADER_BYTES;
+use crate::checkpoint::{HEADER_BYTES, Header, Record, Records};
 use crate::core::Core;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
@@ -34,8 +33,8 @@ pub(super) struct Checkpoint {
     partitions: u64,
 }
 
-/// Chunks that begin as parts of one checkpoint.
-type Candidates = BTreeMap<u64, Vec<SegmentId>>;
+/// Chunks that begin as parts of one checkpoint, and what these say of themselves.
+type Candidates = BTreeMap<u64, Vec<(SegmentId, Header)>>;
 
 /// Finds it, and takes over all chunks with parts of any. Those of others are given up when the heap is cleaned.
 pub(super) fn find(heap: &Core, chunks: u32, floor: u64) -> Option<Checkpoint> {
@@ -43,25 +42,28 @@ pub(super) fn find(heap: &Core, chunks: u32, floor: u64) -> Option<Checkpoint> {
     for id in (0..chunks).map(SegmentId) {
         let mut header = [0; HEADER_BYTES];
         heap.log.persist.read(heap.log.offset_of(id), &mut header);
-        if Header::is_in(&header) {
-            candidates.entry(Header::peek(&header).number).or_default().push(id);
+        // What does not verify is told when all chunks are looked at.
+        if let Ok(header) = Header::decode(&header, heap.log.superblock.id, id.0) {
+            candidates.entry(header.number).or_default().push((id, header));
         }
     }
     let mut found: Option<Checkpoint> = None;
     for (&number, ids) in candidates.iter().rev() {
-        let mut parts: Vec<_> = ids.iter().map(|&id| Part::read(heap, id)).collect();
         if found.is_none() {
+            let mut parts: Vec<_> = ids.iter().map(|&(id, _)| Part::read(heap, id)).collect();
             let limits = (grains(heap, chunks), heap.log.home_bytes / PARTITION_BYTES as u64);
             found = Checkpoint::of(number, &mut parts, floor, limits);
         }
         if found.as_ref().is_none_or(|found| found.number != number) {
-            // The oldest that it could be, where that is not known.
-            let opened = |part: &Option<Part>| part.as_ref().map_or(0, |part| part.header.opened);
-            ids.iter().zip(&parts).for_each(|(&id, part)| heap.log.restore_unneeded(id, opened(part)));
+            ids.iter().for_each(|&(id, header)| {
+                heap.log.restore_unneeded(id, header.generation, header.opened);
+            });
         }
     }
     if let Some(found) = &found {
-        found.chunks.iter().for_each(|&id| heap.log.set_apart(id, found.opened));
+        candidates[&found.number].iter().for_each(|&(id, header)| {
+            heap.log.restore_apart(id, header.generation, found.opened);
+        });
     }
     let number = candidates.keys().next_back().copied().unwrap_or(0);
     let (ids, clock) = found.as_ref().map_or((Vec::new(), 0), |found| (found.chunks.clone(), found.opened));
@@ -85,7 +87,7 @@ impl Part {
     fn read(heap: &Core, id: SegmentId) -> Option<Self> {
         let mut bytes = vec![0; heap.log.superblock.chunk_bytes as usize];
         heap.log.persist.read(heap.log.offset_of(id), &mut bytes);
-        let (header, records) = Header::decode(&bytes, heap.log.superblock.id, id.0).ok()?;
+        let (header, records) = Header::decode_part(&bytes, heap.log.superblock.id, id.0).ok()?;
         Some(Self { id, header, records: records.to_vec() })
     }
 }

@@ -240,12 +240,17 @@ impl Survey {
     /// [`Error::Damaged`].
     pub(super) fn read(&mut self, heap: &Core, id: SegmentId, checkpoint: Option<&Checkpoint>) -> Result<()> {
         let (log, start) = (&heap.log, heap.log.offset_of(id));
-        let mut header = [0; chunk::HEADER_BYTES];
-        log.persist.read(start, &mut header);
-        if checkpoint::Header::is_in(&header) {
-            return Ok(());
+        let mut first = [0; checkpoint::HEADER_BYTES];
+        log.persist.read(start, &mut first);
+        if checkpoint::Header::is_in(&first) {
+            let part = checkpoint::Header::decode(&first, log.superblock.id, id.0);
+            let why = "the header of a part of a checkpoint does not verify";
+            return part
+                .map(drop)
+                .or_else(|_| self.damage.add(start, log.superblock.chunk_bytes.into(), why));
         }
-        let Ok(header) = ChunkHeader::decode(&header, log.superblock.id, id.0) else {
+        let (header, _) = first.split_first_chunk().expect("that of a part is longer");
+        let Ok(header) = ChunkHeader::decode(header, log.superblock.id, id.0) else {
             let bytes = log.superblock.chunk_bytes.into();
             return self.damage.add(start, bytes, "the header of a chunk does not verify");
         };

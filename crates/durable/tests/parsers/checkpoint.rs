@@ -2,14 +2,11 @@
 
 use aquifer_base::HomeAddress;
 use aquifer_base::checksum::crc32c_seeded;
-use aquifer_durable::checkpoint::{Record, Records};
+use aquifer_durable::checkpoint::{HEADER_BYTES, Record, Records};
 use aquifer_durable::superblock::SUPERBLOCK_BYTES;
 use aquifer_durable::{DurableHeap, Error, Options, chunk};
 
 use super::heap::{CHUNK_BYTES, Memory, options};
-
-/// Where the records of a part begin.
-const HEADER_BYTES: usize = 32;
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
@@ -58,7 +55,9 @@ fn replace(memory: &Memory, records: &[u8]) {
         chunk[HEADER_BYTES..end].copy_from_slice(records);
         chunk[12..16].copy_from_slice(&(end as u32).to_le_bytes());
         let seed = chunk::seed(id, number as u32, u32::from_le_bytes(*b"CKPT"));
-        let crc = crc32c_seeded(seed, &chunk[8..end]);
+        let crc = crc32c_seeded(seed, &chunk[HEADER_BYTES..end]);
+        chunk[36..40].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c_seeded(seed, &chunk[8..HEADER_BYTES]);
         chunk[4..8].copy_from_slice(&crc.to_le_bytes());
     }
 }
