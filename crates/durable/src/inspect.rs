@@ -16,7 +16,7 @@ use aquifer_base::{HomeAddress, PartitionId};
 use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
 
 use crate::checkpoint::{self, DamagedPart, Records};
-use crate::chunk::{self, ChunkHeader, DamagedHeader};
+use crate::chunk::{self, ChunkHeader, DamagedHeader, Head};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::homes::{AREA_BYTES, AREAS, SizeClass};
@@ -204,11 +204,16 @@ impl HeapFile {
         let mut bytes = vec![0; chunk_bytes as usize];
         self.reader.read(offset, &mut bytes);
         self.reader.ensure_all_was_read()?;
-        let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
+        let (head, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
         let id = self.superblock.id;
-        let part = checkpoint::Header::is_in(header)
+        let head = Head::decode(head, id, number);
+        let part = checkpoint::Header::is_in(&bytes)
             .then(|| checkpoint::Header::decode_part(&bytes, id, number).map(|(header, _)| header));
-        let header = if part.is_some() { Ok(None) } else { ChunkHeader::decode(header, id, number) };
+        let header = match (head, part) {
+            (Ok(Head::Used(header)), _) => Ok(Some(header)),
+            (Err(damaged), None) => Err(damaged),
+            _ => Ok(None),
+        };
         let seed = match header {
             Ok(Some(header)) => chunk::seed(id, number, header.generation),
             _ => 0,

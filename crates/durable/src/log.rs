@@ -61,6 +61,8 @@ const CAPACITY_BYTES_MAX: u64 = (LOG_GRAIN_BYTES as u64) << 40;
 const CHUNKS_MAX: u64 = 1 << 20;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
+/// Bytes at the beginning of such a chunk that keep their memory: a page.
+const KEPT_BYTES: u64 = 4096;
 /// Chunks that are open while the others are as full as they should be.
 const OPEN: usize = 3;
 /// What is persisted at the end of a chunk that is new in the file.
@@ -145,10 +147,13 @@ impl Log {
             if persist.is_read_only() { 1 << HOME_BITS } else { homes::bytes_for(capacity_bytes) };
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
+        let table = SegmentTable::new(chunks);
+        // The id, which is random, makes seeds differ from those of other heaps. What a chunk says of its lives is larger if it had one.
+        (0..chunks).for_each(|number| table.restore(SegmentId(number), 0, State::Free));
         Ok(Self {
             persist,
             superblock,
-            table: SegmentTable::new(chunks),
+            table,
             opened: (0..chunks).map(|_| AtomicU64::new(0)).collect(),
             filled_to: (0..chunks).map(|_| AtomicU32::new(0)).collect(),
             unread: Unread::new(chunks),
@@ -201,12 +206,26 @@ impl Log {
     }
 
     /// Takes over the chunks of a file: those that recovery did not find in use are free.
-    pub(crate) fn adopt(&self, chunks: u32) {
+    ///
+    /// # Errors
+    /// The device refused to count those that a crash has left uncounted.
+    pub(crate) fn adopt(&self, chunks: u32) -> Result<()> {
         let mut free = self.free();
         free.grown = chunks;
         // Whether they have memory is not known.
         free.punched = self.table.in_state(State::Free).filter(|id| id.0 < chunks).collect();
         free.punched.reverse();
+        if self.persist.is_read_only() || free.record.value >= u64::from(chunks) {
+            return Ok(());
+        }
+        let counted = free.record.value as u32;
+        for id in (counted..chunks).map(SegmentId).filter(|&id| self.table.state(id) == State::Free) {
+            if self.table.generation(id) == 0 {
+                let unused = chunk::unused(self.superblock.id, id.0);
+                self.persist.persist(self.offset_of(id), &unused)?;
+            }
+        }
+        free.record.write(&*self.persist, self.superblock.id, chunks.into())
     }
 
     /// Begins another life of a chunk that was taken: the session that filled `previous` goes on with it. All transactions in it
@@ -309,8 +328,11 @@ impl Log {
         let id = SegmentId(free.grown);
         let end = self.offset_of(SegmentId(id.0 + 1));
         self.persist.grow(end)?;
-        // The length must be durable before the record, or a crash would leave a file that seems to be cut.
-        self.persist.persist(end - GROWN.len() as u64, &GROWN)?;
+        let unused = chunk::unused(self.superblock.id, id.0);
+        // The length must be durable before the record, or a crash would leave a file that seems to be cut; and the mark, without which a chunk that
+        // is counted is damaged.
+        self.persist
+            .persist_in_place(&[(end - GROWN.len() as u64, &GROWN), (self.offset_of(id), &unused)])?;
         free.record.write(&*self.persist, self.superblock.id, u64::from(id.0) + 1)?;
         free.grown += 1;
         Ok(id)
@@ -352,13 +374,15 @@ impl Log {
         self.unread.forget(id);
         self.filled_to[id.0 as usize].store(0, Ordering::Relaxed);
         // What it holds must not be found again: frees of it are forgotten when it is gone.
-        ChunkHeader::remove(&*self.persist, self.offset_of(id))?;
+        let (offset, generation) = (self.offset_of(id), self.table.generation(id));
+        chunk::free(&*self.persist, offset, self.superblock.id, id.0, generation)?;
         self.table.set_state(id, State::Free);
         let mut free = self.free();
         let kept = Purpose::Write.reserve(self.passes_of(&free).filled()) + free.grown as usize / KEPT;
         if free.chunks.len() > kept {
-            // What cannot be given back is kept.
-            let punched = self.persist.punch(self.offset_of(id), u64::from(self.superblock.chunk_bytes));
+            // The mark stays. What cannot be given back is kept.
+            let chunk_bytes = u64::from(self.superblock.chunk_bytes);
+            let punched = self.persist.punch(offset + KEPT_BYTES, chunk_bytes - KEPT_BYTES);
             if punched.is_ok() {
                 free.punched.push(id);
                 return Ok(());
@@ -368,20 +392,20 @@ impl Log {
         Ok(())
     }
 
-    /// Begins another life of a chunk that was taken, with a part of a checkpoint. Until it is released it counts as if it had the transactions from
-    /// `opened` on.
-    pub(crate) fn open_apart(&self, id: SegmentId, opened: u64) {
-        self.table.next_generation(id, Kind::Page);
-        self.set_apart(id, opened);
-    }
-
     /// Takes over a chunk with a part of the checkpoint that counts, in the life that it has.
     pub(crate) fn restore_apart(&self, id: SegmentId, generation: u32, opened: u64) {
         self.table.restore(id, generation, State::Open);
         self.set_apart(id, opened);
     }
 
-    fn set_apart(&self, id: SegmentId, opened: u64) {
+    /// Begins another life of a chunk that was set apart: its part of a checkpoint is written. Returns the generation.
+    pub(crate) fn begin_apart(&self, id: SegmentId) -> u32 {
+        self.table.next_generation(id, Kind::Page);
+        self.table.generation(id)
+    }
+
+    /// A chunk that was taken gets a part of a checkpoint. Until it is released it counts as if it had the transactions from `opened` on.
+    pub(crate) fn set_apart(&self, id: SegmentId, opened: u64) {
         self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
         self.table.set_state(id, State::Open);
         self.free().apart += 1;

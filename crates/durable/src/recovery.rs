@@ -31,7 +31,7 @@ use aquifer_map::partitions::{GRAINS, Hint, Partitions, Source};
 
 use crate::block::ALIGN_BYTES;
 use crate::checkpoint::HEADER_BYTES;
-use crate::chunk::ChunkHeader;
+use crate::chunk::{self, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
@@ -71,7 +71,7 @@ pub(crate) fn recover(heap: &Core, floor: u64, ram_bytes: u64, damage: &mut Dama
     heap.clock.store(newest(&survey, checkpoint), Ordering::Release);
     damaged::check(heap, &survey.filled, &part, damage)?;
     check_free(heap)?;
-    heap.log.adopt(chunks(heap));
+    heap.log.adopt(chunks(heap))?;
     restore_homes(heap, &used, damage)?;
     Ok(used)
 }
@@ -89,7 +89,7 @@ pub(crate) fn recover_by_parts(
 ) -> Result<u64> {
     let survey = verify(heap, floor, None, &mut Damage::Refused)?;
     heap.clock.store(newest(&survey, None), Ordering::Release);
-    heap.log.adopt(chunks(heap));
+    heap.log.adopt(chunks(heap))?;
     // A quarter for the index of the map, one for entries, the rest for extents.
     let most = (ram_bytes / 4 / INDEX_BYTES).next_multiple_of(AREA_PARTITIONS);
     let (mut start, mut step, mut damaged) = (0, most, 0);
@@ -148,7 +148,7 @@ fn verify(heap: &Core, floor: u64, checkpoint: Option<&Checkpoint>, damage: &mut
     let mut survey = survey_all(heap, (chunks, floor), checkpoint, damage)?;
     read_promised(heap, &mut survey)?;
     damage.join(std::mem::take(&mut survey.damage));
-    check(heap, &survey, damage)?;
+    check(heap, &survey, checkpoint, damage)?;
     survey.filled.sort_unstable_by_key(|filled| Reverse(filled.versions.1));
     survey.committed.sort_unstable();
     Ok(survey)
@@ -203,21 +203,36 @@ fn read_promised(heap: &Core, survey: &mut Survey) -> Result<()> {
     Ok(())
 }
 
-/// Whether chunks have all that was durable in them.
-fn check(heap: &Core, survey: &Survey, damage: &mut Damage) -> Result<()> {
-    for promised in &survey.promised {
-        let Some(&(generation, end)) = survey.ends.get(&promised.number) else {
-            // It was cleaned since.
-            continue;
-        };
-        if generation == promised.generation && end < promised.end {
-            let offset = heap.log.offset_of(SegmentId(promised.number)) + u64::from(end);
-            let missing = promised.end - end;
-            let why = format!("{missing} bytes from there on were durable, and do not verify");
-            damage.add(offset, missing.into(), &why)?;
-        }
+/// Whether chunks have all that was durable in them, as other chunks and the checkpoint say.
+fn check(heap: &Core, survey: &Survey, checkpoint: Option<&Checkpoint>, damage: &mut Damage) -> Result<()> {
+    let named = checkpoint.into_iter().flat_map(Checkpoint::named);
+    for promised in survey.promised.iter().copied().chain(named) {
+        check_promised(heap, survey, promised, damage)?;
     }
     Ok(())
+}
+
+fn check_promised(heap: &Core, survey: &Survey, promised: Previous, damage: &mut Damage) -> Result<()> {
+    // What does not verify of itself is damage already.
+    let Some(&life) = survey.lives.get(&promised.number) else { return Ok(()) };
+    let offset = heap.log.offset_of(SegmentId(promised.number));
+    if (life.wrapping_sub(promised.generation) as i32) < 0 {
+        let bytes = heap.log.superblock.chunk_bytes.into();
+        return damage.add(
+            offset,
+            bytes,
+            "a chunk is what it was before something was written there that was durable",
+        );
+    }
+    match survey.ends.get(&promised.number) {
+        Some(&(generation, end)) if generation == promised.generation && end < promised.end => {
+            let missing = promised.end - end;
+            let why = format!("{missing} bytes from there on were durable, and do not verify");
+            damage.add(offset + u64::from(end), missing.into(), &why)
+        }
+        // It was cleaned since, or all is there.
+        _ => Ok(()),
+    }
 }
 
 /// Takes the transactions behind the floor away, so that they do not count either when the floor is a higher one: the newest first, because a
@@ -233,7 +248,10 @@ fn discard(heap: &Core, survey: &mut Survey) -> Result<()> {
             heap.log.persist.persist(block, &[0; ALIGN_BYTES])?;
         }
         if discard.is_whole {
-            ChunkHeader::remove(&*heap.log.persist, heap.log.offset_of(discard.chunk))?;
+            let (id, number) = (heap.log.superblock.id, discard.chunk.0);
+            let (offset, generation) =
+                (heap.log.offset_of(discard.chunk), heap.log.table.generation(discard.chunk));
+            chunk::free(&*heap.log.persist, offset, id, number, generation)?;
         }
     }
     Ok(())

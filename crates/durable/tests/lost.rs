@@ -102,3 +102,102 @@ fn a_damaged_part_of_a_checkpoint() {
         assert_eq!(is_refused(&path, &damaged, &homes, &what), byte < 40, "{what}");
     }
 }
+
+/// Zeros where a chunk begins: a bad block, or a write that was meant for the end of a chunk.
+#[test]
+fn zeros_over_the_header_of_a_chunk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    for options in [options(), Options { checkpoint_bytes: 1 << 30, ..options() }] {
+        let _ = std::fs::remove_file(&path);
+        let (homes, bytes) = heap_file(&path, &options);
+        let mut chunks = 0;
+        for start in starts(&bytes).filter(|&start| bytes[start..].starts_with(b"CHNK")) {
+            chunks += 1;
+            for len in [8, 16, 32, 512, 4096, CHUNK_BYTES] {
+                let mut damaged = bytes.clone();
+                damaged[start..start + len].fill(0);
+                let what = format!("{len} zeros from {start} on");
+                assert!(is_refused(&path, &damaged, &homes, &what), "{what}");
+            }
+        }
+        assert!(chunks > 1, "{chunks}");
+    }
+}
+
+/// A file of a heap in which chunks are cleaned, after each of several rounds.
+fn cleaned(path: &Path) -> (Vec<HomeAddress>, Vec<Vec<u8>>) {
+    let heap = DurableHeap::open(path, &options()).expect("opens");
+    let homes = add(&heap, 0..OBJECTS);
+    let mut files = Vec::new();
+    for round in 0..20 {
+        for n in (0..OBJECTS).filter(|n| n % 3 > 0 || round % 5 == 0) {
+            heap.transaction(|tx| tx.store(homes[n], &object(n))).expect("room");
+        }
+        files.push(std::fs::read(path).expect("there"));
+        while heap.clean().expect("nothing is damaged") {}
+        files.push(std::fs::read(path).expect("there"));
+    }
+    (homes, files)
+}
+
+/// One of the two writes of a header has not happened: before it the chunk was free, for the first time or not.
+#[test]
+fn a_header_that_was_not_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, files) = cleaned(&path);
+    let [mut tried, mut refused] = [[0; 2]; 2];
+    for pair in files.windows(2) {
+        let [before, after] = [&pair[0], &pair[1]];
+        for start in starts(before).filter(|&start| after[start..].starts_with(b"CHNK")) {
+            if before[start..].starts_with(b"CHNK") {
+                continue;
+            }
+            for (n, bytes) in [start..start + 8, start + 8..start + 32].into_iter().enumerate() {
+                let mut damaged = after.clone();
+                damaged[bytes.clone()].copy_from_slice(&before[bytes.clone()]);
+                tried[n] += 1;
+                let what = format!("bytes {bytes:?}, of a header");
+                refused[n] += usize::from(is_refused(&path, &damaged, &homes, &what));
+            }
+        }
+    }
+    assert!(tried[0] > 10 && refused == tried, "{refused:?} of {tried:?} were refused");
+}
+
+/// What a free chunk begins with went to one that is in use.
+#[test]
+fn a_chunk_is_not_freed_by_the_mark_of_another() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, files) = cleaned(&path);
+    let bytes = files.last().expect("files");
+    let marks = starts(bytes).filter(|&start| !bytes[start..].starts_with(b"CHNK"));
+    let mut tried = 0;
+    for mark in marks.collect::<Vec<_>>() {
+        for start in starts(bytes).filter(|&start| bytes[start..].starts_with(b"CHNK")) {
+            let mut damaged = bytes.clone();
+            damaged.copy_within(mark..mark + 8, start);
+            tried += 1;
+            let what = format!("the mark at {mark} over the header at {start}");
+            assert!(is_refused(&path, &damaged, &homes, &what), "{what}");
+        }
+    }
+    assert!(tried > 10, "{tried}");
+}
+
+/// A chunk is free, and its mark does not verify: it may have been in use.
+#[test]
+fn a_mark_that_does_not_verify() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, files) = cleaned(&path);
+    let bytes = files.last().expect("files");
+    let mark = starts(bytes).find(|&start| !bytes[start..].starts_with(b"CHNK")).expect("one is free");
+    for bit in 0..12 * 8 {
+        let mut damaged = bytes.clone();
+        damaged[mark + bit / 8] ^= 1 << (bit % 8);
+        assert!(is_refused(&path, &damaged, &homes, "the mark"), "bit {bit}");
+    }
+}

@@ -213,7 +213,7 @@ impl Breakdown {
         for number in 0..chunks as u32 {
             persist.read(SUPERBLOCK_BYTES as u64 + u64::from(number) * bytes.len() as u64, &mut bytes);
             let header = bytes.first_chunk().expect("a chunk is larger than its header");
-            let Ok(Some(header)) = ChunkHeader::decode(header, superblock.id, number) else { continue };
+            let Some(header) = ChunkHeader::decode(header, superblock.id, number) else { continue };
             let filling = Filling::of(&bytes, chunk::seed(superblock.id, number, header.generation));
             payload_bytes += filling.payload_bytes;
             parts.index_bytes += filling.index_bytes;

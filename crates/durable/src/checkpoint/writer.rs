@@ -43,7 +43,7 @@ impl<'a> Writer<'a> {
         // Nothing is freed, and no hole dropped, between the version and the list.
         let at_rest = core.cleaner();
         let opened = core.clock.load(Ordering::Acquire);
-        log.open_apart(first, opened);
+        log.set_apart(first, opened);
         let sealed = log.table.in_state(State::Sealed);
         let sealed = sealed.map(|id| Sealed(id, log.table.generation(id), log.filled_to(id)));
         let sealed = sealed.filter(|&Sealed(.., end)| end > 0).collect();
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
         self.bytes.truncate(before);
         self.persist(false)?;
         let Some(next) = self.core.log.take(Purpose::Checkpoint)? else { return Ok(false) };
-        self.core.log.open_apart(next, self.opened);
+        self.core.log.set_apart(next, self.opened);
         self.chunks.push(next);
         self.bytes.resize(HEADER_BYTES, 0);
         push(&mut self.bytes);
@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
     fn persist(&mut self, is_last: bool) -> Result<()> {
         let Self { core, number, opened, ref chunks, ref mut bytes, .. } = *self;
         let (index, id) = (chunks.len() as u32 - 1, chunks[chunks.len() - 1]);
-        let (generation, end) = (core.log.table.generation(id), bytes.len() as u32);
+        let (generation, end) = (core.log.begin_apart(id), bytes.len() as u32);
         let header = Header { generation, index, is_last, end, opened, number };
         header.encode(bytes, core.log.superblock.id, id.0);
         chunk::persist_first_last(&*core.log.persist, core.log.offset_of(id), bytes)?;

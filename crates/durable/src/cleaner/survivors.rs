@@ -190,7 +190,7 @@ impl Core {
     ) -> Result<bool> {
         let (id, start) = (self.log.superblock.id, self.log.offset_of(victim));
         let (header, _) = bytes.split_first_chunk().expect("a chunk is larger than its header");
-        let header = ChunkHeader::decode(header, id, victim.0).ok().flatten();
+        let header = ChunkHeader::decode(header, id, victim.0);
         let damaged = || not_right(start, "the header of a chunk does not verify");
         let seed = chunk::seed(id, victim.0, header.ok_or_else(damaged)?.generation);
         let (mut is_intact, mut blocks) = (true, Blocks::new(bytes, seed));

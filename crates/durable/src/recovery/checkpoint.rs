@@ -10,6 +10,7 @@ use aquifer_map::partitions::{GRAINS, Partitions, Told};
 
 use super::rows::Rows;
 use crate::checkpoint::{HEADER_BYTES, Header, Record, Records};
+use crate::chunk::Previous;
 use crate::core::Core;
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
@@ -140,6 +141,11 @@ impl Checkpoint {
             }
         }
         Some(())
+    }
+
+    /// Chunks that it has seen in use.
+    pub(super) fn named(&self) -> impl Iterator<Item = Previous> + '_ {
+        self.sealed.iter().map(|(&number, &(generation, end))| Previous { number, generation, end })
     }
 
     /// How far a chunk was filled, if it need not be read in this life.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_log::geometry::SegmentId;
+use aquifer_log::segment::State;
 use aquifer_map::partitions::GRAINS;
 
 use super::checkpoint::Checkpoint;
 use crate::block::{Block, Kind, Role};
-use crate::checkpoint;
-use crate::chunk::{self, ChunkHeader, Previous};
+use crate::chunk::{self, ChunkHeader, Head, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -185,6 +185,8 @@ pub(super) struct Survey {
     pub(super) committed: Vec<u64>,
     /// For each chunk its generation and how far it verifies.
     pub(super) ends: HashMap<u32, (u32, u32)>,
+    /// For each chunk that begins as it should, the generation of its life, or of the last one that it had.
+    pub(super) lives: HashMap<u32, u32>,
     /// How far other chunks say that they were durable.
     pub(super) promised: Vec<Previous>,
     /// Where the last block of a chunk ends, if its payloads do not verify: it was being written, unless another chunk says that it was durable.
@@ -209,6 +211,7 @@ impl Survey {
             filled: Vec::new(),
             committed: Vec::new(),
             ends: HashMap::new(),
+            lives: HashMap::new(),
             promised: Vec::new(),
             torn: HashMap::new(),
             newest: if floor == NO_FLOOR { 0 } else { floor },
@@ -226,6 +229,7 @@ impl Survey {
         self.filled.extend(other.filled);
         self.committed.extend(other.committed);
         self.ends.extend(other.ends);
+        self.lives.extend(other.lives);
         self.promised.extend(other.promised);
         self.torn.extend(other.torn);
         self.newest = self.newest.max(other.newest);
@@ -240,21 +244,26 @@ impl Survey {
     /// [`Error::Damaged`].
     pub(super) fn read(&mut self, heap: &Core, id: SegmentId, checkpoint: Option<&Checkpoint>) -> Result<()> {
         let (log, start) = (&heap.log, heap.log.offset_of(id));
-        let mut first = [0; checkpoint::HEADER_BYTES];
-        log.persist.read(start, &mut first);
-        if checkpoint::Header::is_in(&first) {
-            let part = checkpoint::Header::decode(&first, log.superblock.id, id.0);
-            let why = "the header of a part of a checkpoint does not verify";
-            return part
-                .map(drop)
-                .or_else(|_| self.damage.add(start, log.superblock.chunk_bytes.into(), why));
-        }
-        let (header, _) = first.split_first_chunk().expect("that of a part is longer");
-        let Ok(header) = ChunkHeader::decode(header, log.superblock.id, id.0) else {
-            let bytes = log.superblock.chunk_bytes.into();
+        let bytes = u64::from(log.superblock.chunk_bytes);
+        let mut head = [0; chunk::HEAD_BYTES];
+        log.persist.read(start, &mut head);
+        let Ok(head) = Head::decode(&head, log.superblock.id, id.0) else {
             return self.damage.add(start, bytes, "the header of a chunk does not verify");
         };
-        let Some(header) = header else { return Ok(()) };
+        self.lives.insert(id.0, head.generation());
+        let header = match head {
+            Head::Used(header) => header,
+            Head::Part(_) => return Ok(()),
+            Head::New if log.chunks_recorded() <= id.0.into() => return Ok(()),
+            Head::New => return self.damage.add(start, bytes, "a chunk begins with zeros"),
+            Head::Free { generation, is_opening } => {
+                log.table.restore(id, generation, State::Free);
+                if is_opening && has_block(log, id, generation.wrapping_add(1)) {
+                    return self.damage.add(start, bytes, "a chunk has a block and no header");
+                }
+                return Ok(());
+            }
+        };
         if let Some(end) = checkpoint.and_then(|checkpoint| checkpoint.end_of(id, header.generation)) {
             self.restore(log, id, header, end);
             log.unread.add(id);
@@ -342,8 +351,9 @@ impl Survey {
         // A chunk that was opened behind the floor promises what was filled then.
         let is_whole =
             is_empty && self.floor != NO_FLOOR && (header.opened > self.floor || !blocks.is_empty());
-        if !is_whole {
-            self.restore(log, id, header, filled.end);
+        match is_whole {
+            true => log.table.restore(id, header.generation, State::Free),
+            false => self.restore(log, id, header, filled.end),
         }
         if !is_empty {
             self.filled.push(filled);
@@ -413,4 +423,13 @@ impl Survey {
         }
         Ok(())
     }
+}
+
+/// Whether a chunk begins with a block of this life, behind its header.
+fn has_block(log: &Log, id: SegmentId, generation: u32) -> bool {
+    let mut bytes = vec![0; log.superblock.chunk_bytes as usize];
+    log.persist.read(log.offset_of(id), &mut bytes);
+    let at = chunk::HEADER_BYTES;
+    let seed = chunk::seed_at(chunk::seed(log.superblock.id, id.0, generation), at);
+    Block::decode(&bytes[at..], seed).is_some()
 }

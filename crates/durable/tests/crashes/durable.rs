@@ -32,7 +32,7 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
         return if offset < FIRST_BYTES { Kind::Superblock } else { Kind::Value };
     };
     match offset % CHUNK_BYTES {
-        0 if bytes == [0; 8] => Kind::Removal,
+        0 if bytes.starts_with(b"FREE") => Kind::Removal,
         0 if bytes.starts_with(b"CKPT") => Kind::Checkpoint,
         // A checkpoint is there whole before its header's first bytes.
         8 if bytes.len() > HEADER_BYTES - 8 => Kind::Checkpoint,
