@@ -149,6 +149,9 @@ impl DurableHeap {
         }
         let mut floor = Record::read(&*persist, superblock.id, record::Kind::Floor)?;
         let persist = Box::new(Latched::new(persist));
+        if !persist.is_read_only() {
+            floor.settle(&*persist, superblock.id)?;
+        }
         let log = Log::new(persist, superblock, capacity_bytes, options.utilisation_percent.clamp(5, 95))?;
         let later = (options.durability != Durability::Sync).then(|| Later::new(floor));
         let core = Core::new(log, later, &options.tuning)?;

@@ -130,7 +130,7 @@ impl Log {
     /// The log in a file that may grow to `capacity_bytes`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Damaged`].
+    /// [`Error::TooLarge`], [`Error::Damaged`], [`Error::Io`].
     pub(crate) fn new(
         persist: Box<dyn Persist>,
         superblock: Superblock,
@@ -145,6 +145,9 @@ impl Log {
         // Nobody allocates in what is only looked at.
         let home_bytes =
             if persist.is_read_only() { 1 << HOME_BITS } else { homes::bytes_for(capacity_bytes) };
+        if !persist.is_read_only() {
+            record.settle(&*persist, superblock.id)?;
+        }
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
         let table = SegmentTable::new(chunks);

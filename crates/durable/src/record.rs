@@ -1,11 +1,15 @@
 //! Two values in the superblock's page that change while the heap is open.
 //!
 //! ```text
-//! two places for each, written in turn:  0 number u64 | 8 value u64 | 16 which of the two u32 | 20 crc u32      (little-endian)
+//! two places for each, written one after the other:  0 number u64 | 8 value u64 | 16 which of the two u32 | 20 crc u32      (little-endian)
 //! the floor at 1024 and 2048, the chunks of the file at 1536 and 2560
 //! ```
 //!
-//! The place with the larger number counts; one write can be torn, not two.
+//! Both places have a value before it is acknowledged. Of two that differ the one with the larger number counts: a write was under way, or one was
+//! damaged or not written. Whoever opens the heap makes them equal before anything else is written. So a torn write, which hits one place, leaves the
+//! value before; and damage or a lost write, which hit one place, leave the value that was acknowledged.
+//!
+//! The second write waits for the first one also where one sync could make both durable: a page with both could be lost as a whole.
 //!
 //! **Floor.** How far a heap whose commits do not wait is known to be durable: all transactions up to this version. What is found of
 //! later ones is not a prefix of the commits, and recovery drops it. A heap whose commits wait has none: all that is found counts.
@@ -77,10 +81,31 @@ impl Record {
         Ok(newest)
     }
 
-    /// Makes another one durable.
+    /// Makes both places say what the newest one says, in the file of the heap `id`, if one was being written or is damaged. Before that another write
+    /// could tear the only place that has the value.
+    ///
+    /// # Errors
+    /// The device refused.
+    pub(crate) fn settle(&self, persist: &dyn Persist, id: u64) -> Result<()> {
+        // What was never written is in no place.
+        let places = self.kind.places().into_iter().filter(|_| self.number > 0);
+        for offset in places {
+            let mut bytes = [0; BYTES];
+            persist.read(offset, &mut bytes);
+            if bytes != self.encode(id) {
+                persist.persist(offset, &self.encode(id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes another one durable, in both places.
+    ///
+    /// # Errors
+    /// The device refused; then the value before or this one counts.
     pub(crate) fn write(&mut self, persist: &dyn Persist, id: u64, value: u64) -> Result<()> {
         let next = Self { number: self.number + 1, value, ..*self };
-        persist.persist(self.kind.places()[next.number as usize % 2], &next.encode(id))?;
+        self.kind.places().into_iter().try_for_each(|place| persist.persist(place, &next.encode(id)))?;
         *self = next;
         Ok(())
     }

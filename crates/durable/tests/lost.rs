@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::{Backing, DurableHeap, Error, Options};
+use aquifer_durable::{Backing, Durability, DurableHeap, Error, Options};
 
 const SUPERBLOCK_BYTES: usize = 4096;
 const CHUNK_BYTES: usize = 64 << 10;
@@ -199,5 +199,64 @@ fn a_mark_that_does_not_verify() {
         let mut damaged = bytes.clone();
         damaged[mark + bit / 8] ^= 1 << (bit % 8);
         assert!(is_refused(&path, &damaged, &homes, "the mark"), "bit {bit}");
+    }
+}
+
+/// A file of a heap with records: what was committed is all there, whichever place of a record is damaged, or has what `before` had.
+fn expect_records(path: &Path, (before, after): (&[u8], &[u8]), homes: &[HomeAddress], places: [usize; 2]) {
+    for place in places {
+        let mut files = vec![after.to_vec(), after.to_vec(), after.to_vec()];
+        files[0][place + 8] ^= 1;
+        files[1][place / 512 * 512..][..512].fill(0);
+        files[2][place..place + 24].copy_from_slice(&before[place..place + 24]);
+        for (n, damaged) in files.iter().enumerate() {
+            let what = format!("damage {n} of the place at {place}");
+            assert!(!is_refused(path, damaged, homes, &what), "{what}");
+            // Opened to write, it has both places again.
+            let mut other = std::fs::read(path).expect("there");
+            other[places[usize::from(place == places[0])] + 8] ^= 1;
+            assert!(!is_refused(path, &other, homes, &format!("{what}, then of the other")));
+        }
+    }
+}
+
+/// What a sync has acknowledged is not discarded because the newest floor is damaged or was not written.
+#[test]
+fn a_floor_that_is_damaged_or_lost() {
+    const FLOORS: [usize; 2] = [1024, 2048];
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let relaxed = Options { durability: Durability::Relaxed, ..options() };
+    let file = || std::fs::read(&path).expect("there");
+    let heap = DurableHeap::open(&path, &relaxed).expect("opens");
+    let mut homes = Vec::new();
+    for n in 0..6 {
+        let before = file();
+        homes.extend(add(&heap, n..n + 1));
+        heap.sync().expect("a memory");
+        let (after, copy) = (file(), dir.path().join("copy"));
+        expect_records(&copy, (&before, &after), &homes, FLOORS);
+    }
+    drop(heap);
+    // A heap whose commits wait has none.
+    let before = file();
+    let heap = DurableHeap::open(&path, &options()).expect("opens");
+    homes.extend(add(&heap, 6..7));
+    drop(heap);
+    expect_records(&dir.path().join("copy"), (&before, &file()), &homes, FLOORS);
+}
+
+/// A file that was cut is told from one that was never longer, whichever place of the number of its chunks is damaged.
+#[test]
+fn a_number_of_chunks_that_is_damaged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, bytes) = heap_file(&path, &options());
+    for place in [1536, 2560] {
+        let mut damaged = bytes.clone();
+        damaged[place + 8] ^= 1;
+        assert!(!is_refused(&path, &damaged, &homes, "one place"));
+        damaged.truncate(bytes.len() - CHUNK_BYTES);
+        assert!(is_refused(&path, &damaged, &homes, "the file was cut"), "{place}");
     }
 }
