@@ -5,6 +5,7 @@
 //! pages, sectors or words of a file on flash.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use crate::hits::Kind;
 use crate::landing::Landing;
@@ -56,6 +57,22 @@ impl Page {
 
     fn has(&self, word: usize) -> bool {
         self.words[word / 64] >> (word % 64) & 1 == 1
+    }
+
+    /// Adds words that are about to be stored; `bytes` begin with the page as it is.
+    fn add(&mut self, words: &Range<usize>, bytes: &[u8]) {
+        for n in words.start / 64..words.end.div_ceil(64) {
+            let (mask, range) = (mask(n, words), words.start.max(n * 64)..words.end.min(n * 64 + 64));
+            if self.words[n] & mask == 0 {
+                let range = range.start * 8..range.end * 8;
+                self.durable[range.clone()].copy_from_slice(&bytes[range]);
+            } else {
+                for word in range.filter(|&word| !self.has(word)).collect::<Vec<_>>() {
+                    self.durable[word * 8..word * 8 + 8].copy_from_slice(&bytes[word * 8..word * 8 + 8]);
+                }
+            }
+            self.words[n] |= mask;
+        }
     }
 
     fn take(&mut self, word: usize) {
@@ -163,14 +180,9 @@ impl Memory {
             (offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)).for_each(|page| _ = self.punched.remove(&page));
         }
         self.write_back();
-        for word in words_of(offset, bytes.len() as u64) {
-            let page = self.unsynced.entry(word * WORD_BYTES / PAGE_BYTES).or_insert_with(Page::new);
-            let (number, in_page) = word_in_page(word);
-            if !page.has(number) {
-                page.words[number / 64] |= 1 << (number % 64);
-                let at = (word * WORD_BYTES) as usize;
-                page.durable[in_page..in_page + 8].copy_from_slice(&self.bytes[at..at + 8]);
-            }
+        for (number, words) in pages_of(offset, bytes.len() as u64) {
+            let page = self.unsynced.entry(number).or_insert_with(Page::new);
+            page.add(&words, &self.bytes[(number * PAGE_BYTES) as usize..]);
         }
         self.bytes[offset as usize..end as usize].copy_from_slice(bytes);
     }
@@ -190,8 +202,12 @@ impl Memory {
         if self.writes.is_some() {
             self.remember(kind, offset, len, true);
         }
-        for word in words_of(offset, len) {
-            self.take(word);
+        for (number, words) in pages_of(offset, len) {
+            let Some(page) = self.unsynced.get_mut(&number) else { continue };
+            (0..page.words.len()).for_each(|n| page.words[n] &= !mask(n, &words));
+            if page.words == [0; PAGE_WORDS / 64] {
+                self.unsynced.remove(&number);
+            }
         }
     }
 
@@ -321,7 +337,23 @@ impl Memory {
     }
 }
 
-fn words_of(offset: u64, len: u64) -> std::ops::Range<u64> {
+/// The bits of `words` that are in one number of a page's.
+fn mask(number: usize, words: &Range<usize>) -> u64 {
+    let (start, end) = (words.start.max(number * 64), words.end.min(number * 64 + 64));
+    if start >= end { 0 } else { (u64::MAX >> (64 - (end - start))) << (start % 64) }
+}
+
+/// The pages of a range, and its words in each.
+fn pages_of(offset: u64, len: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let (words, in_page) = (words_of(offset, len), PAGE_WORDS as u64);
+    (words.start / in_page..words.end.div_ceil(in_page)).map(move |page| {
+        let first = page * in_page;
+        let (start, end) = (words.start.max(first) - first, words.end.min(first + in_page) - first);
+        (page, start as usize..end as usize)
+    })
+}
+
+fn words_of(offset: u64, len: u64) -> Range<u64> {
     offset / WORD_BYTES..(offset + len).div_ceil(WORD_BYTES)
 }
 
