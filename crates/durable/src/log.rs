@@ -334,8 +334,8 @@ impl Log {
         let unused = chunk::unused(self.superblock.id, id.0);
         // The length must be durable before the record, or a crash would leave a file that seems to be cut; and the mark, without which a chunk that
         // is counted is damaged.
-        self.persist
-            .persist_in_place(&[(end - GROWN.len() as u64, &GROWN), (self.offset_of(id), &unused)])?;
+        self.persist.persist(end - GROWN.len() as u64, &GROWN)?;
+        self.persist.persist(self.offset_of(id), &unused)?;
         free.record.write(&*self.persist, self.superblock.id, u64::from(id.0) + 1)?;
         free.grown += 1;
         Ok(id)
