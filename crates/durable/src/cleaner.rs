@@ -5,12 +5,14 @@
 //! 2. Collect the entries of their blocks ([`survivors`]), and sort them by home address.
 //! 3. Ask the map, in that order and under the partitions' locks, what of them is needed. Append it in blocks that share their headers, as
 //!    transactions that change nothing; point the map there ([`copy`]). What was written piece by piece meets its neighbours again.
-//! 4. Take the chunks' headers away durably, then use the chunks again.
+//! 4. Say that no chunk counts any more that is older than all others now, if one of these was the oldest ([`record`](crate::record)).
+//! 5. Take the chunks' headers away durably, then use the chunks again.
 //!
 //! Several threads can clean at the same time, each its own victims ([`places`]).
 //!
 //! **Frees.** A hole in a block keeps older versions of its bytes from being found by recovery. It is kept until they
-//! are allocated again, or until every chunk in use was opened after it: then there are no older versions. What is kept is copied like bytes,
+//! are allocated again, or until every chunk in use was opened after it: then there are no older versions, also not in a chunk whose header was taken
+//! away and is there again, because the write was lost. What is kept is copied like bytes,
 //! or as a part of all holes of its partition, after which older ones are needed no more ([`covers`], [`holes`]). The same goes for the last
 //! part of a transaction in parts: it is kept as an entry while there can be other parts.
 
@@ -128,7 +130,8 @@ impl Core {
             return Ok(0);
         }
         // A victim may have been sealed since then, with frees that are newer than what it was compared with.
-        let victims = self.collect_all(place, &self.log.oldest())?;
+        let oldest = self.log.oldest(&self.clock);
+        let victims = self.collect_all(place, &oldest)?;
         if victims.is_empty() {
             return Ok(0);
         }
@@ -140,17 +143,23 @@ impl Core {
         self.write_covers(place, &covered)?;
         // What is behind the floor does not count, so that the copies must be below it before there are no others.
         self.sync()?;
-        let released = self.release_all(&victims, has_room)?;
+        let released = self.release_all(&victims, has_room, &oldest)?;
         self.places.common().copied_bytes += copied_bytes;
         // With what is left over at the ends of chunks.
         let used = (place.session.opened - opened) * room + left - place.session.room();
         Ok((released as u64 * room) as i64 - used as i64)
     }
 
-    /// Releases the victims that have nothing any more; returns how many. If the pass had room for all of them, the others are damaged.
-    fn release_all(&self, victims: &[SegmentId], has_room: bool) -> Result<usize> {
+    /// Releases the victims that have nothing any more, of which frees were left out that are as old as `oldest`; returns how many. If the pass had room for
+    /// all of them, the others are damaged.
+    fn release_all(&self, victims: &[SegmentId], has_room: bool, oldest: &Oldest) -> Result<usize> {
         let is_empty = |&&victim: &&SegmentId| self.log.table.live_bytes(victim) == 0;
         let (empty, others): (Vec<_>, Vec<_>) = victims.iter().partition(is_empty);
+        // Holes of the oldest chunk alone can be older than all others. What they hide must not count again, whatever becomes of the headers that are taken away now
+        // or were before.
+        if let Some(victim) = oldest.of().filter(|victim| empty.contains(victim)) {
+            self.log.raise_oldest(oldest.but(victim))?;
+        }
         for &victim in &empty {
             self.log.release(victim)?;
             self.places.turn();
@@ -209,7 +218,7 @@ impl Core {
     fn victims(&self, policy: &dyn VictimPolicy, common: &Common, chunks: usize) -> Vec<SegmentId> {
         let Common { covers, damaged, victims: others, .. } = common;
         let (table, room) = (&self.log.table, self.log.block_bytes_max() as f64);
-        let (now, oldest) = (self.log.seals(), self.log.oldest());
+        let (now, oldest) = (self.log.seals(), self.log.oldest(&self.clock));
         let chunk_bytes = u64::from(self.log.superblock.chunk_bytes);
         let needed =
             |id: SegmentId| u64::from(table.live_bytes(id)) + covers.needed_bytes(id, oldest.but(id));

@@ -127,7 +127,7 @@ impl Core {
                 }
                 taken => taken?,
             };
-            let full = session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            let full = session.go_on_with(id, &self.log, || self.clock.load(Ordering::Acquire))?;
             full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())

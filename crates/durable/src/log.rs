@@ -1,5 +1,6 @@
 //! Chunks that are free, open and full.
 
+mod oldest;
 mod room;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use crate::persist::Persist;
 use crate::record::{self, Record};
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::unread::Unread;
+pub(crate) use oldest::Oldest;
 pub(crate) use room::{Passes, Purpose};
 
 /// An open chunk: blocks go to its end.
@@ -86,29 +88,9 @@ pub(crate) struct Log {
     chunk_shift: u32,
     processors: usize,
     free: Mutex<Free>,
+    /// No chunk counts that was opened before this version.
+    durable_oldest: Mutex<Record>,
     seals: AtomicU64,
-}
-
-/// The oldest versions that chunks in use were opened at.
-pub(crate) struct Oldest {
-    first: u64,
-    of: Option<SegmentId>,
-    second: u64,
-}
-
-impl Oldest {
-    fn add(&mut self, id: SegmentId, opened: u64) {
-        if opened < self.first {
-            (self.first, self.of, self.second) = (opened, Some(id), self.first);
-        } else {
-            self.second = self.second.min(opened);
-        }
-    }
-
-    /// The oldest version that a chunk in use but `except` was opened at: no other one has older transactions.
-    pub(crate) fn but(&self, except: SegmentId) -> u64 {
-        if self.of == Some(except) { self.second } else { self.first }
-    }
 }
 
 /// Largest file with chunks of this size.
@@ -142,11 +124,13 @@ impl Log {
             return Err(Error::Damaged { offset: persist.len_bytes(), why: "the file ends there".into() });
         }
         let record = Record::read(&*persist, superblock.id, record::Kind::Chunks)?;
+        let oldest = Record::read(&*persist, superblock.id, record::Kind::Oldest)?;
         // Nobody allocates in what is only looked at.
         let home_bytes =
             if persist.is_read_only() { 1 << HOME_BITS } else { homes::bytes_for(capacity_bytes) };
         if !persist.is_read_only() {
             record.settle(&*persist, superblock.id)?;
+            oldest.settle(&*persist, superblock.id)?;
         }
         let chunk_bytes = u64::from(superblock.chunk_bytes);
         let chunks = ((capacity_bytes - SUPERBLOCK_BYTES as u64) / chunk_bytes) as u32;
@@ -166,6 +150,7 @@ impl Log {
             chunk_shift: chunk_bytes.ilog2(),
             processors: thread::available_parallelism().map_or(1, usize::from),
             free: Mutex::new(Free { chunks: Vec::new(), punched: Vec::new(), grown: 0, record, apart: 0 }),
+            durable_oldest: Mutex::new(oldest),
             seals: AtomicU64::new(0),
         })
     }
@@ -232,15 +217,21 @@ impl Log {
     }
 
     /// Begins another life of a chunk that was taken: the session that filled `previous` goes on with it. All transactions in it
-    /// will be newer than `opened`.
-    pub(crate) fn open(&self, id: SegmentId, opened: u64, previous: Option<Previous>) -> Result<OpenChunk> {
+    /// will be newer than what `opened` returns, which is asked when the chunk [is in use](Log::reserve).
+    pub(crate) fn open(
+        &self,
+        id: SegmentId,
+        opened: impl FnOnce() -> u64,
+        previous: Option<Previous>,
+    ) -> Result<OpenChunk> {
+        self.reserve(id);
+        let opened = opened();
+        self.opened[id.0 as usize].store(opened, Ordering::Release);
         self.table.next_generation(id, Kind::Page);
         let generation = self.table.generation(id);
         let (start, number) = (self.offset_of(id), id.0);
         let header = ChunkHeader { generation, opened, previous };
         header.create(&*self.persist, start, self.superblock.id, number)?;
-        self.opened[id.0 as usize].store(opened, Ordering::Relaxed);
-        self.table.set_state(id, State::Open);
         Ok(OpenChunk {
             id,
             seed: chunk::seed(self.superblock.id, number, generation),
@@ -259,6 +250,7 @@ impl Log {
 
     /// Gives back a chunk that was taken and not opened.
     pub(crate) fn put_back(&self, id: SegmentId) {
+        self.table.set_state(id, State::Free);
         self.free().chunks.push(id);
     }
 
@@ -436,15 +428,6 @@ impl Log {
     /// Memory of free chunks.
     pub(crate) fn free_bytes(&self) -> u64 {
         (self.free().chunks.len() as u64) << self.chunk_shift
-    }
-
-    /// What chunks in use were opened at.
-    pub(crate) fn oldest(&self) -> Oldest {
-        let mut oldest = Oldest { first: u64::MAX, of: None, second: u64::MAX };
-        for id in [State::Open, State::Sealed].into_iter().flat_map(|state| self.table.in_state(state)) {
-            oldest.add(id, self.opened[id.0 as usize].load(Ordering::Relaxed));
-        }
-        oldest
     }
 
     /// Takes over a chunk that was found in the file, filled up to `end`. It is in use even if it is empty: its header must be taken away

@@ -1,8 +1,8 @@
-//! Two values in the superblock's page that change while the heap is open.
+//! Three values in the superblock's page that change while the heap is open.
 //!
 //! ```text
-//! two places for each, written one after the other:  0 number u64 | 8 value u64 | 16 which of the two u32 | 20 crc u32      (little-endian)
-//! the floor at 1024 and 2048, the chunks of the file at 1536 and 2560
+//! two places for each, written one after the other:  0 number u64 | 8 value u64 | 16 which of them u32 | 20 crc u32      (little-endian)
+//! the floor at 1024 and 2048, the chunks of the file at 1536 and 2560, the oldest at 3072 and 3584
 //! ```
 //!
 //! Both places have a value before it is acknowledged. Of two that differ the one with the larger number counts: a write was under way, or one was
@@ -15,6 +15,9 @@
 //! later ones is not a prefix of the commits, and recovery drops it. A heap whose commits wait has none: all that is found counts.
 //!
 //! **Chunks.** How many the file has, at least. One with fewer was cut.
+//!
+//! **Oldest.** No chunk that was opened before this version has anything that is needed. One that is there all the same was about to be given back, or what
+//! should have done that was lost: it does not count. So a free can be forgotten when no chunk has what it hides.
 
 use crate::checksum::crc32c;
 use crate::error::{Error, Result};
@@ -29,6 +32,7 @@ const BYTES: usize = 24;
 pub(crate) enum Kind {
     Floor,
     Chunks,
+    Oldest,
 }
 
 impl Kind {
@@ -36,6 +40,7 @@ impl Kind {
         match self {
             Self::Floor => [1024, 2048],
             Self::Chunks => [1536, 2560],
+            Self::Oldest => [3072, 3584],
         }
     }
 
@@ -43,7 +48,7 @@ impl Kind {
     const fn unwritten(self) -> u64 {
         match self {
             Self::Floor => NO_FLOOR,
-            Self::Chunks => 0,
+            Self::Chunks | Self::Oldest => 0,
         }
     }
 }

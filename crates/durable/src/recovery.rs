@@ -68,7 +68,7 @@ pub(crate) fn recover(heap: &Core, floor: u64, ram_bytes: u64, damage: &mut Dama
     settle(heap, chunks(heap), &survey)?;
     let part = Part { map: &heap.map, partitions: 0..PARTITIONS, map_bytes_max: usize::MAX };
     let used = enter_all(heap, &survey, checkpoint, &part, ram_bytes).expect("the map may be of any size");
-    heap.clock.store(newest(&survey, checkpoint), Ordering::Release);
+    heap.clock.store(newest(&survey, checkpoint).max(heap.log.durable_oldest()), Ordering::Release);
     damaged::check(heap, &survey.filled, &part, damage)?;
     check_free(heap)?;
     heap.log.adopt(chunks(heap))?;

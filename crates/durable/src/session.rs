@@ -58,12 +58,17 @@ impl Session {
         self.block.len() as u64 <= self.room()
     }
 
-    /// Goes on with another chunk, which was taken for it. All transactions in it will be newer than `opened`. Returns the old
+    /// Goes on with another chunk, which was taken for it. All transactions in it will be newer than what `opened` returns. Returns the old
     /// one, which must be sealed when all of its blocks are in the map: then it may be cleaned.
     ///
     /// # Errors
     /// The device refused.
-    pub(crate) fn go_on_with(&mut self, id: SegmentId, log: &Log, opened: u64) -> Result<Option<OpenChunk>> {
+    pub(crate) fn go_on_with(
+        &mut self,
+        id: SegmentId,
+        log: &Log,
+        opened: impl FnOnce() -> u64,
+    ) -> Result<Option<OpenChunk>> {
         // The next chunk's header promises that all of this one is durable.
         if let Some(unsynced) = &self.unsynced {
             unsynced.sync(log)?;

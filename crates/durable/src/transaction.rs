@@ -268,6 +268,8 @@ impl<'h> Transaction<'h> {
         let session = &mut *self.session;
         let Draft { view, writes, .. } = &mut session.draft;
         view.lock(&heap.map, writes.pieces());
+        // They are opened at the version before this one.
+        parts.iter().for_each(|&(_, id)| heap.log.reserve(id));
         let version = view.take_version(heap.versions())?;
         heap.check_allocated(&mut session.draft)?;
         if parts.is_empty() {

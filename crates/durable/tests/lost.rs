@@ -21,7 +21,7 @@ fn options() -> Options {
 }
 
 fn object(n: usize) -> [u8; OBJECT_BYTES] {
-    [n as u8 + 1; OBJECT_BYTES]
+    [(n as u8).wrapping_add(1); OBJECT_BYTES]
 }
 
 /// Adds objects that are each written once, in order.
@@ -259,4 +259,56 @@ fn a_number_of_chunks_that_is_damaged() {
         damaged.truncate(bytes.len() - CHUNK_BYTES);
         assert!(is_refused(&path, &damaged, &homes, "the file was cut"), "{place}");
     }
+}
+
+/// A chunk that was given back is there again: what it had was freed since, and the frees were forgotten.
+#[test]
+fn a_chunk_that_comes_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let (homes, before) = heap_file(&path, &options());
+    let heap = DurableHeap::open(&path, &options()).expect("opens");
+    let (kept, freed) = homes.split_first().expect("objects");
+    freed.iter().for_each(|&home| heap.transaction(|tx| tx.free(home)).expect("an object"));
+    let mut files = Vec::new();
+    for round in 0..15 {
+        for n in 0..40 {
+            heap.transaction(|tx| tx.store(*kept, &object(round * 40 + n))).expect("room");
+        }
+        while heap.clean().expect("nothing is damaged") {}
+        files.push(std::fs::read(&path).expect("there"));
+    }
+    drop(heap);
+    let mut tried = 0;
+    for (round, after) in files.iter().enumerate() {
+        let has_gone =
+            |&start: &usize| before[start..].starts_with(b"CHNK") && after[start..].starts_with(b"FREE");
+        for start in starts(&before).filter(has_gone) {
+            // In another life since.
+            if after[start + 8..start + 32] != before[start + 8..start + 32] {
+                continue;
+            }
+            tried += 1;
+            let mut damaged = after.clone();
+            damaged[start..start + 8].copy_from_slice(&before[start..start + 8]);
+            // The memory of a chunk that was given back may not have been taken away either.
+            damaged[start + 4096..start + CHUNK_BYTES]
+                .copy_from_slice(&before[start + 4096..start + CHUNK_BYTES]);
+            std::fs::write(&path, &damaged).expect("written");
+            for _ in 0..2 {
+                let heap = match DurableHeap::open(&path, &options()) {
+                    Err(Error::Damaged { .. }) => break,
+                    opened => opened.expect("the memory is sound"),
+                };
+                let is_there = |home: &HomeAddress| heap.transaction(|tx| tx.load(*home, &mut [0])).is_ok();
+                let back = freed.iter().filter(|home| is_there(home)).count();
+                assert_eq!(back, 0, "round {round}, chunk at {start}: freed objects are there again");
+                let mut out = [0; OBJECT_BYTES];
+                heap.transaction(|tx| tx.load(*kept, &mut out)).expect("it is there");
+                assert!(out == object(round * 40 + 39));
+                while heap.clean().expect("nothing is damaged") {}
+            }
+        }
+    }
+    assert!(tried > 10, "{tried}");
 }

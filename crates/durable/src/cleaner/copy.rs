@@ -244,7 +244,8 @@ impl Core {
             let taken = self.log.take(Purpose::Clean)?;
             let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
             self.places.common().take(place);
-            let full = place.session.go_on_with(id, &self.log, self.clock.load(Ordering::Acquire))?;
+            let now = || self.clock.load(Ordering::Acquire);
+            let full = place.session.go_on_with(id, &self.log, now)?;
             full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())

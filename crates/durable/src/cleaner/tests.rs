@@ -142,11 +142,12 @@ fn a_pass_of_many_small_runs_fills_what_it_was_promised() {
     let mut place = core.places.try_take(&core.log).expect("nobody cleans");
     assert!(core.choose_victims(&Greedy, &mut place));
     let (victims, opened) =
-        (core.collect_all(&mut place, &core.log.oldest()).expect("sound"), place.session.opened);
+        (core.collect_all(&mut place, &core.log.oldest(&core.clock)).expect("sound"), place.session.opened);
     let (_, has_room) = core.copy_survivors(&mut place, &victims).expect("there is room");
     let opened = (place.session.opened - opened) as usize;
     assert!(!has_room && opened <= place.filled, "{opened} of {} chunks are filled", place.filled);
-    let released = core.release_all(&victims, has_room).expect("the memory is sound");
+    let released =
+        core.release_all(&victims, has_room, &core.log.oldest(&core.clock)).expect("the memory is sound");
     assert!((1..victims.len()).contains(&released), "{released} of {} were finished", victims.len());
     drop(place);
     assert!(heap.clean().expect("there is room"), "what was left over is cleaned next");

@@ -43,8 +43,10 @@ pub(super) fn find(heap: &Core, chunks: u32, floor: u64) -> Option<Checkpoint> {
     for id in (0..chunks).map(SegmentId) {
         let mut header = [0; HEADER_BYTES];
         heap.log.persist.read(heap.log.offset_of(id), &mut header);
-        // What does not verify is told when all chunks are looked at.
-        if let Ok(header) = Header::decode(&header, heap.log.superblock.id, id.0) {
+        // What does not verify is told when all chunks are looked at, and what is too old is taken away then.
+        if let Ok(header) = Header::decode(&header, heap.log.superblock.id, id.0)
+            && header.opened >= heap.log.durable_oldest()
+        {
             candidates.entry(header.number).or_default().push((id, header));
         }
     }

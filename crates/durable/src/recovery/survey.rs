@@ -11,6 +11,7 @@ use aquifer_map::partitions::GRAINS;
 
 use super::checkpoint::Checkpoint;
 use crate::block::{Block, Kind, Role};
+use crate::checkpoint::Header;
 use crate::chunk::{self, ChunkHeader, Head, Previous};
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -252,6 +253,14 @@ impl Survey {
         };
         self.lives.insert(id.0, head.generation());
         let header = match head {
+            // It was about to be given back, or was, and that is lost.
+            Head::Used(ChunkHeader { opened, .. }) | Head::Part(Header { opened, .. })
+                if opened < log.durable_oldest() =>
+            {
+                log.table.restore(id, head.generation(), State::Free);
+                self.discards.push(Discard { chunk: id, opened, blocks: Vec::new(), is_whole: true });
+                return Ok(());
+            }
             Head::Used(header) => header,
             Head::Part(_) => return Ok(()),
             Head::New if log.chunks_recorded() <= id.0.into() => return Ok(()),
