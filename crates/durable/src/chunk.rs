@@ -7,6 +7,7 @@
 //! All numbers are little-endian. The generation, which is larger in each life of the chunk, seeds the checksums of its blocks, with the place of each:
 //! what an earlier life left behind them does not verify. The previous chunk of the same session is the one with that number less 1, if it
 //! still has that generation; its blocks were durable up to `end`, so that damage there is told from a torn write at the end of a log.
+//! The first chunk of a session names the last one of a session from before the heap was opened, if there is one that no other chunk names.
 //!
 //! A chunk that is given back keeps all but the first eight bytes of its header; these become a mark, which is seeded by the generation of the life that has ended:
 //!
@@ -35,7 +36,7 @@ const FREE: u32 = u32::from_le_bytes(*b"FREE");
 /// What is read to know what a chunk is.
 pub const HEAD_BYTES: usize = checkpoint::HEADER_BYTES;
 
-/// The chunk that a session filled before.
+/// The chunk that a session filled before; in its first chunk, the last one of an earlier session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Previous {
     /// Its number.

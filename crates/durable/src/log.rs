@@ -90,6 +90,8 @@ pub(crate) struct Log {
     free: Mutex<Free>,
     /// No chunk counts that was opened before this version.
     durable_oldest: Mutex<Record>,
+    /// Chunks of earlier lives of the heap of which no header says how far they were durable.
+    unpromised: Mutex<Vec<Previous>>,
     seals: AtomicU64,
 }
 
@@ -151,6 +153,7 @@ impl Log {
             processors: thread::available_parallelism().map_or(1, usize::from),
             free: Mutex::new(Free { chunks: Vec::new(), punched: Vec::new(), grown: 0, record, apart: 0 }),
             durable_oldest: Mutex::new(oldest),
+            unpromised: Mutex::default(),
             seals: AtomicU64::new(0),
         })
     }
@@ -230,6 +233,7 @@ impl Log {
         self.table.next_generation(id, Kind::Page);
         let generation = self.table.generation(id);
         let (start, number) = (self.offset_of(id), id.0);
+        let previous = previous.or_else(|| self.take_unpromised());
         let header = ChunkHeader { generation, opened, previous };
         header.create(&*self.persist, start, self.superblock.id, number)?;
         Ok(OpenChunk {
@@ -240,6 +244,26 @@ impl Log {
             end: start + u64::from(self.superblock.chunk_bytes),
             seals: self.seals(),
         })
+    }
+
+    /// Takes over chunks of which no header says how far they are durable, those first that are promised last. The first headers of sessions do, which have
+    /// no chunk before them.
+    pub(crate) fn promise_later(&self, chunks: Vec<Previous>) {
+        *self.unpromised.lock().unwrap_or_else(PoisonError::into_inner) = chunks;
+    }
+
+    fn take_unpromised(&self) -> Option<Previous> {
+        let mut unpromised = self.unpromised.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |&Previous { number, generation, .. }: &Previous| {
+            let id = SegmentId(number);
+            self.table.state(id) == State::Sealed && self.table.generation(id) == generation
+        };
+        std::iter::from_fn(|| unpromised.pop()).find(is_there)
+    }
+
+    /// The version that a chunk in use was opened at.
+    pub(crate) fn opened(&self, id: SegmentId) -> u64 {
+        self.opened[id.0 as usize].load(Ordering::Relaxed)
     }
 
     /// How far a chunk is filled, for the header of the next one.

@@ -66,6 +66,7 @@ pub(crate) fn recover(heap: &Core, floor: u64, ram_bytes: u64, damage: &mut Dama
     let mut survey = verify(heap, floor, checkpoint, damage)?;
     discard(heap, &mut survey)?;
     settle(heap, chunks(heap), &survey)?;
+    heap.log.promise_later(unpromised(heap, &survey));
     let part = Part { map: &heap.map, partitions: 0..PARTITIONS, map_bytes_max: usize::MAX };
     let used = enter_all(heap, &survey, checkpoint, &part, ram_bytes).expect("the map may be of any size");
     heap.clock.store(newest(&survey, checkpoint).max(heap.log.durable_oldest()), Ordering::Release);
@@ -272,6 +273,17 @@ fn settle(heap: &Core, chunks: u32, survey: &Survey) -> Result<()> {
         ranges.push((heap.log.offset_of(SegmentId(number)), len));
     }
     heap.log.persist.settle(&ranges)
+}
+
+/// Chunks with blocks that are durable now, and of which no header says so, in the order of their versions: the last ones of sessions.
+fn unpromised(heap: &Core, survey: &Survey) -> Vec<Previous> {
+    let promised: HashSet<_> =
+        survey.promised.iter().map(|previous| (previous.number, previous.generation)).collect();
+    let ends = survey.ends.iter().filter(|(_, (_, end))| *end > chunk::HEADER_BYTES as u32);
+    let ends = ends.map(|(&number, &(generation, end))| Previous { number, generation, end });
+    let mut left: Vec<_> = ends.filter(|end| !promised.contains(&(end.number, end.generation))).collect();
+    left.sort_unstable_by_key(|end| heap.log.opened(SegmentId(end.number)));
+    left
 }
 
 /// A part of home space, and a map of it.

@@ -312,3 +312,36 @@ fn a_chunk_that_comes_back() {
     }
     assert!(tried > 10, "{tried}");
 }
+
+/// The last block of an earlier life of the heap is told from one that was being written as soon as a session has gone on.
+#[test]
+fn the_end_of_an_earlier_life() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    for options in [options(), Options { durability: Durability::Relaxed, ..options() }] {
+        let _ = std::fs::remove_file(&path);
+        let (mut homes, bytes) = heap_file(&path, &options);
+        let last = bytes.windows(OBJECT_BYTES).position(|window| window == object(OBJECTS - 1));
+        let last = last.expect("it is there");
+        let heap = DurableHeap::open(&path, &options).expect("opens");
+        homes.extend(add(&heap, OBJECTS..OBJECTS + 1));
+        drop(heap);
+        let bytes = std::fs::read(&path).expect("there");
+        let mut damages: Vec<Vec<u8>> = (1..30).map(|n| flipped(&bytes, last - n)).collect();
+        damages.push(flipped(&bytes, last + 500));
+        let (mut gone, mut zeros) = (bytes.clone(), bytes.clone());
+        gone[last - 24..last + OBJECT_BYTES].fill(0);
+        zeros[last / 512 * 512..][..512].fill(0);
+        damages.extend([gone, zeros]);
+        for (n, damaged) in damages.iter().enumerate() {
+            is_refused(&path, damaged, &homes, &format!("damage {n} of the last block"));
+        }
+        assert!(is_refused(&path, damages.last().expect("some"), &homes, "a sector of zeros"));
+    }
+}
+
+fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at] ^= 1;
+    bytes
+}
