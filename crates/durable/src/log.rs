@@ -63,7 +63,7 @@ const CAPACITY_BYTES_MAX: u64 = (LOG_GRAIN_BYTES as u64) << 40;
 const CHUNKS_MAX: u64 = 1 << 20;
 /// Free chunks beyond one in this many keep no memory.
 const KEPT: usize = 16;
-/// Bytes at the beginning of such a chunk that keep their memory: a page.
+/// Bytes at the beginning of a chunk without memory that keep theirs: a page, for the mark.
 const KEPT_BYTES: u64 = 4096;
 /// Chunks that are open while the others are as full as they should be.
 const OPEN: usize = 3;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Both places have a value before it is acknowledged. Of two that differ the one with the larger number counts: a write was under way, or one was
-//! damaged or not written. Whoever opens the heap makes them equal before anything else is written. So a torn write, which hits one place, leaves the
+//! damaged or not written. Opening a heap to write makes them equal before anything else is written. So a torn write, which hits one place, leaves the
 //! value before; and damage or a lost write, which hit one place, leave the value that was acknowledged.
 //!
 //! The second write waits for the first one also where one sync could make both durable: a page with both could be lost as a whole.
@@ -16,8 +16,8 @@
 //!
 //! **Chunks.** How many the file has, at least. One with fewer was cut.
 //!
-//! **Oldest.** No chunk that was opened before this version has anything that is needed. One that is there all the same was about to be given back, or what
-//! should have done that was lost: it does not count. So a free can be forgotten when no chunk has what it hides.
+//! **Oldest.** No chunk that was opened before this version has anything that is needed. A chunk that is older was about to be given back, or it was given
+//! back and that write was lost: it does not count. So a free can be forgotten when no chunk has what it hides.
 
 use crate::checksum::crc32c;
 use crate::error::{Error, Result};

@@ -205,7 +205,7 @@ fn a_mark_that_does_not_verify() {
 /// A file of a heap with records: what was committed is all there, whichever place of a record is damaged, or has what `before` had.
 fn expect_records(path: &Path, (before, after): (&[u8], &[u8]), homes: &[HomeAddress], places: [usize; 2]) {
     for place in places {
-        let mut files = vec![after.to_vec(), after.to_vec(), after.to_vec()];
+        let mut files = [after.to_vec(), after.to_vec(), after.to_vec()];
         files[0][place + 8] ^= 1;
         files[1][place / 512 * 512..][..512].fill(0);
         files[2][place..place + 24].copy_from_slice(&before[place..place + 24]);

@@ -65,8 +65,8 @@ impl Log {
                     _ => {}
                 }
             }
-            // Who reserves a chunk after the first round reads a clock that is no older than what was found in it; the second round finds who
-            // has reserved one before.
+            // A thread that reserves a chunk after the first round reads a clock that is no older than what that round has found. The second round
+            // finds the chunks that were reserved before.
             fence(Ordering::SeqCst);
         }
         oldest
