@@ -346,6 +346,7 @@ impl Survey {
                 torn = Some((at, block));
             }
         }
+        let are_behind = !blocks.is_empty();
         if let Some((at, block)) = torn {
             let end = at + block.len_bytes();
             if block.is_later() || end <= self.durable_to as usize {
@@ -358,8 +359,7 @@ impl Survey {
         }
         let is_empty = filled.end as usize == chunk::HEADER_BYTES;
         // A chunk that was opened behind the floor promises what was filled then.
-        let is_whole =
-            is_empty && self.floor != NO_FLOOR && (header.opened > self.floor || !blocks.is_empty());
+        let is_whole = is_empty && self.floor != NO_FLOOR && (header.opened > self.floor || are_behind);
         match is_whole {
             true => log.table.restore(id, header.generation, State::Free),
             false => self.restore(log, id, header, filled.end),

@@ -119,7 +119,8 @@ fn promised(chunks: &[Chunk], at_cut: &[Chunk], ranges: &[Range<u64>]) -> BTreeM
         ranges.iter().any(|range| range.start < chunk.offset() + len && chunk.offset() < range.end)
     };
     let generation = |number: u32| chunks[number as usize].header().ok().flatten().map(|h| h.generation);
-    let headers = chunks.iter().filter(|chunk| !is_hit(chunk, HEADER_BYTES as u64));
+    // Not of the heap that was opened: the first chunks that it goes on with name ends that nobody had named.
+    let headers = at_cut.iter().filter(|chunk| !is_hit(chunk, HEADER_BYTES as u64));
     let previous = headers.filter_map(|chunk| chunk.header().ok().flatten()?.previous);
     let mut ends: Vec<(u32, u32, u32)> = previous.map(|p| (p.number, p.generation, p.end)).collect();
     ends.extend(newest_checkpoint(at_cut, |chunk| is_hit(chunk, CHUNK_BYTES)));

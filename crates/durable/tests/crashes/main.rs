@@ -10,7 +10,6 @@
 //! | `damage` | bad blocks, lost and misdirected writes |
 //! | `verdict` | what becomes of a heap whose file is damaged |
 //! | `excuse` | damage that looks like a write that has not happened |
-//! | `finding` | what the library does not tell yet |
 //! | `model` | what should be in a heap |
 //! | `program` | random transactions of one thread, and their model |
 //! | `durable` | durable heaps on a machine |
@@ -28,7 +27,6 @@ mod crew;
 mod damage;
 mod durable;
 mod excuse;
-mod finding;
 mod hits;
 #[cfg(feature = "in-place")]
 mod in_place;

@@ -12,7 +12,6 @@ use aquifer_durable::{Backing, DurableHeap, Error, Options};
 use crate::damage::Damaged;
 use crate::durable::{How, clean, image, open};
 use crate::excuse::Excuse;
-use crate::finding::{FINDINGS, Finding};
 use crate::machine::{Machine, mix};
 use crate::model::{History, Objects};
 
@@ -34,8 +33,6 @@ pub struct Counts {
     pub salvaged: u64,
     /// Even that was refused.
     pub lost: u64,
-    /// It was shown otherwise than it was: [`Finding`]s.
-    pub open: [u64; FINDINGS],
 }
 
 impl Counts {
@@ -52,7 +49,6 @@ impl AddAssign for Counts {
         self.excused += other.excused;
         self.salvaged += other.salvaged;
         self.lost += other.lost;
-        self.open.iter_mut().zip(other.open).for_each(|(sum, count)| *sum += count);
     }
 }
 
@@ -228,10 +224,7 @@ impl<'a> Before<'a> {
                 let is_excused = |wrong: &&Wrong| excuse.is_of_all(&wrong.homes) && wrong.is_of(history);
                 match wrong.iter().find(|wrong| !is_excused(wrong)) {
                     None => counts.excused = 1,
-                    Some(Wrong { homes, found }) => match Finding::of(self.cut, &damaged, &wrong, &excuse) {
-                        Some(finding) => counts.open[finding as usize] = 1,
-                        None => fail(format!("{homes:?} is {found:?}, and no error")),
-                    },
+                    Some(Wrong { homes, found }) => fail(format!("{homes:?} is {found:?}, and no error")),
                 }
             }
         }
