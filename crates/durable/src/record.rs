@@ -44,8 +44,8 @@ impl Kind {
         }
     }
 
-    /// What it is when it was never written.
-    const fn unwritten(self) -> u64 {
+    /// What it is in a heap that is new.
+    const fn first(self) -> u64 {
         match self {
             Self::Floor => NO_FLOOR,
             Self::Chunks | Self::Oldest => 0,
@@ -68,22 +68,34 @@ impl Record {
     /// # Errors
     /// [`Error::Damaged`].
     pub(crate) fn read(persist: &dyn Persist, id: u64, kind: Kind) -> Result<Self> {
-        let mut newest = Self { kind, number: 0, value: kind.unwritten() };
-        let mut torn = 0;
-        for offset in kind.places() {
+        let records = kind.places().into_iter().filter_map(|offset| {
             let mut bytes = [0; BYTES];
             persist.read(offset, &mut bytes);
-            match Self::decode(&bytes, id, kind) {
-                Some(record) if record.number > newest.number => newest = record,
-                Some(_) => {}
-                None => torn += usize::from(bytes != [0; BYTES]),
-            }
-        }
-        if torn == kind.places().len() {
+            Self::decode(&bytes, id, kind)
+        });
+        records.max_by_key(|record| record.number).ok_or_else(|| {
             let why = format!("both records of the heap's {kind:?} do not verify").to_lowercase();
-            return Err(Error::Damaged { offset: kind.places()[0], why });
-        }
-        Ok(newest)
+            Error::Damaged { offset: kind.places()[0], why }
+        })
+    }
+
+    /// Writes all records of a heap that is being made, in both places: zeros there are damage.
+    ///
+    /// # Errors
+    /// The device refused.
+    pub(crate) fn create_all(persist: &dyn Persist, id: u64) -> Result<()> {
+        let all = [Kind::Floor, Kind::Chunks, Kind::Oldest].map(|kind| Self {
+            kind,
+            number: 1,
+            value: kind.first(),
+        });
+        all.iter().try_for_each(|record| record.settle(persist, id))
+    }
+
+    /// Whether bytes of the superblock's page from `offset` on may be those of a record.
+    pub(crate) fn is_at(offset: usize) -> bool {
+        let mut places = [Kind::Floor, Kind::Chunks, Kind::Oldest].into_iter().flat_map(Kind::places);
+        places.any(|place| (place as usize..place as usize + BYTES).contains(&offset))
     }
 
     /// Makes both places say what the newest one says, in the file of the heap `id`, if one was being written or is damaged. Before that another write
@@ -92,9 +104,7 @@ impl Record {
     /// # Errors
     /// The device refused.
     pub(crate) fn settle(&self, persist: &dyn Persist, id: u64) -> Result<()> {
-        // What was never written is in no place.
-        let places = self.kind.places().into_iter().filter(|_| self.number > 0);
-        for offset in places {
+        for offset in self.kind.places() {
             let mut bytes = [0; BYTES];
             persist.read(offset, &mut bytes);
             if bytes != self.encode(id) {

@@ -9,6 +9,7 @@ use aquifer_base::checksum::crc32c_seeded;
 
 use crate::error::Result;
 use crate::persist::Persist;
+use crate::record::Record;
 
 /// Bytes before the first chunk.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -49,6 +50,7 @@ impl Superblock {
         let bytes = self.encode();
         persist.grow(SUPERBLOCK_BYTES as u64)?;
         persist.persist(8, &bytes[8..])?;
+        Record::create_all(persist, self.id)?;
         persist.persist(0, &bytes[..8])
     }
 
@@ -60,7 +62,8 @@ impl Superblock {
         let mut bytes = [0; SUPERBLOCK_BYTES];
         persist.read(0, &mut bytes);
         let has_nothing = persist.len_bytes() <= SUPERBLOCK_BYTES as u64
-            && bytes[..8].iter().chain(&bytes[USED_BYTES..]).all(|&byte| byte == 0);
+            && bytes[..8].iter().all(|&byte| byte == 0)
+            && (USED_BYTES..SUPERBLOCK_BYTES).all(|at| bytes[at] == 0 || Record::is_at(at));
         if has_nothing {
             return Ok(None);
         }

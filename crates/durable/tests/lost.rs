@@ -345,3 +345,19 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
     bytes[at] ^= 1;
     bytes
 }
+
+/// A bad block over both places of a record, and what is between them.
+#[test]
+fn zeros_over_the_records() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    for durability in [Durability::Sync, Durability::Relaxed] {
+        let _ = std::fs::remove_file(&path);
+        let (homes, bytes) = heap_file(&path, &Options { durability, ..options() });
+        for range in [1024..2560, 1536..3072, 3072..4096, 512..4096] {
+            let mut damaged = bytes.clone();
+            damaged[range.clone()].fill(0);
+            assert!(is_refused(&path, &damaged, &homes, "zeros"), "zeros in {range:?}");
+        }
+    }
+}

@@ -77,6 +77,9 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].try_into().map_or(0, u32::from_le_bytes)
 }
 
+/// The records in the superblock's page, as those of a new heap: the value and the places of each.
+const RECORDS: [(u64, [usize; 2]); 3] = [(u64::MAX, [1024, 2048]), (0, [1536, 2560]), (0, [3072, 3584])];
+
 /// The file of an input, with magic numbers and checksums that are right, so that what is behind them is reached.
 fn file_of(input: &[u8]) -> Vec<u8> {
     let mut file = vec![0; SUPERBLOCK_BYTES + CHUNK_BYTES];
@@ -84,6 +87,16 @@ fn file_of(input: &[u8]) -> Vec<u8> {
     file[..head.len()].copy_from_slice(head);
     let id = u64::from(word(&file, 16)) | u64::from(word(&file, 20)) << 32;
     file[..USED_BYTES].copy_from_slice(&Superblock { chunk_bytes: CHUNK_BYTES as u32, id }.encode());
+    for (kind, (value, places)) in RECORDS.into_iter().enumerate() {
+        for place in places {
+            let record = &mut file[place..place + 24];
+            record[..8].copy_from_slice(&1u64.to_le_bytes());
+            record[8..16].copy_from_slice(&value.to_le_bytes());
+            record[16..20].copy_from_slice(&(kind as u32).to_le_bytes());
+            let crc = crc32c_seeded(id as u32, &record[..20]);
+            record[20..].copy_from_slice(&crc.to_le_bytes());
+        }
+    }
     let chunk = &mut file[SUPERBLOCK_BYTES..];
     let len = rest.len().min(CHUNK_BYTES);
     chunk[..len].copy_from_slice(&rest[..len]);
