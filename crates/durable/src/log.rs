@@ -122,9 +122,6 @@ impl Log {
         utilisation_percent: u32,
     ) -> Result<Self> {
         ensure_reachable(capacity_bytes, superblock.chunk_bytes)?;
-        if persist.len_bytes() < SUPERBLOCK_BYTES as u64 {
-            return Err(Error::Damaged { offset: persist.len_bytes(), why: "the file ends there".into() });
-        }
         let record = Record::read(&*persist, superblock.id, record::Kind::Chunks)?;
         let oldest = Record::read(&*persist, superblock.id, record::Kind::Oldest)?;
         // Nobody allocates in what is only looked at.

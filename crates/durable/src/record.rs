@@ -22,6 +22,7 @@
 use crate::checksum::crc32c;
 use crate::error::{Error, Result};
 use crate::persist::Persist;
+use crate::superblock::SUPERBLOCK_BYTES;
 
 /// The floor of a heap whose commits wait.
 pub(crate) const NO_FLOOR: u64 = u64::MAX;
@@ -68,6 +69,9 @@ impl Record {
     /// # Errors
     /// [`Error::Damaged`].
     pub(crate) fn read(persist: &dyn Persist, id: u64, kind: Kind) -> Result<Self> {
+        if persist.len_bytes() < SUPERBLOCK_BYTES as u64 {
+            return Err(Error::Damaged { offset: persist.len_bytes(), why: "the file ends there".into() });
+        }
         let records = kind.places().into_iter().filter_map(|offset| {
             let mut bytes = [0; BYTES];
             persist.read(offset, &mut bytes);
