@@ -68,7 +68,7 @@ pub(crate) fn recover(heap: &Core, floor: u64, ram_bytes: u64, damage: &mut Dama
     settle(heap, chunks(heap), &survey)?;
     heap.log.promise_later(unpromised(heap, &survey));
     let part = Part { map: &heap.map, partitions: 0..PARTITIONS, map_bytes_max: usize::MAX };
-    let used = enter_all(heap, &survey, checkpoint, &part, ram_bytes).expect("the map may be of any size");
+    let used = enter_all(heap, &survey, checkpoint, &part, ram_bytes)?.expect("the map may be of any size");
     heap.clock.store(newest(&survey, checkpoint).max(heap.log.durable_oldest()), Ordering::Release);
     damaged::check(heap, &survey.filled, &part, damage)?;
     check_free(heap)?;
@@ -103,7 +103,7 @@ pub(crate) fn recover_by_parts(
         // An area is the least that is looked at.
         let map_bytes_max = if step > AREA_PARTITIONS { ram_bytes as usize / 2 } else { usize::MAX };
         let part = Part { map: &map, partitions: partitions.clone(), map_bytes_max };
-        if enter_all(heap, &survey, None, &part, ram_bytes / 4).is_none() {
+        if enter_all(heap, &survey, None, &part, ram_bytes / 4)?.is_none() {
             step = (step / 2).next_multiple_of(AREA_PARTITIONS);
             continue;
         }
@@ -296,13 +296,16 @@ struct Part<'m> {
 
 /// Enters what was found in the map, and what the checkpoint has, each thread its own partitions. Returns between which partitions there is
 /// something; none if that is too much.
+///
+/// # Errors
+/// [`Error::Damaged`].
 fn enter_all(
     heap: &Core,
     survey: &Survey,
     checkpoint: Option<&Checkpoint>,
     part: &Part<'_>,
     ram_bytes: u64,
-) -> Option<Range<u64>> {
+) -> Result<Option<Range<u64>>> {
     let (newest, threads) = (newest(survey, checkpoint), threads(heap));
     let entries_max = (ram_bytes / window::ENTRY_BYTES).max(1);
     let Survey { filled, committed, .. } = survey;
@@ -318,7 +321,7 @@ fn enter_all(
     while !rest.is_empty() && !left.is_empty() {
         let window = enter_window(&collection, rest.newest_part(&left, entries_max), &left, &mut rows);
         if part.map.ram_bytes() > part.map_bytes_max {
-            return None;
+            return Ok(None);
         }
         rest = window.before();
         left.retain(|filled| rest.meets(filled));
@@ -329,10 +332,10 @@ fn enter_all(
     };
     let used = thread::scope(|scope| {
         let ending: Vec<_> = rows.into_iter().map(|rows| scope.spawn(move || finish(rows))).collect();
-        ending.into_iter().map(|end| end.join().expect("entering does not panic")).collect::<Vec<_>>()
-    });
+        ending.into_iter().map(|end| end.join().expect("entering does not panic")).collect::<Result<Vec<_>>>()
+    })?;
     let first = used.iter().map(|used| used.start).min().unwrap_or(0);
-    Some(first..used.iter().map(|used| used.end).max().unwrap_or(0))
+    Ok(Some(first..used.iter().map(|used| used.end).max().unwrap_or(0)))
 }
 
 /// Enters the entries of a window, or of its newest part if there are too many; returns what was entered.

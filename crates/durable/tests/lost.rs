@@ -361,3 +361,41 @@ fn zeros_over_the_records() {
         }
     }
 }
+
+/// A checkpoint has an object where others are now, because the object was written again. If the block with its newer bytes is lost, which nobody
+/// can tell from one that was being written, the object is not what the others are.
+#[test]
+fn a_checkpoint_does_not_show_what_is_there_now() {
+    const ROUNDS: usize = 30;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let options = || Options { checkpoint_bytes: u64::MAX, ..options() };
+    let heap = DurableHeap::open(&path, &options()).expect("opens");
+    let homes = add(&heap, 0..OBJECTS);
+    assert!(heap.checkpoint().expect("writes"));
+    let write_others = || {
+        for n in (0..ROUNDS).flat_map(|_| 1..OBJECTS) {
+            heap.transaction(|tx| tx.store(homes[n], &object(n))).expect("room");
+        }
+    };
+    write_others();
+    // In a session that has nothing else, and no end.
+    let other = heap.begin();
+    heap.transaction(|tx| tx.store(homes[0], &[200; OBJECT_BYTES])).expect("room");
+    drop(other);
+    write_others();
+    let bytes = std::fs::read(&path).expect("there");
+    drop(heap);
+    let at =
+        bytes.windows(OBJECT_BYTES).position(|window| window == [200; OBJECT_BYTES]).expect("it is there");
+    std::fs::write(&path, &bytes).expect("written");
+    let heap = DurableHeap::open(&path, &options()).expect("nothing is damaged");
+    let mut out = [0; OBJECT_BYTES];
+    heap.transaction(|tx| tx.load(homes[0], &mut out)).expect("it is there");
+    assert!(out == [200; OBJECT_BYTES]);
+    drop(heap);
+    std::fs::write(&path, flipped(&bytes, at + 70)).expect("written");
+    let outcome = DurableHeap::open(&path, &options())
+        .and_then(|heap| heap.transaction(|tx| tx.load(homes[0], &mut out)).map(|()| out[0]));
+    assert!(matches!(outcome, Err(Error::Damaged { .. })), "{outcome:?}");
+}

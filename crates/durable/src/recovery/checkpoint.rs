@@ -184,7 +184,7 @@ impl Checkpoint {
                     .zip(ends)
                     .map(|((start, source), end)| Told::new(id, (start.into(), end), source)),
             );
-            rows.restore(id, &told);
+            rows.restore(id, &told, self.newest);
         }
     }
 }

@@ -8,6 +8,7 @@ use aquifer_map::partitions::{Filler, Partitions, Portion, Source, Told, portion
 
 use super::found::Found;
 use super::survey::NOWHERE;
+use crate::error::{Error, Result};
 use crate::log::Log;
 
 /// Partitions in a row of one thread: neighbours are often written together.
@@ -53,6 +54,8 @@ pub(super) struct Rows<'h> {
     has_known: bool,
     /// What is put in order at a time.
     told_max: usize,
+    /// A grain of the log that a checkpoint has, and where other bytes are now.
+    stale: Option<u64>,
 }
 
 impl<'h> Rows<'h> {
@@ -63,7 +66,7 @@ impl<'h> Rows<'h> {
         (has_known, told_max): (bool, usize),
     ) -> Self {
         let (filler, told, spare, touched) = (Filler::new(map), Vec::new(), Vec::new(), NOWHERE);
-        Self { log, map, partitions, row, filler, told, spare, touched, has_known, told_max }
+        Self { log, map, partitions, row, filler, told, spare, touched, has_known, told_max, stale: None }
     }
 
     pub(super) fn has(&self, id: PartitionId) -> bool {
@@ -119,13 +122,19 @@ impl<'h> Rows<'h> {
         self.flush();
     }
 
-    /// Enters the extents that a checkpoint has of a partition.
-    pub(super) fn restore(&mut self, id: PartitionId, told: &[Told]) {
+    /// Enters the extents that a checkpoint has of a partition, in which nothing is newer than version `newest`. What it has of a chunk that was
+    /// opened after that is none of its bytes: all that had them was written again.
+    pub(super) fn restore(&mut self, id: PartitionId, told: &[Told], newest: u64) {
         debug_assert!(self.told.is_empty());
-        self.told.extend_from_slice(told);
         self.touch(id);
-        fill(self.log, &mut self.filler, &self.told);
-        self.told.clear();
+        let (log, stale) = (self.log, &mut self.stale);
+        self.filler.fill(told, |grain, grains| {
+            let chunk = log.chunk_of(grain);
+            log.table.add_live(chunk, (grains * LOG_GRAIN_BYTES) as u32);
+            if log.opened(chunk) > newest {
+                stale.get_or_insert(grain);
+            }
+        });
     }
 
     /// Enters what was added.
@@ -150,14 +159,19 @@ impl<'h> Rows<'h> {
     }
 
     /// Ends the entering: partitions that something was entered in have this version. Returns where they are.
-    pub(super) fn finish(mut self, version: u64) -> Range<u64> {
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a block is lost that had newer bytes than the checkpoint.
+    pub(super) fn finish(mut self, version: u64) -> Result<Range<u64>> {
         let (row, threads) = self.row;
         let mut number = next_of(row, self.touched.start.min(self.touched.end), threads);
         while number < self.touched.end {
             self.filler.finish(PartitionId(number as u32), version);
             number = next_of(row, number + 1, threads);
         }
-        self.touched
+        let Some(grain) = self.stale else { return Ok(self.touched) };
+        let why = "a checkpoint has the bytes of an object there, others are there now, and the block with newer ones of the object is lost";
+        Err(Error::Damaged { offset: grain * LOG_GRAIN_BYTES as u64, why: why.into() })
     }
 }
 

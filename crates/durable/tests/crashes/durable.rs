@@ -39,9 +39,8 @@ fn kind_of(_memory: usize, offset: u64, bytes: &[u8]) -> Kind {
         0 | 8 => Kind::Header,
         _ if bytes == [0; 8] => Kind::Grow,
         _ if doing() == Doing::Cleaning => Kind::Copy,
-        // The role of a block is in the upper bits of its number of entries.
-        // Where each entry is persisted on its own, most persists are shorter.
-        _ if bytes.get(19).is_some_and(|role| role >> 6 != 0) => Kind::Part,
+        // The role of a block is below its version. Where each entry is persisted on its own, most persists are shorter.
+        _ if bytes.len() > 16 && matches!(bytes[8] & 3, 1 | 2) => Kind::Part,
         _ => Kind::Commit,
     }
 }
