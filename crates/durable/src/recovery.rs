@@ -191,7 +191,7 @@ fn survey_all(
 
 /// Chunks whose last blocks do not verify, and were durable, as other chunks say: they were not torn when they were written.
 fn read_promised(heap: &Core, survey: &mut Survey) -> Result<()> {
-    for promised in survey.promised.clone() {
+    for promised in [&survey.promised[..], &survey.promised_behind].concat() {
         let is_in_use = survey
             .ends
             .get(&promised.number)
@@ -210,7 +210,7 @@ fn check(heap: &Core, survey: &Survey, checkpoint: Option<&Checkpoint>, damage: 
     for promised in survey.promised.iter().copied().chain(named) {
         check_promised(heap, survey, promised, damage)?;
     }
-    Ok(())
+    survey.promised_behind.iter().try_for_each(|&promised| check_unbroken(heap, survey, promised, damage))
 }
 
 fn check_promised(heap: &Core, survey: &Survey, promised: Previous, damage: &mut Damage) -> Result<()> {
@@ -232,6 +232,20 @@ fn check_promised(heap: &Core, survey: &Survey, promised: Previous, damage: &mut
             damage.add(offset + u64::from(end), missing.into(), &why)
         }
         // It was cleaned since, or all is there.
+        _ => Ok(()),
+    }
+}
+
+/// What a chunk behind the floor says of one that is not: what is missing there may be behind the floor, but all was durable.
+fn check_unbroken(heap: &Core, survey: &Survey, promised: Previous, damage: &mut Damage) -> Result<()> {
+    let is_in_use = |&&(generation, _): &&(u32, u32)| generation == promised.generation;
+    let in_use = survey.ends.get(&promised.number).filter(is_in_use);
+    match survey.unbroken.get(&promised.number) {
+        Some(&end) if in_use.is_some() && end < promised.end => {
+            let missing = promised.end - end;
+            let why = format!("of {missing} bytes from there on, which were durable, some do not verify");
+            damage.add(heap.log.offset_of(SegmentId(promised.number)) + u64::from(end), missing.into(), &why)
+        }
         _ => Ok(()),
     }
 }

@@ -399,3 +399,25 @@ fn a_checkpoint_does_not_show_what_is_there_now() {
         .and_then(|heap| heap.transaction(|tx| tx.load(homes[0], &mut out)).map(|()| out[0]));
     assert!(matches!(outcome, Err(Error::Damaged { .. })), "{outcome:?}");
 }
+
+/// The last block of a chunk is in a checkpoint, and the chunk is not among those that the checkpoint spares recovery.
+#[test]
+fn a_checkpoint_does_not_show_what_is_lost() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let options = || Options { checkpoint_bytes: u64::MAX, ..options() };
+    let heap = DurableHeap::open(&path, &options()).expect("opens");
+    let homes = add(&heap, 0..OBJECTS);
+    assert!(heap.checkpoint().expect("writes"));
+    let bytes = std::fs::read(&path).expect("there");
+    drop(heap);
+    let last = object(OBJECTS - 1);
+    let at = bytes.windows(OBJECT_BYTES).position(|window| window == last).expect("it is there");
+    let mut damaged = bytes.clone();
+    damaged[at - 24..at + OBJECT_BYTES].fill(7);
+    std::fs::write(&path, &damaged).expect("written");
+    let mut out = [0; OBJECT_BYTES];
+    let outcome = DurableHeap::open(&path, &options())
+        .and_then(|heap| heap.transaction(|tx| tx.load(homes[OBJECTS - 1], &mut out)).map(|()| out[0]));
+    assert!(matches!(outcome, Err(Error::Damaged { .. })), "{outcome:?}");
+}

@@ -123,7 +123,7 @@ impl<'h> Rows<'h> {
     }
 
     /// Enters the extents that a checkpoint has of a partition, in which nothing is newer than version `newest`. What it has of a chunk that was
-    /// opened after that is none of its bytes: all that had them was written again.
+    /// opened after that is none of its bytes: all that had them was written again. Nor is what it has behind the last block of a chunk.
     pub(super) fn restore(&mut self, id: PartitionId, told: &[Told], newest: u64) {
         debug_assert!(self.told.is_empty());
         self.touch(id);
@@ -131,7 +131,8 @@ impl<'h> Rows<'h> {
         self.filler.fill(told, |grain, grains| {
             let chunk = log.chunk_of(grain);
             log.table.add_live(chunk, (grains * LOG_GRAIN_BYTES) as u32);
-            if log.opened(chunk) > newest {
+            let end = log.offset_of(chunk) + u64::from(log.filled_to(chunk));
+            if log.opened(chunk) > newest || grain * LOG_GRAIN_BYTES as u64 >= end {
                 stale.get_or_insert(grain);
             }
         });
@@ -170,7 +171,7 @@ impl<'h> Rows<'h> {
             number = next_of(row, number + 1, threads);
         }
         let Some(grain) = self.stale else { return Ok(self.touched) };
-        let why = "a checkpoint has the bytes of an object there, others are there now, and the block with newer ones of the object is lost";
+        let why = "a checkpoint has bytes of an object there, and the block that has them is lost";
         Err(Error::Damaged { offset: grain * LOG_GRAIN_BYTES as u64, why: why.into() })
     }
 }

@@ -190,6 +190,10 @@ pub(super) struct Survey {
     pub(super) lives: HashMap<u32, u32>,
     /// How far other chunks say that they were durable.
     pub(super) promised: Vec<Previous>,
+    /// The same of chunks that were opened behind the floor, which says nothing of what was behind it, too.
+    pub(super) promised_behind: Vec<Previous>,
+    /// How far each chunk has blocks without a gap, behind the floor too.
+    pub(super) unbroken: HashMap<u32, u32>,
     /// Where the last block of a chunk ends, if its payloads do not verify: it was being written, unless another chunk says that it was durable.
     pub(super) torn: HashMap<u32, u32>,
     /// The newest version.
@@ -214,6 +218,8 @@ impl Survey {
             ends: HashMap::new(),
             lives: HashMap::new(),
             promised: Vec::new(),
+            promised_behind: Vec::new(),
+            unbroken: HashMap::new(),
             torn: HashMap::new(),
             newest: if floor == NO_FLOOR { 0 } else { floor },
             partitions: 0,
@@ -232,6 +238,8 @@ impl Survey {
         self.ends.extend(other.ends);
         self.lives.extend(other.lives);
         self.promised.extend(other.promised);
+        self.promised_behind.extend(other.promised_behind);
+        self.unbroken.extend(other.unbroken);
         self.torn.extend(other.torn);
         self.newest = self.newest.max(other.newest);
         self.partitions = self.partitions.max(other.partitions);
@@ -310,7 +318,7 @@ impl Survey {
     fn read_blocks(&mut self, log: &Log, bytes: &[u8], (id, header): (SegmentId, ChunkHeader)) -> Result<()> {
         let start = log.offset_of(id);
         let seed = chunk::seed(log.superblock.id, id.0, header.generation);
-        let (mut filled, mut blocks) = (Filled::of(id), Vec::new());
+        let (mut filled, mut blocks, mut unbroken) = (Filled::of(id), Vec::new(), chunk::HEADER_BYTES);
         // The last block so far, if it is not known yet whether it was durable; what does not verify before the next one.
         let (mut torn, mut gap): (Option<(usize, Block<'_>)>, Option<Range<u32>>) = (None, None);
         for (at, found) in Blocks::new(bytes, seed) {
@@ -322,6 +330,9 @@ impl Survey {
                 }
             };
             let gap = gap.take();
+            if at == unbroken {
+                unbroken += block.len_bytes();
+            }
             if block.version() > self.floor {
                 blocks.push(start + at as u64);
                 // Behind the floor blocks may be torn, in any order.
@@ -357,11 +368,15 @@ impl Survey {
                 self.torn.insert(id.0, end as u32);
             }
         }
+        self.unbroken.insert(id.0, unbroken as u32);
         let is_empty = filled.end as usize == chunk::HEADER_BYTES;
         // A chunk that was opened behind the floor promises what was filled then.
         let is_whole = is_empty && self.floor != NO_FLOOR && (header.opened > self.floor || are_behind);
         match is_whole {
-            true => log.table.restore(id, header.generation, State::Free),
+            true => {
+                log.table.restore(id, header.generation, State::Free);
+                self.promised_behind.extend(header.previous);
+            }
             false => self.restore(log, id, header, filled.end),
         }
         if !is_empty {

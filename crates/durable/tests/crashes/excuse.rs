@@ -6,7 +6,8 @@
 //! for bytes that count for nothing, one that a crash leaves while the first of them is being written. The bytes of objects that those
 //! blocks have may then be older ones, or not allocated; of a transaction in parts that includes the other parts, which count for nothing
 //! without the last one. And the write under way may have been finished by damage, if that has just the words that had not landed: then
-//! it has happened. Nothing else is excused: not the blocks before, of which those behind speak; not the blocks of a chunk of which the
+//! it has happened. A value of the superblock's page of which a write was under way stands whole in one place alone, so that damage to that
+//! one is told from nothing. Nothing else is excused: not the blocks before, of which those behind speak; not the blocks of a chunk of which the
 //! header alone is damaged; and not what else is in the objects.
 
 use std::collections::{BTreeMap, HashSet};
@@ -50,6 +51,22 @@ impl Written {
                 .collect(),
         }
     }
+}
+
+/// Where the values of the superblock's page stand, each twice, and bytes of each.
+const VALUES: [[usize; 2]; 3] = [[1024, 2048], [1536, 2560], [3072, 3584]];
+const VALUE_BYTES: usize = 24;
+
+/// Whether damage to `ranges` hits a value of which a write was under way in the file.
+pub fn hits_value_under_way(file: &[u8], ranges: &[Range<u64>]) -> bool {
+    VALUES.iter().any(|&places| {
+        let [one, other] = places.map(|place| file.get(place..place + VALUE_BYTES));
+        let is_hit = |&place: &usize| {
+            let place = place as u64..(place + VALUE_BYTES) as u64;
+            ranges.iter().any(|range| range.start < place.end && place.start < range.end)
+        };
+        one != other && places.iter().any(is_hit)
+    })
 }
 
 /// Bytes of home space that may be older ones, or not allocated.
