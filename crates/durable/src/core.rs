@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use aquifer_base::HomeAddress;
+use aquifer_base::limits::PARTITION_BYTES;
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::Partitions;
 use aquifer_sys::Backoff;
@@ -13,7 +15,7 @@ use crate::checkpoint::Checkpoints;
 use crate::cleaner::Places;
 use crate::durability::Later;
 use crate::error::{Error, Result};
-use crate::homes::{self, Homes, SizeClass};
+use crate::homes::{self, CLASS_BYTES, Homes, SizeClass};
 use crate::log::{Log, Purpose};
 use crate::session::Session;
 use crate::sessions::{Apart, Sessions};
@@ -75,19 +77,32 @@ impl Core {
 
     /// Makes an area of home space one for objects of a class.
     pub(crate) fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
-        let mut backoff = Backoff::new();
+        let home = homes::class_home(area);
+        self.store_class(area, class, home, CLASS_BYTES)?;
+        // What the last block of a chunk says can be lost unnoticed, and all objects of the area depend on it. So it is said again, before and
+        // behind more than a bad block has. Without room for that it is as it was.
+        let _ = self.store_class(area, class, home.partition().start(), PARTITION_BYTES);
+        let _ = self.store_class(area, class, home, CLASS_BYTES);
+        self.homes.add_area(area, class);
+        Ok(())
+    }
+
+    /// Stores the class of an area, and what else is in the table in these `bytes` from `start` on.
+    fn store_class(&self, area: u32, class: SizeClass, start: HomeAddress, bytes: usize) -> Result<()> {
+        let (mut backoff, mut table) = (Backoff::new(), vec![0; bytes]);
+        let at = (homes::class_home(area).0 - start.0) as usize;
         loop {
             let session = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
             let mut transaction = Transaction::begin(self, session);
-            let stored = transaction.store(homes::class_home(area), &class.0.to_le_bytes());
+            let stored = transaction.load(start, &mut table).and_then(|()| {
+                table[at..at + CLASS_BYTES].copy_from_slice(&class.0.to_le_bytes());
+                transaction.store(start, &table)
+            });
             match stored.and_then(|()| transaction.commit()) {
                 Err(Error::Conflict) => backoff.wait(),
-                Err(error) => return Err(error),
-                Ok(()) => break,
+                outcome => return outcome,
             }
         }
-        self.homes.add_area(area, class);
-        Ok(())
     }
 
     /// Gives the free slots of sessions back that no thread has now.

@@ -75,7 +75,7 @@ impl Candidate {
     pub fn new(kind: Kind, partitions: u32) -> Self {
         match kind {
             Kind::ArraysHinted | Kind::Arrays => {
-                let map = Partitions::new().expect("address space");
+                let map = Partitions::new(1 << 34).expect("address space");
                 Self::Arrays(Box::new(map), kind == Kind::ArraysHinted)
             }
             Kind::SkipLists => Self::SkipLists((0..partitions).map(|_| SkipMap::new()).collect()),
@@ -122,7 +122,7 @@ impl Candidate {
                 }
                 let mut none = Hint::NONE;
                 let hint = if *is_hinted { memory.of(grain) } else { &mut none };
-                map.replace(id, (start, start + grains as usize), Source::Log(address), hint, |_, _| ());
+                map.replace(id, (start, start + grains as usize), Source::Log(address.into()), hint, |_, _| ());
                 map.unlock(id, 1);
             }
             Self::SkipLists(lists) => {
@@ -149,7 +149,7 @@ fn find_in_arrays(map: &Partitions, grain: u32, memory: &mut Memory, is_hinted: 
         let hint = if is_hinted { memory.of(grain) } else { &mut none };
         let run = map.find(id, within, hint);
         if !before.is_locked() && map.is_unchanged(id, before) {
-            return if let Source::Log(address) = run.source { address } else { 0 };
+            return if let Source::Log(address) = run.source { address as u32 } else { 0 };
         }
         backoff.wait();
     }

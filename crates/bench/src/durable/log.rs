@@ -29,7 +29,7 @@ impl Blocks {
         for number in 0..chunks as u32 {
             persist.read(SUPERBLOCK_BYTES as u64 + u64::from(number) * bytes.len() as u64, &mut bytes);
             let header = bytes.first_chunk().expect("a chunk is larger than its header");
-            if let Ok(Some(header)) = ChunkHeader::decode(header, superblock.id, number) {
+            if let Some(header) = ChunkHeader::decode(header, superblock.id, number) {
                 blocks.add(&bytes, chunk::seed(superblock.id, number, header.generation));
             }
         }

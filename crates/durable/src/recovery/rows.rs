@@ -123,7 +123,7 @@ impl<'h> Rows<'h> {
     }
 
     /// Enters the extents that a checkpoint has of a partition, in which nothing is newer than version `newest`. What it has of a chunk that was
-    /// opened after that is none of its bytes: all that had them was written again. Nor is what it has behind the last block of a chunk.
+    /// opened after that belongs to others: all that was there was written again. Nor is what it has behind the last block of a chunk.
     pub(super) fn restore(&mut self, id: PartitionId, told: &[Told], newest: u64) {
         debug_assert!(self.told.is_empty());
         self.touch(id);
