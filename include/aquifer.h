@@ -397,11 +397,12 @@ enum aq_durability {
  * the default. */
 typedef struct aq_durable_options {
     size_t struct_bytes;     /* set by aq_durable_options_init */
-    uint64_t capacity_bytes; /* how large the file may become; default 1 GiB, at most 16 GiB, at
+    uint64_t capacity_bytes; /* how large the file may become; default 1 GiB, at most 4 TiB, at
                                 least 12 chunks. It grows as needed, and may be given anew
                                 each time */
     uint64_t chunk_bytes;    /* when the file is made: size of what is cleaned at a time, a power
-                                of two from 64 KiB to 16 MiB; default 1 MiB */
+                                of two from 64 KiB to 16 MiB; a file has 2^20 of them at most;
+                                default 1 MiB, more if the capacity is over 256 GiB */
     uint32_t utilisation_percent; /* the file grows only while at least this share of it is
                                 objects, else it is cleaned; 5 to 95, default 85 */
     int backing;             /* enum aq_backing */
