@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use aquifer_base::HomeAddress;
-use aquifer_base::limits::PARTITION_BYTES;
+use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::Partitions;
 use aquifer_sys::Backoff;
@@ -15,7 +14,7 @@ use crate::checkpoint::Checkpoints;
 use crate::cleaner::Places;
 use crate::durability::Later;
 use crate::error::{Error, Result};
-use crate::homes::{self, CLASS_BYTES, Homes, SizeClass};
+use crate::homes::{self, Homes, SizeClass};
 use crate::log::{Log, Purpose};
 use crate::session::Session;
 use crate::sessions::{Apart, Sessions};
@@ -77,27 +76,30 @@ impl Core {
 
     /// Makes an area of home space one for objects of a class.
     pub(crate) fn give_area(&self, area: u32, class: SizeClass) -> Result<()> {
-        let home = homes::class_home(area);
-        self.store_class(area, class, home, CLASS_BYTES)?;
+        self.store_class(area, class, |_| ())?;
         // What the last block of a chunk says can be lost unnoticed, and all objects of the area depend on it. So it is said again, before and
         // behind more than a bad block has. Without room for that it is as it was.
-        let _ = self.store_class(area, class, home.partition().start(), PARTITION_BYTES);
-        let _ = self.store_class(area, class, home, CLASS_BYTES);
+        let grains = (PARTITION_BYTES / LOG_GRAIN_BYTES) as u32;
+        let put =
+            |tx: &mut Transaction<'_>| tx.put(homes::SCRATCH, grains, Some(|bytes: &mut [u8]| bytes.fill(1)));
+        let take = |tx: &mut Transaction<'_>| tx.take(homes::SCRATCH, grains);
+        for again in [&put as &dyn Fn(&mut Transaction<'_>), &take] {
+            if let Err(error @ Error::Io { .. }) = self.store_class(area, class, again) {
+                return Err(error);
+            }
+        }
         self.homes.add_area(area, class);
         Ok(())
     }
 
-    /// Stores the class of an area, and what else is in the table in these `bytes` from `start` on.
-    fn store_class(&self, area: u32, class: SizeClass, start: HomeAddress, bytes: usize) -> Result<()> {
-        let (mut backoff, mut table) = (Backoff::new(), vec![0; bytes]);
-        let at = (homes::class_home(area).0 - start.0) as usize;
+    /// Stores the class of an area, and does something `more` in the same transaction.
+    fn store_class(&self, area: u32, class: SizeClass, more: impl Fn(&mut Transaction<'_>)) -> Result<()> {
+        let mut backoff = Backoff::new();
         loop {
             let session = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
             let mut transaction = Transaction::begin(self, session);
-            let stored = transaction.load(start, &mut table).and_then(|()| {
-                table[at..at + CLASS_BYTES].copy_from_slice(&class.0.to_le_bytes());
-                transaction.store(start, &table)
-            });
+            let stored = transaction.store(homes::class_home(area), &class.0.to_le_bytes());
+            more(&mut transaction);
             match stored.and_then(|()| transaction.commit()) {
                 Err(Error::Conflict) => backoff.wait(),
                 outcome => return outcome,

@@ -49,6 +49,8 @@ pub(crate) const ROOT: HomeAddress = HomeAddress(8);
 pub(crate) const ROOTS: HomeAddress = HomeAddress(16);
 /// Where the table of areas begins.
 const TABLE: HomeAddress = HomeAddress(PARTITION_BYTES as u64);
+/// The last partition of area 0, where nothing stays.
+pub(crate) const SCRATCH: HomeAddress = HomeAddress(AREA_BYTES - PARTITION_BYTES as u64);
 /// Bytes of area 0 that every heap has: the root's partition and the table.
 pub(crate) const FORMATTED_BYTES: usize = PARTITION_BYTES + AREAS * CLASS_BYTES;
 /// Bytes of a table's entry.

@@ -212,6 +212,11 @@ impl<'h> Transaction<'h> {
         }
     }
 
+    /// Takes away what [`Transaction::put`] has allocated.
+    pub(crate) fn take(&mut self, home: HomeAddress, grains: u32) {
+        self.session.draft.writes.free(home, grains);
+    }
+
     /// Makes all of it durable, and then visible, at once.
     ///
     /// # Errors

@@ -34,8 +34,8 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Those of a chunk with these bytes, whose checksums begin with `seed`.
-    pub(crate) fn new(bytes: &'a [u8], seed: u32) -> Self {
+    /// Those of a chunk with these bytes, whose checksums begin with `seed` ([`chunk::seed`](crate::chunk::seed)).
+    pub fn new(bytes: &'a [u8], seed: u32) -> Self {
         Self { bytes, at: HEADER_BYTES, seed, sums: None }
     }
 

@@ -122,7 +122,13 @@ impl Candidate {
                 }
                 let mut none = Hint::NONE;
                 let hint = if *is_hinted { memory.of(grain) } else { &mut none };
-                map.replace(id, (start, start + grains as usize), Source::Log(address.into()), hint, |_, _| ());
+                map.replace(
+                    id,
+                    (start, start + grains as usize),
+                    Source::Log(address.into()),
+                    hint,
+                    |_, _| (),
+                );
                 map.unlock(id, 1);
             }
             Self::SkipLists(lists) => {

@@ -2,8 +2,9 @@
 
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 use aquifer_durable::DurableHeap;
-use aquifer_durable::block::{Block, Kind};
-use aquifer_durable::chunk::{self, ChunkHeader, HEADER_BYTES};
+use aquifer_durable::block::Kind;
+use aquifer_durable::chunk::{self, ChunkHeader};
+use aquifer_durable::inspect::{self, Found};
 use aquifer_durable::superblock::{SUPERBLOCK_BYTES, Superblock};
 
 use crate::study::Fields;
@@ -38,13 +39,12 @@ impl Blocks {
 
     /// Adds the blocks of a chunk.
     fn add(&mut self, chunk: &[u8], seed: u32) {
-        let mut at = HEADER_BYTES;
-        while let Some(block) = Block::decode(&chunk[at..], seed) {
+        for (_, found) in inspect::Blocks::new(chunk, seed) {
+            let Found::Block(block) = found else { continue };
             let payloads = block.entries().filter(|entry| entry.kind == Kind::Bytes);
             self.payload_bytes +=
                 payloads.map(|entry| u64::from(entry.grains) * LOG_GRAIN_BYTES as u64).sum::<u64>();
             self.bytes += block.len_bytes() as u64;
-            at += block.len_bytes();
         }
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use aquifer_durable::inspect::HeapFile;
+use aquifer_durable::persist::MemoryFile;
+use aquifer_durable::superblock::Superblock;
 use aquifer_durable::{Backing, DurableHeap, Options};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,7 +16,6 @@ use super::{command, complaint, name, run, text};
 const CHUNK_BYTES: u64 = 64 << 10;
 const HEADER_BYTES: u64 = 32;
 const SUPERBLOCK_BYTES: u64 = 4096;
-const USED_BYTES: u64 = 64;
 
 fn options() -> Options {
     Options { chunk_bytes: CHUNK_BYTES as u32, backing: Backing::Memory, ..Options::default() }
@@ -238,8 +239,10 @@ fn a_heap_without_transactions_is_in_order() {
     // The file says that it had a chunk.
     assert!(damage("check", &path).contains("at least 1"));
     // As after a crash that came before the first chunk, which nothing says anything of.
-    file.set_len(USED_BYTES).expect("cut");
-    file.set_len(SUPERBLOCK_BYTES).expect("zeros");
+    fs::remove_file(&path).expect("there");
+    let memory = MemoryFile::open(&path, SUPERBLOCK_BYTES).expect("made");
+    Superblock { chunk_bytes: CHUNK_BYTES as u32, id: 7 }.create(&memory).expect("room");
+    drop(memory);
     let said = told("check", &path);
     assert!(said.contains("0 blocks in 0 chunks in use, 0 objects, newest version 0"), "{said}");
     assert_eq!(json(&path)["utilisation"], 0.0);

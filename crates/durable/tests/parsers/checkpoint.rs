@@ -23,8 +23,8 @@ fn sample() -> Memory {
     let heap = DurableHeap::on(Box::new(memory.clone()), &options, "sample").expect("opens");
     for n in 0..40u64 {
         heap.transaction(|tx| {
-            let home = tx.alloc(n * 300)?;
-            tx.store(home, &vec![n as u8; n as usize * 200])?;
+            let home = tx.alloc(n % 8 * 1500)?;
+            tx.store(home, &vec![n as u8; n as usize % 8 * 1000])?;
             tx.set_root(home)
         })
         .expect("room");
