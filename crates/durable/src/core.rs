@@ -21,6 +21,8 @@ use crate::sessions::{Apart, Sessions};
 use crate::transaction::Transaction;
 use crate::tuning::Tuning;
 
+/// More than the map takes for all that sessions write to their chunks.
+const MAP_ROOM_MIN: usize = 4 << 30;
 /// How often a transaction waits for others before it says that there is no room.
 const WAITS_MAX: u32 = 200;
 
@@ -160,9 +162,26 @@ impl Core {
         have_ended
     }
 
+    /// Refuses to write more if the map of what is written may have no room. What frees goes on.
+    fn ensure_map_has_room(&self, purpose: Purpose) -> Result<()> {
+        let (room, taken) = (self.map.room_bytes(), self.map.ram_bytes() as u64);
+        match purpose {
+            Purpose::Write | Purpose::Change if room < MAP_ROOM_MIN => Err(Error::TooLarge {
+                what: "the address map of a durable heap",
+                bytes: taken + MAP_ROOM_MIN as u64,
+                limit: taken + room as u64,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// A chunk to fill, by cleaning if need be. Nothing is locked.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::TooLarge`] if the map has no room for what may be in the chunk, [`Error::Io`].
     #[cold]
     pub(crate) fn take_chunk(&self, purpose: Purpose) -> Result<SegmentId> {
+        self.ensure_map_has_room(purpose)?;
         loop {
             if let Some(id) = self.log.take(purpose)? {
                 if self.log.is_low() || self.checkpoints.is_due(self.log.seals()) {

@@ -88,6 +88,11 @@ impl Partitions {
         self.blocks.ram_bytes()
     }
 
+    /// RAM that the extents may still take. To add more than that panics.
+    pub fn room_bytes(&self) -> usize {
+        self.blocks.room_bytes()
+    }
+
     #[inline]
     fn at(&self, id: PartitionId) -> &Partition {
         assert!((id.0 as usize) < PARTITIONS);

@@ -130,6 +130,11 @@ impl Blocks {
         self.frames().frames.len() * (FRAME_BYTES + size_of::<Frame>())
     }
 
+    /// Bytes of frames that can still be begun.
+    pub(super) fn room_bytes(&self) -> usize {
+        self.memory.len() - self.frames().frames.len() * FRAME_BYTES
+    }
+
     /// A block with room for `extents`.
     pub(super) fn allocate(&self, extents: usize) -> Block {
         let (class, layout) = (class_for(extents), self.layout);
@@ -143,7 +148,7 @@ impl Blocks {
             let unit =
                 number as usize * layout.frame_units() + usize::from(frame.fresh) * layout.units(class);
             frame.fresh += 1;
-            Block { unit: u32::try_from(unit).expect("a full map is said to be full before"), class }
+            Block { unit: u32::try_from(unit).expect("room was asked for"), class }
         } else {
             let block = Block { unit: frame.free, class };
             frame.free = self.next(block).load(Ordering::Relaxed);
