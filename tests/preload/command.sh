@@ -188,7 +188,7 @@ looks_at_flash_first() {
         ! "$aquifer" doctor "$@" >"$dir/out" && grep -q 'does not work here' "$dir/out"
     }
     mkfifo "$dir/pipe"
-    more=$(($(df --output=avail -BM "$dir" | tail -1 | tr -dc 0-9) + 1024))
+    more=$(($(df --output=size -BM "$dir" | tail -1 | tr -dc 0-9) + 1024))
     refused 'does not exist' --flash "$dir/nowhere/file" &&
         refused 'neither a regular file nor' --flash "$dir/pipe" &&
         refused 'are available' --ram $((more / 64))M --flash "$dir" --flash-size ${more}M &&
