@@ -15,7 +15,8 @@ pub struct MemoryNow {
     pub pressure_percent: f64,
 }
 
-/// Above this, memory is short whatever is available.
+/// Above this memory is short, if little more than the headroom is available: within as much again. Where more is, programs wait in limits of their own, and what
+/// this machine lends takes nothing from them.
 const PRESSURE_MAX_PERCENT: f64 = 10.0;
 
 impl MemoryNow {
@@ -42,7 +43,8 @@ impl MemoryNow {
         if self.available_bytes < headroom_bytes {
             return -slabs((headroom_bytes - self.available_bytes).saturating_add(slab_bytes - 1));
         }
-        if self.pressure_percent > PRESSURE_MAX_PERCENT {
+        let is_near = self.available_bytes < headroom_bytes.saturating_mul(2);
+        if is_near && self.pressure_percent > PRESSURE_MAX_PERCENT {
             return -1;
         }
         // A slab more than fits is left, so that it does not come and go.
@@ -79,7 +81,12 @@ mod tests {
         assert_eq!(change(1023, 0.0), -1);
         assert_eq!(change(1024 - 65, 0.0), -2);
         assert_eq!(change(0, 0.0), -16);
-        assert_eq!(change(4096, 11.0), -1);
+        assert_eq!(change(1024 + 640, 11.0), -1);
+    }
+
+    #[test]
+    fn who_waits_in_a_limit_of_its_own_takes_nothing_from_borrowers() {
+        assert_eq!(change(4096, 90.0), change(4096, 0.0));
     }
 
     #[test]
