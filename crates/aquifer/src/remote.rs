@@ -49,7 +49,8 @@ impl Remote {
         let (slab_bytes, seals) = (borrower.slab_bytes(), options.seals);
         let behind_bytes = (ram / BEHIND_PART).clamp(BEHIND_BYTES_MIN, BEHIND_BYTES_MAX) as usize;
         let slabs = Arc::clone(&borrower) as Arc<dyn Slabs>;
-        let mirror = |mode| MirrorOptions { slab_bytes, behind_bytes, mode, seals };
+        // What the heap has written to flash means nothing to the next process.
+        let mirror = |mode| MirrorOptions { slab_bytes, behind_bytes, mode, seals, outlives: false };
         let device: std::io::Result<Arc<dyn FarDevice>> = match options.copies {
             Copies::Flash => Mirror::new(local, slabs, &mirror(Mode::Disk)).map(|made| Arc::new(made) as _),
             Copies::Donor => Mirror::new(local, slabs, &mirror(Mode::Mirror)).map(|made| Arc::new(made) as _),

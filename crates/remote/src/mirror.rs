@@ -3,11 +3,12 @@
 //! Every page is written to a slab first and to flash behind, from a bounded buffer that keeps it until flash has it: whatever donor goes, at whatever moment, some
 //! place has the bytes. It is read from the slab if the slab is alive and its checksum agrees, else from the buffer or from flash.
 //!
-//! Durable is what flash has: [`Device::sync`] waits for the buffer and for flash, and no donor. With two slabs and no flash ([`Mode::Mirror`]) that is what both
-//! donors had no room for; the rest lives as long as one of the two.
+//! Durable is what flash has: [`Device::sync`] waits for the buffer and for flash, and no donor. With two slabs and no flash ([`Mode::Mirror`]) pages live as long as
+//! one of the two donors, until a sync brings them to flash.
 
 mod batches;
 pub(crate) mod behind;
+mod copies;
 mod family;
 mod home;
 mod homes;
@@ -53,6 +54,8 @@ pub struct MirrorOptions {
     pub mode: Mode,
     /// Whether donors get nothing but what they can neither read nor change unnoticed.
     pub seals: bool,
+    /// Whether flash is there when this process is gone. Of what dies with it, such as an unnamed file, a sync brings nothing to flash that donors have.
+    pub outlives: bool,
 }
 
 /// Where pages are.
@@ -76,7 +79,13 @@ impl Mode {
 
 impl Default for MirrorOptions {
     fn default() -> Self {
-        MirrorOptions { slab_bytes: 64 << 20, behind_bytes: 16 << 20, mode: Mode::Disk, seals: false }
+        MirrorOptions {
+            slab_bytes: 64 << 20,
+            behind_bytes: 16 << 20,
+            mode: Mode::Disk,
+            seals: false,
+            outlives: true,
+        }
     }
 }
 
@@ -145,6 +154,9 @@ pub(crate) struct Parts {
     counts: Counts,
     events: Arc<SlabEvents>,
     mode: Mode,
+    outlives: bool,
+    /// Parts of the device that may have pages which donors alone have.
+    remote_alone: Box<[AtomicBool]>,
     /// Of a forked child: connections and locks are its parent's, so it reads flash alone.
     is_child: AtomicBool,
     /// Whether flash had everything when the process forked.
@@ -175,6 +187,10 @@ impl Mirror {
             counts: Counts::default(),
             events: slabs.events(),
             mode: options.mode,
+            outlives: options.outlives,
+            remote_alone: (0..device_bytes.div_ceil(options.slab_bytes))
+                .map(|_| AtomicBool::new(false))
+                .collect(),
             is_child: AtomicBool::new(false),
             is_flash_whole: AtomicBool::new(true),
             local,
@@ -244,8 +260,10 @@ impl Device for Mirror {
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
+        let saved = if self.parts.outlives { self.parts.save_all() } else { Ok(()) };
         self.parts.behind.flush()?;
-        self.parts.local.sync()
+        self.parts.local.sync()?;
+        saved
     }
 
     fn before_fork(&self) {

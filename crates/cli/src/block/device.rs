@@ -45,9 +45,15 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
             return Err(Error::Remote("block devices have no parity: use --copies flash or donor".into()));
         }
     };
-    let seals = arguments.seal;
-    let mirror_options =
-        MirrorOptions { slab_bytes: borrower.slab_bytes(), mode, seals, ..MirrorOptions::default() };
+    // A file without a name is gone with this process.
+    let (seals, outlives) = (arguments.seal, !arguments.flash.is_dir());
+    let mirror_options = MirrorOptions {
+        slab_bytes: borrower.slab_bytes(),
+        mode,
+        seals,
+        outlives,
+        ..MirrorOptions::default()
+    };
     Ok(Arc::new(Mirror::new(local, Arc::new(borrower), &mirror_options)?))
 }
 

@@ -123,7 +123,8 @@ impl Homes {
         family.is_filled() && family.homes().count() >= self.replicas
     }
 
-    fn nth(&self, offset: u64) -> usize {
+    /// Which part of the device an offset is in.
+    pub fn nth(&self, offset: u64) -> usize {
         (offset / self.slab_bytes) as usize
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use aquifer_device::AlignedBuffer;
 use aquifer_sys::helper;
 
+use super::copies::COPY_PAGES;
 use super::family::{Family, Holders};
 use super::home::{Home, Slabs};
 use super::refusals::Refusals;
@@ -18,8 +19,6 @@ use crate::transport::Write;
 
 /// How often donors' wishes are looked at, and slabs that there were none of asked for again.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Pages copied to a new slab at once.
-const COPY_PAGES: usize = 32;
 
 /// The thread that finds slabs, and brings there what flash has: of parts that were written before they had one, or whose donor is gone.
 pub struct Keeper {
@@ -151,60 +150,6 @@ impl Shared {
         }
     }
 
-    /// Whether a slab gave a page as its tag says.
-    fn copy_of(&self, home: &Home, tag: Tag, page: usize, bytes: &mut [u8]) -> bool {
-        let within = self.parts.homes.within((page * PAGE_BYTES) as u64);
-        home.is_alive()
-            && home.read(within, bytes).is_ok()
-            && self.parts.seals.as_ref().is_none_or(|seals| seals.open(page, bytes))
-            && tag.is_of(bytes)
-    }
-
-    /// Copies pages: from each slab all that it has at once, and from flash those that no slab has. Returns
-    /// which pages, counted from `start`, match their tags; the caller copies the others one by one.
-    fn copy_together(
-        &self,
-        family: &Family,
-        held: &[(usize, Locked<'_>)],
-        start: usize,
-        buffer: &mut [u8],
-    ) -> [bool; COPY_PAGES] {
-        let (parts, mut copied) = (&*self.parts, [false; COPY_PAGES]);
-        let holders = |held: &Locked<'_>| family.holders(held.before());
-        for (nth, home) in family.homes().enumerate().filter(|(_, home)| home.is_alive()) {
-            let is_wanted = |page: usize, held: &Locked<'_>| !copied[page - start] && holders(held).has(nth);
-            let wanted: Vec<_> = held.iter().filter(|(page, held)| is_wanted(*page, held)).collect();
-            let mut places: Vec<_> = buffer.chunks_exact_mut(PAGE_BYTES).map(Some).collect();
-            let mut reads: Vec<_> = wanted
-                .iter()
-                .filter_map(|(page, _)| Some((page, places[page - start].take()?)))
-                .map(|(page, to)| home.to_read(parts.homes.within((page * PAGE_BYTES) as u64), to))
-                .collect();
-            if home.link().read_many(&mut reads).is_err() {
-                continue;
-            }
-            drop(reads);
-            for (page, held) in wanted {
-                let bytes = &mut buffer[(page - start) * PAGE_BYTES..][..PAGE_BYTES];
-                let is_open = parts.seals.as_ref().is_none_or(|seals| seals.open(*page, bytes));
-                copied[page - start] = is_open && held.before().is_of(bytes);
-            }
-        }
-        let on_flash: Vec<_> = held
-            .iter()
-            .filter(|(_, held)| holders(held) == Holders::NOBODY && held.before().is_local())
-            .map(|(page, _)| *page)
-            .collect();
-        for run in on_flash.chunk_by(|before, after| before + 1 == *after) {
-            let within = run[0] - start..run[0] - start + run.len();
-            let bytes = &mut buffer[within.start * PAGE_BYTES..within.end * PAGE_BYTES];
-            if parts.read_known_locally((run[0] * PAGE_BYTES) as u64, bytes).is_ok() {
-                copied[within].fill(true);
-            }
-        }
-        copied
-    }
-
     /// Brings all pages of a part to all of its slabs, from those that have them or from flash; to flash too, if fewer slabs stay than should. Then those that are
     /// to be left are. If a slab is lost meanwhile, the family stays as it is, and another attempt follows.
     fn fill(&self, nth: usize, after: &Arc<Family>) {
@@ -222,19 +167,8 @@ impl Shared {
             let mut held: Vec<_> = (start..all.end.min(start + COPY_PAGES))
                 .filter_map(|page| Some((page, parts.tags.lock_unless_in(page, after.epoch())?)))
                 .collect();
-            let copied = self.copy_together(after, &held, start, &mut buffer);
-            held.retain(|(page, held)| {
-                if copied[*page - start] {
-                    return true;
-                }
-                let bytes = &mut buffer[(*page - start) * PAGE_BYTES..][..PAGE_BYTES];
-                let tag = held.before();
-                let holders = after.holders(tag);
-                let mut having = after.homes().enumerate().filter(|(nth, _)| holders.has(*nth));
-                having.any(|(_, home)| self.copy_of(home, tag, *page, bytes))
-                    || (tag.is_local()
-                        && parts.read_known_locally((*page * PAGE_BYTES) as u64, bytes).is_ok())
-            });
+            let copied = parts.copy(after, &held, start, &mut buffer);
+            held.retain(|(page, _)| copied[*page - start]);
             let within =
                 |page: usize, pages: usize| (page - start) * PAGE_BYTES..(page - start + pages) * PAGE_BYTES;
             let sealed = parts.seals.as_ref().map(|seals| {

@@ -128,6 +128,20 @@ impl Tags {
         }
     }
 
+    /// Waits until nobody else writes a page, if it is one that neither buffer nor flash have. If its holder does not say otherwise, it stays what it was.
+    pub fn lock_remote_alone(&self, page: usize) -> Option<Locked<'_>> {
+        let word = &self.words[page];
+        loop {
+            let Tag(now) = self.get_unlocked(page);
+            if Tag(now).is_local() || Tag(now) == Tag::LOST {
+                return None;
+            }
+            if word.compare_exchange(now, now | IS_LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Some(Locked { tags: self, pages: page..page + 1, unless: Tag(now) });
+            }
+        }
+    }
+
     fn lock_word(&self, page: usize) {
         while self.words[page].fetch_or(IS_LOCKED, Ordering::AcqRel) & IS_LOCKED != 0 {
             self.get_unlocked(page);
@@ -162,6 +176,16 @@ impl Locked<'_> {
             self.tags.words[page].store(Tag::of(*sum, epoch, is_local).0, Ordering::Release);
         }
         std::mem::forget(self);
+    }
+
+    /// Says that buffer or flash have the pages as well, and lets them go.
+    pub fn stay_and_are_local(mut self) {
+        self.unless = Tag(self.unless.0 & !IS_NOT_LOCAL);
+    }
+
+    /// Says that nobody has the pages any more, and lets them go.
+    pub fn are_lost(mut self) {
+        self.unless = Tag::LOST;
     }
 
     /// Says that buffer or flash have the pages and no slab, and lets them go.

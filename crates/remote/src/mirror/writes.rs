@@ -1,7 +1,7 @@
 //! Writing: to slabs, and to flash behind, or where slabs are too few.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use aquifer_device::DeviceError;
 
@@ -103,6 +103,10 @@ impl Parts {
         let is_short = !is_disk && copies.staying < self.homes.replicas();
         let outcome = beside.finish(is_short);
         let is_local = is_disk || (is_short && outcome.is_ok());
+        if !is_local && copies.all > 0 {
+            // Before the tags say so: who brings these pages to flash looks at it first.
+            self.remote_alone[self.homes.nth(offset)].store(true, SeqCst);
+        }
         match family {
             Some(family) if copies.all > 0 => held.are_in(family.epoch(), &beside.sums, is_local),
             _ if is_local => held.are_local(),

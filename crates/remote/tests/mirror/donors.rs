@@ -87,7 +87,7 @@ impl Slabs for Donors {
 
 /// A small mirror.
 pub fn options(mode: Mode, seals: bool) -> MirrorOptions {
-    MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode, seals }
+    MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode, seals, outlives: false }
 }
 
 /// A mirror of this device.

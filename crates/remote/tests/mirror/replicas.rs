@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_device::{Counted, Device};
 use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
+use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
-use crate::donors::{DEVICE_BYTES, Donors, Several, filled, flash, mirror_of_two, read, wait_until, write};
+use crate::donors::{
+    DEVICE_BYTES, Donors, Several, filled, flash, mirror_of_two, options, read, wait_until, write,
+};
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
@@ -42,6 +44,41 @@ fn flash_is_not_written_where_two_donors_have_it() {
     mirror.sync().expect("sync");
     is_whole(&mirror);
     assert_eq!(local.counters().since(&before).writes, 0);
+}
+
+/// Flash outlives the process, so what was synced is there when all donors are gone.
+#[test]
+fn what_was_synced_is_on_flash() {
+    for seals in [false, true] {
+        let (donors, local) = (Several::new(2), flash());
+        let options = MirrorOptions { outlives: true, ..options(Mode::Mirror, seals) };
+        let slabs = Arc::clone(&donors) as Arc<dyn Slabs>;
+        let mirror = Mirror::new(Arc::clone(&local) as Arc<dyn Device>, slabs, &options).expect("threads");
+        let is_settled = |mirror: &Mirror| mirror.placed().1 == mirror.placed().0;
+        (0..PAGES).for_each(|page| write(&mirror, page, page as u8));
+        wait_until(&mirror, "all parts have two slabs", is_settled);
+        (0..PAGES).step_by(3).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
+        mirror.sync().expect("sync");
+        let on_flash = |page: u64| {
+            let mut bytes = filled(0, 1);
+            local.read_at(page * PAGE_BYTES as u64, &mut bytes).expect("read");
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+            bytes[0]
+        };
+        let wanted = |page: u64| page as u8 ^ if page.is_multiple_of(3) { 0x55 } else { 0 };
+        (0..PAGES).for_each(|page| assert_eq!(on_flash(page), wanted(page), "page {page}"));
+        // Donors go on having it, and what both lose before a sync is told by the sync, once.
+        (0..PAGES).for_each(|page| assert_eq!(read(&mirror, page), wanted(page), "page {page}"));
+        write(&mirror, 7, 0x99);
+        fail(&donors, 0);
+        fail(&donors, 1);
+        assert!(mirror.sync().is_err());
+        mirror.sync().expect("nothing more is lost");
+        assert_eq!(mirror.counters().lost_pages, 1);
+        write(&mirror, 7, 0x77);
+        mirror.sync().expect("sync");
+        assert_eq!(on_flash(7), 0x77);
+    }
 }
 
 #[test]
