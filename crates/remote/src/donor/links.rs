@@ -59,7 +59,12 @@ fn serve(
                     let _ = answer.send(served.lend(&memory, key).map_err(|error| error.to_string()));
                 }
                 Ok(Command::TakeBack(place, answer)) => {
-                    let _ = answer.send(served.take_back(place).unwrap_or(false));
+                    let taken = served.take_back(place);
+                    let is_at_an_end = taken.is_err();
+                    let _ = answer.send(taken.unwrap_or(false));
+                    if is_at_an_end {
+                        return;
+                    }
                 }
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return,

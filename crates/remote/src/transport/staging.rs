@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_sys::errno::{Errno, Result};
-use aquifer_sys::memory::{MappedRange, Protection, SharedMemory};
+use aquifer_sys::memory::{Advice, MappedRange, Protection, SharedMemory, advise};
 
 /// A part of staging memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +57,25 @@ impl Staging {
         let shared = self.shared.as_ref()?;
         self.is_given_out.store(true, Ordering::Relaxed);
         Some(shared)
+    }
+
+    /// Somebody may reach it from now on whose reach does not end when it is taken back.
+    pub fn note_given_out(&self) {
+        self.is_given_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes its RAM from it, and makes all bytes zero. Its addresses stay, so that what still comes there is in nobody's way.
+    pub fn empty(&self) {
+        let (base, len) = (self.range.base(), self.range.len());
+        // SAFETY: the range is mapped for as long as the value lives, no reference into it exists, and its bytes are needed by nobody.
+        let emptied = unsafe {
+            // Pages that are locked cannot be dropped.
+            libc::munlock(base.cast(), len);
+            advise(base, len, Advice::DontNeed)
+        };
+        if emptied.is_err() {
+            self.wipe();
+        }
     }
 
     /// Whether another process was given it, so that nobody else may ever have it.

@@ -12,13 +12,19 @@ use crate::transport::{Place, ServeLink, Staging, TransportError};
 struct Lent {
     region: *mut ffi::Region,
     /// Stays until nobody can reach it.
-    _memory: Arc<Staging>,
+    memory: Arc<Staging>,
 }
+
+/// Slabs that one connection may have given back before it has to begin anew: each keeps its addresses.
+const RETIRED_MAX: usize = 4096;
 
 /// A borrower's connection. One thread serves it: over TCP the provider needs it to move transfers on.
 pub struct Served {
     link: *mut ffi::Link,
     lent: Vec<Lent>,
+    /// Memory that was taken back, and that a transfer which had begun before may still reach: a key is looked at once for each, when its first bytes come. Nobody
+    /// else has it before the connection is closed; it is empty but for what that transfer brings.
+    retired: Vec<Arc<Staging>>,
 }
 
 // SAFETY: one thread at a time uses it: every method that does more than look takes `&mut self`.
@@ -26,13 +32,18 @@ unsafe impl Send for Served {}
 
 impl Served {
     pub(super) fn new(link: *mut ffi::Link) -> Served {
-        Served { link, lent: Vec::new() }
+        Served { link, lent: Vec::new(), retired: Vec::new() }
     }
 
     fn poll(&mut self, limit: Duration) -> c_int {
         let mut ended = [ffi::Completion::default(); 8];
         // SAFETY: the array has room for as many as are asked for.
         unsafe { ffi::aqf_poll(self.link, ended.as_mut_ptr(), ended.len() as c_int, milliseconds(limit)) }
+    }
+
+    /// Whether nobody reaches memory whose key is withdrawn: adapters look at keys for each packet, the provider over TCP does not.
+    fn keys_die(&self) -> bool {
+        self.provider().starts_with("verbs")
     }
 
     fn is_there(&mut self) -> bool {
@@ -55,7 +66,10 @@ impl ServeLink for Served {
         if error != 0 {
             return Err(failed("registering a slab", error));
         }
-        self.lent.push(Lent { region, _memory: Arc::clone(memory) });
+        if !self.keys_die() {
+            memory.note_given_out();
+        }
+        self.lent.push(Lent { region, memory: Arc::clone(memory) });
         // SAFETY: the region was just made.
         let place = unsafe { ffi::aqf_region_place(region) };
         Ok(Place { address: place.address, key: place.key })
@@ -67,8 +81,15 @@ impl ServeLink for Served {
         let Some(nth) = self.lent.iter().position(is_it) else { return Ok(false) };
         let lent = self.lent.swap_remove(nth);
         // SAFETY: it has left the list.
-        match unsafe { ffi::aqf_release(lent.region) } {
-            0 => Ok(true),
+        let error = unsafe { ffi::aqf_release(lent.region) };
+        if error != 0 || !self.keys_die() {
+            self.retired.push(lent.memory);
+            // One transfer at a time is under way to here, so no more than one of them has got RAM again.
+            self.retired.iter().for_each(|memory| memory.empty());
+        }
+        match error {
+            0 if self.retired.len() < RETIRED_MAX => Ok(true),
+            0 => Err(failed("taking more slabs back", -libc::EMFILE)),
             error => Err(failed("taking a slab back", error)),
         }
     }
