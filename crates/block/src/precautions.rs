@@ -14,6 +14,8 @@ use rustix::thread::{CapabilitySet, capabilities};
 const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
 /// That value.
 const NEVER: &str = "-1000";
+/// What the allocator has at hand while an area is used: for batches of transfers to donors, for connections that are made anew, and for what libraries take.
+const RESERVE_BYTES: usize = 16 << 20;
 
 /// One precaution that could not be taken: what may happen, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +48,26 @@ pub enum Omitted {
 pub fn mark_process() -> Vec<Omitted> {
     let flusher = configure_io_flusher_behavior(true).map_err(|error| Omitted::IoFlusher(error.into()));
     let score = fs::write(OOM_SCORE_ADJ, NEVER).map_err(Omitted::OomScore);
+    keep_what_was_freed();
     [flusher.err(), score.err()].into_iter().flatten().collect()
 }
 
-/// Locks the memory of this process into RAM, as far as its limit allows; gives what could not be done.
+/// Makes the allocator give nothing back to the kernel, and take everything from one place, where what was freed is found again.
+fn keep_what_was_freed() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, value) in [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_MAX, 0), (libc::M_TRIM_THRESHOLD, -1)] {
+        // SAFETY: it changes where later allocations come from, and nothing else.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
+/// Has the allocator take memory that it keeps, so that what is allocated later asks the kernel for none.
+fn reserve() {
+    // Every page is touched, so all of it is in RAM.
+    drop(std::hint::black_box(vec![1_u8; RESERVE_BYTES]));
+}
+
+/// Takes a reserve, and locks the memory of this process into RAM, as far as its limit allows; gives what could not be done.
 ///
 /// With a limit only what is there now is locked. To lock also what comes would make the first allocation above the limit fail, and with it the process.
 ///
@@ -57,6 +75,7 @@ pub fn mark_process() -> Vec<Omitted> {
 /// When the large allocations are made, and before anything is served.
 #[must_use]
 pub fn lock_memory() -> Option<Omitted> {
+    reserve();
     // Every process may raise its limit as far as the other one allows; if not, the lower one stays.
     let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
     let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
