@@ -49,6 +49,7 @@ missing_programs() {
     have setfattr || printf 'attr '
     have stress-ng || printf 'stress-ng '
     have nbdcopy || printf 'libnbd-bin '
+    have promtool || printf 'prometheus '
     [ -n "$(find /usr/lib/postgresql -name pgbench 2>/dev/null)" ] || printf 'postgresql '
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || printf 'python3-numpy '
 }

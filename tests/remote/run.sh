@@ -224,6 +224,57 @@ else
     fail "a donor without certificates: $(cat "$work/open")"
 fi
 
+# ---- Those who look --------------------------------------------------------
+
+# offers FILE: what `aquifer donate --metrics` offers.
+offers() {
+    python3 -c 'import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1], timeout=10).read())' \
+        "$(sed -n 's/^\(http:.*metrics\)$/\1/p' "$work/watched")" >"$1"
+}
+hold='
+import os, sys, time
+data = bytearray(48 << 20)
+data[::4096] = bytes(len(data) // 4096)
+open(sys.argv[1], "w").close()
+while not os.path.exists(sys.argv[2]) and os.getppid() != 1:
+    time.sleep(0.05)
+'
+rm -f "$work/ready" "$work/enough"
+if donate watched --listen 127.0.0.1:0 --metrics 127.0.0.1:0; then
+    timeout 120 "$AQUIFER" run --ram 16M --flash "$work" --flash-size 512M --donors "$address" --socket "$work/socket" -- \
+        python3 -c "$hold" "$work/ready" "$work/enough" >"$work/managed" 2>"$work/errors" &
+    holder=$!
+    tries=0
+    until [ -e "$work/ready" ] && "$AQUIFER" donors "$address" --borrowers >"$work/list" && grep -q '[1-9][0-9]* lent to process' "$work/list"; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] && kill -0 $holder 2>/dev/null || break
+        sleep 0.1
+    done
+    if grep -q '[1-9][0-9]* lent to process' "$work/list"; then
+        pass 'a donor says who borrows what'
+    else
+        fail "a donor does not say who borrows what: $(cat "$work/list" "$work/errors")"
+    fi
+    if "$AQUIFER" export --socket "$work/socket" --once >"$work/of.program" && offers "$work/of.donor" &&
+        names=$(python3 tests/remote/metrics.py "$work/of.program" "$work/of.donor"); then
+        pass "rules and dashboard name what there is: $names"
+    else
+        fail "rules and dashboard: ${names:-$(cat "$work/watched")}"
+    fi
+    if ! command -v promtool >/dev/null; then
+        skip 'Prometheus reads the rules: promtool is not installed (Debian package prometheus)'
+    elif promtool check rules etc/prometheus/aquifer.rules.yaml >"$work/said" 2>&1 && promtool check metrics <"$work/of.donor" >>"$work/said" 2>&1 &&
+        promtool check metrics <"$work/of.program" >>"$work/said" 2>&1; then
+        pass 'Prometheus reads the rules and the numbers'
+    else
+        fail "Prometheus: $(cat "$work/said")"
+    fi
+    : >"$work/enough"
+    wait $holder || fail "the program that held memory: $(cat "$work/errors")"
+else
+    fail "a donor with numbers: $(tail -n 1 "$work/watched")"
+fi
+
 # ---- Gossip ----------------------------------------------------------------
 
 # listed WHAT ADDRESS PATTERN COUNT [OPTION...]: waits until the list of donors that one knows has so many lines with these words.

@@ -36,7 +36,11 @@ fn print(text: &str) -> Result<ExitCode, Error> {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+/// Listens for those who want numbers, and says where.
+///
+/// # Errors
+/// The address is taken, or not this machine's.
+pub fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     let failed = |error| Error::Listen { address, error };
     let listener = TcpListener::bind(address).map_err(failed)?;
     // The port, if any would do, is known now.

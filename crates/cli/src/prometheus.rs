@@ -1,6 +1,7 @@
 //! The text format of Prometheus, version 0.0.4.
 
 mod donors;
+pub mod lending;
 
 use std::collections::HashSet;
 use std::fmt::Write;

@@ -32,11 +32,13 @@ use crate::random;
 
 pub use connection::ConnectError;
 pub use donor::DonorSeen;
-pub use look::{look, members};
+pub use look::{borrowings, look, members};
 pub use options::BorrowerOptions;
 
 /// How often the thread looks up.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// How long a donor may take to offer a slab before others are asked.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// How often it asks who else lends.
 const LEARN_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -150,7 +152,12 @@ impl Slabs for Borrower {
         let (apart, together): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|(_, candidate)| !avoided.contains(&candidate.domain));
         // What fails with a donor that is to be avoided is better than nothing.
-        find_among(apart).or_else(|| find_among(together))
+        [apart, together].into_iter().find_map(|candidates| {
+            // Each donor has a little of the device before one has more, so that one that is lost takes little with it.
+            let (new, known): (Vec<_>, Vec<_>) =
+                candidates.into_iter().partition(|(connection, _)| connection.slabs() == 0);
+            find_among(new).or_else(|| find_among(known))
+        })
     }
 
     fn events(&self) -> Arc<SlabEvents> {
@@ -181,12 +188,14 @@ fn find_among(mut candidates: Vec<(Arc<Connection>, Candidate)>) -> Option<Arc<H
     None
 }
 
-/// A slab of the donor that is better off; the other's reservation goes back.
+/// A slab of the donor that is better off; the other's reservation goes back. Both are asked at once, and who does not answer soon is left out.
 fn reserve_best(connections: &[Arc<Connection>]) -> Option<Arc<Home>> {
-    let mut reserved: Vec<(&Arc<Connection>, u64, Offer)> = connections
-        .iter()
+    let asked: Vec<_> = connections.iter().filter(|connection| connection.ask_for_slab().is_ok()).collect();
+    let until = Instant::now() + PATIENCE;
+    let mut reserved: Vec<(&Arc<Connection>, u64, Offer)> = asked
+        .into_iter()
         .filter_map(|connection| {
-            let (reservation, offer) = connection.reserve().ok()?;
+            let (reservation, offer) = connection.reserved(until).ok()?;
             Some((connection, reservation, offer))
         })
         .collect();
@@ -234,7 +243,10 @@ impl Shared {
                     let outcome = outcome.and_then(|connection| self.fit(donors, donor, connection));
                     lock(donor).note(outcome);
                 };
-                scope.spawn(|| helper::serve(connect));
+                let spawned = thread::Builder::new().spawn_scoped(scope, || helper::serve(connect));
+                if let Err(error) = spawned {
+                    lock(donor).note(Err(ConnectError::Thread(error)));
+                }
             }
         });
     }
@@ -250,13 +262,11 @@ impl Shared {
         if ours != 0 && ours != theirs {
             return Err(ConnectError::SlabBytes { theirs, ours });
         }
-        let is_learned = !lock(new).is_named();
         let twin = donors.iter().filter(|other| !Arc::ptr_eq(other, new)).find_map(|other| {
             let other = lock(other);
-            let address = other.connection.as_ref().map(|connection| connection.listens_at());
-            // Names are believed: behind translated addresses two donors may give the same one.
-            let may_be_twin = is_learned || !other.is_named();
-            (may_be_twin && address == Some(connection.listens_at())).then(|| other.address.clone())
+            let is_twin =
+                other.connection.as_ref().is_some_and(|known| known.instance() == connection.instance());
+            is_twin.then(|| other.address.clone())
         });
         twin.map_or(Ok(connection), |twin| Err(ConnectError::Twin(twin)))
     }
@@ -311,6 +321,9 @@ pub(crate) enum CallError {
     /// It said something else.
     #[error("the donor's answer has nothing to do with the question")]
     Nonsense,
+    /// It has not answered yet, or another question is under way.
+    #[error("the donor has not answered yet")]
+    Busy,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::ServerName;
 
-use crate::control::identity::{AUTHORITY_FILE, CERTIFICATE_FILE, HOST_NAME, KEY_FILE};
+use crate::control::HostRole;
+use crate::control::identity::{
+    AUTHORITY_FILE, CERTIFICATE_FILE, HOST_NAME, HOST_WEIGHT, KEY_FILE, RESERVED_SUFFIX, weight_name,
+};
+use crate::donor::shares::WEIGHT_MAX;
 use crate::random;
 
 /// The authority's key: who has it can make hosts of the cluster.
@@ -23,6 +27,9 @@ pub enum ClusterError {
     /// What is there is not replaced: every host would lose the others.
     #[error("{} is there already; remove the folder to begin a new cluster, or name another", .0.display())]
     Exists(PathBuf),
+    /// A name that says something else.
+    #[error("{0} is no host's name: names that end in {RESERVED_SUFFIX} say what hosts may do")]
+    Name(String),
     /// Joining needs the authority.
     #[error("{} cannot be read ({reason}); name the folder that `aquifer cluster init` made", path.display())]
     NoAuthority {
@@ -68,11 +75,37 @@ pub fn init(folder: &Path) -> Result<(), ClusterError> {
     make_gossip_key(folder)
 }
 
-/// Makes the folder of a host: to be copied to it, and to nobody else. A cluster that is older than gossip gets a key for it.
+/// What others learn of a host from its certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostOptions {
+    /// What it may be to others.
+    pub roles: Vec<HostRole>,
+    /// How donors divide slabs among hosts while there are too few: 1 to [`WEIGHT_MAX`].
+    pub weight: u32,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        HostOptions { roles: HostRole::ALL.to_vec(), weight: HOST_WEIGHT }
+    }
+}
+
+/// Makes the folder of a host that may be everything: to be copied to it, and to nobody else. A cluster that is older than gossip gets a key for it.
 ///
 /// # Errors
 /// [`ClusterError`].
 pub fn join(cluster: &Path, host: &str, folder: &Path) -> Result<(), ClusterError> {
+    join_as(cluster, host, folder, &HostOptions::default())
+}
+
+/// As [`join`], of a host whose certificate says these things.
+///
+/// # Errors
+/// [`ClusterError`].
+pub fn join_as(cluster: &Path, host: &str, folder: &Path, options: &HostOptions) -> Result<(), ClusterError> {
+    if host.ends_with(RESERVED_SUFFIX) {
+        return Err(ClusterError::Name(host.to_string()));
+    }
     let authority = read(&cluster.join(AUTHORITY_FILE))?;
     let authority_key = cluster.join(AUTHORITY_KEY_FILE);
     let no_authority = |error: rcgen::Error| ClusterError::NoAuthority {
@@ -82,7 +115,7 @@ pub fn join(cluster: &Path, host: &str, folder: &Path) -> Result<(), ClusterErro
     let issuer_key = KeyPair::from_pem(&read(&authority_key)?).map_err(no_authority)?;
     let issuer = Issuer::new(self::authority()?, issuer_key);
     let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(names(host))?;
+    let mut params = CertificateParams::new(names(host, options))?;
     params.distinguished_name.push(DnType::CommonName, host);
     let certificate = params.signed_by(&key, &issuer)?;
     if !cluster.join(GOSSIP_KEY_FILE).exists() {
@@ -116,9 +149,11 @@ fn write_gossip_key(folder: &Path, key: &[u8; 32]) -> Result<(), ClusterError> {
 }
 
 /// By which others know a host: hosts of the cluster by the one that all have, other programs, such as clients of NBD, by its own.
-fn names(host: &str) -> Vec<String> {
-    let own = ServerName::try_from(host).ok().filter(|_| host != HOST_NAME).map(|_| host.to_string());
-    [HOST_NAME.to_string()].into_iter().chain(own).collect()
+fn names(host: &str, options: &HostOptions) -> Vec<String> {
+    let own = ServerName::try_from(host).ok().map(|_| host.to_string());
+    let roles = options.roles.iter().map(|role| role.name().to_string());
+    let weight = weight_name(options.weight.clamp(1, WEIGHT_MAX));
+    [HOST_NAME.to_string()].into_iter().chain(own).chain(roles).chain([weight]).collect()
 }
 
 /// What every cluster's own certificate says, but for its key.

@@ -9,8 +9,11 @@ mod member;
 mod message;
 mod stream;
 
-pub use channel::{Channel, ChannelError};
-pub use identity::Identity;
+pub use channel::{Channel, ChannelError, MESSAGE_BYTES_MAX, MESSAGE_LIMIT, Wire};
+pub use identity::{HostRole, Identity, Peer};
 pub use member::{DOMAIN_BYTES_MAX, MEMBERS_BYTES_MAX, MEMBERS_MAX, Member, Members, MembersError};
-pub use message::{Answer, Call, Greeting, Notice, Offer, Refusal, Reply, Role, SlabId, VERSION, Welcome};
+pub use message::{
+    Answer, BORROWINGS_MAX, Borrowing, Call, Greeting, Notice, Offer, Refusal, Reply, Role, SlabId, VERSION,
+    Welcome,
+};
 pub use stream::{Ender, Security, Stream};

@@ -29,7 +29,7 @@ use std::thread::{self, JoinHandle};
 use deed::Deed;
 use state::State;
 
-use crate::control::{DOMAIN_BYTES_MAX, Members, Offer};
+use crate::control::{Borrowing, DOMAIN_BYTES_MAX, Members, Offer};
 use crate::events::Events;
 use crate::transport::Port;
 
@@ -110,9 +110,15 @@ impl Donor {
         self.state.members()
     }
 
-    /// The borrowers, by the names that they gave themselves, and the slabs that each has.
+    /// Returns a function that tells what it lends, and to whom, for as long as it lends.
+    pub fn showing(&self) -> impl Fn() -> (DonorNow, Vec<Borrowing>) + Send + 'static {
+        let state = Arc::clone(&self.state);
+        move || (state.now(), state.borrowers())
+    }
+
+    /// The borrowers, those with the most slabs first.
     #[must_use]
-    pub fn borrowers(&self) -> Vec<(String, u64)> {
+    pub fn borrowers(&self) -> Vec<Borrowing> {
         self.state.borrowers()
     }
 

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aquifer_remote::cluster;
-use clap::{Args, Subcommand};
+use aquifer_remote::cluster::{self, HostOptions};
+use aquifer_remote::control::HostRole;
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::error::{Error, printable};
 
@@ -14,6 +15,9 @@ pub const EXAMPLES: &str = "\
 Examples:
   aquifer cluster init ~/cluster                 a new cluster, in a folder that you keep
   aquifer cluster join ~/cluster alpha           the folder of host alpha: ./alpha
+  aquifer cluster join ~/cluster beta --role borrower --weight 300
+                                                 beta may borrow and not lend, three times
+                                                 as much as others while there is too little
   scp -r alpha root@alpha:/etc/aquifer           to be used there with --cluster /etc/aquifer
 
 Hosts of a cluster believe each other by their certificates (TLS 1.3, both sides). Who has
@@ -53,7 +57,37 @@ pub enum ClusterAction {
         /// The folder to make [default: the host's name]
         #[arg(long, value_name = "FOLDER")]
         into: Option<PathBuf>,
+        /// What the host may be to others, separated by commas
+        #[arg(
+            long,
+            value_name = "ROLE",
+            value_enum,
+            value_delimiter = ',',
+            default_value = "donor,borrower"
+        )]
+        role: Vec<RoleArgument>,
+        /// How donors divide slabs among hosts while there are too few: 1 to 1000. What its programs say with their own --weight divides the host's share among them
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        weight: u32,
     },
+}
+
+/// What a host may be.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum RoleArgument {
+    /// It may lend RAM
+    Donor,
+    /// It may borrow RAM
+    Borrower,
+}
+
+impl From<RoleArgument> for HostRole {
+    fn from(role: RoleArgument) -> HostRole {
+        match role {
+            RoleArgument::Donor => HostRole::Donor,
+            RoleArgument::Borrower => HostRole::Borrower,
+        }
+    }
 }
 
 /// Makes certificates.
@@ -68,9 +102,11 @@ pub fn cluster(arguments: &ClusterArguments) -> Result<ExitCode, Error> {
             let shown = printable(&folder.display().to_string());
             format!("{shown} is a cluster; `aquifer cluster join {shown} HOST` makes the folder of a host")
         }
-        ClusterAction::Join { cluster, host, into } => {
+        ClusterAction::Join { cluster, host, into, role, weight } => {
             let folder = into.clone().unwrap_or_else(|| PathBuf::from(host));
-            cluster::join(cluster, host, &folder).map_err(failed)?;
+            let roles = role.iter().copied().map(HostRole::from).collect();
+            let options = HostOptions { roles, weight: *weight };
+            cluster::join_as(cluster, host, &folder, &options).map_err(failed)?;
             let shown = printable(&folder.display().to_string());
             format!("{shown} is host {}; copy it there and name it with --cluster", printable(host))
         }

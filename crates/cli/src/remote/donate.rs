@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
 use aquifer_base::units::parse_size;
@@ -14,8 +15,11 @@ use aquifer_volume::Time;
 use clap::Args;
 
 use crate::error::{Error, printable};
+use crate::export::listen;
+use crate::prometheus::lending;
 use crate::remote::gossip::{GossipArguments, GossipSaid};
 use crate::remote::security;
+use crate::server;
 use crate::volume::show::moment;
 
 /// What the help shows at its end.
@@ -27,6 +31,7 @@ Examples:
   aquifer donate --lend 1G --lend-to-own-machine          to try it out on one machine
   aquifer donate --lend 1G --provider memory              to programs of this machine that are in another control group
   aquifer donate --lend 1G --verbose                      and what becomes of each slab
+  aquifer donate --lend 1G --metrics 127.0.0.1:9465       and numbers for Prometheus
 
 It lends what programs of this machine do not need: slabs are added while more than
 --headroom is available, and asked back when less is. Borrowers have --leave-within
@@ -72,7 +77,7 @@ pub struct DonateArguments {
     /// Size of a slab: the same for all donors of a borrower
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_slab)]
     pub slab: u64,
-    /// The most that one borrower gets [default: all]
+    /// The most that one host of the cluster gets, or without --cluster one borrower [default: all]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub quota: Option<u64>,
     /// Donors with the same name fail together: a rack, a power supply
@@ -99,6 +104,9 @@ pub struct DonateArguments {
     /// A line for each slab that is lent, asked back or taken back, and for each borrower
     #[arg(long)]
     pub verbose: bool,
+    /// Offers its numbers to Prometheus, at http://ADDRESS:PORT/metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
     /// Also to programs of this machine, which gains nothing but a trial
     #[arg(long)]
     pub lend_to_own_machine: bool,
@@ -129,6 +137,17 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
     let gossip = arguments.gossip.start(&donor, arguments.cluster.as_deref(), &arguments.domain)?;
     if let Some(gossip) = &gossip {
         donor.set_membership(gossip.membership());
+    }
+    if let Some(address) = arguments.metrics {
+        let (listener, showing, slab_bytes) = (listen(address)?, donor.showing(), arguments.slab);
+        let serve = move || -> () {
+            server::serve(&listener, || {
+                let (now, borrowers) = showing();
+                lending::text(&now, &borrowers, slab_bytes)
+            })
+        };
+        // It ends with the process.
+        thread::Builder::new().name("aq-donor-metrics".into()).spawn(serve)?;
     }
     let mut out = io::stdout();
     writeln!(

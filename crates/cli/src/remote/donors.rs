@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aquifer_remote::borrower::{BorrowerOptions, look, members};
-use aquifer_remote::control::{Member, Offer, Welcome};
+use aquifer_remote::borrower::{BorrowerOptions, borrowings, look, members};
+use aquifer_remote::control::{Borrowing, Member, Offer, Welcome};
 use clap::Args;
 
 use crate::error::{Error, printable};
@@ -19,6 +19,8 @@ Examples:
   aquifer donors alpha:7447 --cluster /etc/aquifer            it, and all that it knows of
   aquifer donors alpha:7447 beta:7447 --cluster /etc/aquifer
   aquifer donors 127.0.0.1:7447 --donors-only                 no others
+  aquifer donors alpha:7447 --cluster /etc/aquifer --borrowers
+                                                              who has borrowed what
 
 A donor that gossips knows the others of its cluster. Of one that is gone, it is shown what it
 told last.
@@ -34,6 +36,9 @@ pub struct DonorsArguments {
     /// This host's folder of a cluster
     #[arg(long, value_name = "FOLDER")]
     pub cluster: Option<PathBuf>,
+    /// Also who has borrowed from each, those with the most slabs first
+    #[arg(long)]
+    pub borrowers: bool,
     /// Only those that are named, and not those that they know of
     #[arg(long)]
     pub donors_only: bool,
@@ -46,7 +51,8 @@ pub struct DonorsArguments {
 pub fn donors(arguments: &DonorsArguments) -> Result<ExitCode, Error> {
     let options =
         BorrowerOptions { security: security(arguments.cluster.as_deref())?, ..BorrowerOptions::default() };
-    let mut list = List { out: io::stdout().lock(), shown: BTreeSet::new(), is_whole: true };
+    let (shown, with_borrowers) = (BTreeSet::new(), arguments.borrowers);
+    let mut list = List { out: io::stdout().lock(), shown, is_whole: true, with_borrowers };
     writeln!(
         list.out,
         "{:<28} {:>8} {:>8} {:>9}  {:<8} {:<5} domain",
@@ -83,6 +89,7 @@ struct List<W> {
     shown: BTreeSet<SocketAddr>,
     /// Whether all that were asked answered.
     is_whole: bool,
+    with_borrowers: bool,
 }
 
 impl<W: Write> List<W> {
@@ -92,6 +99,9 @@ impl<W: Write> List<W> {
             Ok((welcome, offer)) => {
                 self.shown.insert(welcome.address);
                 self.alive(donor, &welcome, &offer)?;
+                if self.with_borrowers {
+                    self.tell_borrowers(donor, options)?;
+                }
                 Ok(true)
             }
             Err(error) => {
@@ -113,6 +123,19 @@ impl<W: Write> List<W> {
             printable(&welcome.provider),
             printable(&welcome.domain)
         )
+    }
+
+    fn tell_borrowers(&mut self, donor: &str, options: &BorrowerOptions) -> io::Result<()> {
+        match borrowings(donor, options) {
+            Ok(all) => all.iter().try_for_each(|Borrowing { host, name, slabs }| {
+                let who = [host, name].map(|text| printable(text)).join(" ");
+                writeln!(self.out, "{:<28} {slabs:>8} lent to {}", "", who.trim())
+            }),
+            Err(error) => {
+                self.is_whole = false;
+                writeln!(self.out, "{:<28} {}", "", printable(&error.to_string()))
+            }
+        }
     }
 
     fn gone(&mut self, member: &Member) -> io::Result<()> {

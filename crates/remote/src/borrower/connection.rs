@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aquifer_sys::helper;
 
@@ -12,17 +12,18 @@ use super::CallError;
 use super::options::BorrowerOptions;
 use super::returns::{Lease, Returns};
 use crate::control::{
-    Answer, Call, Channel, ChannelError, Ender, Greeting, Notice, Offer, Refusal, Reply, Role, SlabId,
-    Stream, VERSION, Welcome,
+    Answer, Call, Channel, ChannelError, Ender, Greeting, HostRole, MESSAGE_BYTES_MAX, MESSAGE_LIMIT, Notice,
+    Offer, Refusal, Reply, Role, SlabId, Stream, VERSION, Welcome,
 };
 use crate::mirror::{DonorId, Home};
 use crate::transport::{self, Link, Place, TrafficSeen, TransportError};
 use crate::{machine, random};
 
-/// How long a donor may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// How long it may take to connect.
+/// How long a donor may take to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Time in which an answer that has come already is taken.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -63,9 +64,21 @@ pub enum ConnectError {
         /// Of the others.
         ours: u64,
     },
+    /// The cluster does not let it lend.
+    #[error(
+        "{0} shows a certificate that does not make it a donor: make its folder anew with `aquifer cluster join CLUSTER HOST --role donor`"
+    )]
+    NoDonor(String),
     /// Another name of a donor that is connected: two copies of a page there would be lost together.
     #[error("it is the donor that is connected as {0} already")]
     Twin(String),
+}
+
+/// What the donor is asked on.
+struct Calls {
+    channel: Channel<Stream>,
+    /// When it was asked for a slab, if it has not answered yet.
+    owed_since: Option<Instant>,
 }
 
 /// The connection to one donor.
@@ -73,7 +86,7 @@ pub struct Connection {
     donor: DonorId,
     welcome: Welcome,
     link: Arc<Link>,
-    calls: Mutex<Channel<Stream>>,
+    calls: Mutex<Calls>,
     calls_ender: Ender,
     notices_ender: Ender,
     homes: Mutex<BTreeMap<SlabId, Weak<Home>>>,
@@ -110,7 +123,7 @@ impl Connection {
             donor,
             welcome,
             link: Arc::new(link),
-            calls: Mutex::new(calls),
+            calls: Mutex::new(Calls { channel: calls, owed_since: None }),
             calls_ender,
             notices_ender,
             homes: Mutex::default(),
@@ -138,6 +151,11 @@ impl Connection {
     /// Which donors fail with this one.
     pub fn domain(&self) -> &str {
         &self.welcome.domain
+    }
+
+    /// As which it is known under all its names.
+    pub fn instance(&self) -> &str {
+        &self.welcome.instance
     }
 
     /// Where it listens, as it says.
@@ -170,12 +188,46 @@ impl Connection {
         self.link.end().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Has a slab kept for a short time.
-    pub fn reserve(&self) -> Result<(u64, Offer), CallError> {
-        match self.call(&Call::Reserve)? {
-            Answer::Reserved { reservation, offer } => Ok((reservation, offer)),
+    /// Asks to keep a slab for a short time. Does not wait: for no other question, and for no answer.
+    pub fn ask_for_slab(&self) -> Result<(), CallError> {
+        let mut calls = match self.calls.try_lock() {
+            Ok(calls) => calls,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(CallError::Busy),
+        };
+        self.settle(&mut calls, Instant::now())?;
+        let sent = calls.channel.send(&Call::Reserve);
+        calls.owed_since = Some(Instant::now());
+        sent.map_err(|error| self.give_up(error))
+    }
+
+    /// Waits until that moment for what [`Connection::ask_for_slab`] asked for. A slab that comes later is not taken: the donor lets it go after a while.
+    pub fn reserved(&self, until: Instant) -> Result<(u64, Offer), CallError> {
+        let mut calls = self.calls();
+        match self.settle(&mut calls, until)? {
+            Some(Answer::Reserved { reservation, offer }) => Ok((reservation, offer)),
+            Some(Answer::Refused(refusal)) => Err(refusal.into()),
             _ => Err(CallError::Nonsense),
         }
+    }
+
+    /// Waits until that moment for an answer that is owed, if there is one.
+    fn settle(&self, calls: &mut Calls, until: Instant) -> Result<Option<Answer>, CallError> {
+        let Some(since) = calls.owed_since else { return Ok(None) };
+        match calls.channel.receive_until(until.max(Instant::now() + GLANCE), MESSAGE_BYTES_MAX) {
+            Ok(answer) => {
+                calls.owed_since = None;
+                Ok(Some(answer))
+            }
+            Err(ChannelError::TimedOut) if since.elapsed() < MESSAGE_LIMIT => Err(CallError::Busy),
+            Err(error) => Err(self.give_up(error)),
+        }
+    }
+
+    /// The donor does not keep to the rules: a late answer would be taken for one to another question.
+    fn give_up(&self, error: ChannelError) -> CallError {
+        self.link.close();
+        error.into()
     }
 
     /// Lets go what was kept.
@@ -202,16 +254,22 @@ impl Connection {
     }
 
     fn call(&self, call: &Call) -> Result<Answer, CallError> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        match calls.ask(call) {
+        let mut calls = self.calls();
+        if self.link.end().is_some() {
+            return Err(ChannelError::Closed.into());
+        }
+        if let Some(since) = calls.owed_since {
+            self.settle(&mut calls, since + MESSAGE_LIMIT)?;
+        }
+        match calls.channel.ask(call) {
             Ok(Answer::Refused(refusal)) => Err(refusal.into()),
             Ok(answer) => Ok(answer),
-            Err(error) => {
-                // A late answer would be taken for one to the next question.
-                self.link.close();
-                Err(error.into())
-            }
+            Err(error) => Err(self.give_up(error)),
         }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn homes(&self) -> MutexGuard<'_, BTreeMap<SlabId, Weak<Home>>> {
@@ -247,7 +305,7 @@ impl Drop for Connection {
 
 /// Answers what the donor asks until one of the two is gone; the donor is gone then.
 fn answer_until_gone(connection: &Weak<Connection>, mut notices: Channel<Stream>) {
-    while let Ok(notice) = notices.receive::<Notice>() {
+    while let Ok(notice) = notices.wait_for_next::<Notice>() {
         let Some(connection) = connection.upgrade() else { return };
         if notices.send(&connection.reply(&notice)).is_err() {
             break;
@@ -268,14 +326,12 @@ pub(super) fn open(
     options: &BorrowerOptions,
     role: Role,
 ) -> Result<(Channel<Stream>, Option<Welcome>), ConnectError> {
-    let is_notices = matches!(role, Role::Notices(_));
     let mut resolved =
         address.to_socket_addrs().map_err(|_| ConnectError::Name(address.to_string()))?.peekable();
     let socket_address = resolved.next().ok_or_else(|| ConnectError::Name(address.to_string()))?;
     let unreachable = |reason| ConnectError::Unreachable { address: address.to_string(), reason };
     let socket = TcpStream::connect_timeout(&socket_address, CONNECT_LIMIT).map_err(unreachable)?;
     let stream = Stream::connected(socket, &options.security).map_err(unreachable)?;
-    stream.set_limit(Some(ANSWER_LIMIT)).map_err(unreachable)?;
     let mut channel = Channel::new(stream);
     let greeting = Greeting {
         version: VERSION,
@@ -286,9 +342,8 @@ pub(super) fn open(
     };
     let welcome: Result<Option<Welcome>, Refusal> =
         channel.ask(&greeting).map_err(|reason| stranger(address, reason))?;
-    if is_notices {
-        // The donor asks when it has something to ask.
-        channel.stream().set_limit(None).map_err(unreachable)?;
+    if channel.stream().peer().is_some_and(|peer| !peer.may_be(HostRole::Donor)) {
+        return Err(ConnectError::NoDonor(address.to_string()));
     }
     Ok((channel, welcome?))
 }

@@ -76,10 +76,6 @@ impl Donor {
         }
     }
 
-    pub fn is_named(&self) -> bool {
-        self.standing == Standing::Named
-    }
-
     /// Whether it is the one that listens there.
     pub fn is_at(&self, address: SocketAddr) -> bool {
         let told = self.connection.as_ref().is_some_and(|connection| connection.listens_at() == address);

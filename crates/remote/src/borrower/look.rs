@@ -3,7 +3,7 @@
 use super::connection::{ConnectError, open, stranger};
 use super::options::BorrowerOptions;
 use crate::control::{
-    Answer, Call, Channel, ChannelError, MEMBERS_BYTES_MAX, Members, Offer, Role, Stream, Welcome,
+    Answer, Borrowing, Call, Channel, ChannelError, MEMBERS_BYTES_MAX, Members, Offer, Role, Stream, Welcome,
 };
 
 /// What a donor has.
@@ -26,6 +26,18 @@ pub fn members(address: &str, options: &BorrowerOptions) -> Result<Members, Conn
     let (mut channel, _) = come(address, options)?;
     match ask(address, &mut channel, &Call::Members)? {
         Answer::Members(members) => Ok(members),
+        answer => Err(nonsense(address, &answer)),
+    }
+}
+
+/// What borrowers have of a donor.
+///
+/// # Errors
+/// [`ConnectError`].
+pub fn borrowings(address: &str, options: &BorrowerOptions) -> Result<Vec<Borrowing>, ConnectError> {
+    let (mut channel, _) = come(address, options)?;
+    match ask(address, &mut channel, &Call::Borrowings)? {
+        Answer::Borrowings(borrowings) => Ok(borrowings),
         answer => Err(nonsense(address, &answer)),
     }
 }

@@ -9,15 +9,83 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use webpki::EndEntityCert;
 
-/// Every host's certificate has this name: any host of the cluster may lend.
+/// Every host's certificate has this name: it is of the cluster.
 pub const HOST_NAME: &str = "host.aquifer.internal";
+/// How names begin and end that say something of a host, and are not its own.
+pub const RESERVED_SUFFIX: &str = ".aquifer.internal";
+const WEIGHT_PREFIX: &str = "weight-";
+/// Weight of a host whose certificate says nothing of it.
+pub const HOST_WEIGHT: u32 = 100;
 /// The cluster's own certificate, which every host has.
 pub const AUTHORITY_FILE: &str = "cluster.pem";
 /// The host's certificate.
 pub const CERTIFICATE_FILE: &str = "host.pem";
 /// The host's key, which no other host has.
 pub const KEY_FILE: &str = "host-key.pem";
+
+/// What a host of a cluster may be to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostRole {
+    /// It lends RAM.
+    Donor,
+    /// It borrows RAM.
+    Borrower,
+}
+
+impl HostRole {
+    /// All of them.
+    pub const ALL: [HostRole; 2] = [HostRole::Donor, HostRole::Borrower];
+
+    /// The name by which a certificate gives it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            HostRole::Donor => "donor.aquifer.internal",
+            HostRole::Borrower => "borrower.aquifer.internal",
+        }
+    }
+}
+
+/// The name by which a certificate gives a weight.
+#[must_use]
+pub fn weight_name(weight: u32) -> String {
+    format!("{WEIGHT_PREFIX}{weight}{RESERVED_SUFFIX}")
+}
+
+/// A host of the cluster, as its certificate has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its own name; where the certificate has none, the certificate's checksum.
+    pub host: String,
+    /// How slabs are divided among hosts while there are too few.
+    pub weight: u32,
+    /// None: it may be everything.
+    roles: Vec<HostRole>,
+}
+
+impl Peer {
+    /// What a certificate says, whose signature was looked at before; of one that cannot be read, that it may be nothing.
+    #[must_use]
+    pub fn of(certificate: &CertificateDer<'_>) -> Option<Peer> {
+        let parsed = EndEntityCert::try_from(certificate).ok()?;
+        let names: Vec<_> = parsed.valid_dns_names().collect();
+        let own = names.iter().find(|name| !name.ends_with(RESERVED_SUFFIX));
+        let digest = || ring::digest::digest(&ring::digest::SHA256, certificate);
+        let host = own.map_or_else(|| crate::random::to_hex(digest().as_ref()), |name| (*name).to_string());
+        let weight =
+            |name: &&str| name.strip_prefix(WEIGHT_PREFIX)?.strip_suffix(RESERVED_SUFFIX)?.parse().ok();
+        let roles = HostRole::ALL.into_iter().filter(|role| names.contains(&role.name())).collect();
+        Some(Peer { host, weight: names.iter().find_map(weight).unwrap_or(HOST_WEIGHT), roles })
+    }
+
+    /// Whether the cluster lets it be that.
+    #[must_use]
+    pub fn may_be(&self, role: HostRole) -> bool {
+        self.roles.is_empty() || self.roles.contains(&role)
+    }
+}
 
 /// Why a host has no identity.
 #[derive(Debug, thiserror::Error)]

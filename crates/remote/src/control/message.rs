@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::member::Members;
 
 /// Of these messages. Both sides must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A slab of a donor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub struct Welcome {
     pub domain: String,
     /// Where it listens: the name that it has among [`Call::Members`].
     pub address: SocketAddr,
+    /// A random number that it has had since it began, in hexadecimal: whatever names lead to it, it is one donor.
+    pub instance: String,
 }
 
 /// How much a donor has.
@@ -75,6 +77,20 @@ impl Offer {
     }
 }
 
+/// Most borrowers that a donor tells of.
+pub const BORROWINGS_MAX: usize = 1000;
+
+/// What a borrower has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Borrowing {
+    /// Its host, as the certificate has it; empty without a cluster.
+    pub host: String,
+    /// What it calls itself.
+    pub name: String,
+    /// Slabs that it has.
+    pub slabs: u64,
+}
+
 /// What a borrower asks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Call {
@@ -82,6 +98,8 @@ pub enum Call {
     Ask,
     /// Asks for the other donors of the cluster. Answer: [`Answer::Members`].
     Members,
+    /// What have borrowers? Answer: [`Answer::Borrowings`].
+    Borrowings,
     /// Keep a slab for me, for a short time. Answer: [`Answer::Reserved`].
     Reserve,
     /// Lend me what you reserved. Answer: [`Answer::Lent`].
@@ -99,6 +117,8 @@ pub enum Answer {
     Offer(Offer),
     /// The donors of the cluster, this one among them.
     Members(Members),
+    /// Borrowers, those with the most slabs first; [`BORROWINGS_MAX`] of them at the most.
+    Borrowings(Vec<Borrowing>),
     /// A slab is kept for a short time.
     Reserved {
         /// To be shown when it is taken.
@@ -140,11 +160,18 @@ pub enum Refusal {
     /// It lends by memory that both have mapped.
     #[error("the donor lends to programs of its own machine alone: start it with --provider tcp or verbs")]
     OtherMachine,
+    /// The cluster does not let it borrow.
+    #[error(
+        "this host's certificate does not make it a borrower: make its folder anew with `aquifer cluster join CLUSTER HOST --role borrower`"
+    )]
+    NoBorrower,
     /// All is lent.
     #[error("the donor has no free slab")]
     NothingFree,
     /// The borrower has as much as it may have.
-    #[error("the donor lends at most {0} slabs to one borrower")]
+    #[error(
+        "the donor lends at most {0} slabs to one host of the cluster, or to one program of its own machine"
+    )]
     Quota(u64),
     /// Others have less than is theirs by right, and wait.
     #[error("the donor lends this borrower no more than its share, {0} slabs, while others wait")]

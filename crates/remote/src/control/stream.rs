@@ -3,15 +3,17 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use aquifer_device::own;
 use aquifer_sys::descriptors;
 use rustix::net::sockopt;
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
-use super::identity::Identity;
+use super::channel::Wire;
+use super::identity::{Identity, Peer};
 
 /// Which peers may speak.
 #[derive(Clone, Debug)]
@@ -22,16 +24,76 @@ pub enum Security {
     Cluster(Arc<Identity>),
 }
 
-trait Duplex: Read + Write + Send {}
-impl<S: Read + Write + Send> Duplex for S {}
+trait Duplex: Read + Write + Send {
+    /// The certificate that the other side has shown.
+    fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        None
+    }
+}
+
+impl Duplex for Limited {}
+
+impl Duplex for StreamOwned<ClientConnection, Limited> {
+    fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.conn.peer_certificates()?.first()
+    }
+}
+
+impl Duplex for StreamOwned<ServerConnection, Limited> {
+    fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.conn.peer_certificates()?.first()
+    }
+}
 
 /// A connection for a [`Channel`](super::Channel).
 pub struct Stream {
     inner: Box<dyn Duplex>,
     /// The same connection, for what has nothing to do with its bytes.
     socket: TcpStream,
+    until: Arc<Until>,
     /// Descriptors of both, which a program that knows nothing of them must not close.
     owned: [RawFd; 2],
+}
+
+/// When the message that is under way must have come or gone.
+#[derive(Debug, Default)]
+struct Until(Mutex<Option<Instant>>);
+
+impl Until {
+    fn set(&self, moment: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = moment;
+    }
+
+    /// What is left; for ever, if there is no such moment.
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let moment = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = moment.map(|moment| moment.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+/// The socket, below the sealing. Each wait on it ends with the message's deadline: what a peer sends in between does not move it.
+struct Limited {
+    socket: TcpStream,
+    until: Arc<Until>,
+}
+
+impl Read for Limited {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.until.left()?)?;
+        self.socket.read(buf)
+    }
+}
+
+impl Write for Limited {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.until.left()?)?;
+        self.socket.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
 }
 
 impl Stream {
@@ -40,17 +102,15 @@ impl Stream {
     /// # Errors
     /// The socket's. Whether the other side is of the cluster shows when the first message is sent.
     pub fn connected(socket: TcpStream, security: &Security) -> io::Result<Stream> {
-        let socket = own(socket);
-        let second = own(prepare(&socket)?);
-        let owned = [second.as_raw_fd(), socket.as_raw_fd()];
-        let inner: Box<dyn Duplex> = match security {
-            Security::Loopback => Box::new(socket),
-            Security::Cluster(identity) => {
-                let session = ClientConnection::new(identity.client(), Identity::server_name());
-                Box::new(StreamOwned::new(session.map_err(io::Error::other)?, socket))
-            }
-        };
-        Ok(Stream { inner, socket: second, owned })
+        Stream::over(socket, |socket| {
+            Ok(match security {
+                Security::Loopback => Box::new(socket),
+                Security::Cluster(identity) => {
+                    let session = ClientConnection::new(identity.client(), Identity::server_name());
+                    Box::new(StreamOwned::new(session.map_err(io::Error::other)?, socket))
+                }
+            })
+        })
     }
 
     /// The side that was connected to.
@@ -58,26 +118,33 @@ impl Stream {
     /// # Errors
     /// As [`Stream::connected`].
     pub fn accepted(socket: TcpStream, security: &Security) -> io::Result<Stream> {
+        Stream::over(socket, |socket| {
+            Ok(match security {
+                Security::Loopback => Box::new(socket),
+                Security::Cluster(identity) => {
+                    let session = ServerConnection::new(identity.server()).map_err(io::Error::other)?;
+                    Box::new(StreamOwned::new(session, socket))
+                }
+            })
+        })
+    }
+
+    fn over(
+        socket: TcpStream,
+        seal: impl FnOnce(Limited) -> io::Result<Box<dyn Duplex>>,
+    ) -> io::Result<Stream> {
         let socket = own(socket);
         let second = own(prepare(&socket)?);
         let owned = [second.as_raw_fd(), socket.as_raw_fd()];
-        let inner: Box<dyn Duplex> = match security {
-            Security::Loopback => Box::new(socket),
-            Security::Cluster(identity) => {
-                let session = ServerConnection::new(identity.server()).map_err(io::Error::other)?;
-                Box::new(StreamOwned::new(session, socket))
-            }
-        };
-        Ok(Stream { inner, socket: second, owned })
+        let until: Arc<Until> = Arc::default();
+        let inner = seal(Limited { socket, until: Arc::clone(&until) })?;
+        Ok(Stream { inner, socket: second, until, owned })
     }
 
-    /// For how long a message may be waited for.
-    ///
-    /// # Errors
-    /// The socket's.
-    pub fn set_limit(&self, limit: Option<Duration>) -> io::Result<()> {
-        self.socket.set_read_timeout(limit)?;
-        self.socket.set_write_timeout(limit)
+    /// The host of the cluster at the other side, once a message has come from there; `None` without a cluster.
+    #[must_use]
+    pub fn peer(&self) -> Option<Peer> {
+        Peer::of(self.inner.certificate()?)
     }
 
     /// What ends the connection from another thread.
@@ -108,6 +175,12 @@ fn prepare(socket: &TcpStream) -> io::Result<TcpStream> {
     sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT)?;
     socket.try_clone()
+}
+
+impl Wire for Stream {
+    fn end_at(&mut self, moment: Option<Instant>) {
+        self.until.set(moment);
+    }
 }
 
 impl Read for Stream {

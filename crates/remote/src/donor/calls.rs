@@ -9,17 +9,17 @@ use std::time::Duration;
 use super::deed::What;
 use super::lending::BorrowerId;
 use super::session::Session;
+use super::shares::{Account, Claim};
 use super::state::State;
 use super::strangers::Stranger;
 use crate::control::{
-    Answer, Call, Channel, ChannelError, Greeting, MEMBERS_BYTES_MAX, Refusal, Role, SlabId, Stream, VERSION,
-    Welcome,
+    Answer, BORROWINGS_MAX, Borrowing, Call, Channel, ChannelError, Greeting, HostRole, MEMBERS_BYTES_MAX,
+    Peer, Refusal, Role, SlabId, Stream, VERSION, Welcome,
 };
+use crate::events::Words;
 use crate::transport::Place;
 use crate::{machine, random};
 
-/// How long a stranger may take to say who it is.
-const GREETING_LIMIT: Duration = Duration::from_secs(5);
 /// What somebody who looks may ask.
 const QUESTIONS_MAX: usize = 2;
 
@@ -58,11 +58,11 @@ type Answered = Result<Option<Welcome>, Refusal>;
 /// Finds out who it is. A channel for notices goes to its session, and nothing is left to do.
 fn greet(state: &State, socket: TcpStream, _stranger: Stranger) -> Result<Option<Borrower>, ChannelError> {
     let stream = Stream::accepted(socket, &state.options.security)?;
-    stream.set_limit(Some(GREETING_LIMIT))?;
     let ender = stream.ender()?;
     let mut channel = Channel::new(stream);
     let greeting: Greeting = channel.receive()?;
-    if let Some(refusal) = refusal(state, &greeting) {
+    let may_borrow = channel.stream().peer().is_none_or(|peer| peer.may_be(HostRole::Borrower));
+    if let Some(refusal) = refusal(state, &greeting, may_borrow) {
         channel.send(&Answered::Err(refusal))?;
         return Ok(None);
     }
@@ -73,6 +73,7 @@ fn greet(state: &State, socket: TcpStream, _stranger: Stranger) -> Result<Option
                 let answer = match channel.receive()? {
                     Call::Ask => Answer::Offer(state.lending().offer()),
                     Call::Members => Answer::Members(state.members()),
+                    Call::Borrowings => Answer::Borrowings(borrowings(state)),
                     _ => Answer::Refused(Refusal::Token),
                 };
                 channel.send_within(&answer, MEMBERS_BYTES_MAX)?;
@@ -80,12 +81,19 @@ fn greet(state: &State, socket: TcpStream, _stranger: Stranger) -> Result<Option
             Ok(None)
         }
         Role::Calls => {
-            let session = Arc::new(Session::new(next_borrower(), greeting.name, random::bytes()?, ender));
-            state.lending().come(session.id, greeting.weight);
+            let (id, weight) = (next_borrower(), greeting.weight);
+            let (host, claim) = match channel.stream().peer() {
+                Some(Peer { host, weight: account_weight, .. }) => {
+                    (host.clone(), Claim { account: Account::Host(host), account_weight, weight })
+                }
+                None => (String::new(), Claim::own(id, weight)),
+            };
+            let name = Words::of(&greeting.name).as_str().to_string();
+            let session = Arc::new(Session::new(id, host, name, random::bytes()?, ender));
+            state.lending().come(session.id, claim);
             state.add_session(&session);
             let token = random::to_hex(&session.token);
-            let welcomed = channel.send(&Answered::Ok(Some(welcome(state, token))));
-            if let Err(error) = welcomed.and_then(|()| Ok(channel.stream().set_limit(None)?)) {
+            if let Err(error) = channel.send(&Answered::Ok(Some(welcome(state, token)))) {
                 state.remove_session(session.id);
                 return Err(error);
             }
@@ -108,12 +116,15 @@ fn next_borrower() -> BorrowerId {
     BorrowerId(BORROWERS.fetch_add(1, Ordering::Relaxed))
 }
 
-fn refusal(state: &State, greeting: &Greeting) -> Option<Refusal> {
+fn refusal(state: &State, greeting: &Greeting, may_borrow: bool) -> Option<Refusal> {
     if greeting.version != VERSION {
         return Some(Refusal::Version { donor: VERSION, borrower: greeting.version });
     }
     if state.is_ending() {
         return Some(Refusal::Ending);
+    }
+    if greeting.role != Role::Look && !may_borrow {
+        return Some(Refusal::NoBorrower);
     }
     let is_own = greeting.role != Role::Look && greeting.machine == machine::id();
     if state.options.is_for_own_machine_alone() {
@@ -131,13 +142,14 @@ fn welcome(state: &State, token: String) -> Welcome {
         token,
         domain: state.options.domain.clone(),
         address: state.address,
+        instance: state.instance.clone(),
     }
 }
 
 /// Answers a borrower until it is gone.
 fn serve(state: &State, session: &Session, mut channel: Channel<Stream>) {
     let mut places = Vec::new();
-    while let Ok(call) = channel.receive::<Call>() {
+    while let Ok(call) = channel.wait_for_next::<Call>() {
         let answer = answer(state, session, call, &mut places).unwrap_or_else(Answer::Refused);
         if state.is_ending() || channel.send_within(&answer, MEMBERS_BYTES_MAX).is_err() {
             break;
@@ -159,6 +171,7 @@ fn answer(
     match call {
         Call::Ask => Ok(Answer::Offer(state.lending().offer())),
         Call::Members => Ok(Answer::Members(state.members())),
+        Call::Borrowings => Ok(Answer::Borrowings(borrowings(state))),
         Call::Reserve => {
             let mut lending = state.lending();
             let offer = lending.offer();
@@ -202,6 +215,12 @@ fn answer(
             Ok(Answer::Done)
         }
     }
+}
+
+fn borrowings(state: &State) -> Vec<Borrowing> {
+    let mut all = state.borrowers();
+    all.truncate(BORROWINGS_MAX);
+    all
 }
 
 fn give_back(state: &State, session: &Session, slab: SlabId) {

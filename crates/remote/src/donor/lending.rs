@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::shares::Shares;
+use super::shares::{Claim, Shares};
 use crate::control::{Offer, Refusal, SlabId};
 
 /// A borrower, as long as it is connected.
@@ -41,7 +41,7 @@ enum State {
 #[derive(Debug)]
 pub struct Lending {
     slabs: BTreeMap<SlabId, State>,
-    /// What one borrower may have.
+    /// What one account may have.
     quota_slabs: u64,
     shares: Shares,
     next_slab: u64,
@@ -105,9 +105,9 @@ impl Lending {
         self.slabs.values().filter(|state| is_so(state)).count() as u64
     }
 
-    /// A borrower has come. Weights say how slabs are divided while there are too few.
-    pub fn come(&mut self, borrower: BorrowerId, weight: u32) {
-        self.shares.come(borrower, weight);
+    /// A borrower has come, with what it may claim while there are too few slabs.
+    pub fn come(&mut self, borrower: BorrowerId, claim: Claim) {
+        self.shares.come(borrower, claim);
     }
 
     /// Slabs that borrowers have and were not asked back.
@@ -154,13 +154,13 @@ impl Lending {
     /// Nothing is free, the borrower has enough, or others have more right to what is free.
     pub fn reserve(&mut self, borrower: BorrowerId, now: Moment) -> Result<u64, Refusal> {
         self.expire(now);
-        let held = self.held();
-        let has = held.get(&borrower).copied().unwrap_or(0);
-        if has >= self.quota_slabs {
+        let mut held = self.held();
+        let has = *held.entry(borrower).or_insert(0);
+        if self.shares.held_together(borrower, &held) >= self.quota_slabs {
             return Err(Refusal::Quota(self.quota_slabs));
         }
         let rights = self.shares.divide(self.slabs.len() as u64, &held, now);
-        let right = rights.get(&borrower).copied().unwrap_or(1);
+        let right = rights[&borrower];
         if has >= right && self.starving(&held, &rights, now) > 0 {
             return Err(Refusal::Share(right));
         }

@@ -11,8 +11,8 @@ use crate::transport::{Place, Staging};
 
 /// How long the thread of a link may take to do what it is told.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
-/// How long a borrower may take to answer a notice that needs no work.
-const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+/// How long a borrower may take to hear a notice, and to answer it: neither needs any work.
+const NOTICE_LIMIT: Duration = Duration::from_secs(1);
 
 /// What a link's thread is told.
 pub enum Command {
@@ -25,6 +25,9 @@ pub enum Command {
 /// One borrower.
 pub struct Session {
     pub id: BorrowerId,
+    /// As its certificate has it; empty without one.
+    pub host: String,
+    /// As it calls itself.
     pub name: String,
     pub token: [u8; 32],
     is_ended: AtomicBool,
@@ -37,10 +40,11 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(id: BorrowerId, name: String, token: [u8; 32], calls: Ender) -> Session {
+    pub fn new(id: BorrowerId, host: String, name: String, token: [u8; 32], calls: Ender) -> Session {
         let (send, receive) = channel();
         Session {
             id,
+            host,
             name,
             token,
             is_ended: AtomicBool::new(false),
@@ -89,12 +93,11 @@ impl Session {
         let _ = self.commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
     }
 
-    /// Asks the borrower.
-    pub fn notify(&self, notice: &Notice, limit: Option<Duration>) -> Result<Reply, ChannelError> {
+    /// Asks the borrower. A borrower that does not answer in time is not asked again.
+    pub fn notify(&self, notice: &Notice) -> Result<Reply, ChannelError> {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = notices.as_mut().ok_or(ChannelError::Closed)?;
-        channel.stream().set_limit(Some(limit.unwrap_or(ANSWER_LIMIT)))?;
-        let reply = channel.ask(notice);
+        let reply = channel.ask_within(notice, NOTICE_LIMIT);
         if reply.is_err() {
             // A late answer would be taken for one to the next question.
             *notices = None;

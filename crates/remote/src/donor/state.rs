@@ -13,8 +13,9 @@ use super::membership::Membership;
 use super::options::{DonorError, DonorOptions};
 use super::session::Session;
 use super::strangers::Strangers;
-use crate::control::{Member, Members, SlabId, VERSION};
+use crate::control::{Borrowing, Member, Members, SlabId, VERSION};
 use crate::events::{Events, Words};
+use crate::random;
 use crate::transport::Staging;
 
 /// What a donor lends.
@@ -43,6 +44,8 @@ pub struct State {
     pub address: SocketAddr,
     /// Of transfers.
     pub port: u16,
+    /// As which it is known under all its names.
+    pub instance: String,
     pub lending: Mutex<Lending>,
     pub strangers: Arc<Strangers>,
     pub deeds: Events<Deed>,
@@ -65,6 +68,7 @@ impl State {
         Ok(State {
             address,
             port,
+            instance: random::to_hex(&random::bytes::<16>().map_err(DonorError::Kernel)?),
             lending: Mutex::new(Lending::new(options.quota_slabs())),
             strangers: Arc::default(),
             deeds: Events::default(),
@@ -98,13 +102,17 @@ impl State {
         }
     }
 
-    /// Borrowers by name, with their slabs.
-    pub fn borrowers(&self) -> Vec<(String, u64)> {
+    /// Borrowers, those with the most slabs first.
+    pub fn borrowers(&self) -> Vec<Borrowing> {
         let lending = self.lending();
-        lock(&self.sessions)
-            .values()
-            .map(|session| (session.name.clone(), lending.lent_to(session.id)))
-            .collect()
+        let borrowing = |session: &Arc<Session>| Borrowing {
+            host: session.host.clone(),
+            name: session.name.clone(),
+            slabs: lending.lent_to(session.id),
+        };
+        let mut all: Vec<_> = lock(&self.sessions).values().map(borrowing).collect();
+        all.sort_by_key(|borrowing| std::cmp::Reverse(borrowing.slabs));
+        all
     }
 
     /// Sets the source of the list of donors. The first one stays.

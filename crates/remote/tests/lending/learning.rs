@@ -200,6 +200,7 @@ fn answers_that_are_too_long_are_refused() {
                 token: String::new(),
                 domain: String::new(),
                 address,
+                instance: String::new(),
             };
             channel.send(&Ok::<_, Refusal>(Some(welcome))).expect("a welcome");
             assert_eq!(channel.receive::<Call>().expect("a question"), Call::Members);

@@ -2,6 +2,8 @@
 
 #[path = "../common/network.rs"]
 mod network;
+#[path = "../common/proxy.rs"]
+mod proxy;
 
 mod borrowing;
 mod evictions;
@@ -9,3 +11,4 @@ mod fixture;
 mod learning;
 mod security;
 mod shares;
+mod strangers;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aquifer_remote::borrower::{Borrower, BorrowerError, BorrowerOptions};
-use aquifer_remote::cluster::{self, ClusterError};
+use aquifer_remote::cluster::{self, ClusterError, HostOptions};
 use aquifer_remote::control::{
-    Answer, Call, Channel, Greeting, Identity, Refusal, Role, Security, Stream, VERSION, Welcome,
+    Answer, Call, Channel, Greeting, HostRole, Identity, Refusal, Role, Security, Stream, VERSION, Welcome,
 };
 use aquifer_remote::donor::{Donor, DonorOptions};
 use aquifer_remote::mirror::Slabs;
@@ -72,7 +72,7 @@ fn a_borrower_does_not_believe_a_donor_of_another_cluster() {
 }
 
 /// What a donor answers to this greeting.
-fn greet(donor: &Donor, version: u32, role: Role) -> (Channel<Stream>, Result<Option<Welcome>, Refusal>) {
+pub fn greet(donor: &Donor, version: u32, role: Role) -> (Channel<Stream>, Result<Option<Welcome>, Refusal>) {
     greet_of(donor, version, network::machine(), role)
 }
 
@@ -121,21 +121,18 @@ fn what_was_reserved_and_not_taken_is_offered_again() {
 }
 
 fn connect(welcome: &Welcome, token: fabric::Token) -> Option<Link> {
+    connect_to(welcome.port, welcome, token)
+}
+
+pub fn connect_to(port: u16, welcome: &Welcome, token: fabric::Token) -> Option<Link> {
     let options = LinkOptions { deadline: Duration::from_secs(5), ..LinkOptions::default() };
     let connect = |staging: &Arc<Staging>| {
-        transport::connect(
-            &welcome.provider,
-            &network::host(),
-            welcome.port,
-            &token,
-            Duration::from_secs(5),
-            staging,
-        )
+        transport::connect(&welcome.provider, &network::host(), port, &token, Duration::from_secs(5), staging)
     };
     Link::new(&options, connect).ok()
 }
 
-fn token(welcome: &Welcome) -> fabric::Token {
+pub fn token(welcome: &Welcome) -> fabric::Token {
     let digits = |nth: usize| u8::from_str_radix(&welcome.token[2 * nth..2 * nth + 2], 16).expect("digits");
     std::array::from_fn(digits)
 }
@@ -211,4 +208,60 @@ fn strangers_that_say_nothing_keep_nobody_out() {
         .collect();
     borrower(&[&donor]).find(SLAB_BYTES, &[]).expect("a slab");
     drop(strangers);
+}
+
+fn host_as(cluster: &Path, name: &str, roles: &[HostRole], weight: u32) -> Security {
+    let folder = cluster.with_file_name(format!("folder-{name}-{roles:?}-{weight}"));
+    cluster::join_as(cluster, name, &folder, &HostOptions { roles: roles.to_vec(), weight }).expect("join");
+    Security::Cluster(Arc::new(Identity::load(&folder).expect("an identity")))
+}
+
+/// A certificate says what a host may be.
+#[test]
+fn hosts_lend_and_borrow_as_their_certificates_say() {
+    if !is_there() {
+        return;
+    }
+    let (_folder, [ours, _]) = two_clusters();
+    let reserved = cluster::join(&ours, "donor.aquifer.internal", &ours.with_file_name("liar"));
+    assert!(matches!(reserved, Err(ClusterError::Name(_))), "{reserved:?}");
+    let said = |donor: HostRole, borrower: HostRole| {
+        let security = host_as(&ours, &format!("lender-{borrower:?}"), &[donor], 1);
+        let donor = self::donor(DonorOptions { security, ..donor_options(1) });
+        let security =
+            host_as(&ours, &format!("user-{donor:?}", donor = donor.address().port()), &[borrower], 1);
+        let started = Borrower::start(BorrowerOptions { security, ..borrower_options(&[&donor]) });
+        started.err().map_or_else(String::new, |error| error.to_string())
+    };
+    assert_eq!(said(HostRole::Donor, HostRole::Borrower), "");
+    let refused = said(HostRole::Donor, HostRole::Donor);
+    assert!(refused.contains("--role borrower"), "{refused}");
+    let refused = said(HostRole::Borrower, HostRole::Borrower);
+    assert!(refused.contains("--role donor"), "{refused}");
+}
+
+/// However often a host connects, and whatever it says of itself, it has what one host may have.
+#[test]
+fn a_quota_is_a_hosts() {
+    if !is_there() {
+        return;
+    }
+    let (_folder, [ours, _]) = two_clusters();
+    let options =
+        DonorOptions { security: host(&ours, "donor"), quota_bytes: 2 * SLAB_BYTES, ..donor_options(4) };
+    let donor = donor(options);
+    let greedy = host(&ours, "greedy");
+    let borrowers: Vec<_> = (0..3)
+        .map(|nth| {
+            let (security, name) = (greedy.clone(), format!("program {nth}"));
+            Borrower::start(BorrowerOptions { security, name, ..borrower_options(&[&donor]) })
+                .expect("a donor")
+        })
+        .collect();
+    let homes: Vec<_> =
+        borrowers.iter().flat_map(|one| [one.find(SLAB_BYTES, &[]), one.find(SLAB_BYTES, &[])]).collect();
+    assert_eq!(homes.iter().flatten().count(), 2);
+    let modest = BorrowerOptions { security: host(&ours, "modest"), ..borrower_options(&[&donor]) };
+    let modest = Borrower::start(modest).expect("a donor");
+    assert!(modest.find(SLAB_BYTES, &[]).is_some());
 }

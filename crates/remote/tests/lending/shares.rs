@@ -21,7 +21,7 @@ fn greedy(donor: &Donor, name: &str, weight: u32) -> Mirror {
 }
 
 fn slabs_of(donor: &Donor, name: &str) -> u64 {
-    donor.borrowers().iter().find(|(who, _)| who == name).map_or(0, |(_, slabs)| *slabs)
+    donor.borrowers().iter().find(|one| one.name == name).map_or(0, |one| one.slabs)
 }
 
 #[test]

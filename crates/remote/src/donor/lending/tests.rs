@@ -108,8 +108,8 @@ fn free_slabs_go_first_and_those_on_their_way_count() {
 #[test]
 fn who_starves_gets_what_is_its_by_right() {
     let mut lending = lending(4, 10);
-    lending.come(A, 100);
-    lending.come(B, 100);
+    lending.come(A, Claim::own(A, 100));
+    lending.come(B, Claim::own(B, 100));
     for _ in 0..4 {
         let reservation = lending.reserve(A, NOW).expect("nobody else wants it");
         lending.take(A, reservation, NOW).expect("reserved");
