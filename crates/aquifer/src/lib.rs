@@ -55,7 +55,7 @@ pub use aquifer_cache::PolicyKind;
 pub use aquifer_device as device;
 pub use aquifer_heap::HeapError;
 pub use aquifer_heap::class::{current_class, set_class, with_class};
-pub use aquifer_remote::stripe::Code;
+pub use aquifer_remote::far::Code;
 pub use aquifer_vm::Strain;
 pub use aquifer_vm::hints::Hint;
 pub use assembly::KERNEL_MIN;

@@ -7,7 +7,7 @@ use aquifer_base::profile::{Profile, Setting};
 use aquifer_base::units::parse_size;
 use aquifer_cache::PolicyKind;
 use aquifer_device::Device;
-use aquifer_remote::stripe::Code;
+use aquifer_remote::far::Code;
 use aquifer_sys::{Features, Fence, Userfaultfd};
 use aquifer_vm::TrapKind;
 

@@ -6,9 +6,7 @@ use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::control::{Identity, Security};
 use aquifer_remote::events::Entry;
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{DonorId, Mirror, MirrorOptions, Mode, SlabEvent, Slabs};
-use aquifer_remote::stripe::{Stripe, StripeOptions};
+use aquifer_remote::far::{Code, DonorId, FarDevice, FarOptions, SlabEvent, Slabs};
 use aquifer_remote::transport::LinkOptions;
 
 use serde_json::json;
@@ -30,7 +28,7 @@ const BEHIND_BYTES_MIN: u64 = 512 << 10;
 
 /// A device whose pages lie in the RAM of donors as well.
 pub(crate) struct Remote {
-    pub(crate) device: Arc<dyn FarDevice>,
+    pub(crate) device: Arc<FarDevice>,
     pub(crate) borrower: Arc<Borrower>,
     /// RAM of this process that it takes.
     pub(crate) ram_bytes: u64,
@@ -49,16 +47,14 @@ impl Remote {
         let (slab_bytes, seals) = (borrower.slab_bytes(), options.seals);
         let behind_bytes = (ram / BEHIND_PART).clamp(BEHIND_BYTES_MIN, BEHIND_BYTES_MAX) as usize;
         let slabs = Arc::clone(&borrower) as Arc<dyn Slabs>;
-        // What the heap has written to flash means nothing to the next process.
-        let mirror = |mode| MirrorOptions { slab_bytes, behind_bytes, mode, seals, outlives: false };
-        let device: std::io::Result<Arc<dyn FarDevice>> = match options.copies {
-            Copies::Flash => Mirror::new(local, slabs, &mirror(Mode::Disk)).map(|made| Arc::new(made) as _),
-            Copies::Donor => Mirror::new(local, slabs, &mirror(Mode::Mirror)).map(|made| Arc::new(made) as _),
-            Copies::Coded(code) => {
-                let options = StripeOptions { slab_bytes, behind_bytes, code, seals };
-                Stripe::new(local, slabs, &options).map(|made| Arc::new(made) as _)
-            }
+        let code = match options.copies {
+            Copies::Flash => Code::FLASH,
+            Copies::Donor => Code::COPY,
+            Copies::Coded(code) => code,
         };
+        // What the heap has written to flash means nothing to the next process.
+        let options = FarOptions { slab_bytes, behind_bytes, code, seals, outlives: false };
+        let device = FarDevice::new(local, slabs, &options).map(Arc::new);
         let device = device.map_err(|error| Error::System {
             what: "the threads of remote memory could not be started".into(),
             error,

@@ -134,7 +134,7 @@ pub(crate) mod tests {
             trouble: None,
             traffic: aquifer_remote::transport::TrafficSeen::default(),
         };
-        let pages = aquifer_remote::mirror::MirrorCounters::default();
+        let pages = aquifer_remote::far::FarCounters::default();
         let sent = serde_json::json!({ "donors": [seen], "parts": 2, "placed": 1, "pages": pages });
         let read: Borrowed = serde_json::from_value(sent.clone()).unwrap();
         assert_eq!((read.donors[0].slabs, read.parts, read.placed), (3, 2, 1));

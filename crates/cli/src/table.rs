@@ -309,7 +309,7 @@ mod tests {
             !table(&sample(&[("faults", 7)]), None).contains("Remote"),
             "who borrows nothing reads nothing of it"
         );
-        let all = serde_json::to_value(aquifer_remote::mirror::MirrorCounters::default()).unwrap();
+        let all = serde_json::to_value(aquifer_remote::far::FarCounters::default()).unwrap();
         let shown: Vec<&str> = REMOTE.iter().flat_map(|row| row.figure.names()).collect();
         let pages: Numbers = serde_json::from_value(all).unwrap();
         assert!(pages.keys().all(|name| shown.contains(&name.as_str())), "{shown:?}");

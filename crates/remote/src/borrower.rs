@@ -27,7 +27,7 @@ use placement::{Candidate, pick_two};
 use returns::Returns;
 
 use crate::control::{Offer, Refusal};
-use crate::mirror::{DonorId, Home, SlabEvents, Slabs};
+use crate::far::{DonorId, Home, SlabEvents, Slabs};
 use crate::random;
 
 pub use connection::ConnectError;

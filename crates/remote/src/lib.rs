@@ -12,7 +12,5 @@ pub mod donor;
 pub mod events;
 pub mod far;
 pub mod machine;
-pub mod mirror;
 mod random;
-pub mod stripe;
 pub mod transport;

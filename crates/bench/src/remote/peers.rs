@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use aquifer_device::{Device, MemoryDevice};
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{Home, Mirror, MirrorOptions, PAGE_BYTES, Slabs};
+use aquifer_remote::far::{FarDevice, FarOptions, Home, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::{
     Completion, Direction, Endpoint, LinkOptions, Part, Place, PostError, Staging, Transfer, fabric,
 };
@@ -210,20 +209,17 @@ impl Peer for Linked {
 
 /// A device over slabs: every page has a checksum, and goes to what stands for flash behind.
 struct Mirrored {
-    mirror: Mirror,
+    mirror: FarDevice,
 }
 
 impl Mirrored {
     fn new(borrower: &Arc<Borrower>) -> Result<Mirrored> {
         let local = Arc::new(MemoryDevice::new(SLAB_BYTES, PAGE_BYTES));
-        let options = MirrorOptions {
-            slab_bytes: SLAB_BYTES,
-            behind_bytes: 2 * FILL_BYTES,
-            ..MirrorOptions::default()
-        };
+        let options =
+            FarOptions { slab_bytes: SLAB_BYTES, behind_bytes: 2 * FILL_BYTES, ..FarOptions::default() };
         let slabs = Arc::clone(borrower) as Arc<dyn Slabs>;
         let mirror =
-            Mirror::new(local, slabs, &options).map_err(Error::io("starting threads of", "the mirror"))?;
+            FarDevice::new(local, slabs, &options).map_err(Error::io("starting threads of", "the mirror"))?;
         Ok(Mirrored { mirror })
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use aquifer_device::{Device, FileDevice};
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
-use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode};
+use aquifer_remote::far::{Code, FarDevice, FarOptions};
 
 use super::arguments::BlockArguments;
 use super::words;
@@ -37,9 +37,9 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
         ..BorrowerOptions::default()
     };
     let borrower = Borrower::start(options).map_err(|error| Error::Remote(error.to_string()))?;
-    let mode = match arguments.copies {
-        CopiesArgument::Flash => Mode::Disk,
-        CopiesArgument::Donor => Mode::Mirror,
+    let code = match arguments.copies {
+        CopiesArgument::Flash => Code::FLASH,
+        CopiesArgument::Donor => Code::COPY,
         CopiesArgument::Coded(_) => {
             // Coding takes memory while it writes, which swap has none of.
             return Err(Error::Remote("block devices have no parity: use --copies flash or donor".into()));
@@ -47,14 +47,9 @@ pub fn device(arguments: &BlockArguments) -> Result<Arc<dyn Device>, Error> {
     };
     // A file without a name is gone with this process.
     let (seals, outlives) = (arguments.seal, !arguments.flash.is_dir());
-    let mirror_options = MirrorOptions {
-        slab_bytes: borrower.slab_bytes(),
-        mode,
-        seals,
-        outlives,
-        ..MirrorOptions::default()
-    };
-    Ok(Arc::new(Mirror::new(local, Arc::new(borrower), &mirror_options)?))
+    let far_options =
+        FarOptions { slab_bytes: borrower.slab_bytes(), code, seals, outlives, ..FarOptions::default() };
+    Ok(Arc::new(FarDevice::new(local, Arc::new(borrower), &far_options)?))
 }
 
 /// Bytes of a file or block device; 0 for anything else, such as a folder, whose file has no name.

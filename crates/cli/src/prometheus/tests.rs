@@ -207,11 +207,8 @@ fn every_number_of_donors_is_there() {
         let name = if families.contains_key(&counter) { counter } else { gauge };
         assert_eq!(of(&name, "alpha:7447"), value.as_f64(), "{name}");
     }
-    for number in serde_json::to_value(aquifer_remote::mirror::MirrorCounters::default())
-        .unwrap()
-        .as_object()
-        .unwrap()
-        .keys()
+    for number in
+        serde_json::to_value(aquifer_remote::far::FarCounters::default()).unwrap().as_object().unwrap().keys()
     {
         let (_, called, kind, _) =
             donors::OF_ALL.iter().find(|(known, ..)| known == number).expect("a metric");

@@ -15,7 +15,7 @@ use crate::control::{
     Answer, Call, Channel, ChannelError, Ender, Greeting, HostRole, MESSAGE_BYTES_MAX, MESSAGE_LIMIT, Notice,
     Offer, Refusal, Reply, Role, SlabId, Stream, VERSION, Welcome,
 };
-use crate::mirror::{DonorId, Home};
+use crate::far::{DonorId, Home};
 use crate::transport::{self, Link, Place, TrafficSeen, TransportError};
 use crate::{machine, random};
 

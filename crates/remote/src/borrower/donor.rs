@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::connection::{ConnectError, Connection};
 use crate::events::Words;
-use crate::mirror::{DonorId, SlabEvent, SlabEvents, What};
+use crate::far::{DonorId, SlabEvent, SlabEvents, What};
 use crate::transport::TrafficSeen;
 
 /// First pause before a donor that was gone is tried again; doubled up to the last.

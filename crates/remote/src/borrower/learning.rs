@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::donor::{Donor, Standing};
 use super::{Shared, lock, look};
 use crate::control::{Member, Members, Security, VERSION};
-use crate::mirror::DonorId;
+use crate::far::DonorId;
 use crate::random;
 
 /// Donors that are asked in one round: who does not gossip knows itself alone.

@@ -4,8 +4,7 @@ use aquifer_device::Device;
 use aquifer_remote::borrower::{Borrower, BorrowerError};
 use aquifer_remote::control::Security;
 use aquifer_remote::donor::{Donor, DonorError, DonorOptions};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{DonorId, PAGE_BYTES, Slabs, What};
+use aquifer_remote::far::{DonorId, PAGE_BYTES, Slabs, What};
 use aquifer_remote::transport::TrafficSeen;
 
 use crate::fixture::{

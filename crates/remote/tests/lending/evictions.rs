@@ -5,7 +5,7 @@ use std::time::Duration;
 use aquifer_remote::donor::DonorOptions;
 use aquifer_remote::donor::deed::What;
 use aquifer_remote::events::Events;
-use aquifer_remote::far::FarDevice;
+use aquifer_remote::far::Slabs;
 
 use crate::fixture::{
     borrower, donor, donor_options, is_there, mirror, read_all, wait_for_donors, wait_until, write_all,
@@ -63,8 +63,7 @@ fn a_borrower_that_does_not_leave_is_cut_off() {
     let donor = donor(DonorOptions { leave_within: Duration::from_millis(200), ..donor_options(1) });
     let borrower = borrower(&[&donor]);
     // Nobody looks after this slab.
-    let home =
-        aquifer_remote::mirror::Slabs::find(&*borrower, crate::fixture::SLAB_BYTES, &[]).expect("a slab");
+    let home = Slabs::find(&*borrower, crate::fixture::SLAB_BYTES, &[]).expect("a slab");
     donor.evict(1);
     wait_until("it was forced", || donor.now().forced == 1 && donor.now().lent == 0);
     // Over a network at once. Memory that is mapped shows zeros until the borrower knows.

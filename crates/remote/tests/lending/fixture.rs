@@ -9,8 +9,7 @@ use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::cluster;
 use aquifer_remote::control::{Identity, Security};
 use aquifer_remote::donor::{Donor, DonorOptions};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{Mirror, MirrorOptions, PAGE_BYTES, Slabs};
+use aquifer_remote::far::{FarDevice, FarOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fabric;
 
 use crate::network::{host, provider};
@@ -85,14 +84,14 @@ pub fn borrower(donors: &[&Donor]) -> Arc<Borrower> {
 }
 
 /// A mirror of `slabs` slabs.
-pub fn mirror(borrower: &Arc<Borrower>, slabs: u64) -> Mirror {
+pub fn mirror(borrower: &Arc<Borrower>, slabs: u64) -> FarDevice {
     let local = Arc::new(MemoryDevice::new(slabs * SLAB_BYTES, PAGE_BYTES));
-    let options = MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 1 << 20, ..MirrorOptions::default() };
-    Mirror::new(local, Arc::clone(borrower) as Arc<dyn Slabs>, &options).expect("threads")
+    let options = FarOptions { slab_bytes: SLAB_BYTES, behind_bytes: 1 << 20, ..FarOptions::default() };
+    FarDevice::new(local, Arc::clone(borrower) as Arc<dyn Slabs>, &options).expect("threads")
 }
 
 /// Writes every page so that it says which it is.
-pub fn write_all(mirror: &Mirror, round: u8) {
+pub fn write_all(mirror: &FarDevice, round: u8) {
     let mut run = AlignedBuffer::new(8 * PAGE_BYTES);
     for first in (0..mirror.len_bytes() / PAGE_BYTES as u64).step_by(8) {
         for (n, bytes) in run.chunks_exact_mut(PAGE_BYTES).enumerate() {
@@ -103,7 +102,7 @@ pub fn write_all(mirror: &Mirror, round: u8) {
 }
 
 /// Reads every page, and sees that it is the one.
-pub fn read_all(mirror: &Mirror, round: u8) {
+pub fn read_all(mirror: &FarDevice, round: u8) {
     let mut run = AlignedBuffer::new(8 * PAGE_BYTES);
     for first in (0..mirror.len_bytes() / PAGE_BYTES as u64).step_by(8) {
         mirror.read_at(first * PAGE_BYTES as u64, &mut run).expect("read");
@@ -119,7 +118,7 @@ fn byte(page: u64, round: u8) -> u8 {
 }
 
 /// Waits until all of the mirror comes from donors.
-pub fn wait_for_donors(mirror: &Mirror, round: u8) {
+pub fn wait_for_donors(mirror: &FarDevice, round: u8) {
     wait_until("all pages come from donors", || {
         let before = mirror.counters();
         read_all(mirror, round);

@@ -10,7 +10,7 @@ use aquifer_remote::control::{
     VERSION, Welcome,
 };
 use aquifer_remote::donor::{Donor, DonorOptions, Membership};
-use aquifer_remote::mirror::Slabs;
+use aquifer_remote::far::Slabs;
 
 use crate::fixture::{
     SLAB_BYTES, borrower_options, donor, donor_options, is_there, mirror, security, wait_for_donors,

@@ -12,7 +12,7 @@ use aquifer_remote::control::{
     Answer, Call, Channel, Greeting, HostRole, Identity, Refusal, Role, Security, Stream, VERSION, Welcome,
 };
 use aquifer_remote::donor::{Donor, DonorOptions};
-use aquifer_remote::mirror::Slabs;
+use aquifer_remote::far::Slabs;
 use aquifer_remote::transport::{self, Link, LinkOptions, Staging, fabric};
 
 use tempfile::TempDir;

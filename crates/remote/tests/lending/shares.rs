@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::donor::Donor;
-use aquifer_remote::mirror::Mirror;
+use aquifer_remote::far::FarDevice;
 
 use crate::fixture::{
     borrower_options, donor, donor_options, is_there, mirror, read_all, wait_until, write_all,
@@ -13,7 +13,7 @@ use crate::fixture::{
 const SLABS: u64 = 8;
 
 /// A borrower that wants all slabs of a donor.
-fn greedy(donor: &Donor, name: &str, weight: u32) -> Mirror {
+fn greedy(donor: &Donor, name: &str, weight: u32) -> FarDevice {
     let options = BorrowerOptions { name: name.into(), weight, ..borrower_options(&[donor]) };
     let mirror = mirror(&Arc::new(Borrower::start(options).expect("a donor")), SLABS);
     write_all(&mirror, 1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aquifer_remote::borrower::{Borrower, BorrowerOptions};
 use aquifer_remote::control::{Answer, Call, Channel, Greeting, Role, Stream, VERSION};
-use aquifer_remote::mirror::Slabs;
+use aquifer_remote::far::Slabs;
 use aquifer_remote::transport::Place;
 
 use crate::fixture::{
@@ -140,7 +140,7 @@ fn a_donor_with_two_names_counts_once() {
     assert!(twin.contains("connected as"), "{twin}");
     let home = borrower.find(SLAB_BYTES, &[]).expect("a slab");
     let names = borrower.donors().len() as u64;
-    let all: Vec<_> = (0..names).map(aquifer_remote::mirror::DonorId).collect();
+    let all: Vec<_> = (0..names).map(aquifer_remote::far::DonorId).collect();
     assert!(borrower.find(SLAB_BYTES, &all).is_none());
     drop(home);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aquifer_remote::control::{Refusal, Role};
 use aquifer_remote::donor::DonorOptions;
-use aquifer_remote::mirror::Slabs;
+use aquifer_remote::far::Slabs;
 
 use crate::fixture::{SLAB_BYTES, borrower, donor, donor_options, wait_until};
 use crate::security::greet_as;

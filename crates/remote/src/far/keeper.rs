@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use aquifer_sys::helper;
 
+use super::PAGE_BYTES;
 use super::Parts;
 use super::geometry::Row;
-use crate::mirror::refusals::Refusals;
-use crate::mirror::{PAGE_BYTES, Slabs};
+use super::home::Slabs;
+use super::refusals::Refusals;
 
 /// How often donors' wishes are looked at, and slabs that there were none of asked for again.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -42,7 +43,7 @@ impl Keeper {
     pub fn start(parts: Arc<Parts>, slabs: Arc<dyn Slabs>) -> io::Result<Keeper> {
         let shared = Shared { parts, slabs, state: Mutex::default(), wake: Condvar::new() };
         let shared = Arc::new(shared);
-        let thread = std::thread::Builder::new().name("aq-stripe-slabs".into()).spawn({
+        let thread = std::thread::Builder::new().name("aq-far-slabs".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
                 helper::serve(|| {
@@ -124,12 +125,13 @@ impl Shared {
             found.push((*column, home));
         }
         let is_short = found.len() < missing.len();
-        if found.is_empty() && group.is_on_flash() {
+        let is_on_flash = parts.geometry.code().has_all_on_flash() || group.is_on_flash();
+        if found.is_empty() && is_on_flash {
             // Flash has everything that the slabs have, so slabs that were asked back meanwhile can go.
             group.finish(true);
             return;
         }
-        let saves = is_short && !group.is_on_flash();
+        let saves = is_short && !is_on_flash;
         if !is_short {
             // What is written from now on need not go there.
             group.note_on_flash(false);

@@ -3,20 +3,11 @@
 //! The authentication tag and the number that each page was sealed with stay here. So a page of another place, or an older one of the same place, does not open either.
 
 use std::io;
-use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
 
-use aquifer_device::AlignedBuffer;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
 
-use super::PAGE_BYTES;
 use crate::random;
-
-/// Pages sealed at once: as many as a few transfers carry.
-pub const SEALED_PAGES: usize = 64;
-/// Writers at once; further ones wait.
-const BUFFERS: usize = 4;
 
 /// What pages were sealed with.
 pub struct Seals {
@@ -24,12 +15,10 @@ pub struct Seals {
     /// The next number. None is used twice with one key but for the same bytes of the same page.
     next: AtomicU64,
     records: Box<[Record]>,
-    buffers: Mutex<Vec<AlignedBuffer>>,
-    returned: Condvar,
 }
 
-/// The number and tag of one page. The thread that holds the page's lock writes them; a reader notices a
-/// change by [`Seals::fingerprint`].
+/// The number and tag of one page. The thread that holds the lock of the page's row writes them. What a reader without it sees of two
+/// of them opens nothing.
 #[derive(Default)]
 struct Record {
     number: AtomicU64,
@@ -47,30 +36,15 @@ impl Seals {
             key: LessSafeKey::new(key),
             next: AtomicU64::new(1),
             records: (0..pages).map(|_| Record::default()).collect(),
-            buffers: Mutex::new(
-                (0..BUFFERS).map(|_| AlignedBuffer::new(SEALED_PAGES * PAGE_BYTES)).collect(),
-            ),
-            returned: Condvar::new(),
         })
     }
 
     /// RAM that they take.
     pub fn ram_bytes(&self) -> usize {
-        size_of_val(&*self.records) + BUFFERS * SEALED_PAGES * PAGE_BYTES
+        size_of_val(&*self.records)
     }
 
-    /// Memory for pages to be sealed in. Waits while others have all of it.
-    pub fn buffer(&self) -> Borrowed<'_> {
-        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(buffer) = buffers.pop() {
-                return Borrowed { seals: self, buffer: Some(buffer) };
-            }
-            buffers = self.returned.wait(buffers).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Seals a page where it is. The caller has its tag locked.
+    /// Seals a page where it is. The caller has its row locked.
     pub fn seal(&self, page: usize, bytes: &mut [u8]) {
         let record = &self.records[page];
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -79,12 +53,6 @@ impl Seals {
         for (word, bytes) in record.tag.iter().zip(tag.as_ref().chunks_exact(8)) {
             word.store(u64::from_le_bytes(bytes.try_into().expect("8 bytes")), Ordering::Release);
         }
-    }
-
-    /// Seals the same bytes of a page as the last time, for another slab. The caller has its tag locked.
-    pub fn seal_again(&self, page: usize, bytes: &mut [u8]) {
-        // The same number and the same bytes give the same tag.
-        let _ = self.seal_with(self.records[page].number.load(Ordering::Acquire), page, bytes);
     }
 
     fn seal_with(&self, number: u64, page: usize, bytes: &mut [u8]) -> Tag {
@@ -103,14 +71,6 @@ impl Seals {
         let name = Aad::from(name(page));
         self.key.open_in_place_separate_tag(nonce(number), name, tag.into(), bytes, 0..).is_ok()
     }
-
-    /// A number that changes when one of the pages is sealed anew.
-    pub fn fingerprint(&self, pages: Range<usize>) -> u64 {
-        // Numbers only grow.
-        self.records[pages]
-            .iter()
-            .fold(0, |sum: u64, record| sum.wrapping_add(record.number.load(Ordering::Acquire)))
-    }
 }
 
 fn nonce(number: u64) -> Nonce {
@@ -123,37 +83,10 @@ fn name(page: usize) -> [u8; 8] {
     (page as u64).to_le_bytes()
 }
 
-/// Memory for pages to be sealed in, until it is dropped.
-pub struct Borrowed<'a> {
-    seals: &'a Seals,
-    buffer: Option<AlignedBuffer>,
-}
-
-impl Deref for Borrowed<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.buffer.as_ref().expect("it is there until the drop")
-    }
-}
-
-impl DerefMut for Borrowed<'_> {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        self.buffer.as_mut().expect("it is there until the drop")
-    }
-}
-
-impl Drop for Borrowed<'_> {
-    fn drop(&mut self) {
-        let mut buffers = self.seals.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        buffers.extend(self.buffer.take());
-        self.seals.returned.notify_one();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::far::PAGE_BYTES;
 
     fn sealed(seals: &Seals, page: usize, byte: u8) -> Vec<u8> {
         let mut bytes = vec![byte; PAGE_BYTES];
@@ -202,29 +135,5 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 3 * 20 * PAGES);
-    }
-
-    #[test]
-    fn a_second_slab_gets_the_same_bytes() {
-        let seals = Seals::new(1).expect("a key");
-        let first = sealed(&seals, 0, 9);
-        let before = seals.fingerprint(0..1);
-        let mut second = vec![9; PAGE_BYTES];
-        seals.seal_again(0, &mut second);
-        assert_eq!(first, second);
-        assert_eq!(seals.fingerprint(0..1), before);
-        sealed(&seals, 0, 9);
-        assert_ne!(seals.fingerprint(0..1), before);
-    }
-
-    #[test]
-    fn writers_wait_for_memory() {
-        let seals = Seals::new(1).expect("a key");
-        let taken: Vec<_> = (0..BUFFERS).map(|_| seals.buffer()).collect();
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| seals.buffer().len());
-            drop(taken);
-            assert_eq!(waiting.join().expect("no panic"), SEALED_PAGES * PAGE_BYTES);
-        });
     }
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use aquifer_device::Device;
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{Mirror, Mode, PAGE_BYTES, Slabs};
+use aquifer_remote::far::{Code, FarDevice, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::donors::{DEVICE_BYTES, Donors, flash, options, read, wait_until, write};
@@ -12,19 +11,19 @@ use crate::donors::{DEVICE_BYTES, Donors, flash, options, read, wait_until, writ
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
 /// A mirror whose pages all lie on donors, sealed or not, and say which they are.
-fn written(donors: &Arc<Donors>, seals: bool) -> Mirror {
+fn written(donors: &Arc<Donors>, seals: bool) -> FarDevice {
     let slabs = Arc::clone(donors) as Arc<dyn Slabs>;
-    let mirror = Mirror::new(flash(), slabs, &options(Mode::Disk, seals)).expect("threads");
+    let mirror = FarDevice::new(flash(), slabs, &options(Code::FLASH, seals)).expect("threads");
     write_all(&mirror, 0);
     wait_until(&mirror, "all parts have slabs", |mirror| mirror.placed().1 == mirror.placed().0);
     mirror
 }
 
-fn write_all(mirror: &Mirror, round: u8) {
+fn write_all(mirror: &FarDevice, round: u8) {
     (0..PAGES).for_each(|page| write(mirror, page, page as u8 ^ round));
 }
 
-fn is_whole(mirror: &Mirror, round: u8) {
+fn is_whole(mirror: &FarDevice, round: u8) {
     (0..PAGES).for_each(|page| assert_eq!(read(mirror, page), page as u8 ^ round, "page {page}"));
 }
 

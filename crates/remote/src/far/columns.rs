@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::mirror::{DonorId, Home};
+use super::home::{DonorId, Home};
 
 /// The slabs of a group. A slab may be replaced by another; a thread keeps the columns that it saw while it
 /// holds a row's lock.
@@ -36,6 +36,15 @@ impl Columns {
     pub fn reading(&self, column: usize, row: usize) -> Option<&Arc<Home>> {
         let column = &self.columns[column];
         alive(self.joined(column, row)).or_else(|| alive(column.home.as_ref()))
+    }
+
+    /// The column that is read of slabs with the same bytes: each of them has its share of the rows.
+    pub fn in_turn(&self, row: usize) -> usize {
+        let count = self.columns.len();
+        (0..count)
+            .map(|nth| (row + nth) % count)
+            .find(|column| self.reading(*column, row).is_some())
+            .unwrap_or(0)
     }
 
     /// The slabs to which a row of a column is written.
@@ -87,6 +96,8 @@ impl Columns {
 pub struct Group {
     columns: RwLock<Arc<Columns>>,
     is_wanted: AtomicBool,
+    /// Whether donors alone may have some pages.
+    is_remote_alone: AtomicBool,
     /// Whether flash has all that donors have, because there are too few of them.
     is_on_flash: AtomicBool,
 }
@@ -97,6 +108,7 @@ impl Group {
         Group {
             columns: RwLock::new(Arc::new(Columns::new(slabs))),
             is_wanted: AtomicBool::new(false),
+            is_remote_alone: AtomicBool::new(false),
             is_on_flash: AtomicBool::new(false),
         }
     }
@@ -124,6 +136,16 @@ impl Group {
 
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Relaxed)
+    }
+
+    /// Notes that donors alone have some pages, before their cells say so.
+    pub fn note_remote_alone(&self) {
+        self.is_remote_alone.store(true, SeqCst);
+    }
+
+    /// Whether donors alone may have some pages; what is noted from now on counts anew.
+    pub fn take_remote_alone(&self) -> bool {
+        self.is_remote_alone.load(SeqCst) && self.is_remote_alone.swap(false, SeqCst)
     }
 
     /// Whether it has all slabs, and they have all rows.
@@ -164,6 +186,9 @@ impl Group {
     /// Ends a rebuild: slabs that joined have all rows now. A slab that its donor asks back is dropped if it
     /// has a successor, or if `leaves_all`.
     pub fn finish(&self, leaves_all: bool) {
+        if self.columns().columns.iter().all(|column| column.home.is_none() && column.joining.is_none()) {
+            return;
+        }
         self.change(|columns| {
             for column in &mut columns.columns {
                 if let Some(joined) = column.joining.take().filter(|home| home.is_alive()) {

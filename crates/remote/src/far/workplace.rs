@@ -5,10 +5,10 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use aquifer_device::AlignedBuffer;
 
+use super::PAGE_BYTES;
 use super::geometry::Geometry;
-use crate::mirror::PAGE_BYTES;
 
-/// Rows that are coded at once; further ones wait. A thread that has a workplace waits for no row.
+/// Rows that are coded or sealed at once; further ones wait. A thread that has a workplace waits for no row.
 const COUNT: usize = 4;
 
 /// All of them.
@@ -65,6 +65,12 @@ impl Workplace<'_> {
     pub fn of_mut(&mut self, column: usize, pages: Range<usize>) -> &mut [u8] {
         let within = self.within(column, &pages);
         &mut self[within]
+    }
+
+    /// Gives a column the pages of another one.
+    pub fn copy(&mut self, from: usize, to: usize, pages: Range<usize>) {
+        let (from, to) = (self.within(from, &pages), self.within(to, &pages).start);
+        self.copy_within(from, to);
     }
 
     /// The same pages of all columns, to be changed.

@@ -4,14 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use aquifer_device::DeviceError;
+use aquifer_device::{DeviceError, Operation};
 
+use super::PAGE_BYTES;
 use super::Parts;
-use super::columns::Columns;
+use super::columns::{Columns, Group};
 use super::gather::Missing;
 use super::geometry::{Piece, Row};
+use super::home::Home;
 use super::workplace::Workplace;
-use crate::mirror::{Home, PAGE_BYTES};
 
 /// Pages of a column's unit that go to a slab.
 struct Errand<'a> {
@@ -39,19 +40,76 @@ impl Parts {
             piece.pages.clone().for_each(|page| self.cell(page).is_local_alone());
             return Ok(());
         }
+        if self.code().is_of_copies() {
+            return self.write_copies(piece, buf, &columns);
+        }
         let touched = self.touched(piece);
         let mut work = self.workplaces.take();
         self.complete(piece, &columns, touched.clone(), &mut work)?;
         self.overlay(piece, buf, &mut work);
         self.encode(touched.clone(), &mut work);
-        let homes = |column| columns.writing(column, row.nth);
-        self.send(row, homes, &work, |column| {
-            if column < self.code().data { self.written(piece, column) } else { touched.clone() }
-        });
+        let pages =
+            |column| if column < self.code().data { self.written(piece, column) } else { touched.clone() };
+        let errands = self.errands(|column| columns.writing(column, row.nth), pages);
+        self.send(row, &errands, |errand| work.of(errand.column, errand.pages.clone()), || ());
         let is_short = group.columns().staying(row.nth) < self.code().slabs();
         let outcome = if is_short { self.put_behind(piece.pages.clone(), buf) } else { Ok(()) };
-        self.note(row, &work, touched, |column| self.written(piece, column), is_short && outcome.is_ok());
+        let is_local = is_short && outcome.is_ok();
+        self.note_alone(group, is_local);
+        self.note(row, &work, touched, |column| self.written(piece, column), is_local);
         outcome
+    }
+
+    /// Writes pages of one row to slabs that all have the same bytes: nothing is brought together or computed. Meanwhile the buffer before flash gets them, if flash
+    /// has everything, and their checksums are computed.
+    fn write_copies(&self, piece: &Piece, buf: &[u8], columns: &Columns) -> Result<(), DeviceError> {
+        let (row, group) = (piece.row, &self.groups[piece.row.group]);
+        let within = self.written(piece, 0);
+        let work = self.seals.as_ref().map(|_| {
+            let mut work = self.workplaces.take();
+            self.overlay(piece, buf, &mut work);
+            work
+        });
+        let sent = work.as_ref().map_or(buf, |work| work.of(0, within.clone()));
+        let is_for_flash = self.code().has_all_on_flash();
+        let mut taken = Ok(0);
+        let errands = self.errands(|column| columns.writing(column, row.nth), |_| within.clone());
+        self.send(
+            row,
+            &errands,
+            |_| sent,
+            || {
+                // Waits for nobody: donors have a deadline.
+                if is_for_flash {
+                    taken = self.behind.try_put(piece.pages.start, buf);
+                }
+            },
+        );
+        let is_short = is_for_flash || group.columns().staying(row.nth) < self.code().slabs();
+        let outcome = match taken {
+            Ok(taken) if is_short => {
+                self.put_behind(piece.pages.start + taken..piece.pages.end, &buf[taken * PAGE_BYTES..])
+            }
+            taken => taken.map(drop),
+        };
+        // Flash that fails has what it had, or the buffer has the new bytes: a donor alone never has a page that flash should have.
+        let is_local = is_for_flash || (is_short && outcome.is_ok());
+        self.note_alone(group, is_local);
+        for (page, bytes) in piece.pages.clone().zip(sent.chunks_exact(PAGE_BYTES)) {
+            let cell = self.cell(page);
+            cell.is_in_slab(bytes, is_local);
+            if is_for_flash && outcome.is_err() {
+                cell.is_local_alone();
+            }
+        }
+        outcome
+    }
+
+    /// Before cells say that pages are in slabs.
+    fn note_alone(&self, group: &Group, is_local: bool) {
+        if !is_local {
+            group.note_remote_alone();
+        }
     }
 
     fn code(&self) -> super::Code {
@@ -108,27 +166,36 @@ impl Parts {
         }
     }
 
-    /// Writes pages of columns to their slabs, to all slabs at once. A slab that fails to take them is lost.
-    fn send<'a, H: Iterator<Item = &'a Arc<Home>>>(
+    /// Which pages go to which slabs, in the order of their links, everywhere the same: else two callers could wait for each other.
+    fn errands<'a, H: Iterator<Item = &'a Arc<Home>>>(
         &self,
-        row: Row,
         homes: impl Fn(usize) -> H,
-        work: &Workplace<'_>,
         pages: impl Fn(usize) -> Range<usize>,
-    ) {
+    ) -> Vec<Errand<'a>> {
         let of_column = |column: usize| {
             let pages = pages(column);
             homes(column).map(move |home| Errand { home, column, pages: pages.clone() })
         };
         let mut errands: Vec<_> = (0..self.code().slabs()).flat_map(of_column).collect();
         errands.retain(|errand| !errand.pages.is_empty());
-        // The order of their links, everywhere the same: else two callers could wait for each other.
         errands.sort_by_key(|errand| Arc::as_ptr(errand.home.link()).addr());
+        errands
+    }
+
+    /// Writes pages to slabs, to all at once, and does what is beside. A slab that fails to take them is lost.
+    fn send<'a>(
+        &self,
+        row: Row,
+        errands: &[Errand<'_>],
+        bytes: impl Fn(&Errand<'_>) -> &'a [u8],
+        beside: impl FnOnce(),
+    ) {
         let mut begun = Vec::with_capacity(errands.len());
-        for Errand { home, column, pages } in &errands {
-            let bytes = work.of(*column, pages.clone());
-            begun.push(home.begin_write(bytes, self.geometry.within_slab(row, pages.start)));
+        for errand in errands {
+            let within = self.geometry.within_slab(row, errand.pages.start);
+            begun.push(errand.home.begin_write(bytes(errand), within));
         }
+        beside();
         for (errand, writing) in errands.iter().zip(begun) {
             if writing.finish().is_ok() {
                 self.counts.remote_writes.fetch_add(errand.pages.len() as u64, Relaxed);
@@ -164,30 +231,42 @@ impl Parts {
     pub(super) fn rebuild(&self, row: Row, saves: bool) -> bool {
         let _row = self.locks.write(row);
         let columns = self.groups[row.group].columns();
+        let is_done = self.renew(row, &columns, saves);
+        if is_done {
+            columns.note_joined(row.nth);
+        }
+        is_done
+    }
+
+    /// As [`Parts::rebuild`], by a thread that has locked the row; slabs that join may have it already.
+    fn renew(&self, row: Row, columns: &Columns, saves: bool) -> bool {
         let (code, whole) = (self.code(), 0..self.geometry.unit_pages());
         let is_coded = self.is_coded(row);
         let is_joined = (0..code.slabs()).any(|column| columns.joining(column).is_some());
-        if is_joined || (is_coded && saves) {
-            let mut work = self.workplaces.take();
-            let missing = if is_coded {
-                self.recover(row, &columns, whole.clone(), &mut work).err().map(|Missing(missing)| missing)
-            } else {
-                Some((0..code.data).collect())
-            };
-            if let Some(missing) = &missing
-                && self.salvage(row, missing, whole.clone(), &mut work).is_err()
-            {
-                return false;
-            }
-            self.encode(whole.clone(), &mut work);
-            // What was made anew changes the parity, and slabs that are there already have nothing of a row that was not coded.
-            let (is_new, is_changed) = (!is_coded, missing.is_some());
-            let homes =
-                |column| columns.writing(column, row.nth).chain(columns.joining_only(column, row.nth));
-            self.send(row, homes, &work, |column| {
-                let is_for_all = is_new || (is_changed && column >= code.data);
-                if is_for_all || columns.joining(column).is_some() { whole.clone() } else { 0..0 }
-            });
+        if !(is_joined || (is_coded && saves)) {
+            return true;
+        }
+        let mut work = self.workplaces.take();
+        let missing = if is_coded {
+            self.recover(row, columns, whole.clone(), &mut work).err().map(|Missing(missing)| missing)
+        } else {
+            Some((0..code.data).collect())
+        };
+        if let Some(missing) = &missing
+            && self.salvage(row, missing, whole.clone(), &mut work).is_err()
+        {
+            return false;
+        }
+        self.encode(whole.clone(), &mut work);
+        // What was made anew changes the parity, and slabs that are there already have nothing of a row that was not coded.
+        let (is_new, is_changed) = (!is_coded, missing.is_some());
+        let homes = |column| columns.writing(column, row.nth).chain(columns.joining_only(column, row.nth));
+        let errands = self.errands(homes, |column| {
+            let is_for_all = is_new || (is_changed && column >= code.data);
+            if is_for_all || columns.joining(column).is_some() { whole.clone() } else { 0..0 }
+        });
+        self.send(row, &errands, |errand| work.of(errand.column, errand.pages.clone()), || ());
+        if !code.is_of_copies() {
             for column in code.data..code.slabs() {
                 for (within, bytes) in
                     whole.clone().zip(work.of(column, whole.clone()).chunks_exact(PAGE_BYTES))
@@ -195,12 +274,44 @@ impl Parts {
                     self.cells.get(self.geometry.cell(row, column, within)).is_in_slab(bytes, false);
                 }
             }
-            if saves && !self.save(row, &mut work) {
-                return false;
+        }
+        !saves || self.save(row, &mut work)
+    }
+
+    /// Brings to the buffer before flash what donors alone have.
+    ///
+    /// # Errors
+    /// Flash fails, or nobody has a page any more; later calls speak of other pages then.
+    pub(super) fn save_all(&self) -> Result<(), DeviceError> {
+        let mut outcome = Ok(());
+        for (nth, group) in self.groups.iter().enumerate() {
+            if group.take_remote_alone() {
+                let rows = (0..self.geometry.rows()).map(|row| self.save_row(Row { group: nth, nth: row }));
+                let saved = rows.fold(Ok(()), Result::and);
+                if saved.is_err() {
+                    group.note_remote_alone();
+                }
+                outcome = outcome.and(saved);
             }
         }
-        columns.note_joined(row.nth);
-        true
+        outcome
+    }
+
+    fn save_row(&self, row: Row) -> Result<(), DeviceError> {
+        let _row = self.locks.write(row);
+        let pages = self.geometry.pages_of(row);
+        let all = pages.start..pages.end.min(self.geometry.pages());
+        let alone: Vec<_> = all.filter(|page| self.cell(*page).is_remote_alone()).collect();
+        let Some(first) = alone.first() else { return Ok(()) };
+        let columns = self.groups[row.group].columns();
+        if !self.renew(row, &columns, true) {
+            let (operation, offset) = (Operation::Sync, (first * PAGE_BYTES) as u64);
+            return Err(DeviceError::Io { operation, offset, len_bytes: PAGE_BYTES, errno: libc::EIO });
+        }
+        let lost: Vec<_> = alone.into_iter().filter(|page| !self.cell(*page).is_local()).collect();
+        let errors = lost.into_iter().map(|page| self.lost_page(Operation::Sync, page));
+        // All are counted.
+        errors.reduce(|first, _| first).map_or(Ok(()), Err)
     }
 
     /// Brings to flash what donors alone have of a row; `false` if flash does not take it.

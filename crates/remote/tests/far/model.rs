@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aquifer_device::{AlignedBuffer, Device, ReadRequest};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
+use aquifer_remote::far::{FarDevice, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::dice::Dice;
@@ -17,7 +16,7 @@ const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64 / THREADS;
 const ROUNDS: u64 = 3000;
 
 /// Writes and reads runs of a thread's own pages, and all that they should hold.
-fn use_own_pages(mirror: &Mirror, thread: u64) {
+fn use_own_pages(mirror: &FarDevice, thread: u64) {
     let (mut dice, mut model) = (Dice(thread), vec![0u8; PAGES as usize]);
     for round in 0..ROUNDS {
         let count = 1 + dice.below(8);
@@ -54,7 +53,7 @@ fn check(got: &[u8], pages: &[u64], model: &[u8], round: u64) {
 }
 
 /// Reads pages, counted from `begin`, by one batch.
-fn read_together(mirror: &Mirror, begin: u64, pages: &[u64]) -> AlignedBuffer {
+fn read_together(mirror: &FarDevice, begin: u64, pages: &[u64]) -> AlignedBuffer {
     let mut got = filled(0, pages.len());
     let mut requests: Vec<_> = pages
         .iter()
@@ -146,9 +145,9 @@ fn one_page_at_once() {
                 });
             }
         });
-        let first = read(&*mirror, 0);
+        let first = read(&mirror, 0);
         donors.donor.behave(Behaviour::Failing(-libc::EIO));
-        assert_eq!(read(&*mirror, 0), first, "round {round}: donor and flash differ");
+        assert_eq!(read(&mirror, 0), first, "round {round}: donor and flash differ");
         donors.donor.behave(Behaviour::Prompt);
     }
     assert_eq!(mirror.counters().wrong_pages, 0);

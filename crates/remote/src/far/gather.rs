@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use aquifer_device::DeviceError;
 
+use super::PAGE_BYTES;
 use super::Parts;
 use super::columns::Columns;
 use super::geometry::Row;
 use super::workplace::Workplace;
-use crate::mirror::PAGE_BYTES;
 
 /// Columns of data whose pages nobody has.
 pub struct Missing(pub Vec<usize>);
@@ -67,8 +67,16 @@ impl Parts {
         if count < code.data {
             return Err(Missing(missing));
         }
-        let mut shards: Vec<_> = work.all_mut(pages.clone()).into_iter().zip(loaded).collect();
-        self.codec.reconstruct_data(&mut shards).expect("there are enough, all of one length");
+        match &self.codec {
+            Some(codec) => {
+                let mut shards: Vec<_> = work.all_mut(pages.clone()).into_iter().zip(loaded).collect();
+                codec.reconstruct_data(&mut shards).expect("there are enough, all of one length");
+            }
+            None => {
+                let column = loaded.iter().position(|is_loaded| *is_loaded).unwrap_or(0);
+                work.copy(column, 0, pages.clone());
+            }
+        }
         let is_right = |column: usize| {
             let mut decoded = pages.clone().zip(work.of(column, pages.clone()).chunks_exact(PAGE_BYTES));
             decoded.all(|(within, page)| self.cells.get(self.geometry.cell(row, column, within)).is_of(page))
@@ -85,6 +93,9 @@ impl Parts {
         work: &mut Workplace<'_>,
     ) -> Result<(), DeviceError> {
         for column in missing {
+            if self.salvage_whole(row, *column, pages.clone(), work)? {
+                continue;
+            }
             for within in pages.clone() {
                 let bytes = work.of_mut(*column, within..within + 1);
                 let cell = self.cells.get(self.geometry.cell(row, *column, within));
@@ -107,8 +118,37 @@ impl Parts {
         Ok(())
     }
 
+    /// Gives pages of a column the bytes that flash has, if it has all of them; says whether it has.
+    fn salvage_whole(
+        &self,
+        row: Row,
+        column: usize,
+        pages: Range<usize>,
+        work: &mut Workplace<'_>,
+    ) -> Result<bool, DeviceError> {
+        let first = self.geometry.first_of(row, column);
+        let all = first + pages.start..first + pages.end;
+        if all.end > self.geometry.pages() || !all.clone().all(|page| self.cell(page).is_local()) {
+            return Ok(false);
+        }
+        let bytes = work.of_mut(column, pages);
+        self.behind.read((all.start * PAGE_BYTES) as u64, bytes, &self.counts)?;
+        for (page, bytes) in all.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
+            if let Some(seals) = &self.seals {
+                seals.seal(page, bytes);
+            }
+            self.cell(page).is_in_slab(bytes, true);
+        }
+        Ok(true)
+    }
+
     /// Makes the parity of pages.
     pub(super) fn encode(&self, pages: Range<usize>, work: &mut Workplace<'_>) {
-        self.codec.encode(work.all_mut(pages)).expect("as many as the code has, all of one length");
+        match &self.codec {
+            Some(codec) => {
+                codec.encode(work.all_mut(pages)).expect("as many as the code has, all of one length");
+            }
+            None => (1..self.geometry.code().slabs()).for_each(|column| work.copy(0, column, pages.clone())),
+        }
     }
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aquifer_device::{Device, DeviceError, FaultKind, FaultPlan, Faulty, Operation};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::PAGE_BYTES;
+use aquifer_remote::far::{FarDevice, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read, wait_until, write};
@@ -14,7 +13,7 @@ use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read, wait_unti
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
 /// Writes all pages, and waits until donors have all.
-fn written(donors: &Arc<Donors>, local: Arc<dyn Device>) -> aquifer_remote::mirror::Mirror {
+fn written(donors: &Arc<Donors>, local: Arc<dyn Device>) -> FarDevice {
     let mirror = mirror(local, donors);
     (0..PAGES).for_each(|page| write(&mirror, page, page as u8));
     wait_until(&mirror, "all parts have slabs", |mirror| mirror.placed().1 == mirror.placed().0);
@@ -22,7 +21,7 @@ fn written(donors: &Arc<Donors>, local: Arc<dyn Device>) -> aquifer_remote::mirr
     mirror
 }
 
-fn is_whole(mirror: &aquifer_remote::mirror::Mirror) {
+fn is_whole(mirror: &FarDevice) {
     for page in 0..PAGES {
         assert_eq!(read(mirror, page), page as u8 ^ 0x55, "page {page}");
     }

@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use super::Code;
-use crate::mirror::PAGE_BYTES;
+use super::PAGE_BYTES;
 
 /// Pages of one column of a row, at the most. Rows are then 128 KiB for four columns of data.
 const UNIT_PAGES_MAX: usize = 8;
+/// The same of one column alone: as many as a transfer carries.
+const UNIT_PAGES_MAX_OF_COPIES: usize = 32;
 
 /// A row of a group: a unit of each of its slabs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,7 +40,8 @@ pub struct Geometry {
 impl Geometry {
     /// The layout of a device of `pages` pages in slabs of `slab_pages`.
     pub fn new(code: Code, pages: usize, slab_pages: usize) -> Geometry {
-        let unit_pages = (1..=UNIT_PAGES_MAX).rev().find(|unit| slab_pages.is_multiple_of(*unit));
+        let most = if code.is_of_copies() { UNIT_PAGES_MAX_OF_COPIES } else { UNIT_PAGES_MAX };
+        let unit_pages = (1..=most).rev().find(|unit| slab_pages.is_multiple_of(*unit));
         Geometry { code, pages, slab_pages, unit_pages: unit_pages.expect("1 is one") }
     }
 
@@ -66,9 +69,13 @@ impl Geometry {
         self.unit_pages
     }
 
-    /// Pages of all slabs of all groups, those of parity included.
+    /// Cells of all groups: one for each page of each slab, or of all that have the same bytes.
     pub fn cells(&self) -> usize {
-        self.groups() * self.code.slabs() * self.slab_pages
+        self.groups() * self.columns_of_cells() * self.slab_pages
+    }
+
+    fn columns_of_cells(&self) -> usize {
+        if self.code.is_of_copies() { 1 } else { self.code.slabs() }
     }
 
     fn group_pages(&self) -> usize {
@@ -125,7 +132,8 @@ impl Geometry {
 
     /// The cell of a page of any column.
     pub fn cell(&self, row: Row, column: usize, within_unit: usize) -> usize {
-        let slab = row.group * self.code.slabs() + column;
+        let columns = self.columns_of_cells();
+        let slab = row.group * columns + column.min(columns - 1);
         slab * self.slab_pages + row.nth * self.unit_pages + within_unit
     }
 

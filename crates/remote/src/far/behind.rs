@@ -156,7 +156,7 @@ impl Behind {
         };
         let (state, work, progress) = (Mutex::new(state), Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { local, state, work, progress });
-        let thread = std::thread::Builder::new().name("aq-mirror-flash".into()).spawn({
+        let thread = std::thread::Builder::new().name("aq-far-flash".into()).spawn({
             let shared = Arc::clone(&shared);
             move || helper::serve(|| shared.write_until_closed())
         })?;

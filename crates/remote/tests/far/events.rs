@@ -2,19 +2,18 @@
 
 use std::sync::atomic::Ordering;
 
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{DonorId, Mirror, What};
+use aquifer_remote::far::{DonorId, FarDevice, What};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::donors::{Donors, Several, flash, mirror, mirror_of_two, read, wait_until, write};
 
 /// What happened to the slabs of a part, in order, with their donors.
-fn of_part(mirror: &Mirror, part: usize) -> Vec<(What, u64)> {
+fn of_part(mirror: &FarDevice, part: usize) -> Vec<(What, u64)> {
     let events = mirror.events().since(0).into_iter().map(|entry| entry.event);
     events.filter(|event| event.part == Some(part)).map(|event| (event.what, event.donor.0)).collect()
 }
 
-fn is_placed(mirror: &Mirror) -> bool {
+fn is_placed(mirror: &FarDevice) -> bool {
     mirror.placed().0 > 0 && mirror.placed().1 == mirror.placed().0
 }
 

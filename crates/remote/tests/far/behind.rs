@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use aquifer_device::{Device, DeviceError, MemoryDevice};
-use aquifer_remote::mirror::{Mirror, PAGE_BYTES};
+use aquifer_remote::far::{FarDevice, PAGE_BYTES};
 
 use crate::donors::{Donors, flash, mirror, read, write};
 
@@ -88,7 +88,7 @@ impl Device for Gate {
 }
 
 /// A mirror that no donor lends a slab to.
-fn alone(gate: &Arc<Gate>) -> Mirror {
+fn alone(gate: &Arc<Gate>) -> FarDevice {
     let donors = Donors::new();
     donors.lends.store(false, Ordering::Relaxed);
     mirror(Arc::clone(gate) as Arc<dyn Device>, &donors)

@@ -8,7 +8,7 @@ use super::home::Home;
 use crate::transport::Read;
 
 /// A request that one slab can answer.
-pub(crate) struct Planned<T> {
+pub struct Planned<T> {
     /// Which of the requests.
     pub nth: usize,
     pub home: Arc<Home>,
@@ -19,7 +19,7 @@ pub(crate) struct Planned<T> {
 }
 
 /// Reads what slabs have. Slabs behind a link that fails are told to `lost`; what they had, and what `is_right` does not accept, is left for a second look.
-pub(crate) fn read_together<T>(
+pub fn read_together<T>(
     requests: &mut [&mut ReadRequest<'_>],
     mut planned: Vec<Planned<T>>,
     lost: impl Fn(&Planned<T>),

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use aquifer_device::{DeviceError, Operation};
 
+use super::PAGE_BYTES;
 use super::columns::Columns;
 use super::geometry::{Piece, Row};
 use super::{Parts, pages};
-use crate::mirror::PAGE_BYTES;
 
 impl Parts {
     /// Reads pages, those of each row for themselves.
@@ -47,8 +47,11 @@ impl Parts {
         pages: Range<usize>,
         bytes: &mut [u8],
     ) -> Result<(), DeviceError> {
-        let (column, first) = self.geometry.place_of(pages.start);
+        let (mut column, first) = self.geometry.place_of(pages.start);
         let within = first..first + pages.len();
+        if self.geometry.code().is_of_copies() {
+            column = columns.in_turn(row.nth);
+        }
         if self.load(row, columns, column, within.clone(), bytes) {
             if self.open(pages.clone(), bytes) {
                 self.counts.remote_reads.fetch_add(pages.len() as u64, Relaxed);
@@ -66,14 +69,17 @@ impl Parts {
         if self.recover(row, &columns, within.clone(), &mut work).is_ok() {
             bytes.copy_from_slice(work.of(column, within));
             if self.open(pages.clone(), bytes) {
-                self.counts.decoded_reads.fetch_add(pages.len() as u64, Relaxed);
+                let counts = &self.counts;
+                let of_copies = self.geometry.code().is_of_copies();
+                let count = if of_copies { &counts.remote_reads } else { &counts.decoded_reads };
+                count.fetch_add(pages.len() as u64, Relaxed);
                 return Ok(());
             }
         }
         drop(work);
         for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
             if !self.cell(page).is_local() {
-                return Err(self.lost_page(page));
+                return Err(self.lost_page(Operation::Read, page));
             }
             self.read_local(page..page + 1, bytes)?;
         }
@@ -83,7 +89,7 @@ impl Parts {
     /// Reads pages that buffer or flash have, or nobody.
     fn read_local(&self, pages: Range<usize>, bytes: &mut [u8]) -> Result<(), DeviceError> {
         match pages.clone().find(|page| !self.cell(*page).is_local()) {
-            Some(page) => Err(self.lost_page(page)),
+            Some(page) => Err(self.lost_page(Operation::Read, page)),
             None => self.behind.read((pages.start * PAGE_BYTES) as u64, bytes, &self.counts),
         }
     }

@@ -1,6 +1,6 @@
 //! Seeded runs in which donors, the network and flash fail in any order: no wrong byte, no error without a reason, no hang, and donors are used again when it is over.
 //!
-//! `AQUIFER_STORMS=1000 cargo test -p aquifer-remote --test mirror storms -- --nocapture` runs 1,000 seeds;
+//! `AQUIFER_STORMS=1000 cargo test -p aquifer-remote --test far storms -- --nocapture` runs 1,000 seeds;
 //! `AQUIFER_STORM=17` runs seed 17 only.
 
 use std::collections::BTreeSet;
@@ -8,14 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_device::{Device, FaultKind, FaultPlan, Faulty, Operation, ReadRequest};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{Mirror, MirrorCounters, Mode, PAGE_BYTES, Slabs};
-use aquifer_remote::stripe::{Code, Stripe};
+use aquifer_remote::far::{Code, FarCounters, FarDevice, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::dice::Dice;
 use crate::donors::{DEVICE_BYTES, Donors, Several, filled, flash, options, wait_until};
-use crate::stripe;
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 const RUN_PAGES: u64 = 8;
@@ -52,51 +49,24 @@ impl Known {
     }
 }
 
-/// How pages are kept.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Mirror(Mode),
-    Stripe(Code),
-}
-
-impl Kind {
-    fn any(dice: &mut Dice) -> Kind {
-        let code = |data, parity| Kind::Stripe(Code::new(data, parity).expect("a code"));
-        match dice.below(6) {
-            0 => Kind::Mirror(Mode::Disk),
-            1 | 2 => Kind::Mirror(Mode::Mirror),
-            3 => code(2, 1),
-            4 => code(2, 2),
-            _ => code(3, 1),
-        }
-    }
-
-    /// Donors that may fail at once, all others being well, without a page being lost.
-    fn spare(self) -> usize {
-        match self {
-            Kind::Mirror(Mode::Disk) => usize::MAX,
-            Kind::Mirror(Mode::Mirror) => 1,
-            Kind::Stripe(code) => code.parity,
-        }
-    }
-
-    /// Donors that it needs for all of its slabs.
-    fn needed(self) -> usize {
-        match self {
-            Kind::Mirror(Mode::Disk) => 1,
-            Kind::Mirror(Mode::Mirror) => 2,
-            Kind::Stripe(code) => code.slabs(),
-        }
+fn any_code(dice: &mut Dice) -> Code {
+    let code = |data, parity| Code::new(data, parity).expect("a code");
+    match dice.below(6) {
+        0 => Code::FLASH,
+        1 | 2 => Code::COPY,
+        3 => code(2, 1),
+        4 => code(2, 2),
+        _ => code(3, 1),
     }
 }
 
 /// One run.
 struct Storm {
     seed: u64,
-    kind: Kind,
+    code: Code,
     flash_fails: bool,
     donors: Arc<Several>,
-    mirror: Box<dyn FarDevice>,
+    mirror: FarDevice,
     pages: Vec<Known>,
     /// Donors that failed since all pages were where they should be.
     failed: BTreeSet<usize>,
@@ -109,7 +79,7 @@ struct Storm {
 impl Storm {
     fn new(seed: u64) -> Storm {
         let mut dice = Dice(seed);
-        let kind = Kind::any(&mut dice);
+        let code = any_code(&mut dice);
         let seals = dice.below(2) == 0;
         let flash_fails = dice.below(4) == 0;
         let donors = Several::new(1 + dice.below(6));
@@ -119,19 +89,12 @@ impl Storm {
         };
         let slabs = Arc::clone(&donors) as Arc<dyn Slabs>;
         let local = Arc::new(Faulty::new(flash(), plan));
-        let mirror: Box<dyn FarDevice> = match kind {
-            Kind::Mirror(mode) => {
-                Box::new(Mirror::new(local, slabs, &options(mode, seals)).expect("threads"))
-            }
-            Kind::Stripe(code) => {
-                Box::new(Stripe::new(local, slabs, &stripe::options(code, seals)).expect("threads"))
-            }
-        };
+        let mirror = FarDevice::new(local, slabs, &options(code, seals)).expect("threads");
         let pages = vec![Known::Is(0); PAGES as usize];
         let ends = ends(&donors);
         Storm {
             seed,
-            kind,
+            code,
             flash_fails,
             donors,
             mirror,
@@ -142,7 +105,7 @@ impl Storm {
         }
     }
 
-    fn run(mut self) -> MirrorCounters {
+    fn run(mut self) -> FarCounters {
         let mut dice = Dice(self.seed ^ 0x5707);
         self.work(&mut dice);
         for _ in 0..TROUBLES {
@@ -192,7 +155,8 @@ impl Storm {
         };
         if let Err(error) = outcome {
             self.note_failures();
-            let spare = self.kind.spare();
+            // Donors that may fail at once, all others being well, without a page being lost.
+            let spare = if self.code == Code::FLASH { usize::MAX } else { self.code.parity };
             let may_lose = self.failed.len() > spare || (self.flash_fails && spare < usize::MAX);
             let has_reason = may_lose || self.lost.range(first..first + count).next().is_some();
             assert!(has_reason, "seed {}: {error}, {:?}", self.seed, self.mirror.counters());
@@ -279,14 +243,12 @@ impl Storm {
 
     /// Waits until all pages are where they should be, if there are as many donors.
     fn settle(&mut self) -> bool {
-        let has_enough = self.donors.0.len() >= self.kind.needed();
+        let has_enough = self.donors.0.len() >= self.code.slabs();
         if has_enough {
             let ends = ends(&self.donors);
             // A donor that failed may not have been asked for anything since.
             (0..PAGES).for_each(|page| self.read(page, 1));
-            wait_until(&*self.mirror, "all parts have slabs", |mirror| {
-                mirror.placed().1 == mirror.placed().0
-            });
+            wait_until(&self.mirror, "all parts have slabs", |mirror| mirror.placed().1 == mirror.placed().0);
             self.failed.clear();
             self.ends = ends;
         }
@@ -323,7 +285,7 @@ fn no_byte_is_wrong() {
         let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run)).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
     });
-    let sum = |of: fn(&MirrorCounters) -> u64| counters.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&FarCounters) -> u64| counters.iter().map(of).sum::<u64>();
     let (slabs, wrong) = (sum(|counters| counters.lost_slabs), sum(|counters| counters.wrong_pages));
     println!(
         "{storms} storms: {slabs} slabs lost, {wrong} wrong pages noticed, {} pages lost",

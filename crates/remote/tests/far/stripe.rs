@@ -4,28 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use aquifer_device::{Device, ReadRequest};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{MirrorCounters, PAGE_BYTES, Slabs};
-use aquifer_remote::stripe::{Code, Stripe, StripeOptions};
+use aquifer_remote::far::{Code, FarCounters, FarDevice, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::dice::Dice;
-use crate::donors::{DEVICE_BYTES, Donors, SLAB_BYTES, Several, filled, flash, read, wait_until, write};
+use crate::donors::{
+    DEVICE_BYTES, Donors, SLAB_BYTES, Several, filled, flash, options, read, wait_until, write,
+};
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
-/// A small stripe.
-pub fn options(code: Code, seals: bool) -> StripeOptions {
-    StripeOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, code, seals }
-}
-
-fn stripe(code: &str, local: Arc<dyn Device>, donors: &Arc<Several>) -> Stripe {
+fn stripe(code: &str, local: Arc<dyn Device>, donors: &Arc<Several>) -> FarDevice {
     let code = Code::parse(code).expect("a code");
-    Stripe::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options(code, false)).expect("threads")
+    FarDevice::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options(code, false)).expect("threads")
 }
 
 /// A stripe of which all groups are used and whole; each page says which it is.
-fn whole(code: &str, donors: &Arc<Several>) -> Stripe {
+fn whole(code: &str, donors: &Arc<Several>) -> FarDevice {
     let stripe = stripe(code, flash(), donors);
     (0..PAGES).for_each(|page| write(&stripe, page, page as u8));
     wait_until(&stripe, "all slabs are there", |stripe| stripe.placed().0 == stripe.placed().1);
@@ -39,11 +34,11 @@ fn byte(page: u64) -> u8 {
 }
 
 /// Reads all pages, and says what that took.
-fn read_all(stripe: &Stripe) -> MirrorCounters {
+fn read_all(stripe: &FarDevice) -> FarCounters {
     let before = stripe.counters();
     (0..PAGES).for_each(|page| assert_eq!(read(stripe, page), byte(page), "page {page}"));
     let after = stripe.counters();
-    MirrorCounters {
+    FarCounters {
         remote_reads: after.remote_reads - before.remote_reads,
         decoded_reads: after.decoded_reads - before.decoded_reads,
         buffer_reads: after.buffer_reads - before.buffer_reads,

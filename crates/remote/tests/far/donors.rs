@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use aquifer_device::{AlignedBuffer, Device, MemoryDevice};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{DonorId, Home, Mirror, MirrorOptions, Mode, PAGE_BYTES, Slabs};
+use aquifer_remote::far::{Code, DonorId, FarDevice, FarOptions, Home, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::FakeDonor;
 use aquifer_remote::transport::{Link, LinkOptions};
 
@@ -86,14 +85,14 @@ impl Slabs for Donors {
 }
 
 /// A small mirror.
-pub fn options(mode: Mode, seals: bool) -> MirrorOptions {
-    MirrorOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, mode, seals, outlives: false }
+pub fn options(code: Code, seals: bool) -> FarOptions {
+    FarOptions { slab_bytes: SLAB_BYTES, behind_bytes: 16 * PAGE_BYTES, code, seals, outlives: false }
 }
 
 /// A mirror of this device.
-pub fn mirror(local: Arc<dyn Device>, donors: &Arc<Donors>) -> Mirror {
-    let options = options(Mode::Disk, false);
-    Mirror::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
+pub fn mirror(local: Arc<dyn Device>, donors: &Arc<Donors>) -> FarDevice {
+    let options = options(Code::FLASH, false);
+    FarDevice::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
 }
 
 /// A device in memory.
@@ -108,12 +107,12 @@ pub fn filled(byte: u8, pages: usize) -> AlignedBuffer {
     buffer
 }
 
-pub fn write(mirror: &impl FarDevice, page: u64, byte: u8) {
+pub fn write(mirror: &FarDevice, page: u64, byte: u8) {
     mirror.write_at(page * PAGE_BYTES as u64, &filled(byte, 1)).expect("write");
 }
 
 /// The byte that fills a page.
-pub fn read(mirror: &impl FarDevice, page: u64) -> u8 {
+pub fn read(mirror: &FarDevice, page: u64) -> u8 {
     let mut buffer = AlignedBuffer::new(PAGE_BYTES);
     mirror.read_at(page * PAGE_BYTES as u64, &mut buffer).expect("read");
     assert!(buffer.iter().all(|byte| *byte == buffer[0]), "page {page} is torn");
@@ -121,7 +120,7 @@ pub fn read(mirror: &impl FarDevice, page: u64) -> u8 {
 }
 
 /// Waits until `is_so`, for 60 s at most.
-pub fn wait_until<D: FarDevice + ?Sized>(mirror: &D, what: &str, is_so: impl Fn(&D) -> bool) {
+pub fn wait_until(mirror: &FarDevice, what: &str, is_so: impl Fn(&FarDevice) -> bool) {
     let began = Instant::now();
     while !is_so(mirror) {
         assert!(began.elapsed() < Duration::from_secs(60), "never {what}: {:?}", mirror.counters());
@@ -145,7 +144,7 @@ impl Slabs for Several {
 }
 
 /// A mirror in two slabs of different donors, and in flash what they have no room for.
-pub fn mirror_of_two(local: Arc<dyn Device>, donors: &Arc<Several>) -> Mirror {
-    let options = options(Mode::Mirror, false);
-    Mirror::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
+pub fn mirror_of_two(local: Arc<dyn Device>, donors: &Arc<Several>) -> FarDevice {
+    let options = options(Code::COPY, false);
+    FarDevice::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
 }

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use aquifer_device::ReadRequest;
 
+use super::PAGE_BYTES;
 use super::geometry::Row;
+use super::together::{Planned, read_together};
 use super::{Parts, pages};
-use crate::mirror::PAGE_BYTES;
-use crate::mirror::together::{Planned, read_together};
 
 impl Parts {
     /// Reads many; each has its own outcome. No row is locked for a first look: what has the checksum of a page's newest bytes are these bytes.
@@ -33,6 +33,8 @@ impl Parts {
             return None;
         }
         let columns = self.groups[piece.row.group].columns();
+        let is_of_copies = self.geometry.code().is_of_copies();
+        let column = if is_of_copies { columns.in_turn(piece.row.nth) } else { column };
         let home = columns.reading(column, piece.row.nth)?.clone();
         Some(Planned { nth, home, within: self.geometry.within_slab(piece.row, within), more: piece.row })
     }

@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aquifer_device::{Counted, Device};
-use aquifer_remote::far::FarDevice;
-use aquifer_remote::mirror::{Mirror, MirrorOptions, Mode, PAGE_BYTES, Slabs};
+use aquifer_remote::far::{Code, FarDevice, FarOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::donors::{
-    DEVICE_BYTES, Donors, Several, filled, flash, mirror_of_two, options, read, wait_until, write,
+    DEVICE_BYTES, Donors, SLAB_BYTES, Several, filled, flash, mirror_of_two, options, read, wait_until, write,
 };
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
 /// Writes all pages twice: the second time to two donors alone.
-fn written(donors: &Arc<Several>, local: Arc<dyn Device>) -> Mirror {
+fn written(donors: &Arc<Several>, local: Arc<dyn Device>) -> FarDevice {
     let mirror = mirror_of_two(local, donors);
     (0..PAGES).for_each(|page| write(&mirror, page, page as u8));
     wait_until(&mirror, "all parts have two slabs", |mirror| mirror.placed().1 == mirror.placed().0);
@@ -23,7 +22,7 @@ fn written(donors: &Arc<Several>, local: Arc<dyn Device>) -> Mirror {
     mirror
 }
 
-fn is_whole(mirror: &Mirror) {
+fn is_whole(mirror: &FarDevice) {
     (0..PAGES).for_each(|page| assert_eq!(read(mirror, page), page as u8 ^ 0x55, "page {page}"));
 }
 
@@ -51,10 +50,10 @@ fn flash_is_not_written_where_two_donors_have_it() {
 fn what_was_synced_is_on_flash() {
     for seals in [false, true] {
         let (donors, local) = (Several::new(2), flash());
-        let options = MirrorOptions { outlives: true, ..options(Mode::Mirror, seals) };
+        let options = FarOptions { outlives: true, ..options(Code::COPY, seals) };
         let slabs = Arc::clone(&donors) as Arc<dyn Slabs>;
-        let mirror = Mirror::new(Arc::clone(&local) as Arc<dyn Device>, slabs, &options).expect("threads");
-        let is_settled = |mirror: &Mirror| mirror.placed().1 == mirror.placed().0;
+        let mirror = FarDevice::new(Arc::clone(&local) as Arc<dyn Device>, slabs, &options).expect("threads");
+        let is_settled = |mirror: &FarDevice| mirror.placed().1 == mirror.placed().0;
         (0..PAGES).for_each(|page| write(&mirror, page, page as u8));
         wait_until(&mirror, "all parts have two slabs", is_settled);
         (0..PAGES).step_by(3).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
@@ -133,7 +132,7 @@ fn a_part_that_lacks_a_second_donor_keeps_no_other_part_from_the_first() {
 }
 
 /// Runs something while others read and write all pages, and looks whether all is there.
-fn beside_others(mirror: &Mirror, run: impl FnOnce()) {
+fn beside_others(mirror: &FarDevice, run: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let others = [0, 1].map(|half| {
@@ -155,7 +154,7 @@ fn beside_others(mirror: &Mirror, run: impl FnOnce()) {
 }
 
 /// Waits until a donor has back what it lent.
-fn wait_for_slabs(mirror: &Mirror, donors: &Donors) {
+fn wait_for_slabs(mirror: &FarDevice, donors: &Donors) {
     wait_until(mirror, "the donor has its slabs", |_| donors.lent().is_empty());
 }
 
@@ -231,4 +230,29 @@ fn without_donors_it_is_flash() {
     is_whole(&mirror);
     mirror.sync().expect("sync");
     assert_eq!(mirror.counters().remote_writes, 0);
+}
+
+/// What both donors have lost keeps no slab from its donor.
+#[test]
+fn what_both_lost_pins_no_slab() {
+    let donors = Several::new(3);
+    donors.0[2].lends.store(false, Ordering::Relaxed);
+    let mirror = written(&donors, flash());
+    fail(&donors, 0);
+    fail(&donors, 1);
+    // A read of each part notices.
+    let mut bytes = filled(0, 1);
+    let lost = |page: u64, bytes: &mut [u8]| mirror.read_at(page * PAGE_BYTES as u64, bytes).is_err();
+    assert!((0..PAGES).all(|page| lost(page, &mut bytes)));
+    donors.0[2].lends.store(true, Ordering::Relaxed);
+    let all = DEVICE_BYTES / SLAB_BYTES;
+    wait_until(&mirror, "all parts have a slab", |_| donors.0[2].lent().len() as u64 == all);
+    (0..PAGES).step_by(2).for_each(|page| write(&mirror, page, page as u8));
+    donors.0[2].ask_back();
+    wait_until(&mirror, "the slabs are back", |_| donors.0[2].lent().is_empty());
+    // Lost is lost, until it is written again.
+    assert!((1..PAGES).step_by(2).all(|page| lost(page, &mut bytes)));
+    (0..PAGES).step_by(2).for_each(|page| assert_eq!(read(&mirror, page), page as u8));
+    (0..PAGES).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
+    is_whole(&mirror);
 }
