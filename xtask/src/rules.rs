@@ -39,6 +39,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-remote", For("libfabric, and memory that others change")),
     rule("aquifer-gossip", Forbidden),
     rule("aquifer-block", For("requests that the kernel writes, and buffers that it fills")),
+    rule("aquifer-nbdkit", For("pointers of nbdkit")),
     rule("aquifer-probe", Forbidden),
     rule("aquifer", Forbidden),
     rule("aquifer-capi", For("pointers of C callers")),

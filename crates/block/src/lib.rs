@@ -2,9 +2,10 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `nbd` | the network block device: works with every kernel, also of another machine |
+//! | `nbdkit` | the network block device, by nbdkit: works with every kernel, also of another machine |
 //! | `ublk` | a block device of this kernel, without a network or a file system between |
 //! | `fuse` | the device as one file of a folder, for `losetup`: where the kernel has no NBD |
+//! | `source` | what a device is made of |
 //! | `precautions` | what a process does before memory is swapped to it |
 //! | `swaps` | whether memory is swapped to it |
 //!
@@ -13,8 +14,9 @@
 //! were started before, and nothing between a request and its answer allocates. That is as far as the [`Device`](aquifer_device::Device) keeps the same promise.
 
 pub mod fuse;
-pub mod nbd;
+pub mod nbdkit;
 pub mod precautions;
+pub mod source;
 pub mod swaps;
 pub mod ublk;
 

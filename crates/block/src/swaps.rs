@@ -3,6 +3,10 @@
 //! A process cannot know when it starts what its device will be used for. The kernel's list of swap areas tells when it is used for swap,
 //! and wakes a process that waits for a change of the list.
 
+mod warning;
+
+pub use warning::warn_when_swapped;
+
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;

@@ -3,23 +3,23 @@
 //! | file | noun |
 //! |---|---|
 //! | `arguments` | what may stand on the command line |
-//! | `device` | the device that is served |
 //! | `network`, `folder`, `kernel` | the ways to serve it |
-//! | `swapped` | warnings for a machine that swaps to it |
+//! | `certificates` | a host's certificates by nbdkit's names |
+//! | `fault` | faults that users ask for, as filters of nbdkit |
 //! | `words` | sentences on standard error |
 
 pub mod arguments;
-mod device;
+mod certificates;
+mod fault;
 mod folder;
 mod kernel;
 mod network;
-mod swapped;
 mod words;
 
 use std::process::ExitCode;
 
-use aquifer_block::nbd::Listener;
-use aquifer_block::precautions;
+use aquifer_block::nbdkit::Listener;
+use aquifer_block::precautions::{self, Omitted};
 
 use crate::error::Error;
 use arguments::{BlockArguments, Way};
@@ -34,16 +34,16 @@ pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
         Some(address) => words::warn_of_strangers(address.ip()),
         None => {}
     }
-    // First: threads inherit it.
-    let omitted = precautions::mark_process();
+    let source = arguments.source()?;
     match arguments.way() {
-        Way::Address(address) => {
-            // Before the device is opened, which may take long: the port may be taken.
-            let listener = Listener::tcp(address)?;
-            network::serve(arguments, listener, omitted)
-        }
-        Way::Socket(path) => network::serve(arguments, Listener::unix(path)?, omitted),
-        Way::Folder(path) => folder::serve(arguments, path, omitted),
-        Way::Ublk => kernel::serve(arguments, omitted),
+        Way::Address(address) => network::serve(arguments, source, || Listener::tcp(address)),
+        Way::Socket(path) => network::serve(arguments, source, || Listener::unix(path)),
+        Way::Folder(path) => folder::serve(arguments, &source, path, mark()),
+        Way::Ublk => kernel::serve(arguments, &source, mark()),
     }
+}
+
+/// Before the first thread is started: threads inherit it.
+fn mark() -> Vec<Omitted> {
+    precautions::mark_process()
 }

@@ -322,10 +322,10 @@ pub enum Error {
     },
     /// The device that is to be served cannot be opened.
     #[error(transparent)]
-    BlockDevice(#[from] aquifer_device::OpenError),
+    BlockDevice(#[from] aquifer_block::source::SourceError),
     /// Nobody can connect to the device.
     #[error(transparent)]
-    BlockListen(#[from] aquifer_block::nbd::ListenError),
+    BlockListen(#[from] aquifer_block::nbdkit::ListenError),
     /// An address that others reach, and no TLS.
     #[error(
         "{0} can be reached from other machines, whose users could read and write everything: name this host's folder of `aquifer cluster join` with --tls, or say --without-tls for a network of friends"
@@ -337,9 +337,15 @@ pub enum Error {
     /// There is no block device.
     #[error(transparent)]
     BlockUblk(#[from] aquifer_block::ublk::UblkError),
-    /// The device failed when it ended.
-    #[error("what was written is not durable: {0}")]
-    BlockSync(aquifer_device::DeviceError),
+    /// nbdkit does not serve it.
+    #[error(transparent)]
+    BlockNbdkit(#[from] aquifer_block::nbdkit::NbdkitError),
+    /// The folder in which nbdkit looks for certificates cannot be made.
+    #[error("no folder with certificates for nbdkit can be made: {0}")]
+    BlockCertificates(io::Error),
+    /// An option that the way of serving does not have.
+    #[error("{0}")]
+    BlockOption(String),
     /// The terminal cannot be drawn on.
     #[error("cannot use the terminal: {0}; --once prints one snapshot as plain text")]
     Terminal(io::Error),

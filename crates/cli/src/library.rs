@@ -9,6 +9,8 @@ use crate::error::Error;
 pub const PRELOAD: &str = "libaquifer_preload.so";
 /// Gives SQLite databases on volumes.
 pub const SQLITE: &str = "libaquifer_sqlite.so";
+/// Serves block devices by nbdkit.
+pub const NBDKIT: &str = "libaquifer_nbdkit.so";
 
 /// Where libraries are, seen from the folder of the command: in a build, and installed.
 const BESIDE: [&str; 3] = [".", "../lib", "../lib/aquifer"];

@@ -4,9 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use aquifer_base::units::parse_size;
+use aquifer_block::source::{Copies, Source};
 use clap::Args;
 
+use super::fault::Fault;
 use crate::arguments::CopiesArgument;
+use crate::error::Error;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -98,9 +101,13 @@ pub struct BlockArguments {
     /// Requests that are done at once: of each connection, of the folder, or of the block device
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: u16,
-    /// Connections at once
+    /// Clients of NBD at once
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub connections: u16,
+    /// Makes the device slow or unreliable for clients of NBD: delay=20ms, read-delay=, write-delay=, errors=1%, read-errors=, write-errors=, while=FILE (errors
+    /// only while it is there), rate=10M (a second); several, separated by commas
+    #[arg(long, value_name = "FAULT,...", value_delimiter = ',', conflicts_with_all = ["fuse", "ublk"])]
+    pub fault: Vec<Fault>,
 }
 
 /// How the device is served.
@@ -129,6 +136,30 @@ impl BlockArguments {
 }
 
 impl BlockArguments {
+    /// What the device is made of.
+    ///
+    /// # Errors
+    /// Coded copies, which take memory while they are made; swap has none.
+    pub fn source(&self) -> Result<Source, Error> {
+        let copies = match self.copies {
+            CopiesArgument::Flash => Copies::Flash,
+            CopiesArgument::Donor => Copies::Donor,
+            CopiesArgument::Coded(_) => {
+                return Err(Error::Remote("block devices have no parity: use --copies flash or donor".into()));
+            }
+        };
+        Ok(Source {
+            flash: self.flash.clone(),
+            size_bytes: self.size,
+            donors: self.donors.clone(),
+            donors_only: self.donors_only,
+            cluster: self.cluster.clone(),
+            copies,
+            seals: self.seal,
+            weight: self.weight,
+        })
+    }
+
     /// The address at which every client would be served: without TLS, and not only for this machine.
     pub fn address_for_everybody(&self) -> Option<SocketAddr> {
         match self.way() {
@@ -153,7 +184,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn name(text: &str) -> Result<String, String> {
-    let most = aquifer_block::nbd::NAME_BYTES_MAX;
+    let most = aquifer_block::nbdkit::NAME_BYTES_MAX;
     if text.len() <= most { Ok(text.into()) } else { Err(format!("a name has at most {most} bytes")) }
 }
 

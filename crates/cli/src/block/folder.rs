@@ -3,15 +3,15 @@
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{self, ExitCode};
+use std::sync::Arc;
 
 use aquifer_base::units::format_size;
 use aquifer_block::fuse::{FILE_NAME, Mounted, Options, Unmounter};
 use aquifer_block::precautions::{self, Omitted};
-use aquifer_block::swaps::Area;
+use aquifer_block::source::{Source, device};
+use aquifer_block::swaps::{Area, warn_when_swapped};
 
 use super::arguments::BlockArguments;
-use super::device::device;
-use super::swapped::warn_when_swapped;
 use super::words;
 use crate::ending;
 use crate::error::{Error, printable};
@@ -19,20 +19,21 @@ use crate::error::{Error, printable};
 /// Serves until a signal, or until somebody unmounts the folder.
 pub fn serve(
     arguments: &BlockArguments,
+    source: &Source,
     folder: &Path,
     mut omitted: Vec<Omitted>,
 ) -> Result<ExitCode, Error> {
-    let device = device(arguments)?;
+    let device = device(source, &words::say)?;
     let size = format_size(device.len_bytes());
-    let source = arguments.flash.display().to_string();
-    let options = Options { source: source.clone(), threads: arguments.threads.into() };
+    let flash = arguments.flash.display().to_string();
+    let options = Options { source: flash.clone(), threads: arguments.threads.into() };
     let mounted = Mounted::new(device, folder, &options)?;
     end_by_signals(mounted.unmounter())?;
     omitted.extend(precautions::lock_memory());
-    warn_when_swapped(omitted, Area::Loop(mounted.file()));
+    warn_when_swapped(omitted, Area::Loop(mounted.file()), Arc::new(words::say));
     let file = folder.join(FILE_NAME);
     let file = file.display().to_string();
-    writeln!(io::stdout(), "{} ({size}) is the file {}", printable(&source), printable(&file))?;
+    writeln!(io::stdout(), "{} ({size}) is the file {}", printable(&flash), printable(&file))?;
     mounted.serve()?;
     Ok(ExitCode::SUCCESS)
 }

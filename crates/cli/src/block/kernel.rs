@@ -8,12 +8,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use aquifer_base::units::format_size;
 use aquifer_block::precautions::{self, Omitted};
-use aquifer_block::swaps::Area;
+use aquifer_block::source::{Source, device};
+use aquifer_block::swaps::{Area, warn_when_swapped};
 use aquifer_block::ublk::{Options, Shown, UblkError};
 
 use super::arguments::BlockArguments;
-use super::device::device;
-use super::swapped::warn_when_swapped;
 use super::words;
 use crate::ending;
 use crate::error::{Error, printable};
@@ -28,8 +27,12 @@ enum Event {
 }
 
 /// Serves until a signal.
-pub fn serve(arguments: &BlockArguments, mut omitted: Vec<Omitted>) -> Result<ExitCode, Error> {
-    let device = device(arguments)?;
+pub fn serve(
+    arguments: &BlockArguments,
+    source: &Source,
+    mut omitted: Vec<Omitted>,
+) -> Result<ExitCode, Error> {
+    let device = device(source, &words::say)?;
     let size = format_size(device.len_bytes());
     let (happened, events) = channel();
     let is_ending = Arc::new(AtomicBool::new(false));
@@ -39,7 +42,7 @@ pub fn serve(arguments: &BlockArguments, mut omitted: Vec<Omitted>) -> Result<Ex
         Options { threads: arguments.threads, report: Arc::new(words::say), on_gone: Arc::new(on_gone) };
     let shown = Shown::new(device, &options)?;
     omitted.extend(precautions::lock_memory());
-    warn_when_swapped(omitted, Area::Device(shown.path().to_owned()));
+    warn_when_swapped(omitted, Area::Device(shown.path().to_owned()), Arc::new(words::say));
     writeln!(
         io::stdout(),
         "{} ({size}) is the block device {}",

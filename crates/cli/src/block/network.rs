@@ -1,65 +1,72 @@
-//! Serves a device to clients of NBD.
+//! Serves a device to clients of NBD, by nbdkit.
 
 use std::io::{self, Write};
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 
 use aquifer_base::units::format_size;
-use aquifer_block::nbd::{Listener, Server, Settings};
-use aquifer_block::precautions::{self, Omitted};
-use aquifer_block::swaps::Area;
+use aquifer_block::nbdkit::{Child, ListenError, Listener, NbdkitError, Options, program};
+use aquifer_block::source::Source;
 use aquifer_remote::control::Identity;
 
 use super::arguments::BlockArguments;
-use super::device::device;
-use super::swapped::warn_when_swapped;
+use super::certificates::Certificates;
+use super::fault::filters;
 use super::words;
 use crate::ending;
 use crate::error::{Error, printable};
+use crate::library;
 
 /// Serves until a signal.
 pub fn serve(
     arguments: &BlockArguments,
-    listener: Listener,
-    mut omitted: Vec<Omitted>,
+    source: Source,
+    listen: impl FnOnce() -> Result<Listener, ListenError>,
 ) -> Result<ExitCode, Error> {
-    // Before the device is opened, which may take long.
+    let program = program().ok_or(NbdkitError::NotInstalled)?;
+    let plugin = library::find(library::NBDKIT)?;
+    // What is wrong with a host's folder, nbdkit says in other words.
     let identity = arguments.tls.as_deref().map(Identity::load).transpose();
-    let tls = identity.map_err(|error| Error::Remote(error.to_string()))?.map(|identity| identity.server());
-    let device = device(arguments)?;
-    let size = format_size(device.len_bytes());
+    identity.map_err(|error| Error::Remote(error.to_string()))?;
+    let certificates = arguments.tls.as_deref().map(Certificates::new).transpose();
+    let certificates = certificates.map_err(Error::BlockCertificates)?;
+    // Before the device is opened, which may take long: the port may be taken.
+    let listener = listen()?;
     let place = listener.to_string();
     // As clients name it.
-    let place = if tls.is_some() { place.replacen("nbd", "nbds", 1) } else { place };
-    let settings = Settings {
-        threads: arguments.threads.into(),
-        connections_max: arguments.connections.into(),
-        tls,
-        ..Settings::default()
+    let place = if certificates.is_some() { place.replacen("nbd", "nbds", 1) } else { place };
+    let (filters, settings) = filters(&arguments.fault);
+    let options = Options {
+        program,
+        plugin,
+        source,
+        name: arguments.name.clone(),
+        threads: arguments.threads,
+        connections: arguments.connections,
+        tls: certificates.as_ref().map(Certificates::tls),
+        filters,
+        settings,
     };
-    let server = Server::new(device, &arguments.name, listener, settings, Arc::new(words::say));
-    let stopper = server.stopper();
+    let (child, size_bytes) = Child::start(listener, &options, Arc::new(words::say))?;
+    let ender = child.ender();
     let mut is_ending = false;
     ending::on_wish(move || {
         // The device may be one that never answers.
         if is_ending {
             words::say("ended at once: what was not flushed may be lost");
+            ender.kill();
             process::exit(2);
         }
         is_ending = true;
-        if stopper.connections() > 0 {
-            words::say("ending: requests that have begun are answered, connections are closed");
-        }
-        stopper.stop();
+        ender.end();
     })?;
-    omitted.extend(precautions::lock_memory());
-    warn_when_swapped(omitted, Area::Nbd);
     writeln!(
         io::stdout(),
-        "{} ({size}) is served at {}",
+        "{} ({}) is served at {}",
         printable(&arguments.flash.display().to_string()),
+        format_size(size_bytes),
         printable(&place)
     )?;
-    server.serve().map_err(Error::BlockSync)?;
+    child.wait()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! Volumes as folders, and block devices: what they need of the kernel and of other packages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aquifer_block::ublk::{self, UblkError};
 use aquifer_mount::MountError;
@@ -8,6 +8,8 @@ use aquifer_mount::MountError;
 use super::libraries::program;
 use super::module::{Module, Modules};
 use super::part::Part;
+use crate::error::Error;
+use crate::library::{self, NBDKIT};
 
 /// The file by which FUSE is used.
 const FUSE: &str = "/dev/fuse";
@@ -20,7 +22,7 @@ pub fn parts(release: &str) -> Vec<Part> {
     let modules = Modules::of(release);
     vec![
         folders(aquifer_mount::possible(), modules.find("fuse")),
-        nbd_server(),
+        nbd_server(aquifer_block::nbdkit::program().as_deref(), library::find(NBDKIT)),
         nbd_client(program(NBD_CLIENT).as_deref(), modules.find("nbd")),
         ublk(ublk::possible(), modules.find("ublk_drv")),
     ]
@@ -53,8 +55,16 @@ fn folders(outcome: Result<(), MountError>, module: Module) -> Part {
     }
 }
 
-fn nbd_server() -> Part {
-    Part::ready("NBD server", "block --listen, block --socket", "part of every build")
+/// What serves NBD: `program`, which is nbdkit, and our plugin.
+fn nbd_server(program: Option<&Path>, plugin: Result<PathBuf, Error>) -> Part {
+    let (name, serves) = ("NBD server", "block --listen, block --socket");
+    match (program, plugin) {
+        (Some(program), Ok(plugin)) => {
+            Part::ready(name, serves, format!("{} and {}", program.display(), plugin.display()))
+        }
+        (None, _) => Part::missing(name, serves, "nbdkit is not installed", "`apt-get install nbdkit`"),
+        (_, Err(error)) => Part::missing(name, serves, error.to_string(), "`make lib`, or `make install`"),
+    }
 }
 
 /// What attaches a device of NBD to this kernel: `program` and the kernel's module.
@@ -137,7 +147,9 @@ mod tests {
             let other = remedy(nbd_client(program, Module::Missing));
             assert!(other.contains("--fuse") && !other.contains("apt-get"), "{other}");
         }
-        assert!(nbd_server().is_ready);
+        let plugin = || Ok(PathBuf::from("/lib/libaquifer_nbdkit.so"));
+        assert!(nbd_server(Some(Path::new("/usr/bin/nbdkit")), plugin()).is_ready);
+        assert_eq!(remedy(nbd_server(None, plugin())), "`apt-get install nbdkit`");
     }
 
     #[test]

@@ -50,6 +50,18 @@ impl Drop for Serving {
     }
 }
 
+/// Whether NBD can be served here; if not, that is said.
+fn has_nbdkit() -> bool {
+    let beside = Path::new(env!("CARGO_BIN_EXE_aquifer")).with_file_name("libaquifer_nbdkit.so");
+    let why = match (aquifer_block::nbdkit::program(), beside.exists()) {
+        (None, _) => "nbdkit is not installed (Debian package nbdkit)",
+        (_, false) => "the plugin is not built (cargo build -p aquifer-nbdkit)",
+        (Some(_), true) => return true,
+    };
+    println!("SKIP {why}");
+    false
+}
+
 /// The last line that it says of arguments with which it cannot serve. Warnings may stand before it.
 fn refusal(arguments: &[&str]) -> String {
     let output = run(&[&["block", "--size", "1M"], arguments].concat());
@@ -65,6 +77,9 @@ fn is_greeted(stream: &mut impl Read) -> bool {
 
 #[test]
 fn it_serves_at_a_port_and_ends_by_signals() {
+    if !has_nbdkit() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     for signal in [Signal::TERM, Signal::INT] {
         let path = folder.path().join("device");
@@ -85,6 +100,9 @@ fn it_serves_at_a_port_and_ends_by_signals() {
 
 #[test]
 fn it_serves_at_a_socket_which_goes() {
+    if !has_nbdkit() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     // A folder: the file has no name.
@@ -100,6 +118,9 @@ fn it_serves_at_a_socket_which_goes() {
 /// `timeout` sends its signal to the process and to its group.
 #[test]
 fn signals_in_quick_succession_are_one() {
+    if !has_nbdkit() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device");
     for _ in 0..10 {
@@ -117,6 +138,9 @@ fn signals_in_quick_succession_are_one() {
 
 #[test]
 fn it_says_when_it_serves_a_part_only() {
+    if !has_nbdkit() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device");
     let said = Serving::start(&["--flash", name(&path), "--listen", "0"]).end(Signal::TERM);
@@ -124,12 +148,15 @@ fn it_says_when_it_serves_a_part_only() {
     std::fs::File::options().write(true).open(&path).unwrap().set_len(3 << 20).unwrap();
     let said = Serving::start(&["--flash", name(&path), "--listen", "0"]).end(Signal::TERM);
     assert!(said.contains("has 3 MiB, of which only the first 1 MiB are served"), "{said}");
-    assert!(said.contains("--size 3145728"), "{said}");
+    assert!(said.contains("the size of all of it is 3145728"), "{said}");
 }
 
 /// Precautions for swap are no matter of a server to which nobody swaps.
 #[test]
 fn nobody_is_warned_who_does_not_swap() {
+    if !has_nbdkit() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let serving = Serving::start(&["--flash", name(folder.path()), "--listen", "0"]);
     assert_eq!(serving.end(Signal::TERM), "");
@@ -142,6 +169,9 @@ fn an_address_that_others_reach_needs_tls() {
     let said = refusal(&["--flash", name(&flash), "--listen", "0.0.0.0:0"]);
     assert!(said.contains("--tls") && said.contains("--without-tls"), "{said}");
     assert!(!flash.exists());
+    if !has_nbdkit() {
+        return;
+    }
     let nowhere = folder.path().join("nowhere");
     let said = refusal(&["--flash", name(&flash), "--listen", "0", "--tls", name(&nowhere)]);
     assert!(said.contains("aquifer cluster join"), "{said}");
@@ -152,6 +182,9 @@ fn an_address_that_others_reach_needs_tls() {
 
 #[test]
 fn with_tls_it_says_so_in_its_address() {
+    if !has_nbdkit() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (cluster, host) = (folder.path().join("cluster"), folder.path().join("host"));
     assert!(run(&["cluster", "init", name(&cluster)]).status.success());
@@ -168,8 +201,12 @@ fn with_tls_it_says_so_in_its_address() {
 fn what_cannot_be_served_is_said_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("no/device");
-    let said = refusal(&["--flash", name(&missing), "--listen", "0"]);
-    assert!(said.contains("create the folder"), "{said}");
+    if has_nbdkit() {
+        let said = refusal(&["--flash", name(&missing), "--listen", "0"]);
+        assert!(said.contains("create the folder"), "{said}");
+        let said = refusal(&["--flash", name(folder.path()), "--socket", name(folder.path())]);
+        assert!(said.contains("cannot be made"), "{said}");
+    }
     let said = refusal(&["--flash", name(folder.path()), "--fuse", name(&folder.path().join("nowhere"))]);
     let may_use_fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
     assert!(said.contains(if may_use_fuse { "name an empty folder" } else { "/dev/fuse" }), "{said}");
@@ -177,6 +214,50 @@ fn what_cannot_be_served_is_said_in_a_sentence() {
         let said = refusal(&["--flash", name(folder.path()), "--ublk"]);
         assert!(said.contains("modprobe ublk_drv"), "{said}");
     }
-    let said = refusal(&["--flash", name(folder.path()), "--socket", name(folder.path())]);
-    assert!(said.contains("cannot be made"), "{said}");
+}
+
+#[test]
+fn without_nbdkit_it_says_how_to_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let flash = folder.path().join("device");
+    let arguments = ["block", "--size", "1M", "--flash", name(&flash), "--listen", "0"];
+    let output = command(&arguments).env("PATH", folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("apt-get install nbdkit") && said.contains("--ublk"), "{said}");
+    assert!(!flash.exists());
+}
+
+/// Nobody else ends nbdkit when the command is killed.
+#[test]
+fn nbdkit_ends_with_the_command() {
+    if !has_nbdkit() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device");
+    let serving = Serving::start(&["--flash", name(&path), "--listen", "0"]);
+    let (_, address) = serving.line.trim().split_once("nbd://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    assert!(is_greeted(&mut stream));
+    let address = address.to_owned();
+    // Its drop kills.
+    drop(serving);
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    while TcpStream::connect(&address).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn faults_are_filters() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device");
+    let arguments = ["--flash", name(&path), "--listen", "0", "--fault"];
+    let output = run(&[&["block", "--size", "1M"], &arguments[..], &["flood=1s"]].concat());
+    assert!(text(&output.stderr).contains("a fault is delay=20ms"), "{}", text(&output.stderr));
+    if has_nbdkit() {
+        let serving = Serving::start(&[&arguments[..], &["errors=100%,delay=1ms,rate=10M"]].concat());
+        assert_eq!(serving.end(Signal::TERM), "");
+    }
 }
