@@ -41,22 +41,27 @@ impl Listening {
         let _ = copy_of(descriptor).and_then(|socket| Ok(shutdown(&socket, Shutdown::Both)?));
     }
 
-    /// Shuts down the sockets of clients whose addresses are `wanted`, and returns how many. Threads that read them find the end.
-    pub fn shut_down_clients(&self, half: Half, wanted: impl Fn(&SocketAddrAny) -> bool) -> usize {
-        let Ok(names) = fs::read_dir(DESCRIPTORS) else { return 0 };
-        let mut count = 0;
-        let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
-        for number in numbers {
-            // The copy stays the same socket, should the number be another's meanwhile.
-            let Ok(socket) = copy_of(number) else { continue };
-            if self.is_client(&socket) && getpeername(&socket).is_ok_and(|peer| peer.is_none_or(|peer| wanted(&peer))) {
-                let how = if half == Half::Requests { Shutdown::Read } else { Shutdown::Both };
+    /// Whether anybody is connected.
+    pub fn has_clients(&self) -> bool {
+        self.clients().next().is_some()
+    }
+
+    /// Shuts down the sockets of clients whose addresses are `wanted`. Threads that read them find the end.
+    pub fn shut_down_clients(&self, half: Half, wanted: impl Fn(&SocketAddrAny) -> bool) {
+        let how = if half == Half::Requests { Shutdown::Read } else { Shutdown::Both };
+        for socket in self.clients() {
+            if getpeername(&socket).is_ok_and(|peer| peer.is_none_or(|peer| wanted(&peer))) {
                 // A client that has left needs no end.
                 let _ = shutdown(&socket, how);
-                count += 1;
             }
         }
-        count
+    }
+
+    /// Copies of the clients' sockets. Each stays the same socket, should its number be another's meanwhile.
+    fn clients(&self) -> impl Iterator<Item = OwnedFd> {
+        let names = fs::read_dir(DESCRIPTORS).into_iter().flatten();
+        let numbers = names.filter_map(|name| name.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
+        numbers.filter_map(|number| copy_of(number).ok()).filter(|socket| self.is_client(socket))
     }
 
     /// Whether the socket was accepted here: it has this address, or one of the machine's with this port, and does not listen.
@@ -97,10 +102,11 @@ mod tests {
         });
         let listening = Listening::at(listeners[0].as_raw_fd()).unwrap();
         let none = |_: &SocketAddrAny| false;
-        assert_eq!(listening.shut_down_clients(Half::Both, none), 0);
+        assert!(listening.has_clients());
+        listening.shut_down_clients(Half::Both, none);
         pairs[0].0.write_all(b"a").unwrap();
         assert_eq!(pairs[0].1.read(&mut [0]).unwrap(), 1);
-        assert_eq!(listening.shut_down_clients(Half::Requests, |_| true), 1);
+        listening.shut_down_clients(Half::Requests, |_| true);
         assert_eq!(pairs[0].1.read(&mut [0]).unwrap(), 0);
         pairs[0].1.write_all(b"a reply").unwrap();
         assert_eq!(pairs[0].0.read(&mut [0; 8]).unwrap(), 7);

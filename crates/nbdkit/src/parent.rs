@@ -59,14 +59,14 @@ impl Parent {
         let end = move || {
             // A word or the end: both mean the same.
             let _ = socket.read(&mut [0]);
+            if listening.has_clients() {
+                self.tell(Word::Note, "ending: requests that have begun are answered, connections are closed");
+            }
             abi::shut_down();
             listening.close(LISTENING);
             for round in 0.. {
                 let half = if round < FAREWELL_ROUNDS { Half::Requests } else { Half::Both };
-                let count = listening.shut_down_clients(half, |_| true);
-                if round == 0 && count > 0 {
-                    self.tell(Word::Note, "ending: requests that have begun are answered, connections are closed");
-                }
+                listening.shut_down_clients(half, |_| true);
                 thread::sleep(PAUSE);
             }
         };
