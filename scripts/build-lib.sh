@@ -8,7 +8,7 @@ set -eu
 . "$(dirname "$0")/env.sh"
 # Whoever needs one of these builds all of them: with another choice the crates that they share would be built again.
 [ -n "${AQUIFER_BUILT:-}" ] ||
-    "$CARGO" build --profile "$PROFILE" -p aquifer-capi -p aquifer-preload -p aquifer-sqlite -p aquifer-cli "$@"
+    "$CARGO" build --profile "$PROFILE" -p aquifer-capi -p aquifer-preload -p aquifer-sqlite -p aquifer-nbdkit -p aquifer-cli "$@"
 scripts/install-lib.sh "$ROOT/build/lib"
 install -d "$ROOT/build/bin"
 install -m 755 "$BUILT/aquifer" "$ROOT/build/bin/.aquifer.new"

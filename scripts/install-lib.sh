@@ -2,9 +2,9 @@
 # Copies libraries that cargo has built into a directory, under the names that
 # linkers look for.
 #
-#   scripts/install-lib.sh DIRECTORY [c] [preload] [sqlite]
+#   scripts/install-lib.sh DIRECTORY [c] [preload] [sqlite] [nbdkit]
 #
-# Default: all three. AQUIFER_PROFILE, AQUIFER_BUILT: as for scripts/build-lib.sh.
+# Default: all of them. AQUIFER_PROFILE, AQUIFER_BUILT: as for scripts/build-lib.sh.
 set -eu
 directory=$(mkdir -p "${1:?directory missing}" && cd "$1" && pwd)
 shift
@@ -18,7 +18,7 @@ put() {
     mv -f "$directory/.$3.new" "$directory/$3"
 }
 
-[ $# -gt 0 ] || set -- c preload sqlite
+[ $# -gt 0 ] || set -- c preload sqlite nbdkit
 for library in "$@"; do
     case $library in
         c)

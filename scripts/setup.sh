@@ -50,6 +50,8 @@ missing_programs() {
     have stress-ng || printf 'stress-ng '
     have nbdcopy || printf 'libnbd-bin '
     have promtool || printf 'prometheus '
+    have nbdkit || printf 'nbdkit '
+    have qemu-io || printf 'qemu-utils '
     [ -n "$(find /usr/lib/postgresql -name pgbench 2>/dev/null)" ] || printf 'postgresql '
     /usr/bin/python3 -c 'import numpy' 2>/dev/null || printf 'python3-numpy '
 }

@@ -17,7 +17,7 @@ subject='block'
 . tests/lib.sh
 
 work=$(mktemp -d "${AQUIFER_BLOCK_DIR:-${TMPDIR:-/var/tmp}}/aquifer-block.XXXXXX") || exit 1
-server='' loop='' area='' group='' toucher='' guard=''
+server='' loop='' area='' group='' toucher='' guard='' shower=''
 
 # Waits until something is so, for at most so many tenths of a second.
 wait_until() {
@@ -54,6 +54,11 @@ undo() {
         wait_until 100 group_is_gone && group='' || fail "the cgroup $group stays"
     fi
     [ -z "$area$loop" ] || return
+    if [ -n "$shower" ]; then
+        umount "$work/folder" || umount -l "$work/folder"
+        wait_until 50 has_ended "$shower" || kill "$shower"
+        shower=''
+    fi
     # The first signal unmounts; where it cannot, the second ends the process anyway.
     if [ -n "$server" ] && ! has_ended "$server"; then
         kill -TERM "$server"
@@ -356,14 +361,29 @@ donate() {
     wait_until 200 grep -q '^32 slabs' "$work/donor.$1" && address=$(sed -n 's/^lends at \([^ ]*\) .*/\1/p' "$work/donor.$1")
 }
 
-# swap_run WHAT OPTION...: the device at a folder, a loop device over it, an area on that, a cgroup with little memory. If there are donors, the first one is killed when
+# show_by WAY OPTION...: the device as the file $work/folder/device, by FUSE of the command or by NBD and nbdfuse.
+show_by() {
+    way=$1
+    shift
+    if [ "$way" = fuse ]; then
+        serve --size 512M --fuse "$work/folder" "$@"
+        return
+    fi
+    serve --size 512M --socket "$work/socket" "$@" || return
+    nbdfuse "$work/folder/device" "nbd+unix:///?socket=$work/socket" 2>"$work/nbdfuse.err" &
+    shower=$!
+    wait_until 100 [ -e "$work/folder/device" ] || { fail "swap: nbdfuse: $(cat "$work/nbdfuse.err")"; return 1; }
+}
+
+# swap_run WHAT WAY OPTION...: the device at a folder, a loop device over it, an area on that, a cgroup with little memory. If there are donors, the first one is killed when
 # a part is swapped.
 swap_run() {
-    what=$1
-    shift
+    what=$1 shown_by=$2
+    shift 2
     limit_mib=64 touched_mib=256
     mkdir -p "$work/folder"
-    serve --size 512M --fuse "$work/folder" "$@" || return
+    rm -f "$work/killed"
+    show_by "$shown_by" "$@" || return
     # Names and numbers are kept before anything else is done: the end undoes what has one.
     loop=$(losetup --find --show --direct-io=on "$work/folder/device" 2>"$work/losetup.err") ||
         { loop='' && skip "swap: no loop device: $(cat "$work/losetup.err")" && return; }
@@ -412,6 +432,13 @@ swap_run() {
     else
         fail "swap: our area held only $used_kib KiB"
     fi
+    if [ "$shown_by" = nbd ]; then
+        swapoff "$area" && area='' && losetup -d "$loop" && loop='' && umount "$work/folder" && wait "$shower" && shower='' ||
+            { fail 'swap: it cannot be undone'; return; }
+        end_well "swap ($what)"
+        rmdir "$group" && group='' || fail 'swap: the cgroup stays'
+        return
+    fi
     # While it is in use, a signal does not take the folder away.
     kill -TERM "$server"
     wait_until 50 grep -q 'is in use' "$work/err" && pass 'swap: it says that the folder is in use, and goes on' ||
@@ -429,16 +456,25 @@ if [ -n "$why" ]; then
 else
     find_groups
     our_areas=''
-    swap_run flash
-    undo
-    if donate first && first=$address && donate second; then
-        swap_run 'donors, one of them killed' --donors "$first,$address"
-        [ -e "$work/killed" ] && pass 'swap: the donor was killed while it was used' || fail 'swap: no donor was killed'
+    # swap_by WAY: to flash, and to donors one of which is killed.
+    swap_by() {
+        swap_run "flash, by $1" "$1"
         undo
+        if donate first && first=$address && donate second; then
+            swap_run "donors, one of them killed, by $1" "$1" --donors "$first,$address"
+            [ -e "$work/killed" ] && pass 'swap: the donor was killed while it was used' || fail 'swap: no donor was killed'
+            undo
+        else
+            skip "swap: no donor: $(tail -n 1 "$work/donor.first")"
+        fi
+        end_donors
+    }
+    swap_by fuse
+    if command -v nbdkit >/dev/null && command -v nbdfuse >/dev/null; then
+        swap_by nbd
     else
-        skip "swap: no donor: $(tail -n 1 "$work/donor.first")"
+        skip 'swap by NBD: nbdkit or nbdfuse is not installed (Debian packages nbdkit, libnbd-bin)'
     fi
-    end_donors
     # Others may have come and gone meanwhile.
     left=''
     for ours in $our_areas; do

@@ -85,7 +85,7 @@ impl Report {
 /// What is compiled in. The headers of libfabric are all that a build may lack.
 fn built_with() -> Vec<&'static str> {
     let network = fabric::IS_BUILT.then_some("libfabric");
-    network.into_iter().chain(["NBD", "ublk", "FUSE", "io_uring"]).collect()
+    network.into_iter().chain(["ublk", "FUSE", "io_uring"]).collect()
 }
 
 /// The running kernel's release, as in 6.12.0.
@@ -152,6 +152,6 @@ mod tests {
             assert_eq!(part.is_ready, part.remedy.is_none(), "{part:?}");
             assert!(!part.state.is_empty() && !part.serves.is_empty(), "{part:?}");
         }
-        assert!(report.built_with.contains(&"NBD"));
+        assert!(report.built_with.contains(&"ublk"));
     }
 }

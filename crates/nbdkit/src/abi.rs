@@ -98,25 +98,6 @@ mod server {
     }
 }
 
-/// Unit tests have no server.
-#[cfg(test)]
-mod server {
-    use super::{c_char, c_int, c_void};
-
-    pub unsafe fn nbdkit_error(_: *const c_char, _: *const c_char) {}
-    pub unsafe fn nbdkit_set_error(_: c_int) {}
-    pub unsafe fn nbdkit_export_name() -> *const c_char {
-        c"".as_ptr()
-    }
-    pub unsafe fn nbdkit_add_export(_: *mut c_void, _: *const c_char, _: *const c_char) -> c_int {
-        0
-    }
-    pub unsafe fn nbdkit_peer_name(_: *mut libc::sockaddr, _: *mut libc::socklen_t) -> c_int {
-        -1
-    }
-    pub unsafe fn nbdkit_shutdown() {}
-}
-
 /// Says why something failed, on standard error or wherever nbdkit logs.
 pub fn error(sentence: &str) {
     let sentence = CString::new(sentence.replace('\0', " ")).expect("no zero is left");
@@ -177,4 +158,23 @@ pub fn peer() -> Option<SocketAddrAny> {
 pub fn shut_down() {
     // SAFETY: no arguments, and allowed on every thread.
     unsafe { server::nbdkit_shutdown() }
+}
+
+/// Unit tests have no server.
+#[cfg(test)]
+mod server {
+    use super::{c_char, c_int, c_void};
+
+    pub unsafe fn nbdkit_error(_: *const c_char, _: *const c_char) {}
+    pub unsafe fn nbdkit_set_error(_: c_int) {}
+    pub unsafe fn nbdkit_export_name() -> *const c_char {
+        c"".as_ptr()
+    }
+    pub unsafe fn nbdkit_add_export(_: *mut c_void, _: *const c_char, _: *const c_char) -> c_int {
+        0
+    }
+    pub unsafe fn nbdkit_peer_name(_: *mut libc::sockaddr, _: *mut libc::socklen_t) -> c_int {
+        -1
+    }
+    pub unsafe fn nbdkit_shutdown() {}
 }

@@ -35,7 +35,7 @@ impl Listening {
         Ok(Listening { address: getsockname(&socket)? })
     }
 
-    /// Turns away whoever connects from now on.
+    /// Turns away every client that connects from now on.
     pub fn close(&self, descriptor: RawFd) {
         // Where it fails, nobody listens any more.
         let _ = copy_of(descriptor).and_then(|socket| Ok(shutdown(&socket, Shutdown::Both)?));
@@ -70,7 +70,8 @@ impl Listening {
             (Some(own), Some(here)) => own == here,
             _ => own == self.address,
         };
-        getsockname(socket).is_ok_and(is_at) && sockopt::socket_acceptconn(socket).is_ok_and(|listens| !listens)
+        getsockname(socket).is_ok_and(is_at)
+            && sockopt::socket_acceptconn(socket).is_ok_and(|listens| !listens)
     }
 }
 

@@ -222,7 +222,9 @@ mod tests {
 
     /// Bytes that differ everywhere.
     fn pattern(len: usize, seed: u64) -> Vec<u8> {
-        (0..len as u64 / 8).flat_map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed).to_be_bytes()).collect()
+        (0..len as u64 / 8)
+            .flat_map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed).to_be_bytes())
+            .collect()
     }
 
     #[test]

@@ -50,7 +50,11 @@ impl Parent {
     ///
     /// # Errors
     /// There is no thread, or the listening socket is not there.
-    pub fn watch(&'static self, negotiations: &'static Negotiations, patience: Duration) -> std::io::Result<()> {
+    pub fn watch(
+        &'static self,
+        negotiations: &'static Negotiations,
+        patience: Duration,
+    ) -> std::io::Result<()> {
         let listening = Listening::at(LISTENING)?;
         let mut socket = self.socket().try_clone()?;
         let builder = || thread::Builder::new().stack_size(STACK_BYTES);
@@ -60,7 +64,10 @@ impl Parent {
             // A word or the end: both mean the same.
             let _ = socket.read(&mut [0]);
             if listening.has_clients() {
-                self.tell(Word::Note, "ending: requests that have begun are answered, connections are closed");
+                self.tell(
+                    Word::Note,
+                    "ending: requests that have begun are answered, connections are closed",
+                );
             }
             abi::shut_down();
             listening.close(LISTENING);

@@ -41,7 +41,7 @@ static SETTINGS: Mutex<Option<Settings>> = Mutex::new(None);
 /// The settings, once all of them are there.
 static SETTLED: OnceLock<Settings> = OnceLock::new();
 static STATE: Mutex<Option<State>> = Mutex::new(None);
-/// Who has started nbdkit, if that was `aquifer block`.
+/// The process that has started nbdkit, if that was `aquifer block`.
 static PARENT: OnceLock<Parent> = OnceLock::new();
 static NEGOTIATIONS: Negotiations = Negotiations::new();
 
@@ -102,11 +102,10 @@ static PLUGIN: Registered = Registered(Plugin {
     block_size: Some(block_size),
 });
 
-static VERSION: &CStr =
-    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-        Ok(version) => version,
-        Err(_) => panic!("a version has no zeros"),
-    };
+static VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+    Ok(version) => version,
+    Err(_) => panic!("a version has no zeros"),
+};
 
 /// What nbdkit looks for in a plugin.
 #[unsafe(no_mangle)]
@@ -200,7 +199,9 @@ fn serve(settings: &Settings) -> Result<(), String> {
     state.omitted.extend(precautions::lock_memory());
     warn_when_swapped(std::mem::take(&mut state.omitted), Area::Nbd, Arc::new(say));
     if let Some(parent) = PARENT.get() {
-        parent.watch(&NEGOTIATIONS, settings.patience).map_err(|error| format!("nbdkit cannot be watched: {error}"))?;
+        parent
+            .watch(&NEGOTIATIONS, settings.patience)
+            .map_err(|error| format!("nbdkit cannot be watched: {error}"))?;
         parent.tell(Word::Serves, &size_bytes.to_string());
     }
     Ok(())

@@ -105,7 +105,9 @@ impl Settings {
         }
         let of_donors = self.source.cluster.is_some() || self.source.seals || self.source.donors_only;
         if self.source.donors.is_empty() && (of_donors || self.source.copies == Copies::Donor) {
-            return Err("cluster=, copies=, donors-only= and seal= are about donors=, which is not there".into());
+            return Err(
+                "cluster=, copies=, donors-only= and seal= are about donors=, which is not there".into()
+            );
         }
         Ok(())
     }
@@ -150,8 +152,10 @@ mod tests {
 
     #[test]
     fn what_donors_need_is_taken() {
-        let lent = "flash=/f size=1M donors=a:1,b:2 donors-only=true copies=donor seal=yes weight=7 cluster=/c";
-        let Source { donors, donors_only, copies, seals, weight, cluster, .. } = settings(lent).unwrap().source;
+        let lent =
+            "flash=/f size=1M donors=a:1,b:2 donors-only=true copies=donor seal=yes weight=7 cluster=/c";
+        let Source { donors, donors_only, copies, seals, weight, cluster, .. } =
+            settings(lent).unwrap().source;
         assert_eq!(donors, ["a:1", "b:2"]);
         assert!(donors_only && copies == Copies::Donor && seals && weight == 7);
         assert_eq!(cluster, Some("/c".into()));
@@ -162,9 +166,16 @@ mod tests {
 
     #[test]
     fn odd_values_are_refused() {
-        for words in
-            ["size=x", "copies=4+2", "weight=0", "weight=1001", "seal=maybe", "buffers=0", "parent-fd=1", "else=1"]
-        {
+        for words in [
+            "size=x",
+            "copies=4+2",
+            "weight=0",
+            "weight=1001",
+            "seal=maybe",
+            "buffers=0",
+            "parent-fd=1",
+            "else=1",
+        ] {
             assert!(settings(&format!("flash=/f size=1M donors=a:1 {words}")).is_err(), "{words}");
         }
     }

@@ -136,7 +136,8 @@ impl Child {
         // The child alone has the other end: when it ends, this one does.
         drop(command);
         let ender = Ender { socket: Arc::new(own), process: Pid::from_child(&process) };
-        let mut child = Child { process, words: BufReader::new(words), ender, report: Say(report), _listener: listener };
+        let mut child =
+            Child { process, words: BufReader::new(words), ender, report: Say(report), _listener: listener };
         match child.next_word() {
             Some((Word::Serves, bytes)) => Ok((child, bytes.parse().unwrap_or(0))),
             Some((Word::Error, sentence)) => Err(NbdkitError::Plugin(sentence)),

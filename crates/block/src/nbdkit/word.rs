@@ -3,7 +3,7 @@
 /// The first word of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
-    /// Clients are served; the device has so many bytes.
+    /// Clients are served; the size of the device follows, in bytes.
     Serves,
     /// A sentence for people.
     Note,
@@ -14,12 +14,8 @@ pub enum Word {
 }
 
 impl Word {
-    const ALL: [(Word, &str); 4] = [
-        (Word::Serves, "serves"),
-        (Word::Note, "note"),
-        (Word::Durable, "durable"),
-        (Word::Error, "error"),
-    ];
+    const ALL: [(Word, &str); 4] =
+        [(Word::Serves, "serves"), (Word::Note, "note"), (Word::Durable, "durable"), (Word::Error, "error")];
 
     /// The line that says it.
     #[must_use]

@@ -20,6 +20,9 @@ Examples:
   aquifer block --flash /var/tmp/swap --size 8G --ublk       as /dev/ublkb0, on this machine
   aquifer block --flash /var/tmp/swap --size 8G --fuse /mnt/swap
   aquifer block --flash /var/tmp/swap --size 8G --donors alpha:7447,beta:7447 --cluster /etc/aquifer
+  aquifer block --flash /nvme/blocks --size 64G --fault errors=1%,delay=20ms   a device that fails and is slow
+
+NBD needs nbdkit (apt-get install nbdkit), which this command starts; --ublk and --fuse do not.
 
 On the machine that uses it, as root:
   nbd-client HOST PORT /dev/nbd0 && mkfs.ext4 /dev/nbd0      a file system
@@ -145,7 +148,9 @@ impl BlockArguments {
             CopiesArgument::Flash => Copies::Flash,
             CopiesArgument::Donor => Copies::Donor,
             CopiesArgument::Coded(_) => {
-                return Err(Error::Remote("block devices have no parity: use --copies flash or donor".into()));
+                return Err(Error::Remote(
+                    "block devices have no parity: use --copies flash or donor".into(),
+                ));
             }
         };
         Ok(Source {

@@ -10,7 +10,7 @@ use aquifer_base::units::parse_size;
 pub enum Fault {
     /// Requests take longer, by milliseconds.
     Delay(Requests, u32),
-    /// Of a hundred requests so many fail, with `EIO`.
+    /// This share of requests fails with `EIO`, in percent.
     Errors(Requests, f64),
     /// They fail only while this file is there.
     While(PathBuf),
@@ -96,7 +96,9 @@ pub fn filters(faults: &[Fault]) -> (Vec<String>, Vec<String>) {
                 settings.extend(["pwrite", "zero"].into_iter().flat_map(|of| errors(of, *percent)));
             }
             Fault::Errors(Requests::All, percent) => {
-                settings.extend(["pread", "pwrite", "zero", "trim"].into_iter().flat_map(|of| errors(of, *percent)));
+                settings.extend(
+                    ["pread", "pwrite", "zero", "trim"].into_iter().flat_map(|of| errors(of, *percent)),
+                );
             }
             Fault::While(path) => settings.push(format!("error-file={}", path.display())),
             Fault::Rate(bytes) => settings.push(format!("rate={}", bytes * 8)),
@@ -141,8 +143,19 @@ mod tests {
     #[test]
     fn odd_faults_are_refused() {
         for text in [
-            "", "delay", "delay=20", "delay=-1s", "errors=1", "errors=101%", "errors=NaN%", "trim-delay=1s", "read-rate=1M",
-            "rate=0", "rate=fast", "while=", "flood=1s",
+            "",
+            "delay",
+            "delay=20",
+            "delay=-1s",
+            "errors=1",
+            "errors=101%",
+            "errors=NaN%",
+            "trim-delay=1s",
+            "read-rate=1M",
+            "rate=0",
+            "rate=fast",
+            "while=",
+            "flood=1s",
         ] {
             assert!(text.parse::<Fault>().is_err(), "{text}");
         }

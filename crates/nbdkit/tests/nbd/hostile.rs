@@ -98,7 +98,7 @@ fn silent_sockets_go() {
     half.send(b"IHAVE");
     let mut idle = Client::begun(served.address);
     assert!(silent.is_left() && half.is_left());
-    // One that has begun is idle for as long as it likes.
+    // A client that has begun is idle for as long as it likes.
     assert_eq!(idle.write(0, 0, &[1; 4096]), 0);
     assert_eq!(idle.read(0, 4096), Ok(vec![1; 4096]));
 }
