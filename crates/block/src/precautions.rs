@@ -5,13 +5,18 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 
-use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::mm::{MlockAllFlags, mlock, mlockall};
 use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
 /// The kernel's file for the value that keeps a process from being ended for its memory.
 const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
+/// The kernel's list of this process's memory.
+const MAPS: &str = "/proc/self/maps";
+/// Memory that a program reserves and may never need.
+const LARGE_BYTES: usize = 48 << 20;
 /// That value.
 const NEVER: &str = "-1000";
 /// What the allocator has at hand while an area is used: for batches of transfers to donors, for connections that are made anew, and for what libraries take.
@@ -75,6 +80,38 @@ fn reserve() {
 /// When the large allocations are made, and before anything is served.
 #[must_use]
 pub fn lock_memory() -> Option<Omitted> {
+    lock(|| mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE))
+}
+
+/// As [`lock_memory`], for a program that is not ours: what it has reserved in pieces of [`LARGE_BYTES`] or more and never
+/// touched stays away until it is touched, and is locked then. nbdkit 1.32 has 192 MiB of that.
+///
+/// # Context
+/// See [`lock_memory`].
+#[must_use]
+pub fn lock_touched_memory() -> Option<Omitted> {
+    lock(|| {
+        mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT)?;
+        for mapping in mappings(&fs::read_to_string(MAPS).unwrap_or_default()) {
+            // SAFETY: locking changes no byte. A range that is gone meanwhile, or may not be read, is an error and stays as it is.
+            let _ = unsafe { mlock(mapping.start as *mut _, mapping.len()) };
+        }
+        mlockall(MlockAllFlags::FUTURE)
+    })
+}
+
+/// The mappings in the kernel's list that are to be there, by their addresses: all but large ones without a file.
+fn mappings(list: &str) -> impl Iterator<Item = Range<usize>> {
+    list.lines().filter_map(|line| {
+        let mut columns = line.split_ascii_whitespace();
+        let (start, end) = columns.next()?.split_once('-')?;
+        let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+        let has_file = columns.nth(3)? != "0";
+        (has_file || range.len() < LARGE_BYTES).then_some(range)
+    })
+}
+
+fn lock(lock_all: impl FnOnce() -> rustix::io::Result<()>) -> Option<Omitted> {
     reserve();
     // Every process may raise its limit as far as the other one allows; if not, the lower one stays.
     let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
@@ -86,8 +123,39 @@ pub fn lock_memory() -> Option<Omitted> {
             Ok(()) => Some(Omitted::LockLater(bytes)),
             Err(error) => Some(Omitted::Lock(error.into())),
         },
-        _ => mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
-            .err()
-            .map(|error| Omitted::Lock(error.into())),
+        _ => lock_all().err().map(|error| Omitted::Lock(error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_mappings_without_a_file_are_left_out() {
+        let list = "1000-2000 r-xp 00000000 08:01 42   /usr/bin/nbdkit\n\
+            10000000-20000000 rw-p 00000000 00:00 0 \n\
+            20000000-30000000 r--p 00000000 08:01 43 /usr/lib/locale/locale-archive\n\
+            7ffc0000-7ffd0000 rw-p 00000000 00:00 0   [stack]\n\
+            nonsense\n";
+        let found: Vec<_> = mappings(list).map(|range| range.start).collect();
+        assert_eq!(found, [0x1000, 0x2000_0000, 0x7ffc_0000]);
+    }
+
+    /// Locked, and yet not there: what was reserved and never touched.
+    #[test]
+    fn reserved_memory_is_not_made() {
+        let reserved = vec![0u8; 256 << 20];
+        if lock_touched_memory().is_some() {
+            println!("SKIP this process may not lock its memory");
+            return;
+        }
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let field = |name: &str| -> usize {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        assert!(field("VmLck:") > 256 << 10 && field("VmRSS:") < 128 << 10, "{status}");
+        drop(reserved);
     }
 }

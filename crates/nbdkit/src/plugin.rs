@@ -196,7 +196,7 @@ fn serve(settings: &Settings) -> Result<(), String> {
     let size_bytes = device.len_bytes();
     let mut state = state();
     state.served = Some(Arc::new(Served::new(device, abi::error)));
-    state.omitted.extend(precautions::lock_memory());
+    state.omitted.extend(precautions::lock_touched_memory());
     warn_when_swapped(std::mem::take(&mut state.omitted), Area::Nbd, Arc::new(say));
     if let Some(parent) = PARENT.get() {
         parent

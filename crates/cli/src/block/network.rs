@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use aquifer_base::units::format_size;
 use aquifer_block::nbdkit::{Child, ListenError, Listener, NbdkitError, Options, program};
+use aquifer_block::precautions;
 use aquifer_block::source::Source;
 use aquifer_remote::control::Identity;
 
@@ -30,6 +31,8 @@ pub fn serve(
     identity.map_err(|error| Error::Remote(error.to_string()))?;
     let certificates = arguments.tls.as_deref().map(Certificates::new).transpose();
     let certificates = certificates.map_err(Error::BlockCertificates)?;
+    // nbdkit ends with this process, which therefore must not be ended for its memory either. What cannot be done, the plugin says.
+    drop(precautions::mark_process());
     // Before the device is opened, which may take long: the port may be taken.
     let listener = listen()?;
     let place = listener.to_string();
