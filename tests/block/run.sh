@@ -382,7 +382,6 @@ swap_run() {
     shift 2
     limit_mib=64 touched_mib=256
     mkdir -p "$work/folder"
-    rm -f "$work/killed"
     show_by "$shown_by" "$@" || return
     # Names and numbers are kept before anything else is done: the end undoes what has one.
     loop=$(losetup --find --show --direct-io=on "$work/folder/device" 2>"$work/losetup.err") ||
@@ -456,10 +455,9 @@ if [ -n "$why" ]; then
 else
     find_groups
     our_areas=''
-    # swap_by WAY: to flash, and to donors one of which is killed.
-    swap_by() {
-        swap_run "flash, by $1" "$1"
-        undo
+    # swap_to_donors WAY: one of them is killed.
+    swap_to_donors() {
+        rm -f "$work/killed"
         if donate first && first=$address && donate second; then
             swap_run "donors, one of them killed, by $1" "$1" --donors "$first,$address"
             [ -e "$work/killed" ] && pass 'swap: the donor was killed while it was used' || fail 'swap: no donor was killed'
@@ -469,9 +467,11 @@ else
         fi
         end_donors
     }
-    swap_by fuse
+    swap_run 'flash, by fuse' fuse
+    undo
+    swap_to_donors fuse
     if command -v nbdkit >/dev/null && command -v nbdfuse >/dev/null; then
-        swap_by nbd
+        swap_to_donors nbd
     else
         skip 'swap by NBD: nbdkit or nbdfuse is not installed (Debian packages nbdkit, libnbd-bin)'
     fi

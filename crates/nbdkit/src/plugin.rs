@@ -4,6 +4,7 @@
 //! that one. Handles of connections are pointers into [`State::connections`], which holds a connection until it is closed.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::ptr;
@@ -40,7 +41,7 @@ struct State {
 static SETTINGS: Mutex<Option<Settings>> = Mutex::new(None);
 /// The settings, once all of them are there.
 static SETTLED: OnceLock<Settings> = OnceLock::new();
-static STATE: Mutex<Option<State>> = Mutex::new(None);
+static STATE: Mutex<State> = Mutex::new(State { omitted: Vec::new(), served: None, connections: Vec::new() });
 /// The process that has started nbdkit, if that was `aquifer block`.
 static PARENT: OnceLock<Parent> = OnceLock::new();
 static NEGOTIATIONS: Negotiations = Negotiations::new();
@@ -123,15 +124,14 @@ unsafe extern "C" {
 /// The first call: other threads inherit what it does.
 extern "C" fn load() {
     limit_stacks();
-    let omitted = precautions::mark_process();
-    *state_slot() = Some(State { omitted, ..State::default() });
+    state().omitted = precautions::mark_process();
 }
 
 /// Threads of nbdkit have small stacks from now on. Where that fails they have large ones, and all goes on.
 fn limit_stacks() {
     // SAFETY: attributes are initialised, changed, used and destroyed here.
     unsafe {
-        let mut attributes = std::mem::zeroed();
+        let mut attributes = mem::zeroed();
         if libc::pthread_attr_init(&raw mut attributes) == 0 {
             if libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES) == 0 {
                 pthread_setattr_default_np(&raw const attributes);
@@ -197,7 +197,7 @@ fn serve(settings: &Settings) -> Result<(), String> {
     let mut state = state();
     state.served = Some(Arc::new(Served::new(device, abi::error)));
     state.omitted.extend(precautions::lock_touched_memory());
-    warn_when_swapped(std::mem::take(&mut state.omitted), Area::Nbd, Arc::new(say));
+    warn_when_swapped(mem::take(&mut state.omitted), Area::Nbd, Arc::new(say));
     if let Some(parent) = PARENT.get() {
         parent
             .watch(&NEGOTIATIONS, settings.patience)
@@ -219,7 +219,8 @@ fn say(sentence: &str) {
 
 /// A client is there; whether it is a friend nobody knows yet.
 extern "C" fn preconnect(_is_read_only: c_int) -> c_int {
-    if let Some(peer) = abi::peer() {
+    // Otherwise nobody would ever take it out.
+    if let (Some(_), Some(peer)) = (PARENT.get(), abi::peer()) {
         NEGOTIATIONS.begin(peer);
     }
     0
@@ -368,7 +369,7 @@ unsafe extern "C" fn zero(handle: *mut c_void, count: u32, offset: u64, flags: u
 
 /// No client is left. What was answered is durable when this returns, or somebody hears that it is not.
 extern "C" fn cleanup() {
-    let Some(State { served, connections, .. }) = state_slot().take() else { return };
+    let State { served, connections, .. } = mem::take(&mut *state());
     let outcome = served.as_ref().map_or(Ok(()), |served| served.device().sync());
     let lost = outcome.err().map(|error| format!("what was written is not durable: {error}"));
     // nbdkit closes no connections while it ends. Without them the device goes, which gives back what it has borrowed.
@@ -399,25 +400,6 @@ fn settled() -> &'static Settings {
     SETTLED.get().expect("config_complete has run")
 }
 
-fn state_slot() -> MutexGuard<'static, Option<State>> {
+fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The state; an empty one after [`cleanup`].
-fn state() -> impl std::ops::DerefMut<Target = State> {
-    struct Held(MutexGuard<'static, Option<State>>);
-    impl std::ops::Deref for Held {
-        type Target = State;
-        fn deref(&self) -> &State {
-            self.0.as_ref().expect("made when it was locked")
-        }
-    }
-    impl std::ops::DerefMut for Held {
-        fn deref_mut(&mut self) -> &mut State {
-            self.0.as_mut().expect("made when it was locked")
-        }
-    }
-    let mut slot = state_slot();
-    slot.get_or_insert_default();
-    Held(slot)
 }
