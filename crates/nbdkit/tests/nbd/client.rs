@@ -173,7 +173,7 @@ impl Client {
 
     /// Whether the server has closed the connection, perhaps by a reset.
     pub fn is_left(&mut self) -> bool {
-        match self.stream.read(&mut [0]) {
+        match self.read_some(&mut [0]) {
             Ok(read) => read == 0,
             Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
         }
@@ -182,10 +182,20 @@ impl Client {
     /// Whether the server closes the connection, after whatever it still says.
     pub fn is_cut_off(&mut self) -> bool {
         loop {
-            match self.stream.read(&mut [0; 512]) {
+            match self.read_some(&mut [0; 512]) {
                 Ok(0) => return true,
                 Ok(_) => {}
                 Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+
+    /// Reads what there is. A process that was stopped and goes on has been interrupted.
+    fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.stream.read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
             }
         }
     }
