@@ -55,7 +55,8 @@ undo() {
     fi
     [ -z "$area$loop" ] || return
     if [ -n "$shower" ]; then
-        umount "$work/folder" || umount -l "$work/folder"
+        # nbdfuse may have ended with its server, and unmounted.
+        umount "$work/folder" 2>/dev/null || umount -l "$work/folder" 2>/dev/null
         wait_until 50 has_ended "$shower" || kill "$shower"
         shower=''
     fi
