@@ -376,8 +376,8 @@ show_by() {
     wait_until 100 [ -e "$work/folder/device" ] || { fail "swap: nbdfuse: $(cat "$work/nbdfuse.err")"; return 1; }
 }
 
-# swap_run WHAT WAY OPTION...: the device at a folder, a loop device over it, an area on that, a cgroup with little memory. If there are donors, the first one is killed when
-# a part is swapped.
+# swap_run WHAT WAY OPTION...: the device at a folder, a loop device over it, an area on that, a cgroup with little memory. If there are donors, they are killed one after the
+# other while it is used.
 swap_run() {
     what=$1 shown_by=$2
     shift 2
@@ -403,13 +403,21 @@ swap_run() {
     sh -c 'echo $$ >"$1/cgroup.procs" && exec python3 "$2" "$3"' - "$group" "$work/touch.py" $touched_mib \
         >"$work/touched" 2>&1 &
     toucher=$!
+    # From now on the kernel gives it no memory: what it allocates comes from what it has, whatever becomes of donors.
+    starved=''
+    if command -v prlimit >/dev/null; then
+        for pid in "$server" $(pgrep -P "$server"); do
+            prlimit --pid "$pid" --data=4096 2>/dev/null && starved="$starved $pid"
+        done
+    fi
     tries=$((limit_s * 5))
     until has_ended "$toucher"; do
         now_kib=$(swaps 4)
         [ "${now_kib:-0}" -gt "$used_kib" ] && used_kib=$now_kib
-        if [ -n "$donors" ] && [ "$used_kib" -gt 102400 ] && [ ! -e "$work/killed" ]; then
-            kill -KILL "$(echo "$donors" | awk '{ print $1 }')"
-            : >"$work/killed"
+        killed=$(cat "$work/killed" 2>/dev/null | wc -l)
+        if [ "$(echo "$donors" | wc -w)" -gt "$killed" ] && [ "$used_kib" -gt $((81920 * (1 + killed))) ]; then
+            kill -KILL "$(echo "$donors" | awk -v nth=$((killed + 1)) '{ print $nth }')"
+            echo killed >>"$work/killed"
         fi
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || { fail "swap: it hangs: no end after $limit_s s"; return; }
@@ -423,6 +431,7 @@ swap_run() {
     figures="$touched_mib MiB in a cgroup of $limit_mib MiB: $pages_in pages in, $pages_out out, $took_ms ms"
     if [ $status = 0 ]; then
         pass "swap ($what): $(cat "$work/touched"); $figures"
+        [ -n "$starved" ] && pass "swap ($what): it has asked the kernel for no memory" || skip "swap ($what): it may ask for memory: prlimit is missing"
     else
         fail "swap ($what): status $status: $(tail -n 3 "$work/touched"); $figures"
     fi
@@ -456,12 +465,13 @@ if [ -n "$why" ]; then
 else
     find_groups
     our_areas=''
-    # swap_to_donors WAY: one of them is killed.
+    # swap_to_donors WAY: both of them are killed, in turn.
     swap_to_donors() {
         rm -f "$work/killed"
         if donate first && first=$address && donate second; then
-            swap_run "donors, one of them killed, by $1" "$1" --donors "$first,$address"
-            [ -e "$work/killed" ] && pass 'swap: the donor was killed while it was used' || fail 'swap: no donor was killed'
+            swap_run "donors, both killed, by $1" "$1" --donors "$first,$address"
+            [ "$(wc -l <"$work/killed")" = 2 ] && pass 'swap: both donors were killed while it was used' ||
+                fail 'swap: not both donors were killed'
             undo
         else
             skip "swap: no donor: $(tail -n 1 "$work/donor.first")"
