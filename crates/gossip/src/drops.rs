@@ -4,6 +4,8 @@ use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use aquifer_remote::control::MEMBERS_MAX;
+
 use crate::seal::{AGE_MAX, Refused};
 
 /// Most sentences that are remembered, so that nobody fills memory with addresses that it makes up.
@@ -22,19 +24,21 @@ pub struct DropsSeen {
     pub unopened: u64,
     /// That open and make no sense.
     pub malformed: u64,
-    /// That are too long; ours are not even sent.
+    /// That are longer than any of this version.
     pub oversize: u64,
     /// That are older than half a minute, or of a clock that is as far from ours.
     pub stale: u64,
-    /// That name more donors than one gossip carries.
+    /// That name more donors than are kept.
     pub crowded: u64,
+    /// That say they are of this donor's address.
+    pub own: u64,
 }
 
 impl DropsSeen {
-    /// Datagrams that came and were not understood, or were too long to be sent.
+    /// Datagrams that came and were not taken, or not all of what they say.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.unopened + self.malformed + self.oversize + self.stale + self.crowded
+        self.unopened + self.malformed + self.oversize + self.stale + self.crowded + self.own
     }
 }
 
@@ -43,8 +47,10 @@ impl DropsSeen {
 pub enum Dropped {
     /// It could not be read.
     Refused(Refused),
-    /// Too many donors.
+    /// It names more donors than are kept; those were left out.
     Crowded,
+    /// It says that it is of this donor's own address.
+    Own,
 }
 
 /// Counts and tells.
@@ -73,7 +79,7 @@ impl Drops {
         self.lock().seen.sent += 1;
     }
 
-    /// One more, from there; or to there, if it was too long.
+    /// One more, from there.
     pub fn note(&self, peer: SocketAddr, why: Dropped) {
         let mut inner = self.lock();
         let seen = &mut inner.seen;
@@ -83,6 +89,7 @@ impl Drops {
             Dropped::Refused(Refused::Oversize) => (&mut seen.oversize, "oversize"),
             Dropped::Refused(Refused::Stale(_)) => (&mut seen.stale, "stale"),
             Dropped::Crowded => (&mut seen.crowded, "crowded"),
+            Dropped::Own => (&mut seen.own, "own"),
         };
         *count += 1;
         let ip = peer.ip().to_canonical();
@@ -123,7 +130,7 @@ fn sentence(peer: SocketAddr, why: Dropped) -> String {
             "sends what is no gossip of this version: install the same version on both".into()
         }
         Dropped::Refused(Refused::Oversize) => {
-            "and this host have more to say than a datagram holds: name donors instead of letting so many gossip".into()
+            "sends longer datagrams than gossip of this version: install the same version on both".into()
         }
         Dropped::Refused(Refused::Stale(ahead_s)) => {
             let direction = if ahead_s < 0 { "behind" } else { "ahead of" };
@@ -133,7 +140,8 @@ fn sentence(peer: SocketAddr, why: Dropped) -> String {
                 AGE_MAX.as_secs()
             )
         }
-        Dropped::Crowded => "names more donors than one gossip carries, some 700: make several clusters of them".into(),
+        Dropped::Crowded => format!("names more donors than are kept, {MEMBERS_MAX}: make several clusters of them"),
+        Dropped::Own => "says that it is at this donor's address: let each donor listen at an address of its own; if it does, somebody sends back what it heard".into(),
     };
     format!("gossip: {peer} {why}; such datagrams are dropped")
 }

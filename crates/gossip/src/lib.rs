@@ -1,22 +1,28 @@
-//! Which donors of a cluster are there, and which are gone: donors tell each other (van Renesse et al., scuttlebutt, LADIS'08; Hayashibara et al., the phi accrual
-//! failure detector, SRDS'04).
+//! Which donors of a cluster are there, and which are gone: donors ask each other and tell each other (Das, Gupta, Motivala, SWIM, DSN'02).
 //!
-//! The protocol is `chitchat`'s; what is ours is what it tells ([`told`]), and the datagrams, which nobody outside of the cluster can read, make or repeat
-//! ([`seal`]). It needs a runtime of its own, so it is for the process of a donor alone: borrowers ask a donor.
+//! The protocol is `foca`'s, which knows neither sockets nor threads nor clocks. What is ours is the [`node`] around it, with what donors tell ([`wire`],
+//! [`message`]); the datagrams, which nobody outside of the cluster can read, make or repeat ([`seal`]); and one thread. Borrowers ask a donor.
 //!
 //! | thread | loop |
 //! |---|---|
-//! | `aq-gossip` | sends, receives, counts heartbeats |
+//! | `aq-gossip` | receives, does what is due, sends |
+//! | `aq-gossip-names` | looks up names of donors that are not found yet, and ends |
 #![forbid(unsafe_code)]
 
+mod book;
 mod drops;
 mod gossip;
+mod id;
 pub mod message;
+pub mod node;
 mod options;
 pub mod seal;
+mod seeds;
 mod socket;
-pub mod told;
+mod thread;
+pub mod wire;
 
-pub use drops::DropsSeen;
+pub use drops::{Dropped, DropsSeen};
 pub use gossip::{Gossip, Peer};
+pub use id::{About, Id};
 pub use options::{GossipError, GossipOptions};

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Pause between two rounds unless one is given: a donor that is gone is noticed after some eight of them.
+/// Pause between two rounds unless one is given: a donor that is killed is gone for all after some seven of them, in a small cluster.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long one that is gone is listed unless it is said.
@@ -25,7 +25,7 @@ pub struct GossipOptions {
     pub domain: String,
     /// Pause between two rounds.
     pub interval: Duration,
-    /// How long one that is gone is still listed. Half of that time others are told of it, so that all forget it for good. The same for all donors.
+    /// How long a donor that is gone is still listed.
     pub gone_for: Duration,
 }
 

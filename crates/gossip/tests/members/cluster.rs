@@ -86,6 +86,16 @@ fn who_is_gone_for_long_is_forgotten_for_good() {
 }
 
 #[test]
+fn a_seed_is_found_by_its_name_when_it_begins() {
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let seeds = vec![format!("localhost:{}", port.port())];
+    let second = start(GossipOptions { seeds, ..options(2, Some(KEY), &[]) });
+    wait_until("it asks", || second.gossip.drops().sent > 0);
+    let first = start(GossipOptions { listen: port, ..options(1, Some(KEY), &[]) });
+    wait_for_all(&[first, second]);
+}
+
+#[test]
 fn a_seed_that_does_not_answer_is_told() {
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let seed = silent.local_addr().expect("bound").to_string();

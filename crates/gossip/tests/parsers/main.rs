@@ -4,59 +4,104 @@ mod datagram;
 #[path = "../../../../fuzz/mutations.rs"]
 mod mutations;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use aquifer_gossip::message::{Message, parse};
 use aquifer_gossip::seal::Seal;
-use datagram::{KEY, NOW};
+use aquifer_gossip::wire::{Entry, Told};
+use aquifer_gossip::{About, Id};
+use aquifer_remote::control::Offer;
+use datagram::{AT, BEGAN, KEY, NOW};
+use foca::{Header, Member, Message as Kind, State};
 
-/// A donor in a message, by its beginning and address.
-fn donor() -> Vec<u8> {
-    let mut bytes = vec![0; 2];
-    bytes.extend(1_764_000_000_000_u64.to_le_bytes());
-    bytes.extend([4, 127, 0, 0, 1, 0x17, 0x1d]);
-    bytes
+fn id(at: &str, address: &str, domain: &str) -> Id {
+    let [at, address]: [SocketAddr; 2] = [at, address].map(|text| text.parse().expect("an address"));
+    let about = About { address, domain: domain.into(), version: 2 };
+    Id { at, began: BEGAN, about: Some(Arc::new(about)) }
 }
 
-/// The first of a round: which donors are known, and up to where.
-fn syn() -> Vec<u8> {
-    let numbers = [2_u64, 0, 4].map(u64::to_le_bytes).concat();
-    [b"\x53\xb0\0\0", &b"\x01\0"[..], &donor(), &numbers, b"\x10\0aquifer gossip 1"].concat()
+fn message(kind: Kind<Id>) -> Message {
+    let told = Told { number: 300, offer: Offer { free_slabs: 3, slabs: u64::MAX } };
+    let here = Id { began: BEGAN, ..Id::any(AT.into()) };
+    let src = id("127.0.0.2:1", "127.0.0.2:2", "rack 7");
+    let header = Header { src, src_incarnation: 1, dst: here, message: kind };
+    Message { header, told, members: Vec::new(), offers: Vec::new() }
 }
 
-/// The last of a round: what a donor told.
-fn ack() -> Vec<u8> {
-    let mut told = [&[0][..], &donor(), &[0; 16]].concat();
-    for (nth, word) in
-        ["address 127.0.0.1:7447", "domain rack-7", "offer 3/16", "version 2"].iter().enumerate()
-    {
-        let (name, word) = word.split_once(' ').expect("a word");
-        told.push(1);
-        for text in [name, word] {
-            told.extend((text.len() as u16).to_le_bytes());
-            told.extend(text.bytes());
-        }
-        told.extend((nth as u64 + 1).to_le_bytes());
-        told.push(0);
+/// A message of each kind, and with everything in it that there is.
+fn messages() -> Vec<Message> {
+    let other = Id { began: BEGAN, ..Id::any("[fe80::1]:7447".parse().expect("an address")) };
+    let (target, origin) = (other.clone(), other.clone());
+    let mut all: Vec<_> = [
+        Kind::Ping(7),
+        Kind::Ack(0),
+        Kind::PingReq { target: target.clone(), probe_number: 1 },
+        Kind::IndirectPing { origin: origin.clone(), probe_number: 2 },
+        Kind::IndirectAck { target, probe_number: 3 },
+        Kind::ForwardedAck { origin, probe_number: 4 },
+        Kind::Announce,
+        Kind::Feed,
+        Kind::Gossip,
+        Kind::Broadcast,
+        Kind::TurnUndead,
+    ]
+    .map(message)
+    .into();
+    let told = Told { number: 1, offer: Offer { free_slabs: 0, slabs: 128 } };
+    let states = [State::Alive, State::Suspect, State::Down];
+    let entries = states.map(|state| {
+        let id = id("[::1]:7447", "10.0.0.7:7447", &"x".repeat(128));
+        Entry { member: Member::new(id, 9, state), told }
+    });
+    // Of this donor's own address, too, in this life and in others.
+    let own = [BEGAN, BEGAN + 1].map(|began| {
+        let id = Id { began, ..id("127.0.0.1:7447", "127.0.0.1:7447", "another") };
+        Entry { member: Member::new(id, u16::MAX, State::Suspect), told }
+    });
+    for kind in [Kind::Feed, Kind::Gossip, Kind::Ping(1)] {
+        let offers = vec![(other.clone(), told), (Id { began: BEGAN, ..Id::any(AT.into()) }, told)];
+        let members = entries.iter().chain(&own).cloned().collect();
+        all.push(Message { members, offers, ..message(kind) });
     }
-    [b"\x53\xb0\0\x02\x02", &(told.len() as u16).to_le_bytes()[..], &told, &[0]].concat()
+    all.push(Message { offers: vec![(other, told)], ..message(Kind::Broadcast) });
+    all
 }
 
 #[test]
 fn datagrams() {
-    let messages = [syn(), ack(), b"\x53\xb0\0\x03".to_vec()];
-    assert!(messages.iter().all(|message| aquifer_gossip::message::parse(message).is_some()));
-    let mut samples = messages.to_vec();
+    let messages: Vec<_> = messages().iter().map(|message| message.bytes().expect("it fits")).collect();
+    assert!(messages.iter().all(|message| parse(message).is_some()));
+    let mut samples = messages.clone();
     for key in [None, Some(KEY)] {
         let mut seal = Seal::new(key).expect("random");
-        samples.extend(messages.each_ref().map(|message| seal.seal(message, NOW)));
+        samples.extend(messages.iter().map(|message| seal.seal(message, NOW)));
     }
     mutations::drive(&samples, 20_000, datagram::property);
 }
 
 #[test]
-fn words() {
-    let samples = [
-        &b"127.0.0.1:7447\nrack 7\n3/16\n2"[..],
-        b"[fe80::1]:7447\n\n0/0\n1",
-        b"10.0.0.7:1\nx\n18446744073709551615/18446744073709551615\n4294967295",
-    ];
-    mutations::drive(&samples.map(<[u8]>::to_vec), 20_000, datagram::property);
+fn what_is_not_sound_is_no_message() {
+    let sound = message(Kind::Gossip);
+    assert!(parse(&sound.bytes().expect("it fits")).is_some());
+    let with = |about: About| {
+        let mut message = sound.clone();
+        message.header.src.about = Some(Arc::new(about));
+        message.bytes().is_ok()
+    };
+    let about = sound.header.src.about.clone().expect("it is described");
+    assert!(with(About { domain: "x".repeat(128), ..(*about).clone() }));
+    assert!(!with(About { domain: "x".repeat(129), ..(*about).clone() }), "a domain that is too long");
+    let mut more_free = sound.clone();
+    more_free.told.offer = Offer { free_slabs: 3, slabs: 2 };
+    assert_eq!(parse(&more_free.bytes().expect("it fits")), None, "more is free than there is");
+    let mut nameless = sound.clone();
+    nameless.header.src.about = None;
+    assert!(nameless.bytes().is_err());
+    for kind in [Kind::Announce, Kind::TurnUndead] {
+        let bytes = message(kind).bytes().expect("it fits");
+        assert_eq!(parse(&[bytes, vec![0, 0]].concat()), None, "it ends after the header");
+    }
+    let other_version = [&[3], &sound.bytes().expect("it fits")[1..]].concat();
+    assert_eq!(parse(&other_version), None);
 }
