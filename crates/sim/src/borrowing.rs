@@ -1,59 +1,58 @@
-//! How containers find slabs and give them back. The donors' part is the engine's [`Lending`], the choice its [`pick_two`] and [`Offer::is_better_than`].
+//! How devices find slabs and give them back. The donors' part is the engine's [`Lending`], the choice its [`pick_two`], [`new_first`] and
+//! [`Offer::is_better_than`].
 //!
 //! [`Lending`]: aquifer_remote::donor::lending::Lending
 
-use aquifer_remote::borrower::placement::{Candidate, pick_two};
+use aquifer_remote::borrower::placement::{Candidate, new_first, pick_two};
 use aquifer_remote::control::{Offer, SlabId};
 
 use crate::cluster::Cluster;
-use crate::container::Held;
 use crate::contender::Placer;
+use crate::device::Held;
 use crate::distribution::Distribution;
-use crate::load::GIB;
 
-/// How unevenly the pages of one container are used: a factor for each of its slabs.
+/// How unevenly the pages of one device are used: a factor for each of its slabs.
 const SKEW: Distribution = Distribution::LogNormal { median: 1.0, sigma: 1.0, max: 100.0 };
 
 impl Cluster<'_> {
-    /// Borrows and gives back until a container has what it should have, and spreads its bytes.
-    pub(crate) fn adjust(&mut self, place: u32) {
-        let container = &self.containers[place as usize];
-        let (least, most) = container.slabs_wanted(self.scenario.slab_bytes);
-        if !self.lends() || most == 0 && container.held.is_empty() {
+    /// Borrows and gives back until device `nth` has what it should have, and spreads its bytes.
+    pub(crate) fn adjust(&mut self, nth: u32) {
+        let device = &self.devices[nth as usize];
+        let (least, most) = device.slabs_wanted(self.scenario.slab_bytes);
+        if !self.lends() || most == 0 && device.held.is_empty() {
             return;
         }
-        while self.containers[place as usize].held.len() < least {
+        // Nobody borrows for a machine that has just failed.
+        let is_up = self.machine_of(nth).is_some_and(|own| self.machines[own as usize].is_up);
+        while is_up && self.devices[nth as usize].held.len() < least {
             self.counters.requests += 1;
-            let Some((machine, slab)) = self.find(place) else {
+            let Some((machine, slab)) = self.find(nth) else {
                 self.counters.refused += 1;
                 break;
             };
-            let uses_per_gib_s = self.containers[place as usize].spec.uses_per_gib_s;
-            let size_gib = self.scenario.slab_bytes as f64 / GIB;
-            let heat = uses_per_gib_s * size_gib * SKEW.draw(&mut self.rng);
-            self.hold(place, machine, slab, heat);
+            let skew = SKEW.draw(&mut self.rng);
+            self.hold(nth, machine, slab, skew);
         }
-        while self.containers[place as usize].held.len() > most {
-            self.give_back_last(place);
+        while self.devices[nth as usize].held.len() > most {
+            self.give_back_last(nth);
         }
-        self.spread(place);
+        self.spread(nth);
     }
 
-    /// Notes that a container has a slab.
-    pub(crate) fn hold(&mut self, place: u32, machine: u32, slab: SlabId, heat: f64) {
+    /// Notes that device `nth` has a slab.
+    pub(crate) fn hold(&mut self, nth: u32, machine: u32, slab: SlabId, skew: f64) {
         let epoch = self.machines[machine as usize].epoch;
-        let held = Held { machine, epoch, slab, bytes: 0, heat, asked: self.now };
-        self.heat += heat;
+        let held = Held { machine, epoch, slab, bytes: 0, skew, asked: self.now };
         self.borrowed += 1;
-        self.containers[place as usize].held.push(held);
+        self.devices[nth as usize].held.push(held);
         self.note(machine);
     }
 
     /// Fills slabs in their order, and counts what is written.
-    pub(crate) fn spread(&mut self, place: u32) {
-        let container = &mut self.containers[place as usize];
-        let mut left = container.far_bytes();
-        for held in &mut container.held {
+    pub(crate) fn spread(&mut self, nth: u32) {
+        let device = &mut self.devices[nth as usize];
+        let mut left = device.far_bytes();
+        for held in &mut device.held {
             let bytes = left.min(self.scenario.slab_bytes);
             left -= bytes;
             let stored = &mut self.machines[held.machine as usize].stored_bytes;
@@ -63,10 +62,10 @@ impl Cluster<'_> {
         }
     }
 
-    fn give_back_last(&mut self, place: u32) {
-        let container = &mut self.containers[place as usize];
-        let Some(held) = container.held.pop() else { return };
-        let borrower = container.borrower(place);
+    fn give_back_last(&mut self, nth: u32) {
+        let device = &mut self.devices[nth as usize];
+        let Some(held) = device.held.pop() else { return };
+        let borrower = device.borrower(nth);
         let lending = &mut self.machines[held.machine as usize].lending;
         // Only slabs that nobody asked back are in `held`: they are wiped and lent again.
         if lending.give_back(borrower, held.slab) == Ok(false) {
@@ -77,84 +76,97 @@ impl Cluster<'_> {
         self.note(held.machine);
     }
 
-    /// Takes a slab that its container does not have any more out of the sums.
+    /// Takes a slab that its device does not have any more out of the sums.
     pub(crate) fn forget(&mut self, held: &Held) {
         self.machines[held.machine as usize].stored_bytes -= held.bytes;
-        self.heat -= held.heat;
         self.borrowed -= 1;
     }
 
-    /// A container ends: its donors see its sessions end.
-    pub(crate) fn leave_all(&mut self, place: u32) {
-        let container = &mut self.containers[place as usize];
-        let borrower = container.borrower(place);
-        let held = std::mem::take(&mut container.held);
-        let leaving = std::mem::take(&mut container.leaving);
+    /// Device `nth` ends: its donors see its sessions end.
+    pub(crate) fn leave_all(&mut self, nth: u32) {
+        let device = &mut self.devices[nth as usize];
+        let borrower = device.borrower(nth);
+        device.generation += 1;
+        let held = std::mem::take(&mut device.held);
+        let leaving = std::mem::take(&mut device.leaving);
         for slab in &held {
             self.forget(slab);
             self.counters.returned += 1;
         }
-        for nth in held.iter().chain(&leaving).map(|slab| slab.machine) {
-            let lending = &mut self.machines[nth as usize].lending;
+        for donor in held.iter().chain(&leaving).map(|slab| slab.machine) {
+            let lending = &mut self.machines[donor as usize].lending;
             for (slab, was_asked_back) in lending.leave(borrower) {
                 if !was_asked_back {
                     lending.wiped(slab);
                 }
             }
-            self.note(nth);
+            self.note(donor);
         }
     }
 
-    /// A slab of some donor, as the placer chooses.
-    pub(crate) fn find(&mut self, place: u32) -> Option<(u32, SlabId)> {
-        let own = self.containers[place as usize].machine?;
+    /// A slab of some donor for device `nth`, as the placer chooses.
+    pub(crate) fn find(&mut self, nth: u32) -> Option<(u32, SlabId)> {
+        let own = self.machine_of(nth)?;
         if self.contender.placer == Placer::Greedy {
             let machine = self.index.least_used(own)?;
-            return self.reserve_best(place, &[machine]);
+            return self.reserve_best(nth, &[machine]);
         }
-        let is_up = |nth: &u32| self.machines[*nth as usize].is_up;
-        let mut donors: Vec<u32> = self.machines[own as usize].known.iter().copied().filter(is_up).collect();
+        let is_up = |donor: &u32| self.machines[*donor as usize].is_up;
+        let donors: Vec<u32> = self.machines[own as usize].known.iter().copied().filter(is_up).collect();
+        if !self.contender.placer.prefers_new() {
+            return self.find_among(nth, donors);
+        }
+        let held = &self.devices[nth as usize].held;
+        let (new, old) = new_first(donors, |donor| held.iter().any(|slab| slab.machine == *donor));
+        self.find_among(nth, new).or_else(|| self.find_among(nth, old))
+    }
+
+    fn find_among(&mut self, nth: u32, mut donors: Vec<u32>) -> Option<(u32, SlabId)> {
         let mut candidates: Vec<Candidate> =
-            donors.iter().map(|nth| self.machines[*nth as usize].candidate.clone()).collect();
+            donors.iter().map(|donor| self.machines[*donor as usize].candidate.clone()).collect();
         while !candidates.is_empty() {
             let (first, second) = match self.contender.placer {
-                Placer::TwoChoices => pick_two(&candidates, [self.rng.next(), self.rng.next()]),
-                _ => (self.rng.below(candidates.len() as u64) as usize, None),
+                Placer::OneChoice => (self.rng.below(candidates.len() as u64) as usize, None),
+                _ => pick_two(&candidates, [self.rng.next(), self.rng.next()]),
             };
             let asked: Vec<u32> =
-                [Some(first), second].into_iter().flatten().map(|nth| donors[nth]).collect();
-            if let Some(found) = self.reserve_best(place, &asked) {
+                [Some(first), second].into_iter().flatten().map(|picked| donors[picked]).collect();
+            if let Some(found) = self.reserve_best(nth, &asked) {
                 return Some(found);
             }
             // Drops the donors that refused from the candidates.
             let (high, low) = (first.max(second.unwrap_or(first)), second.map(|second| first.min(second)));
-            for nth in [Some(high), low].into_iter().flatten() {
-                donors.swap_remove(nth);
-                candidates.swap_remove(nth);
+            for refused in [Some(high), low].into_iter().flatten() {
+                donors.swap_remove(refused);
+                candidates.swap_remove(refused);
             }
         }
         None
     }
 
     /// A slab of the donor that is better off; the other's reservation goes back.
-    fn reserve_best(&mut self, place: u32, asked: &[u32]) -> Option<(u32, SlabId)> {
-        let borrower = self.containers[place as usize].borrower(place);
+    fn reserve_best(&mut self, nth: u32, asked: &[u32]) -> Option<(u32, SlabId)> {
+        let borrower = self.devices[nth as usize].borrower(nth);
         let mut best: Option<(u32, u64, Offer)> = None;
-        for nth in asked {
-            let lending = &mut self.machines[*nth as usize].lending;
+        for donor in asked {
+            let lending = &mut self.machines[*donor as usize].lending;
             let offer = lending.offer();
             let Ok(reservation) = lending.reserve(borrower, self.now) else { continue };
             let other = match &best {
-                Some((_, _, other)) if !offer.is_better_than(other) => Some((*nth, reservation)),
-                _ => best.replace((*nth, reservation, offer)).map(|(nth, reservation, _)| (nth, reservation)),
+                Some((_, _, other)) if !self.contender.placer.prefers(&offer, other) => {
+                    Some((*donor, reservation))
+                }
+                _ => best
+                    .replace((*donor, reservation, offer))
+                    .map(|(donor, reservation, _)| (donor, reservation)),
             };
-            if let Some((nth, reservation)) = other {
+            if let Some((donor, reservation)) = other {
                 // It was reserved a moment ago, so it is there.
-                let _ = self.machines[nth as usize].lending.cancel(borrower, reservation);
+                let _ = self.machines[donor as usize].lending.cancel(borrower, reservation);
             }
         }
-        let (nth, reservation, _) = best?;
-        let slab = self.machines[nth as usize].lending.take(borrower, reservation, self.now).ok()?;
-        Some((nth, slab))
+        let (donor, reservation, _) = best?;
+        let slab = self.machines[donor as usize].lending.take(borrower, reservation, self.now).ok()?;
+        Some((donor, slab))
     }
 }

@@ -8,11 +8,12 @@ use aquifer_base::random::Random;
 use crate::container::Container;
 use crate::contender::{Contender, Placer};
 use crate::counters::Counters;
+use crate::device::Device;
 use crate::event::Event;
 use crate::index::Index;
 use crate::machine::Machine;
 use crate::queue::EventQueue;
-use crate::scenario::Scenario;
+use crate::scenario::{Borrowers, Scenario};
 
 /// A cluster at a moment.
 #[derive(Debug)]
@@ -21,14 +22,15 @@ pub struct Cluster<'a> {
     pub(crate) contender: Contender,
     pub(crate) machines: Vec<Machine>,
     pub(crate) containers: Vec<Container>,
+    /// Of each machine or of each container, as the scenario has it.
+    pub(crate) devices: Vec<Device>,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) counters: Counters,
     pub(crate) now: Moment,
     /// Choices of placers and donors. The load and the failures have sequences of their own.
     pub(crate) rng: Random,
     pub(crate) index: Index,
-    /// Uses of all slabs in a second if nothing in them is elsewhere as well, and how many slabs those are.
-    pub(crate) heat: f64,
+    /// Slabs that devices have.
     pub(crate) borrowed: u64,
 }
 
@@ -54,20 +56,22 @@ impl<'a> Cluster<'a> {
             local_bytes: 0,
             over_bytes: 0,
             kept_bytes: 0,
-            held: Vec::new(),
-            leaving: Vec::new(),
+        };
+        let devices = match scenario.borrowers {
+            Borrowers::Machines => scenario.machines,
+            Borrowers::Containers => places as usize,
         };
         let mut cluster = Cluster {
             scenario,
             contender,
             machines,
             containers: (0..places).map(container).collect(),
+            devices: (0..devices).map(|_| Device::default()).collect(),
             queue: EventQueue::new(),
             counters: Counters::default(),
             now: Moment::ZERO,
             rng: Random::of(&[scenario.seed, CHOICES]),
             index: Index::default(),
-            heat: 0.0,
             borrowed: 0,
         };
         cluster.expect_first_events();
@@ -79,6 +83,41 @@ impl<'a> Cluster<'a> {
         self.contender.placer != Placer::Nobody
     }
 
+    /// The device that borrows for a place whose container runs.
+    fn device_of(&self, place: u32) -> Option<u32> {
+        match self.scenario.borrowers {
+            Borrowers::Machines => self.containers[place as usize].machine,
+            Borrowers::Containers => Some(place),
+        }
+    }
+
+    /// The machine of a device; none if that of a container which does not run.
+    pub(crate) fn machine_of(&self, device: u32) -> Option<u32> {
+        match self.scenario.borrowers {
+            Borrowers::Machines => Some(device),
+            Borrowers::Containers => self.containers[device as usize].machine,
+        }
+    }
+
+    /// The containers that a device borrows for.
+    pub(crate) fn containers_of(&self, device: u32) -> impl Iterator<Item = &Container> {
+        let (one, many) = match self.scenario.borrowers {
+            Borrowers::Machines => (None, self.machines[device as usize].places.as_slice()),
+            Borrowers::Containers => (Some(device), [].as_slice()),
+        };
+        one.into_iter().chain(many.iter().copied()).map(|place| &self.containers[place as usize])
+    }
+
+    /// Pages of bytes that are nowhere else, read and written in a second in each full slab of a device.
+    pub(crate) fn uses_per_s(&self, device: u32) -> f64 {
+        let far_bytes = self.devices[device as usize].far_bytes();
+        if far_bytes == 0 {
+            return 0.0;
+        }
+        let uses = self.containers_of(device).map(Container::uses_per_s).sum::<f64>();
+        uses * self.scenario.slab_bytes as f64 / far_bytes as f64
+    }
+
     /// The central placer hears of a change.
     pub(crate) fn note(&mut self, machine: u32) {
         if self.contender.placer == Placer::Greedy {
@@ -86,9 +125,25 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// Sets what a container has on its machine and what beside it.
+    fn size(&mut self, place: u32, machine: u32, local_bytes: u64, over_bytes: u64, kept_bytes: u64) {
+        let device = self.device_of(place);
+        let container = &mut self.containers[place as usize];
+        let own = &mut self.machines[machine as usize].own_bytes;
+        *own = *own - container.local_bytes + local_bytes;
+        if let Some(device) = device {
+            let device = &mut self.devices[device as usize];
+            device.over_bytes = device.over_bytes - container.over_bytes + over_bytes;
+            device.kept_bytes = device.kept_bytes - container.kept_bytes + kept_bytes;
+        }
+        container.local_bytes = local_bytes;
+        container.over_bytes = over_bytes;
+        container.kept_bytes = kept_bytes;
+    }
+
     /// Looks at a container's working set, then borrows and gives back what follows.
     pub(crate) fn update(&mut self, place: u32) {
-        let container = &mut self.containers[place as usize];
+        let container = &self.containers[place as usize];
         let Some(machine) = container.machine else { return };
         // What it will need until the next look.
         let age = (self.now - container.started + self.scenario.step).as_secs_f64();
@@ -96,12 +151,12 @@ impl<'a> Cluster<'a> {
         let kind = &self.scenario.load.kinds[spec.kind];
         let working_set = spec.working_set(kind, self.now, age);
         let local = working_set.min(spec.limit_bytes);
-        let own = &mut self.machines[machine as usize].own_bytes;
-        *own = *own - container.local_bytes + local;
-        container.local_bytes = local;
-        container.over_bytes = working_set - local;
-        container.kept_bytes = kind.kept.bytes(local, container.over_bytes);
-        self.adjust(place);
+        let over = working_set - local;
+        let kept = kind.kept.bytes(local, over);
+        self.size(place, machine, local, over, kept);
+        if let Some(device) = self.device_of(place) {
+            self.adjust(device);
+        }
     }
 
     /// A container starts on a machine that has room for its limit, or tries again later.
@@ -146,16 +201,22 @@ impl<'a> Cluster<'a> {
 
     /// A container ends, by itself or with its machine, and its place waits for the next one.
     pub(crate) fn end(&mut self, place: u32, pause: Moment) {
-        self.leave_all(place);
+        let Some(nth) = self.containers[place as usize].machine else { return };
+        match self.scenario.borrowers {
+            Borrowers::Containers => {
+                self.leave_all(place);
+                self.size(place, nth, 0, 0, 0);
+            }
+            Borrowers::Machines => {
+                self.size(place, nth, 0, 0, 0);
+                self.adjust(nth);
+            }
+        }
         let container = &mut self.containers[place as usize];
-        let Some(nth) = container.machine.take() else { return };
+        container.machine = None;
         let machine = &mut self.machines[nth as usize];
-        machine.own_bytes -= container.local_bytes;
         machine.reserved_bytes -= container.spec.limit_bytes;
         machine.places.retain(|other| *other != place);
-        container.local_bytes = 0;
-        container.over_bytes = 0;
-        container.kept_bytes = 0;
         container.generation += 1;
         container.spec = self.scenario.load.spec(self.scenario.seed, place, container.generation);
         let event = Event::Start { place, generation: container.generation, attempt: 0 };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use aquifer_remote::control::Offer;
 use serde::Serialize;
 
 /// How the donor of a slab is chosen.
@@ -11,20 +12,43 @@ use serde::Serialize;
 pub enum Placer {
     /// Nobody lends: what does not fit goes to disk.
     Nobody,
-    /// The engine's: the better of two random donors of the list.
-    TwoChoices,
     /// A random donor of the list.
     OneChoice,
+    /// The better of two random donors of the list, by the engine's [`Offer::is_better_than`].
+    TwoChoices,
+    /// The same among donors that lend nothing to the borrower yet, then among the others.
+    TwoNew,
+    /// The paper's: among donors that lend nothing to the borrower yet, then among the others, the one of two that has more free memory.
+    TwoNewMostFree,
     /// A central one that knows everything: of all donors that have a free slab, the one whose memory is in use least.
     Greedy,
+}
+
+impl Placer {
+    /// Whether donors that lend nothing to the borrower are asked before the others.
+    #[must_use]
+    pub fn prefers_new(self) -> bool {
+        matches!(self, Placer::TwoNew | Placer::TwoNewMostFree)
+    }
+
+    /// Whether a slab is taken by the first of two offers.
+    #[must_use]
+    pub fn prefers(self, offer: &Offer, other: &Offer) -> bool {
+        match self {
+            Placer::TwoNewMostFree => offer.free_slabs > other.free_slabs,
+            _ => offer.is_better_than(other),
+        }
+    }
 }
 
 impl fmt::Display for Placer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Placer::Nobody => "no remote memory",
-            Placer::TwoChoices => "two choices",
             Placer::OneChoice => "one choice",
+            Placer::TwoChoices => "two choices",
+            Placer::TwoNew => "two choices, new first",
+            Placer::TwoNewMostFree => "two choices, new first, most free",
             Placer::Greedy => "central greedy",
         })
     }
@@ -35,10 +59,12 @@ impl FromStr for Placer {
 
     fn from_str(text: &str) -> Result<Placer, String> {
         match text {
-            "two" => Ok(Placer::TwoChoices),
             "one" => Ok(Placer::OneChoice),
+            "two" => Ok(Placer::TwoChoices),
+            "new" => Ok(Placer::TwoNew),
+            "paper" => Ok(Placer::TwoNewMostFree),
             "greedy" => Ok(Placer::Greedy),
-            other => Err(format!("'{other}' is no placer; two, one and greedy are")),
+            other => Err(format!("'{other}' is no placer; one, two, new, paper and greedy are")),
         }
     }
 }

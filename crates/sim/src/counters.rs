@@ -48,6 +48,12 @@ impl Counters {
         share(self.lost, self.requests - self.refused)
     }
 
+    /// Bytes between machines: what slabs were filled with, what moved between donors, and pages read and written in slabs.
+    #[must_use]
+    pub fn network_bytes(&self) -> u64 {
+        self.filled_bytes + self.moved_bytes + self.paged_bytes
+    }
+
     /// Of the requests, how many were refused.
     #[must_use]
     pub fn refused_share(&self) -> f64 {

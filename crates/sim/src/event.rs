@@ -36,8 +36,8 @@ pub enum Event {
     /// The bytes of a slab have arrived at another donor.
     Moved {
         /// Whose.
-        place: u32,
-        /// Which container's.
+        device: u32,
+        /// How often the device had ended.
         generation: u32,
         /// The donor that asked for the slab.
         machine: u32,
@@ -92,7 +92,7 @@ impl Cluster<'_> {
         }
         let racks = self.machines.len().div_ceil(scenario.rack_machines.max(1)) as u32;
         (0..racks).for_each(|rack| self.expect_rack_failure(rack, 0));
-        self.queue.add(scenario.warm_up, Event::Sample);
+        self.queue.add(scenario.counted_from, Event::Sample);
     }
 
     /// Does what an event says. [`Event::Sample`] is for who measures.
@@ -104,8 +104,8 @@ impl Cluster<'_> {
             Event::Start { place, generation, attempt } => self.start(place, generation, attempt),
             Event::End { place, generation } => self.end_in_time(place, generation),
             Event::Tick { machine } => self.tick(machine),
-            Event::Moved { place, generation, machine, epoch, slab } => {
-                return self.moved(place, generation, machine, epoch, slab);
+            Event::Moved { device, generation, machine, epoch, slab } => {
+                return self.moved(device, generation, machine, epoch, slab);
             }
             Event::Overdue { machine } => self.force(machine),
             Event::Fail { machine, nth } => {

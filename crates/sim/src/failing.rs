@@ -7,8 +7,9 @@ use aquifer_remote::donor::lending::{BorrowerId, Lending, Moment};
 use aquifer_base::random::Random;
 
 use crate::cluster::{Cluster, FAILURES};
-use crate::container::Container;
+use crate::device::Device;
 use crate::event::{Event, seconds};
+use crate::scenario::Borrowers;
 
 /// Until a container starts again whose machine failed.
 const RESTART: Moment = Moment::from_secs(60);
@@ -54,6 +55,9 @@ impl Cluster<'_> {
         let repaired = self.now + seconds(failures.repair_s.draw(&mut rng));
         self.counters.failures += 1;
         let places = self.machines[nth as usize].places.clone();
+        if self.scenario.borrowers == Borrowers::Machines {
+            self.leave_all(nth);
+        }
         places.into_iter().for_each(|place| self.end(place, RESTART));
         let machine = &mut self.machines[nth as usize];
         let borrowers = borrowers(&machine.lending);
@@ -61,11 +65,11 @@ impl Cluster<'_> {
         machine.epoch += 1;
         let epoch = machine.epoch;
         self.note(nth);
-        let places: Vec<u32> = borrowers.into_iter().map(Container::place_of).collect();
-        for place in &places {
-            self.counters.lost += self.lose(*place, nth);
+        let devices: Vec<u32> = borrowers.into_iter().map(Device::nth_of).collect();
+        for device in &devices {
+            self.counters.lost += self.lose(*device, nth);
         }
-        places.into_iter().for_each(|place| self.adjust(place));
+        devices.into_iter().for_each(|device| self.adjust(device));
         self.queue.add(repaired, Event::Repaired { machine: nth, epoch });
     }
 

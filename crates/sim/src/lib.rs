@@ -3,7 +3,8 @@
 //! What is simulated is machines, containers and time. What donors and borrowers decide is not: that is the engine's own code,
 //! [`Lending`](aquifer_remote::donor::lending::Lending), [`any_of`](aquifer_remote::donor::lending::any_of),
 //! [`least_active`](aquifer_remote::donor::lending::least_active), [`MemoryNow::change`](aquifer_remote::donor::headroom::MemoryNow::change),
-//! [`pick_two`](aquifer_remote::borrower::placement::pick_two) and [`Offer::is_better_than`](aquifer_remote::control::Offer::is_better_than), which run here as they
+//! [`pick_two`](aquifer_remote::borrower::placement::pick_two),
+//! [`new_first`](aquifer_remote::borrower::placement::new_first) and [`Offer::is_better_than`](aquifer_remote::control::Offer::is_better_than), which run here as they
 //! run in `aquifer donate`.
 //!
 //! | step | module |
@@ -11,9 +12,9 @@
 //! | machines, load, failures | [`scenario`], [`load`], [`kept`], [`distribution`] |
 //! | who chooses, and what is compared | [`contender`], [`index`] |
 //! | events in their order | [`event`], [`queue`] |
-//! | the state, and what happens to it | [`cluster`], [`machine`], [`container`], `borrowing`, `taking_back`, `failing` |
+//! | the state, and what happens to it | [`cluster`], [`machine`], [`container`], [`device`], `borrowing`, `taking_back`, `failing` |
 //! | the books agree | `conservation` |
-//! | what comes of it | [`simulation`], [`measures`], [`outcome`], [`report`], [`plot`] |
+//! | what comes of it | [`simulation`], [`measures`], [`damage`], [`outcome`], [`report`], [`plot`] |
 //!
 //! A seed decides everything: the same seed gives the same result, and the same load to each contender.
 
@@ -25,6 +26,8 @@ mod conservation;
 pub mod container;
 pub mod contender;
 pub mod counters;
+pub mod damage;
+pub mod device;
 pub mod distribution;
 pub mod error;
 pub mod event;
@@ -45,5 +48,5 @@ mod taking_back;
 pub use contender::{Contender, Eviction, Placer};
 pub use error::SimError;
 pub use outcome::Outcome;
-pub use scenario::{Limits, Scenario};
+pub use scenario::{Borrowers, Limits, Scenario};
 pub use simulation::run;

@@ -104,7 +104,7 @@ impl Load {
     #[must_use]
     pub fn spec(&self, seed: u64, place: u32, generation: u32) -> Spec {
         let mut rng = Random::of(&[seed, u64::from(place), u64::from(generation)]);
-        let at = self.kind_of(place);
+        let at = self.kind_at(self.drawn(place));
         let kind = &self.kinds[at];
         let size = kind.size_gib.draw(&mut rng) * GIB;
         let limit_bytes = (size * kind.limit.draw(&mut rng)) as u64;
@@ -157,9 +157,18 @@ impl Load {
         }
     }
 
-    fn kind_of(&self, place: u32) -> usize {
+    /// Where in the sequence of kinds a place lies, from 0 to 1.
+    fn drawn(&self, place: u32) -> f64 {
+        match self.population {
+            // As many of each kind as its weight says, to a whole container.
+            Population::Places(places) => (f64::from(place) + 0.5) / places as f64 % 1.0,
+            Population::Reserving(_) => (f64::from(place + 1) * GOLDEN).fract(),
+        }
+    }
+
+    fn kind_at(&self, drawn: f64) -> usize {
         let sum: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
-        let mut left = (f64::from(place + 1) * GOLDEN).fract() * sum;
+        let mut left = drawn * sum;
         let found = self.kinds.iter().position(|kind| {
             left -= kind.weight;
             left < 0.0
@@ -190,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_container_is_a_function_of_the_seed() {
-        let load = Scenario::paper(1, Limits::default()).load;
+        let load = Scenario::cluster(1, 10).load;
         assert_eq!(load.spec(1, 5, 2), load.spec(1, 5, 2));
         assert_ne!(load.spec(1, 5, 2), load.spec(2, 5, 2));
         assert_ne!(load.spec(1, 5, 2), load.spec(1, 5, 3));
@@ -198,23 +207,30 @@ mod tests {
 
     #[test]
     fn kinds_come_in_proportion() {
-        let load = Scenario::paper(1, Limits::default()).load;
-        let mut counts = [0; 4];
-        (0..90).for_each(|place| counts[load.spec(1, place, 0).kind] += 1);
-        assert!(counts.iter().all(|count| (21..=24).contains(count)), "{counts:?}");
+        let load = Scenario::cluster(1, 10).load;
+        let short = (0..100).filter(|place| load.spec(1, *place, 0).kind == 1).count();
+        assert!((23..=27).contains(&short), "{short} of 100, where a quarter is meant");
     }
 
     #[test]
-    fn containers_grow_and_then_vary_a_little() {
-        let load = Scenario::paper(1, Limits::default()).load;
+    fn containers_grow_to_their_size() {
+        let load = Scenario::paper(1, &Limits::default()).load;
         let spec = load.spec(1, 0, 0);
         let kind = &load.kinds[spec.kind];
         let at = |age| spec.working_set(kind, Moment::from_secs(1), age);
         assert_eq!(at(0.0), 0);
-        assert!(at(30.0) < at(300.0));
-        let grown: Vec<_> = (1..20).map(|nth| at(3600.0 * f64::from(nth))).collect();
-        let (least, most) = (grown.iter().min().expect("some"), grown.iter().max().expect("some"));
-        assert!(least < most && *least * 10 >= most * 8);
+        assert!(at(30.0) < at(60.0) && at(60.0) <= at(300.0));
+        assert_eq!(at(300.0), at(3000.0));
+    }
+
+    #[test]
+    fn working_sets_vary() {
+        let load = Scenario::cluster(1, 10).load;
+        let spec = load.spec(1, 0, 0);
+        let kind = &load.kinds[spec.kind];
+        let at = |hours: f64| spec.working_set(kind, Moment::from_secs(1), 3600.0 * hours);
+        let grown: Vec<_> = (1..20).map(|nth| at(f64::from(nth))).collect();
+        assert!(grown.iter().min() < grown.iter().max());
     }
 
     #[test]

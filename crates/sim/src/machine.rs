@@ -56,10 +56,10 @@ impl Machine {
         }
     }
 
-    /// Share of its RAM that holds bytes of somebody, also such as are in the RAM of that somebody as well.
+    /// Share of its RAM that is in use, with lent slabs as full ones.
     #[must_use]
-    pub fn taken_share(&self) -> f64 {
-        (self.own_bytes + self.stored_bytes) as f64 / self.capacity_bytes as f64
+    pub fn occupied_share(&self, slab_bytes: u64) -> f64 {
+        (self.own_bytes + self.lending.lent() * slab_bytes) as f64 / self.capacity_bytes as f64
     }
 }
 

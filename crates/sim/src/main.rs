@@ -14,16 +14,16 @@ use aquifer_sim::kept::Keeping;
 use aquifer_sim::load::Population;
 use aquifer_sim::report::{Report, markdown};
 use aquifer_sim::scenario::Activity;
-use aquifer_sim::{Contender, Eviction, Limits, Placer, Scenario, SimError, plot, run};
+use aquifer_sim::{Borrowers, Contender, Eviction, Limits, Placer, Scenario, SimError, plot, run};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 const EXAMPLES: &str = "\
 Examples:
   aquifer-sim paper
-      32 machines of 64 GiB, 90 containers that may have 100, 75 or 50 % of their working set in RAM
-  aquifer-sim paper --limits 50:1 --seed 7
-      All of them may have 50 %
+      32 machines of 64 GB and 90 containers, of which 50, 30 and 20 % may have 100, 75 and 50 % of their working set in RAM
+  aquifer-sim paper --containers 115 --placers two,new,paper
+      More than fits well, by three placers
   aquifer-sim paper --kept 0
       Whatever comes back to RAM gives its place in slabs up
   aquifer-sim cluster --machines 1000 --out results.jsonl --plots docs/plots
@@ -42,10 +42,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The set-up of the paper (Infiniswap, NSDI'17): use of memory with and without that of other machines
+    /// The experiment of the paper (Infiniswap, NSDI'17, section 7.4): 1,300 s of a cluster with and without memory of other machines
     Paper {
         /// Limits in percent of the working set, with weights
-        #[arg(long, default_value = "100:1,75:1,50:1")]
+        #[arg(long, default_value = "100:50,75:30,50:20")]
         limits: Limits,
         /// Containers
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -61,6 +61,9 @@ enum Command {
         /// Donors that a machine has on its list
         #[arg(long, default_value_t = 64)]
         known: usize,
+        /// Measured virtual hours
+        #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        hours: u64,
         #[command(flatten)]
         options: Options,
     },
@@ -71,11 +74,9 @@ struct Options {
     /// Decides everything that is random
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Measured virtual hours [default: 8 for paper, 24 for cluster]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    hours: Option<u64>,
-    /// How donors are chosen: two choices, one choice, a central greedy placer
-    #[arg(long, value_delimiter = ',', default_value = "two,one,greedy")]
+    /// How donors are chosen: one choice; two choices; new, two choices among donors that lend nothing to the borrower yet, then among the
+    /// others; paper, as new, by free memory instead of its share; a central greedy placer
+    #[arg(long, value_delimiter = ',', default_value = "one,two,new,paper,greedy")]
     placers: Vec<Placer>,
     /// E+E': slabs taken back at once, and further ones whose activity is asked for; all placers have the first
     #[arg(long, value_delimiter = ',', default_value = "1+4")]
@@ -83,7 +84,10 @@ struct Options {
     /// Bytes of a slab [default: 1G for paper, 256M for cluster]
     #[arg(long, value_parser = parse_size)]
     slab: Option<u64>,
-    /// What donors leave for programs of their machine [default: 4G]
+    /// What has slabs of its own: machines or containers [default: machines for paper, containers for cluster]
+    #[arg(long)]
+    borrowers: Option<Borrowers>,
+    /// What donors leave for programs of their machine [default: 8G for paper, 4G for cluster]
     #[arg(long, value_parser = parse_size)]
     headroom: Option<u64>,
     /// Bytes that a move of a slab transfers in a second [default: 7,000,000,000 for paper, 1,250,000,000 for cluster]
@@ -112,10 +116,8 @@ struct Options {
 
 impl Options {
     fn change(&self, scenario: &mut Scenario) {
-        if let Some(hours) = self.hours {
-            scenario.measured = Duration::from_secs(3600 * hours);
-        }
         scenario.slab_bytes = self.slab.unwrap_or(scenario.slab_bytes);
+        scenario.borrowers = self.borrowers.unwrap_or(scenario.borrowers);
         scenario.headroom_bytes = self.headroom.unwrap_or(scenario.headroom_bytes);
         scenario.network_bytes_per_s = self.network.unwrap_or(scenario.network_bytes_per_s);
         scenario.activity = self.activity;
@@ -126,12 +128,13 @@ impl Options {
 fn main() -> ExitCode {
     let (mut scenario, options) = match Cli::parse().command {
         Command::Paper { limits, containers, options } => {
-            let mut scenario = Scenario::paper(options.seed, limits);
+            let mut scenario = Scenario::paper(options.seed, &limits);
             scenario.load.population = Population::Places(containers as usize);
             (scenario, options)
         }
-        Command::Cluster { machines, known, options } => {
-            (Scenario { known, ..Scenario::cluster(options.seed, machines) }, options)
+        Command::Cluster { machines, known, hours, options } => {
+            let measured = Duration::from_secs(3600 * hours);
+            (Scenario { known, measured, ..Scenario::cluster(options.seed, machines) }, options)
         }
     };
     options.change(&mut scenario);

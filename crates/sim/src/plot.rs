@@ -1,4 +1,4 @@
-//! Pictures: memory taken by rank of machine, as the paper shows it, and imbalance by placer.
+//! Pictures: occupied memory by rank of machine, as the paper shows it, and imbalance by placer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn picture(path: PathBuf, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<PathB
 fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
     let fail = |error: DrawingAreaErrorKind<_>| error.to_string();
     let machines = reports.iter().map(|report| report.machines).max().unwrap_or(1) as f64;
-    let title = format!("Taken memory by rank of machine, {}", reports[0].scenario);
+    let title = format!("Occupied memory by rank of machine, {}", reports[0].scenario);
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 18))
         .margin(14)
@@ -68,7 +68,7 @@ fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
     mesh.disable_x_mesh().light_line_style(WHITE).label_style((FONT, 13));
     mesh.x_label_formatter(&|rank| format!("{rank:.0}"))
         .x_desc("rank")
-        .y_desc("% taken")
+        .y_desc("% occupied")
         .draw()
         .map_err(fail)?;
     // Other evictions would lie on the line of the first.
@@ -83,7 +83,7 @@ fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
         let step = (machines - 1.0) / (ranks.len().max(2) - 1) as f64;
         let line = ranks.iter().enumerate().map(|(nth, share)| (1.0 + nth as f64 * step, 100.0 * share));
         let style = color(report.outcome.contender).stroke_width(2);
-        let label = format!("{placer}, {:.1} %", 100.0 * report.outcome.taken_share);
+        let label = format!("{placer}, {:.1} %", 100.0 * mean(&report.outcome.by_rank));
         let drawn = chart.draw_series(LineSeries::new(line, style)).map_err(fail)?;
         drawn.label(label).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
@@ -94,9 +94,9 @@ fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
 
 fn draw_imbalance(area: &Area<'_>, reports: &[Report]) -> Drawn {
     let fail = |error: DrawingAreaErrorKind<_>| error.to_string();
-    let highest = reports.iter().map(|report| report.outcome.imbalance).fold(1.0, f64::max) * HEADROOM;
+    let highest = reports.iter().map(|report| report.outcome.max_to_median).fold(1.0, f64::max) * HEADROOM;
     let names: Vec<String> = reports.iter().map(|report| name(report.outcome.contender)).collect();
-    let title = format!("Fullest machine over mean machine, {}", reports[0].scenario);
+    let title = format!("Fullest machine over median machine, {}", reports[0].scenario);
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 18))
         .margin(14)
@@ -109,10 +109,10 @@ fn draw_imbalance(area: &Area<'_>, reports: &[Report]) -> Drawn {
         _ => String::new(),
     };
     let mut mesh = chart.configure_mesh();
-    mesh.disable_x_mesh().light_line_style(WHITE).label_style((FONT, 13)).y_desc("max / mean");
+    mesh.disable_x_mesh().light_line_style(WHITE).label_style((FONT, 13)).y_desc("max / median");
     mesh.x_labels(reports.len()).x_label_formatter(&label).draw().map_err(fail)?;
     for (nth, report) in reports.iter().enumerate() {
-        let height = report.outcome.imbalance;
+        let height = report.outcome.max_to_median;
         let corners = [(SegmentValue::Exact(nth), 0.0), (SegmentValue::Exact(nth + 1), height)];
         let mut bar = Rectangle::new(corners, color(report.outcome.contender).filled());
         let side = (f64::from(SIZE.0) / reports.len() as f64 * (1.0 - BAR_SHARE) / 2.0) as u32;
@@ -135,11 +135,17 @@ fn name(contender: Contender) -> String {
     }
 }
 
+fn mean(shares: &[f64]) -> f64 {
+    shares.iter().sum::<f64>() / shares.len().max(1) as f64
+}
+
 /// Colours that stay apart for colour-blind readers (Okabe and Ito 2008).
 fn color(contender: Contender) -> RGBColor {
     match contender.placer {
         Placer::Nobody => RGBColor(130, 130, 130),
         Placer::TwoChoices => RGBColor(0, 158, 115),
+        Placer::TwoNew => RGBColor(213, 94, 0),
+        Placer::TwoNewMostFree => RGBColor(204, 121, 167),
         Placer::OneChoice => RGBColor(230, 159, 0),
         Placer::Greedy => RGBColor(0, 114, 178),
     }

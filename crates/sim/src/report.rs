@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::contender::Placer;
 use crate::kept::Kept;
 use crate::outcome::Outcome;
-use crate::scenario::Scenario;
+use crate::scenario::{Borrowers, Scenario};
 
 /// A run, with what it ran on.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -25,8 +25,12 @@ pub struct Report {
     pub headroom_bytes: u64,
     /// Kinds of containers, and what of their local bytes keeps its place in slabs.
     pub kept: Vec<(&'static str, Kept)>,
-    /// Measured virtual time.
+    /// What has slabs of its own.
+    pub borrowers: Borrowers,
+    /// Virtual time in which memory was measured.
     pub measured_s: f64,
+    /// Virtual time in which it was counted.
+    pub counted_s: f64,
     /// How long the run took, in real time.
     pub took_s: f64,
     /// What came of it.
@@ -44,22 +48,32 @@ impl Report {
             machines: scenario.machines,
             slab_bytes: scenario.slab_bytes,
             headroom_bytes: scenario.headroom_bytes,
-            kept: scenario.load.kinds.iter().map(|kind| (kind.name, kind.kept.clone())).collect(),
+            kept: kept(scenario),
+            borrowers: scenario.borrowers,
             measured_s: scenario.measured.as_secs_f64(),
+            counted_s: scenario.counted().as_secs_f64(),
             took_s,
             outcome,
         }
     }
 }
 
-/// Two tables in Markdown: how memory was used, and what that cost.
+/// Kinds of one name differ in their limits alone.
+fn kept(scenario: &Scenario) -> Vec<(&'static str, Kept)> {
+    let mut kept: Vec<_> = scenario.load.kinds.iter().map(|kind| (kind.name, kind.kept.clone())).collect();
+    kept.sort_by_key(|(name, _)| *name);
+    kept.dedup();
+    kept
+}
+
+/// Tables in Markdown: how memory was used, how evenly and with what risk, and what that cost.
 #[must_use]
 pub fn markdown(reports: &[Report]) -> String {
     let mut text = String::new();
     if let Some(first) = reports.first() {
         let _ = writeln!(
             text,
-            "{}: {} machines, {:.0} h, slabs of {}, headroom {}, seed {}. {:.1} % of memory reserved, {:.1} % wanted.\n",
+            "{}: {} machines, {:.2} h, slabs of {}, headroom {}, seed {}. Of all memory containers reserve {:.1} % and want {:.1} %; systems have {:.1} %.\n",
             first.scenario,
             first.machines,
             first.measured_s / 3600.0,
@@ -67,40 +81,67 @@ pub fn markdown(reports: &[Report]) -> String {
             format_size(first.headroom_bytes),
             first.seed,
             100.0 * first.outcome.reserved_share,
-            100.0 * first.outcome.wanted_share
+            100.0 * first.outcome.wanted_share,
+            100.0 * first.outcome.system_share
         );
     }
-    text += "| placer | E+E' | used | gain | taken | gain | slabs counted full | max/mean | worst | deviation | took |\n";
-    text += "|---|---|---|---|---|---|---|---|---|---|---|\n";
+    text + &uses(reports) + "\n" + &risks(reports) + "\n" + &costs(reports)
+}
+
+fn uses(reports: &[Report]) -> String {
+    let mut text = "| placer | E+E' | distinct | gain | with places kept | gain | slabs whole | gain | max/median | worst | max/min | deviation | took |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+        .to_string();
     let without = reports.first().map_or(1.0, |report| report.outcome.used_share);
     for Report { outcome, took_s, .. } in reports {
         let eviction = match outcome.contender.placer {
             Placer::Nobody => "-".to_string(),
             _ => outcome.contender.eviction.to_string(),
         };
+        let _ = write!(text, "| {} | {eviction} ", outcome.contender.placer);
+        for share in [outcome.used_share, outcome.taken_share, outcome.occupied_share] {
+            let _ = write!(text, "| {:.1} % | {:.2} x ", 100.0 * share, share / without);
+        }
         let _ = writeln!(
             text,
-            "| {} | {eviction} | {:.1} % | {:.2} x | {:.1} % | {:.2} x | {:.1} % | {:.2} | {:.2} | {:.3} | {took_s:.1} s |",
-            outcome.contender.placer,
-            100.0 * outcome.used_share,
-            outcome.used_share / without,
-            100.0 * outcome.taken_share,
-            outcome.taken_share / without,
-            100.0 * outcome.occupied_share,
-            outcome.imbalance,
-            outcome.imbalance_max,
-            outcome.deviation
+            "| {:.2} | {:.2} | {:.1} | {:.3} | {took_s:.1} s |",
+            outcome.max_to_median, outcome.max_to_median_worst, outcome.max_to_min, outcome.deviation
         );
     }
-    text += "\n| placer | E+E' | requests | refused | evictions | moved | dropped | forced | rank of evicted | failures | lost \
-             | short | filled | moved bytes | paged |\n";
-    text += "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    text
+}
+
+fn risks(reports: &[Report]) -> String {
+    let mut text = "| placer | E+E' | containers hit by a failure | at most | bytes lost at most | of a device on one donor | slabs filled |\n\
+         |---|---|---|---|---|---|---|\n"
+        .to_string();
     for Report { outcome, .. } in reports.iter().skip(1) {
-        let counters = &outcome.counters;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.2} | {:.1} | {} | {:.1} % | {:.1} % |",
+            outcome.contender.placer,
+            outcome.contender.eviction,
+            outcome.hit,
+            outcome.hit_max,
+            format_size(outcome.lost_bytes_max as u64),
+            100.0 * outcome.on_one_donor,
+            100.0 * outcome.filled_share
+        );
+    }
+    text
+}
+
+fn costs(reports: &[Report]) -> String {
+    let mut text = "| placer | E+E' | requests | refused | evictions | moved | dropped | forced | rank of evicted | failures | lost | short \
+         | filled | moved bytes | paged | Mbit/s per machine |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+        .to_string();
+    for report in reports.iter().skip(1) {
+        let (outcome, counters) = (&report.outcome, &report.outcome.counters);
         let activity = counters.evicted_rank_mean().map_or("-".to_string(), |share| format!("{share:.2}"));
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {activity} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {activity} | {} | {} | {} | {} | {} | {} | {:.0} |",
             outcome.contender.placer,
             outcome.contender.eviction,
             counters.requests,
@@ -114,7 +155,8 @@ pub fn markdown(reports: &[Report]) -> String {
             percent(counters.short_share()),
             format_size(counters.filled_bytes),
             format_size(counters.moved_bytes),
-            format_size(counters.paged_bytes)
+            format_size(counters.paged_bytes),
+            8e-6 * counters.network_bytes() as f64 / report.counted_s / report.machines as f64
         );
     }
     text

@@ -6,7 +6,7 @@ use aquifer_remote::control::SlabId;
 use aquifer_remote::donor::lending::{BorrowerId, any_of, least_active};
 
 use crate::cluster::Cluster;
-use crate::container::Container;
+use crate::device::Device;
 use crate::event::Event;
 
 impl Cluster<'_> {
@@ -43,10 +43,11 @@ impl Cluster<'_> {
         let measure = self.scenario.activity;
         let mut activity = Vec::with_capacity(asked.len());
         for (slab, borrower) in &asked {
-            let container = &mut self.containers[Container::place_of(*borrower) as usize];
-            let asked_share = container.asked_share();
-            let held = container.held.iter_mut().find(|held| held.machine == nth && held.slab == *slab);
-            activity.push((*slab, held.map_or(0, |held| held.uses(self.now, measure, asked_share))));
+            let device = Device::nth_of(*borrower);
+            let uses_per_s = self.uses_per_s(device);
+            let mut slabs = self.devices[device as usize].held.iter_mut();
+            let held = slabs.find(|held| held.machine == nth && held.slab == *slab);
+            activity.push((*slab, held.map_or(0, |held| held.uses(self.now, measure, uses_per_s))));
         }
         let chosen = least_active(activity, evicted);
         let chosen: Vec<_> = asked.into_iter().filter(|(slab, _)| chosen.contains(slab)).collect();
@@ -58,9 +59,10 @@ impl Cluster<'_> {
 
     /// How active a slab truly is, which no donor knows.
     fn heat_of(&self, nth: u32, slab: SlabId, borrower: BorrowerId) -> f64 {
-        let container = &self.containers[Container::place_of(borrower) as usize];
-        let held = container.held.iter().find(|held| held.machine == nth && held.slab == slab);
-        held.map_or(0.0, |held| held.heat * container.asked_share())
+        let device = Device::nth_of(borrower);
+        let mut slabs = self.devices[device as usize].held.iter();
+        let held = slabs.find(|held| held.machine == nth && held.slab == slab);
+        held.map_or(0.0, |held| held.heat(self.uses_per_s(device)))
     }
 
     /// A donor asks a slab back; its borrower begins to move the bytes to another donor. If there is none, it gives the slab back at once: the bytes are on its
@@ -69,33 +71,33 @@ impl Cluster<'_> {
         let until = self.now + self.scenario.leave_within;
         self.machines[nth as usize].lending.ask_back(slab, until);
         self.counters.evictions += 1;
-        let place = Container::place_of(borrower);
-        let container = &mut self.containers[place as usize];
-        let generation = container.generation;
-        let Some(at) = container.held.iter().position(|held| held.machine == nth && held.slab == slab) else {
+        let borrowing = Device::nth_of(borrower);
+        let device = &mut self.devices[borrowing as usize];
+        let generation = device.generation;
+        let Some(at) = device.held.iter().position(|held| held.machine == nth && held.slab == slab) else {
             return;
         };
-        let old = container.held.remove(at);
+        let old = device.held.remove(at);
         self.forget(&old);
-        let Some((machine, new)) = self.find(place) else {
+        let Some((machine, new)) = self.find(borrowing) else {
             self.counters.dropped += 1;
             // `true`: it was asked back, so that it is freed and not lent again.
             let _ = self.machines[nth as usize].lending.give_back(borrower, slab);
-            return self.spread(place);
+            return self.spread(borrowing);
         };
         self.counters.moved += 1;
         self.counters.moved_bytes += old.bytes;
-        self.hold(place, machine, new, old.heat);
-        let container = &mut self.containers[place as usize];
+        self.hold(borrowing, machine, new, old.skew);
+        let device = &mut self.devices[borrowing as usize];
         // The bytes keep their place in the order.
-        if let Some(mut held) = container.held.pop() {
+        if let Some(mut held) = device.held.pop() {
             held.bytes = old.bytes;
-            container.held.insert(at, held);
+            device.held.insert(at, held);
         }
         let epoch = old.epoch;
-        container.leaving.push(old.clone());
+        device.leaving.push(old.clone());
         self.machines[machine as usize].stored_bytes += old.bytes;
-        let event = Event::Moved { place, generation, machine: nth, epoch, slab };
+        let event = Event::Moved { device: borrowing, generation, machine: nth, epoch, slab };
         self.queue.add(self.now + self.scenario.move_time(), event);
         if self.scenario.move_time() > self.scenario.leave_within {
             self.queue.add(until, Event::Overdue { machine: nth });
@@ -108,22 +110,22 @@ impl Cluster<'_> {
     /// The donor does not know that it asked for the slab.
     pub(crate) fn moved(
         &mut self,
-        place: u32,
+        borrowing: u32,
         generation: u32,
         machine: u32,
         epoch: u32,
         slab: SlabId,
     ) -> Result<(), String> {
-        let container = &mut self.containers[place as usize];
+        let device = &mut self.devices[borrowing as usize];
         // It ended, its donor failed, or did not wait.
-        let Some(at) = container.leaving.iter().position(|held| held.is(machine, epoch, slab)) else {
+        let Some(at) = device.leaving.iter().position(|held| held.is(machine, epoch, slab)) else {
             return Ok(());
         };
-        if container.generation != generation {
-            return Err(format!("place {place} has a slab of the container before"));
+        if device.generation != generation {
+            return Err(format!("device {borrowing} has a slab of before it ended"));
         }
-        container.leaving.swap_remove(at);
-        let borrower = container.borrower(place);
+        device.leaving.swap_remove(at);
+        let borrower = device.borrower(borrowing);
         match self.machines[machine as usize].lending.give_back(borrower, slab) {
             Ok(true) => Ok(()),
             other => Err(format!("machine {machine} did not wait for slab {}: {other:?}", slab.0)),
@@ -141,20 +143,19 @@ impl Cluster<'_> {
                     lending.wiped(slab);
                 }
             }
-            let place = Container::place_of(borrower);
-            self.lose(place, nth);
-            self.adjust(place);
+            let device = Device::nth_of(borrower);
+            self.lose(device, nth);
+            self.adjust(device);
         }
         self.note(nth);
     }
 
-    /// A container has nothing any more at a donor; how many slabs it had in use there.
-    pub(crate) fn lose(&mut self, place: u32, nth: u32) -> u64 {
-        let container = &mut self.containers[place as usize];
-        container.leaving.retain(|held| held.machine != nth);
-        let (gone, kept) =
-            std::mem::take(&mut container.held).into_iter().partition(|held| held.machine == nth);
-        container.held = kept;
+    /// A device has nothing any more at donor `nth`; how many slabs it had in use there.
+    pub(crate) fn lose(&mut self, device: u32, nth: u32) -> u64 {
+        let device = &mut self.devices[device as usize];
+        device.leaving.retain(|held| held.machine != nth);
+        let (gone, kept) = std::mem::take(&mut device.held).into_iter().partition(|held| held.machine == nth);
+        device.held = kept;
         let gone: Vec<_> = gone;
         gone.iter().for_each(|held| self.forget(held));
         gone.len() as u64

@@ -24,6 +24,13 @@ pub fn pick_two(candidates: &[Candidate], random: [u64; 2]) -> (usize, Option<us
     (first, nth.map(|nth| second[nth as usize]))
 }
 
+/// Divides `donors` into those that lend nothing to the borrower yet and the others, in their order. The first are asked before the others,
+/// so that a donor that fails, or takes slabs back, has few slabs of one borrower.
+#[must_use]
+pub fn new_first<T>(donors: Vec<T>, lends_already: impl Fn(&T) -> bool) -> (Vec<T>, Vec<T>) {
+    donors.into_iter().partition(|donor| !lends_already(donor))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +54,12 @@ mod tests {
         assert_eq!(pick_two(&candidates(&["a", "a"]), [1, 0]), (1, Some(0)));
         assert_eq!(pick_two(&candidates(&["", ""]), [0, 7]), (0, Some(1)));
         assert_eq!(pick_two(&candidates(&["a"]), [9, 9]), (0, None));
+    }
+
+    #[test]
+    fn donors_without_a_slab_come_first() {
+        assert_eq!(new_first(vec![1, 2, 3, 4], |donor| donor % 2 == 0), (vec![1, 3], vec![2, 4]));
+        assert_eq!(new_first(vec![2, 4], |donor| donor % 2 == 0), (vec![], vec![2, 4]));
     }
 
     #[test]
