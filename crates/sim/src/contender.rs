@@ -16,7 +16,9 @@ pub enum Placer {
     OneChoice,
     /// The better of two random donors of the list, by the engine's [`Offer::is_better_than`].
     TwoChoices,
-    /// The same among donors that lend nothing to the borrower yet, then among the others.
+    /// The one of two random donors of the list that has more free memory.
+    TwoMostFree,
+    /// As [`Placer::TwoChoices`] among donors that lend nothing to the borrower yet, then among the others.
     TwoNew,
     /// The paper's: among donors that lend nothing to the borrower yet, then among the others, the one of two that has more free memory.
     TwoNewMostFree,
@@ -35,7 +37,7 @@ impl Placer {
     #[must_use]
     pub fn prefers(self, offer: &Offer, other: &Offer) -> bool {
         match self {
-            Placer::TwoNewMostFree => offer.free_slabs > other.free_slabs,
+            Placer::TwoMostFree | Placer::TwoNewMostFree => offer.free_slabs > other.free_slabs,
             _ => offer.is_better_than(other),
         }
     }
@@ -47,6 +49,7 @@ impl fmt::Display for Placer {
             Placer::Nobody => "no remote memory",
             Placer::OneChoice => "one choice",
             Placer::TwoChoices => "two choices",
+            Placer::TwoMostFree => "two choices, most free",
             Placer::TwoNew => "two choices, new first",
             Placer::TwoNewMostFree => "two choices, new first, most free",
             Placer::Greedy => "central greedy",
@@ -61,10 +64,11 @@ impl FromStr for Placer {
         match text {
             "one" => Ok(Placer::OneChoice),
             "two" => Ok(Placer::TwoChoices),
+            "free" => Ok(Placer::TwoMostFree),
             "new" => Ok(Placer::TwoNew),
             "paper" => Ok(Placer::TwoNewMostFree),
             "greedy" => Ok(Placer::Greedy),
-            other => Err(format!("'{other}' is no placer; one, two, new, paper and greedy are")),
+            other => Err(format!("'{other}' is no placer; one, two, free, new, paper and greedy are")),
         }
     }
 }

@@ -42,6 +42,34 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// The mean of several runs, to a whole number.
+    #[must_use]
+    pub fn mean(all: &[&Counters]) -> Counters {
+        let mean = |field: fn(&Counters) -> u64| {
+            let sum: f64 = all.iter().map(|one| field(one) as f64).sum();
+            (sum / all.len().max(1) as f64).round() as u64
+        };
+        Counters {
+            starts: mean(|one| one.starts),
+            waits: mean(|one| one.waits),
+            requests: mean(|one| one.requests),
+            refused: mean(|one| one.refused),
+            returned: mean(|one| one.returned),
+            evictions: mean(|one| one.evictions),
+            moved: mean(|one| one.moved),
+            dropped: mean(|one| one.dropped),
+            forced: mean(|one| one.forced),
+            lost: mean(|one| one.lost),
+            failures: mean(|one| one.failures),
+            looks: mean(|one| one.looks),
+            short: mean(|one| one.short),
+            filled_bytes: mean(|one| one.filled_bytes),
+            moved_bytes: mean(|one| one.moved_bytes),
+            paged_bytes: mean(|one| one.paged_bytes),
+            evicted_rank: all.iter().map(|one| one.evicted_rank).sum::<f64>() / all.len().max(1) as f64,
+        }
+    }
+
     /// Of the slabs that borrowers got, how many failures took from them, from 0 to 1.
     #[must_use]
     pub fn lost_share(&self) -> f64 {
@@ -75,4 +103,19 @@ impl Counters {
 
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_of_each_count() {
+        let one = Counters { requests: 10, evictions: 3, evicted_rank: 1.0, ..Counters::default() };
+        let other = Counters { requests: 20, moved_bytes: 7, evicted_rank: 0.5, ..Counters::default() };
+        let mean = Counters::mean(&[&one, &other]);
+        assert_eq!((mean.requests, mean.evictions, mean.moved_bytes), (15, 2, 4));
+        assert_eq!((mean.evicted_rank, mean.starts), (0.75, 0));
+        assert_eq!(Counters::mean(&[&one]), one);
+    }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use aquifer_base::units::parse_size;
 use aquifer_sim::kept::Keeping;
 use aquifer_sim::load::Population;
-use aquifer_sim::report::{Report, markdown};
+use aquifer_sim::report::{Report, markdown, means};
 use aquifer_sim::scenario::Activity;
 use aquifer_sim::{Borrowers, Contender, Eviction, Limits, Placer, Scenario, SimError, plot, run};
 use clap::{Args, Parser, Subcommand};
@@ -74,9 +74,12 @@ struct Options {
     /// Decides everything that is random
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How donors are chosen: one choice; two choices; new, two choices among donors that lend nothing to the borrower yet, then among the
-    /// others; paper, as new, by free memory instead of its share; a central greedy placer
-    #[arg(long, value_delimiter = ',', default_value = "one,two,new,paper,greedy")]
+    /// Runs with this seed and the next ones: tables have means and ranges
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: u32,
+    /// How donors are chosen: one choice; two choices by the free share of slabs; two choices by free slabs (free); new, as two among donors
+    /// that lend nothing to the borrower yet, then among the others; paper, as free among the same; a central greedy placer
+    #[arg(long, value_delimiter = ',', default_value = "one,two,free,new,paper,greedy")]
     placers: Vec<Placer>,
     /// E+E': slabs taken back at once, and further ones whose activity is asked for; all placers have the first
     #[arg(long, value_delimiter = ',', default_value = "1+4")]
@@ -156,41 +159,42 @@ fn simulate(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
     // A file that cannot be written is better known before than after minutes of work.
     let out = options.out.as_deref().map(|path| Ok((path, open(path)?))).transpose()?;
     let contenders = Contender::all(&options.placers, &options.evict);
-    let reports = run_all(scenario, &contenders, options.threads)?;
+    let seeds = (0..options.seeds).map(|nth| scenario.seed + u64::from(nth));
+    let scenarios: Vec<_> = seeds.map(|seed| Scenario { seed, ..scenario.clone() }).collect();
+    let jobs: Vec<_> =
+        scenarios.iter().flat_map(|one| contenders.iter().map(move |who| (one, *who))).collect();
+    let reports = run_all(&jobs, options.threads)?;
     print!("{}", markdown(&reports));
     if let Some((path, file)) = out {
         append(path, file, &reports)?;
     }
     if let Some(out_dir) = &options.plots {
-        let drawn = plot::draw(&reports, out_dir)?;
+        let drawn = plot::draw(&means(&reports), out_dir)?;
         drawn.iter().for_each(|path| eprintln!("{}", path.display()));
     }
     Ok(())
 }
 
-/// Runs all contenders, some at the same time; reports in their order.
-fn run_all(
-    scenario: &Scenario,
-    contenders: &[Contender],
-    threads: Option<usize>,
-) -> Result<Vec<Report>, SimError> {
+/// Runs all jobs, some at the same time; reports in their order.
+fn run_all(jobs: &[(&Scenario, Contender)], threads: Option<usize>) -> Result<Vec<Report>, SimError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.unwrap_or(processors).clamp(1, contenders.len());
-    let progress = Mutex::new((bar(), vec![0.0; contenders.len()]));
-    let waiting = Mutex::new((0..contenders.len()).collect::<std::collections::VecDeque<_>>());
+    let threads = threads.unwrap_or(processors).clamp(1, jobs.len());
+    let progress = Mutex::new((bar(), vec![0.0; jobs.len()]));
+    let waiting = Mutex::new((0..jobs.len()).collect::<std::collections::VecDeque<_>>());
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(nth) = locked(&waiting).pop_front() {
+                    let (scenario, contender) = jobs[nth];
                     let observe = |share: f64| {
                         let (bar, shares) = &mut *locked(&progress);
                         shares[nth] = share;
                         bar.set_position((STEPS * shares.iter().sum::<f64>() / shares.len() as f64) as u64);
-                        bar.set_message(contenders[nth].placer.to_string());
+                        bar.set_message(contender.placer.to_string());
                     };
                     let began = Instant::now();
-                    let outcome = run(scenario, contenders[nth], &observe);
+                    let outcome = run(scenario, contender, &observe);
                     let took_s = began.elapsed().as_secs_f64();
                     locked(&done).push((nth, outcome.map(|outcome| Report::new(scenario, took_s, outcome))));
                 }

@@ -49,3 +49,36 @@ pub struct Outcome {
     #[serde(flatten)]
     pub counters: Counters,
 }
+
+impl Outcome {
+    /// The mean of runs of one contender; of the worst moments the worst. `None` of no runs.
+    #[must_use]
+    pub fn mean(all: &[&Outcome]) -> Option<Outcome> {
+        let first = all.first()?;
+        let mean =
+            |field: fn(&Outcome) -> f64| all.iter().map(|one| field(one)).sum::<f64>() / all.len() as f64;
+        let ranks = all.iter().map(|one| one.by_rank.len()).min().unwrap_or(0);
+        let rank = |nth: usize| all.iter().map(|one| one.by_rank[nth]).sum::<f64>() / all.len() as f64;
+        let counters: Vec<_> = all.iter().map(|one| &one.counters).collect();
+        Some(Outcome {
+            contender: first.contender,
+            used_share: mean(|one| one.used_share),
+            taken_share: mean(|one| one.taken_share),
+            occupied_share: mean(|one| one.occupied_share),
+            wanted_share: mean(|one| one.wanted_share),
+            reserved_share: mean(|one| one.reserved_share),
+            system_share: mean(|one| one.system_share),
+            filled_share: mean(|one| one.filled_share),
+            max_to_median: mean(|one| one.max_to_median),
+            max_to_median_worst: all.iter().map(|one| one.max_to_median_worst).fold(0.0, f64::max),
+            max_to_min: mean(|one| one.max_to_min),
+            deviation: mean(|one| one.deviation),
+            hit: mean(|one| one.hit),
+            hit_max: mean(|one| one.hit_max),
+            lost_bytes_max: mean(|one| one.lost_bytes_max),
+            on_one_donor: mean(|one| one.on_one_donor),
+            by_rank: (0..ranks).map(rank).collect(),
+            counters: Counters::mean(&counters),
+        })
+    }
+}

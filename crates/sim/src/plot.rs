@@ -144,6 +144,7 @@ fn color(contender: Contender) -> RGBColor {
     match contender.placer {
         Placer::Nobody => RGBColor(130, 130, 130),
         Placer::TwoChoices => RGBColor(0, 158, 115),
+        Placer::TwoMostFree => RGBColor(86, 180, 233),
         Placer::TwoNew => RGBColor(213, 94, 0),
         Placer::TwoNewMostFree => RGBColor(204, 121, 167),
         Placer::OneChoice => RGBColor(230, 159, 0),

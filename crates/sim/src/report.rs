@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use aquifer_base::units::format_size;
 use serde::Serialize;
 
-use crate::contender::Placer;
+use crate::contender::{Contender, Placer};
 use crate::kept::Kept;
 use crate::outcome::Outcome;
 use crate::scenario::{Borrowers, Scenario};
@@ -15,8 +15,10 @@ use crate::scenario::{Borrowers, Scenario};
 pub struct Report {
     /// Name of the scenario.
     pub scenario: String,
-    /// Of the run.
+    /// Of the run, or of the first one.
     pub seed: u64,
+    /// Runs with this seed and the next ones, of which this is the mean.
+    pub runs: usize,
     /// How many.
     pub machines: usize,
     /// Of a slab.
@@ -45,6 +47,7 @@ impl Report {
         Report {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
+            runs: 1,
             machines: scenario.machines,
             slab_bytes: scenario.slab_bytes,
             headroom_bytes: scenario.headroom_bytes,
@@ -58,6 +61,29 @@ impl Report {
     }
 }
 
+/// One report for all runs of a contender, in the order of their first ones.
+#[must_use]
+pub fn means(reports: &[Report]) -> Vec<Report> {
+    let mut contenders: Vec<Contender> = Vec::new();
+    for report in reports {
+        if !contenders.contains(&report.outcome.contender) {
+            contenders.push(report.outcome.contender);
+        }
+    }
+    contenders.into_iter().filter_map(|contender| mean(&of(reports, contender))).collect()
+}
+
+fn of(reports: &[Report], contender: Contender) -> Vec<&Report> {
+    reports.iter().filter(|report| report.outcome.contender == contender).collect()
+}
+
+fn mean(reports: &[&Report]) -> Option<Report> {
+    let outcomes: Vec<_> = reports.iter().map(|report| &report.outcome).collect();
+    let took_s = reports.iter().map(|report| report.took_s).sum::<f64>() / reports.len().max(1) as f64;
+    let first = (*reports.first()?).clone();
+    Some(Report { runs: reports.len(), took_s, outcome: Outcome::mean(&outcomes)?, ..first })
+}
+
 /// Kinds of one name differ in their limits alone.
 fn kept(scenario: &Scenario) -> Vec<(&'static str, Kept)> {
     let mut kept: Vec<_> = scenario.load.kinds.iter().map(|kind| (kind.name, kind.kept.clone())).collect();
@@ -66,26 +92,60 @@ fn kept(scenario: &Scenario) -> Vec<(&'static str, Kept)> {
     kept
 }
 
-/// Tables in Markdown: how memory was used, how evenly and with what risk, and what that cost.
+/// Tables in Markdown: how memory was used, how evenly and with what risk, and what that cost. Of several seeds they are means, and
+/// another table has the ranges.
 #[must_use]
-pub fn markdown(reports: &[Report]) -> String {
+pub fn markdown(runs: &[Report]) -> String {
     let mut text = String::new();
+    let reports = means(runs);
+    let reports = reports.as_slice();
     if let Some(first) = reports.first() {
         let _ = writeln!(
             text,
-            "{}: {} machines, {:.2} h, slabs of {}, headroom {}, seed {}. Of all memory containers reserve {:.1} % and want {:.1} %; systems have {:.1} %.\n",
+            "{}: {} machines, {:.2} h, slabs of {}, headroom {}, seeds {}-{}. Of all memory containers reserve {:.1} % and want {:.1} %; systems have {:.1} %.\n",
             first.scenario,
             first.machines,
             first.measured_s / 3600.0,
             format_size(first.slab_bytes),
             format_size(first.headroom_bytes),
             first.seed,
+            first.seed + first.runs as u64 - 1,
             100.0 * first.outcome.reserved_share,
             100.0 * first.outcome.wanted_share,
             100.0 * first.outcome.system_share
         );
     }
-    text + &uses(reports) + "\n" + &risks(reports) + "\n" + &costs(reports)
+    text = text + &uses(reports) + "\n" + &risks(reports) + "\n" + &costs(reports);
+    if reports.iter().any(|report| report.runs > 1) { text + "\n" + &ranges(runs, reports) } else { text }
+}
+
+/// The least and the most of some figures, over all seeds.
+fn ranges(runs: &[Report], means: &[Report]) -> String {
+    let mut text = "| placer | E+E' | distinct | with places kept | slabs whole | max/median | max/min | deviation | evictions |\n\
+         |---|---|---|---|---|---|---|---|---|\n"
+        .to_string();
+    for contender in means.iter().map(|report| report.outcome.contender) {
+        let range = |field: fn(&Outcome) -> f64, decimals: usize| {
+            let values: Vec<f64> = of(runs, contender).iter().map(|report| field(&report.outcome)).collect();
+            let (least, most) =
+                values.iter().fold((f64::MAX, f64::MIN), |(a, b), one| (a.min(*one), b.max(*one)));
+            format!("{least:.decimals$}-{most:.decimals$}")
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} % | {} % | {} % | {} | {} | {} | {} |",
+            contender.placer,
+            contender.eviction,
+            range(|one| 100.0 * one.used_share, 1),
+            range(|one| 100.0 * one.taken_share, 1),
+            range(|one| 100.0 * one.occupied_share, 1),
+            range(|one| one.max_to_median, 2),
+            range(|one| one.max_to_min, 1),
+            range(|one| one.deviation, 3),
+            range(|one| one.counters.evictions as f64, 0)
+        );
+    }
+    text
 }
 
 fn uses(reports: &[Report]) -> String {
@@ -174,6 +234,27 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contender::Eviction;
+
+    #[test]
+    fn runs_of_one_contender_are_one_line_of_means() {
+        let scenario = Scenario { machines: 3, ..Scenario::cluster(1, 3) };
+        let run = |seed, placer| {
+            let contender = Contender { placer, eviction: Eviction::default() };
+            let outcome = crate::run(&Scenario { seed, ..scenario.clone() }, contender, &|_| {});
+            Report::new(&scenario, 1.0, outcome.expect("the books agree"))
+        };
+        let runs =
+            [run(1, Placer::Nobody), run(1, Placer::Greedy), run(2, Placer::Nobody), run(2, Placer::Greedy)];
+        let means = means(&runs);
+        assert_eq!(means.iter().map(|mean| mean.runs).collect::<Vec<_>>(), [2, 2]);
+        let share = |report: &Report| report.outcome.used_share;
+        assert!((share(&means[1]) - 0.5 * (share(&runs[1]) + share(&runs[3]))).abs() < 1e-12);
+        assert_eq!(super::means(&runs[..1])[0].outcome, runs[0].outcome);
+        let lines =
+            |runs: &[Report]| markdown(runs).lines().filter(|line| line.starts_with("| central")).count();
+        assert_eq!((lines(&runs), lines(&runs[..2])), (4, 3), "ranges stand beside means alone");
+    }
 
     #[test]
     fn small_shares_are_told_from_none() {

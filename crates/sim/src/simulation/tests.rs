@@ -9,10 +9,11 @@ use crate::distribution::Distribution;
 use crate::kept::Keeping;
 use crate::scenario::{Activity, Borrowers, Failures, Limits};
 
-const PLACERS: [Placer; 6] = [
+const PLACERS: [Placer; 7] = [
     Placer::Nobody,
     Placer::OneChoice,
     Placer::TwoChoices,
+    Placer::TwoMostFree,
     Placer::TwoNew,
     Placer::TwoNewMostFree,
     Placer::Greedy,
