@@ -27,6 +27,30 @@ pub enum Placer {
 }
 
 impl Placer {
+    /// All that can be named on a command line.
+    pub const NAMED: [Placer; 6] = [
+        Placer::OneChoice,
+        Placer::TwoChoices,
+        Placer::TwoMostFree,
+        Placer::TwoNew,
+        Placer::TwoNewMostFree,
+        Placer::Greedy,
+    ];
+
+    /// A word for it, as command lines and pictures have it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Placer::Nobody => "none",
+            Placer::OneChoice => "one",
+            Placer::TwoChoices => "two",
+            Placer::TwoMostFree => "free",
+            Placer::TwoNew => "new",
+            Placer::TwoNewMostFree => "paper",
+            Placer::Greedy => "greedy",
+        }
+    }
+
     /// Whether donors that lend nothing to the borrower are asked before the others.
     #[must_use]
     pub fn prefers_new(self) -> bool {
@@ -61,15 +85,11 @@ impl FromStr for Placer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Placer, String> {
-        match text {
-            "one" => Ok(Placer::OneChoice),
-            "two" => Ok(Placer::TwoChoices),
-            "free" => Ok(Placer::TwoMostFree),
-            "new" => Ok(Placer::TwoNew),
-            "paper" => Ok(Placer::TwoNewMostFree),
-            "greedy" => Ok(Placer::Greedy),
-            other => Err(format!("'{other}' is no placer; one, two, free, new, paper and greedy are")),
-        }
+        let found = Placer::NAMED.into_iter().find(|placer| placer.word() == text);
+        found.ok_or_else(|| {
+            let words = Placer::NAMED.map(Placer::word).join(", ");
+            format!("'{text}' is no placer; these are: {words}")
+        })
     }
 }
 
@@ -140,6 +160,13 @@ mod tests {
         for wrong in ["", "4", "0+1", "1+", "1+2+3", "-1+2", "1+1001"] {
             assert!(wrong.parse::<Eviction>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn placers_are_read_by_their_words() {
+        assert_eq!("paper".parse(), Ok(Placer::TwoNewMostFree));
+        assert!(Placer::NAMED.iter().all(|placer| placer.word().parse() == Ok(*placer)));
+        assert!("none".parse::<Placer>().is_err_and(|what| what.contains("one, two, free")));
     }
 
     #[test]

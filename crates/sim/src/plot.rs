@@ -83,7 +83,8 @@ fn draw_ranks(area: &Area<'_>, reports: &[Report]) -> Drawn {
         let step = (machines - 1.0) / (ranks.len().max(2) - 1) as f64;
         let line = ranks.iter().enumerate().map(|(nth, share)| (1.0 + nth as f64 * step, 100.0 * share));
         let style = color(report.outcome.contender).stroke_width(2);
-        let label = format!("{placer}, {:.1} %", 100.0 * mean(&report.outcome.by_rank));
+        let mean = 100.0 * mean(&report.outcome.by_rank);
+        let label = format!("{}: {placer}, {mean:.1} %", placer.word());
         let drawn = chart.draw_series(LineSeries::new(line, style)).map_err(fail)?;
         drawn.label(label).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
@@ -130,8 +131,8 @@ fn draw_imbalance(area: &Area<'_>, reports: &[Report]) -> Drawn {
 
 fn name(contender: Contender) -> String {
     match contender.placer {
-        Placer::Nobody => contender.placer.to_string(),
-        placer => format!("{placer} {}", contender.eviction),
+        Placer::Nobody => contender.placer.word().to_string(),
+        placer => format!("{} {}", placer.word(), contender.eviction),
     }
 }
 

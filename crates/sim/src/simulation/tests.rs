@@ -73,7 +73,7 @@ fn every_placer_sees_the_same_load() {
     }
 }
 
-/// Runs until so many things have happened, and compares the books after each.
+/// Runs until `events` events have happened, and compares the books after each.
 fn checked(scenario: &Scenario, placer: Placer, events: usize) -> Cluster<'_> {
     let mut cluster = Cluster::new(scenario, contender(placer));
     for _ in 0..events {
