@@ -163,6 +163,17 @@ mod tests {
     }
 
     #[test]
+    fn the_free_share_and_free_slabs_choose_differently() {
+        let (small, large) = (Offer { free_slabs: 4, slabs: 4 }, Offer { free_slabs: 50, slabs: 54 });
+        for placer in [Placer::TwoChoices, Placer::TwoNew] {
+            assert!(placer.prefers(&small, &large) && !placer.prefers(&large, &small), "{placer}");
+        }
+        for placer in [Placer::TwoMostFree, Placer::TwoNewMostFree] {
+            assert!(placer.prefers(&large, &small) && !placer.prefers(&small, &large), "{placer}");
+        }
+    }
+
+    #[test]
     fn placers_are_read_by_their_words() {
         assert_eq!("paper".parse(), Ok(Placer::TwoNewMostFree));
         assert!(Placer::NAMED.iter().all(|placer| placer.word().parse() == Ok(*placer)));

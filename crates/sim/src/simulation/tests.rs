@@ -92,7 +92,7 @@ fn books_agree_after_every_event() {
     for borrowers in [Borrowers::Machines, Borrowers::Containers] {
         for (placer, kept) in PLACERS.into_iter().flat_map(|placer| [(placer, 0.0), (placer, 0.5)]) {
             let scenario = keeping(kept, Scenario { borrowers, ..small() });
-            let cluster = checked(&scenario, placer, 3000);
+            let cluster = checked(&scenario, placer, 2000);
             assert_eq!(placer == Placer::Nobody, cluster.borrowed == 0);
             let twice: u64 = cluster.devices.iter().map(Device::twice_bytes).sum();
             assert_eq!(placer == Placer::Nobody || kept == 0.0, twice == 0);
