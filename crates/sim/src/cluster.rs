@@ -91,7 +91,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// The machine of a device; none if that of a container which does not run.
+    /// The machine of a device; none of a container that does not run.
     pub(crate) fn machine_of(&self, device: u32) -> Option<u32> {
         match self.scenario.borrowers {
             Borrowers::Machines => Some(device),
@@ -126,7 +126,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Sets what a container has on its machine and what beside it.
-    fn size(&mut self, place: u32, machine: u32, local_bytes: u64, over_bytes: u64, kept_bytes: u64) {
+    fn set_bytes(&mut self, place: u32, machine: u32, local_bytes: u64, over_bytes: u64, kept_bytes: u64) {
         let device = self.device_of(place);
         let container = &mut self.containers[place as usize];
         let own = &mut self.machines[machine as usize].own_bytes;
@@ -153,7 +153,7 @@ impl<'a> Cluster<'a> {
         let local = working_set.min(spec.limit_bytes);
         let over = working_set - local;
         let kept = kind.kept.bytes(local, over);
-        self.size(place, machine, local, over, kept);
+        self.set_bytes(place, machine, local, over, kept);
         if let Some(device) = self.device_of(place) {
             self.adjust(device);
         }
@@ -205,10 +205,10 @@ impl<'a> Cluster<'a> {
         match self.scenario.borrowers {
             Borrowers::Containers => {
                 self.leave_all(place);
-                self.size(place, nth, 0, 0, 0);
+                self.set_bytes(place, nth, 0, 0, 0);
             }
             Borrowers::Machines => {
-                self.size(place, nth, 0, 0, 0);
+                self.set_bytes(place, nth, 0, 0, 0);
                 self.adjust(nth);
             }
         }
