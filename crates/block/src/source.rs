@@ -103,7 +103,8 @@ pub fn device(arguments: &Source, report: &dyn Fn(&str)) -> Result<Arc<dyn Devic
     };
     // A file without a name is gone with this process.
     let (seals, outlives) = (arguments.seals, !arguments.flash.is_dir());
-    let options = FarOptions { slab_bytes: borrower.slab_bytes(), code, seals, outlives, ..FarOptions::default() };
+    let options =
+        FarOptions { slab_bytes: borrower.slab_bytes(), code, seals, outlives, ..FarOptions::default() };
     let device = FarDevice::new(local, Arc::new(borrower), &options).map_err(SourceError::Far)?;
     Ok(Arc::new(device))
 }
