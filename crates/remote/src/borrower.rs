@@ -23,7 +23,7 @@ use aquifer_sys::helper;
 
 use connection::Connection;
 use donor::{Donor, Standing};
-use placement::{Candidate, pick_two};
+use placement::{Candidate, new_first, pick_two};
 use returns::Returns;
 
 use crate::control::{Offer, Refusal};
@@ -154,8 +154,7 @@ impl Slabs for Borrower {
         // What fails with a donor that is to be avoided is better than nothing.
         [apart, together].into_iter().find_map(|candidates| {
             // Each donor has a little of the device before one has more, so that one that is lost takes little with it.
-            let (new, known): (Vec<_>, Vec<_>) =
-                candidates.into_iter().partition(|(connection, _)| connection.slabs() == 0);
+            let (new, known) = new_first(candidates, |(connection, _)| connection.slabs() > 0);
             find_among(new).or_else(|| find_among(known))
         })
     }

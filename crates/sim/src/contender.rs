@@ -14,13 +14,13 @@ pub enum Placer {
     Nobody,
     /// A random donor of the list.
     OneChoice,
-    /// The better of two random donors of the list, by the engine's [`Offer::is_better_than`].
+    /// The one of two random donors of the list that has the larger free share of its slabs.
     TwoChoices,
-    /// The one of two random donors of the list that has more free memory.
+    /// The one of two random donors of the list that has more free memory, by the engine's [`Offer::is_better_than`].
     TwoMostFree,
     /// As [`Placer::TwoChoices`] among donors that lend nothing to the borrower yet, then among the others.
     TwoNew,
-    /// The paper's: among donors that lend nothing to the borrower yet, then among the others, the one of two that has more free memory.
+    /// The paper's, and the engine's: among donors that lend nothing to the borrower yet, then among the others, the one of two that has more free memory.
     TwoNewMostFree,
     /// A central one that knows everything: of all donors that have a free slab, the one whose memory is in use least.
     Greedy,
@@ -61,10 +61,17 @@ impl Placer {
     #[must_use]
     pub fn prefers(self, offer: &Offer, other: &Offer) -> bool {
         match self {
-            Placer::TwoMostFree | Placer::TwoNewMostFree => offer.free_slabs > other.free_slabs,
-            _ => offer.is_better_than(other),
+            Placer::TwoMostFree | Placer::TwoNewMostFree => offer.is_better_than(other),
+            _ => has_larger_share(offer, other),
         }
     }
+}
+
+/// By the free share of all slabs, then by what is free.
+fn has_larger_share(offer: &Offer, other: &Offer) -> bool {
+    let share = |offer: &Offer, slabs: u64| u128::from(offer.free_slabs) * u128::from(slabs);
+    let (one, two) = (share(offer, other.slabs), share(other, offer.slabs));
+    (one, offer.free_slabs) > (two, other.free_slabs)
 }
 
 impl fmt::Display for Placer {

@@ -68,12 +68,10 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether it is better than another: by its free share, then by what is free.
+    /// Whether it is better than another: by what is free. A donor with few slabs, all of them free, is full of its own programs.
     #[must_use]
     pub fn is_better_than(&self, other: &Offer) -> bool {
-        let share = |offer: &Offer, slabs: u64| u128::from(offer.free_slabs) * u128::from(slabs);
-        let (mine, others) = (share(self, other.slabs), share(other, self.slabs));
-        (mine, self.free_slabs) > (others, other.free_slabs)
+        self.free_slabs > other.free_slabs
     }
 }
 
