@@ -263,8 +263,10 @@ if donate watched --listen 127.0.0.1:0 --metrics 127.0.0.1:0; then
     fi
     if ! command -v promtool >/dev/null; then
         skip 'Prometheus reads the rules: promtool is not installed (Debian package prometheus)'
-    elif promtool check rules etc/prometheus/aquifer.rules.yaml >"$work/said" 2>&1 && promtool check metrics <"$work/of.donor" >>"$work/said" 2>&1 &&
-        promtool check metrics <"$work/of.program" >>"$work/said" 2>&1; then
+    elif promtool check rules etc/prometheus/aquifer.rules.yaml >"$work/said" 2>&1 && promtool check metrics <"$work/of.donor" >>"$work/said" 2>&1 && {
+        # Names of statistics end in _ns here as everywhere, of which it says so with 3; what it cannot read is a 1.
+        promtool check metrics <"$work/of.program" >>"$work/said" 2>&1 || [ $? = 3 ]
+    }; then
         pass 'Prometheus reads the rules and the numbers'
     else
         fail "Prometheus: $(cat "$work/said")"
