@@ -13,6 +13,11 @@ const IS_LOCAL: u64 = 1 << 34;
 /// Nobody has them any more.
 const IS_LOST: u64 = 1 << 35;
 
+/// The checksum of a page.
+pub fn sum(bytes: &[u8]) -> u32 {
+    checksum::crc32c_seeded(0, bytes)
+}
+
 /// The cells of all pages. A writer of a page holds its row's lock alone, and a reader shares it.
 #[derive(Debug)]
 pub struct Cells {
@@ -68,18 +73,23 @@ impl Cell<'_> {
 
     /// Whether these are the bytes that its slab should have.
     pub fn is_of(self, bytes: &[u8]) -> bool {
-        self.is_coded() && self.word.load(Relaxed) as u32 == checksum::crc32c_seeded(0, bytes)
+        self.is_coded() && self.word.load(Relaxed) as u32 == sum(bytes)
     }
 
     /// Its slab has these bytes now, which are the newest, be they on flash too or not.
     pub fn is_in_slab(self, bytes: &[u8], is_local: bool) {
+        self.is_in_slab_as(sum(bytes), is_local);
+    }
+
+    /// As [`Cell::is_in_slab`], of bytes with this checksum.
+    pub fn is_in_slab_as(self, sum: u32, is_local: bool) {
         let flags = IS_CODED | IS_NEWEST | if is_local { IS_LOCAL } else { 0 };
-        self.word.store(flags | u64::from(checksum::crc32c_seeded(0, bytes)), Relaxed);
+        self.word.store(flags | u64::from(sum), Relaxed);
     }
 
     /// Its slab has these bytes, but the newest are lost.
     pub fn is_lost(self, bytes: &[u8]) {
-        self.word.store(IS_CODED | IS_LOST | u64::from(checksum::crc32c_seeded(0, bytes)), Relaxed);
+        self.word.store(IS_CODED | IS_LOST | u64::from(sum(bytes)), Relaxed);
     }
 
     /// Flash has the newest bytes too.

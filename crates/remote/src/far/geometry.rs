@@ -8,7 +8,7 @@ use super::PAGE_BYTES;
 /// Pages of one column of a row, at the most. Rows are then 128 KiB for four columns of data.
 const UNIT_PAGES_MAX: usize = 8;
 /// The same of one column alone: as many as a transfer carries.
-const UNIT_PAGES_MAX_OF_COPIES: usize = 32;
+pub const UNIT_PAGES_MAX_OF_COPIES: usize = 32;
 
 /// A row of a group: a unit of each of its slabs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

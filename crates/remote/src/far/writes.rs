@@ -8,9 +8,10 @@ use aquifer_device::{DeviceError, Operation};
 
 use super::PAGE_BYTES;
 use super::Parts;
+use super::cells;
 use super::columns::{Columns, Group};
 use super::gather::Missing;
-use super::geometry::{Piece, Row};
+use super::geometry::{Piece, Row, UNIT_PAGES_MAX_OF_COPIES};
 use super::home::Home;
 use super::workplace::Workplace;
 
@@ -72,7 +73,7 @@ impl Parts {
         });
         let sent = work.as_ref().map_or(buf, |work| work.of(0, within.clone()));
         let is_for_flash = self.code().has_all_on_flash();
-        let mut taken = Ok(0);
+        let (mut taken, mut sums) = (Ok(0), [0; UNIT_PAGES_MAX_OF_COPIES]);
         let errands = self.errands(|column| columns.writing(column, row.nth), |_| within.clone());
         self.send(
             row,
@@ -82,6 +83,9 @@ impl Parts {
                 // Waits for nobody: donors have a deadline.
                 if is_for_flash {
                     taken = self.behind.try_put(piece.pages.start, buf);
+                }
+                for (sum, bytes) in sums.iter_mut().zip(sent.chunks_exact(PAGE_BYTES)) {
+                    *sum = cells::sum(bytes);
                 }
             },
         );
@@ -95,9 +99,9 @@ impl Parts {
         // Flash that fails has what it had, or the buffer has the new bytes: a donor alone never has a page that flash should have.
         let is_local = is_for_flash || (is_short && outcome.is_ok());
         self.note_alone(group, is_local);
-        for (page, bytes) in piece.pages.clone().zip(sent.chunks_exact(PAGE_BYTES)) {
+        for (page, sum) in piece.pages.clone().zip(sums) {
             let cell = self.cell(page);
-            cell.is_in_slab(bytes, is_local);
+            cell.is_in_slab_as(sum, is_local);
             if is_for_flash && outcome.is_err() {
                 cell.is_local_alone();
             }
