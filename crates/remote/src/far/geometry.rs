@@ -28,7 +28,7 @@ pub struct Piece {
     pub bytes: Range<usize>,
 }
 
-/// Sizes of a stripe, in pages.
+/// Sizes of a device and its parts, in pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     code: Code,

@@ -13,12 +13,12 @@ use crate::transport::{Link, LinkError, Place, Read, Write, Writing};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DonorId(pub u64);
 
-/// Finds slabs for a mirror.
+/// Finds slabs for a device.
 pub trait Slabs: Send + Sync {
     /// A slab for one part of a device, of none of these donors; `None` if no donor has one now.
     fn find(&self, slab_bytes: u64, avoid: &[DonorId]) -> Option<Arc<Home>>;
 
-    /// Where the mirror notes what becomes of its slabs. The finder of slabs notes there what becomes of
+    /// Where the device notes what becomes of its slabs. The finder of slabs notes there what becomes of
     /// donors.
     fn events(&self) -> Arc<SlabEvents> {
         Arc::default()

@@ -1,4 +1,4 @@
-//! What becomes of slabs and donors, as those who look at a mirror are told.
+//! What becomes of slabs and donors, as those who look at a device are told.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -43,7 +43,7 @@ pub struct SlabEvent {
     pub why: Option<Words>,
 }
 
-/// The last events of a mirror and its donors.
+/// The last events of a device and its donors.
 pub type SlabEvents = Events<SlabEvent>;
 
 /// Tells what becomes of one slab, each thing once.

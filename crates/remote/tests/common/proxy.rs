@@ -14,8 +14,8 @@ const DROP_INTERVAL: Duration = Duration::from_millis(200);
 /// What becomes of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-#[allow(dead_code)]
 pub enum Way {
+    /// To the other side.
     Through,
     /// Nowhere: the other side seems to have stopped.
     Nowhere,
@@ -38,7 +38,6 @@ struct Shared {
     is_holding: AtomicBool,
 }
 
-#[allow(dead_code)]
 impl Proxy {
     pub fn before(server: SocketAddr) -> Proxy {
         let listener = TcpListener::bind((server.ip(), 0)).expect("listen");

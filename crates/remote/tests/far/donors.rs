@@ -148,3 +148,18 @@ pub fn mirror_of_two(local: Arc<dyn Device>, donors: &Arc<Several>) -> FarDevice
     let options = options(Code::COPY, false);
     FarDevice::new(local, Arc::clone(donors) as Arc<dyn Slabs>, &options).expect("threads")
 }
+
+/// Writes all pages twice: the second time when all parts have their slabs.
+pub fn twice_written(mirror: FarDevice) -> FarDevice {
+    let pages = DEVICE_BYTES / PAGE_BYTES as u64;
+    (0..pages).for_each(|page| write(&mirror, page, page as u8));
+    wait_until(&mirror, "all parts have slabs", |mirror| mirror.placed().1 == mirror.placed().0);
+    (0..pages).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
+    mirror
+}
+
+/// All pages have what [`twice_written`] wrote last.
+pub fn is_whole(mirror: &FarDevice) {
+    let pages = DEVICE_BYTES / PAGE_BYTES as u64;
+    (0..pages).for_each(|page| assert_eq!(read(mirror, page), page as u8 ^ 0x55, "page {page}"));
+}

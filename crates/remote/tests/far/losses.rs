@@ -8,23 +8,15 @@ use aquifer_device::{Device, DeviceError, FaultKind, FaultPlan, Faulty, Operatio
 use aquifer_remote::far::{FarDevice, PAGE_BYTES};
 use aquifer_remote::transport::fake::Behaviour;
 
-use crate::donors::{DEVICE_BYTES, Donors, filled, flash, mirror, read, wait_until, write};
+use crate::donors::{
+    DEVICE_BYTES, Donors, filled, flash, is_whole, mirror, read, twice_written, wait_until, write,
+};
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
 /// Writes all pages, and waits until donors have all.
 fn written(donors: &Arc<Donors>, local: Arc<dyn Device>) -> FarDevice {
-    let mirror = mirror(local, donors);
-    (0..PAGES).for_each(|page| write(&mirror, page, page as u8));
-    wait_until(&mirror, "all parts have slabs", |mirror| mirror.placed().1 == mirror.placed().0);
-    (0..PAGES).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
-    mirror
-}
-
-fn is_whole(mirror: &FarDevice) {
-    for page in 0..PAGES {
-        assert_eq!(read(mirror, page), page as u8 ^ 0x55, "page {page}");
-    }
+    twice_written(mirror(local, donors))
 }
 
 #[test]

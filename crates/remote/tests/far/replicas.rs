@@ -8,22 +8,15 @@ use aquifer_remote::far::{Code, FarDevice, FarOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::donors::{
-    DEVICE_BYTES, Donors, SLAB_BYTES, Several, filled, flash, mirror_of_two, options, read, wait_until, write,
+    DEVICE_BYTES, Donors, SLAB_BYTES, Several, filled, flash, is_whole, mirror_of_two, options, read,
+    twice_written, wait_until, write,
 };
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 
 /// Writes all pages twice: the second time to two donors alone.
 fn written(donors: &Arc<Several>, local: Arc<dyn Device>) -> FarDevice {
-    let mirror = mirror_of_two(local, donors);
-    (0..PAGES).for_each(|page| write(&mirror, page, page as u8));
-    wait_until(&mirror, "all parts have two slabs", |mirror| mirror.placed().1 == mirror.placed().0);
-    (0..PAGES).for_each(|page| write(&mirror, page, page as u8 ^ 0x55));
-    mirror
-}
-
-fn is_whole(mirror: &FarDevice) {
-    (0..PAGES).for_each(|page| assert_eq!(read(mirror, page), page as u8 ^ 0x55, "page {page}"));
+    twice_written(mirror_of_two(local, donors))
 }
 
 fn fail(donors: &Several, which: usize) {
