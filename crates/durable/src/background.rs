@@ -146,5 +146,6 @@ fn work(core: &Core, tasks: Tasks) {
         for id in unread.by_ref().take(VERIFIED_AT_A_TIME) {
             core.log.verify(id);
         }
+        core.checkpoints.abandon_unwanted(&core.log);
     }
 }

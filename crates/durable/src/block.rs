@@ -18,6 +18,9 @@
 //! payloads are damaged still tells what it changed: nothing is lost if all of that was changed again. Index and payloads are padded to grains,
 //! the block to 8 bytes. Neighbours in home space share one entry, however many writes they come from, but need not
 //! ([`Tuning`](crate::Tuning)).
+//!
+//! A block without entries changes nothing. It is behind the last one of each chunk that was ended: what does not verify before it is damage, and not
+//! a write that was under way.
 
 mod encoded;
 
@@ -39,6 +42,8 @@ const SHORT_MAX: u64 = 0x7F;
 pub(crate) const HEADER_BYTES_MAX: usize = FIXED_BYTES + LONG_BYTES;
 /// The same, at least.
 pub(crate) const HEADER_BYTES_MIN: usize = FIXED_BYTES + SHORT_BYTES;
+/// Bytes of a block without entries.
+pub(crate) const EMPTY_BYTES: usize = HEADER_BYTES_MIN;
 /// Blocks begin at multiples of this and have as many bytes.
 pub const ALIGN_BYTES: usize = 8;
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;

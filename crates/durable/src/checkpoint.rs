@@ -17,7 +17,7 @@ mod header;
 mod record;
 mod writer;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aquifer_log::geometry::SegmentId;
@@ -37,6 +37,8 @@ pub(crate) struct Checkpoints {
     begun_at: AtomicU32,
     /// After how many more another one is written; 0 for never.
     interval: AtomicU32,
+    /// Nobody wants the one that recovery has found.
+    is_unwanted: AtomicBool,
 }
 
 #[derive(Default)]
@@ -59,8 +61,28 @@ impl Checkpoints {
         *self.newest() = Newest { number, chunks, opened };
     }
 
-    /// Gives the newest to the cleaner, because nobody wants it or its room is needed; false if there is none.
+    /// Nobody wants the newest: it is given up as soon as all that it has spared recovery was verified.
+    pub(crate) fn abandon_later(&self, log: &Log) {
+        self.is_unwanted.store(true, Ordering::Relaxed);
+        self.abandon_unwanted(log);
+    }
+
+    /// Gives the newest up if nobody wants it and it has spared recovery nothing that was not verified. Not for passes of the cleaner, for which
+    /// who writes a checkpoint waits.
+    pub(crate) fn abandon_unwanted(&self, log: &Log) {
+        if self.is_unwanted.load(Ordering::Relaxed) && log.unread.is_empty() {
+            self.is_unwanted.store(false, Ordering::Relaxed);
+            self.abandon(log);
+        }
+    }
+
+    /// Gives the newest to the cleaner, because nobody wants it or its room is needed; false if there is none, or it is all that is left of
+    /// a block: then recovery without it would take that for one that was never written.
     pub(crate) fn abandon(&self, log: &Log) -> bool {
+        log.unread.all().into_iter().for_each(|id| _ = log.verify(id));
+        if !log.unread.is_empty() {
+            return false;
+        }
         let mut newest = self.newest();
         let (opened, had_some) = (newest.opened, !newest.chunks.is_empty());
         newest.chunks.drain(..).for_each(|id| log.abandon_apart(id, opened));
@@ -100,6 +122,7 @@ impl Core {
         newest.opened = writer.opened();
         let before = std::mem::replace(&mut newest.chunks, writer.chunks());
         newest.number += 1;
+        self.checkpoints.is_unwanted.store(false, Ordering::Relaxed);
         before.into_iter().try_for_each(|id| self.log.release_apart(id))?;
         Ok(true)
     }

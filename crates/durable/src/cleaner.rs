@@ -73,6 +73,7 @@ impl Core {
 
     /// See [`DurableHeap::clean`](crate::DurableHeap::clean).
     pub(crate) fn clean(&self) -> Result<bool> {
+        self.checkpoints.abandon_unwanted(&self.log);
         self.clean_at(&mut self.places.take(&self.log))
     }
 
@@ -84,6 +85,7 @@ impl Core {
             if let Some(id) = self.log.take(purpose)? {
                 return Ok(Some(id));
             }
+            self.checkpoints.abandon_unwanted(&self.log);
             let Some(mut place) = self.places.try_take(&self.log) else {
                 self.places.wait_past(turns);
                 continue;
@@ -206,7 +208,7 @@ impl Core {
     fn choose_victims(&self, policy: &dyn VictimPolicy, place: &mut Place) -> bool {
         let mut common = self.places.common();
         common.end(place);
-        let Some(chunks) = common.chunks_for_pass(&self.log) else { return false };
+        let Some(chunks) = common.chunks_for_pass(&self.log, &self.clock) else { return false };
         let victims = self.victims(policy, &common, chunks);
         let are_any = !victims.is_empty();
         if are_any {

@@ -105,7 +105,7 @@ impl Core {
         let (mut places, mut full) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
         for (n, (pieces, id)) in parts.iter().enumerate() {
             let role = if n + 1 == parts.len() { Role::Last } else { Role::Part };
-            full.extend(session.go_on_with(*id, &self.log, || version - 1)?);
+            full.extend(session.go_on_with(*id, &self.log, &self.clock, || version - 1)?);
             session.block.encode(&session.draft.writes, pieces, &[], role);
             let at = session.append(&self.log, version)?;
             places.push((at + session.block.payload_start() as u64) / GRAIN as u64);

@@ -138,7 +138,7 @@ impl Core {
         while !session.has_room() {
             let id = match self.take_chunk(purpose) {
                 // What others that are about to end hold is not missing for long; what this one holds can be cleaned.
-                Err(Error::Full { .. }) if session.end_chunk(&self.log) => continue,
+                Err(Error::Full { .. }) if session.end_chunk(&self.log, &self.clock) => continue,
                 Err(Error::Full { .. }) if waits < WAITS_MAX && self.sessions.are_others_busy() => {
                     waits += 1;
                     backoff.wait();
@@ -146,7 +146,8 @@ impl Core {
                 }
                 taken => taken?,
             };
-            let full = session.go_on_with(id, &self.log, || self.clock.load(Ordering::Acquire))?;
+            let now = || self.clock.load(Ordering::Acquire);
+            let full = session.go_on_with(id, &self.log, &self.clock, now)?;
             full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())
@@ -157,9 +158,16 @@ impl Core {
     pub(crate) fn end_chunks(&self, age: u32) -> bool {
         let mut have_ended = false;
         for mut session in self.sessions.idle().filter(|session| session.age(&self.log) >= age) {
-            have_ended |= session.end_chunk(&self.log);
+            have_ended |= session.end_chunk(&self.log, &self.clock);
         }
         have_ended
+    }
+
+    /// Ends all chunks, because the heap is about to be closed: then damage to the last blocks, too, is told from writes that were under way.
+    pub(crate) fn end_all_chunks(&self) {
+        self.end_chunks(0);
+        self.areas.lock().unwrap_or_else(PoisonError::into_inner).end_chunk(&self.log, &self.clock);
+        self.places.common().end_chunks(&self.log, &self.clock, 0);
     }
 
     /// Refuses to write more if the map of what is written may have no room. What frees goes on.

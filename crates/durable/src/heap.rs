@@ -55,7 +55,7 @@ pub struct Options {
     /// A checkpoint of the map is written after about this many bytes were appended since the last one, and
     /// when the heap is closed. Opening then takes a fraction of the time, and chunks that it skips are
     /// verified when they are loaded or in the background. 0, the default, writes none: opening reads and
-    /// verifies everything.
+    /// verifies everything, but for what a checkpoint has that was written earlier.
     pub checkpoint_bytes: u64,
     /// RAM for entries of the log while the heap is opened; with less it takes longer. Default 256 MiB. More is taken only for the pieces of one
     /// transaction that is larger than a chunk.
@@ -158,7 +158,7 @@ impl DurableHeap {
         recovery::recover(&core, floor.value, options.opening_bytes, &mut Damage::Refused)?;
         let has_checkpoints = options.checkpoint_bytes > 0 && !core.log.persist.is_read_only();
         if !has_checkpoints {
-            core.checkpoints.abandon(&core.log);
+            core.checkpoints.abandon_later(&core.log);
         }
         if core.clock.load(Ordering::Relaxed) == 0 {
             core.format()?;
@@ -246,8 +246,8 @@ impl DurableHeap {
         self.core.clean()
     }
 
-    /// Writes a checkpoint of the map beside what others commit; false if there is no room for it. It is given up when the heap is
-    /// opened without [`Options::checkpoint_bytes`].
+    /// Writes a checkpoint of the map beside what others commit; false if there is no room for it. When the heap is opened without
+    /// [`Options::checkpoint_bytes`] it is given up as soon as what it has spared recovery was verified.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -259,6 +259,7 @@ impl DurableHeap {
 impl Drop for DurableHeap {
     fn drop(&mut self) {
         self.background = None;
+        self.core.end_all_chunks();
         // A caller that needs to know whether its data are durable has called `sync`.
         let is_synced = self.core.sync().is_ok();
         let clock = self.core.clock.load(Ordering::Relaxed);
@@ -276,6 +277,7 @@ fn random() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::EMPTY_BYTES;
     use crate::chunk::VERSION_MAX;
 
     /// A file may have the largest version there is. What is committed then must not get a version that recovery refuses.
@@ -394,6 +396,20 @@ mod tests {
         }
     }
 
+    /// An area that was given when the file had a larger capacity, and has nothing.
+    #[test]
+    fn a_class_beyond_the_capacity_is_no_matter() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("heap");
+        let options = Options { capacity_bytes: 16 << 20, ..Options::default() };
+        let heap = DurableHeap::open(&path, &options).expect("opens");
+        let beyond = crate::homes::class_home(crate::homes::AREAS as u32 - 1);
+        heap.transaction(|tx| tx.store(beyond, &1u16.to_le_bytes())).expect("room");
+        drop(heap);
+        let heap = DurableHeap::open(&path, &options).expect("opens again");
+        heap.transaction(|tx| tx.alloc(8)).expect("room");
+    }
+
     /// The last block of an ended chunk is told from a torn one, as if its session had gone on at once.
     #[test]
     fn the_end_of_an_ended_chunk_is_promised() {
@@ -407,7 +423,7 @@ mod tests {
         heap.transaction(|tx| tx.store_u64(homes[1], 2)).expect("room");
         let log = &heap.core.log;
         let sealed = log.table.in_state(aquifer_log::segment::State::Sealed).next().expect("one was ended");
-        let last = log.offset_of(sealed) + u64::from(log.filled_to(sealed)) - 8;
+        let last = log.offset_of(sealed) + u64::from(log.filled_to(sealed)) - EMPTY_BYTES as u64 - 8;
         drop(heap);
         let mut bytes = std::fs::read(&path).expect("there");
         bytes[last as usize] ^= 1;

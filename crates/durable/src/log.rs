@@ -12,6 +12,7 @@ use aquifer_log::Kind;
 use aquifer_log::geometry::SegmentId;
 use aquifer_log::segment::{SegmentTable, State};
 
+use crate::block::EMPTY_BYTES;
 use crate::chunk::{self, ChunkHeader, Previous};
 use crate::error::{Error, Result};
 use crate::homes;
@@ -180,7 +181,7 @@ impl Log {
 
     /// Size of the largest block.
     pub(crate) fn block_bytes_max(&self) -> usize {
-        self.superblock.chunk_bytes as usize - chunk::HEADER_BYTES
+        self.superblock.chunk_bytes as usize - chunk::HEADER_BYTES - EMPTY_BYTES
     }
 
     /// Bytes of home space that the log holds.

@@ -232,16 +232,16 @@ fn check_promised(heap: &Core, survey: &Survey, promised: Previous, damage: &mut
             damage.add(offset + u64::from(end), missing.into(), &why)
         }
         // It was cleaned since, or all is there.
-        _ => Ok(()),
+        Some(_) => Ok(()),
+        None => check_unbroken(heap, survey, promised, damage),
     }
 }
 
-/// What a chunk behind the floor says of one that is not: what is missing there may be behind the floor, but all was durable.
+/// What another chunk says of one that was opened before the floor, if either has nothing that counts: what is missing may be behind the floor, but
+/// all was durable.
 fn check_unbroken(heap: &Core, survey: &Survey, promised: Previous, damage: &mut Damage) -> Result<()> {
-    let is_in_use = |&&(generation, _): &&(u32, u32)| generation == promised.generation;
-    let in_use = survey.ends.get(&promised.number).filter(is_in_use);
     match survey.unbroken.get(&promised.number) {
-        Some(&end) if in_use.is_some() && end < promised.end => {
+        Some(&(generation, end)) if generation == promised.generation && end < promised.end => {
             let missing = promised.end - end;
             let why = format!("of {missing} bytes from there on, which were durable, some do not verify");
             damage.add(heap.log.offset_of(SegmentId(promised.number)) + u64::from(end), missing.into(), &why)
@@ -408,7 +408,9 @@ fn check_free(heap: &Core) -> Result<()> {
 /// Makes the allocator's tables again, if all objects are between these partitions.
 fn restore_homes(heap: &Core, used: &Range<u64>, damage: &Damage) -> Result<()> {
     let codes = classes(heap, &heap.map)?;
-    for (&area, &code) in &codes {
+    // Those behind were given when the file had a larger capacity. They have nothing, or it would have been refused.
+    let areas = heap.log.home_bytes.div_ceil(AREA_BYTES) as u32;
+    for (&area, &code) in codes.range(..areas) {
         heap.homes.restore_area(area, code, holes(heap, u64::from(area) * AREA_BYTES).into_iter());
     }
     let (first, end) = (used.start / AREA_PARTITIONS, used.end.div_ceil(AREA_PARTITIONS));

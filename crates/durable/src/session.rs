@@ -1,12 +1,12 @@
 //! What one transaction at a time needs: the end of a log, and buffers that are used again.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_log::geometry::SegmentId;
 
-use crate::block::Encoded;
-use crate::chunk::{Previous, seed_at};
+use crate::block::{EMPTY_BYTES, Encoded};
+use crate::chunk::{Previous, VERSION_MAX, seed_at};
 use crate::draft::Draft;
 use crate::durability::Unsynced;
 use crate::error::Result;
@@ -50,7 +50,8 @@ impl Session {
 
     /// Bytes that its chunk has room for.
     pub(crate) fn room(&self) -> u64 {
-        self.chunk.as_ref().map_or(0, |chunk| chunk.end - chunk.next)
+        // There is always room for the block that ends it.
+        self.chunk.as_ref().map_or(0, |chunk| chunk.end - EMPTY_BYTES as u64 - chunk.next)
     }
 
     /// Whether its chunk has room for the encoded block.
@@ -67,14 +68,15 @@ impl Session {
         &mut self,
         id: SegmentId,
         log: &Log,
+        clock: &AtomicU64,
         opened: impl FnOnce() -> u64,
     ) -> Result<Option<OpenChunk>> {
         // The next chunk's header promises that all of this one is durable.
         if let Some(unsynced) = &self.unsynced {
             unsynced.sync(log)?;
         }
-        let previous = self.chunk.as_ref().map(|chunk| log.filled(chunk)).or(self.ended);
-        let chunk = log.open(id, opened, previous)?;
+        self.write_end(log, clock)?;
+        let chunk = log.open(id, opened, self.ended)?;
         self.opened += 1;
         Ok(self.chunk.replace(chunk))
     }
@@ -102,10 +104,28 @@ impl Session {
         Ok(at)
     }
 
+    /// Appends a block without entries to its chunk, if it has one. With that, and the next chunk's header, two writes say that what is before was
+    /// written.
+    fn write_end(&mut self, log: &Log, clock: &AtomicU64) -> Result<()> {
+        let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        // As it is without that block, which may be behind the floor and go.
+        self.ended = Some(log.filled(chunk));
+        let version = clock.fetch_add(1, Ordering::AcqRel) + 1;
+        if version > VERSION_MAX {
+            return Ok(());
+        }
+        let mut block = Encoded::empty();
+        block.seal(version, seed_at(chunk.seed, (chunk.next - chunk.start) as usize));
+        log.persist.persist(chunk.next, &block)?;
+        chunk.next += block.len() as u64;
+        Ok(())
+    }
+
     /// Ends its chunk, if it has one; whether it had. All of its blocks are in the map.
-    pub(crate) fn end_chunk(&mut self, log: &Log) -> bool {
+    pub(crate) fn end_chunk(&mut self, log: &Log, clock: &AtomicU64) -> bool {
+        // What the device refuses now is refused to the next commit too; without it the end is told by the next header.
+        let _ = self.write_end(log, clock);
         let Some(chunk) = self.chunk.take() else { return false };
-        self.ended = Some(log.filled(&chunk));
         log.seal(&chunk);
         true
     }

@@ -244,7 +244,11 @@ fn a_block_in_the_place_of_another_does_not_count() {
     changed.copy_within(last - heading..last + 1000, first - heading);
     changed[last - heading..last + 1000].fill(0);
     std::fs::write(&path, &changed).expect("written");
-    // The block before the last one is torn for all that anybody knows, but it is not the last one.
+    // The chunk was ended when the heap was closed.
+    assert!(matches!(DurableHeap::open(&path, &options()), Err(Error::Damaged { .. })));
+    // In one that was not, the block before the last one is torn for all that anybody knows, but it is not the last one.
+    changed[last + 1000..last + 1024].fill(0);
+    std::fs::write(&path, &changed).expect("written");
     let heap = DurableHeap::open(&path, &options()).expect("opens");
     assert_eq!(prefix(&heap, &homes), OBJECTS - 2);
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use aquifer_base::HomeAddress;
+use aquifer_durable::inspect::{Found, HeapFile};
 use aquifer_durable::{Backing, Durability, DurableHeap, Error, Options};
 
 const SUPERBLOCK_BYTES: usize = 4096;
@@ -420,4 +421,84 @@ fn a_checkpoint_does_not_show_what_is_lost() {
     let outcome = DurableHeap::open(&path, &options())
         .and_then(|heap| heap.transaction(|tx| tx.load(homes[OBJECTS - 1], &mut out)).map(|()| out[0]));
     assert!(matches!(outcome, Err(Error::Damaged { .. })), "{outcome:?}");
+}
+
+/// Where the blocks of a chunk begin in the file, each with its version.
+fn blocks(path: &Path, number: u32) -> Vec<(usize, u64)> {
+    let chunk = HeapFile::open(path).and_then(|file| file.chunk(number)).expect("a heap");
+    let blocks = chunk.blocks().map(|(at, found)| match found {
+        Found::Block(block) => (chunk.offset() as usize + at, block.version()),
+        Found::Damage(_) => panic!("nothing is damaged"),
+    });
+    blocks.collect()
+}
+
+/// The last block of a session is lost, and nothing but a checkpoint says that it was there: it must not be given up before others know.
+#[test]
+fn a_checkpoint_that_nobody_wants_speaks_of_what_is_lost() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let heap = DurableHeap::open(&path, &Options { checkpoint_bytes: u64::MAX, ..options() }).expect("opens");
+    let homes = add(&heap, 0..OBJECTS);
+    // Nobody loads bytes of the last one: it has none.
+    let zeros = heap.transaction(|tx| tx.alloc(8)).expect("room");
+    drop(heap);
+    let mut bytes = std::fs::read(&path).expect("there");
+    let file = HeapFile::open(&path).expect("a heap");
+    let newest = file.contents().expect("it is right").newest_version;
+    let all = (0..file.chunks()).flat_map(|number| blocks(&path, number));
+    let (last, _) = all.into_iter().find(|&(_, version)| version == newest).expect("it is there");
+    bytes[last..last + 24].fill(0);
+    std::fs::write(&path, &bytes).expect("written");
+    for round in 0..8 {
+        let heap = match DurableHeap::open(&path, &options()) {
+            Err(Error::Damaged { .. }) => return,
+            opened => opened.expect("the memory is sound"),
+        };
+        let found = heap.transaction(|tx| tx.load(zeros, &mut [0; 8]));
+        assert!(matches!(found, Ok(()) | Err(Error::Damaged { .. })), "round {round}: {found:?}");
+        for n in (0..OBJECTS).filter(|n| n % 3 != round % 3) {
+            heap.transaction(|tx| tx.store(homes[n], &object(n))).expect("room");
+        }
+        while heap.clean().expect("the memory is sound") {}
+    }
+}
+
+/// All blocks of a chunk that a sync has acknowledged are lost, and later ones are there, which do not count.
+#[test]
+fn the_beginning_of_a_chunk_that_ends_behind_the_floor() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let relaxed = Options { durability: Durability::Relaxed, ..options() };
+    let heap = DurableHeap::open(&path, &relaxed).expect("opens");
+    let chunks = || {
+        let bytes = std::fs::read(&path).expect("there");
+        starts(&bytes).filter(|&start| bytes[start..].starts_with(b"CHNK")).count()
+    };
+    // A chunk begins, of which something is synced.
+    let (mut homes, first) = (Vec::new(), chunks());
+    while chunks() == first {
+        homes.extend(add(&heap, homes.len()..homes.len() + 1));
+    }
+    homes.extend(add(&heap, homes.len()..homes.len() + 3));
+    heap.sync().expect("a memory");
+    let (synced, second) = (homes.len(), chunks());
+    // It ends, and another one says that it was durable.
+    while chunks() == second {
+        add(&heap, homes.len()..homes.len() + 1);
+    }
+    let bytes = std::fs::read(&path).expect("there");
+    drop(heap);
+    let copy = dir.path().join("copy");
+    assert!(!is_refused(&copy, &bytes, &homes, "nothing is lost"));
+    std::fs::write(&copy, &bytes).expect("written");
+    let newest_first = starts(&bytes).enumerate().map(|(number, _)| blocks(&copy, number as u32));
+    let hit = newest_first.filter(|blocks| !blocks.is_empty()).collect::<Vec<_>>();
+    let hit = hit.iter().rev().nth(1).expect("two chunks at least");
+    let acknowledged = u64::from_le_bytes(bytes[1024 + 8..][..8].try_into().expect("eight bytes"));
+    let behind = hit.iter().find(|&&(_, version)| version > acknowledged).expect("some do not count").0;
+    assert!(hit[0].1 <= acknowledged, "some count");
+    let mut damaged = bytes.clone();
+    damaged[hit[0].0..behind].fill(0);
+    assert!(is_refused(&copy, &damaged, &homes[..synced], "zeros"));
 }

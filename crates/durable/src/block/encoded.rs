@@ -5,8 +5,8 @@ use std::ops::Deref;
 use aquifer_base::limits::LOG_GRAIN_BYTES;
 
 use super::{
-    ALIGN_BYTES, ENTRY_BYTES_MAX, FIXED_BYTES, GRAIN, GRAINS_MAX, HEADER_BYTES_MIN, Heading, Kind, LATER,
-    LONG_BYTES, ROLE_BITS, ROLE_MASK, Role, SHORT_BYTES, SHORT_MAX, bytes_max,
+    ALIGN_BYTES, EMPTY_BYTES, ENTRY_BYTES_MAX, FIXED_BYTES, GRAIN, GRAINS_MAX, HEADER_BYTES_MIN, Heading,
+    Kind, LATER, LONG_BYTES, ROLE_BITS, ROLE_MASK, Role, SHORT_BYTES, SHORT_MAX, bytes_max,
 };
 use crate::checksum::crc32c;
 use crate::write_set::{Content, Piece, WriteSet};
@@ -50,6 +50,14 @@ impl Deref for Encoded {
 }
 
 impl Encoded {
+    /// A block without entries.
+    pub(crate) fn empty() -> Self {
+        let mut block = Self::default();
+        block.encode(&WriteSet::default(), &[], &[], Role::Whole);
+        debug_assert_eq!(block.len(), EMPTY_BYTES);
+        block
+    }
+
     /// Makes a block of `pieces` of a write set and of `commits`; [`Encoded::seal`] finishes it.
     pub(crate) fn encode(&mut self, writes: &WriteSet, pieces: &[Piece], commits: &[u64], role: Role) {
         let (entries, grains) = (pieces.len() + commits.len(), writes.grains_max());

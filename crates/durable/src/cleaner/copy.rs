@@ -245,7 +245,7 @@ impl Core {
             let id = taken.ok_or(Error::Full { capacity_bytes: self.capacity_bytes() })?;
             self.places.common().take(place);
             let now = || self.clock.load(Ordering::Acquire);
-            let full = place.session.go_on_with(id, &self.log, now)?;
+            let full = place.session.go_on_with(id, &self.log, &self.clock, now)?;
             full.iter().for_each(|chunk| self.log.seal(chunk));
         }
         Ok(())

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aquifer_log::geometry::SegmentId;
@@ -40,7 +41,7 @@ impl Place {
 
 /// What all passes share.
 #[derive(Default)]
-pub(super) struct Common {
+pub(crate) struct Common {
     pub(super) covers: Covers,
     /// Chunks that are not what was written there. They stay as they are.
     pub(super) damaged: HashSet<SegmentId>,
@@ -74,14 +75,19 @@ impl Common {
     }
 
     /// How many chunks a pass that begins now may copy: 0 if it must fill less than that. `None` if other passes need all room that there is.
-    pub(super) fn chunks_for_pass(&mut self, log: &Log) -> Option<usize> {
+    pub(super) fn chunks_for_pass(&mut self, log: &Log, clock: &AtomicU64) -> Option<usize> {
         // What they keep back would not be cleaned, and frees be kept because of it.
-        for place in self.idle.iter_mut().filter(|place| place.session.age(log) >= IDLE_AGE) {
-            place.session.end_chunk(log);
-        }
+        self.end_chunks(log, clock, IDLE_AGE);
         let (passes, left) = log.passes();
         let free = left.saturating_sub(self.promised);
         (free > 0 || self.promised == 0).then(|| passes.filled_by_one().min(free).saturating_sub(1))
+    }
+
+    /// Ends the chunks of places that no pass has, of which `age` others were sealed since they were opened.
+    pub(crate) fn end_chunks(&mut self, log: &Log, clock: &AtomicU64, age: u32) {
+        for place in self.idle.iter_mut().filter(|place| place.session.age(log) >= age) {
+            place.session.end_chunk(log, clock);
+        }
     }
 
     /// A pass begins that copies up to `chunks` out of victims.
@@ -128,7 +134,7 @@ pub(super) struct Taken<'a> {
 
 impl Places {
     /// What all passes share.
-    pub(super) fn common(&self) -> MutexGuard<'_, Common> {
+    pub(crate) fn common(&self) -> MutexGuard<'_, Common> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

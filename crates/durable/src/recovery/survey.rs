@@ -192,8 +192,8 @@ pub(super) struct Survey {
     pub(super) promised: Vec<Previous>,
     /// The same of chunks that were opened behind the floor, which says nothing of what was behind it, too.
     pub(super) promised_behind: Vec<Previous>,
-    /// How far each chunk has blocks without a gap, behind the floor too.
-    pub(super) unbroken: HashMap<u32, u32>,
+    /// For each chunk that may have blocks before the floor its generation and how far it has blocks without a gap, behind the floor too.
+    pub(super) unbroken: HashMap<u32, (u32, u32)>,
     /// Where the last block of a chunk ends, if its payloads do not verify: it was being written, unless another chunk says that it was durable.
     pub(super) torn: HashMap<u32, u32>,
     /// The newest version.
@@ -368,7 +368,9 @@ impl Survey {
                 self.torn.insert(id.0, end as u32);
             }
         }
-        self.unbroken.insert(id.0, unbroken as u32);
+        if header.opened < self.floor {
+            self.unbroken.insert(id.0, (header.generation, unbroken as u32));
+        }
         let is_empty = filled.end as usize == chunk::HEADER_BYTES;
         // A chunk that was opened behind the floor promises what was filled then.
         let is_whole = is_empty && self.floor != NO_FLOOR && (header.opened > self.floor || are_behind);

@@ -101,7 +101,8 @@ impl<F: Fn(u64) -> How> Run<F> {
         let heap = open(machine, how)?;
         if how.checkpoints && program.committed == 0 {
             heap.transaction(|tx| {
-                program.model.others.push((tx.alloc(PARTITIONS_BYTES)?, PARTITIONS_BYTES as usize));
+                let home = tx.alloc(PARTITIONS_BYTES)?;
+                program.model.add_other(home, PARTITIONS_BYTES as usize);
                 Ok(())
             })?;
         }

@@ -74,7 +74,7 @@ pub struct Model {
     /// The largest object that was ever at a home address, or was to be.
     pub ever: BTreeMap<HomeAddress, usize>,
     /// Other objects that may be there, and how large they are.
-    pub others: Vec<(HomeAddress, usize)>,
+    others: Vec<(HomeAddress, usize)>,
     /// What the transaction under way has changed, and what was there.
     undo: Undo,
     /// The same of those that may still be lost, the newest last.
@@ -84,6 +84,16 @@ pub struct Model {
 type Undo = Vec<(HomeAddress, Option<Vec<u8>>)>;
 
 impl Model {
+    /// Another object may be there, all zeros.
+    pub fn add_other(&mut self, home: HomeAddress, bytes: usize) {
+        self.others.push((home, bytes));
+        // The history has no objects as large as this may be.
+        let most = OBJECT_BYTES_MAX as usize;
+        for at in (0..bytes).step_by(most) {
+            self.history.add(home.plus_bytes(at as u64), 0..most.min(bytes - at), 0);
+        }
+    }
+
     /// An object is there, or is not, if the transaction under way commits.
     pub fn put(&mut self, home: HomeAddress, bytes: Option<Vec<u8>>) {
         if let Some(bytes) = &bytes {

@@ -96,6 +96,13 @@ impl Folder {
         machine.with_memory(0, |memory| std::fs::write(&path, memory.file())).expect("room");
         path
     }
+
+    /// Keeps what is there for somebody to look at, if that was asked for.
+    fn keep(self) {
+        if std::env::var_os("AQUIFER_CRASHES_KEEP").is_some() {
+            println!("kept: {}", self.0.keep().display());
+        }
+    }
 }
 
 fn is_refusal(error: &Error) -> bool {
@@ -210,7 +217,12 @@ impl<'a> Before<'a> {
                 match self.salvage(&damaged, history) {
                     Ok(true) => counts.salvaged = 1,
                     Ok(false) => counts.lost = 1,
-                    Err(why) => fail(format!("salvaged, {why}")),
+                    Err(why) => {
+                        let folder = Folder::new();
+                        self.files(&damaged, &folder);
+                        folder.keep();
+                        fail(format!("salvaged, {why}"))
+                    }
                 }
             }
             Err(error) => fail(error.to_string()),
@@ -222,18 +234,25 @@ impl<'a> Before<'a> {
             }
             Ok(wrong) => {
                 let folder = Folder::new();
-                let [cut, recovered, hit] =
-                    [("cut", self.cut), ("recovered", &self.recovered), ("damaged", &damaged.machine)]
-                        .map(|(name, machine)| folder.file(name, machine));
+                let [cut, recovered, hit] = self.files(&damaged, &folder);
                 let excuse = Excuse::of(&cut, &recovered, &hit, &damaged.ranges);
                 let is_excused = |wrong: &&Wrong| excuse.is_of_all(&wrong.homes) && wrong.is_of(history);
                 match wrong.iter().find(|wrong| !is_excused(wrong)) {
                     None => counts.excused = 1,
-                    Some(Wrong { homes, found }) => fail(format!("{homes:?} is {found:?}, and no error")),
+                    Some(Wrong { homes, found }) => {
+                        folder.keep();
+                        fail(format!("{homes:?} is {found:?}, and no error"))
+                    }
                 }
             }
         }
         counts
+    }
+
+    /// Files with what the cut and recovery have left, and with the damage.
+    fn files(&self, damaged: &Damaged, folder: &Folder) -> [PathBuf; 3] {
+        [("cut", self.cut), ("recovered", &*self.recovered), ("damaged", &*damaged.machine)]
+            .map(|(name, machine)| folder.file(name, machine))
     }
 
     /// Opens the damaged heap, looks at all objects, goes on with it and opens it again.
