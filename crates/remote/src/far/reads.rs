@@ -47,19 +47,18 @@ impl Parts {
         pages: Range<usize>,
         bytes: &mut [u8],
     ) -> Result<(), DeviceError> {
-        let (mut column, first) = self.geometry.place_of(pages.start);
+        let (column, first) = self.geometry.place_of(pages.start);
         let within = first..first + pages.len();
-        if self.geometry.code().is_of_copies() {
-            column = columns.in_turn(row.nth);
-        }
-        if self.load(row, columns, column, within.clone(), bytes) {
+        // Of copies any has the column.
+        let asked = if self.geometry.code().is_of_copies() { columns.in_turn(row.nth) } else { column };
+        if self.load(row, columns, asked, within.clone(), bytes) {
             if self.open(pages.clone(), bytes) {
                 self.counts.remote_reads.fetch_add(pages.len() as u64, Relaxed);
                 return Ok(());
             }
             // The donor has found other bytes of the same checksum.
             self.counts.wrong_pages.fetch_add(pages.len() as u64, Relaxed);
-            columns.reading(column, row.nth).into_iter().for_each(|home| self.lose(row.group, home));
+            columns.reading(asked, row.nth).into_iter().for_each(|home| self.lose(row.group, home));
         }
         if pages.clone().all(|page| self.cell(page).is_local()) {
             return self.read_local(pages, bytes);

@@ -12,6 +12,8 @@ use aquifer_remote::transport::{Link, LinkOptions};
 pub const SLAB_BYTES: u64 = 32 * PAGE_BYTES as u64;
 pub const SLABS: u64 = 8;
 pub const DEVICE_BYTES: u64 = SLABS * SLAB_BYTES;
+/// The largest that donors lend.
+const SLAB_BYTES_MAX: u64 = 64 * PAGE_BYTES as u64;
 const DONOR_SLABS: u64 = 64;
 
 /// A donor, with a link that is made anew when it has ended.
@@ -32,7 +34,7 @@ impl Donors {
     }
 
     fn with_id(id: u64) -> Arc<Donors> {
-        let donor = FakeDonor::new((DONOR_SLABS * SLAB_BYTES) as usize).expect("memory");
+        let donor = FakeDonor::new((DONOR_SLABS * SLAB_BYTES_MAX) as usize).expect("memory");
         let (lends, state, lent) = (AtomicBool::new(true), Mutex::default(), Mutex::default());
         Arc::new(Donors { donor, id: DonorId(id), lends, state, lent, replaced: AtomicU64::new(0) })
     }
@@ -61,7 +63,7 @@ impl Slabs for Donors {
         if avoid.contains(&self.id) {
             return None;
         }
-        assert_eq!(slab_bytes, SLAB_BYTES);
+        assert!(slab_bytes <= SLAB_BYTES_MAX);
         if !self.lends.load(Ordering::Relaxed) {
             return None;
         }
@@ -77,7 +79,7 @@ impl Slabs for Donors {
             }
         };
         *given += 1;
-        let place = self.donor.place().at(*given % DONOR_SLABS * SLAB_BYTES);
+        let place = self.donor.place().at(*given % DONOR_SLABS * SLAB_BYTES_MAX);
         let home = Arc::new(Home::new(link, place, self.id, Box::new(())));
         self.lent.lock().expect("no panic").push(Arc::downgrade(&home));
         Some(home)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aquifer_device::{Device, FaultKind, FaultPlan, Faulty, Operation, ReadRequest};
-use aquifer_remote::far::{Code, FarCounters, FarDevice, PAGE_BYTES, Slabs};
+use aquifer_remote::far::{Code, FarCounters, FarDevice, FarOptions, PAGE_BYTES, Slabs};
 use aquifer_remote::transport::fake::Behaviour;
 
 use crate::dice::Dice;
@@ -16,6 +16,8 @@ use crate::donors::{DEVICE_BYTES, Donors, Several, filled, flash, options, wait_
 
 const PAGES: u64 = DEVICE_BYTES / PAGE_BYTES as u64;
 const RUN_PAGES: u64 = 8;
+/// Of some requests.
+const LONG_PAGES: u64 = 80;
 /// Runs of a test that is to be over soon, and how many of them at once: most of the time they wait for deadlines.
 const STORMS: u64 = 200;
 const AT_ONCE: u64 = 8;
@@ -89,7 +91,10 @@ impl Storm {
         };
         let slabs = Arc::clone(&donors) as Arc<dyn Slabs>;
         let local = Arc::new(Faulty::new(flash(), plan));
-        let mirror = FarDevice::new(local, slabs, &options(code, seals)).expect("threads");
+        // The rows of copies are slabs, or there are five of seven pages in each.
+        let slab_bytes = [32, 35][dice.below(2) as usize] * PAGE_BYTES as u64;
+        let options = FarOptions { slab_bytes, ..options(code, seals) };
+        let mirror = FarDevice::new(local, slabs, &options).expect("threads");
         let pages = vec![Known::Is(0); PAGES as usize];
         let ends = ends(&donors);
         Storm {
@@ -121,7 +126,8 @@ impl Storm {
     /// Writes and reads at random.
     fn work(&mut self, dice: &mut Dice) {
         for _ in 0..30 {
-            let count = 1 + dice.below(RUN_PAGES);
+            let most = if dice.below(4) == 0 { LONG_PAGES } else { RUN_PAGES };
+            let count = 1 + dice.below(most);
             let first = dice.below(PAGES - count);
             match dice.below(10) {
                 0..5 => self.write(first, count, dice.below(256) as u8),
