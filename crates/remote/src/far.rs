@@ -325,11 +325,12 @@ impl Device for FarDevice {
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
         self.check(offset, buf)?;
-        self.parts.geometry.cut(pages(offset, buf.len())).try_for_each(|piece| {
+        let mut runs = self.parts.geometry.cut_runs(pages(offset, buf.len()), self.parts.run_rows_max());
+        runs.try_for_each(|piece| {
             if self.parts.groups[piece.row.group].want() {
                 self.keeper.wake();
             }
-            self.parts.write_row(&piece, &buf[piece.bytes.clone()])
+            self.parts.write_run(&piece, &buf[piece.bytes.clone()])
         })
     }
 

@@ -67,6 +67,11 @@ impl Columns {
         alive(self.columns[column].joining.as_ref())
     }
 
+    /// Whether no slab joins a column: all rows are in the same slabs.
+    pub fn are_settled(&self) -> bool {
+        self.columns.iter().all(|column| column.joining.is_none())
+    }
+
     /// Slabs that join have one row more.
     pub fn note_joined(&self, row: usize) {
         self.joined_rows.store(row + 1, SeqCst);

@@ -18,7 +18,7 @@ pub struct Row {
     pub nth: usize,
 }
 
-/// A part of a request that lies in one row.
+/// A part of a request that lies in one row, or in rows that follow each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
     pub row: Row,
@@ -88,11 +88,17 @@ impl Geometry {
 
     /// Cuts pages of the device at the ends of rows.
     pub fn cut(&self, pages: Range<usize>) -> impl Iterator<Item = Piece> + use<> {
+        self.cut_runs(pages, 1)
+    }
+
+    /// Cuts pages of the device into runs of at most `rows_max` rows of one group. A run is said to be in its first row.
+    pub fn cut_runs(&self, pages: Range<usize>, rows_max: usize) -> impl Iterator<Item = Piece> + use<> {
         let (geometry, first) = (*self, pages.start);
         let mut next = pages.start;
         std::iter::from_fn(move || {
             let row = geometry.row_of(next);
-            let end = pages.end.min(geometry.pages_of(row).end);
+            let last = Row { nth: (row.nth + rows_max).min(geometry.rows()) - 1, ..row };
+            let end = pages.end.min(geometry.pages_of(last).end);
             let piece = Piece {
                 row,
                 pages: next..end,
@@ -176,6 +182,11 @@ mod tests {
             ]
         );
         assert_eq!(geometry.cut(5..5).count(), 0);
+        let runs: Vec<_> = geometry.cut_runs(10..100, 3).map(|piece| (piece.row, piece.pages)).collect();
+        assert_eq!(
+            runs,
+            [(row(0, 0), 10..32), (row(1, 0), 32..64), (row(2, 0), 64..96), (row(3, 0), 96..100)]
+        );
         assert_eq!(geometry.place_of(33), (0, 1));
         assert_eq!(geometry.place_of(41), (1, 1));
     }

@@ -8,7 +8,7 @@ use super::geometry::Row;
 /// Locks, and with them rows that can be written at once.
 const LOCKS: usize = 256;
 
-/// A thread that reads or writes a row holds its lock; no thread holds two.
+/// A thread that reads or writes a row holds its lock. Who holds several takes no other one.
 #[derive(Debug)]
 pub struct RowLocks {
     locks: Box<[RwLock<()>]>,
@@ -20,13 +20,26 @@ impl RowLocks {
         RowLocks { locks: (0..LOCKS).map(|_| RwLock::default()).collect(), hash: RandomState::new() }
     }
 
+    fn number(&self, row: Row) -> usize {
+        (self.hash.hash_one(row) % LOCKS as u64) as usize
+    }
+
     fn of(&self, row: Row) -> &RwLock<()> {
-        &self.locks[(self.hash.hash_one(row) % LOCKS as u64) as usize]
+        &self.locks[self.number(row)]
     }
 
     /// With others who read it.
     pub fn read(&self, row: Row) -> RwLockReadGuard<'_, ()> {
         self.of(row).read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Several alone, which are locked in one order everywhere.
+    pub fn write_all(&self, rows: impl Iterator<Item = Row>) -> Vec<RwLockWriteGuard<'_, ()>> {
+        let mut numbers: Vec<_> = rows.map(|row| self.number(row)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let locks = numbers.into_iter().map(|number| &self.locks[number]);
+        locks.map(|lock| lock.write().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
     /// Alone.

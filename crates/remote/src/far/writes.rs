@@ -15,7 +15,10 @@ use super::geometry::{Piece, Row, UNIT_PAGES_MAX_OF_COPIES};
 use super::home::Home;
 use super::workplace::Workplace;
 
-/// Pages of a column's unit that go to a slab.
+/// Rows that are written at once: 1 MiB, of which the first has landed before the last one begins.
+const RUN_ROWS_MAX: usize = 8;
+
+/// Pages of a column's unit that go to a slab; of the units of a run.
 struct Errand<'a> {
     home: &'a Arc<Home>,
     column: usize,
@@ -28,15 +31,44 @@ impl Parts {
         self.cells.get(self.geometry.cell(row, 0, 0)).is_coded()
     }
 
+    /// Rows that [`Parts::write_run`] may be given: they are written at once where slabs have what the caller has.
+    pub(super) fn run_rows_max(&self) -> usize {
+        if self.code().is_of_copies() && self.seals.is_none() { RUN_ROWS_MAX } else { 1 }
+    }
+
+    /// Writes pages of rows that follow each other in a group.
+    ///
+    /// # Errors
+    /// Flash fails.
+    pub(super) fn write_run(&self, piece: &Piece, buf: &[u8]) -> Result<(), DeviceError> {
+        let last = self.geometry.row_of(piece.pages.end - 1);
+        if last == piece.row {
+            return self.write_row(piece, buf);
+        }
+        let rows = || (piece.row.nth..=last.nth).map(|nth| Row { nth, ..last });
+        let locks = self.locks.write_all(rows());
+        let columns = self.groups[last.group].columns();
+        if columns.are_settled()
+            && rows().all(|row| self.is_coded(row) && self.is_anybody_there(&columns, row))
+        {
+            return self.write_copies(piece, buf, &columns);
+        }
+        drop(locks);
+        let mut each = self.geometry.cut(piece.pages.clone());
+        each.try_for_each(|piece| self.write_row(&piece, &buf[piece.bytes.clone()]))
+    }
+
+    fn is_anybody_there(&self, columns: &Columns, row: Row) -> bool {
+        (0..self.code().slabs()).any(|column| columns.reading(column, row.nth).is_some())
+    }
+
     /// Writes pages of one row.
-    pub(super) fn write_row(&self, piece: &Piece, buf: &[u8]) -> Result<(), DeviceError> {
+    fn write_row(&self, piece: &Piece, buf: &[u8]) -> Result<(), DeviceError> {
         let row = piece.row;
         let _row = self.locks.write(row);
         let group = &self.groups[row.group];
         let columns = group.columns();
-        let is_anybody_there =
-            (0..self.code().slabs()).any(|column| columns.reading(column, row.nth).is_some());
-        if !self.is_coded(row) || !is_anybody_there {
+        if !self.is_coded(row) || !self.is_anybody_there(&columns, row) {
             self.put_behind(piece.pages.clone(), buf)?;
             piece.pages.clone().for_each(|page| self.cell(page).is_local_alone());
             return Ok(());
@@ -61,11 +93,12 @@ impl Parts {
         outcome
     }
 
-    /// Writes pages of one row to slabs that all have the same bytes: nothing is brought together or computed. Meanwhile the buffer before flash gets them, if flash
+    /// Writes pages to slabs that all have the same bytes: nothing is brought together or computed. Meanwhile the buffer before flash gets them, if flash
     /// has everything, and their checksums are computed.
     fn write_copies(&self, piece: &Piece, buf: &[u8], columns: &Columns) -> Result<(), DeviceError> {
         let (row, group) = (piece.row, &self.groups[piece.row.group]);
-        let within = self.written(piece, 0);
+        let (_, start) = self.geometry.place_of(piece.pages.start);
+        let within = start..start + piece.pages.len();
         let work = self.seals.as_ref().map(|_| {
             let mut work = self.workplaces.take();
             self.overlay(piece, buf, &mut work);
@@ -73,7 +106,7 @@ impl Parts {
         });
         let sent = work.as_ref().map_or(buf, |work| work.of(0, within.clone()));
         let is_for_flash = self.code().has_all_on_flash();
-        let (mut taken, mut sums) = (Ok(0), [0; UNIT_PAGES_MAX_OF_COPIES]);
+        let (mut taken, mut sums) = (Ok(0), [0; RUN_ROWS_MAX * UNIT_PAGES_MAX_OF_COPIES]);
         let errands = self.errands(|column| columns.writing(column, row.nth), |_| within.clone());
         self.send(
             row,
