@@ -8,7 +8,7 @@ use super::geometry::Row;
 /// Locks, and with them rows that can be written at once.
 const LOCKS: usize = 256;
 
-/// A thread that reads or writes a row holds its lock. Who holds several takes no other one.
+/// A thread that reads or writes a row holds its lock. A thread with several takes no other one.
 #[derive(Debug)]
 pub struct RowLocks {
     locks: Box<[RwLock<()>]>,
