@@ -165,6 +165,7 @@ fn header_text(header: &ChunkHeader) -> String {
 
 fn dump_block(at: u64, block: &Block<'_>, out: &mut impl Write) -> Result<(), Error> {
     let role = match block.role() {
+        Role::Whole if block.entries().next().is_none() => "the end of the chunk",
         Role::Whole => "a transaction",
         Role::Part => "part of a transaction",
         Role::Last => "last part of a transaction",

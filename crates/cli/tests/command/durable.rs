@@ -204,9 +204,15 @@ fn a_lost_end_of_a_chunk_is_found() {
     let in_chunk = dump.split_once(&format!("chunk {chunk} at ")).expect("it is shown").1;
     let filled = in_chunk.split_once("filled up to ").expect("shown").0;
     let is_block = |line: &&str| line.starts_with("  ") && line.contains(": version ");
-    let last = filled.lines().rfind(is_block).expect("it has blocks").trim_start();
-    let offset: u64 = last.split(':').next().expect("a place").parse().expect("a number");
+    let place = |line: &str| -> u64 {
+        line.trim_start().split(':').next().expect("a place").parse().expect("a number")
+    };
+    let mut blocks = filled.lines().rev().filter(is_block).map(place);
+    let (end, offset) = (blocks.next().expect("it was ended"), blocks.next().expect("it has blocks"));
+    // What ends the chunk says that there was something before it; without that the next chunk does.
     overwrite(&path, offset, &[0; 8]);
+    assert!(damage("check", &path).contains(&format!("damaged at byte {offset}")));
+    overwrite(&path, end, &[0; 8]);
     assert!(damage("check", &path).contains(&format!("damaged at byte {offset}")));
     let dump = damage("dump", &path);
     assert!(
@@ -233,7 +239,7 @@ fn a_heap_in_use_is_only_dumped() {
 fn a_heap_without_transactions_is_in_order() {
     let (_folder, path) = closed(0);
     let said = told("check", &path);
-    assert!(said.contains("1 block in 1 chunk in use, 0 objects, newest version 1"), "{said}");
+    assert!(said.contains("2 blocks in 1 chunk in use, 0 objects, newest version 2"), "{said}");
     let file = fs::OpenOptions::new().write(true).open(&path).expect("there");
     file.set_len(SUPERBLOCK_BYTES).expect("cut");
     // The file says that it had a chunk.
