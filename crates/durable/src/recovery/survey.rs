@@ -381,7 +381,7 @@ impl Survey {
             }
             false => self.restore(log, id, header, filled.end),
         }
-        if !is_empty {
+        if filled.versions.1 > 0 {
             self.filled.push(filled);
         }
         self.discards.push(Discard { chunk: id, opened: header.opened, blocks, is_whole });
@@ -434,6 +434,10 @@ impl Survey {
         }
         let version = block.version();
         self.newest = self.newest.max(version);
+        // What ends a chunk can be much newer than all that is in it, and nothing is collected of it.
+        if block.counts() == (0, 0) && block.role() == Role::Whole {
+            return Ok(());
+        }
         let (first, end) = (block.homes().0 / GRAINS as u64, block.homes().1.div_ceil(GRAINS as u64));
         self.partitions = self.partitions.max(end);
         filled.partitions = filled.partitions.start.min(first)..filled.partitions.end.max(end);
