@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use aquifer_base::HomeAddress;
-use aquifer_durable::inspect::HeapFile;
+use aquifer_durable::inspect::{Found, HeapFile};
 use aquifer_durable::{Backing, DurableHeap, Error, Options};
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -155,6 +155,44 @@ fn a_checkpoint_that_nobody_wants_is_given_up() {
     drop(heap);
     assert!(parts(&path).is_empty(), "there is another one");
     assert_eq!(damaged(&open(&path, 0), &homes), 0);
+}
+
+/// The last block of a chunk is lost, with what ends the chunk, and a checkpoint alone says that it was there: it must stay.
+#[test]
+fn a_checkpoint_that_nobody_wants_stays_if_it_alone_knows_of_a_block() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("heap");
+    let heap = open(&path, u64::MAX);
+    let home = heap.transaction(|tx| tx.alloc(OBJECT_BYTES as u64)).expect("room");
+    // Its class is another one's, and no later block is in the chunk. Nobody loads bytes of it: it has none.
+    let zeros = heap.transaction(|tx| tx.alloc(8)).expect("room");
+    drop(heap);
+    let file = HeapFile::open(&path).expect("a heap");
+    let mut bytes = std::fs::read(&path).expect("there");
+    let mut hits = 0;
+    for chunk in (0..file.chunks()).map(|number| file.chunk(number).expect("read")) {
+        let mut is_behind = false;
+        for (at, found) in chunk.blocks() {
+            let Found::Block(block) = found else { panic!("nothing is damaged") };
+            is_behind |= block.entries().any(|entry| entry.home == zeros);
+            if is_behind {
+                let start = chunk.offset() as usize + at;
+                bytes[start..start + block.len_bytes()].fill(0);
+                hits += 1;
+            }
+        }
+    }
+    assert_eq!(hits, 2, "it, and what ends the chunk");
+    std::fs::write(&path, &bytes).expect("written");
+    for round in 0..8 {
+        let heap = open(&path, 0);
+        heap.transaction(|tx| tx.load(zeros, &mut [0; 8])).unwrap_or_else(|error| panic!("{round}: {error}"));
+        for _ in 0..OBJECTS {
+            heap.transaction(|tx| tx.store(home, &content(round))).expect("room");
+        }
+        while heap.clean().expect("the memory is sound") {}
+    }
+    assert!(!parts(&path).is_empty());
 }
 
 #[test]

@@ -433,37 +433,6 @@ fn blocks(path: &Path, number: u32) -> Vec<(usize, u64)> {
     blocks.collect()
 }
 
-/// The last block of a session is lost, and nothing but a checkpoint says that it was there: it must not be given up before others know.
-#[test]
-fn a_checkpoint_that_nobody_wants_speaks_of_what_is_lost() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("heap");
-    let heap = DurableHeap::open(&path, &Options { checkpoint_bytes: u64::MAX, ..options() }).expect("opens");
-    let homes = add(&heap, 0..OBJECTS);
-    // Nobody loads bytes of the last one: it has none.
-    let zeros = heap.transaction(|tx| tx.alloc(8)).expect("room");
-    drop(heap);
-    let mut bytes = std::fs::read(&path).expect("there");
-    let file = HeapFile::open(&path).expect("a heap");
-    let newest = file.contents().expect("it is right").newest_version;
-    let all = (0..file.chunks()).flat_map(|number| blocks(&path, number));
-    let (last, _) = all.into_iter().find(|&(_, version)| version == newest).expect("it is there");
-    bytes[last..last + 24].fill(0);
-    std::fs::write(&path, &bytes).expect("written");
-    for round in 0..8 {
-        let heap = match DurableHeap::open(&path, &options()) {
-            Err(Error::Damaged { .. }) => return,
-            opened => opened.expect("the memory is sound"),
-        };
-        let found = heap.transaction(|tx| tx.load(zeros, &mut [0; 8]));
-        assert!(matches!(found, Ok(()) | Err(Error::Damaged { .. })), "round {round}: {found:?}");
-        for n in (0..OBJECTS).filter(|n| n % 3 != round % 3) {
-            heap.transaction(|tx| tx.store(homes[n], &object(n))).expect("room");
-        }
-        while heap.clean().expect("the memory is sound") {}
-    }
-}
-
 /// All blocks of a chunk that a sync has acknowledged are lost, and later ones are there, which do not count.
 #[test]
 fn the_beginning_of_a_chunk_that_ends_behind_the_floor() {

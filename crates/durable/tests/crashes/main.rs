@@ -20,7 +20,7 @@
 //! | `in_place` | with the feature of this name, the heaps in place |
 //!
 //! `AQUIFER_CRASHES` is the number of long programs of one thread, 40 at least; the others are scaled with it. `AQUIFER_CRASHES_FROM` is the first
-//! of them, so that several processes can share many. With `AQUIFER_CRASHES_KEEP` the files of damage that nobody noticed are left where they were
+//! of them, so that several processes can share many; what fails names the program, which is 1000 more. With `AQUIFER_CRASHES_KEEP` the files of damage that nobody noticed are left where they were
 //! looked at.
 
 mod alone;

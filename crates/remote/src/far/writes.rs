@@ -15,7 +15,7 @@ use super::geometry::{Piece, Row, UNIT_PAGES_MAX_OF_COPIES};
 use super::home::Home;
 use super::workplace::Workplace;
 
-/// Rows that are written at once: 1 MiB, of which the first has landed before the last one begins.
+/// Rows that are written at once: 1 MiB.
 const RUN_ROWS_MAX: usize = 8;
 
 /// Pages of a column's unit that go to a slab; of the units of a run.
