@@ -10,6 +10,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
+use aquifer_sys::prefetch::prefetch;
+
 use super::source::{GRAINS, HOLE, Source, plus};
 
 /// How many extents began up to a place when it was looked at last (the hot-node cache of Hu et al., ATC 2017, section on the
@@ -77,11 +79,39 @@ impl Extents<'_> {
         if is_before && self.starts.get(guess).is_none_or(|start| !begins_up_to(start, grain)) {
             return guess;
         }
-        let count = self.starts.partition_point(|start| begins_up_to(start, grain));
+        let count = self.search(grain);
         if *hint != Hint::NONE {
             hint.0 = count as u16;
         }
         count
+    }
+
+    /// How many begin at `grain` or before, without a hint: objects of a partition are of one size and most of them were written alike, so extents are
+    /// spread evenly, and the right one is near where it would be then.
+    #[inline]
+    fn search(&self, grain: usize) -> usize {
+        let (len, begins) = (self.len(), |start: &AtomicU16| begins_up_to(start, grain));
+        let guess = grain * len / GRAINS;
+        let Some(start) = self.starts.get(guess) else { return self.starts.partition_point(begins) };
+        // It is needed next, and lies elsewhere.
+        prefetch(std::ptr::from_ref(&self.addresses[guess]).cast(), size_of::<u32>(), 1);
+        let mut step = 1;
+        if begins(start) {
+            let mut low = guess + 1;
+            while self.starts.get(low + step - 1).is_some_and(begins) {
+                low += step;
+                step *= 2;
+            }
+            let high = len.min(low + step - 1);
+            return low + self.starts[low..high].partition_point(begins);
+        }
+        let mut high = guess;
+        while high >= step && !begins(&self.starts[high - step]) {
+            high -= step;
+            step *= 2;
+        }
+        let low = (high + 1).saturating_sub(step);
+        low + self.starts[low..high].partition_point(begins)
     }
 
     /// The word of a grain's source, if the first `count` extents begin before it and the next one does not.
@@ -171,5 +201,39 @@ impl Change {
     pub(super) fn push(&mut self, start: usize, word: u64) {
         self.new[self.count] = (start as u16, word);
         self.count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn search(starts: &[u16], grain: usize) -> usize {
+        let words = starts.iter().map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+        let starts = starts.iter().map(|&start| AtomicU16::new(start)).collect::<Vec<_>>();
+        Extents { starts: &starts, addresses: &words, highs: &[] }.search(grain)
+    }
+
+    proptest! {
+        #[test]
+        fn finds_the_place_among_sorted_starts(
+            starts in prop::collection::btree_set(0..GRAINS as u16, 0..GRAINS),
+            clustered in prop::bool::ANY,
+            grain in 0..GRAINS,
+        ) {
+            // Evenly spread, and all in the first half.
+            let halve = |start: u16| if clustered { start / 2 } else { start };
+            let mut starts: Vec<_> = starts.into_iter().map(halve).collect();
+            starts.dedup();
+            let expected = starts.partition_point(|&start| usize::from(start) <= grain);
+            prop_assert_eq!(search(&starts, grain), expected);
+        }
+
+        /// As a reader may see them while somebody changes them.
+        #[test]
+        fn stays_inside_whatever_the_starts(starts in prop::collection::vec(any::<u16>(), 0..GRAINS), grain in 0..GRAINS) {
+            prop_assert!(search(&starts, grain) <= starts.len());
+        }
     }
 }
