@@ -126,7 +126,7 @@ impl Core {
             return Ok((0, true));
         }
         let mut survivors = std::mem::take(&mut place.survivors);
-        survivors.runs.sort_unstable_by_key(|run| run.start);
+        radsort::sort_by_key(&mut survivors.runs, |run| run.start);
         // Two passes at the same place of home space would wait for each other again and again.
         let (last, first) = survivors.runs.split_at(survivors.runs.len() / 2 * (place.number % 2));
         let mut rest = Rest { survivors: &survivors, runs: first, done: 0, only: None };
