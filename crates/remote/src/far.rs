@@ -165,7 +165,6 @@ struct Counts {
     flash_reads: AtomicU64,
     remote_writes: AtomicU64,
     wrong_pages: AtomicU64,
-    lost_slabs: AtomicU64,
     lost_pages: AtomicU64,
 }
 
@@ -243,7 +242,7 @@ impl FarDevice {
             flash_reads: counts.flash_reads.load(Relaxed),
             remote_writes: counts.remote_writes.load(Relaxed),
             wrong_pages: counts.wrong_pages.load(Relaxed),
-            lost_slabs: counts.lost_slabs.load(Relaxed),
+            lost_slabs: self.parts.groups.iter().map(Group::lost_slabs).sum(),
             lost_pages: counts.lost_pages.load(Relaxed),
         }
     }
@@ -375,9 +374,7 @@ impl Parts {
     /// The slab is of no use any more.
     fn lose(&self, group: usize, home: &Home) {
         home.note_lost();
-        if self.groups[group].forget(home) {
-            self.counts.lost_slabs.fetch_add(1, Relaxed);
-        }
+        self.groups[group].forget(home);
     }
 
     fn lost_page(&self, operation: Operation, page: usize) -> DeviceError {

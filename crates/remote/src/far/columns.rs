@@ -1,6 +1,6 @@
 //! Which slabs hold the columns of a group.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::home::{DonorId, Home};
@@ -21,6 +21,10 @@ struct Column {
     home: Option<Arc<Home>>,
     /// Takes its place when it has all rows.
     joining: Option<Arc<Home>>,
+}
+
+fn is_gone(home: &Home) -> bool {
+    !home.is_alive()
 }
 
 fn alive(home: Option<&Arc<Home>>) -> Option<&Arc<Home>> {
@@ -91,8 +95,16 @@ impl Columns {
 
     /// Donors of all slabs that are alive.
     pub fn donors(&self) -> Vec<DonorId> {
-        let homes = self.columns.iter().flat_map(|column| [&column.home, &column.joining]);
-        homes.filter_map(|home| alive(home.as_ref())).map(|home| home.donor()).collect()
+        self.homes().filter(|home| home.is_alive()).map(|home| home.donor()).collect()
+    }
+
+    fn homes(&self) -> impl Iterator<Item = &Arc<Home>> {
+        self.columns.iter().flat_map(|column| [&column.home, &column.joining]).flatten()
+    }
+
+    /// Whether a slab is one of these.
+    fn has(&self, home: &Home) -> bool {
+        self.homes().any(|own| std::ptr::eq(&**own, home))
     }
 }
 
@@ -105,6 +117,8 @@ pub struct Group {
     is_remote_alone: AtomicBool,
     /// Whether flash has all that donors have, because there are too few of them.
     is_on_flash: AtomicBool,
+    /// Slabs that were lost.
+    lost_slabs: AtomicU64,
 }
 
 impl Group {
@@ -115,7 +129,13 @@ impl Group {
             is_wanted: AtomicBool::new(false),
             is_remote_alone: AtomicBool::new(false),
             is_on_flash: AtomicBool::new(false),
+            lost_slabs: AtomicU64::new(0),
         }
+    }
+
+    /// Slabs that were lost: of no use any more, whoever noticed it.
+    pub fn lost_slabs(&self) -> u64 {
+        self.lost_slabs.load(Relaxed)
     }
 
     /// Its slabs now.
@@ -123,15 +143,17 @@ impl Group {
         Arc::clone(&self.columns.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Columns) -> T) -> T {
+    /// Changes its slabs. Those that leave it and are lost count.
+    fn change(&self, is_lost: impl Fn(&Home) -> bool, change: impl FnOnce(&mut Columns)) {
         let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
         let mut after = Columns::clone(&columns);
-        let outcome = change(&mut after);
+        change(&mut after);
+        let lost = columns.homes().filter(|home| !after.has(home) && is_lost(home)).count();
+        self.lost_slabs.fetch_add(lost as u64, Relaxed);
         let before = std::mem::replace(&mut *columns, Arc::new(after));
         drop(columns);
         // The last use of a slab gives it back: not while others wait.
         drop(before);
-        outcome
     }
 
     /// Notes that it should have slabs; says whether it is the first time.
@@ -166,19 +188,22 @@ impl Group {
         self.is_on_flash.store(is_on_flash, Relaxed);
     }
 
-    /// Takes a slab out; says whether it was there.
-    pub fn forget(&self, lost: &Home) -> bool {
+    /// Takes a slab out that is lost, if it is still there.
+    pub fn forget(&self, lost: &Home) {
         let is_it = |home: &Option<Arc<Home>>| home.as_ref().is_some_and(|home| std::ptr::eq(&**home, lost));
-        self.change(|columns| {
-            let slots = columns.columns.iter_mut().flat_map(|column| [&mut column.home, &mut column.joining]);
-            let found: Vec<_> = slots.filter(|slot| is_it(slot)).map(|slot| slot.take()).collect();
-            !found.is_empty()
-        })
+        self.change(
+            |_| true,
+            |columns| {
+                let slots =
+                    columns.columns.iter_mut().flat_map(|column| [&mut column.home, &mut column.joining]);
+                slots.filter(|slot| is_it(slot)).for_each(|slot| *slot = None);
+            },
+        );
     }
 
     /// Slabs join these columns; they have no row yet.
     pub fn join(&self, found: Vec<(usize, Arc<Home>)>) -> Arc<Columns> {
-        self.change(|columns| {
+        self.change(is_gone, |columns| {
             columns.joined_rows = Arc::default();
             columns.columns.iter_mut().for_each(|column| column.joining = None);
             for (column, home) in found {
@@ -194,7 +219,7 @@ impl Group {
         if self.columns().columns.iter().all(|column| column.home.is_none() && column.joining.is_none()) {
             return;
         }
-        self.change(|columns| {
+        self.change(is_gone, |columns| {
             for column in &mut columns.columns {
                 if let Some(joined) = column.joining.take().filter(|home| home.is_alive()) {
                     joined.note_filled();
