@@ -50,11 +50,11 @@ pub struct Slabs {
 }
 
 impl Donors {
-    /// Starts donors that lend `bytes` together over this provider, or a little more.
+    /// Starts donors that lend `bytes` together, or a little more, over a provider; its name may be followed by further arguments.
     ///
     /// # Errors
     /// [`crate::Error::Unavailable`] if they cannot: without libfabric, or without that memory.
-    pub fn start(aquifer: &Path, provider: &str, bytes: u64) -> Result<Self> {
+    pub fn start(aquifer: &Path, provider: &[&str], bytes: u64) -> Result<Self> {
         Self::start_with(aquifer, provider, bytes, HEADROOM_BYTES)
     }
 
@@ -63,7 +63,7 @@ impl Donors {
     ///
     /// # Errors
     /// As [`Donors::start`].
-    pub fn start_short(aquifer: &Path, provider: &str, bytes: u64) -> Result<Self> {
+    pub fn start_short(aquifer: &Path, provider: &[&str], bytes: u64) -> Result<Self> {
         let needed_bytes = COUNT * slabs_of_each(bytes) * SLAB_BYTES + SPARE_BYTES;
         let kept_bytes = available_ram_bytes().checked_sub(needed_bytes);
         let Some(kept_bytes) = kept_bytes.filter(|bytes| *bytes >= KEPT_BYTES_MIN) else {
@@ -73,7 +73,7 @@ impl Donors {
         Self::start_with(aquifer, provider, bytes, kept_bytes)
     }
 
-    fn start_with(aquifer: &Path, provider: &str, bytes: u64, first_headroom_bytes: u64) -> Result<Self> {
+    fn start_with(aquifer: &Path, provider: &[&str], bytes: u64, first_headroom_bytes: u64) -> Result<Self> {
         let slabs = slabs_of_each(bytes);
         let mut donors = Self { services: Vec::new(), addresses: Vec::new(), first_headroom_bytes };
         for nth in 0..COUNT {
@@ -81,7 +81,7 @@ impl Donors {
             let mut command = Command::new(aquifer);
             command.args(["donate", "--listen", "127.0.0.1:0", "--lend-to-own-machine", "--look", LOOK]);
             command.args(["--lend", &(slabs * SLAB_BYTES).to_string(), "--slab", &SLAB_BYTES.to_string()]);
-            command.args(["--headroom", &headroom_bytes.to_string(), "--provider", provider]);
+            command.args(["--headroom", &headroom_bytes.to_string(), "--provider"]).args(provider);
             command.args(["--leave-within", &LEAVE_WITHIN.as_secs().to_string()]);
             let mut service = Service::start("donor", command)?;
             donors.addresses.push(service.wait_for(address)?);

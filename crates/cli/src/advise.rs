@@ -1,12 +1,13 @@
 //! What a report means for a machine, and for the heap.
 
 pub mod arguments;
+mod donors;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use aquifer_probe::advice::Advice;
+use aquifer_probe::advice::{Advice, borrowing_text};
 use aquifer_probe::economics::study;
 use aquifer_probe::report::{Report, ReportError};
 
@@ -26,7 +27,9 @@ pub fn advise(arguments: &AdviseArguments) -> Result<ExitCode, Error> {
         write_profile(path, &advice.profile_text())
             .map_err(|error| Error::Profile { path: path.clone(), error })?;
     }
-    show(&advice.text())
+    let lenders = donors::lenders(arguments)?;
+    let borrowing = if lenders.is_empty() { String::new() } else { borrowing_text(&report, &lenders) };
+    show(&(advice.text() + &borrowing))
 }
 
 fn no_advice(path: &Path, error: &ReportError) -> Error {

@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `assumptions` | what no report can tell: prices, the processor, the load |
+//! | `borrowing` | whether memory of other machines pays beside swap on the device |
 //! | `cells` | the report's measurements, looked up |
 //! | `settings` | settings for the heap, and the rules that they follow |
 //! | `economy` | what the device is worth, and what machine to build |
@@ -12,6 +13,7 @@
 //! What was not measured is said to be so. No figure stands in for another.
 
 mod assumptions;
+mod borrowing;
 mod cells;
 mod economy;
 #[cfg(test)]
@@ -24,6 +26,7 @@ use aquifer_base::profile::{Profile, Setting};
 use aquifer_base::units::format_size;
 
 pub use assumptions::Assumptions;
+pub use borrowing::{Lender, borrowing_text};
 
 use crate::report::Report;
 use lines::wrapped;

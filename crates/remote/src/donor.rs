@@ -59,7 +59,7 @@ impl Donor {
         }
         let listener = TcpListener::bind(address).map_err(|error| DonorError::listen(address, error))?;
         let address = listener.local_addr().map_err(|error| DonorError::listen(address, error))?;
-        let mut links = Port::open(&options.provider, &host(address.ip()))?;
+        let mut links = Port::open(&options.provider, &host(address.ip()), options.delay)?;
         let port = links.number()?;
         let state = Arc::new(State::new(options, address, port)?);
         let mut donor = Donor { state: Arc::clone(&state), address, threads: Vec::new() };

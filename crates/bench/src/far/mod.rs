@@ -65,9 +65,9 @@ Every program is run with all of its memory local first, which says how much tha
 control group of a share of it, the peers in turns. --seconds and --warmup are those of memcached, and redis-benchmark
 makes 20,000 requests of each kind for each of --seconds; sqlite, pagerank and sort do the same work however long it takes.
 donors and block-swap borrow over TCP on loopback; shared and block-shared map the memory of the same donors, as
-with a network that wakes nobody.
+with a network that wakes nobody. rdma-like is shared, and each transfer takes 3 us at least.
 Everything but local needs root for control groups; swap, zswap, block-swap and block-shared for their areas, the last two
-also FUSE and loop devices. All four of donors need cargo build --release -p aquifer-cli -p aquifer-preload.
+also FUSE and loop devices. All five of donors need cargo build --release -p aquifer-cli -p aquifer-preload.
 etc and sys need the package memcached, redis redis-server and redis-tools, pagerank python3-igraph, sqlite speedtest1,
 which scripts/sqlite-tests.sh builds. --disk-iops needs the kernel's blkio controller (io in cgroups of version 2);
 block-swap and block-shared are left out with it, because their server is outside of the group that it limits. In
@@ -77,7 +77,17 @@ A run that the kernel kills for want of memory is tried twice more, and counted;
 const TABLE: Table = Table {
     title: "Programs with {data_bytes:size} of data, a share of it local, limit of the disk: {disk}",
     keys: &[key("program", "program"), key("local %", "share")],
-    peers: &["local", "swap", "zswap", "donors", "shared", "block-swap", "block-shared", "redis"],
+    peers: &[
+        "local",
+        "swap",
+        "zswap",
+        "donors",
+        "shared",
+        "rdma-like",
+        "block-swap",
+        "block-shared",
+        "redis",
+    ],
     columns: &[
         median("speed", "ops_per_s").digits(0).more(),
         text("unit", "unit"),
@@ -106,7 +116,7 @@ pub struct FarOptions {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "local,swap,zswap,donors,shared,block-swap,block-shared,redis"
+        default_value = "local,swap,zswap,donors,shared,rdma-like,block-swap,block-shared,redis"
     )]
     peer: Vec<Peer>,
     /// Percentages of the program's memory that are local

@@ -34,6 +34,8 @@ pub enum Peer {
     Donors,
     /// The same, with memory that the program maps
     Shared,
+    /// The same, each transfer of which takes 3 us at least, as a page over RDMA does
+    RdmaLike,
     /// Swap on `aquifer block` with two donors
     BlockSwap,
     /// The same, with memory that the block device maps
@@ -55,7 +57,7 @@ impl Peer {
 
     /// Whether `aquifer run` is told of donors.
     pub fn is_run(self) -> bool {
-        matches!(self, Self::Donors | Self::Shared)
+        matches!(self, Self::Donors | Self::Shared | Self::RdmaLike)
     }
 
     /// Whether the program can be given it: only clients of memcached can ask somebody else.
@@ -64,8 +66,12 @@ impl Peer {
     }
 
     /// What carries the bytes of the donors.
-    fn provider(self) -> &'static str {
-        if matches!(self, Self::Shared | Self::BlockShared) { "memory" } else { "tcp" }
+    fn provider(self) -> &'static [&'static str] {
+        match self {
+            Self::Shared | Self::BlockShared => &["memory"],
+            Self::RdmaLike => &["memory", "--delay", "3"],
+            _ => &["tcp"],
+        }
     }
 }
 
@@ -102,7 +108,9 @@ impl Below {
                     if peer == Peer::Zswap { Some(Zswap::switch_on()?) } else { Zswap::switch_off()? };
                 below.swap = Some(SwapArea::create(dir, swap_bytes)?);
             }
-            Peer::Donors | Peer::Shared => below.donors = Some(donors(flash_bytes(peak_bytes))?),
+            Peer::Donors | Peer::Shared | Peer::RdmaLike => {
+                below.donors = Some(donors(flash_bytes(peak_bytes))?)
+            }
             Peer::BlockSwap | Peer::BlockShared => {
                 let donors = below.donors.insert(donors(swap_bytes)?);
                 below._zswap = Zswap::switch_off()?;

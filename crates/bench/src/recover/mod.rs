@@ -187,8 +187,8 @@ fn measure(session: &Session, options: &RecoverOptions, point: &Point) -> Result
     session.settle()?;
     let (provider, lent_bytes) = (name_of(&point.provider), LENT_PER_FLASH * flash_bytes);
     let mut donors = match point.failure {
-        Failure::Press => Donors::start_short(programs.aquifer()?, &provider, lent_bytes)?,
-        _ => Donors::start(programs.aquifer()?, &provider, lent_bytes)?,
+        Failure::Press => Donors::start_short(programs.aquifer()?, &[&provider], lent_bytes)?,
+        _ => Donors::start(programs.aquifer()?, &[&provider], lent_bytes)?,
     };
     let mut program = Service::start("program", command(session, options, point, &donors.list())?)?;
     let begin: Begin = program.wait_for(|line| serde_json::from_str(line).ok())?;

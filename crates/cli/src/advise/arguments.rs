@@ -14,6 +14,9 @@ Examples:
   aquifer advise report.json --price-eur 120 --ram-eur-per-gb 3.5 --cpu-ghz 3 --cores 16
   aquifer advise report.json --write-profile nvme.profile
   aquifer run --flash /nvme --device-profile nvme.profile -- ./program
+  aquifer advise report.json --remote alpha:7447 --cluster /etc/aquifer
+                                                 whether borrowing there pays beside swap
+  aquifer advise report.json --remote-us 4       or from a network that is not there yet
   aquifer advise --study                         the study's arithmetic, done again
 
 What was not measured is called so; nothing is guessed. Processor and load are those
@@ -55,6 +58,15 @@ pub struct AdviseArguments {
     /// Share of a program's time that is I/O, for Amdahl's law
     #[arg(long, value_name = "SHARE", default_value_t = 0.6, value_parser = share)]
     pub io_share: f64,
+    /// Measures donors: whether borrowing pays beside swap on the device
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    pub remote: Vec<String>,
+    /// The same of a read of 4 KiB over a network to come: microseconds
+    #[arg(long, value_name = "US", value_parser = positive)]
+    pub remote_us: Option<f64>,
+    /// This host's folder of a cluster, for --remote
+    #[arg(long, value_name = "FOLDER", requires = "remote")]
+    pub cluster: Option<PathBuf>,
     /// Does the study's arithmetic again, in place of a report
     #[arg(long, exclusive = true)]
     pub study: bool,

@@ -30,6 +30,7 @@ Examples:
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer --gossip 10.0.0.8:7447
   aquifer donate --lend 1G --lend-to-own-machine          to try it out on one machine
   aquifer donate --lend 1G --provider memory              to programs of this machine that are in another control group
+  aquifer donate --lend 1G --provider memory --delay 3    the same as if it were behind RDMA
   aquifer donate --lend 1G --verbose                      and what becomes of each slab
   aquifer donate --lend 1G --metrics 127.0.0.1:9465       and numbers for Prometheus
 
@@ -95,6 +96,9 @@ pub struct DonateArguments {
     /// What carries the bytes: tcp, verbs where there is RDMA, another provider of libfabric, or memory that programs of this machine map
     #[arg(long, value_name = "NAME", default_value = fabric::PROVIDER)]
     pub provider: String,
+    /// Microseconds that each transfer takes at least, with --provider memory: to see what a network as fast would bring
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100_000))]
+    pub delay: u64,
     /// How it knows of others.
     #[command(flatten)]
     pub gossip: GossipArguments,
@@ -212,8 +216,13 @@ fn tell(out: &mut impl Write, donor: &Donor, from: u64) -> io::Result<u64> {
 }
 
 fn options(arguments: &DonateArguments) -> Result<DonorOptions, Error> {
+    if arguments.delay > 0 && arguments.provider != memory::PROVIDER {
+        let what = "--delay is for --provider memory: transfers over a network take as long as they take";
+        return Err(Error::Remote(what.into()));
+    }
     Ok(DonorOptions {
         address: arguments.listen,
+        delay: Duration::from_micros(arguments.delay),
         security: security(arguments.cluster.as_deref())?,
         provider: arguments.provider.clone(),
         slab_bytes: arguments.slab,

@@ -52,7 +52,7 @@ fn file(bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn report() -> (TempDir, PathBuf) {
+pub(crate) fn report() -> (TempDir, PathBuf) {
     file(broken_off().to_json().as_bytes())
 }
 

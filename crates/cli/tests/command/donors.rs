@@ -23,8 +23,13 @@ impl Donor {
     /// A donor of some slabs, or why there is none.
     fn start() -> Result<Donor, String> {
         aquifer_remote::transport::fabric::version().map_err(|error| error.to_string())?;
+        Ok(Donor::start_with(&[]))
+    }
+
+    fn start_with(more: &[&str]) -> Donor {
         let mut child = command(&["donate", "--listen", "127.0.0.1:0", "--lend", "64M", "--slab", "4M"])
             .args(["--headroom", "64M", "--lend-to-own-machine", "--verbose"])
+            .args(more)
             .stdout(Stdio::piped())
             .spawn()
             .expect("it runs");
@@ -32,7 +37,7 @@ impl Donor {
         let mut first = String::new();
         lines.read_line(&mut first).expect("text");
         let address = first.split(' ').nth(2).expect("lends at ADDRESS").to_owned();
-        Ok(Donor { child, address, lines })
+        Donor { child, address, lines }
     }
 
     /// Reads what it says until a line has these words.
@@ -172,4 +177,37 @@ fn a_heap_without_donors_has_no_events() {
     let _program = Program::start(Told::AsOption(&path));
     let said = complaint(&["stats", "--socket", name(&path), "--events"]);
     assert!(said.contains("no donors"), "{said}");
+}
+
+/// Whether it is as long as its donor says is in the figure, whatever else is.
+#[test]
+fn a_donor_is_measured_before_it_is_used() {
+    let (_folder, report) = super::advise::report();
+    let mut donor = Donor::start_with(&["--provider", "memory", "--delay", "500"]);
+    donor.said("16 slabs");
+    let output = run(&["advise", name(&report), "--remote", &donor.address]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, line) = said.split_once(&format!("{}: ", donor.address)).expect("the donor has a line");
+    let (us, rest) = line.split_once(" us for a page (median of 2000 reads, ").expect("measured");
+    assert!(us.parse::<f64>().expect("a number") >= 500.0, "{line}");
+    assert!(rest.contains("over memory") && rest.contains("borrowing does not pay"), "{line}");
+    // The disk of the report takes 111 us for a read alone.
+    assert!(said.contains("it may pay while a donor's read of 4 KiB takes less than 68 us"), "{said}");
+    donor.said("is gone");
+}
+
+#[test]
+fn a_donor_that_is_not_there_is_not_measured() {
+    let (_folder, report) = super::advise::report();
+    let said = complaint(&["advise", name(&report), "--remote", "127.0.0.1:1"]);
+    assert!(said.contains("127.0.0.1:1 was not measured: no donor can be reached"), "{said}");
+    let output = run(&["advise", name(&report), "--remote-us", "4"]);
+    let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("such a donor: 4 us for a page (--remote-us): (12 + 111) / (55 + 4) = 2.09"),
+        "{said}"
+    );
+    let said = complaint(&["donate", "--delay", "3"]);
+    assert!(said.contains("--delay is for --provider memory"), "{said}");
 }

@@ -29,6 +29,8 @@ pub struct DonorOptions {
     pub security: Security,
     /// Provider of transfers: one of libfabric, or [`memory::PROVIDER`], which lends to this machine alone.
     pub provider: String,
+    /// How long each transfer takes at least, as over a network: for measurements, and of [`memory::PROVIDER`] alone.
+    pub delay: Duration,
     /// Bytes of a slab; a multiple of the page.
     pub slab_bytes: u64,
     /// The most that is lent.
@@ -57,6 +59,7 @@ impl Default for DonorOptions {
             address: SocketAddr::from(([127, 0, 0, 1], 7447)),
             security: Security::Loopback,
             provider: PROVIDER.to_string(),
+            delay: Duration::ZERO,
             slab_bytes: 64 << 20,
             lend_bytes: u64::MAX,
             headroom_bytes: 1 << 30,

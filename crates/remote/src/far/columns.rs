@@ -133,7 +133,7 @@ impl Group {
         }
     }
 
-    /// Slabs that were lost: of no use any more, whoever noticed it.
+    /// Slabs that were lost: of no use any more, also if only the thread that finds slabs noticed it.
     pub fn lost_slabs(&self) -> u64 {
         self.lost_slabs.load(Relaxed)
     }
@@ -143,7 +143,7 @@ impl Group {
         Arc::clone(&self.columns.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes its slabs. Those that leave it and are lost count.
+    /// Changes its slabs, and counts the lost ones among the slabs that leave it.
     fn change(&self, is_lost: impl Fn(&Home) -> bool, change: impl FnOnce(&mut Columns)) {
         let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
         let mut after = Columns::clone(&columns);

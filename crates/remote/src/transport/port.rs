@@ -39,13 +39,13 @@ pub enum Port {
 }
 
 impl Port {
-    /// Waits, at any port that is free.
+    /// Waits, at any port that is free. Each transfer takes at least `delay` where the network itself does not say how long.
     ///
     /// # Errors
     /// [`TransportError`].
-    pub fn open(provider: &str, host: &str) -> Result<Port, TransportError> {
+    pub fn open(provider: &str, host: &str, delay: Duration) -> Result<Port, TransportError> {
         if provider == memory::PROVIDER {
-            memory::Listener::new(0).map(Port::Memory)
+            memory::Listener::new(0).map(|listener| Port::Memory(listener.delayed_by(delay)))
         } else {
             fabric::Listener::new(provider, host, 0).map(Port::Fabric)
         }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::PROVIDER;
 use super::listener::failed;
-use super::passing::{Packet, Passing, key_of};
+use super::passing::{Packet, Passing, delay_of, key_of};
 use crate::transport::fabric::Token;
 use crate::transport::{Completion, Direction, Endpoint, PostError, Staging, Transfer, TransportError};
 
@@ -40,10 +40,12 @@ pub fn connect(
     if !send.map_err(|error| failed("showing a token", error))? {
         return Err(refused(format!("it did not answer within {} ms", limit.as_millis())));
     }
-    passing.receive().map_err(|_| refused("it does not know this token".into()))?;
+    let answer = passing.receive().map_err(|_| refused("it does not know this token".into()))?;
+    let delay = delay_of(&answer.bytes).ok_or_else(|| refused("its answer makes no sense".into()))?;
     let state = State { slabs: BTreeMap::new(), passing };
     Ok(Box::new(Borrowed {
         state: RwLock::new(state),
+        delay,
         ended: Mutex::new(VecDeque::with_capacity(ENDED_MAX)),
         has_ended: Condvar::new(),
         staging: Arc::clone(staging),
@@ -53,7 +55,10 @@ pub fn connect(
 struct Borrowed {
     /// A thread that transfers bytes holds it for reading.
     state: RwLock<State>,
-    ended: Mutex<VecDeque<Completion>>,
+    /// How long a transfer takes at least, from its post on.
+    delay: Duration,
+    /// Transfers whose bytes were copied, and when they have ended if they are delayed.
+    ended: Mutex<VecDeque<(Completion, Option<Instant>)>>,
     has_ended: Condvar,
     staging: Arc<Staging>,
 }
@@ -64,7 +69,7 @@ struct State {
 }
 
 impl Borrowed {
-    fn ended(&self) -> MutexGuard<'_, VecDeque<Completion>> {
+    fn ended(&self) -> MutexGuard<'_, VecDeque<(Completion, Option<Instant>)>> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,6 +115,13 @@ impl Borrowed {
     }
 }
 
+/// Looks at the clock until then, as who waits for a fast network does.
+fn wait_until(end: Instant) {
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
 impl State {
     /// A slab that has come, or one that is gone.
     fn note(&mut self, packet: Packet) -> Option<()> {
@@ -135,6 +147,8 @@ impl Endpoint for Borrowed {
     }
 
     unsafe fn post(&self, transfer: &Transfer) -> Result<(), PostError> {
+        // The clock is looked at only if somebody asked for it.
+        let end = (!self.delay.is_zero()).then(|| Instant::now() + self.delay);
         let copied = loop {
             if let Some(copied) = self.copy(transfer) {
                 break copied;
@@ -146,7 +160,7 @@ impl Endpoint for Borrowed {
         if ended.len() == ENDED_MAX {
             return Err(PostError::Busy);
         }
-        ended.push_back(Completion { tag: transfer.tag, error: 0 });
+        ended.push_back((Completion { tag: transfer.tag, error: 0 }, end));
         drop(ended);
         self.has_ended.notify_one();
         Ok(())
@@ -158,8 +172,16 @@ impl Endpoint for Borrowed {
             let waited = self.has_ended.wait_timeout(ended, limit);
             ended = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let count = ended.len().min(completions.len());
-        completions.iter_mut().zip(ended.drain(..count)).for_each(|(to, from)| *to = from);
+        let first = ended.front().and_then(|(_, end)| *end);
+        if let Some(end) = first.filter(|_| !limit.is_zero()) {
+            drop(ended);
+            wait_until(end.min(Instant::now() + limit));
+            ended = self.ended();
+        }
+        let has_ended =
+            |(_, end): &&(Completion, Option<Instant>)| end.is_none_or(|end| end <= Instant::now());
+        let count = ended.iter().take(completions.len()).take_while(has_ended).count();
+        completions.iter_mut().zip(ended.drain(..count)).for_each(|(to, (from, _))| *to = from);
         Ok(count)
     }
 

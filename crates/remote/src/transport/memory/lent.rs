@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::PROVIDER;
 use super::listener::failed;
-use super::passing::{Passing, of_key};
+use super::passing::{Passing, of_delay, of_key};
 use crate::transport::{Place, ServeLink, Staging, TransportError};
 
 /// A borrower's connection. Transfers do not go over it: it says which slabs there are, and who is gone.
@@ -16,9 +16,9 @@ pub struct Served {
 }
 
 impl Served {
-    /// Lets a borrower in, which is told so by an empty packet.
-    pub(super) fn new(passing: Passing) -> Result<Served, TransportError> {
-        passing.send(&of_key(0), None).map_err(|error| failed("accepting a borrower", error))?;
+    /// Lets a borrower in, which is told so by a packet that says how long each of its transfers takes at least.
+    pub(super) fn new(passing: Passing, delay: Duration) -> Result<Served, TransportError> {
+        passing.send(&of_delay(delay), None).map_err(|error| failed("accepting a borrower", error))?;
         Ok(Served { passing, lent: Vec::new() })
     }
 }

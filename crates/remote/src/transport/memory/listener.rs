@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::Served;
-use super::passing::Passing;
+use super::passing::{DELAY_MAX, Passing};
 use crate::random;
 use crate::transport::TransportError;
 use crate::transport::fabric::Token;
@@ -20,6 +20,7 @@ const TOKEN_LIMIT: Duration = Duration::from_millis(200);
 pub struct Listener {
     passing: Passing,
     number: u16,
+    delay: Duration,
 }
 
 impl Listener {
@@ -33,12 +34,18 @@ impl Listener {
             left -= 1;
             let number = if number == 0 { any()? } else { number };
             match Passing::listen(number) {
-                Ok(passing) => return Ok(Listener { passing, number }),
+                Ok(passing) => return Ok(Listener { passing, number, delay: Duration::ZERO }),
                 Err(Errno::ADDRINUSE) if left > 0 => {}
                 Err(Errno::ADDRINUSE) => return Err(TransportError::InUse(format!("number {number}"))),
                 Err(error) => return Err(failed("making a socket for borrowers of this machine", error)),
             }
         }
+    }
+
+    /// The same; each transfer of those who connect takes at least this long, at most [`DELAY_MAX`], as over a network.
+    #[must_use]
+    pub fn delayed_by(self, delay: Duration) -> Listener {
+        Listener { delay: delay.min(DELAY_MAX), ..self }
     }
 
     /// The number.
@@ -61,7 +68,7 @@ impl Listener {
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(waiting(error)),
         };
-        Ok(token(&passing).map(|token| Request { passing, token }))
+        Ok(token(&passing).map(|token| Request { passing, token, delay: self.delay }))
     }
 }
 
@@ -95,6 +102,7 @@ pub fn failed(doing: &'static str, error: Errno) -> TransportError {
 pub struct Request {
     passing: Passing,
     token: Token,
+    delay: Duration,
 }
 
 impl Request {
@@ -109,6 +117,6 @@ impl Request {
     /// # Errors
     /// It is gone already.
     pub fn accept(self) -> Result<Served, TransportError> {
-        Served::new(self.passing)
+        Served::new(self.passing, self.delay)
     }
 }

@@ -18,8 +18,10 @@ use rustix::net::{
 
 use crate::transport::fabric::Token;
 
-/// Bytes of a packet: a token, or a key and zeros.
+/// Bytes of a packet: a token, or a number and zeros.
 const PACKET_BYTES: usize = size_of::<Token>();
+/// Transfers that take longer than this at least are no use to anybody.
+pub const DELAY_MAX: Duration = Duration::from_millis(100);
 /// Borrowers that may wait for the donor at once.
 const BACKLOG: i32 = 64;
 
@@ -144,6 +146,16 @@ impl AsFd for Passing {
 /// A name that is no file, known to programs that share the network namespace. It has no access rights: tokens let in.
 fn name(number: u16) -> rustix::io::Result<SocketAddrUnix> {
     SocketAddrUnix::new_abstract_name(format!("aquifer-donor-{number}").as_bytes())
+}
+
+/// The packet that lets a borrower in.
+pub fn of_delay(delay: Duration) -> [u8; PACKET_BYTES] {
+    of_key(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// How long each transfer takes at least, as the packet says that lets a borrower in.
+pub fn delay_of(bytes: &[u8; PACKET_BYTES]) -> Option<Duration> {
+    key_of(bytes).map(Duration::from_nanos).filter(|delay| *delay <= DELAY_MAX)
 }
 
 /// The packet that says which slab.
