@@ -30,7 +30,7 @@ use crate::usage::Usage;
 pub use crate::walk::{Blocks, Found};
 
 /// RAM for the map of a heap that is looked at, and entries on their way to it.
-const RAM_BYTES: u64 = 24 << 20;
+const RAM_BYTES: u64 = 20 << 20;
 
 /// A file of which only bytes are asked for.
 struct Reader {

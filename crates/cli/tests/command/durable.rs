@@ -354,6 +354,7 @@ fn a_check_takes_little_memory() {
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     };
+    println!("{most_bytes} bytes at most");
     assert!(status.success() && looks > 0, "{status}, {looks} looks");
     assert!(most_bytes < 64 << 20, "{most_bytes} bytes");
     let found = json(&path);
