@@ -341,6 +341,31 @@ fn the_end_of_an_earlier_life() {
     }
 }
 
+/// Nothing that counts is behind it in its chunk; the floor says that it was durable.
+#[test]
+fn a_part_of_a_transaction_that_was_synced() {
+    const BYTES: usize = 100_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, copy) = (folder.path().join("heap"), folder.path().join("copy"));
+    let options = Options { durability: Durability::Relaxed, ..options() };
+    let heap = DurableHeap::open(&path, &options).expect("opens");
+    let stored = heap.transaction(|tx| {
+        let home = tx.alloc(BYTES as u64)?;
+        tx.store(home, &[7; BYTES])
+    });
+    stored.and_then(|()| heap.sync()).expect("room");
+    let bytes = std::fs::read(&path).expect("there");
+    let is_it = |at: &usize| bytes[*at..*at + 64] == [7; 64];
+    let places: Vec<_> = (SUPERBLOCK_BYTES..bytes.len() - 64).filter(is_it).collect();
+    let (first, last) = (places[0], places[places.len() - 1]);
+    assert!(last - first > BYTES - 64, "it is in two chunks");
+    for at in [first, last] {
+        std::fs::write(&copy, flipped(&bytes, at)).expect("room");
+        let outcome = DurableHeap::open(&copy, &options);
+        assert!(matches!(outcome, Err(Error::Damaged { .. })), "{at}: {:?}", outcome.err());
+    }
+}
+
 fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at] ^= 1;

@@ -360,7 +360,9 @@ impl Survey {
         let are_behind = !blocks.is_empty();
         if let Some((at, block)) = torn {
             let end = at + block.len_bytes();
-            if block.is_later() || end <= self.durable_to as usize {
+            // Parts are of sessions too. What a cleaner copies may be under way, and the floor does not wait for it.
+            let is_of_session = block.is_later() || (self.floor != NO_FLOOR && block.role() != Role::Whole);
+            if is_of_session || end <= self.durable_to as usize {
                 self.add_damaged(log, &block, (start, at), &mut filled)?;
             } else {
                 // It must not count either when the heap has a floor, which may be a higher one.
