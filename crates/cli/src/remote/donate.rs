@@ -97,7 +97,7 @@ pub struct DonateArguments {
     #[arg(long, value_name = "NAME", default_value = fabric::PROVIDER)]
     pub provider: String,
     /// Microseconds that each transfer takes at least, with --provider memory: to see what a network as fast would bring
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100_000))]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1000))]
     pub delay: u64,
     /// How it knows of others.
     #[command(flatten)]

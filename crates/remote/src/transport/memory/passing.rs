@@ -20,8 +20,8 @@ use crate::transport::fabric::Token;
 
 /// Bytes of a packet: a token, or a number and zeros.
 const PACKET_BYTES: usize = size_of::<Token>();
-/// Transfers that take longer than this at least are no use to anybody.
-pub const DELAY_MAX: Duration = Duration::from_millis(100);
+/// A borrower looks at the clock so long for each transfer, so a donor cannot ask for more.
+pub const DELAY_MAX: Duration = Duration::from_millis(1);
 /// Borrowers that may wait for the donor at once.
 const BACKLOG: i32 = 64;
 
