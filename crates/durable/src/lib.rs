@@ -82,7 +82,7 @@ mod unread;
 mod usage;
 pub mod value;
 mod view;
-mod walk;
+pub mod walk;
 mod write_set;
 
 pub use access::{Access, Load, Transactional};

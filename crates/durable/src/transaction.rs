@@ -278,6 +278,7 @@ impl<'h> Transaction<'h> {
         let version = view.take_version(heap.versions())?;
         heap.check_allocated(&mut session.draft)?;
         if parts.is_empty() {
+            // The partitions are locked until it is durable: what others see is (ADR 58).
             let at = session.append(&heap.log, version)?;
             heap.enter_block(session, at);
         } else {

@@ -6,9 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use aquifer_base::HomeAddress;
 use aquifer_bench::error::{Error, Result};
 use aquifer_bench::study::Fields;
-use aquifer_durable::block::{Block, Kind};
+use aquifer_durable::block::Kind;
 use aquifer_durable::chunk::{self, ChunkHeader};
 use aquifer_durable::superblock::{SUPERBLOCK_BYTES, Superblock};
+use aquifer_durable::walk::{Blocks, Found};
 use aquifer_durable::{Backing, DurableHeap, Options, Usage};
 
 use super::RumbleTask;
@@ -166,8 +167,10 @@ impl Filling {
     /// The blocks of a chunk in use.
     fn of(bytes: &[u8], seed: u32) -> Self {
         let mut filling = Self { index_bytes: chunk::HEADER_BYTES as u64, ..Self::default() };
-        let mut at = chunk::HEADER_BYTES;
-        while let Some(block) = Block::decode(&bytes[at..], seed) {
+        let mut end = chunk::HEADER_BYTES;
+        for (at, found) in Blocks::new(bytes, seed) {
+            end = at + found.len_bytes();
+            let Found::Block(block) = found else { continue };
             let payload: u64 = block
                 .entries()
                 .filter(|entry| entry.kind == Kind::Bytes)
@@ -176,9 +179,8 @@ impl Filling {
             filling.holes += block.entries().filter(|entry| entry.kind == Kind::Hole).count() as u64;
             filling.payload_bytes += payload;
             filling.index_bytes += block.len_bytes() as u64 - payload;
-            at += block.len_bytes();
         }
-        filling.unfilled_bytes = (bytes.len() - at) as u64;
+        filling.unfilled_bytes = (bytes.len() - end) as u64;
         filling
     }
 }
