@@ -14,7 +14,7 @@
  * The default heap takes its settings from aq_init() or, without it, from the
  * environment: AQUIFER_RAM, AQUIFER_FLASH, AQUIFER_FLASH_SIZE,
  * AQUIFER_OBJECT_BYTES, AQUIFER_POLICY, AQUIFER_FAULTS, AQUIFER_SOCKET,
- * AQUIFER_DEVICE_PROFILE. Link with -laquifer.
+ * AQUIFER_DEVICE_PROFILE, AQUIFER_COMPRESS. Link with -laquifer.
  *
  * All functions may be called from any thread. None may be called from a
  * signal handler, but a signal handler may touch objects.
@@ -116,6 +116,12 @@ enum aq_policy {
     AQ_POLICY_SIEVE = 3
 };
 
+enum aq_compression {
+    AQ_COMPRESS_NEVER = 0,
+    AQ_COMPRESS_ALWAYS = 1 /* whole pages that leave RAM, if they shrink to three quarters,
+                              stay there compressed while there is room */
+};
+
 /* Structures begin with their size. Later versions add fields at the end, and an older
  * program works with them: nothing is read or written behind its own structure.
  *
@@ -136,6 +142,7 @@ typedef struct aq_options {
                                 default 128; 4096 for a heap of aq_page_malloc */
     const char *device_profile_path; /* settings for the flash, as `aquifer advise
                                 --write-profile` makes them; NULL: none */
+    int compression;         /* enum aq_compression */
 } aq_options;
 
 /* Makes all of the options 0, and sets struct_bytes. */
@@ -300,6 +307,9 @@ typedef struct aq_stats {
     uint64_t process_ram_bytes;   /* anonymous memory and page tables of the process */
     uint64_t group_used_bytes;    /* of its tightest memory cgroup, kernel memory included; 0 without a limit */
     uint64_t group_limit_bytes;
+    uint64_t decompressed;        /* faults served by decompressing a page */
+    uint64_t compressed, compressed_bytes; /* pages that were compressed, and what they took then */
+    uint64_t incompressible;      /* pages that did not shrink when that was tried */
 } aq_stats;
 
 int aq_stats_get(aq_stats *stats);

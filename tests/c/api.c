@@ -46,7 +46,7 @@ static void options_start_with_their_size(void)
     CHECK(options.struct_bytes == sizeof options);
     CHECK(options.faults == AQ_FAULTS_SIGNAL && options.policy <= AQ_POLICY_SIEVE);
     CHECK(options.flash_path == NULL && options.socket_path == NULL);
-    CHECK(options.device_profile_path == NULL);
+    CHECK(options.device_profile_path == NULL && options.compression == AQ_COMPRESS_NEVER);
     aq_options_init(NULL, 64);
 }
 

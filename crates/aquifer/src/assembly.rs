@@ -18,7 +18,9 @@ use aquifer_vm::{Budget, Engine, EngineOptions, NativeRegion};
 
 use crate::device_profile;
 use crate::error::Error;
-use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, OBJECT_BYTES_DEFAULT, Options, RAM_BYTES_DEFAULT};
+use crate::options::{
+    Compression, FLASH_BYTES_DEFAULT, Faults, Flash, OBJECT_BYTES_DEFAULT, Options, RAM_BYTES_DEFAULT,
+};
 use crate::remote::Remote;
 
 /// Least flash of any heap: the segments that cleaning needs, of the smallest blocks.
@@ -109,6 +111,7 @@ impl Assembly {
             budget,
             leaves: region.as_ref().map_or_else(|| region_leaves(usable), NativeRegion::leaves),
             policy: options.policy,
+            compresses: options.compression == Compression::Always,
             trap: faults.trap(),
             read_ahead_pages: device_profile::read_ahead_pages(&profile),
         };

@@ -61,7 +61,7 @@ pub use aquifer_vm::hints::Hint;
 pub use assembly::KERNEL_MIN;
 pub use error::{Error, ErrorCode};
 pub use heap::{Array, Heap};
-pub use options::{Copies, Faults, Flash, Options};
+pub use options::{Compression, Copies, Faults, Flash, Options};
 pub use page_heap::{CallBuffer, PageHeap, Program, ProtectedRange, Rest};
 pub use reference::{Ref, Use, UseMut};
 pub use stats::Stats;

@@ -46,6 +46,16 @@ impl Faults {
     }
 }
 
+/// Whether pages are compressed before they leave RAM.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Compression {
+    /// They are not.
+    #[default]
+    Never,
+    /// Whole pages are, if they shrink to three quarters.
+    Always,
+}
+
 /// Where objects go that do not fit in RAM.
 #[derive(Clone, Default)]
 pub enum Flash {
@@ -81,6 +91,7 @@ pub struct Options {
     pub(crate) object_bytes: Option<usize>,
     pub(crate) faults: Faults,
     pub(crate) policy: PolicyKind,
+    pub(crate) compression: Compression,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) donors: Vec<String>,
     pub(crate) donors_only: bool,
@@ -109,7 +120,7 @@ impl Options {
     }
 
     /// The settings in `AQUIFER_RAM`, `AQUIFER_FLASH`, `AQUIFER_FLASH_SIZE`, `AQUIFER_OBJECT_BYTES`, `AQUIFER_FAULTS`,
-    /// `AQUIFER_POLICY`, `AQUIFER_SOCKET`, `AQUIFER_DONORS` (separated by commas), `AQUIFER_DONORS_ONLY`, `AQUIFER_CLUSTER`, `AQUIFER_COPIES` and `AQUIFER_DEVICE_PROFILE`; defaults for those that are not set. The profile is read at
+    /// `AQUIFER_POLICY`, `AQUIFER_COMPRESS`, `AQUIFER_SOCKET`, `AQUIFER_DONORS` (separated by commas), `AQUIFER_DONORS_ONLY`, `AQUIFER_CLUSTER`, `AQUIFER_COPIES` and `AQUIFER_DEVICE_PROFILE`; defaults for those that are not set. The profile is read at
     /// once.
     ///
     /// # Errors
@@ -144,6 +155,16 @@ impl Options {
             options.policy = parse_policy(&value).ok_or_else(|| {
                 Error::Invalid(format!("AQUIFER_POLICY is '{value}'; it may be clock, lru, s3fifo or sieve"))
             })?;
+        }
+        if let Some(value) = text("AQUIFER_COMPRESS") {
+            options.compression = match value.as_str() {
+                "never" => Compression::Never,
+                "always" => Compression::Always,
+                _ => {
+                    let message = format!("AQUIFER_COMPRESS is '{value}'; it may be never or always");
+                    return Err(Error::Invalid(message));
+                }
+            };
         }
         options.socket = text("AQUIFER_SOCKET").map(Into::into);
         let switch = |name: &str| match text(name).as_deref() {
@@ -275,6 +296,12 @@ impl Options {
     /// Which policy evicts objects from RAM.
     pub fn policy(mut self, policy: PolicyKind) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Whether pages are compressed before they leave RAM.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
         self
     }
 

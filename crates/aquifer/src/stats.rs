@@ -92,6 +92,14 @@ stats! {
     group_used_bytes,
     /// That limit.
     group_limit_bytes,
+    /// Faults served by decompressing a page.
+    decompressed,
+    /// Pages that were compressed.
+    compressed,
+    /// What they took then.
+    compressed_bytes,
+    /// Pages that did not shrink when that was tried.
+    incompressible,
 }
 
 fn get(counter: &AtomicU64) -> u64 {
@@ -154,6 +162,10 @@ impl Stats {
             process_ram_bytes: process.map_or(0, |of| of.anonymous_bytes + of.page_table_bytes),
             group_used_bytes: group.map_or(0, |room| room.used),
             group_limit_bytes: group.map_or(0, |room| room.limit),
+            decompressed: counters.decompressed.sum(),
+            compressed: counters.compressed.sum(),
+            compressed_bytes: counters.compressed_bytes.sum(),
+            incompressible: counters.incompressible.sum(),
         }
     }
 }

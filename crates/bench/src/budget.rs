@@ -11,7 +11,7 @@ use crate::distribution::{Distribution, HOT_SPACING};
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::objects::in_memory;
-use crate::peer::aquifer::Aquifer;
+use crate::peer::aquifer::{Aquifer, Layout};
 use crate::peer::{Kind, Peer, Setup, flash_bytes_for};
 use crate::process::Memory;
 use crate::scale::check_disk;
@@ -157,7 +157,7 @@ fn work(task: &BudgetTask, parent: &mut Parent) -> Result<Fields> {
     let count = task.setup.objects();
     let ledger = task.setup.ledger("aquifer");
     let mut watch = Watch::new(Memory::now()?);
-    let heap = Aquifer::open(&task.setup, false)?;
+    let heap = Aquifer::open(&task.setup, Layout::Objects)?;
     let objects = Verified::new(heap.objects(), &ledger);
     workload::fill(objects, task.threads, |done| {
         watch.look(&heap);

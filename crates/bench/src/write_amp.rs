@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::measure::{Interval, Snapshot, fill};
-use crate::peer::aquifer::Aquifer;
+use crate::peer::aquifer::{Aquifer, Layout};
 use crate::peer::{Kind, Peer, Setup};
 use crate::scale::check_disk;
 use crate::study::{Bound, Fields, Promise, Session, Study, Table, key, median, text};
@@ -180,7 +180,7 @@ impl WriteAmpOptions {
 
 fn work(task: &WriteAmpTask, parent: &mut Parent) -> Result<Fields> {
     let device = Device::holding(&task.setup.dir)?;
-    let heap = Aquifer::open(&task.setup, false)?;
+    let heap = Aquifer::open(&task.setup, Layout::Objects)?;
     let ledger = task.setup.ledger("aquifer");
     let objects = Verified::new(heap.objects(), &ledger);
     fill(objects, parent);

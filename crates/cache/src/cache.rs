@@ -74,6 +74,8 @@ pub struct ObjectCache {
     evicted: AtomicU64,
     returns: Returns,
     spares_used: AtomicBool,
+    /// Whole pages that were compressed.
+    compressions: AtomicU64,
 }
 
 /// The slots of one class as a policy sees them.
@@ -151,6 +153,7 @@ impl ObjectCache {
             evicted: AtomicU64::new(0),
             returns: Returns::new(bytes / OS_PAGE_BYTES),
             spares_used: AtomicBool::new(true),
+            compressions: AtomicU64::new(0),
         })
     }
 
@@ -263,9 +266,7 @@ impl ObjectCache {
 
     fn evict_for(&self, class: Class, page: PageId, entries: &EntryTable) -> Option<SlotId> {
         let evictions = self.classes[class.index()].evictions.fetch_add(1, Ordering::Relaxed) + 1;
-        let period = if self.classes[class.index()].wanted.is_set() { RETRY_PERIOD } else { BALANCE_PERIOD };
-        if evictions.is_multiple_of(period)
-            && (period == RETRY_PERIOD || self.is_starved(class, evictions))
+        if self.is_time_for_balance(class, evictions)
             && let Some(slot) = self.allocate_from_other_class(class, page, entries)
         {
             return Some(slot);

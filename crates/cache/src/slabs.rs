@@ -9,10 +9,11 @@
 //! Slabs stand in huge pages, except those of whole pages, whose memory is given back page by page. Whole pages fill their slabs: their
 //! header words, and the digests of what they were mapped with, stand beside the slabs.
 
+mod drain;
 mod words;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
@@ -87,6 +88,10 @@ pub(crate) struct Slabs {
     per_slab: [u32; SIZES.len()],
     shared: Box<[Shared]>,
     ranks: Box<[Ranks]>,
+    /// Whether slabs of whole pages stay when they get empty.
+    keeps_whole: AtomicBool,
+    /// Per class, slots that are used.
+    used: [AtomicU32; SIZES.len()],
     sweeps: Sweeps,
     state: SpinLock<State>,
 }
@@ -127,6 +132,8 @@ impl Slabs {
                 .map(|_| Shared { class: AtomicU8::new(NO_CLASS), rank: AtomicU32::new(0) })
                 .collect(),
             ranks: SIZES.iter().map(|_| ranks()).collect(),
+            keeps_whole: AtomicBool::new(false),
+            used: [const { AtomicU32::new(0) }; SIZES.len()],
             sweeps: Sweeps::new(),
             state: SpinLock::new(State {
                 slabs: vec![vacant; count].into(),
@@ -249,6 +256,17 @@ impl Slabs {
         unsafe { self.memory.base().add(offset) }
     }
 
+    /// All slabs that there are.
+    pub(crate) fn count(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// Slots of the class's slabs that nobody uses.
+    pub(crate) fn free_of(&self, class: Class) -> u32 {
+        let slots = self.slabs_of(class) * self.slots_per_slab(class);
+        slots.saturating_sub(self.used[class.index()].load(Ordering::Relaxed))
+    }
+
     /// Bytes of a slab.
     pub(crate) fn slab_bytes(&self) -> usize {
         self.slab_bytes
@@ -318,6 +336,7 @@ impl Slabs {
             entry.fresh += 1;
         }
         entry.used += 1;
+        self.used[class.index()].fetch_add(1, Ordering::Relaxed);
         if entry.used == per_slab {
             state.unlink(class, slab);
         }
@@ -326,6 +345,11 @@ impl Slabs {
             self.set_mark(class, slot, HAS_MEMORY);
         }
         Some(slot)
+    }
+
+    /// One slab more for the class, if one is free.
+    pub(crate) fn grow(&self, class: Class) {
+        self.add_slab(&mut self.state.lock(), class);
     }
 
     fn add_slab(&self, state: &mut State, class: Class) -> Option<u32> {
@@ -382,11 +406,13 @@ impl Slabs {
         self.word(class, slot, 0).store(u64::from(entry.free), Ordering::Release);
         entry.free = slot.index();
         entry.used -= 1;
+        self.used[class.index()].fetch_sub(1, Ordering::Relaxed);
         let (used, draining) = (entry.used, entry.draining);
         if was_full && !draining {
             state.link(class, slab);
         }
-        if used == 0 && !draining && self.slabs_of(class) > 1 {
+        let is_kept = class == Class::WHOLE && self.keeps_whole.load(Ordering::Relaxed);
+        if used == 0 && !draining && !is_kept && self.slabs_of(class) > 1 {
             state.unlink(class, slab);
             self.retire(&mut state, class, slab);
         }
@@ -408,37 +434,6 @@ impl Slabs {
         if class == Class::WHOLE || state.free_slabs.len() <= state.kept_free {
             self.advise(slab, Advice::DontNeed);
         }
-    }
-
-    /// Stops handing out slots of `slab`, so that it can be emptied; false if it already is drained or has
-    /// left the class.
-    pub(crate) fn start_draining(&self, class: Class, slab: u32) -> bool {
-        let mut state = self.state.lock();
-        let Slab { used, draining, .. } = state.slabs[slab as usize];
-        if draining
-            || used == 0
-            || self.shared[slab as usize].class.load(Ordering::Relaxed) != class.index() as u8
-        {
-            return false;
-        }
-        state.slabs[slab as usize].draining = true;
-        if used < self.slots_per_slab(class) {
-            state.unlink(class, slab);
-        }
-        true
-    }
-
-    /// Ends the draining; returns whether the slab is empty and went to the free ones.
-    pub(crate) fn finish_draining(&self, class: Class, slab: u32) -> bool {
-        let mut state = self.state.lock();
-        state.slabs[slab as usize].draining = false;
-        let used = state.slabs[slab as usize].used;
-        if used == 0 {
-            self.retire(&mut state, class, slab);
-        } else if used < self.slots_per_slab(class) {
-            state.link(class, slab);
-        }
-        used == 0
     }
 
     /// The slots of a slab.

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use aquifer::{Error, Faults, Options, PolicyKind, Stats};
+use aquifer::{Compression, Error, Faults, Options, PolicyKind, Stats};
 
 use crate::sized::{self, SizedOptions};
 
@@ -20,6 +20,7 @@ pub struct AqOptions {
     socket_path: *const c_char,
     object_bytes: u64,
     device_profile_path: *const c_char,
+    compression: c_int,
 }
 
 // SAFETY: as the trait wants it; NULL is no string.
@@ -65,6 +66,14 @@ impl AqOptions {
             1 => Faults::Thread,
             2 => Faults::Fence,
             other => return Err(Error::Invalid(format!("options.faults is {other}; see enum aq_faults"))),
+        });
+        options = options.compression(match self.compression {
+            0 => Compression::Never,
+            1 => Compression::Always,
+            other => {
+                let message = format!("options.compression is {other}; see enum aq_compression");
+                return Err(Error::Invalid(message));
+            }
         });
         Ok(options.policy(match self.policy {
             0 => PolicyKind::Clock,

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use run::{CopiesArgument, FaultsArgument, MallocArgument, MemoryArguments, RunArguments};
+pub use run::{
+    CompressArgument, CopiesArgument, FaultsArgument, MallocArgument, MemoryArguments, RunArguments,
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -76,6 +76,10 @@ const METRICS: &[(&str, Kind, &str)] = &[
         "What the tightest memory cgroup uses, kernel memory included; 0 without a limit.",
     ),
     ("group_limit_bytes", Gauge, "The limit of that memory cgroup."),
+    ("decompressed", Counter, "Faults served by decompressing a page."),
+    ("compressed", Counter, "Pages that were compressed."),
+    ("compressed_bytes", Counter, "Bytes that they took then."),
+    ("incompressible", Counter, "Pages that did not shrink when that was tried."),
 ];
 
 /// The text while nobody answers.

@@ -33,6 +33,7 @@ pub fn run(arguments: &RunArguments) -> Result<ExitCode, Error> {
     set(&mut command, "AQUIFER_THRESHOLD", arguments.threshold.map(|bytes| bytes.to_string().into()));
     set(&mut command, "AQUIFER_MALLOC", (arguments.malloc == MallocArgument::No).then(|| "no".into()));
     command.env("AQUIFER_FAULTS", arguments.memory.faults.name());
+    command.env("AQUIFER_COMPRESS", arguments.compress.name());
     set_path(&mut command, "AQUIFER_FLASH", arguments.memory.flash.as_ref())?;
     let donors = (!arguments.donors.is_empty()).then(|| arguments.donors.join(",").into());
     set(&mut command, "AQUIFER_DONORS", donors);

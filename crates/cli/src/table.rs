@@ -48,7 +48,7 @@ const fn share(label: &'static str, figure: Figure, of: &'static [&'static str],
 const BUDGET: &[&str] = &["ram_budget_bytes"];
 const GROUP: &[&str] = &["group_limit_bytes"];
 const FLASH: &[&str] = &["flash_bytes"];
-const LOOKUPS: &[&str] = &["hits", "misses"];
+const LOOKUPS: &[&str] = &["hits", "decompressed", "misses"];
 const PAGES_READ: &[&str] = &["remote_reads", "decoded_reads", "buffer_reads", "flash_reads"];
 
 const GROUPS: &[(&str, &[Row])] = &[
@@ -72,11 +72,14 @@ const GROUPS: &[(&str, &[Row])] = &[
         &[
             row("all", Events("faults")),
             share("hits in the cache", Events("hits"), LOOKUPS, "of hits and misses"),
+            share("hits that were decompressed", Events("decompressed"), LOOKUPS, "of hits and misses"),
             share("misses, read from flash", Events("misses"), LOOKUPS, "of hits and misses"),
             row("objects never written", Events("zero_fills")),
             row("first writes to clean pages", Events("faults_write_upgrade")),
             row("pages evicted", Events("evicted_pages")),
             row("objects evicted", Events("evicted_objects")),
+            row("pages compressed", Events("compressed")),
+            row("pages that did not shrink", Events("incompressible")),
             row("waits for the writer", Events("writer_waits")),
             row("threads waited for flash", Time("flash_wait_ns")),
         ],

@@ -3,7 +3,8 @@
 //! ```text
 //! 63..62  state     0 vacant, 1 moving, 2 cached, 3 mapped
 //! 61      dirty     the bytes in the slot are newer than those in the log
-//! 60      writable  the mapped page may be newer than its slot; of a cached page: it is used more than once
+//! 60      writable  the mapped page may be newer than its slot; of a cached page: with `pinned` it is used more than once, without
+//!                   it is compressed
 //! 59      pinned    the page must stay mapped; of a cached page: it is used in its slot
 //! 58      second    the word stands in the second of the page's two buckets
 //! 57..32  tag       the part of the page id that the bucket does not imply
@@ -111,7 +112,12 @@ impl Entry {
 
     /// Whether a cached page is used more than once in its slot; how often stands elsewhere.
     pub const fn is_shared(self) -> bool {
-        self.is_writable()
+        self.0 & (WRITABLE | PINNED) == WRITABLE | PINNED
+    }
+
+    /// Whether the page's bytes are compressed in its slot, where nobody can use them.
+    pub const fn is_compressed(self) -> bool {
+        matches!(self.state(), State::Cached) && self.0 & (WRITABLE | PINNED) == WRITABLE
     }
 
     /// With the shared flag of a cached page set or cleared.
@@ -131,6 +137,11 @@ impl Entry {
     pub const fn cached(self, slot: u32) -> Self {
         let flags = self.0 & !(u32::MAX as u64 | WRITABLE | PINNED);
         Self(flags | slot as u64).with_state(2)
+    }
+
+    /// In its slot only, compressed.
+    pub const fn compressed(self, slot: u32) -> Self {
+        Self(self.cached(slot).0 | WRITABLE)
     }
 
     /// At its address and in `slot`. Whether a writable page was written shows when it leaves.
@@ -166,6 +177,16 @@ mod tests {
         assert_eq!((cached.state(), cached.slot()), (State::Cached, Some(7)));
         assert!(cached.is_dirty() && !cached.is_writable() && !cached.is_pinned() && cached.has_key(key));
         assert!(!cached.with_dirty(false).is_dirty());
+        let compressed = cached.moving().compressed(9);
+        assert_eq!((compressed.state(), compressed.slot()), (State::Cached, Some(9)));
+        assert!(compressed.is_compressed() && compressed.is_dirty() && !compressed.is_pinned());
+        assert!(!cached.is_compressed() && !mapped.is_compressed() && !compressed.moving().is_compressed());
+        let used = cached.with_pinned(true);
+        assert!(
+            !used.with_shared(true).is_compressed()
+                && used.with_shared(true).is_shared()
+                && !compressed.is_shared()
+        );
     }
 
     #[test]

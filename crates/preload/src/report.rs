@@ -157,6 +157,9 @@ fn text(route: &Route) -> String {
             line("threads waited for flash", format!("{:.1} s", seconds(stats.flash_wait_ns)));
             line("faults", stats.faults.to_string());
             line("  found in RAM", stats.hits.to_string());
+            if stats.decompressed > 0 {
+                line("  found compressed", stats.decompressed.to_string());
+            }
             line("  read from flash", stats.misses.to_string());
             line("  never written before", stats.zero_fills.to_string());
             line("read from flash", mib(stats.device_read_bytes));

@@ -17,12 +17,20 @@ counters! {
     faults_write_upgrade,
     /// Of these: served from the object cache.
     hits,
+    /// Of these: decompressed.
+    decompressed,
     /// Of these: read from the log.
     misses,
     /// Of these: pages never written.
     zero_fills,
     /// Pages that left the page buffer.
     evicted_pages,
+    /// Pages that were compressed.
+    compressed,
+    /// Bytes that they took when they were.
+    compressed_bytes,
+    /// Pages that did not shrink when that was tried.
+    incompressible,
     /// Page records written by the writer.
     objects_written,
     /// Payload of these.

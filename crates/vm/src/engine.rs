@@ -43,6 +43,8 @@ pub struct EngineOptions {
     pub leaves: u32,
     /// Which policy evicts objects.
     pub policy: PolicyKind,
+    /// Whether whole pages are compressed before they leave RAM.
+    pub compresses: bool,
     /// How faults reach the engine.
     pub trap: TrapKind,
     /// Most pages that are read ahead of a walk, at least 8.
@@ -80,12 +82,12 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`].
     pub fn over(region: NativeRegion, options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
-        let EngineOptions { budget, leaves, policy, trap, read_ahead_pages } = options;
+        let EngineOptions { budget, leaves, policy, compresses, trap, read_ahead_pages } = options;
         assert_eq!(region.leaves(), leaves);
         let table = Arc::new(LeafTable::new(leaves)?);
         let pages = Pages {
             mapping: Mapping::new(region.reservation(), table.clone(), trap, budget.total)?,
-            residence: Residence::new(&budget, policy)?,
+            residence: Residence::new(&budget, policy, compresses)?,
             backing: Backing::new(log, table.clone(), budget.leaves)?,
             foresight: Foresight::new(table, read_ahead_pages),
             holds: Holds::new(),
@@ -94,7 +96,7 @@ impl Engine {
             budget,
             process_ram: OnceLock::new(),
             contexts: Pool::new((0..budget.contexts).map(|_| Context::new())),
-            counters: Counters::default(),
+            counters: Box::default(),
         };
         Ok(Self { pages, gates: Gates::new(), snapshot: Snapshot::new() })
     }

@@ -30,6 +30,7 @@ use crate::room;
 /// Where the bytes of a page came from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
+    Compressed,
     Log,
     Zero,
 }
@@ -37,6 +38,7 @@ pub(crate) enum Source {
 impl From<Source> for Found {
     fn from(source: Source) -> Self {
         match source {
+            Source::Compressed => Self::Ram,
             Source::Log => Self::Flash,
             Source::Zero => Self::Zeros,
         }
@@ -146,6 +148,16 @@ impl<'a> Fill<'a> {
         self.held().before()
     }
 
+    /// Whether the page has no slot that its bytes could be used in: it is not in RAM, or compressed.
+    pub(crate) fn lacks_slot(&self) -> bool {
+        self.before().is_none_or(Entry::is_compressed)
+    }
+
+    /// The slot that the page is compressed in.
+    fn compressed_slot(&self) -> Option<SlotId> {
+        self.before().filter(|before| before.is_compressed()).and_then(Entry::slot).map(SlotId)
+    }
+
     /// The page's slot.
     ///
     /// # Panics
@@ -159,7 +171,7 @@ impl<'a> Fill<'a> {
         self.pages.residence.pointer(self.slot())
     }
 
-    /// Finds a slot for a page that is not in RAM.
+    /// Finds a slot for a page that [lacks one](Fill::lacks_slot).
     ///
     /// # Errors
     /// Nothing can leave RAM any more; [`FaultError::Again`] after the patience.
@@ -174,12 +186,19 @@ impl<'a> Fill<'a> {
         self.slot.is_some()
     }
 
-    /// Finds the newest bytes of a page that is not in RAM.
+    /// Finds the newest bytes of a page that lacked a slot.
     ///
     /// # Errors
     /// They cannot be read, or are damaged.
     pub(crate) fn read_in_fault(&mut self, context: &mut Context) -> Result<Source, FaultError> {
         let counters = &self.pages.counters;
+        if let Some(compressed) = self.compressed_slot() {
+            let (plain, _) = context.scratch.split_first_chunk_mut().expect("there is room for a page");
+            self.pages.residence.decompress_in_fault(compressed, plain);
+            counters.decompressed.add(1);
+            self.bytes = Bytes::Scratch(0..OS_PAGE_BYTES);
+            return Ok(Source::Compressed);
+        }
         // Neighbours are read while this page is.
         let on_flash = || {
             if self.size.is_whole() {
@@ -228,7 +247,11 @@ impl<'a> Fill<'a> {
 
     /// Gives the entry back.
     fn publish(&mut self, entry: impl FnOnce(&Held<'a>) -> Entry) -> Entry {
+        let compressed = self.compressed_slot();
         let held = self.held.take().expect("a fill is published once");
+        if let Some(compressed) = compressed {
+            self.pages.residence.free_slot(compressed);
+        }
         let entry = entry(&held);
         held.release(entry)
     }

@@ -56,8 +56,8 @@ fn end_slowly(pages: &Pages, gates: &Gates, page: PageId) -> Result<(), PinError
 fn begin_use(pages: &Pages, page: PageId, write: bool) -> Result<*mut u8, PinError> {
     let mut patience = Patience::of_call();
     loop {
-        let state = pages.residence.find(page).map(|entry| (entry.state(), entry.is_pinned()));
-        match state {
+        let entry = pages.residence.find(page).filter(|entry| !entry.is_compressed());
+        match entry.map(|entry| (entry.state(), entry.is_pinned())) {
             None => {
                 if let Some(bytes) = bring_in(pages, page, write, &mut patience)? {
                     return Ok(bytes);
@@ -95,7 +95,7 @@ fn share_use(pages: &Pages, page: PageId, write: bool) -> Option<*mut u8> {
     Some(pages.residence.pointer(slot))
 }
 
-/// Brings a page into the cache, not to its address, and uses it there; `None` if another thread was first.
+/// Brings a page that is not in RAM, or compressed, into the cache, not to its address, and uses it there; `None` if another thread was first.
 fn bring_in(
     pages: &Pages,
     page: PageId,
@@ -105,7 +105,7 @@ fn bring_in(
     room::unmap_due_in_fault(pages);
     // Another thread may have brought the page in and use it: then the use is shared, not waited for.
     let mut fill = Fill::hold_in_fault(pages, page, patience)?;
-    if fill.before().is_some() {
+    if !fill.lacks_slot() {
         return Ok(None);
     }
     fill.place_in_fault(patience)?;

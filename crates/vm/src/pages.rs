@@ -39,7 +39,7 @@ pub(crate) struct Pages {
     /// RAM of the process, if the heap leaves it what it takes.
     pub(crate) process_ram: OnceLock<ProcessRam>,
     /// What happened so far.
-    pub(crate) counters: Counters,
+    pub(crate) counters: Box<Counters>,
 }
 
 impl Pages {

@@ -3,10 +3,12 @@
 //! | file | noun |
 //! |---|---|
 //! | `held` | a page whose entry this thread holds: the only way to change it |
+//! | `compressed` | whole pages that are compressed, and what does that |
 //! | `page_buffer` | which small pages are mapped, in order of arrival |
 //! | `digests` | what tells whether a whole page was written |
 //! | `stale` | whole pages that are mapped, and whose slots have memory still |
 
+mod compressed;
 mod digests;
 mod held;
 mod page_buffer;
@@ -26,6 +28,7 @@ use digests::Digests;
 use page_buffer::PageBuffer;
 use stale::Stale;
 
+pub(crate) use compressed::{Compressor, may_be_compressed};
 pub(crate) use held::Held;
 
 /// Share of a class's slots that the writer keeps clean ahead of eviction: one in this many.
@@ -48,6 +51,10 @@ pub(crate) struct Residence {
     dirty: AtomicU64,
     /// How long threads waited for room.
     room_wait_ns: AtomicU64,
+    /// Whether whole pages are compressed before they leave RAM.
+    compresses: bool,
+    /// None is until that many pages have left RAM.
+    compression_rests_until: AtomicU64,
 }
 
 /// Whether nobody uses the page in its slot.
@@ -71,7 +78,7 @@ impl Residence {
     ///
     /// # Errors
     /// The kernel refused the address space.
-    pub(crate) fn new(budget: &Budget, policy: PolicyKind) -> Result<Self, Errno> {
+    pub(crate) fn new(budget: &Budget, policy: PolicyKind, compresses: bool) -> Result<Self, Errno> {
         Ok(Self {
             entries: EntryTable::new(budget.entries),
             cache: ObjectCache::new(budget.cache, policy)?,
@@ -82,6 +89,8 @@ impl Residence {
             digests: Digests::new(),
             dirty: AtomicU64::new(0),
             room_wait_ns: AtomicU64::new(0),
+            compresses,
+            compression_rests_until: AtomicU64::new(0),
         })
     }
 
@@ -140,7 +149,7 @@ impl Residence {
     #[inline]
     pub(crate) fn try_use(&self, page: PageId, write: bool) -> Option<*mut u8> {
         let first_use = |entry: Entry| {
-            let is_free = entry.state() == State::Cached && !entry.is_pinned();
+            let is_free = entry.state() == State::Cached && !entry.is_pinned() && !entry.is_compressed();
             is_free.then(|| entry.with_pinned(true).with_dirty(entry.is_dirty() || write))
         };
         let (before, after) = self.entries.exchange(page, first_use)?;

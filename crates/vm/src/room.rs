@@ -124,7 +124,8 @@ pub(crate) fn allocate_slot_in_fault(
         let evicted = residence.evicted();
         if let Some(slot) = residence.allocate_slot(class, page) {
             let period = (residence.slots_ahead(class) / LOOKS_PER_SLOT) as u64;
-            if evicted.is_multiple_of(period) && residence.has_dirty() {
+            let is_next = evicted.is_multiple_of(period) && residence.has_dirty();
+            if is_next || residence.wants_compression() {
                 pages.backing.want_writer();
             }
             return Ok(slot);
@@ -140,7 +141,7 @@ pub(crate) fn allocate_slot_in_fault(
 }
 
 /// Has the mapped pages of the slab that `class` waits for leave their addresses.
-fn unmap_wanted_in_fault(pages: &Pages, class: Class) {
+pub(crate) fn unmap_wanted_in_fault(pages: &Pages, class: Class) {
     pages.residence.for_each_wanted(Some(class), &mut |page| {
         if pages.residence.find(page).is_some_and(may_leave) {
             leave_one_in_fault(pages, page);

@@ -15,7 +15,7 @@ use aquifer_cache::SlotId;
 use aquifer_map::{Entry, State};
 use aquifer_sys::{Errno, SpinLock};
 
-use crate::context::zeros;
+use crate::context::{Context, zeros};
 use crate::error::{FaultError, PinError};
 use crate::pages::Pages;
 
@@ -111,9 +111,8 @@ impl Snapshot {
         let mut context = pages.contexts.take_in_fault();
         let (bytes, found) = match pages.residence.find(page) {
             // What was mapped has been copied by the kernel, unless it has been emptied since.
-            Some(entry) => {
-                slot_bytes(pages, entry).map_or((zeros().as_ptr(), Found::Zeros), |bytes| (bytes, Found::Ram))
-            }
+            Some(entry) => slot_bytes(pages, entry, &mut context)
+                .map_or((zeros().as_ptr(), Found::Zeros), |bytes| (bytes, Found::Ram)),
             None => match pages.backing.read_in_fault(page, OS_PAGE_BYTES, &mut context.scratch, || {}) {
                 Ok(Some(range)) => (context.scratch[range].as_ptr(), Found::Flash),
                 Ok(None) => (zeros().as_ptr(), Found::Zeros),
@@ -162,9 +161,14 @@ impl Snapshot {
 }
 
 /// The bytes of a page that was in its slot.
-fn slot_bytes(pages: &Pages, entry: Entry) -> Option<*const u8> {
-    let slot = entry.slot().filter(|_| entry.state() == State::Cached)?;
-    Some(pages.residence.pointer(SlotId(slot)).cast_const())
+fn slot_bytes(pages: &Pages, entry: Entry, context: &mut Context) -> Option<*const u8> {
+    let slot = SlotId(entry.slot().filter(|_| entry.state() == State::Cached)?);
+    if entry.is_compressed() {
+        let (plain, _) = context.scratch.split_first_chunk_mut()?;
+        pages.residence.decompress_in_fault(slot, plain);
+        return Some(plain.as_ptr());
+    }
+    Some(pages.residence.pointer(slot).cast_const())
 }
 
 fn drop_pages(pages: &Pages, first: PageId, count: usize) -> Result<(), Errno> {

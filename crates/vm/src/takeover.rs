@@ -122,8 +122,10 @@ fn give_back(pages: &Pages, page: PageId) -> bool {
         // The range is guarded: it does not lose its last page.
         pages.mapping.leave_range_in_fault(page.leaf());
     } else {
-        let bytes = pages.residence.pointer(held.slot());
-        // SAFETY: the page is absent, its range is guarded, and the slot is its own, whose entry is held.
+        let mut plain = [0; OS_PAGE_BYTES];
+        // SAFETY: native pages are whole ones, and the slot is the page's, if it is not compressed.
+        let bytes = unsafe { held.bytes(OS_PAGE_BYTES, &mut plain) }.as_ptr();
+        // SAFETY: the page is absent, its range is guarded, and its bytes stay as they are while its entry is held.
         if unsafe { pages.mapping.appear_uncounted_in_fault(page, bytes, true) }.is_err() {
             return false;
         }

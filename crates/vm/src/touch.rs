@@ -60,18 +60,19 @@ pub(crate) fn resolve_in_fault(pages: &Pages, page: PageId, access: Access) -> R
         }
         return Ok(found);
     }
-    if fill.before().is_none() {
+    let lacks_slot = fill.lacks_slot();
+    if lacks_slot {
         fill.place_in_fault(&mut patience)?;
     }
     let mut context = pages.contexts.take_in_fault();
-    let found = if fill.before().is_some() {
+    let found = if lacks_slot {
+        fill.read_in_fault(&mut context)?.into()
+    } else {
         pages.counters.hits.add(1);
         if pages.residence.touch(fill.slot()) {
             pages.foresight.note_ahead_used_in_fault(page);
         }
         Found::Ram
-    } else {
-        fill.read_in_fault(&mut context)?.into()
     };
     fill.publish_mapped_in_fault(access, &mut context)?;
     map_along_in_fault(pages, page, along, size, access.ahead(), &mut context);
@@ -94,7 +95,7 @@ fn map_along_in_fault(
             return true;
         }
         let at_hand = match entry {
-            Some(_) => take_from_slot_in_fault(pages, next),
+            Some(_) => take_from_slot_in_fault(pages, next, context),
             None => take_unwritten_in_fault(pages, next, context),
         };
         let fill = at_hand.filter(|fill| fill.size() == size);
@@ -107,8 +108,11 @@ fn map_along_in_fault(
     }
 }
 
-fn take_from_slot_in_fault(pages: &Pages, page: PageId) -> Option<Fill<'_>> {
-    let fill = Fill::try_begin_from_slot(pages, page)?;
+fn take_from_slot_in_fault<'a>(pages: &'a Pages, page: PageId, context: &mut Context) -> Option<Fill<'a>> {
+    let mut fill = Fill::try_begin_from_slot(pages, page)?;
+    if fill.lacks_slot() {
+        return (fill.try_place() && fill.read_in_fault(context).is_ok()).then_some(fill);
+    }
     // A whole page on trial is not used by this: it only needs no fault of its own.
     if !fill.size().is_whole() {
         pages.residence.touch(fill.slot());

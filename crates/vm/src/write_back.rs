@@ -1,5 +1,6 @@
 //! Pages of one leaf, written side by side: the leaf changes once for all of them. Shared by the log's two ends.
 
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, PageId};
 use aquifer_log::record::{lone_record_bytes, records_in};
 use aquifer_log::{AppendError, Head, Kind, RecordId};
@@ -41,8 +42,9 @@ pub(crate) fn collect(pages: &Pages, leaf: LeafId, limit: usize, dirty: &mut Vec
 
 /// Appends the bytes of a cached page, for which `head` has room; where they are then. A page of zeros needs no record.
 pub(crate) fn append(held: &Held<'_>, page_bytes: usize, head: &mut Head) -> Place {
-    // SAFETY: the slot has room for the page's bytes.
-    let bytes = unsafe { held.bytes(page_bytes) };
+    let mut plain = [0; OS_PAGE_BYTES];
+    // SAFETY: the slot has room for the page's bytes, if they are not compressed.
+    let bytes = unsafe { held.bytes(page_bytes, &mut plain) };
     if bytes.iter().all(|&byte| byte == 0) {
         return Place::ZERO;
     }
@@ -51,7 +53,7 @@ pub(crate) fn append(held: &Held<'_>, page_bytes: usize, head: &mut Head) -> Pla
 
 /// Gives back a page whose bytes were appended, as clean.
 pub(crate) fn release_written(pages: &Pages, held: Held<'_>, page_bytes: usize) {
-    held.release_cached(false);
+    held.release_clean();
     pages.counters.objects_written.add(1);
     pages.counters.objects_written_bytes.add(page_bytes as u64);
 }

@@ -3,10 +3,13 @@
 //! It looks at the pages that the cache would evict next, so that evictions find clean ones. With each
 //! dirty page go the other cold dirty pages of its leaf, side by side in the log: the leaf is changed
 //! once for all of them, and they share one address in it.
+//!
+//! Before, it compresses whole pages that were not used again, if RAM is short of room for others.
 
 use std::sync::atomic::Ordering;
 
 use aquifer_base::PageId;
+use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_cache::Class;
 use aquifer_device::AlignedBuffer;
 use aquifer_log::{AppendError, Head, Kind, ReadError};
@@ -15,15 +18,19 @@ use aquifer_map::leaves::{LEAF_RECORD_BYTES_MAX, SCRATCH_BYTES};
 use crate::gate::Gates;
 use crate::pages::Pages;
 use crate::reserve::{Outlook, unmap_wanted};
-use crate::residence::{Held, may_be_written};
+use crate::residence::{Compressor, Held, may_be_compressed, may_be_written};
+use crate::room;
 use crate::write_back::{self, ROOM};
 
 /// Used objects are spared while at most this share of the evicted ones had to be written.
 const WRITTEN_SHARE_MAX: f64 = 0.75;
-/// Evictions between two looks at how many of the evicted objects had to be written.
+/// Evictions between two looks at how many of the evicted objects had to be written, and between two at whether pages shrink.
 const EVICTIONS_PER_LOOK: u64 = 4096;
 /// Leaves that a pass cleans, so that faults find clean ones to evict.
 const LEAVES_PER_PASS: usize = 64;
+/// Slots of whole pages that the hand passes which compresses, in a pass at most and at once.
+const COMPRESSED_PER_PASS: usize = 4096;
+const COMPRESSED_AT_ONCE: usize = 64;
 /// Slabs that a pass tries to free for the process.
 const SLABS_PER_PASS: usize = 16;
 
@@ -32,6 +39,7 @@ struct Writer<'a> {
     pages: &'a Pages,
     head: Head,
     scratch: AlignedBuffer,
+    compressor: Compressor,
     upcoming: Vec<PageId>,
     group: Vec<PageId>,
     /// Why a leaf could not be read in this pass.
@@ -45,7 +53,9 @@ struct Writer<'a> {
 pub(crate) fn run(pages: &Pages, gates: &Gates, head: Head) {
     let scratch = AlignedBuffer::new(SCRATCH_BYTES);
     let (upcoming, group) = (Vec::new(), Vec::new());
-    let mut writer = Writer { pages, head, scratch, upcoming, group, failed: None, evicted: 0, written: 0 };
+    let compressor = Compressor::new();
+    let mut writer =
+        Writer { pages, head, scratch, compressor, upcoming, group, failed: None, evicted: 0, written: 0 };
     let mut outlook = Outlook::new();
     while !gates.is_closing() {
         let is_wanted = outlook.wait(pages, || gates.is_closing());
@@ -73,6 +83,7 @@ impl Writer<'_> {
             self.write_back(urgent)?;
         }
         self.free_slabs()?;
+        self.compress();
         for class in Class::all() {
             let mut upcoming = std::mem::take(&mut self.upcoming);
             upcoming.clear();
@@ -101,6 +112,35 @@ impl Writer<'_> {
         backing.note_pass(failed.filter(|_| self.written() == before));
         self.look_at_evictions();
         Ok(())
+    }
+
+    /// Compresses whole pages whose turn it is, until others have room.
+    fn compress(&mut self) {
+        let (pages, residence) = (self.pages, &self.pages.residence);
+        let mut next = std::mem::take(&mut self.upcoming);
+        for _ in 0..COMPRESSED_PER_PASS / COMPRESSED_AT_ONCE {
+            next.clear();
+            if !residence.wants_compression()
+                || residence.next_to_compress(COMPRESSED_AT_ONCE, &mut |page| next.push(page)) == 0
+            {
+                break;
+            }
+            next.iter().for_each(|&page| compress(pages, page, &mut self.compressor));
+            if self.compressor.take_rest() {
+                residence.rest_from_compression(EVICTIONS_PER_LOOK);
+            }
+        }
+        // Slabs that classes of compressed pages wait for get empty sooner so, and less is evicted.
+        for class in Class::all().filter(|&class| residence.compresses() && class != Class::WHOLE) {
+            next.clear();
+            residence.for_each_wanted(Some(class), &mut |page| next.push(page));
+            if !next.is_empty() {
+                room::unmap_wanted_in_fault(pages, class);
+                next.iter().for_each(|&page| compress(pages, page, &mut self.compressor));
+                residence.give_wanted(class);
+            }
+        }
+        self.upcoming = next;
     }
 
     /// Frees slabs that the process needs the RAM of: their pages leave their addresses, are written, and leave RAM.
@@ -185,5 +225,26 @@ impl Writer<'_> {
         }
         held.store(Some(&mut self.head)).expect(ROOM);
         true
+    }
+}
+
+/// Compresses a page, if it is one that may be, shrinks, and gets a slot.
+fn compress(pages: &Pages, page: PageId, compressor: &mut Compressor) {
+    let Some(held) = pages.residence.try_hold(page, may_be_compressed) else { return };
+    if !pages.is_whole(page) {
+        return;
+    }
+    let mut plain = [0; OS_PAGE_BYTES];
+    // SAFETY: a whole page that is not compressed fills its slot.
+    let bytes = unsafe { held.bytes(OS_PAGE_BYTES, &mut plain) };
+    let Some(packed) = bytes.first_chunk().and_then(|bytes| compressor.compress(bytes)) else {
+        pages.counters.incompressible.add(1);
+        return;
+    };
+    if held.release_compressed(packed) {
+        pages.counters.compressed.add(1);
+        pages.counters.compressed_bytes.add(packed.len() as u64);
+    } else if let Some(class) = Class::for_bytes(packed.len()) {
+        room::unmap_wanted_in_fault(pages, class);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::overhead::{Cost, FAULT, OverheadTask};
-use crate::peer::aquifer::Aquifer;
+use crate::peer::aquifer::{Aquifer, Layout};
 use crate::peer::{Peer, Setup, flash_bytes_for};
 use crate::process::cpu_ns;
 use crate::rng::Rng;
@@ -33,7 +33,7 @@ pub fn measure(task: &OverheadTask) -> Result<Vec<Cost>> {
         flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(64 << 20),
         payload: task.payload,
     };
-    let heap = Aquifer::open(&setup, false)?;
+    let heap = Aquifer::open(&setup, Layout::Objects)?;
     let ledger = setup.ledger("aquifer");
     let objects = Verified::new(heap.objects(), &ledger);
     let mut rng = Rng::new(1);

@@ -44,6 +44,8 @@ pub struct Options {
     pub object_bytes: u64,
     /// Settings for the flash.
     pub device_profile_path: *const c_char,
+    /// `enum aq_compression`.
+    pub compression: c_int,
 }
 
 /// `aq_item`.
@@ -94,7 +96,8 @@ stats! {
         device_reads, device_read_bytes, device_writes, device_written_bytes, objects_written,
         objects_written_bytes, objects_cleaned, objects_cleaned_bytes, leaves_written,
         leaves_written_bytes, leaves_read, segments_cleaned, writer_waits, io_errors,
-        flash_wait_ns, process_ram_bytes, group_used_bytes, group_limit_bytes;
+        flash_wait_ns, process_ram_bytes, group_used_bytes, group_limit_bytes,
+        decompressed, compressed, compressed_bytes, incompressible;
 }
 
 impl Stats {
@@ -175,6 +178,7 @@ impl Api {
             socket_path: ptr::null(),
             object_bytes: 0,
             device_profile_path: ptr::null(),
+            compression: 0,
         };
         // SAFETY: the structure has this size.
         unsafe { self.aq_options_init(&mut options, size_of::<Options>()) };
@@ -261,10 +265,11 @@ mod tests {
             "socket_path",
             "object_bytes",
             "device_profile_path",
+            "compression",
         ];
         assert_eq!(fields_in_header("aq_options"), options);
         assert_eq!(fields_in_header("aq_item"), ["object", "memory", "bytes"]);
-        assert_eq!(size_of::<Options>(), 64);
+        assert_eq!(size_of::<Options>(), 72);
     }
 
     #[test]

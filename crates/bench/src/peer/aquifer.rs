@@ -12,6 +12,17 @@ use crate::workdir::c_path;
 /// Size that RAM is divided for when objects share pages.
 const PAGE_BYTES: u64 = 4096;
 
+/// Where the objects of an array are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Each on a page of addresses of its own.
+    Objects,
+    /// Packed in a block.
+    Pages,
+    /// The same, of which pages are compressed before they leave RAM.
+    CompressedPages,
+}
+
 /// An open heap with one array.
 #[derive(Debug)]
 pub struct Aquifer {
@@ -25,11 +36,12 @@ pub struct Aquifer {
 
 impl Aquifer {
     /// Loads the library, opens a heap with its flash file in the benchmark's directory and
-    /// allocates the array: an object per page of addresses, or with `on_pages` packed in a block.
+    /// allocates the array.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if there is no library or it refuses, with its own sentence.
-    pub fn open(setup: &Setup, on_pages: bool) -> Result<Self> {
+    pub fn open(setup: &Setup, layout: Layout) -> Result<Self> {
+        let on_pages = layout != Layout::Objects;
         let api = Api::open()?;
         let dir = c_path(&setup.dir);
         let mut options = api.default_options();
@@ -37,6 +49,7 @@ impl Aquifer {
         options.flash_path = dir.as_ptr();
         options.flash_bytes = setup.flash_bytes;
         options.object_bytes = if on_pages { PAGE_BYTES } else { 0 };
+        options.compression = c_int::from(layout == Layout::CompressedPages);
         let mut heap = ptr::null_mut();
         // SAFETY: options made by the library, whose strings outlive the call; room for the result.
         let code = unsafe { api.aq_heap_open(&options, &mut heap) };

@@ -45,6 +45,8 @@ pub enum Kind {
     Aquifer,
     /// The same with objects that share pages of 4 KiB.
     AquiferPages,
+    /// The same, and pages are compressed before they leave RAM.
+    AquiferCompressed,
     /// Not memory at all: the device's own random reads, 4 KiB and 512 bytes, as the limit.
     Fio,
 }
@@ -61,6 +63,7 @@ impl Kind {
         "memkind-default",
         "aquifer",
         "aquifer-pages",
+        "aquifer-compressed",
         "fio 4 KiB",
         "fio 512 B",
     ];
@@ -77,6 +80,7 @@ impl Kind {
             Self::MemkindDefault => "memkind-default",
             Self::Aquifer => "aquifer",
             Self::AquiferPages => "aquifer-pages",
+            Self::AquiferCompressed => "aquifer-compressed",
             Self::Fio => "fio",
         }
     }
@@ -93,7 +97,7 @@ impl Kind {
 
     /// Whether it stays within its RAM only because a cgroup makes it.
     pub fn needs_cgroup(self) -> bool {
-        !matches!(self, Self::Aquifer | Self::AquiferPages | Self::Fio)
+        !matches!(self, Self::Aquifer | Self::AquiferPages | Self::AquiferCompressed | Self::Fio)
     }
 
     /// Bytes of disk it takes.
@@ -101,7 +105,7 @@ impl Kind {
         match self {
             // The swap area is made by the orchestrator, whatever its size.
             Self::Swap | Self::Zswap | Self::Jemalloc => 0,
-            Self::Aquifer | Self::AquiferPages => setup.flash_bytes,
+            Self::Aquifer | Self::AquiferPages | Self::AquiferCompressed => setup.flash_bytes,
             _ => setup.data_bytes,
         }
     }
@@ -180,8 +184,9 @@ pub fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Peer>> {
         Kind::MmapDefault => Box::new(mmap::Mmap::open(setup, false)?),
         Kind::Memkind => Box::new(memkind::Memkind::open(setup, true)?),
         Kind::MemkindDefault => Box::new(memkind::Memkind::open(setup, false)?),
-        Kind::Aquifer => Box::new(aquifer::Aquifer::open(setup, false)?),
-        Kind::AquiferPages => Box::new(aquifer::Aquifer::open(setup, true)?),
+        Kind::Aquifer => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::Objects)?),
+        Kind::AquiferPages => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::Pages)?),
+        Kind::AquiferCompressed => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::CompressedPages)?),
         Kind::Fio => unreachable!("fio is a process of its own, see fio::measure"),
     })
 }

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::measure::{Interval, Snapshot};
 use crate::payload::Payload;
-use crate::peer::aquifer::Aquifer;
+use crate::peer::aquifer::{Aquifer, Layout};
 use crate::peer::fio::RAMP_S;
 use crate::peer::{Peer, Setup};
 use crate::process::cpu_ns;
@@ -43,7 +43,7 @@ pub struct BatchRequest {
 /// [`crate::Error::Unavailable`] without the library, [`crate::Error::WrongData`].
 pub fn work(task: &BatchesTask, parent: &mut Parent) -> Result<()> {
     let device = Device::holding(&task.setup.dir)?;
-    let heap = Aquifer::open(&task.setup, false)?;
+    let heap = Aquifer::open(&task.setup, Layout::Objects)?;
     let objects = heap.objects().count();
     data::fill(&heap, task.setup.payload, |done| parent.progress("filling", done, objects))?;
     let ready = |done, total| parent.progress("warming up", done, total);

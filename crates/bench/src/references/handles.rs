@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::overhead::heap::{Run, warm_up};
 use crate::payload::Payload;
 use crate::peer::abi::Stats;
-use crate::peer::aquifer::Aquifer;
+use crate::peer::aquifer::{Aquifer, Layout};
 use crate::peer::{Peer, Setup, flash_bytes_for};
 use crate::rng::Rng;
 use crate::study::{Fields, median_of};
@@ -101,7 +101,7 @@ fn open(task: &HandlesTask) -> Result<Aquifer> {
         flash_bytes: flash_bytes_for(data_bytes, OBJECT_BYTES, LOG_FILL).max(FLASH_BYTES_MIN),
         payload: task.payload,
     };
-    Aquifer::open(&setup, false)
+    Aquifer::open(&setup, Layout::Objects)
 }
 
 /// The numbers below `count` in random order (Fisher and Yates).

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use aquifer_base::PageId;
 use aquifer_map::{Entry, EntryTable, State};
 
-use super::{ObjectCache, Position};
+use super::{BALANCE_PERIOD, ObjectCache, Position, RETRY_PERIOD};
 use crate::class::Class;
 use crate::slabs::SlotId;
 
+/// Least share of the slabs that whole pages keep, one in this many, while some are compressed.
+const WHOLE_LEAST: usize = 8;
 /// No slab is wanted.
 const NONE: u32 = u32::MAX;
 /// Attempts to empty the wanted slab before another is taken; the writer has time in between.
@@ -66,6 +68,34 @@ impl ObjectCache {
         self.empty_wanted(None, entries);
     }
 
+    /// Whether the class should try to get a slab from another one, after this number of `evictions`.
+    pub(super) fn is_time_for_balance(&self, class: Class, evictions: u64) -> bool {
+        if self.classes[class.index()].wanted.is_set() {
+            return evictions.is_multiple_of(RETRY_PERIOD);
+        }
+        let period = match self.compressions.load(Ordering::Relaxed) {
+            0 => BALANCE_PERIOD,
+            // Classes have little of what they need at first.
+            _ => BALANCE_PERIOD.min(u64::from(self.slabs.slots_per_slab(class))),
+        };
+        evictions.is_multiple_of(period) && self.is_starved(class, evictions)
+    }
+
+    /// Has the slab leave that a class wants, if its pages may leave.
+    pub fn give_wanted(&self, class: Class, entries: &EntryTable) {
+        if self.wanted(Some(class)).is_set() {
+            self.empty_wanted(Some(class), entries);
+        }
+    }
+
+    /// Whole pages, of which some are compressed instead of evicted, take a slab from the others if that is worth more.
+    pub(super) fn balance_whole(&self, evictions: u64, entries: &EntryTable) {
+        let class = Class::WHOLE;
+        if self.is_time_for_balance(class, evictions) && self.empty_wanted(Some(class), entries) {
+            self.slabs.grow(class);
+        }
+    }
+
     /// Whether the class evicts more than twice as often per slab as the one with the most slabs.
     pub(super) fn is_starved(&self, class: Class, evictions: u64) -> bool {
         let Some(donor) = self.largest_other(Some(class)) else { return false };
@@ -79,9 +109,16 @@ impl ObjectCache {
         starved
     }
 
+    /// Whether the class has more than its least. Where pages are compressed, whole ones keep some room to be plain.
+    fn may_give(&self, class: Class) -> bool {
+        let is_shared = class == Class::WHOLE && self.compressions.load(Ordering::Relaxed) > 0;
+        let least = if is_shared { self.slabs.count() / WHOLE_LEAST } else { 1 };
+        self.slabs.slabs_of(class) as usize > least.max(1)
+    }
+
     fn largest_other(&self, class: Option<Class>) -> Option<Class> {
         Class::all()
-            .filter(|&other| Some(other) != class && self.slabs.slabs_of(other) > 1)
+            .filter(|&other| Some(other) != class && self.may_give(other))
             .max_by_key(|&other| self.slabs.slabs_of(other))
     }
 
@@ -118,8 +155,13 @@ impl ObjectCache {
     /// The slab that `class` wants and the class that has it: at first the one with that class's next victim.
     fn wanted_slab(&self, class: Option<Class>) -> Option<(Class, u32)> {
         let slab = self.wanted(class).slab.load(Ordering::Relaxed);
-        let donor = self.slabs.class_in_use(slab).filter(|&donor| Some(donor) != class);
-        if let Some(donor) = donor.filter(|&donor| self.slabs.slabs_of(donor) > 1) {
+        let in_use = self.slabs.class_in_use(slab);
+        if slab != NONE && (in_use.is_none() || in_use == class) {
+            // Its pages have left by themselves: it is free as any other.
+            self.wanted(class).set(NONE);
+            return None;
+        }
+        if let Some(donor) = in_use.filter(|&donor| self.may_give(donor)) {
             return Some((donor, slab));
         }
         let donor = self.largest_other(class)?;
@@ -154,6 +196,9 @@ impl ObjectCache {
     fn drain(&self, donor: Class, slab: u32, entries: &EntryTable) -> bool {
         // Looked at first, so that none leaves in vain.
         let all_may_leave = self.pages_in(donor, slab).all(|page| entries.find(page).is_some_and(may_leave));
+        if all_may_leave && self.slabs.retire_empty(donor, slab) {
+            return true;
+        }
         if !all_may_leave || !self.slabs.start_draining(donor, slab) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Whole pages: which of their slots have memory, their digests, and their trials.
+//! Whole pages: which of their slots have memory, their digests, their trials, and which are compressed next.
 //!
 //! Mark of a whole page's slot:
 //! ```text
@@ -11,6 +11,7 @@
 use std::sync::atomic::Ordering;
 
 use aquifer_base::PageId;
+use aquifer_map::EntryTable;
 
 use super::{ObjectCache, Position};
 use crate::class::Class;
@@ -22,6 +23,12 @@ const TURNS_SHIFT: u8 = 4;
 const READ_AHEAD: u8 = 1 << 6;
 /// The highest standing.
 const STANDING_MAX: u8 = 3;
+/// What an eviction costs, which may have to be read again from flash, in units of what a compression costs, which may have to be undone.
+const COMPRESSIONS_PER_EVICTION: u64 = 8;
+/// Where pages are compressed, slots that are kept free for others: one in this many, and fewest and most.
+const FREE: usize = 64;
+const FREE_MIN: usize = 32;
+const FREE_MAX: usize = 1024;
 
 /// The mark of a page that was used while it was on trial.
 fn proven(mark: u8) -> u8 {
@@ -82,6 +89,44 @@ impl ObjectCache {
     pub fn note_read_ahead(&self, slot: SlotId) {
         if self.slabs.class_of(slot) == Class::WHOLE {
             self.slabs.change_mark(Class::WHOLE, slot, |mark| mark | READ_AHEAD);
+        }
+    }
+
+    /// Bytes of a slot.
+    pub fn slot_bytes(&self, slot: SlotId) -> usize {
+        self.slabs.class_of(slot).slot_bytes()
+    }
+
+    /// Whether so few slots of whole pages are free that some pages should be compressed.
+    pub fn lacks_free_whole(&self) -> bool {
+        let wanted = (self.slots(Class::WHOLE) / FREE).clamp(FREE_MIN, FREE_MAX);
+        self.is_full.load(Ordering::Relaxed) && (self.slabs.free_of(Class::WHOLE) as usize) < wanted
+    }
+
+    /// Passes `count` slots of whole pages that were unmapped and did not come back, and calls `visit` for their pages. Returns how many were
+    /// passed. One thread at a time. `visit` neither allocates nor frees a slot.
+    pub fn next_to_compress(&self, count: usize, visit: &mut dyn FnMut(PageId)) -> usize {
+        let view = self.view(Class::WHOLE);
+        let _sweep = self.slabs.sweep();
+        let passed = self.whole.advance_middle(&view, count as u64, &mut |at| {
+            if let Some(page) = view.slot(at).and_then(|slot| self.slabs.owner(Class::WHOLE, slot)) {
+                visit(page);
+            }
+        });
+        passed as usize
+    }
+
+    /// As [`ObjectCache::free`], of a whole page that is compressed in another slot from now on. Some of these count as an eviction where
+    /// classes are compared.
+    pub fn free_compressed(&self, slot: SlotId, entries: &EntryTable) {
+        let compressions = self.compressions.fetch_add(1, Ordering::Relaxed) + 1;
+        if compressions == 1 {
+            self.slabs.keep_whole();
+        }
+        self.free(slot);
+        if compressions.is_multiple_of(COMPRESSIONS_PER_EVICTION) {
+            let evictions = &self.classes[Class::WHOLE.index()].evictions;
+            self.balance_whole(evictions.fetch_add(1, Ordering::Relaxed) + 1, entries);
         }
     }
 

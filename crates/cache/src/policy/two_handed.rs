@@ -1,5 +1,6 @@
 //! Two-handed CLOCK: the front hand takes pages out of use, the back hand evicts those that were not used again
 //! (4.3BSD; Leffler et al., "The Design and Implementation of the 4.3BSD UNIX Operating System", 1989, section 5.12).
+//! Where pages are compressed, a middle hand does that before the back hand comes.
 //!
 //! It serves whole pages, of whose uses only faults tell. Their mark is not a policy's: it says that the slot has
 //! memory ([`ObjectCache::has_memory`](crate::ObjectCache::has_memory)). A page whose slot has none is mapped, and the back
@@ -14,21 +15,31 @@ use crate::slabs::HAS_MEMORY;
 /// Share of the slots between the hands: one in this many.
 const SPREAD: u64 = 6;
 
-/// Both hands, as slots that they have passed so far.
+/// Most slots between middle and back hand, as a share of all: one in this many. What does not shrink waits there for the back hand.
+const LAG: u64 = 2;
+
+/// The hands, as slots that they have passed so far.
 #[derive(Debug)]
 pub struct TwoHanded {
     front: AtomicU64,
+    /// Behind the back hand if nothing is compressed.
+    middle: AtomicU64,
     back: AtomicU64,
 }
 
 impl TwoHanded {
     /// Hands that stand together.
     pub const fn new() -> Self {
-        Self { front: AtomicU64::new(0), back: AtomicU64::new(0) }
+        Self { front: AtomicU64::new(0), middle: AtomicU64::new(0), back: AtomicU64::new(0) }
+    }
+
+    /// The hand that pages meet first when they were not used again.
+    fn second(&self) -> u64 {
+        self.middle.load(Ordering::Relaxed).max(self.back.load(Ordering::Relaxed))
     }
 
     fn ahead(&self) -> u64 {
-        self.front.load(Ordering::Relaxed).saturating_sub(self.back.load(Ordering::Relaxed))
+        self.front.load(Ordering::Relaxed).saturating_sub(self.second())
     }
 
     /// How many slots the front hand should pass, so that pages have time to be used again.
@@ -48,6 +59,21 @@ impl TwoHanded {
                 visit(at);
             }
         }
+    }
+
+    /// Moves the middle hand over `count` slots at most, not beyond the front hand, and calls `visit` for those that have memory. Returns how many it has
+    /// passed. One thread at a time.
+    pub fn advance_middle(&self, slots: &dyn Slots, count: u64, visit: &mut dyn FnMut(Position)) -> u64 {
+        let (end, first) = (u64::from(slots.end()), self.second());
+        let to = (first + count).min(self.front.load(Ordering::Relaxed).max(first));
+        if end == 0 {
+            return 0;
+        }
+        self.middle.store(to, Ordering::Relaxed);
+        self.back.fetch_max(to.saturating_sub(end / LAG), Ordering::Relaxed);
+        let passed = (first..to).map(|at| Position((at % end) as u32));
+        passed.filter(|&at| slots.mark(at) & HAS_MEMORY != 0 && slots.is_occupied(at)).for_each(visit);
+        to - first
     }
 
     /// Moves the back hand by one slot, unless it has reached the front hand.
@@ -152,6 +178,27 @@ mod tests {
         clock.advance_front(&slots, 55, &mut |_| {});
         let taken: Vec<_> = std::iter::from_fn(|| clock.evict(&slots, 64, &mut offer)).collect();
         assert_eq!(taken.len(), 57, "5 to 59, then 3 and 4 of the next round");
+    }
+
+    #[test]
+    fn the_middle_hand_goes_before_the_back_hand_and_behind_the_front_hand() {
+        let (clock, slots) = (TwoHanded::new(), Full(60));
+        let mut passed = Vec::new();
+        assert_eq!(clock.advance_middle(&slots, 5, &mut |at| passed.push(at.0)), 0, "all stand together");
+        clock.advance_front(&slots, 10, &mut |_| {});
+        assert_eq!(clock.advance_middle(&slots, 4, &mut |at| passed.push(at.0)), 4);
+        assert_eq!(clock.front_due(&slots), 4, "the front hand keeps its distance");
+        assert_eq!(clock.advance_middle(&slots, 60, &mut |at| passed.push(at.0)), 6);
+        assert_eq!(passed, (0..10).collect::<Vec<_>>());
+        // What was not taken there is the back hand's still.
+        assert_eq!(clock.evict(&slots, 64, &mut |_| Offer::Taken), Some(Position(0)));
+        clock.advance_front(&slots, 50, &mut |_| {});
+        clock.advance_middle(&slots, 60, &mut |_| {});
+        assert_eq!(
+            clock.evict(&slots, 64, &mut |_| Offer::Taken),
+            Some(Position(30)),
+            "a half is its lag at most"
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ Examples:
   aquifer run -- ./program ARGS                  256 MiB of RAM, 8 GiB of flash in /var/tmp
   aquifer run --ram auto -- ./program ARGS       as much RAM as its container, or the machine, has left
   aquifer run --ram 4G --flash /nvme --flash-size 64G -- redis-server
+  aquifer run --ram 1G --compress always -- python3 big.py
   aquifer run --threshold 4K --report -- sqlite3 :memory:
   aquifer run --ram 1G --donors alpha:7447,beta:7447 --cluster /etc/aquifer -- ./program
   aquifer run --ram 1G --profile-svg faults.svg -- ./program
@@ -69,6 +70,25 @@ impl From<FaultsArgument> for aquifer::Faults {
             FaultsArgument::Signal => Self::Signal,
             FaultsArgument::Thread => Self::Thread,
             FaultsArgument::Fence => Self::Fence,
+        }
+    }
+}
+
+/// Whether pages are compressed before they leave RAM.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompressArgument {
+    /// They are not
+    Never,
+    /// Those are that shrink to three quarters
+    Always,
+}
+
+impl CompressArgument {
+    /// As the environment says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Always => "always",
         }
     }
 }
@@ -135,6 +155,9 @@ pub struct RunArguments {
     /// What its memory has.
     #[command(flatten)]
     pub memory: MemoryArguments,
+    /// Whether pages stay in RAM compressed, while there is room, before they go to flash
+    #[arg(long, value_enum, default_value = "never")]
+    pub compress: CompressArgument,
     /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
     #[arg(long, value_name = "DONORS", value_delimiter = ',')]
     pub donors: Vec<String>,

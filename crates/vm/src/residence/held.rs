@@ -2,7 +2,7 @@
 
 use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_cache::SlotId;
+use aquifer_cache::{Class, SlotId};
 use aquifer_map::{Entry, Locked};
 
 use super::Residence;
@@ -68,6 +68,25 @@ impl<'a> Held<'a> {
         self.release(entry);
     }
 
+    /// Gives a cached page back as it was, but clean.
+    pub(crate) fn release_clean(self) {
+        let before = self.before().expect("a cached page is in RAM");
+        self.release(before.with_dirty(false));
+    }
+
+    /// Gives back a whole page that may be compressed, in a slot of its own class with `packed` instead of its bytes; false, and it stays as it was, if there is no slot.
+    pub(crate) fn release_compressed(self, packed: &[u8]) -> bool {
+        let residence = self.residence;
+        let class = Class::for_bytes(packed.len()).expect("it is shorter than a page");
+        let Some(slot) = residence.allocate_slot(class, self.page()) else { return false };
+        // SAFETY: the slot is the page's, whose entry is held, and has room.
+        unsafe { residence.cache.pointer(slot).copy_from_nonoverlapping(packed.as_ptr(), packed.len()) };
+        residence.cache.free_compressed(self.slot(), &residence.entries);
+        let entry = self.entry().compressed(slot.0);
+        self.release(entry);
+        true
+    }
+
     /// Ends the page's stay in RAM, without keeping its bytes. It is at no address.
     pub(crate) fn forget(mut self) {
         let locked = self.locked.take().expect("an entry is given back once");
@@ -79,11 +98,15 @@ impl<'a> Held<'a> {
         locked.remove();
     }
 
-    /// The bytes of the page in its slot.
+    /// The bytes of the page in its slot; in `plain`, if they are compressed there.
     ///
     /// # Safety
-    /// The slot has `len` bytes, which are the page's.
-    pub(crate) unsafe fn bytes(&self, len: usize) -> &[u8] {
+    /// The slot has `len` bytes, which are the page's, or the page is compressed.
+    pub(crate) unsafe fn bytes<'b>(&'b self, len: usize, plain: &'b mut [u8; OS_PAGE_BYTES]) -> &'b [u8] {
+        if self.before().is_some_and(Entry::is_compressed) {
+            self.residence.decompress_in_fault(self.slot(), plain);
+            return plain;
+        }
         // SAFETY: we hold the entry of the page that owns the slot; the rest is passed on to the caller.
         unsafe { std::slice::from_raw_parts(self.residence.cache.pointer(self.slot()), len) }
     }
