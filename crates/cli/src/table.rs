@@ -79,6 +79,7 @@ const GROUPS: &[(&str, &[Row])] = &[
             row("pages evicted", Events("evicted_pages")),
             row("objects evicted", Events("evicted_objects")),
             row("pages compressed", Events("compressed")),
+            row("bytes of these then", Bytes("compressed_bytes")),
             row("pages that did not shrink", Events("incompressible")),
             row("waits for the writer", Events("writer_waits")),
             row("threads waited for flash", Time("flash_wait_ns")),
