@@ -114,11 +114,12 @@ impl Extents<'_> {
         low + self.starts[low..high].partition_point(begins)
     }
 
-    /// The word of a grain's source, if the first `count` extents begin before it and the next one does not.
+    /// The word of a grain's source, if the first `count` extents begin before it and the next one does not. Else it is anything among the log's
+    /// addresses: a reader whose extents are being changed looks there before it knows.
     #[inline]
     pub(super) fn continued(&self, count: usize, grain: usize) -> u64 {
         match count.checked_sub(1) {
-            Some(index) => plus(self.word(index), grain.wrapping_sub(self.start(index))),
+            Some(index) => plus(self.word(index), grain.saturating_sub(self.start(index))),
             None => HOLE,
         }
     }
@@ -213,6 +214,14 @@ mod tests {
         let words = starts.iter().map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
         let starts = starts.iter().map(|&start| AtomicU16::new(start)).collect::<Vec<_>>();
         Extents { starts: &starts, addresses: &words, highs: &[] }.search(grain)
+    }
+
+    /// A writer has changed the start after a reader counted the extents before its grain.
+    #[test]
+    fn what_a_racing_reader_finds_is_among_the_addresses() {
+        let (starts, addresses) = ([AtomicU16::new(300)], [AtomicU32::new(3)]);
+        let extents = Extents { starts: &starts, addresses: &addresses, highs: &[] };
+        assert_eq!(extents.continued(1, 2), 3);
     }
 
     proptest! {
