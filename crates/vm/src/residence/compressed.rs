@@ -111,9 +111,9 @@ impl Residence {
 
     /// The bytes of a page that is compressed in `slot`. The caller holds its entry, or is alone.
     pub(crate) fn decompress_in_fault(&self, slot: SlotId, to: &mut [u8; OS_PAGE_BYTES]) {
+        let (start, len) = (self.cache.pointer(slot), self.cache.slot_bytes(slot));
         // SAFETY: the slot has that many bytes, and is the page's whose entry is held.
-        let packed =
-            unsafe { std::slice::from_raw_parts(self.cache.pointer(slot), self.cache.slot_bytes(slot)) };
+        let packed = unsafe { std::slice::from_raw_parts(start, len) };
         decompress(packed, to);
     }
 }
