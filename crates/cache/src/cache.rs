@@ -11,6 +11,7 @@ use aquifer_map::{EntryTable, State};
 use aquifer_sys::Errno;
 
 use balance::Wanted;
+pub use whole::Lack;
 
 use crate::class::{Class, SIZES};
 use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, TwoHanded};

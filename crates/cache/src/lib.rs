@@ -20,7 +20,7 @@ pub mod returns;
 mod slabs;
 mod sweeps;
 
-pub use cache::{ObjectCache, PolicyKind};
+pub use cache::{Lack, ObjectCache, PolicyKind};
 pub use class::Class;
 pub use returns::Distances;
 pub use slabs::SlotId;

@@ -52,6 +52,8 @@ pub(crate) struct Backing {
     taken_back: AtomicU64,
     /// The writer's.
     bell: Bell,
+    /// It was rung for what has to be written, not for compression alone.
+    has_to_write: AtomicBool,
     /// A page that must be written back before a fault can go on.
     urgent: AtomicU64,
     trouble: Trouble,
@@ -71,6 +73,7 @@ impl Backing {
             has_classes: AtomicBool::new(false),
             taken_back: AtomicU64::new(0),
             bell: Bell::new(),
+            has_to_write: AtomicBool::new(false),
             urgent: AtomicU64::new(NONE),
             trouble: Trouble::new(),
             read_durations: Durations::default(),
@@ -187,7 +190,18 @@ impl Backing {
 
     /// Lets the writer make a pass. Cheap when it is running anyway.
     pub(crate) fn want_writer(&self) {
+        self.has_to_write.store(true, Ordering::Release);
         self.bell.ring();
+    }
+
+    /// As [`Backing::want_writer`], only to compress pages: it looks for nothing to write.
+    pub(crate) fn want_compressor(&self) {
+        self.bell.ring();
+    }
+
+    /// Whether the writer is to look for pages to write, since this was asked last.
+    pub(crate) fn take_has_to_write(&self) -> bool {
+        self.has_to_write.swap(false, Ordering::Acquire)
     }
 
     /// Waits until the writer is wanted, or `is_over`.

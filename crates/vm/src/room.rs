@@ -1,7 +1,7 @@
 //! Room for a page: an entry, a slot, a place at its address. The only file with waits for room.
 
 use aquifer_base::PageId;
-use aquifer_cache::{Class, SlotId};
+use aquifer_cache::{Class, Lack, SlotId};
 use aquifer_map::State;
 use aquifer_map::entries::TableFull;
 use aquifer_sys::{Backoff, process};
@@ -125,8 +125,10 @@ pub(crate) fn allocate_slot_in_fault(
         if let Some(slot) = residence.allocate_slot(class, page) {
             let period = (residence.slots_ahead(class) / LOOKS_PER_SLOT) as u64;
             let is_next = evicted.is_multiple_of(period) && residence.has_dirty();
-            if is_next || residence.wants_compression() {
+            if is_next {
                 pages.backing.want_writer();
+            } else if residence.compresses() && residence.wants_compression() == Some(Lack::Urgent) {
+                pages.backing.want_compressor();
             }
             return Ok(slot);
         }

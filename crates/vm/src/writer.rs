@@ -61,7 +61,9 @@ pub(crate) fn run(pages: &Pages, gates: &Gates, head: Head) {
         let is_wanted = outlook.wait(pages, || gates.is_closing());
         // Locks are taken under this pass only: a fork meanwhile would leave them locked in its child.
         let _pass = gates.pass_as_writer();
-        if (outlook.look(pages) || is_wanted) && writer.pass().is_err() {
+        let lacks_ram = outlook.look(pages);
+        let has_to_write = pages.backing.take_has_to_write() || lacks_ram;
+        if (has_to_write || is_wanted) && writer.pass(has_to_write).is_err() {
             // The log has stopped or is closing. Faults see that by themselves.
             return;
         }
@@ -75,9 +77,14 @@ impl Writer<'_> {
         self.pages.counters.objects_written.sum() + leaves.written.load(Ordering::Relaxed)
     }
 
-    /// Writes the dirty pages among those that each class evicts next or wants gone.
-    fn pass(&mut self) -> Result<(), AppendError> {
+    /// Compresses what there is to compress, and writes the dirty pages among those that each class evicts next or wants gone if that is
+    /// wanted, too.
+    fn pass(&mut self, has_to_write: bool) -> Result<(), AppendError> {
         let (residence, backing) = (&self.pages.residence, &self.pages.backing);
+        if !has_to_write {
+            self.compress();
+            return Ok(());
+        }
         let before = self.written();
         if let Some(urgent) = backing.take_wanted() {
             self.write_back(urgent)?;
@@ -120,7 +127,7 @@ impl Writer<'_> {
         let mut next = std::mem::take(&mut self.upcoming);
         for _ in 0..COMPRESSED_PER_PASS / COMPRESSED_AT_ONCE {
             next.clear();
-            if !residence.wants_compression()
+            if residence.wants_compression().is_none()
                 || residence.next_to_compress(COMPRESSED_AT_ONCE, &mut |page| next.push(page)) == 0
             {
                 break;

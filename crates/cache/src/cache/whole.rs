@@ -30,6 +30,15 @@ const FREE: usize = 64;
 const FREE_MIN: usize = 32;
 const FREE_MAX: usize = 1024;
 
+/// Too few slots of whole pages are free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    /// Who compresses anyway goes on.
+    Slight,
+    /// Less than half of what should be free: time to begin, so that it begins seldom.
+    Urgent,
+}
+
 /// The mark of a page that was used while it was on trial.
 fn proven(mark: u8) -> u8 {
     let standing = ((mark >> STANDING_SHIFT & 3) + 1).min(STANDING_MAX);
@@ -97,10 +106,15 @@ impl ObjectCache {
         self.slabs.class_of(slot).slot_bytes()
     }
 
-    /// Whether so few slots of whole pages are free that some pages should be compressed.
-    pub fn lacks_free_whole(&self) -> bool {
+    /// Whether so few slots of whole pages are free that some pages should be compressed; `None` if there are enough, or nothing has left RAM yet.
+    pub fn lacks_free_whole(&self) -> Option<Lack> {
         let wanted = (self.slots(Class::WHOLE) / FREE).clamp(FREE_MIN, FREE_MAX);
-        self.is_full.load(Ordering::Relaxed) && (self.slabs.free_of(Class::WHOLE) as usize) < wanted
+        let free = self.slabs.free_of(Class::WHOLE) as usize;
+        (self.is_full.load(Ordering::Relaxed) && free < wanted).then_some(if free < wanted / 2 {
+            Lack::Urgent
+        } else {
+            Lack::Slight
+        })
     }
 
     /// Passes `count` slots of whole pages that were unmapped and did not come back, and calls `visit` for their pages. Returns how many were

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
-use aquifer_cache::{Class, SlotId};
+use aquifer_cache::{Class, Lack, SlotId};
 use aquifer_map::{Entry, State};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 
@@ -92,11 +92,10 @@ impl Residence {
         self.cache.give_wanted(class, &self.entries);
     }
 
-    /// Whether some whole pages should be compressed, so that others have room.
-    pub(crate) fn wants_compression(&self) -> bool {
-        self.compresses
-            && self.cache.lacks_free_whole()
-            && self.evicted() >= self.compression_rests_until.load(Ordering::Relaxed)
+    /// Whether some whole pages should be compressed, so that others have room, and how urgently.
+    pub(crate) fn wants_compression(&self) -> Option<Lack> {
+        let is_at_work = || self.evicted() >= self.compression_rests_until.load(Ordering::Relaxed);
+        self.cache.lacks_free_whole().filter(|_| self.compresses && is_at_work())
     }
 
     /// Compresses nothing until `evictions` more pages have left RAM.
