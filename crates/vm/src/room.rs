@@ -144,11 +144,18 @@ pub(crate) fn allocate_slot_in_fault(
 
 /// Has the mapped pages of the slab that `class` waits for leave their addresses.
 pub(crate) fn unmap_wanted_in_fault(pages: &Pages, class: Class) {
+    let (mut next, mut count) = ([PageId(0); BATCH], 0);
     pages.residence.for_each_wanted(Some(class), &mut |page| {
         if pages.residence.find(page).is_some_and(may_leave) {
-            leave_one_in_fault(pages, page);
+            next[count] = page;
+            count += 1;
+        }
+        if count == BATCH {
+            leave_all_in_fault(pages, &next);
+            count = 0;
         }
     });
+    leave_all_in_fault(pages, &next[..count]);
 }
 
 // ---- Places at addresses -----------------------------------------------------
