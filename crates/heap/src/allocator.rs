@@ -7,6 +7,7 @@ use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OBJECT_BYTES_MAX, OS_PA
 use aquifer_base::{AllocationClass, LeafId, PageId};
 use aquifer_vm::Engine;
 
+use crate::backlog::{Backlog, Batch};
 use crate::class::current_class;
 use crate::error::HeapError;
 use crate::paged::Paged;
@@ -15,6 +16,9 @@ use crate::pools::{Kind, Pools};
 use crate::promises::Promises;
 use crate::shape::{Shape, element_page_bytes, flash_bytes};
 use crate::spans::Spans;
+
+/// Freed objects have one part in `BACKLOG_PART` of flash at most.
+const BACKLOG_PART: u64 = 64;
 
 /// What a leaf is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub(crate) struct State {
     pools: Pools,
     /// First pages of objects whose free is under way.
     freeing: HashSet<u64>,
+    /// Objects that are freed, and whose places are not.
+    backlog: Backlog,
     pub(crate) promises: Promises,
     usage: Usage,
 }
@@ -77,8 +83,17 @@ pub(crate) struct Object {
 /// The objects of one heap.
 pub struct Allocator {
     pub(crate) engine: Arc<Engine>,
+    /// Bytes that freed objects may have on flash at most.
+    backlog_bytes_max: u64,
     state: Mutex<State>,
     pub(crate) paged: OnceLock<Paged>,
+}
+
+impl State {
+    fn note_freed(&mut self, object: Object) {
+        self.usage.objects -= object.count;
+        self.usage.object_bytes -= object.pages * object.page_bytes as u64;
+    }
 }
 
 impl Allocator {
@@ -91,10 +106,12 @@ impl Allocator {
             owned: BTreeMap::new(),
             pools: Pools::default(),
             freeing: HashSet::new(),
+            backlog: Backlog::default(),
             promises: Promises::default(),
             usage: Usage::default(),
         };
-        Self { engine, state: Mutex::new(state), paged: OnceLock::new() }
+        let backlog_bytes_max = engine.log().usable_bytes(OS_PAGE_BYTES) / BACKLOG_PART;
+        Self { engine, backlog_bytes_max, state: Mutex::new(state), paged: OnceLock::new() }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -109,7 +126,7 @@ impl Allocator {
         Usage {
             objects: state.usage.objects + blocks,
             object_bytes: state.usage.object_bytes + block_bytes,
-            promised_bytes: state.promises.bytes(),
+            promised_bytes: state.promises.bytes() - state.backlog.flash_bytes(),
             promised_bytes_max: self.engine.log().usable_bytes(state.promises.largest_page_bytes()),
             ..state.usage
         }
@@ -123,6 +140,7 @@ impl Allocator {
             + paged
             + state.owned.len() * 2 * size_of::<Span>()
             + state.pools.ram_bytes()
+            + state.backlog.ram_bytes()
     }
 
     /// The first byte of a new object of `bytes` and of this thread's class, which reads as zeros. 0 bytes count as 1.
@@ -133,13 +151,13 @@ impl Allocator {
         if bytes as u64 > OBJECT_BYTES_MAX {
             return Err(HeapError::TooLarge { bytes: bytes as u64, limit: OBJECT_BYTES_MAX });
         }
-        match Shape::for_bytes(bytes.max(1)) {
+        self.with_backlog(|| match Shape::for_bytes(bytes.max(1)) {
             Some(shape) => self.allocate_pooled(Kind { shape, class: current_class() }),
             None => {
                 let pages = bytes.div_ceil(OS_PAGE_BYTES) as u64;
                 self.allocate_span(pages, OS_PAGE_BYTES, false)
             }
-        }
+        })
     }
 
     /// `count` zeroed objects of `bytes` each, one on every page from the address returned.
@@ -153,7 +171,7 @@ impl Allocator {
         if bytes == 0 || bytes > OS_PAGE_BYTES {
             return Err(HeapError::Invalid("elements of an array have 1 to 4096 bytes"));
         }
-        self.allocate_span(count as u64, element_page_bytes(bytes), true)
+        self.with_backlog(|| self.allocate_span(count as u64, element_page_bytes(bytes), true))
     }
 
     pub(crate) fn take_leaves(
@@ -191,6 +209,17 @@ impl Allocator {
 
     fn allocate_pooled(&self, kind: Kind) -> Result<*mut u8, HeapError> {
         let mut state = self.state();
+        while !state.pools.has_room(kind)
+            && let Some(batch) = state.backlog.begin_some(Some(kind))
+        {
+            drop(state);
+            // Places of a leaf that cannot be read stay taken.
+            let is_given_back = self.give_back(&batch).is_ok();
+            state = self.state();
+            if !is_given_back {
+                break;
+            }
+        }
         let state = &mut *state;
         let Kind { shape, class } = kind;
         let page_bytes = usize::from(shape.page_bytes);
@@ -240,7 +269,10 @@ impl Allocator {
                     return Err(HeapError::Foreign(address));
                 }
                 let kind = Kind { shape, class: self.engine.class_of(leaf) };
-                if !state.pools.is_taken(kind, leaf, number) || state.freeing.contains(&page.0) {
+                if !state.pools.is_taken(kind, leaf, number)
+                    || state.freeing.contains(&page.0)
+                    || state.backlog.contains(leaf, number)
+                {
                     return Err(HeapError::DoubleFree(address));
                 }
                 let page_bytes = usize::from(shape.page_bytes);
@@ -297,45 +329,111 @@ impl Allocator {
         Ok(if object.count > 1 { object.page_bytes } else { object.page_bytes * object.pages as usize })
     }
 
-    /// Frees the object, array or block at `address`, at once in RAM and on flash.
+    /// Frees the object, array or block at `address`, at once in RAM. On flash it is garbage at once if it has many pages, else soon, together
+    /// with others.
     ///
     /// # Errors
-    /// [`HeapError::Foreign`], [`HeapError::DoubleFree`], [`HeapError::Pinned`]; [`HeapError::Fault`] if its
-    /// leaf cannot be read, in which case it stays allocated.
+    /// [`HeapError::Foreign`], [`HeapError::DoubleFree`], [`HeapError::Pinned`]; [`HeapError::Fault`] if a leaf cannot be read: a block or what
+    /// is larger than a mebibyte stays allocated; a smaller object is freed, and its place and those of others that were freed before stay taken.
     pub fn free(&self, address: usize) -> Result<(), HeapError> {
         if let Some(paged) = self.paged_at(address) {
             return self.free_block(paged, address);
         }
-        let object = {
-            let mut state = self.state();
-            let object = self.object_at(&state, address)?;
-            if self.engine.is_pinned(object.first, object.pages) {
-                return Err(HeapError::Pinned(address));
+        let mut state = self.state();
+        let object = self.object_at(&state, address)?;
+        if self.engine.is_pinned(object.first, object.pages) {
+            return Err(HeapError::Pinned(address));
+        }
+        state.freeing.insert(object.first.0);
+        match object.place {
+            Some((kind, number)) => self.free_pooled(state, object, kind, number),
+            None => self.free_span(state, object),
+        }
+    }
+
+    fn free_pooled<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        object: Object,
+        kind: Kind,
+        number: usize,
+    ) -> Result<(), HeapError> {
+        if self.engine.may_be_in_ram(object.first, object.pages) {
+            drop(state);
+            let forgotten = self.engine.forget_in_ram(object.first, object.pages);
+            state = self.state();
+            if let Err(error) = forgotten {
+                state.freeing.remove(&object.first.0);
+                return Err(error.into());
             }
-            state.freeing.insert(object.first.0);
-            object
-        };
+        }
+        state.freeing.remove(&object.first.0);
+        state.note_freed(object);
+        let leaf = object.first.leaf();
+        let taken = state.pools.taken(kind, leaf);
+        let batch = state.backlog.add(leaf, kind, number, taken);
+        let batch = batch.or_else(|| {
+            (state.backlog.flash_bytes() > self.backlog_bytes_max).then(|| state.backlog.begin_some(None))?
+        });
+        drop(state);
+        batch.map_or(Ok(()), |batch| self.give_back(&batch))
+    }
+
+    /// Gives places back, without the lock: this may wait for flash.
+    fn give_back(&self, batch: &Batch) -> Result<(), HeapError> {
+        let released = self.engine.release_in_leaf(batch.leaf, &batch.pages());
+        let mut state = self.state();
+        let state = &mut *state;
+        state.backlog.end(batch, released.is_ok());
+        released?;
+        let shape = batch.kind.shape;
+        for number in batch.places.iter() {
+            state.promises.take_back(usize::from(shape.page_bytes), shape.flash_bytes());
+            if state.pools.free(batch.kind, batch.leaf, number) == Freed::GroupEmpty {
+                self.give_leaves(state, batch.leaf, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the places of all freed objects back; whether there were any.
+    fn give_all_back(&self) -> bool {
+        let mut any = false;
+        loop {
+            let batch = self.state().backlog.begin_some(None);
+            let Some(batch) = batch else { return any };
+            // What cannot be given back is tried once.
+            if self.give_back(&batch).is_err() {
+                return any;
+            }
+            any = true;
+        }
+    }
+
+    /// Does what may lack room, once more if there is some of freed objects.
+    pub(crate) fn with_backlog<T>(
+        &self,
+        mut take: impl FnMut() -> Result<T, HeapError>,
+    ) -> Result<T, HeapError> {
+        match take() {
+            Err(HeapError::Full { .. } | HeapError::NoAddressSpace { .. }) if self.give_all_back() => take(),
+            taken => taken,
+        }
+    }
+
+    fn free_span(&self, state: MutexGuard<'_, State>, object: Object) -> Result<(), HeapError> {
+        drop(state);
         // Without the lock: this may wait for flash.
         let released = self.engine.release(object.first, object.pages);
         let mut state = self.state();
         let state = &mut *state;
         state.freeing.remove(&object.first.0);
         released?;
-        state.usage.objects -= object.count;
-        state.usage.object_bytes -= object.pages * object.page_bytes as u64;
+        state.note_freed(object);
         state.promises.take_back(object.page_bytes, flash_bytes(object.page_bytes, object.pages));
         let leaf = object.first.leaf();
-        match object.place {
-            Some((kind, number)) => {
-                if state.pools.free(kind, leaf, number) == Freed::GroupEmpty {
-                    self.give_leaves(state, leaf, 1);
-                }
-            }
-            None => {
-                let span = state.owned.remove(&leaf.0).expect("looked up above");
-                self.give_leaves(state, leaf, span.leaves);
-            }
-        }
+        let span = state.owned.remove(&leaf.0).expect("looked up above");
+        self.give_leaves(state, leaf, span.leaves);
         Ok(())
     }
 

@@ -9,6 +9,7 @@
 //! | `pools` | one pool for each shape and class |
 //! | `class` | the class of what a thread allocates |
 //! | `promises` | flash that is promised to objects |
+//! | `backlog` | freed objects whose places are given back together |
 //! | `allocator` | malloc, free and the rest, over pools and spans |
 //! | `runs` | runs of free pages |
 //! | `space` | a coalescing allocator of blocks of whole pages |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allocator;
+mod backlog;
 pub mod class;
 pub mod error;
 mod memory_pages;

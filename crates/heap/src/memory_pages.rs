@@ -34,7 +34,8 @@ impl Allocator {
     }
 
     fn promise(&self, pages: u64) -> Result<(), HeapError> {
-        self.state().promises.make(self.engine.log(), OS_PAGE_BYTES, flash_bytes(OS_PAGE_BYTES, pages))
+        let bytes = flash_bytes(OS_PAGE_BYTES, pages);
+        self.with_backlog(|| self.state().promises.make(self.engine.log(), OS_PAGE_BYTES, bytes))
     }
 
     fn take_back(&self, pages: u64) {

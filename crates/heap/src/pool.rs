@@ -69,6 +69,11 @@ impl Pool {
         self.insert(group, Bits::default(), 0);
     }
 
+    /// Whether there is a free place.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.list.is_empty()
+    }
+
     /// Takes a free place, as its group and number there; `None` if a group must be added.
     pub(crate) fn take(&mut self) -> Option<(u32, usize)> {
         let group = *self.list.last()?;
@@ -87,6 +92,11 @@ impl Pool {
     pub(crate) fn is_taken(&self, group: u32, number: usize) -> bool {
         number < self.places
             && self.partial.get(&group).is_none_or(|p| p.used[number / 64] >> (number % 64) & 1 == 1)
+    }
+
+    /// How many places of a group are taken. The group is one of this pool's.
+    pub(crate) fn taken(&self, group: u32) -> usize {
+        self.partial.get(&group).map_or(self.places, |partial| usize::from(partial.count))
     }
 
     /// Frees a taken place.

@@ -27,6 +27,11 @@ impl Pools {
         pools + self.by_kind.capacity() * (size_of::<(Kind, Pool)>() + 1)
     }
 
+    /// Whether there is a free place.
+    pub(crate) fn has_room(&self, kind: Kind) -> bool {
+        self.by_kind.get(&kind).is_some_and(Pool::has_room)
+    }
+
     /// Takes a free place; `None` if a leaf must be added.
     pub(crate) fn take(&mut self, kind: Kind) -> Option<(LeafId, usize)> {
         let (leaf, number) = self.by_kind.get_mut(&kind)?.take()?;
@@ -42,6 +47,11 @@ impl Pools {
     /// Whether the place is taken. The leaf is of this kind.
     pub(crate) fn is_taken(&self, kind: Kind, leaf: LeafId, number: usize) -> bool {
         self.by_kind[&kind].is_taken(leaf.0, number)
+    }
+
+    /// How many places are taken. The leaf is of this kind.
+    pub(crate) fn taken(&self, kind: Kind, leaf: LeafId) -> usize {
+        self.by_kind[&kind].taken(leaf.0)
     }
 
     /// Frees a taken place. A kind without leaves costs nothing.

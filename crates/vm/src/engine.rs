@@ -1,6 +1,7 @@
 //! The memory of one heap, put together: public calls, each behind a gate, over the parts below.
 
 mod delivery;
+mod freed;
 mod ram;
 
 use std::sync::{Arc, OnceLock};
@@ -208,20 +209,6 @@ impl Engine {
         let _signals = SignalsBlocked::new();
         let _pass = self.gates.pass_in_fault();
         release::take_back_leaf(&self.pages, leaf)
-    }
-
-    /// Frees `count` pages from `first`: they read as zeros when they are given out again.
-    ///
-    /// # Errors
-    /// A leaf could not be read or changed; pages of earlier leaves are freed, those of that leaf and later
-    /// ones are as before.
-    ///
-    /// # Context
-    /// Blocks. Nobody may use the pages meanwhile; a program that does gets zeros or its old bytes.
-    pub fn release(&self, first: PageId, count: u64) -> Result<(), FaultError> {
-        let _signals = SignalsBlocked::new();
-        let _pass = self.gates.pass_in_fault();
-        release::release(&self.pages, first, count)
     }
 
     // ---- Pages that are wanted -----------------------------------------------

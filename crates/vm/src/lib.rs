@@ -77,3 +77,4 @@ pub use foresight::WINDOW_MAX_DEFAULT;
 pub use mapping::TrapKind;
 pub use natives::{NativeRegion, REGION_ALIGN};
 pub use page_set::{PageSet, Run};
+pub use release::LeafPages;

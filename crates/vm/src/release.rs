@@ -1,6 +1,5 @@
 //! Pages that are freed: gone from RAM and garbage on flash at once.
 
-use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
 use aquifer_base::limits::LEAF_PAGES;
@@ -28,7 +27,7 @@ pub(crate) fn release(pages: &Pages, first: PageId, count: u64) -> Result<(), Fa
     while page.0 < end {
         let leaf_end = page.leaf().page(0).0 + LEAF_PAGES as u64;
         let part = leaf_end.min(end) - page.0;
-        release_in_leaf(pages, page.leaf(), page.index()..page.index() + part as usize)?;
+        release_in_leaf(pages, page.leaf(), &(page.index()..page.index() + part as usize).collect())?;
         page = PageId(page.0 + part);
     }
     Ok(())
@@ -42,31 +41,84 @@ pub(crate) fn release(pages: &Pages, first: PageId, count: u64) -> Result<(), Fa
 /// There are such records and the leaf cannot be read or changed; then it must not be given out again.
 pub(crate) fn take_back_leaf(pages: &Pages, leaf: LeafId) -> Result<(), FaultError> {
     let leaves = pages.backing.leaves();
+    let all = (0..LEAF_PAGES).collect();
     if !leaves.is_empty(leaf) {
-        release_in_leaf(pages, leaf, 0..LEAF_PAGES)?;
+        release_in_leaf(pages, leaf, &all)?;
     }
     pages.backing.take_back(leaf);
     // A thread that has inserted an entry reads the size again: it sees the new size, or this thread sees its
     // entry.
     fence(Ordering::SeqCst);
-    forget_pages(pages, leaf, 0..LEAF_PAGES);
+    forget_pages(pages, leaf, &all);
     Ok(())
 }
 
-fn forget_pages(pages: &Pages, leaf: LeafId, indices: Range<usize>) {
+/// Some pages of a leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LeafPages([u64; LEAF_PAGES / 64]);
+
+impl LeafPages {
+    /// Adds the page with this index.
+    pub fn insert(&mut self, index: usize) {
+        self.0[index / 64] |= 1 << (index % 64);
+    }
+
+    /// Whether it has the page with this index.
+    #[must_use]
+    pub fn contains(&self, index: usize) -> bool {
+        self.0[index / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Their indices, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..LEAF_PAGES).filter(|&index| self.contains(index))
+    }
+
+    /// Takes those of another out.
+    pub fn remove_all(&mut self, others: &Self) {
+        self.0.iter_mut().zip(others.0).for_each(|(word, other)| *word &= !other);
+    }
+}
+
+impl FromIterator<usize> for LeafPages {
+    fn from_iter<T: IntoIterator<Item = usize>>(indices: T) -> Self {
+        let mut pages = Self::default();
+        indices.into_iter().for_each(|index| pages.insert(index));
+        pages
+    }
+}
+
+/// Has pages leave RAM without keeping their bytes; what flash has of them stays until they are released.
+///
+/// # Errors
+/// As [`release`].
+pub(crate) fn forget_in_ram(pages: &Pages, first: PageId, count: u64) -> Result<(), FaultError> {
+    takeover::forget_natives(pages, first, count)?;
+    let resident = (first.0..first.0 + count).filter_map(|page| pages.residence.hold_resident(PageId(page)));
+    resident.for_each(|held| forget(pages, held));
+    Ok(())
+}
+
+fn forget_pages(pages: &Pages, leaf: LeafId, indices: &LeafPages) {
     for held in hold_residents(pages, leaf, indices) {
         forget(pages, held);
     }
 }
 
 /// Takes the entries of those of the pages that are in RAM.
-fn hold_residents(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Vec<Held<'_>> {
+fn hold_residents<'a>(pages: &'a Pages, leaf: LeafId, indices: &LeafPages) -> Vec<Held<'a>> {
     let mut resident = Vec::new();
-    if indices.len() == 1 {
-        resident.push(leaf.page(indices.start));
+    if indices.count() == 1 {
+        resident.extend(indices.iter().map(|index| leaf.page(index)));
     } else {
         pages.residence.for_each_of_leaf(leaf, &mut |page, _| {
-            if indices.contains(&page.index()) {
+            if indices.contains(page.index()) {
                 resident.push(page);
             }
         });
@@ -74,11 +126,15 @@ fn hold_residents(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Vec<Hel
     resident.into_iter().filter_map(|page| pages.residence.hold_resident(page)).collect()
 }
 
-fn release_in_leaf(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Result<(), FaultError> {
-    let resident = hold_residents(pages, leaf, indices.clone());
+/// Frees some pages of a leaf: they read as zeros when they are given out again.
+///
+/// # Errors
+/// The leaf could not be read or changed; the pages are as before.
+pub(crate) fn release_in_leaf(pages: &Pages, leaf: LeafId, indices: &LeafPages) -> Result<(), FaultError> {
+    let resident = hold_residents(pages, leaf, indices);
     // The leaf first: if it cannot be read, the newest bytes are still in RAM, and the entries are given back as they were.
     if !pages.backing.leaves().is_empty(leaf) {
-        empty_in_leaf(pages, leaf, indices.clone())?;
+        empty_in_leaf(pages, leaf, indices)?;
     }
     for held in resident {
         forget(pages, held);
@@ -101,14 +157,14 @@ fn forget(pages: &Pages, held: Held<'_>) {
 }
 
 /// Makes pages zero in their leaf, from a thread that owns no end of the log: waits for the writer if there is no room.
-fn empty_in_leaf(pages: &Pages, leaf: LeafId, indices: Range<usize>) -> Result<(), FaultError> {
+fn empty_in_leaf(pages: &Pages, leaf: LeafId, indices: &LeafPages) -> Result<(), FaultError> {
     let page = leaf.page(0);
     let mut scratch = AlignedBuffer::new(SCRATCH_BYTES);
     let (mut backoff, mut wait) = (Backoff::new(), WriterWait::default());
     loop {
         let held = pages.backing.leaves().hold(leaf, &mut scratch);
         let mut held = held.map_err(|error| FaultError::from_read(page, error))?;
-        indices.clone().for_each(|index| held.set_place(index, Place::ZERO));
+        indices.iter().for_each(|index| held.set_place(index, Place::ZERO));
         match held.store(None) {
             Ok(()) => return Ok(()),
             Err(NoRoom) => {
