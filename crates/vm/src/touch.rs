@@ -12,6 +12,9 @@ use crate::patience::Patience;
 use crate::residence::may_leave;
 use crate::room;
 
+/// Small pages that one fault maps along are one part in `ALONG_SHARE` of the page buffer at most.
+const ALONG_SHARE: usize = 16;
+
 impl Access {
     pub(crate) fn of(write: bool) -> Self {
         if write { Self::Write } else { Self::Read }
@@ -43,10 +46,12 @@ pub(crate) fn resolve_in_fault(pages: &Pages, page: PageId, access: Access) -> R
     let is_likely =
         access == Access::Read && pages.foresight.is_write_likely_in_fault(page.leaf(), size.is_whole());
     let access = if is_likely { Access::MayWrite } else { access };
-    let along = pages.foresight.note_in_fault(page, size.is_whole());
+    let mut along = pages.foresight.note_in_fault(page, size.is_whole());
     if size.is_whole() {
         room::unmap_due_in_fault(pages);
     } else {
+        // The page buffer may have room for few.
+        along = along.min(pages.residence.page_buffer_units() / ALONG_SHARE);
         room::make_for_small_in_fault(pages, 1 + along);
     }
     let mut patience = Patience::of_fault();

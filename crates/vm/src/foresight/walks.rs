@@ -17,7 +17,7 @@ const WALKS: usize = 4;
 /// Pages in order before some are mapped along.
 const IN_ORDER: u8 = 2;
 /// Most pages that are mapped along with one.
-const ALONG_MAX: u8 = 16;
+const ALONG_MAX: u8 = 64;
 /// Faults in a row with the same stride before anything is read ahead.
 const STEADY: u8 = 3;
 /// As many faults a walk counts as having had that the program has announced.
