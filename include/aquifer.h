@@ -167,8 +167,8 @@ void *aq_calloc(size_t count, size_t size);
 /* As realloc. On NULL the old object is untouched. */
 void *aq_realloc(void *object, size_t size);
 
-/* Frees at once on RAM and flash. Unlike free(), it says when the pointer is
- * wrong: AQ_EFOREIGN (pointers of libc are left alone), AQ_EDOUBLE_FREE. */
+/* Frees: at once in RAM, and on flash together with others, at the latest when
+ * room is wanted. Unlike free(), it says when the pointer is wrong: AQ_EFOREIGN (pointers of libc are left alone), AQ_EDOUBLE_FREE. */
 int aq_free(void *object);
 
 /* count zeroed objects of size bytes each (1 to 4096), each on a page of its

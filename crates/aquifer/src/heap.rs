@@ -204,7 +204,7 @@ impl Heap {
         self.parts.engine.page_at(address as usize).is_some()
     }
 
-    /// Frees an object, array or block, at once in RAM and on flash.
+    /// Frees an object, array or block: at once in RAM, and on flash together with others, at the latest when room is wanted.
     ///
     /// # Errors
     /// [`Error::Heap`] for pointers of others, freed and pinned objects.

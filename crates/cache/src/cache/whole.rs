@@ -33,7 +33,7 @@ const FREE_MAX: usize = 1024;
 /// Too few slots of whole pages are free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
-    /// Who compresses anyway goes on.
+    /// A thread that compresses already goes on.
     Slight,
     /// Less than half of what should be free: time to begin, so that it begins seldom.
     Urgent,
