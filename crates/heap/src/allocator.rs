@@ -210,11 +210,12 @@ impl Allocator {
     fn allocate_pooled(&self, kind: Kind) -> Result<*mut u8, HeapError> {
         let mut state = self.state();
         while !state.pools.has_room(kind)
+            && state.backlog.of_kind(kind) > state.pools.spare_places(kind)
             && let Some(batch) = state.backlog.begin_some(Some(kind))
         {
             drop(state);
             // Places of a leaf that cannot be read stay taken.
-            let is_given_back = self.give_back(&batch).is_ok();
+            let is_given_back = self.give_back(batch).is_ok();
             state = self.state();
             if !is_given_back {
                 break;
@@ -370,28 +371,34 @@ impl Allocator {
         state.freeing.remove(&object.first.0);
         state.note_freed(object);
         let leaf = object.first.leaf();
+        state.backlog.add(leaf, kind, number);
         let taken = state.pools.taken(kind, leaf);
-        let batch = state.backlog.add(leaf, kind, number, taken);
-        let batch = batch.or_else(|| {
+        let batch = state.backlog.begin_due(leaf, taken).or_else(|| {
             (state.backlog.flash_bytes() > self.backlog_bytes_max).then(|| state.backlog.begin_some(None))?
         });
         drop(state);
-        batch.map_or(Ok(()), |batch| self.give_back(&batch))
+        batch.map_or(Ok(()), |batch| self.give_back(batch))
     }
 
-    /// Gives places back, without the lock: this may wait for flash.
-    fn give_back(&self, batch: &Batch) -> Result<(), HeapError> {
-        let released = self.engine.release_in_leaf(batch.leaf, &batch.pages());
-        let mut state = self.state();
-        let state = &mut *state;
-        state.backlog.end(batch, released.is_ok());
-        released?;
-        let shape = batch.kind.shape;
-        for number in batch.places.iter() {
-            state.promises.take_back(usize::from(shape.page_bytes), shape.flash_bytes());
-            if state.pools.free(batch.kind, batch.leaf, number) == Freed::GroupEmpty {
-                self.give_leaves(state, batch.leaf, 1);
+    /// Gives places back, and what comes meanwhile if it is due, without the lock: this may wait for flash.
+    fn give_back(&self, batch: Batch) -> Result<(), HeapError> {
+        let mut next = Some(batch);
+        while let Some(batch) = next.take() {
+            let released = self.engine.release_in_leaf(batch.leaf, &batch.pages());
+            let mut state = self.state();
+            let state = &mut *state;
+            state.backlog.end(&batch, released.is_ok());
+            released?;
+            let shape = batch.kind.shape;
+            for number in batch.places.iter() {
+                state.promises.take_back(usize::from(shape.page_bytes), shape.flash_bytes());
+                if state.pools.free(batch.kind, batch.leaf, number) == Freed::GroupEmpty {
+                    self.give_leaves(state, batch.leaf, 1);
+                    return Ok(());
+                }
             }
+            let taken = state.pools.taken(batch.kind, batch.leaf);
+            next = state.backlog.begin_due(batch.leaf, taken);
         }
         Ok(())
     }
@@ -403,7 +410,7 @@ impl Allocator {
             let batch = self.state().backlog.begin_some(None);
             let Some(batch) = batch else { return any };
             // What cannot be given back is tried once.
-            if self.give_back(&batch).is_err() {
+            if self.give_back(batch).is_err() {
                 return any;
             }
             any = true;

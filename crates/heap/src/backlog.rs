@@ -28,6 +28,7 @@ struct OfLeaf {
 #[derive(Default)]
 pub(crate) struct Backlog {
     leaves: HashMap<u32, OfLeaf>,
+    by_kind: HashMap<Kind, usize>,
     flash_bytes: u64,
 }
 
@@ -62,15 +63,25 @@ impl Backlog {
         self.leaves.get(&leaf.0).is_some_and(|of| of.places.contains(number))
     }
 
-    /// Adds the place of an object, one of `taken` of its leaf; the places of the leaf that should be given back now, which begins.
-    pub(crate) fn add(&mut self, leaf: LeafId, kind: Kind, number: usize, taken: usize) -> Option<Batch> {
+    /// Adds the place of an object.
+    pub(crate) fn add(&mut self, leaf: LeafId, kind: Kind, number: usize) {
         let of = || OfLeaf { kind, places: LeafPages::default(), is_under_way: false };
-        let of = self.leaves.entry(leaf.0).or_insert_with(of);
-        of.places.insert(number);
+        self.leaves.entry(leaf.0).or_insert_with(of).places.insert(number);
         self.flash_bytes += kind.shape.flash_bytes();
+        *self.by_kind.entry(kind).or_default() += 1;
+    }
+
+    /// Begins to give the places of a leaf back if they are enough: many, or all of those that `taken` says.
+    pub(crate) fn begin_due(&mut self, leaf: LeafId, taken: usize) -> Option<Batch> {
+        let of = self.leaves.get(&leaf.0)?;
         let count = of.places.count();
-        let is_due = count == taken || count * usize::from(kind.shape.pages) >= BATCH_PAGES;
+        let is_due = count == taken || count * usize::from(of.kind.shape.pages) >= BATCH_PAGES;
         is_due.then(|| self.begin(leaf))?
+    }
+
+    /// Freed places of a kind.
+    pub(crate) fn of_kind(&self, kind: Kind) -> usize {
+        self.by_kind.get(&kind).copied().unwrap_or(0)
     }
 
     /// Begins to give the places of some leaf back, if there is one where nobody does: of this kind, or of any.
@@ -93,7 +104,13 @@ impl Backlog {
         of.is_under_way = false;
         if is_done {
             of.places.remove_all(&batch.places);
-            self.flash_bytes -= batch.places.count() as u64 * batch.kind.shape.flash_bytes();
+            let count = batch.places.count();
+            self.flash_bytes -= count as u64 * batch.kind.shape.flash_bytes();
+            let left = self.by_kind.get_mut(&batch.kind).expect("they were added");
+            *left -= count;
+            if *left == 0 {
+                self.by_kind.remove(&batch.kind);
+            }
         }
         if of.places.count() == 0 {
             self.leaves.remove(&batch.leaf.0);
@@ -115,35 +132,41 @@ mod tests {
     fn places_of_a_leaf_are_given_back_together_and_others_wait() {
         let (mut backlog, kind) = (Backlog::default(), kind(128));
         for number in 0..BATCH_PAGES - 1 {
-            assert!(backlog.add(LeafId(7), kind, number, 512).is_none());
+            backlog.add(LeafId(7), kind, number);
         }
-        let batch = backlog.add(LeafId(7), kind, 511, 512).expect("they are enough");
+        assert!(backlog.begin_due(LeafId(7), 512).is_none());
+        backlog.add(LeafId(7), kind, 511);
+        let batch = backlog.begin_due(LeafId(7), 512).expect("they are enough");
         assert_eq!((batch.places.count(), batch.places.contains(511)), (BATCH_PAGES, true));
-        assert!(backlog.add(LeafId(7), kind, 100, 512).is_none(), "they are under way");
+        backlog.add(LeafId(7), kind, 100);
+        assert!(backlog.begin_due(LeafId(7), 512).is_none(), "they are under way");
         assert!(backlog.begin_some(None).is_none());
         backlog.end(&batch, true);
         assert!(!backlog.contains(LeafId(7), 511) && backlog.contains(LeafId(7), 100));
-        assert_eq!(backlog.flash_bytes(), kind.shape.flash_bytes());
+        assert_eq!((backlog.flash_bytes(), backlog.of_kind(kind)), (kind.shape.flash_bytes(), 1));
         let rest = backlog.begin_some(None).expect("one is left");
         backlog.end(&rest, false);
         assert!(backlog.contains(LeafId(7), 100), "it failed");
         let rest = backlog.begin_some(None).expect("it is tried again");
         backlog.end(&rest, true);
-        assert_eq!((backlog.flash_bytes(), backlog.leaves.len()), (0, 0));
+        assert_eq!((backlog.flash_bytes(), backlog.leaves.len(), backlog.by_kind.len()), (0, 0, 0));
     }
 
     #[test]
     fn the_last_objects_of_a_leaf_are_given_back_at_once() {
         let (mut backlog, kind) = (Backlog::default(), kind(128));
-        assert!(backlog.add(LeafId(1), kind, 0, 2).is_none());
+        backlog.add(LeafId(1), kind, 0);
+        assert!(backlog.begin_due(LeafId(1), 2).is_none());
         assert!(backlog.begin_some(Some(self::kind(300))).is_none(), "there are none of that kind");
-        assert_eq!(backlog.add(LeafId(1), kind, 9, 2).map(|batch| batch.places.count()), Some(2));
+        backlog.add(LeafId(1), kind, 9);
+        assert_eq!(backlog.begin_due(LeafId(1), 2).map(|batch| batch.places.count()), Some(2));
     }
 
     #[test]
     fn large_objects_are_given_back_at_once() {
         let (mut backlog, kind) = (Backlog::default(), kind(1 << 20));
-        let batch = backlog.add(LeafId(1), kind, 1, 2).expect("it has 256 pages");
+        backlog.add(LeafId(1), kind, 1);
+        let batch = backlog.begin_due(LeafId(1), 2).expect("it has 256 pages");
         assert_eq!(batch.pages(), (256..512).collect());
         assert!(!batch.pages().contains(255));
     }

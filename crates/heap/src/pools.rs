@@ -7,6 +7,9 @@ use aquifer_base::{AllocationClass, LeafId};
 use crate::pool::{Freed, Pool};
 use crate::shape::Shape;
 
+/// Freed places wait to be given back with others while they are as many as one leaf in `SPARE` has.
+const SPARE: usize = 16;
+
 /// What the objects of a leaf have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Kind {
@@ -47,6 +50,13 @@ impl Pools {
     /// Whether the place is taken. The leaf is of this kind.
     pub(crate) fn is_taken(&self, kind: Kind, leaf: LeafId, number: usize) -> bool {
         self.by_kind[&kind].is_taken(leaf.0, number)
+    }
+
+    /// Freed places of a kind for which no place is looked at before a leaf is added.
+    pub(crate) fn spare_places(&self, kind: Kind) -> usize {
+        self.by_kind
+            .get(&kind)
+            .map_or(0, |pool| pool.groups() as usize / SPARE * kind.shape.objects_per_leaf())
     }
 
     /// How many places are taken. The leaf is of this kind.
