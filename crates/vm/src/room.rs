@@ -124,8 +124,9 @@ pub(crate) fn allocate_slot_in_fault(
         let evicted = residence.evicted();
         if let Some(slot) = residence.allocate_slot(class, page) {
             let period = (residence.slots_ahead(class) / LOOKS_PER_SLOT) as u64;
-            let is_next = evicted.is_multiple_of(period) && residence.has_dirty();
-            if is_next {
+            // While none leaves RAM nothing is to be written.
+            let is_next = evicted / period != residence.evicted() / period;
+            if is_next && residence.has_dirty() {
                 pages.backing.want_writer();
             } else if residence.compresses() && residence.wants_compression() == Some(Lack::Urgent) {
                 pages.backing.want_compressor();
