@@ -56,3 +56,17 @@ fn elements_may_have_any_size() {
     }
     assert!(heap.stats().misses > 20_000, "{:?}", heap.stats());
 }
+
+/// Of data that fit, pages leave their addresses, not RAM: nothing is written, so nobody has to look for what to write.
+#[test]
+fn what_fits_in_ram_is_not_written() {
+    let heap = heap(16 << 20, 64 << 20);
+    let mut objects: Vec<_> = (0..20_000).map(|_| Object::new(heap.allocate(128).unwrap(), 128)).collect();
+    for _ in 0..3 {
+        objects.iter_mut().for_each(Object::write);
+    }
+    objects.iter().for_each(Object::check);
+    let stats = heap.stats();
+    assert!(stats.evicted_pages > 20_000, "they leave the page buffer: {stats:?}");
+    assert_eq!((stats.misses, stats.objects_written), (0, 0));
+}
