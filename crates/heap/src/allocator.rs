@@ -214,12 +214,9 @@ impl Allocator {
             && let Some(batch) = state.backlog.begin_some(Some(kind))
         {
             drop(state);
-            // Places of a leaf that cannot be read stay taken.
-            let is_given_back = self.give_back(batch).is_ok();
+            // Places of a leaf that cannot be read stay taken; others are looked at.
+            let _ = self.give_back(batch);
             state = self.state();
-            if !is_given_back {
-                break;
-            }
         }
         let state = &mut *state;
         let Kind { shape, class } = kind;
@@ -340,12 +337,11 @@ impl Allocator {
         if let Some(paged) = self.paged_at(address) {
             return self.free_block(paged, address);
         }
-        let mut state = self.state();
+        let state = self.state();
         let object = self.object_at(&state, address)?;
         if self.engine.is_pinned(object.first, object.pages) {
             return Err(HeapError::Pinned(address));
         }
-        state.freeing.insert(object.first.0);
         match object.place {
             Some((kind, number)) => self.free_pooled(state, object, kind, number),
             None => self.free_span(state, object),
@@ -360,15 +356,13 @@ impl Allocator {
         number: usize,
     ) -> Result<(), HeapError> {
         if self.engine.may_be_in_ram(object.first, object.pages) {
+            state.freeing.insert(object.first.0);
             drop(state);
             let forgotten = self.engine.forget_in_ram(object.first, object.pages);
             state = self.state();
-            if let Err(error) = forgotten {
-                state.freeing.remove(&object.first.0);
-                return Err(error.into());
-            }
+            state.freeing.remove(&object.first.0);
+            forgotten?;
         }
-        state.freeing.remove(&object.first.0);
         state.note_freed(object);
         let leaf = object.first.leaf();
         state.backlog.add(leaf, kind, number);
@@ -409,11 +403,8 @@ impl Allocator {
         loop {
             let batch = self.state().backlog.begin_some(None);
             let Some(batch) = batch else { return any };
-            // What cannot be given back is tried once.
-            if self.give_back(batch).is_err() {
-                return any;
-            }
-            any = true;
+            // A leaf that cannot be read is not tried again.
+            any |= self.give_back(batch).is_ok();
         }
     }
 
@@ -428,7 +419,8 @@ impl Allocator {
         }
     }
 
-    fn free_span(&self, state: MutexGuard<'_, State>, object: Object) -> Result<(), HeapError> {
+    fn free_span(&self, mut state: MutexGuard<'_, State>, object: Object) -> Result<(), HeapError> {
+        state.freeing.insert(object.first.0);
         drop(state);
         // Without the lock: this may wait for flash.
         let released = self.engine.release(object.first, object.pages);

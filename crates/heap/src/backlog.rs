@@ -22,6 +22,8 @@ struct OfLeaf {
     places: LeafPages,
     /// Somebody gives some of them back just now.
     is_under_way: bool,
+    /// The leaf could not be read: only who frees one more of its objects tries again.
+    has_failed: bool,
 }
 
 /// Freed places of all leaves.
@@ -65,7 +67,7 @@ impl Backlog {
 
     /// Adds the place of an object.
     pub(crate) fn add(&mut self, leaf: LeafId, kind: Kind, number: usize) {
-        let of = || OfLeaf { kind, places: LeafPages::default(), is_under_way: false };
+        let of = || OfLeaf { kind, places: LeafPages::default(), is_under_way: false, has_failed: false };
         self.leaves.entry(leaf.0).or_insert_with(of).places.insert(number);
         self.flash_bytes += kind.shape.flash_bytes();
         *self.by_kind.entry(kind).or_default() += 1;
@@ -84,9 +86,9 @@ impl Backlog {
         self.by_kind.get(&kind).copied().unwrap_or(0)
     }
 
-    /// Begins to give the places of some leaf back, if there is one where nobody does: of this kind, or of any.
+    /// Begins to give the places of some leaf back, if there is one where nobody does and that can be read: of this kind, or of any.
     pub(crate) fn begin_some(&mut self, kind: Option<Kind>) -> Option<Batch> {
-        let may = |of: &OfLeaf| !of.is_under_way && kind.is_none_or(|kind| of.kind == kind);
+        let may = |of: &OfLeaf| !of.is_under_way && !of.has_failed && kind.is_none_or(|kind| of.kind == kind);
         let some = self.leaves.iter().filter(|(_, of)| may(of)).take(LOOKS);
         let leaf = *some.max_by_key(|(_, of)| of.places.count())?.0;
         self.begin(LeafId(leaf))
@@ -101,7 +103,7 @@ impl Backlog {
     /// Ends what was begun: places that were given back are freed no more; others are as before.
     pub(crate) fn end(&mut self, batch: &Batch, is_done: bool) {
         let of = self.leaves.get_mut(&batch.leaf.0).expect("it was begun");
-        of.is_under_way = false;
+        (of.is_under_way, of.has_failed) = (false, !is_done);
         if is_done {
             of.places.remove_all(&batch.places);
             let count = batch.places.count();
@@ -146,8 +148,8 @@ mod tests {
         assert_eq!((backlog.flash_bytes(), backlog.of_kind(kind)), (kind.shape.flash_bytes(), 1));
         let rest = backlog.begin_some(None).expect("one is left");
         backlog.end(&rest, false);
-        assert!(backlog.contains(LeafId(7), 100), "it failed");
-        let rest = backlog.begin_some(None).expect("it is tried again");
+        assert!(backlog.contains(LeafId(7), 100) && backlog.begin_some(None).is_none(), "it failed");
+        let rest = backlog.begin_due(LeafId(7), 1).expect("the next free tries again");
         backlog.end(&rest, true);
         assert_eq!((backlog.flash_bytes(), backlog.leaves.len(), backlog.by_kind.len()), (0, 0, 0));
     }

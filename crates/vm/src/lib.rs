@@ -16,7 +16,7 @@
 //! | `leave`, `snapshot`, `check`, `usage` | pages leave their addresses; what a forked child finds; proof that all parts agree; what is used |
 //! | `pages`, `patience` | the parts side by side; waits that do not keep a process from ending |
 //! | `mapping`, `residence`, `backing`, `foresight`, `holds`, `natives` | the parts: each owns its state and knows nothing of the others |
-//! | `page_set` | some of the pages of a region |
+//! | `page_set`, `leaf_pages` | some of the pages of a region; of a leaf |
 //! | `fork` | how forks reach an engine |
 //! | `fault` | how faults reach an engine |
 //! | `budget`, `gate` | how RAM is divided; where everybody waits while the process forks |
@@ -46,6 +46,7 @@ mod gate;
 pub mod hints;
 mod holds;
 mod in_place;
+mod leaf_pages;
 mod leave;
 mod mapping;
 mod natives;
@@ -74,7 +75,7 @@ pub use counters::Counters;
 pub use engine::{Engine, EngineOptions};
 pub use error::{FaultError, PinError};
 pub use foresight::WINDOW_MAX_DEFAULT;
+pub use leaf_pages::LeafPages;
 pub use mapping::TrapKind;
 pub use natives::{NativeRegion, REGION_ALIGN};
 pub use page_set::{PageSet, Run};
-pub use release::LeafPages;

@@ -11,6 +11,7 @@ use aquifer_sys::Backoff;
 
 use crate::backing::WriterWait;
 use crate::error::FaultError;
+use crate::leaf_pages::LeafPages;
 use crate::pages::Pages;
 use crate::residence::Held;
 use crate::{room, takeover};
@@ -51,47 +52,6 @@ pub(crate) fn take_back_leaf(pages: &Pages, leaf: LeafId) -> Result<(), FaultErr
     fence(Ordering::SeqCst);
     forget_pages(pages, leaf, &all);
     Ok(())
-}
-
-/// Some pages of a leaf.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct LeafPages([u64; LEAF_PAGES / 64]);
-
-impl LeafPages {
-    /// Adds the page with this index.
-    pub fn insert(&mut self, index: usize) {
-        self.0[index / 64] |= 1 << (index % 64);
-    }
-
-    /// Whether it has the page with this index.
-    #[must_use]
-    pub fn contains(&self, index: usize) -> bool {
-        self.0[index / 64] >> (index % 64) & 1 == 1
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Their indices, in order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..LEAF_PAGES).filter(|&index| self.contains(index))
-    }
-
-    /// Takes those of another out.
-    pub fn remove_all(&mut self, others: &Self) {
-        self.0.iter_mut().zip(others.0).for_each(|(word, other)| *word &= !other);
-    }
-}
-
-impl FromIterator<usize> for LeafPages {
-    fn from_iter<T: IntoIterator<Item = usize>>(indices: T) -> Self {
-        let mut pages = Self::default();
-        indices.into_iter().for_each(|index| pages.insert(index));
-        pages
-    }
 }
 
 /// Has pages leave RAM without keeping their bytes; what flash has of them stays until they are released.

@@ -5,7 +5,8 @@ use aquifer_sys::SignalsBlocked;
 
 use super::Engine;
 use crate::error::FaultError;
-use crate::release::{self, LeafPages};
+use crate::leaf_pages::LeafPages;
+use crate::release;
 
 impl Engine {
     /// Frees `count` pages from `first`: they read as zeros when they are given out again.
