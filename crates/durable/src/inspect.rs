@@ -328,17 +328,19 @@ struct Counted {
 }
 
 impl Counted {
-    /// Adds the areas of a part. The first one has the table of all.
+    /// Adds a part. The first one has the table of all areas.
     fn add(&mut self, heap: &Core, map: &Partitions, partitions: Range<u64>) -> Result<()> {
         let codes = match &mut self.codes {
             Some(codes) => codes,
             unknown => unknown.insert(recovery::classes(heap, map)?),
         };
-        let start = |number: u64| number * PARTITION_BYTES as u64 / AREA_BYTES;
-        for area in start(partitions.start)..start(partitions.end).min(AREAS as u64) {
-            match codes.get(&(area as u32)).map(|&code| SizeClass::from_code(code)) {
-                Some(Some(class)) => self.objects += count_slots(map, area * AREA_BYTES, class.slot_bytes()),
-                None if area > 0 => recovery::ensure_unused(map, area as u32)?,
+        let area_of = |number: u64| (number * PARTITION_BYTES as u64 / AREA_BYTES) as u32;
+        for area in area_of(partitions.start)..=area_of(partitions.end - 1).min(AREAS as u32 - 1) {
+            let whole = recovery::partitions_of(area);
+            let of_part = whole.start.max(partitions.start)..whole.end.min(partitions.end);
+            match codes.get(&area).map(|&code| SizeClass::from_code(code)) {
+                Some(Some(class)) => self.objects += count_slots(map, area, of_part, class.slot_bytes()),
+                None if area > 0 => recovery::ensure_unused(map, of_part)?,
                 _ => {}
             }
         }
@@ -356,9 +358,12 @@ impl Counted {
     }
 }
 
-fn count_slots(map: &Partitions, area: u64, slot_bytes: u64) -> u64 {
-    let (mut at, mut objects) = (0, 0);
-    while at < AREA_BYTES {
+/// The objects of an area that begin in some of its partitions.
+fn count_slots(map: &Partitions, area: u32, partitions: Range<u64>, slot_bytes: u64) -> u64 {
+    let area = u64::from(area) * AREA_BYTES;
+    let byte = |partition: u64| partition * PARTITION_BYTES as u64 - area;
+    let (mut at, mut objects) = (next_slot(byte(partitions.start), slot_bytes), 0);
+    while at < byte(partitions.end) {
         let home = HomeAddress(area + at);
         let grain = home.offset_bytes() / LOG_GRAIN_BYTES;
         let run = map.find(home.partition(), grain, &mut Hint::default());

@@ -37,12 +37,11 @@ use crate::error::{Error, Result};
 use crate::homes::{self, AREA_BYTES, AREAS, CLASS_BYTES};
 use crate::superblock::SUPERBLOCK_BYTES;
 use checkpoint::Checkpoint;
-use found::Found;
 use rows::Rows;
 pub use survey::Loss;
 pub(crate) use survey::{Damage, LeftOut};
 use survey::{Filled, Survey};
-use window::{Collection, Window, newest_first};
+use window::{Collection, List, Window, newest_first};
 
 const GRAIN: u64 = LOG_GRAIN_BYTES as u64;
 /// Threads at most.
@@ -52,6 +51,8 @@ const LARGE_CHUNK_BYTES: u32 = 4 << 20;
 /// Partitions of home space, and of an area.
 const PARTITIONS: u64 = (1 << HOME_BITS) / PARTITION_BYTES as u64;
 const AREA_PARTITIONS: u64 = AREA_BYTES / PARTITION_BYTES as u64;
+/// What is looked at at least at a time. Its extents take 4 MiB if each grain is one of its own.
+const PART_PARTITIONS_MIN: u64 = 512;
 /// RAM that the map has for each partition beside its extents.
 const INDEX_BYTES: u64 = 16;
 
@@ -92,7 +93,7 @@ pub(crate) fn recover_by_parts(
     heap.clock.store(newest(&survey, None), Ordering::Release);
     heap.log.adopt(chunks(heap))?;
     // A quarter for the index of the map, one for entries, the rest for extents.
-    let most = (ram_bytes / 4 / INDEX_BYTES).next_multiple_of(AREA_PARTITIONS);
+    let most = (ram_bytes / 4 / INDEX_BYTES).next_multiple_of(PART_PARTITIONS_MIN);
     let (mut start, mut step, mut damaged) = (0, most, 0);
     while start < survey.partitions {
         let partitions = start..start + step;
@@ -100,11 +101,10 @@ pub(crate) fn recover_by_parts(
         let map = Partitions::new(heap.log.capacity_bytes)
             .map_err(refused)
             .map_err(Error::io("reserving address space"))?;
-        // An area is the least that is looked at.
-        let map_bytes_max = if step > AREA_PARTITIONS { ram_bytes as usize / 2 } else { usize::MAX };
+        let map_bytes_max = if step > PART_PARTITIONS_MIN { ram_bytes as usize / 2 } else { usize::MAX };
         let part = Part { map: &map, partitions: partitions.clone(), map_bytes_max };
         if enter_all(heap, &survey, None, &part, ram_bytes / 4)?.is_none() {
-            step = (step / 2).next_multiple_of(AREA_PARTITIONS);
+            step = (step / 2).next_multiple_of(PART_PARTITIONS_MIN);
             continue;
         }
         if map.ram_bytes() < map_bytes_max / 4 {
@@ -365,7 +365,7 @@ fn enter_window(
             (collected, _) => break collected,
         }
     };
-    let enter = |lists: Vec<Vec<Vec<Found>>>, rows: &mut [Rows<'_>]| {
+    let enter = |lists: Vec<Vec<List>>, rows: &mut [Rows<'_>]| {
         let mut work: Vec<_> = rows.iter_mut().zip(lists).collect();
         each(&mut work, |(rows, lists)| {
             newest_first(std::mem::take(lists), |found| rows.add(found));
@@ -415,7 +415,7 @@ fn restore_homes(heap: &Core, used: &Range<u64>, damage: &Damage) -> Result<()> 
     }
     let (first, end) = (used.start / AREA_PARTITIONS, used.end.div_ceil(AREA_PARTITIONS));
     (first.max(1)..end).map(|area| area as u32).try_for_each(|area| match codes.get(&area) {
-        None if !damage.is_listed() => ensure_unused(&heap.map, area),
+        None if !damage.is_listed() => ensure_unused(&heap.map, partitions_of(area)),
         _ => Ok(()),
     })
 }
@@ -443,13 +443,18 @@ pub(crate) fn classes(heap: &Core, map: &Partitions) -> Result<BTreeMap<u32, u16
     Ok(codes)
 }
 
-/// Refuses objects in an area of which nobody knows the class: what said it was durable before there was any.
+/// The partitions of an area.
+pub(crate) fn partitions_of(area: u32) -> Range<u64> {
+    let first = u64::from(area) * AREA_PARTITIONS;
+    first..first + AREA_PARTITIONS
+}
+
+/// Refuses objects in partitions of an area of which nobody knows the class: what said it was durable before there was any.
 ///
 /// # Errors
 /// [`Error::Damaged`].
-pub(crate) fn ensure_unused(map: &Partitions, area: u32) -> Result<()> {
-    let first = u64::from(area) * AREA_PARTITIONS;
-    for number in first..first + AREA_PARTITIONS {
+pub(crate) fn ensure_unused(map: &Partitions, partitions: Range<u64>) -> Result<()> {
+    for number in partitions {
         let mut is_used = false;
         map.for_each_extent(PartitionId(number as u32), |_, source| is_used |= source != Source::Hole);
         if is_used {

@@ -324,9 +324,9 @@ fn a_check_takes_little_memory() {
     let homes: Vec<_> = (0..objects)
         .map(|_| heap.transaction(|tx| tx.alloc(16 << 20)).expect("takes no room until it is written"))
         .collect();
-    // Every second word of some, so that each is an extent of its own.
-    for home in homes.iter().step_by(400) {
-        for part in (0..8 << 20).step_by(1 << 16) {
+    // Every second word of two whole areas, so that each is an extent of its own.
+    for home in homes.iter().step_by(800) {
+        for part in (0..16 << 20).step_by(1 << 16) {
             let stored = heap.transaction(|tx| {
                 (part..part + (1 << 16)).step_by(8).try_for_each(|at| tx.store(home.plus_bytes(at), &[7; 4]))
             });

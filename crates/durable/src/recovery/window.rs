@@ -86,8 +86,47 @@ impl Window {
     }
 }
 
-/// The entries of one chunk in a window, by the thread that enters them, in the order of their versions.
-type Lists = Vec<Vec<Found>>;
+/// Entries of one chunk in a window, for one of the threads that enter them, in the order of their versions. They are in blocks that are
+/// small enough for the allocator to use them again in the next window: it keeps large ones, of each thread and size.
+#[derive(Default)]
+pub(super) struct List(Vec<Vec<Found>>);
+
+impl List {
+    /// Entries of a block at most, and of the first one.
+    const BLOCK: Range<usize> = 8..2048;
+
+    fn push(&mut self, found: Found) {
+        match self.0.last_mut() {
+            Some(block) if block.len() < block.capacity() => block.push(found),
+            last => {
+                let most = last.map_or(Self::BLOCK.start, |full| Self::BLOCK.end.min(2 * full.len()));
+                let mut block = Vec::with_capacity(most);
+                block.push(found);
+                self.0.push(block);
+            }
+        }
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.0.last()?.last().map(Found::version)
+    }
+
+    fn pop(&mut self) -> Option<Found> {
+        let block = self.0.last_mut()?;
+        let found = block.pop();
+        if block.is_empty() {
+            self.0.pop();
+        }
+        found
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
+
+/// The entries of one chunk in a window, by the thread that enters them.
+type Lists = Vec<List>;
 
 /// What is collected for a window.
 pub(super) struct Collection<'h> {
@@ -116,7 +155,7 @@ impl Collection<'_> {
                     continue;
                 }
                 let lists = self.of_chunk(window, filled, &mut buffer);
-                count.fetch_add(lists.iter().map(Vec::len).sum(), Ordering::Relaxed);
+                count.fetch_add(lists.iter().map(List::len).sum(), Ordering::Relaxed);
                 all.push(lists);
             }
             all
@@ -138,7 +177,7 @@ impl Collection<'_> {
     }
 
     fn of_chunk(&self, window: Window, filled: &Filled, buffer: &mut Vec<u8>) -> Lists {
-        let mut lists: Lists = (0..self.threads).map(|_| Vec::new()).collect();
+        let mut lists: Lists = (0..self.threads).map(|_| List::default()).collect();
         let mut reader = Reader::new(self.log, filled, buffer);
         while let Some((at, heading)) = reader.next() {
             let version = heading.version();
@@ -170,20 +209,16 @@ impl Collection<'_> {
 
 /// Visits the entries of lists, each in the order of versions, from the newest version to the oldest.
 pub(super) fn newest_first(mut lists: Lists, mut visit: impl FnMut(Found)) {
-    let newest = |list: &Vec<Found>| list.last().map(Found::version);
     let mut order: BinaryHeap<(u64, usize)> =
-        lists.iter().enumerate().filter_map(|(n, list)| Some((newest(list)?, n))).collect();
+        lists.iter().enumerate().filter_map(|(n, list)| Some((list.newest()?, n))).collect();
     while let Some((_, n)) = order.pop() {
         let next = order.peek().map_or(0, |&(version, _)| version);
         let list = &mut lists[n];
         // Of two chunks with the same version both have parts of one transaction, which do not overlap.
-        while let Some(found) = list.pop_if(|found| found.version() >= next) {
-            visit(found);
+        while list.newest().is_some_and(|version| version >= next) {
+            visit(list.pop().expect("it has a newest one"));
         }
-        match newest(list) {
-            Some(version) => order.push((version, n)),
-            None => *list = Vec::new(),
-        }
+        order.extend(list.newest().map(|version| (version, n)));
     }
 }
 
@@ -292,7 +327,9 @@ mod tests {
     #[test]
     fn entries_come_from_the_newest_on() {
         let list = |versions: &[u64]| {
-            versions.iter().map(|&version| Found::new(version, 5, 1, Source::Zeros)).collect()
+            let mut list = List::default();
+            versions.iter().for_each(|&version| list.push(Found::new(version, 5, 1, Source::Zeros)));
+            list
         };
         let mut seen = Vec::new();
         newest_first(vec![list(&[1, 5, 9]), list(&[]), list(&[2, 3, 9, 10])], |found| {
