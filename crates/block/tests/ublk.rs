@@ -6,11 +6,12 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aquifer_block::ublk::{Options, Shown, UblkError};
 use aquifer_device::{
-    AlignedBuffer, Device, FaultKind, FaultPlan, Faulty, MemoryDevice, Operation, Throttle, Throttled,
+    AlignedBuffer, Device, DeviceError, FaultKind, FaultPlan, Faulty, MemoryDevice, Operation, ReadRequest,
+    Throttle, Throttled, WriteRequest,
 };
 
 struct Counting;
@@ -134,6 +135,89 @@ fn errors_of_the_device_are_those_of_the_file() {
     assert_eq!(number(file.read_exact_at(&mut buffer, 0)), None);
     // Less than a block.
     assert_eq!(number(file.write_all_at(&buffer[..512], 0)), Some(libc::EINVAL));
+}
+
+/// A device whose calls each take the same time, however much is asked for, and the most that one was asked for.
+struct Far {
+    memory: MemoryDevice,
+    most: AtomicU64,
+}
+
+impl Far {
+    fn call(&self, requests: usize) {
+        self.most.fetch_max(requests as u64, SeqCst);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Device for Far {
+    fn len_bytes(&self) -> u64 {
+        self.memory.len_bytes()
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.memory.block_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.call(1);
+        self.memory.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<(), DeviceError> {
+        self.call(1);
+        self.memory.write_at(offset, buf)
+    }
+
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        self.call(requests.len());
+        self.memory.read_batch(requests);
+    }
+
+    fn write_batch(&self, requests: &mut [WriteRequest<'_>]) {
+        self.call(requests.len());
+        self.memory.write_batch(requests);
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.memory.sync()
+    }
+
+    fn discard(&self, offset: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.memory.discard(offset, len_bytes)
+    }
+}
+
+#[test]
+fn requests_run_side_by_side() {
+    let far = Arc::new(Far { memory: MemoryDevice::new(DEVICE_BYTES, 512), most: AtomicU64::new(0) });
+    let device: Arc<dyn Device> = Arc::<Far>::clone(&far);
+    let Some(fixture) = Fixture::new(device) else { return };
+    // Each thread writes a block of its own and reads it.
+    let rates = [1, 32].map(|threads| {
+        let start = Instant::now();
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let file = fixture.open();
+                std::thread::spawn(move || {
+                    let mut buffer = AlignedBuffer::new(4096);
+                    for round in 0..10 {
+                        let fill = (thread * 7 + round) as u8;
+                        buffer.fill(fill);
+                        file.write_all_at(&buffer, thread * 4096).unwrap();
+                        buffer.fill(!fill);
+                        file.read_exact_at(&mut buffer, thread * 4096).unwrap();
+                        assert!(buffer.iter().all(|&byte| byte == fill));
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        (20 * threads) as f64 / start.elapsed().as_secs_f64()
+    });
+    let most = far.most.load(SeqCst);
+    println!("{rates:.0?} requests a second at depths 1 and 32, calls of 20 ms, up to {most} at once");
+    assert!(most >= 8, "at most {most} requests at once");
 }
 
 #[test]

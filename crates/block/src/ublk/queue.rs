@@ -10,23 +10,28 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 
 use aquifer_device::AlignedBuffer;
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use super::abi::{QueueCommand, RESULT_OK, queue};
 use super::descriptors::Descriptors;
 use super::parameters::TRANSFER_BYTES_MAX;
-use super::request::Request;
-use super::transfer::Transfer;
+use super::request::{Operation, Request};
+use super::transfer::{DEPTH, Requests, Transfer};
 
 /// A queue, ready to run on the thread that made it: the kernel answers no other.
 pub struct Queue<'a> {
-    number: u16,
     transfer: &'a Transfer,
     /// Before the buffers: the kernel must be done with them first.
-    ring: IoUring,
-    file: File,
+    commands: Commands,
     descriptors: Descriptors,
     buffers: Vec<AlignedBuffer>,
+}
+
+/// What is said to the kernel.
+struct Commands {
+    number: u16,
+    ring: IoUring,
+    file: File,
     /// Tags whose command is in the kernel.
     waiting: usize,
 }
@@ -34,6 +39,7 @@ pub struct Queue<'a> {
 impl<'a> Queue<'a> {
     /// Makes the memory of a queue, and has the kernel send requests as soon as the device is started.
     pub fn new(file: File, number: u16, depth: u16, transfer: &'a Transfer) -> io::Result<Self> {
+        assert!(usize::from(depth) <= DEPTH, "more tags than were asked for");
         let descriptors = Descriptors::map(&file, number, depth)?;
         let ring = IoUring::builder().build(u32::from(depth).next_power_of_two())?;
         let fresh = |_| {
@@ -42,43 +48,65 @@ impl<'a> Queue<'a> {
             buffer.fill(0xAA);
             buffer
         };
-        let buffers = (0..depth).map(fresh).collect();
-        let mut queue = Queue { number, transfer, ring, file, descriptors, buffers, waiting: 0 };
-        for tag in 0..depth {
-            queue.send(queue::FETCH_REQ, tag, 0)?;
+        let buffers: Vec<_> = (0..depth).map(fresh).collect();
+        let commands = Commands { number, ring, file, waiting: 0 };
+        let mut queue = Queue { transfer, commands, descriptors, buffers };
+        for (tag, buffer) in (0..depth).zip(&mut queue.buffers) {
+            queue.commands.send(queue::FETCH_REQ, tag, 0, buffer)?;
         }
-        submit(&queue.ring)?;
+        queue.commands.submit()?;
         Ok(queue)
     }
 
-    /// Does requests until the device is stopped.
+    /// Does requests until the device is stopped: of those that are there reads at once, then writes at once, then the others one by one.
     ///
     /// # Errors
     /// The ring's: the kernel fails the requests that are left.
     pub fn run(mut self) -> io::Result<()> {
-        while self.waiting > 0 {
-            let next = self.ring.completion().next();
-            let Some(completion) = next else {
-                wait(&self.ring)?;
+        let mut requests: Requests = [None; DEPTH];
+        let Self { transfer, commands, descriptors, buffers } = &mut self;
+        loop {
+            while let Some(completion) = commands.next() {
+                commands.waiting -= 1;
+                // Anything else is the device's end, as a number below 0: this tag gets no more requests.
+                if completion.result() == RESULT_OK {
+                    let tag = completion.user_data() as u16;
+                    requests[usize::from(tag)] = Some(Request::parse(&descriptors.get(tag)));
+                }
+            }
+            if requests.iter().all(Option::is_none) {
+                if commands.waiting == 0 {
+                    return Ok(());
+                }
+                commands.wait()?;
                 continue;
-            };
-            self.waiting -= 1;
-            // Anything else is the device's end, as a number below 0: this tag gets no more requests.
-            if completion.result() == RESULT_OK {
-                let tag = completion.user_data() as u16;
-                let request = Request::parse(&self.descriptors.get(tag));
-                let result = self.transfer.run(&request, &mut self.buffers[usize::from(tag)]);
-                self.send(queue::COMMIT_AND_FETCH_REQ, tag, result)?;
-                // Sends this answer now: the next request may take long.
-                submit(&self.ring)?;
+            }
+            for operation in [Operation::Read, Operation::Write] {
+                transfer.run_at_once(operation, &mut requests, buffers, |tag, result, buffer| {
+                    commands.send(queue::COMMIT_AND_FETCH_REQ, tag, result, buffer)
+                })?;
+                // Sends these answers now: the next request may take long.
+                commands.submit()?;
+            }
+            for (tag, buffer) in buffers.iter_mut().enumerate() {
+                if let Some(request) = requests[tag].take() {
+                    let result = transfer.run(&request, buffer);
+                    commands.send(queue::COMMIT_AND_FETCH_REQ, tag as u16, result, buffer)?;
+                    commands.submit()?;
+                }
             }
         }
-        Ok(())
+    }
+}
+
+impl Commands {
+    fn next(&mut self) -> Option<cqueue::Entry> {
+        self.ring.completion().next()
     }
 
     /// Puts a command for a tag into the ring.
-    fn send(&mut self, number: u32, tag: u16, result: i32) -> io::Result<()> {
-        let address = self.buffers[usize::from(tag)].as_mut_ptr().expose_provenance() as u64;
+    fn send(&mut self, number: u32, tag: u16, result: i32, buffer: &mut [u8]) -> io::Result<()> {
+        let address = buffer.as_mut_ptr().expose_provenance() as u64;
         let command = QueueCommand { queue: self.number, tag, result, address };
         let entry: squeue::Entry = opcode::UringCmd16::new(types::Fd(self.file.as_raw_fd()), number)
             .cmd(bytes_of(&command))
@@ -90,16 +118,16 @@ impl<'a> Queue<'a> {
         self.waiting += 1;
         Ok(())
     }
-}
 
-/// Submits what is in the ring, and waits for an answer.
-fn wait(ring: &IoUring) -> io::Result<()> {
-    again(|| ring.submit_and_wait(1))
-}
+    /// Submits what is in the ring, and waits for an answer.
+    fn wait(&self) -> io::Result<()> {
+        again(|| self.ring.submit_and_wait(1))
+    }
 
-/// Submits what is in the ring.
-fn submit(ring: &IoUring) -> io::Result<()> {
-    again(|| ring.submit())
+    /// Submits what is in the ring.
+    fn submit(&self) -> io::Result<()> {
+        again(|| self.ring.submit())
+    }
 }
 
 /// Signals interrupt, and change nothing; the kernel may want to be asked again when it is short of memory.

@@ -24,11 +24,8 @@ use super::error::UblkError;
 use super::leftovers;
 use super::parameters::{TRANSFER_BYTES_MAX, parameters_of};
 use super::queue::Queue;
-use super::transfer::Transfer;
+use super::transfer::{DEPTH, Transfer};
 use crate::Report;
-
-/// Requests of a queue that the kernel may hand over at once; the thread does one after the other.
-const DEPTH: u16 = 32;
 
 /// Stack of each thread. Little, because a process whose memory is locked pays for all of it.
 const STACK_BYTES: usize = 256 << 10;
@@ -74,7 +71,7 @@ impl Shown {
         leftovers::clear(&mut control);
         let info = control.add(DeviceInfo {
             queues: options.threads.max(1),
-            depth: DEPTH,
+            depth: DEPTH as u16,
             buffer_bytes_max: TRANSFER_BYTES_MAX,
             id: ANY_ID,
             flags: FLAG_ENCODED_COMMANDS,

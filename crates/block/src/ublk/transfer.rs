@@ -3,10 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use aquifer_device::{Device, DeviceError};
+use aquifer_device::{AlignedBuffer, Device, DeviceError, ReadRequest, WriteRequest};
 
 use super::request::{Operation, Request};
 use crate::Report;
+
+/// Requests of a queue that the kernel may hand over at once.
+pub const DEPTH: usize = 32;
+
+/// Requests that were handed over, each at its tag.
+pub type Requests = [Option<Request>; DEPTH];
+
+/// Bytes that a request was done with, and how that went; in the order of tags.
+type Outcomes = [(usize, Result<(), DeviceError>); DEPTH];
 
 /// The device, as all queues see it.
 ///
@@ -23,6 +32,76 @@ impl Transfer {
         Transfer { device, report, has_failed: AtomicBool::new(false) }
     }
 
+    /// Does all reads, or all writes, among `requests` at once, and takes them out. A tag has the buffer of its number. `answer` hears the tag of each, what
+    /// the kernel is to hear, and has the buffer.
+    ///
+    /// # Errors
+    /// That of `answer`.
+    pub fn run_at_once<E>(
+        &self,
+        operation: Operation,
+        requests: &mut Requests,
+        buffers: &mut [AlignedBuffer],
+        mut answer: impl FnMut(u16, i32, &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let chosen = |request: &Option<Request>| request.filter(|request| request.operation == operation);
+        if !requests.iter().any(|request| chosen(request).is_some()) {
+            return Ok(());
+        }
+        let pairs = buffers.iter_mut().zip(&*requests);
+        let pairs = pairs.filter_map(|(buffer, request)| Some((buffer, chosen(request)?)));
+        let outcomes =
+            if operation == Operation::Read { self.read_all(pairs) } else { self.write_all(pairs) };
+        let mut outcomes = outcomes.into_iter();
+        for (tag, (buffer, request)) in buffers.iter_mut().zip(requests).enumerate() {
+            if let Some(request) = request.take_if(|request| request.operation == operation) {
+                let (given, outcome) = outcomes.next().expect("one for each");
+                let result = match self.told(outcome) {
+                    Ok(()) if given == whole(&request) => given as i32,
+                    // Longer than the buffer.
+                    Ok(()) => -libc::EINVAL,
+                    Err(number) => -number,
+                };
+                answer(tag as u16, result, buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_all<'b>(&self, pairs: impl Iterator<Item = (&'b mut AlignedBuffer, Request)>) -> Outcomes {
+        let (mut reads, mut count) = (std::array::from_fn(|_| ReadRequest::new(0, &mut [])), 0);
+        for (buffer, request) in pairs {
+            let bytes = buffer.get_mut(..whole(&request)).unwrap_or_default();
+            (reads[count], count) = (ReadRequest::new(request.offset, bytes), count + 1);
+        }
+        match &mut reads[..count] {
+            // Without what a batch allocates.
+            [read] => read.result = self.device.read_at(read.offset, read.buf),
+            all => self.device.read_batch(all),
+        }
+        reads.map(|read| (read.buf.len(), read.result))
+    }
+
+    fn write_all<'b>(&self, pairs: impl Iterator<Item = (&'b mut AlignedBuffer, Request)>) -> Outcomes {
+        let (mut writes, mut count) = (std::array::from_fn(|_| WriteRequest::new(0, &[])), 0);
+        let mut are_durable = [false; DEPTH];
+        for (buffer, request) in pairs {
+            let bytes = buffer.get(..whole(&request)).unwrap_or_default();
+            are_durable[count] = request.is_durable;
+            (writes[count], count) = (WriteRequest::new(request.offset, bytes), count + 1);
+        }
+        match &mut writes[..count] {
+            [write] => write.result = self.device.write_at(write.offset, write.buf),
+            all => self.device.write_batch(all),
+        }
+        let synced = if are_durable.contains(&true) { self.device.sync() } else { Ok(()) };
+        let mut are_durable = are_durable.into_iter();
+        writes.map(|write| {
+            let synced = if are_durable.next() == Some(true) { synced } else { Ok(()) };
+            (write.buf.len(), write.result.and(synced))
+        })
+    }
+
     /// Does a request with the bytes in `buffer`; gives what the kernel hears: bytes, or an error's number below 0.
     pub fn run(&self, request: &Request, buffer: &mut [u8]) -> i32 {
         match self.try_run(request, buffer) {
@@ -33,15 +112,14 @@ impl Transfer {
 
     fn try_run(&self, request: &Request, buffer: &mut [u8]) -> Result<(), i32> {
         let Request { operation, offset, len_bytes, is_durable } = *request;
-        let whole = || usize::try_from(len_bytes).unwrap_or(usize::MAX);
         match operation {
             Operation::Read => {
-                let bytes = buffer.get_mut(..whole()).ok_or(libc::EINVAL)?;
+                let bytes = buffer.get_mut(..whole(request)).ok_or(libc::EINVAL)?;
                 return self.told(self.device.read_at(offset, bytes));
             }
             Operation::Flush => return self.told(self.device.sync()),
             Operation::Write => {
-                let bytes = buffer.get(..whole()).ok_or(libc::EINVAL)?;
+                let bytes = buffer.get(..whole(request)).ok_or(libc::EINVAL)?;
                 self.told(self.device.write_at(offset, bytes))?;
             }
             Operation::Discard => self.told(self.device.discard(offset, len_bytes))?,
@@ -73,6 +151,10 @@ impl Transfer {
             number(&error)
         })
     }
+}
+
+fn whole(request: &Request) -> usize {
+    usize::try_from(request.len_bytes).unwrap_or(usize::MAX)
 }
 
 fn number(error: &DeviceError) -> i32 {
@@ -129,6 +211,40 @@ mod tests {
         let durable = Request { is_durable: true, ..request(Operation::Write, 0, 512) };
         assert_eq!(transfer.run(&durable, &mut buffer), 512);
         assert_eq!(device.calls(Call::Sync), 2);
+    }
+
+    #[test]
+    fn requests_at_once_have_their_own_bytes_and_outcomes() {
+        let plan = FaultPlan::default().on_nth(Call::Write, 2, FaultKind::NoSpace);
+        let (transfer, device, _) = over(plan);
+        let mut buffers: Vec<_> = (0..DEPTH).map(|_| AlignedBuffer::new(4096)).collect();
+        let mut requests: Requests = [None; DEPTH];
+        for (tag, operation, len) in
+            [(1, Operation::Write, 512), (4, Operation::Write, 512), (7, Operation::Write, 8192)]
+        {
+            buffers[tag].fill(tag as u8);
+            let is_durable = tag == 1;
+            requests[tag] = Some(Request { is_durable, ..request(operation, tag as u64 * 4096, len) });
+        }
+        requests[5] = Some(FLUSH);
+        let mut run = |operation, requests: &mut Requests| {
+            let mut heard = Vec::new();
+            let outcome: Result<(), ()> =
+                transfer.run_at_once(operation, requests, &mut buffers, |tag, result, buffer| {
+                    heard.push((tag, result, buffer[0]));
+                    Ok(())
+                });
+            outcome.unwrap();
+            heard
+        };
+        assert_eq!(run(Operation::Read, &mut requests), []);
+        let heard = run(Operation::Write, &mut requests);
+        assert_eq!(heard, [(1, 512, 1), (4, -libc::ENOSPC, 4), (7, -libc::EINVAL, 7)]);
+        assert_eq!((device.calls(Call::Sync), requests[5]), (1, Some(FLUSH)));
+        requests[30] = Some(request(Operation::Read, 4096, 512));
+        requests[31] = Some(request(Operation::Read, 4 * 4096, 512));
+        assert_eq!(run(Operation::Read, &mut requests), [(30, 512, 1), (31, 512, 0)]);
+        assert_eq!(requests.iter().flatten().count(), 1);
     }
 
     #[test]
