@@ -13,7 +13,7 @@ use aquifer_block::swaps::{Area, warn_when_swapped};
 
 use super::arguments::BlockArguments;
 use super::words;
-use crate::ending;
+use crate::ending::{self, Wish};
 use crate::error::{Error, printable};
 
 /// Serves until a signal, or until somebody unmounts the folder.
@@ -38,19 +38,23 @@ pub fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first signal unmounts, unless the file is in use; the second does not ask.
+/// The first signal unmounts, unless the file is in use; the second does not ask, unless it repeats the first one.
 fn end_by_signals(unmounter: Unmounter) -> Result<(), Error> {
     let mut was_refused = false;
-    ending::on_wish(move || {
-        if was_refused {
+    ending::on_each_wish(move |wish| {
+        if was_refused && wish == Wish::New {
             let outcome = unmounter.leave();
             if let Err(error) = &outcome {
                 words::say(&error.to_string());
             }
             process::exit(i32::from(outcome.is_err()) * 2);
         }
-        if let Err(error) = unmounter.unmount() {
-            words::say(&error.to_string());
+        if (was_refused || wish == Wish::New)
+            && let Err(error) = unmounter.unmount()
+        {
+            if wish == Wish::New {
+                words::say(&error.to_string());
+            }
             was_refused = true;
         }
     })

@@ -14,14 +14,14 @@ use aquifer_block::ublk::{Options, Shown, UblkError};
 
 use super::arguments::BlockArguments;
 use super::words;
-use crate::ending;
+use crate::ending::{self, Wish};
 use crate::error::{Error, printable};
 
 /// What ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     /// SIGINT or SIGTERM.
-    Signal,
+    Signal(Wish),
     /// Somebody else has taken the device away.
     Gone,
 }
@@ -56,31 +56,31 @@ pub fn serve(
     if event == Event::Gone { Err(UblkError::Gone(path).into()) } else { Ok(ExitCode::SUCCESS) }
 }
 
-/// Waits for what ends it. The first signal does not while something uses the device, the second does not ask.
+/// Waits for what ends it. The first signal does not while something uses the device, the second does not ask, unless it repeats the first one.
 fn wait(events: &Receiver<Event>, shown: &Shown) -> Event {
     let mut was_refused = false;
     loop {
         let event = events.recv().unwrap_or(Event::Gone);
-        if event == Event::Gone || was_refused {
+        let Event::Signal(wish) = event else { return event };
+        if was_refused && wish == Wish::New {
             return event;
         }
         match shown.check_unused() {
             Ok(()) => return event,
-            Err(error) => {
-                words::say(&error.to_string());
-                was_refused = true;
-            }
+            Err(error) if wish == Wish::New => words::say(&error.to_string()),
+            Err(_) => {}
         }
+        was_refused = true;
     }
 }
 
 /// Signals are events until it ends. Then one more ends the process: the device may be one that never answers.
 fn tell_of_signals(happened: Sender<Event>, is_ending: Arc<AtomicBool>) -> Result<(), Error> {
-    ending::on_wish(move || {
-        if is_ending.load(SeqCst) {
+    ending::on_each_wish(move |wish| {
+        if is_ending.load(SeqCst) && wish == Wish::New {
             words::say("ended at once: what was not flushed may be lost");
             process::exit(2);
         }
-        happened.send(Event::Signal).unwrap_or_default();
+        happened.send(Event::Signal(wish)).unwrap_or_default();
     })
 }
