@@ -175,7 +175,7 @@ if serve --size 32M --listen 127.0.0.1:0 --connections 64; then
         skip 'NBD over TCP: silent clients: nbdinfo or python3 is not installed'
     fi
     if command -v fio >/dev/null && fio --enghelp 2>/dev/null | grep -qw nbd; then
-        limited fio --name=many --ioengine=nbd --uri="$uri" --rw=randrw --bs=4k --size=256k --offset_increment=256k --numjobs=64 --iodepth=4 \
+        limited fio --name=many --aux-path="$work" --ioengine=nbd --uri="$uri" --rw=randrw --bs=4k --size=256k --offset_increment=256k --numjobs=64 --iodepth=4 \
             --verify=crc32c --verify_fatal=1 --do_verify=1 --end_fsync=1 >"$work/info" 2>&1 &&
             pass 'NBD over TCP: 64 clients of fio, verified' || fail "NBD over TCP: fio: $(tail -n 3 "$work/info")"
     else
