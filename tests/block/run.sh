@@ -192,6 +192,14 @@ if serve --size 32M --listen 127.0.0.1:0 --connections 64; then
     end_well 'NBD over TCP, 64 clients'
 fi
 
+# What the allocator of the server has, and whether that is more than its two threads take.
+heap_kib() {
+    awk '/\[heap\]/ { is_heap = 1 } is_heap && $1 == "Size:" { print $2; exit }' "/proc/$server/smaps"
+}
+has_reserve() {
+    [ "$(heap_kib)" -ge $((3 * 16384)) ]
+}
+
 # Nothing between a request and its answer asks for memory, in the plugin and in nbdkit.
 if command -v cc >/dev/null && command -v python3 >/dev/null && cc -O1 -shared -fPIC -o "$work/allocations.so" tests/block/allocations.c 2>"$work/info"; then
     export COUNT_FILE="$work/count" LD_PRELOAD="$work/allocations.so"
@@ -367,7 +375,10 @@ show_by() {
     way=$1
     shift
     if [ "$way" = fuse ]; then
-        serve --size 512M --fuse "$work/folder" "$@"
+        serve --size 512M --fuse "$work/folder" --threads 2 "$@" || return
+        # Two threads have 16 MiB each, once they run; the reserve is as much again.
+        wait_until 50 has_reserve && pass 'swap: threads leave the allocator its reserve' ||
+            fail "swap: the allocator has no reserve of 16 MiB: $(heap_kib) KiB in all"
         return
     fi
     serve --size 512M --socket "$work/socket" "$@" || return

@@ -66,21 +66,23 @@ fn keep_what_was_freed() {
     }
 }
 
-/// Has the allocator take memory that it keeps, so that what is allocated later asks the kernel for none.
-fn reserve() {
+/// Has the allocator take memory that it keeps, so that what is allocated later asks the kernel for none: `later_bytes` before
+/// anything is served, and the reserve.
+fn reserve(later_bytes: usize) {
     // Every page is touched, so all of it is in RAM.
-    drop(std::hint::black_box(vec![1_u8; RESERVE_BYTES]));
+    drop(std::hint::black_box(vec![1_u8; RESERVE_BYTES + later_bytes]));
 }
 
-/// Takes a reserve, and locks the memory of this process into RAM, as far as its limit allows; gives what could not be done.
+/// Takes a reserve, and locks the memory of this process into RAM, as far as its limit allows; gives what could not be done. What threads
+/// will allocate that are started later, `later_bytes`, is not to come out of the reserve.
 ///
 /// With a limit only what is there now is locked. To lock also what comes would make the first allocation above the limit fail, and with it the process.
 ///
 /// # Context
 /// When the large allocations are made, and before anything is served.
 #[must_use]
-pub fn lock_memory() -> Option<Omitted> {
-    lock(|| mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE))
+pub fn lock_memory(later_bytes: usize) -> Option<Omitted> {
+    lock(later_bytes, || mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE))
 }
 
 /// As [`lock_memory`], for a program that is not ours: what it has reserved in pieces of [`LARGE_BYTES`] or more and never
@@ -90,7 +92,7 @@ pub fn lock_memory() -> Option<Omitted> {
 /// See [`lock_memory`].
 #[must_use]
 pub fn lock_touched_memory() -> Option<Omitted> {
-    lock(|| {
+    lock(0, || {
         mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT)?;
         for mapping in mappings(&fs::read_to_string(MAPS).unwrap_or_default()) {
             // SAFETY: locking changes no byte. A range that is gone meanwhile, or may not be read, is an error and stays as it is.
@@ -111,8 +113,8 @@ fn mappings(list: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-fn lock(lock_all: impl FnOnce() -> rustix::io::Result<()>) -> Option<Omitted> {
-    reserve();
+fn lock(later_bytes: usize, lock_all: impl FnOnce() -> rustix::io::Result<()>) -> Option<Omitted> {
+    reserve(later_bytes);
     // Every process may raise its limit as far as the other one allows; if not, the lower one stays.
     let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
     let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });

@@ -59,6 +59,9 @@ pub enum FuseError {
     Device(#[from] DeviceError),
 }
 
+/// What a thread of fuser 0.18 allocates: 16 MiB, a page, and what comes beside.
+const THREAD_BYTES: usize = (16 << 20) + (64 << 10);
+
 /// A device at a folder. A process that opens the file waits until [`Mounted::serve`] runs.
 pub struct Mounted {
     session: Session<DeviceFile>,
@@ -95,6 +98,12 @@ impl Mounted {
         let file = DeviceFile::new(Arc::clone(&device), threads);
         let session = Session::new(file, &folder_found, &config).map_err(failed)?;
         Ok(Mounted { session, device, folder: folder_found })
+    }
+
+    /// What [`Mounted::serve`] allocates when it begins: each thread a buffer for the longest request that there is.
+    #[must_use]
+    pub fn later_bytes(options: &Options) -> usize {
+        options.threads.max(1) * THREAD_BYTES
     }
 
     /// The file that shows the device.

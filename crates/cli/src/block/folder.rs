@@ -29,7 +29,7 @@ pub fn serve(
     let options = Options { source: flash.clone(), threads: arguments.threads.into() };
     let mounted = Mounted::new(device, folder, &options)?;
     end_by_signals(mounted.unmounter())?;
-    omitted.extend(precautions::lock_memory());
+    omitted.extend(precautions::lock_memory(Mounted::later_bytes(&options)));
     warn_when_swapped(omitted, Area::Loop(mounted.file()), Arc::new(words::say));
     let file = folder.join(FILE_NAME);
     let file = file.display().to_string();

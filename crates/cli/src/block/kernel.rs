@@ -41,7 +41,7 @@ pub fn serve(
     let options =
         Options { threads: arguments.threads, report: Arc::new(words::say), on_gone: Arc::new(on_gone) };
     let shown = Shown::new(device, &options)?;
-    omitted.extend(precautions::lock_memory());
+    omitted.extend(precautions::lock_memory(0));
     warn_when_swapped(omitted, Area::Device(shown.path().to_owned()), Arc::new(words::say));
     writeln!(
         io::stdout(),
