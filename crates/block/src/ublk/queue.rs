@@ -124,8 +124,11 @@ impl Commands {
         again(|| self.ring.submit_and_wait(1))
     }
 
-    /// Submits what is in the ring.
-    fn submit(&self) -> io::Result<()> {
+    /// Submits what is in the ring, if there is anything.
+    fn submit(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() {
+            return Ok(());
+        }
         again(|| self.ring.submit())
     }
 }
