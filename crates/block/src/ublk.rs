@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The driver is one of our own, by the kernel's description of the interface (`Documentation/block/ublk.rst`). Each queue has a thread, which takes a
-//! request, does it and answers it, one after the other; the kernel spreads requests over queues by processor. Bytes are copied once, by the kernel,
+//! request, does those that are there (reads at once, writes at once) and answers them; the kernel spreads requests over queues by processor. Bytes are copied once, by the kernel,
 //! between its pages and the buffer of a request.
 //!
 //! | file | noun | does I/O |
