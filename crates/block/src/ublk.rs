@@ -4,9 +4,9 @@
 //! file system, swap ──> /dev/ublkbN ──> request of a queue ──io_uring──> thread of that queue ──> device
 //! ```
 //!
-//! The driver is one of our own, by the kernel's description of the interface (`Documentation/block/ublk.rst`). Each queue has a thread, which takes a
-//! request, does those that are there (reads at once, writes at once) and answers them; the kernel spreads requests over queues by processor. Bytes are copied once, by the kernel,
-//! between its pages and the buffer of a request.
+//! The driver is one of our own, by the kernel's description of the interface (`Documentation/block/ublk.rst`). Each queue has a thread, which takes the
+//! requests that are there, does the reads at once, then the writes, and answers them; the kernel spreads requests over queues by processor. Bytes are
+//! copied once, by the kernel, between its pages and the buffer of a request.
 //!
 //! | file | noun | does I/O |
 //! |---|---|---|
