@@ -1,15 +1,10 @@
 //! What happened of late, with its times, in memory of fixed size.
 
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
-
 /// Events that are kept; older ones make room.
 pub const EVENTS_KEPT: usize = 1024;
-/// Bytes of [`Words`].
-const WORDS_BYTES: usize = 95;
 
 /// A ring of the last events.
 ///
@@ -92,43 +87,6 @@ impl<E: Copy> Default for Events<E> {
     }
 }
 
-/// The beginning of a text, in the place of a number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Words {
-    len: u8,
-    bytes: [u8; WORDS_BYTES],
-}
-
-impl Words {
-    /// As much of the text as there is room for.
-    #[must_use]
-    pub fn of(text: &str) -> Words {
-        let most = text.len().min(WORDS_BYTES);
-        let len = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        let mut bytes = [0; WORDS_BYTES];
-        bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
-        Words { len: len as u8, bytes }
-    }
-
-    /// What is there.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Words {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(f)
-    }
-}
-
-impl Serialize for Words {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,13 +132,5 @@ mod tests {
         });
         let numbers: Vec<_> = events.since(0).iter().map(|entry| entry.number).collect();
         assert_eq!(numbers, (0..800).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn long_words_are_cut_between_characters() {
-        assert_eq!(Words::of("gone").as_str(), "gone");
-        let long = "é".repeat(100);
-        assert_eq!(Words::of(&long).as_str(), "é".repeat(WORDS_BYTES / 2));
-        assert_eq!(Words::of("").as_str(), "");
     }
 }

@@ -25,7 +25,6 @@ mod refusals;
 mod rows;
 mod seals;
 mod story;
-mod together;
 mod usage;
 mod workplace;
 mod writes;
@@ -38,6 +37,7 @@ use aquifer_device::{Device, DeviceError, Operation, ReadRequest};
 use reed_solomon_erasure::galois_8::ReedSolomon;
 use serde::Serialize;
 
+use batches::BATCH;
 use behind::Behind;
 use cells::Cells;
 use columns::Group;
@@ -85,6 +85,9 @@ impl Code {
         let (data, parity) = text.split_once('+')?;
         Code::new(data.parse().ok()?, parity.parse().ok()?)
     }
+
+    /// The most slabs of a group.
+    const SLABS_MAX: usize = Code::DATA_MAX + Code::PARITY_MAX;
 
     /// Slabs of a group.
     #[must_use]
@@ -312,13 +315,16 @@ impl Device for FarDevice {
         for request in &mut *requests {
             request.result = self.check(request.offset, request.buf);
         }
-        let mut sound: Vec<_> = requests.iter_mut().filter(|request| request.result.is_ok()).collect();
-        if self.parts.is_child.load(Relaxed) {
-            for request in sound {
-                request.result = self.parts.read_in_child(request.offset, request.buf);
+        let is_child = self.parts.is_child.load(Relaxed);
+        for requests in requests.chunks_mut(BATCH) {
+            let sound = requests.iter_mut().filter(|request| request.result.is_ok());
+            if is_child {
+                sound.for_each(|request| {
+                    request.result = self.parts.read_in_child(request.offset, request.buf)
+                });
+            } else {
+                self.parts.read_batch(&mut sound.collect());
             }
-        } else {
-            self.parts.read_batch(&mut sound);
         }
     }
 
@@ -373,8 +379,7 @@ impl Parts {
 
     /// The slab is of no use any more.
     fn lose(&self, group: usize, home: &Home) {
-        home.note_lost();
-        self.groups[group].forget(home);
+        self.groups[group].lose(home);
     }
 
     fn lost_page(&self, operation: Operation, page: usize) -> DeviceError {

@@ -14,3 +14,6 @@ pub mod far;
 pub mod machine;
 mod random;
 pub mod transport;
+mod words;
+
+pub use words::Words;

@@ -185,7 +185,7 @@ impl Connection {
 
     /// Why it is not.
     pub fn trouble(&self) -> String {
-        self.link.end().map(ToString::to_string).unwrap_or_default()
+        self.link.end().map(|end| end.to_string()).unwrap_or_default()
     }
 
     /// Asks to keep a slab for a short time. Does not wait: for no other question, and for no answer.

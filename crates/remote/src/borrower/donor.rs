@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::connection::{ConnectError, Connection};
-use crate::events::Words;
 use crate::far::{DonorId, SlabEvent, SlabEvents, What};
 use crate::transport::TrafficSeen;
+use crate::words::Words;
 
 /// First pause before a donor that was gone is tried again; doubled up to the last.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);

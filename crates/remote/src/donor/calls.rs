@@ -16,8 +16,8 @@ use crate::control::{
     Answer, BORROWINGS_MAX, Borrowing, Call, Channel, ChannelError, Greeting, HostRole, MEMBERS_BYTES_MAX,
     Peer, Refusal, Role, SlabId, Stream, VERSION, Welcome,
 };
-use crate::events::Words;
 use crate::transport::Place;
+use crate::words::Words;
 use crate::{machine, random};
 
 /// What somebody who looks may ask.

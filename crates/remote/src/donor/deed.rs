@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::lending::BorrowerId;
 use crate::control::SlabId;
-use crate::events::Words;
+use crate::words::Words;
 
 /// What a donor did with a slab or a borrower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

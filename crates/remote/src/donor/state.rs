@@ -14,9 +14,10 @@ use super::options::{DonorError, DonorOptions};
 use super::session::Session;
 use super::strangers::Strangers;
 use crate::control::{Borrowing, Member, Members, SlabId, VERSION};
-use crate::events::{Events, Words};
+use crate::events::Events;
 use crate::random;
 use crate::transport::Staging;
+use crate::words::Words;
 
 /// What a donor lends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -23,10 +23,6 @@ struct Column {
     joining: Option<Arc<Home>>,
 }
 
-fn is_gone(home: &Home) -> bool {
-    !home.is_alive()
-}
-
 fn alive(home: Option<&Arc<Home>>) -> Option<&Arc<Home>> {
     home.filter(|home| home.is_alive())
 }
@@ -143,12 +139,13 @@ impl Group {
         Arc::clone(&self.columns.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes its slabs, and counts the lost ones among the slabs that leave it.
-    fn change(&self, is_lost: impl Fn(&Home) -> bool, change: impl FnOnce(&mut Columns)) {
+    /// Changes its slabs, and counts those that leave it because their donor is gone, which nobody has noted.
+    fn change(&self, change: impl FnOnce(&mut Columns)) {
         let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
         let mut after = Columns::clone(&columns);
         change(&mut after);
-        let lost = columns.homes().filter(|home| !after.has(home) && is_lost(home)).count();
+        let is_gone = |home: &Home| !home.is_noted_lost() && !home.is_alive();
+        let lost = columns.homes().filter(|home| !after.has(home) && is_gone(home)).count();
         self.lost_slabs.fetch_add(lost as u64, Relaxed);
         let before = std::mem::replace(&mut *columns, Arc::new(after));
         drop(columns);
@@ -188,22 +185,14 @@ impl Group {
         self.is_on_flash.store(is_on_flash, Relaxed);
     }
 
-    /// Takes a slab out that is lost, if it is still there.
-    pub fn forget(&self, lost: &Home) {
-        let is_it = |home: &Option<Arc<Home>>| home.as_ref().is_some_and(|home| std::ptr::eq(&**home, lost));
-        self.change(
-            |_| true,
-            |columns| {
-                let slots =
-                    columns.columns.iter_mut().flat_map(|column| [&mut column.home, &mut column.joining]);
-                slots.filter(|slot| is_it(slot)).for_each(|slot| *slot = None);
-            },
-        );
+    /// A slab of it is of no use any more. The thread that finds slabs takes it out: that allocates, and this may not.
+    pub fn lose(&self, home: &Home) {
+        self.lost_slabs.fetch_add(u64::from(home.note_lost()), Relaxed);
     }
 
     /// Slabs join these columns; they have no row yet.
     pub fn join(&self, found: Vec<(usize, Arc<Home>)>) -> Arc<Columns> {
-        self.change(is_gone, |columns| {
+        self.change(|columns| {
             columns.joined_rows = Arc::default();
             columns.columns.iter_mut().for_each(|column| column.joining = None);
             for (column, home) in found {
@@ -219,7 +208,7 @@ impl Group {
         if self.columns().columns.iter().all(|column| column.home.is_none() && column.joining.is_none()) {
             return;
         }
-        self.change(is_gone, |columns| {
+        self.change(|columns| {
             for column in &mut columns.columns {
                 if let Some(joined) = column.joining.take().filter(|home| home.is_alive()) {
                     joined.note_filled();

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use aquifer_device::DeviceError;
+use arrayvec::ArrayVec;
 
+use super::Code;
 use super::PAGE_BYTES;
 use super::Parts;
 use super::columns::Columns;
@@ -12,7 +14,7 @@ use super::geometry::Row;
 use super::workplace::Workplace;
 
 /// Columns of data whose pages nobody has.
-pub struct Missing(pub Vec<usize>);
+pub struct Missing(pub ArrayVec<u8, { Code::DATA_MAX }>);
 
 impl Parts {
     /// Reads pages of a column from its slab; `false` if there is none, or it has other bytes than it was given. The row has been coded.
@@ -50,9 +52,9 @@ impl Parts {
         work: &mut Workplace<'_>,
     ) -> Result<(), Missing> {
         let code = self.geometry.code();
-        let mut loaded = vec![false; code.slabs()];
+        let mut loaded = [false; Code::SLABS_MAX];
         let mut count = 0;
-        for (column, is_loaded) in loaded.iter_mut().enumerate() {
+        for (column, is_loaded) in loaded[..code.slabs()].iter_mut().enumerate() {
             // As many of any kind are enough, and those of data need no decoding.
             if count == code.data {
                 break;
@@ -60,7 +62,8 @@ impl Parts {
             *is_loaded = self.load(row, columns, column, pages.clone(), work.of_mut(column, pages.clone()));
             count += usize::from(*is_loaded);
         }
-        let missing: Vec<_> = (0..code.data).filter(|column| !loaded[*column]).collect();
+        let missing: ArrayVec<_, _> =
+            (0..code.data as u8).filter(|column| !loaded[usize::from(*column)]).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -69,7 +72,8 @@ impl Parts {
         }
         match &self.codec {
             Some(codec) => {
-                let mut shards: Vec<_> = work.all_mut(pages.clone()).into_iter().zip(loaded).collect();
+                let shards = work.all_mut(pages.clone()).into_iter().zip(loaded);
+                let mut shards: ArrayVec<_, { Code::SLABS_MAX }> = shards.collect();
                 codec.reconstruct_data(&mut shards).expect("there are enough, all of one length");
             }
             None => {
@@ -81,25 +85,29 @@ impl Parts {
             let mut decoded = pages.clone().zip(work.of(column, pages.clone()).chunks_exact(PAGE_BYTES));
             decoded.all(|(within, page)| self.cells.get(self.geometry.cell(row, column, within)).is_of(page))
         };
-        if missing.iter().all(|column| is_right(*column)) { Ok(()) } else { Err(Missing(missing)) }
+        if missing.iter().all(|column| is_right(usize::from(*column))) {
+            Ok(())
+        } else {
+            Err(Missing(missing))
+        }
     }
 
     /// Gives pages that slabs do not have the bytes that flash has of them; if it has none, they are lost, and zeros from now on. Their parity is to be made anew.
     pub(super) fn salvage(
         &self,
         row: Row,
-        missing: &[usize],
+        missing: &[u8],
         pages: Range<usize>,
         work: &mut Workplace<'_>,
     ) -> Result<(), DeviceError> {
-        for column in missing {
-            if self.salvage_whole(row, *column, pages.clone(), work)? {
+        for column in missing.iter().map(|column| usize::from(*column)) {
+            if self.salvage_whole(row, column, pages.clone(), work)? {
                 continue;
             }
             for within in pages.clone() {
-                let bytes = work.of_mut(*column, within..within + 1);
-                let cell = self.cells.get(self.geometry.cell(row, *column, within));
-                let page = self.geometry.first_of(row, *column) + within;
+                let bytes = work.of_mut(column, within..within + 1);
+                let cell = self.cells.get(self.geometry.cell(row, column, within));
+                let page = self.geometry.first_of(row, column) + within;
                 if page < self.geometry.pages() && cell.is_local() {
                     self.behind.read((page * PAGE_BYTES) as u64, bytes, &self.counts)?;
                     if let Some(seals) = &self.seals {

@@ -9,6 +9,8 @@ use super::PAGE_BYTES;
 const UNIT_PAGES_MAX: usize = 8;
 /// The same of one column alone: as many as a transfer carries.
 pub const UNIT_PAGES_MAX_OF_COPIES: usize = 32;
+/// Pages of data of a row, at the most; more than a column alone has.
+pub const ROW_PAGES_MAX: usize = Code::DATA_MAX * UNIT_PAGES_MAX;
 
 /// A row of a group: a unit of each of its slabs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
 use super::story::{SlabEvents, Story, What};
 use super::usage::Usage;
-use crate::events::Words;
 use crate::transport::{Link, LinkError, Place, Read, Write, Writing};
+use crate::words::Words;
 
 /// Which donor a slab is of; the same for all slabs that are lost with it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -32,6 +32,7 @@ pub struct Home {
     donor: DonorId,
     usage: Usage,
     is_leaving: AtomicBool,
+    is_lost: AtomicBool,
     story: Story,
     /// Dropped when nobody uses the slab any more.
     _lease: Box<dyn Any + Send + Sync>,
@@ -41,8 +42,9 @@ impl Home {
     /// A slab of a donor, which nobody else uses until the lease is dropped. What it holds means nothing.
     #[must_use]
     pub fn new(link: Arc<Link>, place: Place, donor: DonorId, lease: Box<dyn Any + Send + Sync>) -> Home {
-        let (usage, is_leaving, story) = (Usage::new(), AtomicBool::new(false), Story::new(donor));
-        Home { link, place, donor, usage, is_leaving, story, _lease: lease }
+        let (usage, story) = (Usage::new(), Story::new(donor));
+        let (is_leaving, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        Home { link, place, donor, usage, is_leaving, is_lost, story, _lease: lease }
     }
 
     /// The donor wants it back: what it holds is moved, and then it is dropped.
@@ -65,14 +67,15 @@ impl Home {
         self.story.tell(What::SlabFilled, None);
     }
 
-    /// It is of no use any more: its donor is gone, or has other bytes than it was given.
-    pub(crate) fn note_lost(&self) {
+    /// It is of no use any more: its donor is gone, or has other bytes than it was given. Says whether that is new.
+    pub(crate) fn note_lost(&self) -> bool {
         let why = self.why_gone().unwrap_or_else(|| Words::of("the donor has other bytes than it was given"));
         self.story.end(Some(why));
+        !self.is_lost.swap(true, SeqCst)
     }
 
     fn why_gone(&self) -> Option<Words> {
-        self.link.end().map(|end| Words::of(&end.to_string()))
+        self.link.end().map(|end| Words::said(&end))
     }
 
     /// Whether it holds what was written there, and goes on to.
@@ -81,7 +84,12 @@ impl Home {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.link.end().is_none()
+        !self.is_noted_lost() && self.link.end().is_none()
+    }
+
+    /// Whether [`Home::note_lost`] was told.
+    pub(crate) fn is_noted_lost(&self) -> bool {
+        self.is_lost.load(SeqCst)
     }
 
     pub(crate) fn donor(&self) -> DonorId {

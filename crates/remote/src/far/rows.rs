@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use arrayvec::ArrayVec;
+
 use super::geometry::Row;
 
 /// Locks, and with them rows that can be written at once.
@@ -33,12 +35,14 @@ impl RowLocks {
         self.of(row).read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Several alone, which are locked in one order everywhere.
-    pub fn write_all(&self, rows: impl Iterator<Item = Row>) -> Vec<RwLockWriteGuard<'_, ()>> {
-        let mut numbers: Vec<_> = rows.map(|row| self.number(row)).collect();
+    /// Several alone, at most `MOST`, which are locked in one order everywhere.
+    pub fn write_all<const MOST: usize>(
+        &self,
+        rows: impl Iterator<Item = Row>,
+    ) -> ArrayVec<RwLockWriteGuard<'_, ()>, MOST> {
+        let mut numbers: ArrayVec<_, MOST> = rows.map(|row| self.number(row)).collect();
         numbers.sort_unstable();
-        numbers.dedup();
-        let locks = numbers.into_iter().map(|number| &self.locks[number]);
+        let locks = numbers.chunk_by(|one, next| one == next).map(|same| &self.locks[same[0]]);
         locks.map(|lock| lock.write().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 
 use super::home::DonorId;
-use crate::events::{Events, Words};
+use crate::events::Events;
+use crate::words::Words;
 
 /// What happened to a slab or a donor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

@@ -4,7 +4,9 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use aquifer_device::AlignedBuffer;
+use arrayvec::ArrayVec;
 
+use super::Code;
 use super::PAGE_BYTES;
 use super::geometry::Geometry;
 
@@ -74,7 +76,7 @@ impl Workplace<'_> {
     }
 
     /// The same pages of all columns, to be changed.
-    pub fn all_mut(&mut self, pages: Range<usize>) -> Vec<&mut [u8]> {
+    pub fn all_mut(&mut self, pages: Range<usize>) -> ArrayVec<&mut [u8], { Code::SLABS_MAX }> {
         let (unit_bytes, bytes) = (self.all.unit_bytes, pages.start * PAGE_BYTES..pages.end * PAGE_BYTES);
         self.chunks_exact_mut(unit_bytes).map(|unit| &mut unit[bytes.clone()]).collect()
     }

@@ -5,18 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use aquifer_device::{DeviceError, Operation};
+use arrayvec::ArrayVec;
 
+use super::Code;
 use super::PAGE_BYTES;
 use super::Parts;
 use super::cells;
 use super::columns::{Columns, Group};
 use super::gather::Missing;
-use super::geometry::{Piece, Row, UNIT_PAGES_MAX_OF_COPIES};
+use super::geometry::{Piece, ROW_PAGES_MAX, Row, UNIT_PAGES_MAX_OF_COPIES};
 use super::home::Home;
 use super::workplace::Workplace;
 
 /// Rows that are written at once: 1 MiB.
 const RUN_ROWS_MAX: usize = 8;
+
+/// What goes to slabs at once: to one of each column, and to the one that takes its place.
+const ERRANDS_MAX: usize = 2 * Code::SLABS_MAX;
 
 /// Pages of a column's unit that go to a slab; of the units of a run.
 struct Errand<'a> {
@@ -46,7 +51,7 @@ impl Parts {
             return self.write_row(piece, buf);
         }
         let rows = || (piece.row.nth..=last.nth).map(|nth| Row { nth, ..last });
-        let locks = self.locks.write_all(rows());
+        let locks = self.locks.write_all::<RUN_ROWS_MAX>(rows());
         let columns = self.groups[last.group].columns();
         if columns.are_settled()
             && rows().all(|row| self.is_coded(row) && self.is_anybody_there(&columns, row))
@@ -149,7 +154,7 @@ impl Parts {
         }
     }
 
-    fn code(&self) -> super::Code {
+    fn code(&self) -> Code {
         self.geometry.code()
     }
 
@@ -208,18 +213,20 @@ impl Parts {
         &self,
         homes: impl Fn(usize) -> H,
         pages: impl Fn(usize) -> Range<usize>,
-    ) -> Vec<Errand<'a>> {
+    ) -> ArrayVec<Errand<'a>, ERRANDS_MAX> {
         let of_column = |column: usize| {
             let pages = pages(column);
             homes(column).map(move |home| Errand { home, column, pages: pages.clone() })
         };
-        let mut errands: Vec<_> = (0..self.code().slabs()).flat_map(of_column).collect();
-        errands.retain(|errand| !errand.pages.is_empty());
-        errands.sort_by_key(|errand| Arc::as_ptr(errand.home.link()).addr());
+        let all = (0..self.code().slabs()).flat_map(of_column);
+        let mut errands: ArrayVec<_, _> = all.filter(|errand| !errand.pages.is_empty()).collect();
+        errands.sort_unstable_by_key(|errand| Arc::as_ptr(errand.home.link()).addr());
         errands
     }
 
     /// Writes pages to slabs, to all at once, and does what is beside. A slab that fails to take them is lost.
+    ///
+    /// Each errand begins, and ends behind those after it: what is under way is on the stack, as deep as there are slabs.
     fn send<'a>(
         &self,
         row: Row,
@@ -227,18 +234,14 @@ impl Parts {
         bytes: impl Fn(&Errand<'_>) -> &'a [u8],
         beside: impl FnOnce(),
     ) {
-        let mut begun = Vec::with_capacity(errands.len());
-        for errand in errands {
-            let within = self.geometry.within_slab(row, errand.pages.start);
-            begun.push(errand.home.begin_write(bytes(errand), within));
-        }
-        beside();
-        for (errand, writing) in errands.iter().zip(begun) {
-            if writing.finish().is_ok() {
-                self.counts.remote_writes.fetch_add(errand.pages.len() as u64, Relaxed);
-            } else {
-                self.lose(row.group, errand.home);
-            }
+        let Some((errand, others)) = errands.split_first() else { return beside() };
+        let within = self.geometry.within_slab(row, errand.pages.start);
+        let writing = errand.home.begin_write(bytes(errand), within);
+        self.send(row, others, bytes, beside);
+        if writing.finish().is_ok() {
+            self.counts.remote_writes.fetch_add(errand.pages.len() as u64, Relaxed);
+        } else {
+            self.lose(row.group, errand.home);
         }
     }
 
@@ -287,7 +290,7 @@ impl Parts {
         let missing = if is_coded {
             self.recover(row, columns, whole.clone(), &mut work).err().map(|Missing(missing)| missing)
         } else {
-            Some((0..code.data).collect())
+            Some((0..code.data as u8).collect())
         };
         if let Some(missing) = &missing
             && self.salvage(row, missing, whole.clone(), &mut work).is_err()
@@ -338,15 +341,16 @@ impl Parts {
         let _row = self.locks.write(row);
         let pages = self.geometry.pages_of(row);
         let all = pages.start..pages.end.min(self.geometry.pages());
-        let alone: Vec<_> = all.filter(|page| self.cell(*page).is_remote_alone()).collect();
+        let is_alone = |page: &usize| self.cell(*page).is_remote_alone();
+        let alone: ArrayVec<_, ROW_PAGES_MAX> = all.filter(is_alone).collect();
         let Some(first) = alone.first() else { return Ok(()) };
         let columns = self.groups[row.group].columns();
         if !self.renew(row, &columns, true) {
             let (operation, offset) = (Operation::Sync, (first * PAGE_BYTES) as u64);
             return Err(DeviceError::Io { operation, offset, len_bytes: PAGE_BYTES, errno: libc::EIO });
         }
-        let lost: Vec<_> = alone.into_iter().filter(|page| !self.cell(*page).is_local()).collect();
-        let errors = lost.into_iter().map(|page| self.lost_page(Operation::Sync, page));
+        let lost = alone.into_iter().filter(|page| !self.cell(*page).is_local());
+        let errors = lost.map(|page| self.lost_page(Operation::Sync, page));
         // All are counted.
         errors.reduce(|first, _| first).map_or(Ok(()), Err)
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::staging::Part;
+use crate::words::Words;
 
 /// Where bytes are in memory that a donor has lent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -82,5 +83,8 @@ pub trait Endpoint: Send + Sync {
     fn poll(&self, completions: &mut [Completion], limit: Duration) -> Result<usize, i32>;
 
     /// What a negative error means.
-    fn explain(&self, error: i32) -> String;
+    ///
+    /// # Context
+    /// Allocates nothing.
+    fn explain(&self, error: i32) -> Words;
 }

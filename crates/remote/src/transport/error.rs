@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-/// Why a link ended. It stays so: a new one is made by a new connection.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+use crate::words::Words;
+
+/// Why a link ended. It stays so: a new one is made by a new connection. `Copy` and without heap memory: links end while pages are on their way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LinkError {
     /// A transfer took too long; the connection was closed, so that a late answer finds nothing.
     #[error("the donor did not answer within {} ms", .0.as_millis())]
     Timeout(Duration),
     /// The provider says so.
     #[error("the connection to the donor failed: {0}")]
-    Failed(String),
+    Failed(Words),
     /// It was closed on this side.
     #[error("the connection to the donor was closed")]
     Closed,

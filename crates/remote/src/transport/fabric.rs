@@ -15,6 +15,7 @@ use std::time::Duration;
 use aquifer_sys::insiders;
 
 use super::error::TransportError;
+use crate::words::Words;
 
 pub use borrowed::connect;
 pub use lent::Served;
@@ -70,11 +71,9 @@ fn load() -> Result<(), TransportError> {
 }
 
 /// What an error of the library means.
-fn explain(error: c_int) -> String {
-    let mut text = [0; 256];
-    // SAFETY: the length is that of the array; what is written ends in NUL.
-    unsafe { ffi::aqf_explain(error, text.as_mut_ptr().cast(), text.len()) };
-    c_text(&text)
+fn explain(error: c_int) -> Words {
+    // SAFETY: the length is that of the memory; what is written ends in NUL.
+    Words::written(|text| unsafe { ffi::aqf_explain(error, text.as_mut_ptr(), text.len()) })
 }
 
 /// The text before the NUL.
@@ -84,7 +83,7 @@ fn c_text(bytes: &[u8]) -> String {
 }
 
 fn failed(doing: &'static str, error: c_int) -> TransportError {
-    TransportError::Failed { doing, reason: explain(error) }
+    TransportError::Failed { doing, reason: explain(error).to_string() }
 }
 
 /// Error of a name: of what was to be opened, at an address.
@@ -93,7 +92,7 @@ fn unopened(provider: &str, address: String, error: c_int) -> TransportError {
         libc::ENOENT => TransportError::NoLibrary,
         libc::ENODATA => TransportError::NoProvider { provider: provider.to_string(), address },
         libc::EADDRINUSE => TransportError::InUse(address),
-        _ => TransportError::Refused { address, reason: explain(error) },
+        _ => TransportError::Refused { address, reason: explain(error).to_string() },
     }
 }
 

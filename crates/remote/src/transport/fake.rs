@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::endpoint::{Completion, Direction, Endpoint, Place, PostError, Transfer};
 use super::staging::{Part, Staging};
+use crate::words::Words;
+
+/// Transfers under way for which it allocates nothing.
+const UNDER_WAY: usize = 1024;
 
 /// What happens to transfers that begin from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +62,11 @@ impl FakeDonor {
     /// `ENOMEM`.
     pub fn new(slab_bytes: usize) -> aquifer_sys::errno::Result<FakeDonor> {
         let slab = Staging::new(slab_bytes)?;
-        let state = State { behaviour: Behaviour::Prompt, under_way: VecDeque::new(), is_fenced: true };
+        let state = State {
+            behaviour: Behaviour::Prompt,
+            under_way: VecDeque::with_capacity(UNDER_WAY),
+            is_fenced: true,
+        };
         Ok(FakeDonor { shared: Arc::new(Shared { slab, key: 0x5eed, state: Mutex::new(state) }) })
     }
 
@@ -190,19 +198,19 @@ impl Endpoint for Connection {
         }
     }
 
-    fn explain(&self, error: i32) -> String {
-        std::io::Error::from_raw_os_error(-error).to_string()
+    fn explain(&self, error: i32) -> Words {
+        Words::of_errno(-error)
     }
 }
 
 impl Connection {
     fn take_ended(&self, completions: &mut [Completion]) -> usize {
         let (mut state, now, mut ended) = (self.shared.lock(), Instant::now(), 0);
-        let mut left = VecDeque::new();
-        while let Some(under_way) = state.under_way.pop_front() {
+        for _ in 0..state.under_way.len() {
+            let Some(under_way) = state.under_way.pop_front() else { break };
             let is_due = under_way.due.is_some_and(|due| due <= now);
             if under_way.connection != self.connection || !is_due || ended == completions.len() {
-                left.push_back(under_way);
+                state.under_way.push_back(under_way);
                 continue;
             }
             let error = match under_way.behaviour {
@@ -217,7 +225,6 @@ impl Connection {
                 ended += 1;
             }
         }
-        state.under_way = left;
         ended
     }
 }

@@ -136,8 +136,8 @@ impl Link {
 
     /// Why it ended, if it has.
     #[must_use]
-    pub fn end(&self) -> Option<&LinkError> {
-        self.end.get()
+    pub fn end(&self) -> Option<LinkError> {
+        self.end.get().copied()
     }
 
     /// Ends it. From its return on no answer of the donor reaches memory of this process.
@@ -378,7 +378,7 @@ impl Link {
 
     /// Ends the link, if it has not ended; says why it ended.
     fn fail(&self, error: LinkError) -> LinkError {
-        let reason = self.end.get_or_init(|| error).clone();
+        let reason = *self.end.get_or_init(|| error);
         // A thread that fails at the same time waits here until no transfer touches memory of this process.
         // Only then may slots be used again.
         let mut endpoint = self.endpoint.write().unwrap_or_else(PoisonError::into_inner);
@@ -389,7 +389,7 @@ impl Link {
     }
 
     fn reason(&self) -> LinkError {
-        self.end.get().cloned().unwrap_or(LinkError::Closed)
+        self.end.get().copied().unwrap_or(LinkError::Closed)
     }
 
     fn part(&self, flight: &Flight) -> Part {

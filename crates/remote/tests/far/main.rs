@@ -1,5 +1,6 @@
 //! A mirror never has other bytes than were written, whatever donors and flash do.
 
+mod allocations;
 mod behind;
 mod dice;
 mod donors;

@@ -1,8 +1,9 @@
 //! Pages that go to flash together.
 
 use aquifer_device::{AlignedBuffer, Device, DeviceError, WriteRequest};
+use arrayvec::ArrayVec;
 
-use super::PAGE_BYTES;
+use super::{CHUNK_PAGES_MAX, PAGE_BYTES};
 
 /// Pages that go to flash together, each of them once.
 pub struct Chunk {
@@ -13,7 +14,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Room for `pages` pages.
+    /// Room for `pages` pages, at most [`CHUNK_PAGES_MAX`].
     pub fn new(pages: usize) -> Chunk {
         Chunk { pages: Vec::with_capacity(pages), memory: AlignedBuffer::new(pages * PAGE_BYTES) }
     }
@@ -61,7 +62,8 @@ impl Chunk {
     /// # Errors
     /// The first of the device; pages before and behind it may have been written.
     pub fn write(&self, device: &dyn Device) -> Result<(), DeviceError> {
-        let mut order: Vec<(usize, usize)> = self.pages.iter().copied().zip(0..).collect();
+        let mut order: ArrayVec<(usize, usize), CHUNK_PAGES_MAX> =
+            self.pages.iter().copied().zip(0..).collect();
         order.sort_unstable();
         let follow = |before: &(usize, usize), after: &(usize, usize)| {
             before.0 + 1 == after.0 && before.1 + 1 == after.1
@@ -71,7 +73,7 @@ impl Chunk {
             let bytes = &self.memory[nth * PAGE_BYTES..(nth + run.len()) * PAGE_BYTES];
             WriteRequest::new(page as u64 * PAGE_BYTES as u64, bytes)
         };
-        let mut requests: Vec<_> = order.chunk_by(follow).map(request).collect();
+        let mut requests: ArrayVec<_, CHUNK_PAGES_MAX> = order.chunk_by(follow).map(request).collect();
         device.write_batch(&mut requests);
         requests.iter().try_for_each(|request| request.result)
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::descriptors::Descriptors;
 use super::{Token, c_string, explain, failed, ffi, milliseconds, unopened};
 use crate::transport::{Completion, Direction, Endpoint, PostError, Staging, Transfer, TransportError};
+use crate::words::Words;
 
 /// Completions taken at once.
 const COMPLETIONS: usize = 32;
@@ -108,7 +109,7 @@ impl Endpoint for Borrowed {
         Ok(got)
     }
 
-    fn explain(&self, error: i32) -> String {
+    fn explain(&self, error: i32) -> Words {
         explain(error)
     }
 }

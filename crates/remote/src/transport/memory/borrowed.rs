@@ -12,6 +12,7 @@ use super::listener::failed;
 use super::passing::{Packet, Passing, delay_of, key_of};
 use crate::transport::fabric::Token;
 use crate::transport::{Completion, Direction, Endpoint, PostError, Staging, Transfer, TransportError};
+use crate::words::Words;
 
 /// How long a slab may take to come that the donor says it has lent: it is sent before that.
 const SLAB_LIMIT: Duration = Duration::from_secs(1);
@@ -185,8 +186,8 @@ impl Endpoint for Borrowed {
         Ok(count)
     }
 
-    fn explain(&self, error: i32) -> String {
-        std::io::Error::from_raw_os_error(-error).to_string()
+    fn explain(&self, error: i32) -> Words {
+        Words::of_errno(-error)
     }
 }
 
