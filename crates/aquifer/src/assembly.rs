@@ -18,9 +18,7 @@ use aquifer_vm::{Budget, Engine, EngineOptions, NativeRegion};
 
 use crate::device_profile;
 use crate::error::Error;
-use crate::options::{
-    Compression, FLASH_BYTES_DEFAULT, Faults, Flash, OBJECT_BYTES_DEFAULT, Options, RAM_BYTES_DEFAULT,
-};
+use crate::options::{FLASH_BYTES_DEFAULT, Faults, Flash, OBJECT_BYTES_DEFAULT, Options, RAM_BYTES_DEFAULT};
 use crate::remote::Remote;
 
 /// Least flash of any heap: the segments that cleaning needs, of the smallest blocks.
@@ -111,7 +109,7 @@ impl Assembly {
             budget,
             leaves: region.as_ref().map_or_else(|| region_leaves(usable), NativeRegion::leaves),
             policy: options.policy,
-            compresses: options.compression == Compression::Always,
+            compression: options.compression,
             trap: faults.trap(),
             read_ahead_pages: device_profile::read_ahead_pages(&profile),
         };

@@ -11,6 +11,8 @@ use aquifer_remote::far::Code;
 use aquifer_sys::{Features, Fence, Userfaultfd};
 use aquifer_vm::TrapKind;
 
+pub use aquifer_vm::Compression;
+
 use crate::device_profile;
 use crate::error::Error;
 
@@ -44,16 +46,6 @@ impl Faults {
             Self::Fence => TrapKind::Fence,
         }
     }
-}
-
-/// Whether pages are compressed before they leave RAM.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Compression {
-    /// They are not.
-    #[default]
-    Never,
-    /// Whole pages are, if they shrink to three quarters.
-    Always,
 }
 
 /// Where objects go that do not fit in RAM.
@@ -159,9 +151,10 @@ impl Options {
         if let Some(value) = text("AQUIFER_COMPRESS") {
             options.compression = match value.as_str() {
                 "never" => Compression::Never,
+                "auto" => Compression::Auto,
                 "always" => Compression::Always,
                 _ => {
-                    let message = format!("AQUIFER_COMPRESS is '{value}'; it may be never or always");
+                    let message = format!("AQUIFER_COMPRESS is '{value}'; it may be never, auto or always");
                     return Err(Error::Invalid(message));
                 }
             };

@@ -55,9 +55,10 @@ fn check(block: *mut u8, page: usize, version: u64) {
 fn pages_keep_their_bytes_in_every_form() {
     const PAGES: usize = 16 << 10;
     const THREADS: usize = 4;
-    for faults in [Faults::Signal, Faults::Thread, Faults::Fence] {
-        let watchdog = Watchdog::new(format!("compressed pages with {faults:?}"));
-        let heap = heap(16 << 20, faults, Compression::Always);
+    let always = [Faults::Signal, Faults::Thread, Faults::Fence].map(|faults| (faults, Compression::Always));
+    for (faults, compression) in always.into_iter().chain([(Faults::Signal, Compression::Auto)]) {
+        let watchdog = Watchdog::new(format!("compressed pages with {faults:?}, {compression:?}"));
+        let heap = heap(16 << 20, faults, compression);
         let block = heap.allocate_block(PAGES * PAGE, PAGE).unwrap();
         let address = block.addr();
         std::thread::scope(|scope| {
@@ -99,8 +100,10 @@ fn pages_keep_their_bytes_in_every_form() {
         });
         heap.check().unwrap();
         let stats = heap.stats();
+        // How many, where processors have to have time left, is theirs to say.
+        let is_sure = compression == Compression::Always;
         assert!(
-            stats.compressed > 1000 && stats.decompressed > 1000 && stats.incompressible > 100,
+            !is_sure || stats.compressed > 1000 && stats.decompressed > 1000 && stats.incompressible > 100,
             "{stats:?}"
         );
         assert!(stats.ram_used_bytes <= stats.ram_budget_bytes, "{stats:?}");

@@ -70,6 +70,7 @@ impl AqOptions {
         options = options.compression(match self.compression {
             0 => Compression::Never,
             1 => Compression::Always,
+            2 => Compression::Auto,
             other => {
                 let message = format!("options.compression is {other}; see enum aq_compression");
                 return Err(Error::Invalid(message));

@@ -30,7 +30,7 @@ use crate::natives::{NativeRegion, Natives};
 use crate::page_set::Run;
 use crate::pages::Pages;
 use crate::pool::Pool;
-use crate::residence::Residence;
+use crate::residence::{Compression, Residence};
 use crate::snapshot::Snapshot;
 use crate::usage::{self, Usage};
 use crate::{check, cleaner, closed, in_place, pin, prefetch, release, takeover, touch, waits, writer};
@@ -45,7 +45,7 @@ pub struct EngineOptions {
     /// Which policy evicts objects.
     pub policy: PolicyKind,
     /// Whether whole pages are compressed before they leave RAM.
-    pub compresses: bool,
+    pub compression: Compression,
     /// How faults reach the engine.
     pub trap: TrapKind,
     /// Most pages that are read ahead of a walk, at least 8.
@@ -83,12 +83,12 @@ impl Engine {
     /// # Errors
     /// As [`Engine::new`].
     pub fn over(region: NativeRegion, options: EngineOptions, log: Arc<Log>) -> Result<Self, Errno> {
-        let EngineOptions { budget, leaves, policy, compresses, trap, read_ahead_pages } = options;
+        let EngineOptions { budget, leaves, policy, compression, trap, read_ahead_pages } = options;
         assert_eq!(region.leaves(), leaves);
         let table = Arc::new(LeafTable::new(leaves)?);
         let pages = Pages {
             mapping: Mapping::new(region.reservation(), table.clone(), trap, budget.total)?,
-            residence: Residence::new(&budget, policy, compresses)?,
+            residence: Residence::new(&budget, policy, compression)?,
             backing: Backing::new(log, table.clone(), budget.leaves)?,
             foresight: Foresight::new(table, read_ahead_pages),
             holds: Holds::new(),

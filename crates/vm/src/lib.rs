@@ -79,3 +79,4 @@ pub use leaf_pages::LeafPages;
 pub use mapping::TrapKind;
 pub use natives::{NativeRegion, REGION_ALIGN};
 pub use page_set::{PageSet, Run};
+pub use residence::Compression;

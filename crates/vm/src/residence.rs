@@ -24,6 +24,7 @@ use aquifer_map::{Entry, EntryTable, Locked, State};
 use aquifer_sys::Errno;
 
 use crate::budget::Budget;
+pub use compressed::Compression;
 use digests::Digests;
 use page_buffer::PageBuffer;
 use stale::Stale;
@@ -52,7 +53,7 @@ pub(crate) struct Residence {
     /// How long threads waited for room.
     room_wait_ns: AtomicU64,
     /// Whether whole pages are compressed before they leave RAM.
-    compresses: bool,
+    compression: Compression,
     /// None is until that many pages have left RAM.
     compression_rests_until: AtomicU64,
 }
@@ -78,7 +79,7 @@ impl Residence {
     ///
     /// # Errors
     /// The kernel refused the address space.
-    pub(crate) fn new(budget: &Budget, policy: PolicyKind, compresses: bool) -> Result<Self, Errno> {
+    pub(crate) fn new(budget: &Budget, policy: PolicyKind, compression: Compression) -> Result<Self, Errno> {
         Ok(Self {
             entries: EntryTable::new(budget.entries),
             cache: ObjectCache::new(budget.cache, policy)?,
@@ -89,7 +90,7 @@ impl Residence {
             digests: Digests::new(),
             dirty: AtomicU64::new(0),
             room_wait_ns: AtomicU64::new(0),
-            compresses,
+            compression,
             compression_rests_until: AtomicU64::new(0),
         })
     }

@@ -6,6 +6,8 @@
 //!
 //! Before, it compresses whole pages that were not used again, if RAM is short of room for others.
 
+mod spare_time;
+
 use std::sync::atomic::Ordering;
 
 use aquifer_base::PageId;
@@ -21,6 +23,7 @@ use crate::reserve::{Outlook, unmap_wanted};
 use crate::residence::{Compressor, Held, may_be_compressed, may_be_written};
 use crate::room;
 use crate::write_back::{self, ROOM};
+use spare_time::SpareTime;
 
 /// Used objects are spared while at most this share of the evicted ones had to be written.
 const WRITTEN_SHARE_MAX: f64 = 0.75;
@@ -40,6 +43,8 @@ struct Writer<'a> {
     head: Head,
     scratch: AlignedBuffer,
     compressor: Compressor,
+    spare_time: SpareTime,
+    is_resting: bool,
     upcoming: Vec<PageId>,
     group: Vec<PageId>,
     /// Why a leaf could not be read in this pass.
@@ -53,9 +58,20 @@ struct Writer<'a> {
 pub(crate) fn run(pages: &Pages, gates: &Gates, head: Head) {
     let scratch = AlignedBuffer::new(SCRATCH_BYTES);
     let (upcoming, group) = (Vec::new(), Vec::new());
-    let compressor = Compressor::new();
-    let mut writer =
-        Writer { pages, head, scratch, compressor, upcoming, group, failed: None, evicted: 0, written: 0 };
+    let (compressor, spare_time) = (Compressor::new(), SpareTime::new());
+    let mut writer = Writer {
+        pages,
+        head,
+        scratch,
+        compressor,
+        spare_time,
+        is_resting: false,
+        upcoming,
+        group,
+        failed: None,
+        evicted: 0,
+        written: 0,
+    };
     let mut outlook = Outlook::new();
     while !gates.is_closing() {
         let is_wanted = outlook.wait(pages, || gates.is_closing());
@@ -121,9 +137,15 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Compresses whole pages whose turn it is, until others have room.
+    /// Compresses whole pages whose turn it is, until others have room or, if that matters, processors have no time left.
     fn compress(&mut self) {
         let (pages, residence) = (self.pages, &self.pages.residence);
+        if !residence.compresses_now() {
+            return;
+        }
+        if std::mem::take(&mut self.is_resting) {
+            self.spare_time.begin();
+        }
         let mut next = std::mem::take(&mut self.upcoming);
         for _ in 0..COMPRESSED_PER_PASS / COMPRESSED_AT_ONCE {
             next.clear();
@@ -138,7 +160,7 @@ impl Writer<'_> {
             }
         }
         // Slabs that classes of compressed pages wait for get empty sooner so, and less is evicted.
-        for class in Class::all().filter(|&class| residence.compresses() && class != Class::WHOLE) {
+        for class in Class::all().filter(|&class| class != Class::WHOLE) {
             next.clear();
             residence.for_each_wanted(Some(class), &mut |page| next.push(page));
             if !next.is_empty() {
@@ -148,6 +170,12 @@ impl Writer<'_> {
             }
         }
         self.upcoming = next;
+        if residence.compresses_in_spare_time()
+            && let Some(rests) = self.spare_time.rest()
+        {
+            residence.rest_from_compression(rests * EVICTIONS_PER_LOOK);
+            self.is_resting = true;
+        }
     }
 
     /// Frees slabs that the process needs the RAM of: their pages leave their addresses, are written, and leave RAM.
@@ -237,14 +265,18 @@ impl Writer<'_> {
 
 /// Compresses a page, if it is one that may be, shrinks, and gets a slot.
 fn compress(pages: &Pages, page: PageId, compressor: &mut Compressor) {
-    let Some(held) = pages.residence.try_hold(page, may_be_compressed) else { return };
-    if !pages.is_whole(page) {
+    let leaf = page.leaf();
+    if !pages.is_whole(page) || !compressor.is_worth_trying(leaf) {
         return;
     }
+    let Some(held) = pages.residence.try_hold(page, may_be_compressed).filter(|_| pages.is_whole(page))
+    else {
+        return;
+    };
     let mut plain = [0; OS_PAGE_BYTES];
     // SAFETY: a whole page that is not compressed fills its slot.
     let bytes = unsafe { held.bytes(OS_PAGE_BYTES, &mut plain) };
-    let Some(packed) = bytes.first_chunk().and_then(|bytes| compressor.compress(bytes)) else {
+    let Some(packed) = bytes.first_chunk().and_then(|bytes| compressor.compress(leaf, bytes)) else {
         pages.counters.incompressible.add(1);
         return;
     };

@@ -22,6 +22,13 @@ pub type HeapPointer = *mut c_void;
 /// `AQ_READ`: an object is used, not changed.
 pub const READ: c_int = 0;
 
+/// `AQ_COMPRESS_NEVER`: pages are not compressed before they leave RAM.
+pub const COMPRESS_NEVER: c_int = 0;
+/// `AQ_COMPRESS_ALWAYS`: they are.
+pub const COMPRESS_ALWAYS: c_int = 1;
+/// `AQ_COMPRESS_AUTO`: they are while processors have time left for it.
+pub const COMPRESS_AUTO: c_int = 2;
+
 /// `aq_options`.
 #[repr(C)]
 #[derive(Debug)]

@@ -21,6 +21,8 @@ pub enum Layout {
     Pages,
     /// The same, of which pages are compressed before they leave RAM.
     CompressedPages,
+    /// The same, while processors have time left for it.
+    CompressedInSpareTime,
 }
 
 /// An open heap with one array.
@@ -49,7 +51,11 @@ impl Aquifer {
         options.flash_path = dir.as_ptr();
         options.flash_bytes = setup.flash_bytes;
         options.object_bytes = if on_pages { PAGE_BYTES } else { 0 };
-        options.compression = c_int::from(layout == Layout::CompressedPages);
+        options.compression = match layout {
+            Layout::Objects | Layout::Pages => abi::COMPRESS_NEVER,
+            Layout::CompressedPages => abi::COMPRESS_ALWAYS,
+            Layout::CompressedInSpareTime => abi::COMPRESS_AUTO,
+        };
         let mut heap = ptr::null_mut();
         // SAFETY: options made by the library, whose strings outlive the call; room for the result.
         let code = unsafe { api.aq_heap_open(&options, &mut heap) };

@@ -47,6 +47,8 @@ pub enum Kind {
     AquiferPages,
     /// The same, and pages are compressed before they leave RAM.
     AquiferCompressed,
+    /// The same, while processors have time left for it.
+    AquiferAuto,
     /// Not memory at all: the device's own random reads, 4 KiB and 512 bytes, as the limit.
     Fio,
 }
@@ -64,6 +66,7 @@ impl Kind {
         "aquifer",
         "aquifer-pages",
         "aquifer-compressed",
+        "aquifer-auto",
         "fio 4 KiB",
         "fio 512 B",
     ];
@@ -81,8 +84,14 @@ impl Kind {
             Self::Aquifer => "aquifer",
             Self::AquiferPages => "aquifer-pages",
             Self::AquiferCompressed => "aquifer-compressed",
+            Self::AquiferAuto => "aquifer-auto",
             Self::Fio => "fio",
         }
+    }
+
+    /// Whether it is this library.
+    fn is_ours(self) -> bool {
+        matches!(self, Self::Aquifer | Self::AquiferPages | Self::AquiferCompressed | Self::AquiferAuto)
     }
 
     /// Whether its memory leaves RAM for a swap area.
@@ -97,7 +106,7 @@ impl Kind {
 
     /// Whether it stays within its RAM only because a cgroup makes it.
     pub fn needs_cgroup(self) -> bool {
-        !matches!(self, Self::Aquifer | Self::AquiferPages | Self::AquiferCompressed | Self::Fio)
+        self != Self::Fio && !self.is_ours()
     }
 
     /// Bytes of disk it takes.
@@ -105,7 +114,7 @@ impl Kind {
         match self {
             // The swap area is made by the orchestrator, whatever its size.
             Self::Swap | Self::Zswap | Self::Jemalloc => 0,
-            Self::Aquifer | Self::AquiferPages | Self::AquiferCompressed => setup.flash_bytes,
+            _ if self.is_ours() => setup.flash_bytes,
             _ => setup.data_bytes,
         }
     }
@@ -187,6 +196,7 @@ pub fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Peer>> {
         Kind::Aquifer => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::Objects)?),
         Kind::AquiferPages => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::Pages)?),
         Kind::AquiferCompressed => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::CompressedPages)?),
+        Kind::AquiferAuto => Box::new(aquifer::Aquifer::open(setup, aquifer::Layout::CompressedInSpareTime)?),
         Kind::Fio => unreachable!("fio is a process of its own, see fio::measure"),
     })
 }

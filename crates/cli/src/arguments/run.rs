@@ -19,7 +19,7 @@ Examples:
   aquifer run -- ./program ARGS                  256 MiB of RAM, 8 GiB of flash in /var/tmp
   aquifer run --ram auto -- ./program ARGS       as much RAM as its container, or the machine, has left
   aquifer run --ram 4G --flash /nvme --flash-size 64G -- redis-server
-  aquifer run --ram 1G --compress always -- python3 big.py
+  aquifer run --ram 1G --compress auto -- python3 big.py
   aquifer run --threshold 4K --report -- sqlite3 :memory:
   aquifer run --ram 1G --donors alpha:7447,beta:7447 --cluster /etc/aquifer -- ./program
   aquifer run --ram 1G --profile-svg faults.svg -- ./program
@@ -79,6 +79,8 @@ impl From<FaultsArgument> for aquifer::Faults {
 pub enum CompressArgument {
     /// They are not
     Never,
+    /// Those are that shrink to three quarters, while processors have time left for it
+    Auto,
     /// Those are that shrink to three quarters
     Always,
 }
@@ -88,6 +90,7 @@ impl CompressArgument {
     pub fn name(self) -> &'static str {
         match self {
             Self::Never => "never",
+            Self::Auto => "auto",
             Self::Always => "always",
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn engine_of(page_bytes: usize) -> Option<Engine> {
         budget: Budget::divide(RAM_BYTES, block, 0, FLASH_BYTES, page_bytes),
         leaves: 4,
         policy: PolicyKind::default(),
-        compresses: false,
+        compression: crate::Compression::Never,
         trap: TrapKind::Signal,
         read_ahead_pages: 8,
     };

@@ -18,7 +18,7 @@ fn engine_over(region: &NativeRegion) -> Option<Engine> {
         budget: Budget::divide(RAM_BYTES, block, 0, FLASH_BYTES, OS_PAGE_BYTES),
         leaves: region.leaves(),
         policy: PolicyKind::default(),
-        compresses: false,
+        compression: crate::Compression::Never,
         trap: TrapKind::Signal,
         read_ahead_pages: 8,
     };
