@@ -3,10 +3,9 @@
 //!
 //! Until then nobody gets the places, and what was promised to them on flash stays promised.
 
-use std::collections::HashMap;
-
 use aquifer_base::LeafId;
 use aquifer_vm::LeafPages;
+use foldhash::HashMap;
 
 use crate::pools::Kind;
 

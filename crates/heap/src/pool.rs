@@ -1,6 +1,6 @@
 //! Groups of up to 512 places for objects of one kind: a leaf, or a run of pages.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 type Bits = [u64; 8];
 
@@ -34,7 +34,7 @@ pub(crate) enum Freed {
 impl Pool {
     pub(crate) fn new(places: usize) -> Self {
         assert!(places <= size_of::<Bits>() * 8);
-        Self { places, groups: 0, partial: HashMap::new(), list: Vec::new() }
+        Self { places, groups: 0, partial: HashMap::default(), list: Vec::new() }
     }
 
     /// RAM of the bitmaps.

@@ -1,8 +1,7 @@
 //! One pool for each shape and class of objects that there are.
 
-use std::collections::HashMap;
-
 use aquifer_base::{AllocationClass, LeafId};
+use foldhash::HashMap;
 
 use crate::pool::{Freed, Pool};
 use crate::shape::Shape;
@@ -91,7 +90,7 @@ mod tests {
         #[test]
         fn kinds_never_share_a_leaf(ops in proptest::collection::vec((any::<u16>(), any::<u16>()), 1..2000)) {
             let mut pools = Pools::default();
-            let mut leaves: HashMap<LeafId, Kind> = HashMap::new();
+            let mut leaves: HashMap<LeafId, Kind> = HashMap::default();
             let mut held: Vec<(Kind, LeafId, usize)> = Vec::new();
             let mut set = HashSet::new();
             let mut next = 0;

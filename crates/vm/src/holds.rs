@@ -6,12 +6,12 @@
 //!
 //! The page's state says which book it is in, and does not change while it is in one. Both are changed with the entry held only.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aquifer_base::PageId;
 use aquifer_map::Locked;
 use aquifer_sys::own;
+use foldhash::HashMap;
 
 /// How often a page is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl Holds {
 
 impl Book {
     fn new() -> Self {
-        Self(Mutex::new(HashMap::new()))
+        Self(Mutex::new(HashMap::default()))
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<u64, Hold>> {
