@@ -266,13 +266,13 @@ impl Writer<'_> {
 /// Compresses a page, if it is one that may be, shrinks, and gets a slot.
 fn compress(pages: &Pages, page: PageId, compressor: &mut Compressor) {
     let leaf = page.leaf();
-    if !pages.is_whole(page) || !compressor.is_worth_trying(leaf) {
+    if !compressor.is_worth_trying(leaf) {
         return;
     }
-    let Some(held) = pages.residence.try_hold(page, may_be_compressed).filter(|_| pages.is_whole(page))
-    else {
+    let Some(held) = pages.residence.try_hold(page, may_be_compressed) else { return };
+    if !pages.is_whole(page) {
         return;
-    };
+    }
     let mut plain = [0; OS_PAGE_BYTES];
     // SAFETY: a whole page that is not compressed fills its slot.
     let bytes = unsafe { held.bytes(OS_PAGE_BYTES, &mut plain) };

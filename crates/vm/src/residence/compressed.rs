@@ -9,9 +9,8 @@
 
 use std::sync::atomic::Ordering;
 
-use aquifer_base::LeafId;
-use aquifer_base::PageId;
 use aquifer_base::limits::OS_PAGE_BYTES;
+use aquifer_base::{LeafId, PageId};
 use aquifer_cache::{Class, Lack, SlotId};
 use aquifer_map::{Entry, State};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
