@@ -11,6 +11,9 @@ from pathlib import Path
 
 MIB = 1 << 20
 GROUP = "aquifer-corpus."
+# The group in it that the programs are in. It has no limit of its own: a program that looks for one (node, by libuv) would keep its heap
+# smaller than that of the managed run, which finds none.
+INNER = "programs"
 ZSWAP = Path("/sys/module/zswap/parameters")
 # Where the setting of zswap is kept that was there before.
 BEFORE = "zswap.before"
@@ -94,10 +97,17 @@ def remove_group(number):
     root, _ = hierarchy() or (Path("/"), 0)
     group = root / f"{GROUP}{number}"
     try:
-        group.rmdir()
+        remove_groups(group)
     except OSError:
         # There is none, or somebody is in it still.
         pass
+
+
+def remove_groups(group):
+    """Removes a group and the one in it; OSError if somebody is in one of them, or there is none."""
+    if (group / INNER).exists():
+        (group / INNER).rmdir()
+    group.rmdir()
 
 
 class Zswap:
@@ -194,7 +204,7 @@ class Swap:
         try:
             if self.version == 2:
                 (self.root / "cgroup.subtree_control").write_text("+memory")
-            self.group.mkdir()
+            (self.group / INNER).mkdir(parents=True)
             limit = self.group / ("memory.limit_in_bytes" if self.version == 1 else "memory.max")
             if self.ram_mib:
                 limit.write_text(str(self.ram_mib * MIB))
@@ -241,7 +251,7 @@ class Swap:
         self.file.unlink(missing_ok=True)
         for _ in range(100):
             try:
-                self.group.rmdir()
+                remove_groups(self.group)
                 return
             except FileNotFoundError:
                 return
@@ -250,7 +260,7 @@ class Swap:
 
     def prefix(self):
         """What a shell does first to be in the group."""
-        return f"echo $$ >{self.group / 'cgroup.procs'} || exit 99\n"
+        return f"echo $$ >{self.group / INNER / 'cgroup.procs'} || exit 99\n"
 
     def refresh(self):
         """Has the kernel bring the group's statistics up to date, on which reclaim of small groups depends."""
@@ -273,6 +283,7 @@ class Swap:
 
     def killed(self):
         """How many processes of the group the kernel has killed for want of memory."""
-        file = "memory.oom_control" if self.version == 1 else "memory.events"
-        found = re.search(r"^oom_kill (\d+)", (self.group / file).read_text(), re.M)
-        return int(found.group(1)) if found else 0
+        # Version 2 counts those of groups within a group, version 1 does not.
+        files = ["memory.events"] if self.version == 2 else ["memory.oom_control", f"{INNER}/memory.oom_control"]
+        found = [re.search(r"^oom_kill (\d+)", (self.group / file).read_text(), re.M) for file in files]
+        return sum(int(count.group(1)) for count in found if count)
