@@ -20,9 +20,8 @@ const IN_ORDER: u8 = 2;
 const ALONG_MAX: u8 = 64;
 /// Faults in a row with the same stride before anything is read ahead.
 const STEADY: u8 = 3;
-/// As many faults a walk counts as having had that the program has announced.
-const TOLD: u8 = 7;
-/// Pages that are read ahead of a new walk.
+/// Pages that are read ahead of a new walk. Twice as many each time that half of them were used: a walk that ends has had
+/// about as many pages read in vain as it has used.
 const WINDOW_MIN: i64 = 8;
 /// Most pages that are read ahead of a walk that lasts, unless another number is asked for.
 pub const WINDOW_MAX_DEFAULT: u32 = 128;
@@ -37,6 +36,8 @@ struct Walk {
     stride: i64,
     /// The last page that was asked for.
     asked: i64,
+    /// How many pages ahead were asked for last; 0 is none.
+    window: i64,
     /// Faults with this stride; 0 is no walk.
     faults: u8,
     /// Pages in order up to the last.
@@ -53,31 +54,26 @@ impl Walk {
         if stride == self.stride {
             self.faults = self.faults.saturating_add(1);
         } else {
-            *self = Self { stride, asked: page, faults: 1, ..*self };
+            *self = Self { stride, asked: page, window: 0, faults: 1, ..*self };
         }
         *self = Self { last: page, in_order, is_spared: false, ..*self };
     }
 
     /// What should be read, at most `window_max` pages.
     fn read_ahead(&mut self, order: Order, window_max: i64) -> Option<Request> {
-        if order == Order::Sequential && self.stride.abs() == 1 {
-            self.faults = self.faults.max(TOLD);
-        }
-        if order == Order::Random
-            || self.faults < STEADY
-            || self.stride.abs() > STRIDE_MAX
-            || self.stride == 0
-        {
+        let is_told = order == Order::Sequential && self.stride.abs() == 1;
+        let is_steady = is_told || self.faults >= STEADY;
+        if order == Order::Random || !is_steady || self.stride == 0 || self.stride.abs() > STRIDE_MAX {
             return None;
         }
-        let window = (WINDOW_MIN << (self.faults - STEADY).min(8)).min(window_max);
         // How far the walk is from the end of what was asked for.
         let left = (self.asked - self.last) / self.stride;
-        if left > window / 2 {
+        if self.window > 0 && left > self.window / 2 {
             return None;
         }
+        self.window = if is_told { window_max } else { (self.window * 2).clamp(WINDOW_MIN, window_max) };
         let first = if left > 0 { self.asked } else { self.last } + self.stride;
-        let count = window - left.max(0);
+        let count = self.window - left.max(0);
         self.asked = first + (count - 1) * self.stride;
         Some(Request { first, stride: self.stride, count })
     }
@@ -118,7 +114,7 @@ impl OfLeaf {
             let stride = if before.faults > 0 { page - before.last } else { 0 };
             let n = self.make_room();
             self.walks[n] =
-                Walk { last: page, stride, asked: page, faults: 1, in_order: 1, is_spared: false };
+                Walk { last: page, stride, asked: page, window: 0, faults: 1, in_order: 1, is_spared: false };
             self.recent = n;
         }
         &mut self.walks[self.recent]
