@@ -231,6 +231,11 @@ impl Userfaultfd {
 
     /// As [`until_done`]; no call waits for another process.
     fn until_done(&self, len: usize, step: impl FnMut(usize) -> (Result<()>, i64)) -> Result<()> {
+        self.as_far(len, step).1
+    }
+
+    /// The same, and how much was done.
+    fn as_far(&self, len: usize, step: impl FnMut(usize) -> (Result<()>, i64)) -> (usize, Result<()>) {
         until_done(len, if self.is_of_other { ATTEMPTS_MAX } else { u64::MAX }, step)
     }
 
@@ -256,8 +261,23 @@ impl Userfaultfd {
     /// `EEXIST` if a page is present already: the pages before it are filled, it and those after it
     /// are not touched. `ENOENT` if the range is not registered, `EFAULT` if `src` is not readable.
     pub unsafe fn copy(&self, dst: *mut u8, src: *const u8, len: usize, write_protect: bool) -> Result<()> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.copy_as_far(dst, src, len, write_protect) }.1
+    }
+
+    /// As [`Userfaultfd::copy`]; also how many bytes are there now, all of them or whole pages.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn copy_as_far(
+        &self,
+        dst: *mut u8,
+        src: *const u8,
+        len: usize,
+        write_protect: bool,
+    ) -> (usize, Result<()>) {
         let mode = if write_protect { abi::COPY_WP } else { 0 };
-        self.until_done(len, |at| {
+        self.as_far(len, |at| {
             let (dst, src) = ((dst as usize + at) as u64, (src as usize + at) as u64);
             let mut copy = abi::Copy { dst, src, len: (len - at) as u64, mode, done: 0 };
             // SAFETY: request and structure belong together; the caller answers for the ranges.
@@ -334,7 +354,11 @@ fn range(start: *mut u8, len: usize) -> abi::Range {
 /// Repeats a call that the kernel may cut short with `EAGAIN`, because another thread changes the
 /// process's mappings; `step` begins at an offset and returns the bytes done. After `attempts_max`
 /// attempts that did nothing, the outcome is `EAGAIN`.
-fn until_done(len: usize, attempts_max: u64, mut step: impl FnMut(usize) -> (Result<()>, i64)) -> Result<()> {
+fn until_done(
+    len: usize,
+    attempts_max: u64,
+    mut step: impl FnMut(usize) -> (Result<()>, i64),
+) -> (usize, Result<()>) {
     let (mut at, mut attempts) = (0, 0);
     while at < len {
         match step(at) {
@@ -342,14 +366,15 @@ fn until_done(len: usize, attempts_max: u64, mut step: impl FnMut(usize) -> (Res
             (Err(Errno::EAGAIN), _) => {
                 attempts += 1;
                 if attempts >= attempts_max {
-                    return Err(Errno::EAGAIN);
+                    return (at, Err(Errno::EAGAIN));
                 }
                 yield_processor();
             }
-            (outcome, _) => return outcome,
+            (Ok(()), _) => break,
+            (refused, _) => return (at, refused),
         }
     }
-    Ok(())
+    (len, Ok(()))
 }
 
 #[cfg(test)]

@@ -33,14 +33,23 @@ impl Context {
     }
 }
 
-#[repr(align(4096))]
-struct ZeroPage([u8; OS_PAGE_BYTES]);
+/// Most pages of zeros side by side.
+pub(crate) const ZERO_PAGES: usize = 16;
 
-static ZEROS: ZeroPage = ZeroPage([0; OS_PAGE_BYTES]);
+#[repr(align(4096))]
+struct Zeros([u8; ZERO_PAGES * OS_PAGE_BYTES]);
+
+/// Never written: the kernel has no memory for it.
+static ZEROS: Zeros = Zeros([0; ZERO_PAGES * OS_PAGE_BYTES]);
 
 /// A page of zeros.
 pub(crate) fn zeros() -> &'static [u8; OS_PAGE_BYTES] {
-    &ZEROS.0
+    ZEROS.0.first_chunk().expect("there are several")
+}
+
+/// Up to [`ZERO_PAGES`] of them.
+pub(crate) fn zero_pages(count: usize) -> &'static [u8] {
+    &ZEROS.0[..count * OS_PAGE_BYTES]
 }
 
 /// Pipes of one heap, in which pages leave: as many batches can be under way at a time.

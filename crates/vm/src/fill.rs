@@ -9,6 +9,8 @@
 //!
 //! A fill that is dropped before leaves the page as it was.
 
+mod fresh;
+
 use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
@@ -26,6 +28,8 @@ use crate::pages::Pages;
 use crate::patience::Patience;
 use crate::residence::{Held, is_unused};
 use crate::room;
+
+pub(crate) use fresh::FreshRun;
 
 /// Where the bytes of a page came from.
 #[derive(Clone, Copy, PartialEq, Eq)]

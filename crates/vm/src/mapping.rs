@@ -291,6 +291,20 @@ impl Mapping {
         unsafe { self.trap.fill(self.address_of(page), bytes, !writable) }
     }
 
+    /// Maps pages of one range side by side with `zeros`, their own, write-protected unless `writable`; returns how many are there, which is less if the
+    /// kernel refused one.
+    ///
+    /// # Safety
+    /// The caller holds the entries of the pages, which are absent; `zeros` are whole pages.
+    pub(crate) unsafe fn appear_zeros_in_fault(&self, first: PageId, zeros: &[u8], writable: bool) -> usize {
+        let count = zeros.len() / OS_PAGE_BYTES;
+        (0..count).for_each(|_| self.enter_in_fault(first.leaf()));
+        // SAFETY: the range is not being dropped; the rest is passed on to the caller.
+        let (done, _) = unsafe { self.trap.fill_zeros(self.address_of(first), zeros, !writable) };
+        (done..count).for_each(|_| self.leave_range_in_fault(first.leaf()));
+        done
+    }
+
     /// Maps `count` pages of zeros, whose range is kept by somebody else.
     ///
     /// # Safety

@@ -6,7 +6,7 @@ use aquifer_map::{Place, State};
 use crate::backing::PageSize;
 use crate::context::Context;
 use crate::error::FaultError;
-use crate::fill::{Access, Fill};
+use crate::fill::{Access, Fill, FreshRun};
 use crate::pages::Pages;
 use crate::patience::Patience;
 use crate::residence::may_leave;
@@ -94,20 +94,23 @@ fn map_along_in_fault(
     access: Access,
     context: &mut Context,
 ) {
-    let map_in_fault = |next: PageId, context: &mut Context| {
-        let entry = pages.residence.find(next);
-        if entry.is_some_and(may_leave) {
-            return true;
+    let mut fresh = FreshRun::new(access);
+    let mut map_in_fault = |next: PageId| match pages.residence.find(next) {
+        Some(entry) if may_leave(entry) => true,
+        Some(_) => {
+            // One page is held at a time, but for those that are fresh.
+            fresh.publish_in_fault();
+            let fill = take_from_slot_in_fault(pages, next, context).filter(|fill| fill.size() == size);
+            fill.is_some_and(|fill| fill.publish_mapped_in_fault(access, context).is_ok())
         }
-        let at_hand = match entry {
-            Some(_) => take_from_slot_in_fault(pages, next, context),
-            None => take_unwritten_in_fault(pages, next, context),
-        };
-        let fill = at_hand.filter(|fill| fill.size() == size);
-        fill.is_some_and(|fill| fill.publish_mapped_in_fault(access, context).is_ok())
+        None => {
+            let fill = take_unwritten_in_fault(pages, next, context).filter(|fill| fill.size() == size);
+            fill.map(|fill| fresh.push_in_fault(fill)).is_some()
+        }
     };
     let behind = (page.0 + 1..=page.0 + count as u64).map(PageId);
-    let along = behind.take_while(|&next| map_in_fault(next, context)).count();
+    let along = behind.take_while(|&next| map_in_fault(next)).count();
+    fresh.publish_in_fault();
     if along > 0 {
         pages.foresight.note_along_in_fault(page, along);
     }

@@ -36,7 +36,7 @@ struct Walk {
     stride: i64,
     /// The last page that was asked for.
     asked: i64,
-    /// How many pages ahead were asked for last; 0 is none.
+    /// How many pages ahead were asked for last, if any.
     window: i64,
     /// Faults with this stride; 0 is no walk.
     faults: u8,

@@ -100,6 +100,37 @@ impl Trap {
         }
     }
 
+    /// Fills absent pages side by side with zeros of their own; how many are there, and why not more.
+    ///
+    /// # Safety
+    /// As [`Trap::fill`], of each page; `zeros` are as long.
+    pub(super) unsafe fn fill_zeros(
+        &self,
+        start: *mut u8,
+        zeros: &[u8],
+        write_protect: bool,
+    ) -> (usize, Result<(), Errno>) {
+        match self {
+            Self::Uffd { uffd, .. } => {
+                // SAFETY: passed on to the caller.
+                let (done, outcome) =
+                    unsafe { uffd.copy_as_far(start, zeros.as_ptr(), zeros.len(), write_protect) };
+                (done / OS_PAGE_BYTES, outcome)
+            }
+            Self::Fence { fence, .. } => {
+                for (n, zeros) in zeros.chunks(OS_PAGE_BYTES).enumerate() {
+                    // SAFETY: passed on to the caller.
+                    let copied =
+                        unsafe { fence.copy(start.add(n * OS_PAGE_BYTES), zeros.as_ptr(), write_protect) };
+                    if copied.is_err() {
+                        return (n, copied);
+                    }
+                }
+                (zeros.len() / OS_PAGE_BYTES, Ok(()))
+            }
+        }
+    }
+
     /// Protects pages that are there against writing, or ends that.
     ///
     /// # Safety

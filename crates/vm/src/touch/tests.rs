@@ -98,6 +98,41 @@ fn a_page_that_is_pinned_for_a_call_is_clean_unless_the_call_wrote() -> Result<(
     Ok(())
 }
 
+/// Pages that were never written, but for one in the midst of them, are walked through in order.
+#[test]
+fn fresh_pages_come_along_with_those_that_are_not() {
+    for bytes in [128, OS_PAGE_BYTES] {
+        let Some(engine) = engine_of(bytes) else { return };
+        engine.give_out_leaf(LEAF, bytes, AllocationClass::DEFAULT);
+        let old = LEAF.page(40);
+        bring(&engine, old, Access::Write);
+        write(&engine, old, 3, 77);
+        assert!(leaves_dirty(&engine, old));
+        let before = engine.counters().faults.sum();
+        let stamp = |page: PageId| (page.index() % 200 + 1) as u8;
+        let is_mapped = |page: PageId| {
+            engine.pages().residence.find(page).is_some_and(|entry| entry.state() == State::Mapped)
+        };
+        for page in (0..300).map(|index| LEAF.page(index)) {
+            if !is_mapped(page) {
+                bring(&engine, page, Access::Write);
+            }
+            let expected = if page == old { 77 } else { 0 };
+            // SAFETY: the page is mapped, and nothing evicts it here.
+            let found = unsafe { engine.address_of(page).add(3).read_volatile() };
+            assert_eq!(found, expected, "{page:?} of {bytes} bytes");
+            write(&engine, page, 3, stamp(page));
+        }
+        let faults = engine.counters().faults.sum() - before;
+        assert!(faults < 30, "{faults} faults for 300 pages of {bytes} bytes");
+        for page in (0..300).map(|index| LEAF.page(index)) {
+            // Others have left by themselves.
+            assert!(!is_mapped(page) || leaves_dirty(&engine, page), "{page:?} of {bytes} bytes");
+            assert_eq!(byte_of(&engine, page, 3), stamp(page));
+        }
+    }
+}
+
 #[test]
 fn parts_of_memory_that_are_written_are_mapped_writable_for_reads() {
     let Some(engine) = engine() else { return };
