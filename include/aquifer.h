@@ -120,7 +120,8 @@ enum aq_compression {
     AQ_COMPRESS_NEVER = 0,
     AQ_COMPRESS_ALWAYS = 1, /* whole pages that leave RAM, if they shrink to three quarters,
                                stay there compressed while there is room */
-    AQ_COMPRESS_AUTO = 2    /* the same, while processors have time left for it */
+    AQ_COMPRESS_AUTO = 2    /* the same, while that saves more time than it costs, and
+                               processors have some left */
 };
 
 /* Structures begin with their size. Later versions add fields at the end, and an older

@@ -50,6 +50,10 @@ const BALANCE_PERIOD: u64 = 512;
 /// The same while the class waits for a slab.
 const RETRY_PERIOD: u64 = 16;
 
+/// Distances of pages that come back are measured up to this multiple of the whole pages that the cache could hold, and of compressed ones.
+const RETURNS_FROM: usize = 16;
+const COMPRESSED_RETURNS_FROM: usize = 2;
+
 struct ClassState {
     policy: Box<dyn Policy>,
     evictions: AtomicU64,
@@ -74,6 +78,10 @@ pub struct ObjectCache {
     objects: AtomicU64,
     evicted: AtomicU64,
     returns: Returns,
+    /// How many more whole pages are plain no longer when one is wanted that was compressed.
+    compressed_returns: Returns,
+    /// Whole pages that were compressed, or evicted as they were.
+    plain_left: AtomicU64,
     spares_used: AtomicBool,
     /// Whole pages that were compressed.
     compressions: AtomicU64,
@@ -152,7 +160,9 @@ impl ObjectCache {
             last_mark,
             objects: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
-            returns: Returns::new(bytes / OS_PAGE_BYTES),
+            returns: Returns::new(bytes / OS_PAGE_BYTES * RETURNS_FROM),
+            compressed_returns: Returns::new(bytes / OS_PAGE_BYTES * COMPRESSED_RETURNS_FROM),
+            plain_left: AtomicU64::new(0),
             spares_used: AtomicBool::new(true),
             compressions: AtomicU64::new(0),
         })
@@ -302,6 +312,9 @@ impl ObjectCache {
         self.slabs.clear_owner(class, slot);
         locked.remove();
         self.note_evicted(owner);
+        if class == Class::WHOLE {
+            self.plain_left.fetch_add(1, Ordering::Relaxed);
+        }
         true
     }
 

@@ -9,8 +9,6 @@ use aquifer_base::PageId;
 
 /// Sampled pages that are remembered, 8 bytes each.
 const REMEMBERED: usize = 4096;
-/// Distances are measured up to this multiple of the number of slots.
-const SLOTS_MOST: usize = 16;
 /// Classes of distances: four for each power of two.
 const CLASSES: usize = 4 * 40;
 
@@ -32,11 +30,11 @@ pub struct Distances {
 }
 
 impl Returns {
-    /// For a cache of `slots` slots.
-    pub(crate) fn new(slots: usize) -> Self {
+    /// Distances of up to `longest` pages.
+    pub(crate) fn new(longest: usize) -> Self {
         let zeros = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         // Half full at the farthest distance.
-        let sampled_shift = (slots * SLOTS_MOST / (REMEMBERED / 2)).max(1).ilog2();
+        let sampled_shift = (longest / (REMEMBERED / 2)).max(1).ilog2();
         Self { left: zeros(REMEMBERED), distances: zeros(CLASSES), unknown: AtomicU64::new(0), sampled_shift }
     }
 
@@ -99,6 +97,14 @@ impl Distances {
         }
     }
 
+    /// How many pages came back, of the sample, and how many of these from farther than `distance`.
+    #[must_use]
+    pub fn from_beyond(&self, distance: u64) -> (u64, u64) {
+        let first = class_of(u32::try_from(distance).unwrap_or(u32::MAX)) + 1;
+        let beyond = self.counts.iter().skip(first).sum::<u64>() + self.unknown;
+        (self.counts.iter().sum::<u64>() + self.unknown, beyond)
+    }
+
     /// With how many more pages in RAM at least `percent` of the pages that came back had not left; `None` if that is more than can be told, or few came back.
     #[must_use]
     pub fn slots_for(&self, percent: u64) -> Option<u64> {
@@ -131,7 +137,7 @@ mod tests {
     /// Pages that are walked through again and again come back after all others.
     #[test]
     fn the_distance_of_a_walk_is_what_does_not_fit() {
-        let returns = Returns::new(1000);
+        let returns = Returns::new(16_000);
         let mut evicted = 0;
         for lap in 0..4 {
             for page in (0..3000).map(PageId) {
@@ -150,8 +156,22 @@ mod tests {
     }
 
     #[test]
+    fn those_from_beyond_are_told_apart() {
+        let returns = Returns::new(REMEMBERED);
+        (0..100).for_each(|page| returns.note_left(PageId(page), 1000 + page));
+        // Each of the even ones comes back when 20 others have left, of the odd ones 200.
+        (0..100).for_each(|page| returns.note_back(PageId(page), 1000 + page + 20 + page % 2 * 180));
+        let distances = returns.distances();
+        let (all, beyond) = distances.from_beyond(100);
+        assert!((40..100).contains(&all) && beyond.abs_diff(all / 2) < 20, "{beyond} of {all}");
+        assert_eq!(distances.from_beyond(1000), (all, 0));
+        assert_eq!(distances.from_beyond(0).1, all);
+        assert_eq!(distances.from_beyond(u64::MAX), (all, 0));
+    }
+
+    #[test]
     fn what_is_too_far_is_not_told() {
-        let returns = Returns::new(1000);
+        let returns = Returns::new(16_000);
         (0..100_000).for_each(|page| returns.note_back(PageId(page), 0));
         assert_eq!(returns.distances().slots_for(75), None);
     }

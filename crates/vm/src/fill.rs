@@ -199,6 +199,7 @@ impl<'a> Fill<'a> {
         if let Some(compressed) = self.compressed_slot() {
             let (plain, _) = context.scratch.split_first_chunk_mut().expect("there is room for a page");
             self.pages.residence.decompress_in_fault(compressed, plain);
+            self.pages.residence.note_decompressed(self.page);
             counters.decompressed.add(1);
             self.bytes = Bytes::Scratch(0..OS_PAGE_BYTES);
             return Ok(Source::Compressed);

@@ -6,6 +6,8 @@
 //!
 //! Before, it compresses whole pages that were not used again, if RAM is short of room for others.
 
+mod gain;
+mod rests;
 mod spare_time;
 
 use std::sync::atomic::Ordering;
@@ -23,6 +25,7 @@ use crate::reserve::{Outlook, unmap_wanted};
 use crate::residence::{Compressor, Held, may_be_compressed, may_be_written};
 use crate::room;
 use crate::write_back::{self, ROOM};
+use gain::Gain;
 use spare_time::SpareTime;
 
 /// Used objects are spared while at most this share of the evicted ones had to be written.
@@ -44,6 +47,7 @@ struct Writer<'a> {
     scratch: AlignedBuffer,
     compressor: Compressor,
     spare_time: SpareTime,
+    gain: Gain,
     is_resting: bool,
     upcoming: Vec<PageId>,
     group: Vec<PageId>,
@@ -65,7 +69,8 @@ pub(crate) fn run(pages: &Pages, gates: &Gates, head: Head) {
         scratch,
         compressor,
         spare_time,
-        is_resting: false,
+        gain: Gain::new(),
+        is_resting: pages.residence.compresses_if_it_pays(),
         upcoming,
         group,
         failed: None,
@@ -137,7 +142,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Compresses whole pages whose turn it is, until others have room or, if that matters, processors have no time left.
+    /// Compresses whole pages whose turn it is, until others have room or, if that matters, it does not pay or processors have no time left.
     fn compress(&mut self) {
         let (pages, residence) = (self.pages, &self.pages.residence);
         if !residence.compresses_now() {
@@ -145,6 +150,10 @@ impl Writer<'_> {
         }
         if std::mem::take(&mut self.is_resting) {
             self.spare_time.begin();
+            if let Some(evictions) = self.gain.begin(pages) {
+                self.rest(evictions);
+                return;
+            }
         }
         let mut next = std::mem::take(&mut self.upcoming);
         for _ in 0..COMPRESSED_PER_PASS / COMPRESSED_AT_ONCE {
@@ -170,12 +179,17 @@ impl Writer<'_> {
             }
         }
         self.upcoming = next;
-        if residence.compresses_in_spare_time()
-            && let Some(rests) = self.spare_time.rest()
+        if residence.compresses_if_it_pays()
+            && let Some(evictions) =
+                self.gain.rest(pages).max(self.spare_time.rest().map(|rests| rests * EVICTIONS_PER_LOOK))
         {
-            residence.rest_from_compression(rests * EVICTIONS_PER_LOOK);
-            self.is_resting = true;
+            self.rest(evictions);
         }
+    }
+
+    fn rest(&mut self, evictions: u64) {
+        self.pages.residence.rest_from_compression(evictions);
+        self.is_resting = true;
     }
 
     /// Frees slabs that the process needs the RAM of: their pages leave their addresses, are written, and leave RAM.

@@ -26,7 +26,7 @@ pub const READ: c_int = 0;
 pub const COMPRESS_NEVER: c_int = 0;
 /// `AQ_COMPRESS_ALWAYS`: they are.
 pub const COMPRESS_ALWAYS: c_int = 1;
-/// `AQ_COMPRESS_AUTO`: they are while processors have time left for it.
+/// `AQ_COMPRESS_AUTO`: they are while that saves time and processors have some left.
 pub const COMPRESS_AUTO: c_int = 2;
 
 /// `aq_options`.

@@ -21,7 +21,7 @@ pub enum Layout {
     Pages,
     /// The same, of which pages are compressed before they leave RAM.
     CompressedPages,
-    /// The same, while processors have time left for it.
+    /// The same, while that saves time and processors have some left.
     CompressedInSpareTime,
 }
 

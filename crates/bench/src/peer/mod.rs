@@ -47,7 +47,7 @@ pub enum Kind {
     AquiferPages,
     /// The same, and pages are compressed before they leave RAM.
     AquiferCompressed,
-    /// The same, while processors have time left for it.
+    /// The same, while that saves time and processors have some left.
     AquiferAuto,
     /// Not memory at all: the device's own random reads, 4 KiB and 512 bytes, as the limit.
     Fio,

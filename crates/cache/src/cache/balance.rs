@@ -109,11 +109,16 @@ impl ObjectCache {
         starved
     }
 
-    /// Whether the class has more than its least. Where pages are compressed, whole ones keep some room to be plain.
+    /// Whether the class has more than its least. Where pages are compressed, whole ones keep some room to be plain, and the others nothing: two
+    /// dozen of them with a slab for a few pages each are a twentieth of a small budget.
     fn may_give(&self, class: Class) -> bool {
-        let is_shared = class == Class::WHOLE && self.compressions.load(Ordering::Relaxed) > 0;
-        let least = if is_shared { self.slabs.count() / WHOLE_LEAST } else { 1 };
-        self.slabs.slabs_of(class) as usize > least.max(1)
+        let is_shared = self.compressions.load(Ordering::Relaxed) > 0;
+        let least = match (is_shared, class == Class::WHOLE) {
+            (true, true) => (self.slabs.count() / WHOLE_LEAST).max(1),
+            (true, false) => 0,
+            (false, _) => 1,
+        };
+        self.slabs.slabs_of(class) as usize > least
     }
 
     fn largest_other(&self, class: Option<Class>) -> Option<Class> {

@@ -15,6 +15,7 @@ use aquifer_map::EntryTable;
 
 use super::{ObjectCache, Position};
 use crate::class::Class;
+use crate::returns::Distances;
 use crate::slabs::{HAS_MEMORY, SlotId};
 
 const ON_TRIAL: u8 = 1 << 1;
@@ -137,11 +138,35 @@ impl ObjectCache {
         if compressions == 1 {
             self.slabs.keep_whole();
         }
+        let left = self.plain_left.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(page) = self.slabs.owner(Class::WHOLE, slot) {
+            self.compressed_returns.note_left(page, left);
+        }
         self.free(slot);
         if compressions.is_multiple_of(COMPRESSIONS_PER_EVICTION) {
             let evictions = &self.classes[Class::WHOLE.index()].evictions;
             self.balance_whole(evictions.fetch_add(1, Ordering::Relaxed) + 1, entries);
         }
+    }
+
+    /// Notes that a page is wanted that is compressed.
+    pub fn note_decompressed(&self, page: PageId) {
+        self.compressed_returns.note_back(page, self.plain_left());
+    }
+
+    /// Of compressed pages that were wanted: after how many others, that were plain no longer. A sample.
+    pub fn compressed_distances(&self) -> Distances {
+        self.compressed_returns.distances()
+    }
+
+    /// How many whole pages have been plain and are no longer: they were compressed, or evicted as they were.
+    pub fn plain_left(&self) -> u64 {
+        self.plain_left.load(Ordering::Relaxed)
+    }
+
+    /// For how many whole pages there would be room if none were compressed.
+    pub fn plain_most(&self) -> usize {
+        self.slabs.count() * self.slabs.slots_per_slab(Class::WHOLE) as usize
     }
 
     /// How many slots of whole pages should be passed by [`ObjectCache::next_to_unmap`], so that evictions find pages

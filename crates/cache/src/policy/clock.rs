@@ -134,13 +134,19 @@ impl Policy for Clock {
         let end = slots.end();
         let hand = self.hand.load(Ordering::Relaxed).min(end);
         let mut left = count;
+        let mut highest = 0;
         // A slot with mark n is offered in the n-th round from now, or a later one if the hand is patient.
         for round in 0..=self.limit {
+            if round > highest {
+                return;
+            }
             for at in (hand..end).chain(0..hand).map(Position) {
                 if left == 0 {
                     return;
                 }
-                if slots.is_occupied(at) && slots.mark(at) == round {
+                let mark = slots.mark(at);
+                highest = highest.max(mark);
+                if mark == round && slots.is_occupied(at) {
                     visit(at);
                     left -= 1;
                 }

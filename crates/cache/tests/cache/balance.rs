@@ -77,6 +77,25 @@ fn the_busier_class_grows_and_the_other_keeps_a_slab() {
     }
 }
 
+/// Two dozen classes with a slab each for one compressed page were a twentieth of a small budget.
+#[test]
+fn a_few_compressed_pages_do_not_keep_slabs_from_whole_ones() {
+    let ram = Ram::new(POLICIES[0]);
+    let (sizes, whole) = ([64, 700, 1500], class(4096));
+    (0..200).for_each(|page| assert!(ram.bring_in(page, 4096, Left::Clean)));
+    for (page, bytes) in sizes.into_iter().enumerate() {
+        assert!(ram.compress(page as u64, bytes), "a slab for {bytes} bytes");
+    }
+    for page in 1000..4000 {
+        let due = ram.cache.unmapping_due();
+        ram.cache.next_to_unmap(due, &mut [PageId(0); 64]);
+        assert!(ram.bring_in(page, 4096, Left::Clean), "page {page}");
+    }
+    let kept = sizes.iter().filter(|&&bytes| ram.cache.slots(class(bytes)) > 0).count();
+    assert_eq!((kept, ram.cache.slots(whole)), (0, 256));
+    ram.check();
+}
+
 #[test]
 fn all_classes_at_once() {
     for policy in POLICIES {

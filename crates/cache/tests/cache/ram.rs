@@ -45,6 +45,7 @@ impl Ram {
                 }
             },
         };
+        self.cache.set_has_memory(slot, true);
         let held = locked.entry();
         let entry = match left {
             Left::Clean => held.cached(slot.0),
@@ -52,6 +53,21 @@ impl Ram {
             Left::Mapped => held.mapped(slot.0, false),
             Left::Pinned => held.mapped(slot.0, true).with_pinned(true),
         };
+        locked.release(entry);
+        true
+    }
+
+    /// Compresses a whole page that is in RAM, into a slot of `bytes`; false if there is no room now.
+    pub fn compress(&self, page: u64, bytes: usize) -> bool {
+        let locked = self.entries.lock(PageId(page)).expect("the table is large");
+        let whole = locked.before().and_then(Entry::slot).expect("it is in RAM");
+        let Some(slot) = self.cache.allocate(class(bytes), PageId(page), &self.entries) else {
+            let before = locked.before().expect("as above");
+            locked.release(before);
+            return false;
+        };
+        self.cache.free_compressed(SlotId(whole), &self.entries);
+        let entry = locked.entry().compressed(slot.0);
         locked.release(entry);
         true
     }

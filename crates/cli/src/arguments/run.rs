@@ -79,7 +79,7 @@ impl From<FaultsArgument> for aquifer::Faults {
 pub enum CompressArgument {
     /// They are not
     Never,
-    /// Those are that shrink to three quarters, while processors have time left for it
+    /// Those are that shrink to three quarters, while that saves time and processors have some left
     Auto,
     /// Those are that shrink to three quarters
     Always,

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LeafId, PageId};
-use aquifer_cache::{Class, Lack, SlotId};
+use aquifer_cache::{Class, Distances, Lack, SlotId};
 use aquifer_map::{Entry, State};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 
@@ -42,7 +42,7 @@ pub enum Compression {
     /// They are not.
     #[default]
     Never,
-    /// They are while processors have time left for it.
+    /// They are while that saves more than it costs, and processors have time left for it.
     Auto,
     /// They are.
     Always,
@@ -133,8 +133,8 @@ impl Residence {
         self.compresses() && self.evicted() >= self.compression_rests_until.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is compressed while processors have no time left.
-    pub(crate) fn compresses_in_spare_time(&self) -> bool {
+    /// Whether nothing is compressed while that does not pay, or processors have no time left.
+    pub(crate) fn compresses_if_it_pays(&self) -> bool {
         self.compression == Compression::Auto
     }
 
@@ -156,6 +156,26 @@ impl Residence {
     /// Calls `visit` for the pages to compress next, of `count` slots; how many slots that were. One thread at a time.
     pub(crate) fn next_to_compress(&self, count: usize, visit: &mut dyn FnMut(PageId)) -> usize {
         self.cache.next_to_compress(count, visit)
+    }
+
+    /// Notes that a page is wanted that is compressed. The caller holds its entry.
+    pub(crate) fn note_decompressed(&self, page: PageId) {
+        self.cache.note_decompressed(page);
+    }
+
+    /// Of compressed pages that were wanted: after how many others that were plain no longer.
+    pub(crate) fn compressed_distances(&self) -> Distances {
+        self.cache.compressed_distances()
+    }
+
+    /// How many whole pages are plain no longer.
+    pub(crate) fn plain_left(&self) -> u64 {
+        self.cache.plain_left()
+    }
+
+    /// For how many whole pages there would be room if none were compressed, and how many of these are plain.
+    pub(crate) fn plain_most(&self) -> (usize, usize) {
+        (self.cache.plain_most(), self.cache.slots(Class::WHOLE))
     }
 
     /// The bytes of a page that is compressed in `slot`. The caller holds its entry, or is alone.

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use aquifer_sys::kept_file::KeptFile;
 
+use super::rests::Rests;
+
 /// Time on a processor from one decision to the next.
 const WINDOW: Duration = Duration::from_millis(20);
 /// Longest rest, in shortest ones.
-const RESTS_MAX: u64 = 32;
+const RESTS_MOST: u64 = 32;
 
 /// What the kernel says of a thread: nanoseconds on a processor and in wait for one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -32,31 +34,13 @@ pub(super) struct SpareTime {
     file: Option<KeptFile>,
     /// At the beginning of the window.
     began: Times,
-    decision: Decision,
-}
-
-/// How long to rest, in shortest rests.
-struct Decision {
-    rests: u64,
-}
-
-impl Decision {
-    /// At the end of a window: how long to rest, if time is short. Each time longer, until time is left.
-    fn note(&mut self, ran: u64, waited: u64) -> Option<u64> {
-        if waited < ran {
-            self.rests = 1;
-            return None;
-        }
-        let rests = self.rests;
-        self.rests = RESTS_MAX.min(rests * 2);
-        Some(rests)
-    }
+    rests: Rests,
 }
 
 impl SpareTime {
     pub(super) fn new() -> Self {
         let file = KeptFile::open(c"/proc/thread-self/schedstat");
-        let mut spare_time = Self { file, began: Times::default(), decision: Decision { rests: 1 } };
+        let mut spare_time = Self { file, began: Times::default(), rests: Rests::new(RESTS_MOST) };
         spare_time.begin();
         spare_time
     }
@@ -78,22 +62,13 @@ impl SpareTime {
             return None;
         }
         self.began = now;
-        self.decision.note(ran, waited)
+        self.rests.after(waited < ran)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rests_get_longer_until_time_is_left() {
-        let mut decision = Decision { rests: 1 };
-        let rests: Vec<_> = (0..7).map(|_| decision.note(10, 11)).collect();
-        assert_eq!(rests, [1, 2, 4, 8, 16, 32, 32].map(Some));
-        assert_eq!(decision.note(10, 9), None);
-        assert_eq!(decision.note(10, 10), Some(1));
-    }
 
     #[test]
     fn the_kernel_is_understood() {
