@@ -263,7 +263,8 @@ class Swap:
         return f"echo $$ >{self.group / INNER / 'cgroup.procs'} || exit 99\n"
 
     def refresh(self):
-        """Has the kernel bring the group's statistics up to date, on which reclaim of small groups depends."""
+        """Has the kernel bring the statistics of both groups up to date, on which reclaim of small groups depends: without, programs are killed."""
+        (self.group / INNER / "memory.stat").read_text()
         statistics = (self.group / "memory.stat").read_text()
         now = sum(int(size) for size in re.findall(r"^(?:total_rss|total_shmem|anon|shmem) (\d+)", statistics, re.M))
         self.anonymous_most = max(self.anonymous_most, now)
