@@ -264,7 +264,9 @@ class Swap:
 
     def refresh(self):
         """Has the kernel bring the statistics of both groups up to date, on which reclaim of small groups depends: without, programs are killed."""
-        (self.group / INNER / "memory.stat").read_text()
+        if self.version == 1:
+            # With version 2 the group within has no memory controller, and the other one is charged.
+            (self.group / INNER / "memory.stat").read_text()
         statistics = (self.group / "memory.stat").read_text()
         now = sum(int(size) for size in re.findall(r"^(?:total_rss|total_shmem|anon|shmem) (\d+)", statistics, re.M))
         self.anonymous_most = max(self.anonymous_most, now)

@@ -1,5 +1,6 @@
 //! Pages side by side that were never written, mapped by one call.
 
+use aquifer_base::PageId;
 use arrayvec::ArrayVec;
 
 use super::{Access, Fill};
@@ -36,14 +37,17 @@ impl<'a> FreshRun<'a> {
         }
         // SAFETY: the entries of the pages are held, which are absent, as these say.
         let done = unsafe { pages.mapping.appear_zeros_in_fault(page, zero_pages(self.fills.len()), write) };
-        self.fills.drain(..done).for_each(|fill| fill.publish_fresh_in_fault(write));
+        let unqueued: ArrayVec<_, ZERO_PAGES> =
+            self.fills.drain(..done).filter_map(|fill| fill.publish_fresh_in_fault(write)).collect();
         self.fills.clear();
+        // When no entry is held any more: leaving may wait.
+        unqueued.into_iter().for_each(|page| leave_one_in_fault(pages, page));
     }
 }
 
 impl Fill<'_> {
-    /// Publishes a page of zeros that is at its address.
-    fn publish_fresh_in_fault(mut self, write: bool) {
+    /// Publishes a page of zeros that is at its address; returns it if it must leave at once, as the queue of mapped pages is full.
+    fn publish_fresh_in_fault(mut self, write: bool) -> Option<PageId> {
         let (pages, page, slot) = (self.pages, self.page, self.slot());
         // In the queue whenever it is mapped.
         let queued = self.size.is_whole() || pages.residence.push_mapped_in_fault(page);
@@ -52,8 +56,6 @@ impl Fill<'_> {
         if has_memory {
             super::note_stale_in_fault(pages, page);
         }
-        if !queued {
-            leave_one_in_fault(pages, page);
-        }
+        (!queued).then_some(page)
     }
 }

@@ -112,16 +112,16 @@ impl Trap {
     ) -> (usize, Result<(), Errno>) {
         match self {
             Self::Uffd { uffd, .. } => {
+                let (from, len) = (zeros.as_ptr(), zeros.len());
                 // SAFETY: passed on to the caller.
-                let (done, outcome) =
-                    unsafe { uffd.copy_as_far(start, zeros.as_ptr(), zeros.len(), write_protect) };
+                let (done, outcome) = unsafe { uffd.copy_as_far(start, from, len, write_protect) };
                 (done / OS_PAGE_BYTES, outcome)
             }
             Self::Fence { fence, .. } => {
                 for (n, zeros) in zeros.chunks(OS_PAGE_BYTES).enumerate() {
+                    let page = start.wrapping_add(n * OS_PAGE_BYTES);
                     // SAFETY: passed on to the caller.
-                    let copied =
-                        unsafe { fence.copy(start.add(n * OS_PAGE_BYTES), zeros.as_ptr(), write_protect) };
+                    let copied = unsafe { fence.copy(page, zeros.as_ptr(), write_protect) };
                     if copied.is_err() {
                         return (n, copied);
                     }
