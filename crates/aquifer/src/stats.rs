@@ -16,6 +16,13 @@ macro_rules! stats {
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
         #[repr(C)]
         pub struct Stats { $($(#[$doc])* pub $name: u64,)* }
+
+        impl Stats {
+            /// The numbers with the names of their fields.
+            pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
     };
 }
 

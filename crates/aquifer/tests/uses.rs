@@ -408,3 +408,26 @@ fn hints_change_nothing_but_speed() {
     assert!(heap.advise(std::ptr::without_provenance(4096), 1, Hint::Cold).is_err());
     heap.check().unwrap();
 }
+
+#[test]
+fn neighbours_in_the_log_are_read_together() {
+    let heap = heap();
+    for (bytes, count) in [(200, 60_000), (4096, 4_000)] {
+        let array = heap.array(count, bytes).unwrap();
+        for n in 0..count {
+            word_at(array.element(n), 1).store(n as u64, Ordering::Relaxed);
+        }
+        let before = heap.stats();
+        let mut out = vec![0u64; 2 * count];
+        let item = |n: usize| (array.element(n) as usize, (&raw mut out[2 * n]).cast::<u8>(), 16);
+        let items: Vec<_> = (0..count).map(item).collect();
+        let mut parts = heap.batch(&mut items.into_iter()).unwrap();
+        // SAFETY: the items are parts of `out`.
+        unsafe { heap.engine().unwrap().transfer(&mut parts, false) }.unwrap();
+        assert!((0..count).all(|n| out[2 * n + 1] == n as u64));
+        let after = heap.stats();
+        let (reads, missed) = (after.device_reads - before.device_reads, after.misses - before.misses);
+        assert!(reads < count as u64 / 8, "{count} objects of {bytes} bytes: {reads} reads, {missed} misses");
+        heap.free(array.base()).unwrap();
+    }
+}

@@ -1,8 +1,10 @@
-//! Batches into the cache: one thread, all reads under way at once.
+//! Batches into the cache: one thread, all reads under way at once, and one for records that are neighbours in the log.
+
+mod joined;
 
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_base::{LogAddress, PageId};
-use aquifer_device::ReadRequest;
+use aquifer_device::{DeviceError, ReadRequest};
 use aquifer_log::RecordId;
 use aquifer_map::Place;
 use aquifer_sys::{Reservation, SignalsBlocked};
@@ -105,33 +107,44 @@ fn finish_fills(pages: &Pages, fills: Vec<Located<'_>>, context: &mut Context) -
         pages.backing.log().device_range(*address, located.place.span_bytes(located.fill.size().bytes))
     };
     let ranges: Vec<_> = pending.iter().map(range).collect();
-    let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     if ranges.is_empty() {
         return Ok(());
     }
+    let (reads, found) = joined::join(&ranges);
+    let bytes: u64 = reads.iter().map(|read| read.end - read.start).sum();
     // Straight from the kernel, and back to it: an allocator keeps what it was given back, for each thread, and that is in no budget.
     let buffer = Reservation::new(bytes as usize, OS_PAGE_BYTES)
         .map_err(|errno| FaultError::Map { page: pending[0].0.fill.page(), errno })?;
     // SAFETY: the reservation is ours alone, reads as zeros, and outlives the requests.
     let mut rest = unsafe { std::slice::from_raw_parts_mut(buffer.base(), buffer.len()) };
-    let mut requests: Vec<ReadRequest<'_>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        let (own, behind) = rest.split_at_mut((range.end - range.start) as usize);
+    let mut requests: Vec<ReadRequest<'_>> = Vec::with_capacity(reads.len());
+    for read in &reads {
+        let (own, behind) = rest.split_at_mut((read.end - read.start) as usize);
         rest = behind;
-        requests.push(ReadRequest::new(range.start, own));
+        requests.push(ReadRequest::new(read.start, own));
     }
     pages.backing.log().device().read_batch(&mut requests);
-    let (mut outcome, mut moved) = (Ok(()), Vec::new());
-    for ((located, address), request) in pending.into_iter().zip(requests) {
+    let (mut outcome, mut left) = (Ok(()), Vec::new());
+    for ((located, address), found) in pending.into_iter().zip(found) {
+        let request = &requests[found.read];
         let page = located.fill.page();
-        match finish_fill(pages, located, address, &request, context) {
+        let bytes = match &request.result {
+            Ok(()) => Ok(&request.buf[found.range()]),
+            // A neighbour may be what cannot be read.
+            Err(_) if request.buf.len() > found.bytes => {
+                left.push(page);
+                continue;
+            }
+            Err(error) => Err(*error),
+        };
+        match finish_fill(pages, located, address, bytes, context) {
             Ok(true) => {}
-            Ok(false) => moved.push(page),
+            Ok(false) => left.push(page),
             Err(error) => outcome = outcome.and(Err(error)),
         }
     }
     // When all others are published: a slot may have to be waited for, and these hold some.
-    moved.into_iter().fold(outcome, |outcome, page| outcome.and(fill_singly(pages, page, context)))
+    left.into_iter().fold(outcome, |outcome, page| outcome.and(fill_singly(pages, page, context)))
 }
 
 /// Fills pages that are zero or still in a write buffer; gives back what the device must be asked for.
@@ -164,18 +177,18 @@ fn finish_fill(
     pages: &Pages,
     located: Located<'_>,
     address: LogAddress,
-    request: &ReadRequest<'_>,
+    bytes: Result<&[u8], DeviceError>,
     context: &Context,
 ) -> Result<bool, FaultError> {
     let mut fill = located.fill;
     let (page, len) = (fill.page(), fill.size().bytes);
-    if let Err(error) = request.result {
+    let bytes = bytes.map_err(|error| {
         pages.backing.log().count_io_error();
-        return Err(FaultError::Device { page, error });
-    }
-    match pages.backing.log().find_in_fault(address, RecordId::of_page(page.0, len), request.buf) {
+        FaultError::Device { page, error }
+    })?;
+    match pages.backing.log().find_in_fault(address, RecordId::of_page(page.0, len), bytes) {
         Ok(range) if range.len() == len => {
-            fill.write_slot(&request.buf[range]);
+            fill.write_slot(&bytes[range]);
             keep(pages, fill, context);
             Ok(true)
         }
