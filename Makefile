@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib test test-full test-cluster test-rdma test-ublk bench benchmarks-page research lint install clean
+.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page research lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -26,6 +26,10 @@ demo: ## sessions eight times larger than their RAM, beside kernel swap if run a
 lib: ## the library for C programs, into build/lib
 	@scripts/setup.sh
 	@scripts/build-lib.sh
+
+wheel: ## the Python package as a wheel, into build/wheels; needs python3 with venv
+	@scripts/setup.sh
+	@scripts/build-wheel.sh
 
 test: ## every test in its short form, and the lint; about 23 minutes; STEPS="rust c" for some
 	@scripts/test.sh $(STEPS)

@@ -44,6 +44,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer", Forbidden),
     rule("aquifer-capi", For("pointers of C callers")),
     rule("aquifer-preload", For("pointers of C callers")),
+    rule("aquifer-python", For("memory of NumPy arrays")),
     rule("aquifer-sqlite", For("pointers of SQLite")),
     rule("aquifer-cli", Forbidden),
     rule("aquifer-bench", For("peers are C libraries and raw mappings")),

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 /// All steps, in the order in which people think of them.
-pub const STEPS: [&str; 16] = [
+pub const STEPS: [&str; 17] = [
     "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "corpus", "mount",
-    "block", "sqlite", "remote", "probe", "install",
+    "block", "sqlite", "remote", "probe", "python", "install",
 ];
 /// A build may take so long on a slow machine that does other things.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
@@ -205,6 +205,7 @@ impl<'a> Plan<'a> {
             if self.full { &["tests/corpus/run.py"] } else { &["tests/corpus/run.py", "--short"] };
         add("corpus", vec![self.script("corpus", corpus).counted_by(Results::Lines)]);
         add("c", self.each("c", "tests/c/run.sh")?);
+        add("python", self.each("python", "tests/python/run.sh")?);
         add("install", vec![self.script("install", &["tests/install.sh"])]);
         jobs.sort_by_key(|job| {
             LONGEST.iter().position(|long| job.name.contains(long)).unwrap_or(LONGEST.len())

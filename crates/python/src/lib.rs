@@ -1,0 +1,28 @@
+//! The part of the Python package `aquifer` that is compiled: heaps, and rows of bytes in them.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `heap` | a heap as Python sees it, which may be closed while arrays still name it |
+//! | `rows` | rows of equal length in a heap, moved in batches |
+//! | `extents` | where in a heap rows lie, as they become more and fewer |
+//! | `errors` | exceptions of the kinds that Python users expect |
+//!
+//! What arrays, stores and NumPy's memory look like to users is in `crates/python/python/aquifer`.
+
+mod errors;
+mod extents;
+mod heap;
+mod rows;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::heap::Heap;
+    #[pymodule_export]
+    use crate::rows::Rows;
+
+    #[pymodule_export]
+    const VERSION: &str = aquifer::VERSION;
+}

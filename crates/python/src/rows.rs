@@ -1,0 +1,265 @@
+//! Rows of equal length in a heap, moved in batches.
+//!
+//! NumPy arrays given here are contiguous; what calls this has made them so. The GIL is released while bytes move, and taken between
+//! batches to look for signals. Two threads that use the same rows see what two threads that use the same `ndarray` see.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use aquifer::HeapError;
+use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::errors::exception;
+use crate::extents::{Extents, Piece};
+use crate::heap::{Heap, Shared};
+
+/// Rows of a call that are moved before signals are looked for, and bytes of one piece.
+const BATCH_ROWS: usize = 16 << 10;
+const BATCH_BYTES: usize = 32 << 20;
+
+/// Rows of `row_bytes` bytes each in a heap.
+#[pyclass(frozen, module = "aquifer._core")]
+pub(crate) struct Rows {
+    shared: Shared,
+    extents: RwLock<Extents>,
+    row_bytes: usize,
+}
+
+/// Memory of a NumPy array, that the caller keeps alive and at its place.
+#[derive(Clone, Copy)]
+struct Memory {
+    address: usize,
+    bytes: usize,
+}
+
+impl Memory {
+    /// Of `array`, which is written to if `writes`.
+    fn of(array: &Bound<'_, PyUntypedArray>, writes: bool) -> PyResult<Self> {
+        if !array.is_c_contiguous() {
+            return Err(PyValueError::new_err("the array is not contiguous"));
+        }
+        // SAFETY: the array is alive, and its fields are read only.
+        let raw = unsafe { &*array.as_array_ptr() };
+        if writes && raw.fields.flags & numpy::npyffi::NPY_ARRAY_WRITEABLE == 0 {
+            return Err(PyBufferError::new_err("the array to fill is read-only"));
+        }
+        let item = array.dtype().itemsize();
+        Ok(Self { address: raw.fields.data.expose_provenance(), bytes: array.len() * item })
+    }
+
+    fn part(self, piece: Piece) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.address + piece.offset)
+    }
+}
+
+fn outside(row: i64, rows: usize) -> PyErr {
+    PyIndexError::new_err(format!("index {row} is out of bounds for axis 0 with size {rows}"))
+}
+
+impl Rows {
+    fn extents(&self) -> RwLockReadGuard<'_, Extents> {
+        self.extents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the pieces between the heap and `memory`, which has room for all of them.
+    fn transfer(
+        &self,
+        heap: &aquifer::Heap,
+        memory: Memory,
+        pieces: &[Piece],
+        write: bool,
+    ) -> Result<(), aquifer::Error> {
+        let mut room = Vec::new();
+        let here = std::ptr::with_exposed_provenance(memory.address);
+        let bounce = heap.contains(here);
+        let memory = if bounce {
+            // Of the same heap: it is not touched while objects of that are in use.
+            room.resize(memory.bytes, 0u8);
+            if write {
+                // SAFETY: `memory` is the caller's, of that length, and `room` is new.
+                unsafe { std::ptr::copy_nonoverlapping(here, room.as_mut_ptr(), memory.bytes) };
+            }
+            Memory { address: room.as_mut_ptr().expose_provenance(), bytes: memory.bytes }
+        } else {
+            memory
+        };
+        let mut items = pieces.iter().map(|&piece| (piece.address, memory.part(piece), piece.bytes));
+        let mut parts = heap.batch(&mut items)?;
+        // SAFETY: each piece lies in `memory`, which the caller keeps.
+        unsafe { heap.engine()?.transfer(&mut parts, write) }.map_err(HeapError::Pin)?;
+        if bounce && !write {
+            // SAFETY: as above, the other way.
+            unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), here.cast_mut(), room.len()) };
+        }
+        Ok(())
+    }
+
+    /// Moves `count` rows from `first`.
+    fn move_run(&self, py: Python<'_>, first: usize, memory: Memory, write: bool) -> PyResult<()> {
+        let heap = self.shared.open()?;
+        let count = memory.bytes.checked_div(self.row_bytes).unwrap_or(0);
+        let step = (BATCH_BYTES / self.row_bytes.max(1)).clamp(1, BATCH_ROWS * 8);
+        let mut done = 0;
+        while done < count {
+            let batch = step.min(count - done);
+            let moved = py.detach(|| {
+                let extents = self.extents();
+                if first + done + batch > extents.rows() {
+                    return Err(outside((first + count) as i64 - 1, extents.rows()));
+                }
+                let mut pieces = Vec::new();
+                extents.pieces(first + done, batch, |piece| pieces.push(piece));
+                let start = done * self.row_bytes;
+                let memory = Memory { address: memory.address + start, bytes: batch * self.row_bytes };
+                self.transfer(&heap, memory, &pieces, write).map_err(|error| exception(&error))
+            });
+            moved?;
+            done += batch;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Moves rows one by one; of the same row, in the order given.
+    fn move_each(&self, py: Python<'_>, rows: &[i64], memory: Memory, write: bool) -> PyResult<()> {
+        let heap = self.shared.open()?;
+        if rows.len().checked_mul(self.row_bytes) != Some(memory.bytes) {
+            let (count, bytes) = (rows.len(), self.row_bytes);
+            let text = format!("{count} rows of {bytes} bytes do not fit {} bytes of memory", memory.bytes);
+            return Err(PyValueError::new_err(text));
+        }
+        let step = (BATCH_BYTES / self.row_bytes.max(1)).clamp(1, BATCH_ROWS);
+        for (n, batch) in rows.chunks(step).enumerate() {
+            let moved = py.detach(|| {
+                let extents = self.extents();
+                let mut pieces = Vec::with_capacity(batch.len());
+                for (m, &row) in batch.iter().enumerate() {
+                    let count = extents.rows();
+                    let index = usize::try_from(row)
+                        .ok()
+                        .filter(|&row| row < count)
+                        .ok_or_else(|| outside(row, count))?;
+                    extents
+                        .pieces(index, 1, |piece| pieces.push(Piece { offset: m * self.row_bytes, ..piece }));
+                }
+                let start = n * step * self.row_bytes;
+                let memory = Memory { address: memory.address + start, bytes: batch.len() * self.row_bytes };
+                self.transfer(&heap, memory, &pieces, write).map_err(|error| exception(&error))
+            });
+            moved?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros to rows that may hold bytes of earlier ones.
+    fn clear(&self, py: Python<'_>, rows: std::ops::Range<usize>) -> PyResult<()> {
+        let step = (BATCH_BYTES / self.row_bytes.max(1)).max(1);
+        let zeros = vec![0u8; step.min(rows.len()) * self.row_bytes];
+        for first in rows.clone().step_by(step) {
+            let bytes = step.min(rows.end - first) * self.row_bytes;
+            let memory = Memory { address: zeros.as_ptr().expose_provenance(), bytes };
+            self.move_run(py, first, memory, true)?;
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Rows {
+    /// `rows` rows of `row_bytes` zeros. Each is an object of its own if they are `apart`, for which a row is a page at most.
+    #[new]
+    fn new(py: Python<'_>, heap: &Heap, rows: usize, row_bytes: usize, apart: bool) -> PyResult<Self> {
+        let shared = heap.shared.clone();
+        let this = Self { shared, extents: RwLock::new(Extents::new(row_bytes, apart)), row_bytes };
+        this.resize(py, rows)?;
+        Ok(this)
+    }
+
+    /// Fills `out` with rows from `first` on.
+    fn read(&self, py: Python<'_>, first: usize, out: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+        self.move_run(py, first, Memory::of(out, true)?, false)
+    }
+
+    /// Writes `values` to rows from `first` on.
+    fn write(&self, py: Python<'_>, first: usize, values: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+        self.move_run(py, first, Memory::of(values, false)?, true)
+    }
+
+    /// Fills `out` with the rows that `rows` names.
+    fn gather(
+        &self,
+        py: Python<'_>,
+        rows: PyReadonlyArray1<'_, i64>,
+        out: &Bound<'_, PyUntypedArray>,
+    ) -> PyResult<()> {
+        self.move_each(py, rows.as_slice()?, Memory::of(out, true)?, false)
+    }
+
+    /// Writes `values` to the rows that `rows` names; of a row that is named twice, the last is left.
+    fn scatter(
+        &self,
+        py: Python<'_>,
+        rows: PyReadonlyArray1<'_, i64>,
+        values: &Bound<'_, PyUntypedArray>,
+    ) -> PyResult<()> {
+        self.move_each(py, rows.as_slice()?, Memory::of(values, false)?, true)
+    }
+
+    /// Brings rows into RAM, with many reads under way at once: a hint, as what finds no room is skipped.
+    fn prefetch(&self, py: Python<'_>, rows: PyReadonlyArray1<'_, i64>) -> PyResult<()> {
+        let heap = self.shared.open()?;
+        for batch in rows.as_slice()?.chunks(BATCH_ROWS) {
+            py.detach(|| {
+                let extents = self.extents();
+                let known = batch
+                    .iter()
+                    .filter_map(|&row| usize::try_from(row).ok())
+                    .filter(|&row| row < extents.rows());
+                let addresses: Vec<_> =
+                    known.map(|row| std::ptr::with_exposed_provenance(extents.address(row))).collect();
+                heap.prefetch(&addresses).map_err(|error| exception(&error))
+            })?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the rows more, of zeros, or fewer.
+    fn resize(&self, py: Python<'_>, rows: usize) -> PyResult<()> {
+        let heap = self.shared.open()?;
+        let resized = py.detach(|| {
+            let mut extents = self.extents.write().unwrap_or_else(PoisonError::into_inner);
+            let before = extents.rows();
+            if rows < before {
+                extents.shrink(&heap, rows)?;
+                return Ok(rows..rows);
+            }
+            extents.grow(&heap, rows)?;
+            Ok(extents.recycled(before))
+        });
+        let recycled = resized.map_err(|error| exception(&error))?;
+        self.clear(py, recycled)
+    }
+
+    fn __len__(&self) -> usize {
+        self.extents().rows()
+    }
+
+    /// Whether each row is an object of its own.
+    #[getter]
+    fn apart(&self) -> bool {
+        self.extents().is_apart()
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // A heap that is closed, or its parent's, takes its rows with it.
+        if let Ok(heap) = self.shared.open() {
+            let extents = self.extents.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let _freed = extents.shrink(&heap, 0);
+        }
+    }
+}
