@@ -39,6 +39,15 @@ impl Faults {
         if self == Self::Signal && *IS_REFUSED.get_or_init(is_refused) { Self::Fence } else { self }
     }
 
+    /// By a thread where system calls may then be given absent pages, which takes `CAP_SYS_PTRACE`, `/dev/userfaultfd` or
+    /// `vm.unprivileged_userfaultfd=1`; else as they are delivered on this machine.
+    pub fn of_calls_too() -> Self {
+        match Userfaultfd::open_full(Features::PAGEFAULT_FLAG_WP) {
+            Ok(_) => Self::Thread,
+            Err(_) => Self::default().here(),
+        }
+    }
+
     pub(crate) fn trap(self) -> TrapKind {
         match self {
             Self::Signal => TrapKind::Signal,

@@ -1,27 +1,44 @@
 //! A heap as Python sees it, which may be closed while arrays still name it.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aquifer::units::{format_size, parse_size};
-use aquifer::{Compression, Options};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use aquifer::{Compression, Faults, Options};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::exception;
 
+/// The size that RAM is divided for: rows are of this size and more.
+const OBJECT_BYTES: usize = 256;
+
 /// The heap of some arrays, until it is closed.
 #[derive(Clone)]
-pub(crate) struct Shared(Arc<RwLock<Option<Arc<aquifer::Heap>>>>);
+pub(crate) struct Shared {
+    heap: Arc<RwLock<Option<Arc<aquifer::Heap>>>>,
+    /// Memory of NumPy arrays in the heap.
+    blocks: Arc<AtomicUsize>,
+}
 
 impl Shared {
+    fn new(heap: aquifer::Heap) -> Self {
+        Self { heap: Arc::new(RwLock::new(Some(Arc::new(heap)))), blocks: Arc::default() }
+    }
+
+    /// How many NumPy arrays there are in the heap.
+    pub(crate) fn blocks(&self) -> Arc<AtomicUsize> {
+        self.blocks.clone()
+    }
+
     /// The heap, for a call that may outlast its closing: it is given back when the last such call has ended.
     ///
     /// # Errors
     /// `ValueError` if it is closed, `RuntimeError` in a child of the process that opened it.
     pub(crate) fn open(&self) -> PyResult<Arc<aquifer::Heap>> {
-        let heap = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let heap = self.heap.read().unwrap_or_else(PoisonError::into_inner).clone();
         let heap = heap.ok_or_else(|| PyValueError::new_err("the heap of this array is closed"))?;
         heap.ensure_usable().map_err(|error| exception(&error))?;
         Ok(heap)
@@ -32,6 +49,7 @@ impl Shared {
 #[pyclass(frozen, module = "aquifer._core")]
 pub(crate) struct Heap {
     pub(crate) shared: Shared,
+    faults: Faults,
     ram: u64,
     flash: Option<PathBuf>,
 }
@@ -64,6 +82,12 @@ impl Heap {
         socket: Option<PathBuf>,
     ) -> PyResult<Self> {
         let mut options = Options::from_env().map_err(|error| exception(&error))?;
+        if std::env::var_os("AQUIFER_FAULTS").is_none() {
+            options = options.faults(Faults::of_calls_too());
+        }
+        if std::env::var_os("AQUIFER_OBJECT_BYTES").is_none() {
+            options = options.object_bytes(OBJECT_BYTES);
+        }
         if let Some(bytes) = size("ram", ram)? {
             options = options.ram_bytes(bytes);
         }
@@ -92,28 +116,41 @@ impl Heap {
         if let Some(path) = socket {
             options = options.socket(path);
         }
-        let flash = options.flash_path_here();
+        let (flash, faults) = (options.flash_path_here(), options.faults_here());
         let heap = py.detach(|| aquifer::Heap::open(options)).map_err(|error| exception(&error))?;
         let ram = heap.stats().ram_budget_bytes;
-        Ok(Self { shared: Shared(Arc::new(RwLock::new(Some(Arc::new(heap))))), ram, flash })
+        Ok(Self { shared: Shared::new(heap), faults, ram, flash })
     }
 
-    /// Closes the heap; arrays in it raise `ValueError` from now on. Closing twice is allowed.
-    fn close(&self, py: Python<'_>) {
-        let heap = self.shared.0.write().unwrap_or_else(PoisonError::into_inner).take();
+    /// Closes the heap; arrays in it raise `ValueError` from now on. Closing twice is allowed. `BufferError` while NumPy arrays
+    /// lie in it, whose memory would be gone.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let blocks = self.shared.blocks.load(Ordering::Relaxed);
+        if blocks > 0 {
+            let text = format!("{blocks} NumPy arrays lie in this heap; it can be closed when they are gone");
+            return Err(PyBufferError::new_err(text));
+        }
+        let heap = self.shared.heap.write().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(heap));
+        Ok(())
     }
 
     /// Whether the heap is closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.shared.0.read().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.shared.heap.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// How many arrays there are in the heap.
+    /// How many arrays there are in the heap, of Aquifer and of NumPy.
     #[getter]
     fn users(&self) -> usize {
-        Arc::strong_count(&self.shared.0) - 1
+        Arc::strong_count(&self.shared.heap) - 1 + self.shared.blocks.load(Ordering::Relaxed)
+    }
+
+    /// Whether system calls may be given memory of the heap that is not in RAM.
+    #[getter]
+    fn serves_calls(&self) -> bool {
+        self.faults == Faults::Thread
     }
 
     /// What the heap uses and has done: a dict of numbers, as `aquifer stats` shows them.
@@ -138,7 +175,7 @@ impl Heap {
     }
 
     #[pyo3(signature = (*_details))]
-    fn __exit__(&self, py: Python<'_>, _details: &Bound<'_, pyo3::types::PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _details: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 }

@@ -5,6 +5,7 @@
 //! | `heap` | a heap as Python sees it, which may be closed while arrays still name it |
 //! | `rows` | rows of equal length in a heap, moved in batches |
 //! | `extents` | where in a heap rows lie, as they become more and fewer |
+//! | `numpy_memory` | a heap as the allocator of NumPy's arrays |
 //! | `errors` | exceptions of the kinds that Python users expect |
 //!
 //! What arrays, stores and NumPy's memory look like to users is in `crates/python/python/aquifer`.
@@ -12,6 +13,7 @@
 mod errors;
 mod extents;
 mod heap;
+mod numpy_memory;
 mod rows;
 
 use pyo3::prelude::*;
@@ -22,6 +24,9 @@ mod _core {
     use crate::heap::Heap;
     #[pymodule_export]
     use crate::rows::Rows;
+
+    #[pymodule_export]
+    use crate::numpy_memory::{give_back, handler, set_handler};
 
     #[pymodule_export]
     const VERSION: &str = aquifer::VERSION;

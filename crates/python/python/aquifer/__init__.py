@@ -12,6 +12,10 @@ from ._core import VERSION as __version__
 from ._core import Heap
 from ._heaps import configure, stats
 from ._npy import load, save
+from ._numpy_memory import empty, full, give_back, numpy_memory, zeros
 from ._pending import Pending
 
-__all__ = ["Array", "Heap", "Pending", "asarray", "configure", "load", "save", "stats"]
+__all__ = [
+    "Array", "Heap", "Pending", "asarray", "configure", "empty", "full", "give_back", "load", "numpy_memory", "save", "stats",
+    "zeros",
+]  # fmt: skip
