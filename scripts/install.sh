@@ -9,10 +9,10 @@ root=${1}$prefix
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 scripts/install-lib.sh "$root/lib"
-install -d "$root/bin" "$root/include" "$root/lib/pkgconfig" "$root/share/man/man1" "$root/share/man/man3" \
+install -d "$root/bin" "$root/include" "$root/lib/pkgconfig" "$root/lib/cmake/aquifer" "$root/share/man/man1" "$root/share/man/man3" \
     "$root/share/doc/aquifer"
 install -m 755 "$BUILT/aquifer" "$root/bin/aquifer"
-install -m 644 include/aquifer.h "$root/include/aquifer.h"
+install -m 644 include/aquifer.h include/aquifer.hpp "$root/include/"
 install -m 644 man/aquifer.1 "$root/share/man/man1/"
 install -m 644 man/aquifer.3 "$root/share/man/man3/"
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/manual.md docs/legal.md; do
@@ -20,6 +20,8 @@ for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/manual.md
 done
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" aquifer.pc.in >"$root/lib/pkgconfig/aquifer.pc"
 chmod 644 "$root/lib/pkgconfig/aquifer.pc"
+sed -e "s|@VERSION@|$version|" aquifer-config.cmake.in >"$root/lib/cmake/aquifer/aquifer-config.cmake"
+chmod 644 "$root/lib/cmake/aquifer/aquifer-config.cmake"
 install -d "$root/lib/systemd/system"
 sed -e "s|@PREFIX@|$prefix|" systemd/aquifer-donate.service.in >"$root/lib/systemd/system/aquifer-donate.service"
 chmod 644 "$root/lib/systemd/system/aquifer-donate.service"

@@ -48,6 +48,8 @@ missing_programs() {
     have rsync || printf 'rsync '
     have setfattr || printf 'attr '
     have stress-ng || printf 'stress-ng '
+    have c++ || printf 'g++ '
+    have cmake || printf 'cmake '
     have nbdcopy || printf 'libnbd-bin '
     have promtool || printf 'prometheus '
     have nbdkit || printf 'nbdkit '

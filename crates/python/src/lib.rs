@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `heap` | a heap as Python sees it, which may be closed while arrays still name it |
 //! | `rows` | rows of equal length in a heap, moved in batches |
+//! | `blobs` | byte strings of any length in a heap |
 //! | `extents` | where in a heap rows lie, as they become more and fewer |
 //! | `numpy_memory` | a heap as the allocator of NumPy's arrays |
 //! | `errors` | exceptions of the kinds that Python users expect |
 //!
 //! What arrays, stores and NumPy's memory look like to users is in `crates/python/python/aquifer`.
 
+mod blobs;
 mod errors;
 mod extents;
 mod heap;
@@ -20,6 +22,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::blobs::{Blobs, Pin};
     #[pymodule_export]
     use crate::heap::Heap;
     #[pymodule_export]

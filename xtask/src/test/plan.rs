@@ -205,6 +205,7 @@ impl<'a> Plan<'a> {
             if self.full { &["tests/corpus/run.py"] } else { &["tests/corpus/run.py", "--short"] };
         add("corpus", vec![self.script("corpus", corpus).counted_by(Results::Lines)]);
         add("c", self.each("c", "tests/c/run.sh")?);
+        add("c", self.each("c", "tests/cpp/run.sh")?);
         add("python", self.each("python", "tests/python/run.sh")?);
         add("install", vec![self.script("install", &["tests/install.sh"])]);
         jobs.sort_by_key(|job| {

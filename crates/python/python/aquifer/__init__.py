@@ -14,8 +14,9 @@ from ._heaps import configure, stats
 from ._npy import load, save
 from ._numpy_memory import empty, full, give_back, numpy_memory, zeros
 from ._pending import Pending
+from ._store import Store, cached
 
 __all__ = [
-    "Array", "Heap", "Pending", "asarray", "configure", "empty", "full", "give_back", "load", "numpy_memory", "save", "stats",
+    "Array", "Heap", "Pending", "Store", "asarray", "cached", "configure", "empty", "full", "give_back", "load", "numpy_memory", "save", "stats",
     "zeros",
 ]  # fmt: skip

@@ -3,9 +3,24 @@ import threading
 
 from ._core import Heap
 
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _lock = threading.Lock()
 _default = None
 _settings = {}
+
+
+def size(value, name):
+    """A size as users write it: a number of bytes, or text as "64K"."""
+    wrong = ValueError(f"{name} is {value!r}; write a number of bytes, or text as '64K'")
+    if isinstance(value, str):
+        number = value.rstrip("KMGTkmgt")
+        unit = value[len(number) :].upper()
+        if not number.isdigit() or unit not in _UNITS:
+            raise wrong
+        return int(number) << _UNITS[unit]
+    if value < 0:
+        raise wrong
+    return int(value)
 
 
 def configure(ram=None, flash=None, flash_size=None, **options):

@@ -7,19 +7,7 @@ from . import _heaps
 from ._core import give_back as _give_back
 from ._core import handler, set_handler
 
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _warned = False
-
-
-def _bytes(size):
-    if isinstance(size, str):
-        number, unit = size.rstrip("KMGTkmgt"), size[len(size.rstrip("KMGTkmgt")) :].upper()
-        if not number.isdigit() or unit not in _UNITS:
-            raise ValueError(f"threshold is {size!r}; write a number of bytes, or text as '64K'")
-        return int(number) << _UNITS[unit]
-    if size < 0:
-        raise ValueError("threshold is a number of bytes, or text as '64K'")
-    return size
 
 
 def _warn_of_calls(heap):
@@ -50,7 +38,7 @@ class numpy_memory:
     """
 
     def __init__(self, threshold="64K", heap=None):
-        self._threshold, self._heap, self._before = _bytes(threshold), heap, []
+        self._threshold, self._heap, self._before = _heaps.size(threshold, "threshold"), heap, []
 
     def __enter__(self):
         heap = self._heap or _heaps.default()
