@@ -110,6 +110,24 @@ def test_views_share_rows(heap):
         view[9]
 
 
+def test_views_may_overlap(heap, monkeypatch):
+    monkeypatch.setattr("aquifer._blocks.BLOCK_BYTES", 640)
+    native = np.arange(100 * 8.0).reshape(100, 8)
+    array = aquifer.asarray(native, heap=heap)
+    for to, first, count in ((3, 0, 97), (0, 5, 95), (10, 10, 90)):
+        array[to : to + count] = array.view(first, first + count)
+        native[to : to + count] = native[first : first + count].copy()
+        np.testing.assert_array_equal(array, native)
+    array[98::-2] = array.view(0, 50)
+    native[98::-2] = native[:50].copy()
+    np.testing.assert_array_equal(array, native)
+    np.add(array.view(0, 99), 1, out=array.view(1, 100))
+    native[1:] = native[:99] + 1
+    np.testing.assert_array_equal(array, native)
+    array.append(array)
+    assert array.shape == (200, 8) and (array[100:] == native).all()
+
+
 def test_futures(large):
     array, native = large
     pending = [array.take_async(np.arange(n, n + 500)) for n in range(0, 5000, 500)]

@@ -246,11 +246,22 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         else:
             part = None
         step = _blocks.rows_in_block(self._row_bytes)
-        for start in range(0, len(rows), step):
+        starts = range(0, len(rows), step)
+        if self._shares(part) and len(rows) > step:
+            if rows.step != 1:
+                part = part.copy()
+            elif part._first < self._first + rows.start:
+                # From the end, so that no row is read after it was written.
+                starts = starts[::-1]
+        for start in starts:
             some = rows[start : start + step]
             block = self._new(len(some))
             block[...] = value if part is None else part[start : start + len(some)]
             self._store(some, block)
+
+    def _shares(self, other):
+        """Whether both may have rows in common."""
+        return isinstance(other, Array) and self._rows is not None and other._rows is self._rows
 
     def _change(self, selection, value):
         """Changes parts of rows."""
@@ -329,7 +340,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         before, added = self.shape[0], values.shape[0]
         self.resize(before + added)
         try:
-            self[before:] = values if values is not self else self[:added]
+            self[before:] = values if values is not self else self.view(0, added)
         except BaseException:
             self.resize(before)
             raise
@@ -500,8 +511,8 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def asarray(source, dtype=None, *, layout="auto", heap=None):
-    """An `aquifer.Array` of what `source` holds: an `ndarray` or memmap, which is copied block by block, an iterator over rows
-    or blocks of rows, or anything that NumPy makes an array of. An `aquifer.Array` of that dtype is returned as it is."""
+    """An `aquifer.Array` of what `source` holds: an `ndarray` or memmap, which is copied block by block, an iterator over rows,
+    or anything that NumPy makes an array of. An `aquifer.Array` of that dtype is returned as it is."""
     if isinstance(source, Array) and (dtype is None or source.dtype == np.dtype(dtype)):
         return source
     if hasattr(source, "__next__"):
@@ -514,7 +525,7 @@ def asarray(source, dtype=None, *, layout="auto", heap=None):
 
 
 def _from_iterator(source, dtype, layout, heap):
-    """Rows are gathered to blocks; what has one dimension more than the first item, or is the same as it, are blocks themselves."""
+    """Rows are gathered to blocks."""
     array, pending, held = None, [], 0
     for row in source:
         row = np.asarray(row, dtype)

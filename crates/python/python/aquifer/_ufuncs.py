@@ -67,7 +67,7 @@ def _elementwise(ufunc, inputs, outs, options):
             if np.broadcast_shapes(shape, out.shape) != out.shape:
                 raise ValueError(f"an output of shape {out.shape} does not match the shape {shape} of the operands")
             shape = out.shape
-    operands = [_Operand(value, shape) for value in inputs]
+    operands = [_Operand(_apart(value, outs), shape) for value in inputs]
     mask = _Operand(where, shape)
     targets = list(outs) or [None] * ufunc.nout
     heap = next(value.heap for value in (*inputs, *outs) if _is_array(value))
@@ -90,6 +90,13 @@ def _elementwise(ufunc, inputs, outs, options):
             if count and (_is_array(targets[n]) or given[n] is None):
                 targets[n][first : first + count] = result
     return targets[0] if ufunc.nout == 1 else tuple(targets)
+
+
+def _apart(value, outs):
+    """An input that is not changed while it is read: a copy where an output has the same rows at other places."""
+    if _is_array(value) and any(_is_array(out) and out._shares(value) and out._first != value._first for out in outs):
+        return value.copy()
+    return value
 
 
 def _block_of(target, first, count, keeps):
