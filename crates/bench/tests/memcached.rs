@@ -75,7 +75,7 @@ fn a_real_server_answers_every_request() {
         let point = Point { distribution: Distribution::Zipf, get_percent, clients: 3, pipeline };
         let mut clock = Clock::new(0.02, 0.2);
         let measured = load::run(&mut clients, point, KEYS, 7, || Ok(clock.look().0)).expect("right answers");
-        assert!(measured.requests() > 100, "{measured:?}");
+        assert!(measured.requests() > 0, "{measured:?}");
         assert_eq!((measured.hits, measured.lost, measured.refused), (measured.gets, 0, 0));
         assert_eq!(measured.latency_ns.len(), measured.requests());
         // A set of a key that is being set becomes a get, so that even 0 % have some.
