@@ -31,7 +31,7 @@ wheel: ## the Python package as a wheel, into build/wheels; needs python3 with v
 	@scripts/setup.sh
 	@scripts/build-wheel.sh
 
-test: ## every test in its short form, and the lint; about 23 minutes; STEPS="rust c" for some
+test: ## every test in its short form, and the lint; about half an hour; STEPS="rust c" for some
 	@scripts/test.sh $(STEPS)
 
 test-full: ## the long forms too, of what is released, optimised; hours
