@@ -28,7 +28,8 @@
 
 namespace aquifer {
 
-/* A call that failed: its message says what to do, and `code` is one of `enum aq_error`. */
+/* A call that failed: its message says what to do, and `code` is one of `enum aq_error`; of an object that could not be used it is
+ * AQ_EINVAL, whatever the message says. */
 class error : public std::runtime_error {
 public:
     explicit error(int code) : std::runtime_error(message(code)), code_(code) {}

@@ -15,6 +15,7 @@ needs_aquifer=''
 . tests/lib.sh
 VERSIONS='3.10 3.11 3.12 3.13 3.14'
 out=$PWD/build/python
+crate=$PWD/crates/python
 
 # The interpreter of a version: on the path, or one of pyenv's.
 interpreter() {
@@ -59,7 +60,7 @@ pytest() {
     rm -rf "$1/tmp" && mkdir "$1/tmp"
     status=0
     # shellcheck disable=SC2086 # a list of files
-    (cd crates/python && TMPDIR=$1/tmp PYTHONPATH=$2 timeout 1000 "$1/bin/python" -m pytest -v -p no:cacheprovider -o addopts= --tb=short \
+    (cd "$1/tmp" && TMPDIR=$1/tmp PYTHONPATH=$2 timeout 1000 "$1/bin/python" -m pytest -v -p no:cacheprovider --rootdir="$crate" -o addopts= --tb=short \
         --durations=8 --doctest-modules --doctest-glob='*.md' $3) >"$log" 2>&1 || status=$?
     results <"$log"
     if [ "$status" != 0 ]; then
@@ -118,10 +119,10 @@ wheel)
     cp -r crates/python/python/aquifer "$out/$version/package/"
     cp "$built/lib_core.so" "$out/$version/package/aquifer/_core.abi3.so"
     package=$out/$version/package
-    tests="tests $package/aquifer README.md ../../docs/python.md"
+    tests="$crate/tests $package/aquifer $crate/README.md $PWD/docs/python.md"
     # Versions between the oldest and the newest differ from those in how they call, not in what memory does.
     if [ -z "${AQUIFER_LONG:-}" ] && [ "$version" != 3.10 ] && [ -n "$(interpreter 3.10)" ] && [ "$version" != "$(newest)" ]; then
-        tests='tests/test_indexing.py tests/test_store.py'
+        tests="$crate/tests/test_indexing.py $crate/tests/test_store.py"
     fi
     pytest "$out/$version" "$package" "$tests"
     ;;

@@ -112,13 +112,12 @@ impl Blobs {
         PyList::new(py, values)
     }
 
-    /// Gives the strings at those addresses back.
+    /// Gives the strings at those addresses back. A string that cannot be given back does not keep the others.
     fn free(&self, addresses: Vec<usize>) -> PyResult<()> {
         let heap = self.shared.open()?;
-        for address in addresses {
-            heap.free(with_exposed_provenance_mut(address)).map_err(|error| exception(&error))?;
-        }
-        Ok(())
+        let free =
+            |address| heap.free(with_exposed_provenance_mut(address)).map_err(|error| exception(&error));
+        addresses.into_iter().fold(Ok(()), |outcome, address| outcome.and(free(address)))
     }
 
     /// Brings strings into RAM: a hint.

@@ -69,7 +69,9 @@ impl Extents {
                 let too_large =
                     || Error::Invalid(format!("{more} rows of {} bytes are too many", self.row_bytes));
                 let bytes = more.checked_mul(self.row_bytes).ok_or_else(too_large)?;
-                heap.allocate_block(bytes.max(BLOCK_BYTES_MIN), OS_PAGE_BYTES)?
+                let bytes = bytes.max(BLOCK_BYTES_MIN);
+                debug_assert!(!heap.block_is_recycled(bytes), "new rows read as zeros");
+                heap.allocate_block(bytes, OS_PAGE_BYTES)?
             };
             self.extents.push(Extent { base: base.expose_provenance(), first: capacity, rows: more });
         }

@@ -12,12 +12,6 @@ def heap(tmp_path_factory):
         yield heap
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    """Examples write files to a directory of their own."""
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def random():
     """Numbers that are the same in each run."""

@@ -30,7 +30,7 @@ def test_values_of_all_sizes(small):
     values = {n: value_of(n, size) for n, size in enumerate(sizes)}
     store.put_many(values)
     assert store.get_many(values) == list(values.values())
-    assert dict(store) == values and len(store) == len(sizes)
+    assert list(store.items()) == list(values.items()) and len(store) == len(sizes)
     for n, value in values.items():
         if len(value) <= 1 << 20:
             with store.view(n) as view:

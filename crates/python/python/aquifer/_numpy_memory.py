@@ -17,7 +17,7 @@ def _warn_of_calls(heap):
         _warned = True
         warnings.warn(
             "here system calls fail (Bad address) that are given arrays in managed memory, as ndarray.tofile does: run as root, "
-            "give the container /dev/userfaultfd, or run the program with `aquifer run`",
+            "give the container /dev/userfaultfd, or leave numpy_memory out and run the program with `aquifer run`",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -124,7 +124,7 @@ class Store(MutableMapping):
         """Puts a mapping, or pairs, of keys and values in batches."""
         pairs = [(_key(key), _bytes(value)) for key, value in (values.items() if hasattr(values, "items") else values)]
         # Of a key that is named twice, the last value counts.
-        pairs = list(dict(pairs).items())
+        pairs = list(dict(pairs).items())[::-1]
         seconds = self.ttl if ttl is None else ttl
         expires = None if seconds is None else time.monotonic() + seconds
         with self._lock:
@@ -293,7 +293,7 @@ class Store(MutableMapping):
 
     def __del__(self):
         try:
-            self._blobs.free([entry.address for entry in self._entries.values()])
+            self._blobs.free(self._late + [entry.address for entry in self._entries.values()])
         except Exception:
             # The heap is closed, or was never opened, or is a parent's.
             pass
