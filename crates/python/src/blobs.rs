@@ -115,9 +115,12 @@ impl Blobs {
     /// Gives the strings at those addresses back. A string that cannot be given back does not keep the others.
     fn free(&self, addresses: Vec<usize>) -> PyResult<()> {
         let heap = self.shared.open()?;
-        let free =
-            |address| heap.free(with_exposed_provenance_mut(address)).map_err(|error| exception(&error));
-        addresses.into_iter().fold(Ok(()), |outcome, address| outcome.and(free(address)))
+        let mut outcome = Ok(());
+        for address in addresses {
+            let freed = heap.free(with_exposed_provenance_mut(address)).map_err(|error| exception(&error));
+            outcome = outcome.and(freed);
+        }
+        outcome
     }
 
     /// Brings strings into RAM: a hint.
