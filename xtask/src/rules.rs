@@ -41,7 +41,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-block", For("requests that the kernel writes, and buffers that it fills")),
     rule("aquifer-nbdkit", For("pointers of nbdkit")),
     rule("aquifer-probe", Forbidden),
-    rule("aquifer", Forbidden),
+    rule("aquifer", For("batches, and objects as values of Rust types")),
     rule("aquifer-capi", For("pointers of C callers")),
     rule("aquifer-preload", For("pointers of C callers")),
     rule("aquifer-python", For("memory of NumPy arrays")),

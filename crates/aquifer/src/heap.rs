@@ -136,6 +136,11 @@ impl Heap {
         }
     }
 
+    pub(crate) fn address_of(&self, object: Ref) -> Result<*mut u8, Error> {
+        let address = (self.parts()?.engine.base() as usize).wrapping_add(object.offset());
+        Ok(std::ptr::with_exposed_provenance_mut(address))
+    }
+
     pub(crate) fn begin_use_at(&self, offset: usize, write: bool) -> Result<(usize, Used), Error> {
         let parts = self.parts()?;
         let address = (parts.engine.base() as usize).wrapping_add(offset);
@@ -162,24 +167,17 @@ impl Heap {
         Ok(self.parts()?.allocator.advise(address as usize, bytes, hint)?)
     }
 
-    /// The parts of pages that a batch consists of: `(address, memory of the program, bytes)` each.
-    ///
-    /// # Errors
-    /// [`Error::Heap`] if an address is not this heap's or an object is too short.
-    pub fn batch(
+    pub(crate) fn parts_of(
         &self,
-        items: &mut dyn Iterator<Item = (usize, *mut u8, usize)>,
-    ) -> Result<Vec<Part>, Error> {
-        let parts = self.parts()?;
-        let mut all = Vec::new();
-        for (address, memory, bytes) in items {
-            parts.allocator.parts(address, bytes, memory, &mut all)?;
-        }
-        Ok(all)
+        address: usize,
+        bytes: usize,
+        memory: *mut u8,
+        parts: &mut Vec<Part>,
+    ) -> Result<(), Error> {
+        Ok(self.parts()?.allocator.parts(address, bytes, memory, parts)?)
     }
 
-    /// The engine, for batches.
-    pub fn engine(&self) -> Result<&Arc<Engine>, Error> {
+    pub(crate) fn engine(&self) -> Result<&Arc<Engine>, Error> {
         Ok(&self.parts()?.engine)
     }
 

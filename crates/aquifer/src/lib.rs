@@ -27,6 +27,10 @@
 //! | `device_profile` | settings for the flash, from a file that advice was written to |
 //! | `heap` | the heap: allocation, prefetch, pin, statistics, check |
 //! | `reference` | objects used where they are in RAM |
+//! | `typed` | objects as values of Rust types: arrays, references, futures |
+//! | `blocks` | a heap as the allocator of Rust's collections |
+//! | `global` | a heap as the allocator of a whole program |
+//! | `batch`, `background` | many objects at once, now and later |
 //! | `announced` | buffers of system calls that are under way while memory is ordinary |
 //! | `page_heap` | memory for programs that cannot be changed: a heap once it exceeds RAM |
 //! | `assembly` | device, log, engine and allocator put together |
@@ -34,12 +38,20 @@
 //! | `stats` | what a heap uses and has done |
 //! | `socket` | statistics and checks for other processes |
 //! | `error` | numbered errors with sentences that say what to do |
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod announced;
 mod assembly;
+#[doc(hidden)]
+pub mod background;
+#[allow(unsafe_code)]
+mod batch;
+#[allow(unsafe_code)]
+mod blocks;
 mod device_profile;
 mod error;
+#[allow(unsafe_code)]
+mod global;
 pub mod group;
 mod heap;
 mod options;
@@ -48,6 +60,8 @@ mod reference;
 mod remote;
 mod socket;
 mod stats;
+#[allow(unsafe_code)]
+pub mod typed;
 mod warm;
 
 pub use aquifer_base::{AllocationClass, profile, units};
@@ -59,7 +73,10 @@ pub use aquifer_remote::far::Code;
 pub use aquifer_vm::Strain;
 pub use aquifer_vm::hints::Hint;
 pub use assembly::KERNEL_MIN;
+pub use batch::Item;
+pub use blocks::Blocks;
 pub use error::{Error, ErrorCode};
+pub use global::Global;
 pub use heap::{Array, Heap};
 pub use options::{Compression, Copies, Faults, Flash, Options};
 pub use page_heap::{CallBuffer, PageHeap, Program, ProtectedRange, Rest};

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aquifer::{Array, ErrorCode, Heap, Options, Ref};
+use aquifer::{Array, ErrorCode, Heap, Item, Options, Ref};
 use common::{Rng, Watchdog};
 
 fn heap() -> Heap {
@@ -133,13 +133,13 @@ fn batches_copy_what_is_there() {
         let picks: Vec<usize> = (0..1500).map(|_| rng.below(array.len())).collect();
         let write = rng.below(2) == 0;
         let mut memory: Vec<[u64; 16]> = picks.iter().map(|_| std::array::from_fn(|_| rng.word())).collect();
-        let mut items = picks
-            .iter()
-            .zip(&mut memory)
-            .map(|(&n, memory)| (array.element(n) as usize, memory.as_mut_ptr().cast::<u8>(), 128));
-        let mut parts = heap.batch(&mut items).unwrap();
+        let mut items = picks.iter().zip(&mut memory).map(|(&n, memory)| Item {
+            address: array.element(n) as usize,
+            memory: memory.as_mut_ptr().cast(),
+            bytes: 128,
+        });
         // SAFETY: each item has 128 bytes of its own.
-        unsafe { heap.engine().unwrap().transfer(&mut parts, write).unwrap() };
+        unsafe { heap.transfer(&mut items, write).unwrap() };
         if write {
             // Of one object that is written twice, the later item stays.
             picks.iter().zip(&memory).for_each(|(&n, memory)| model[n] = *memory);
@@ -150,10 +150,40 @@ fn batches_copy_what_is_there() {
     for (n, expected) in model.iter().enumerate() {
         assert_eq!(word_at(array.element(n), 15).load(Ordering::Relaxed), expected[15]);
     }
-    let mut too_long = [(array.element(0) as usize, std::ptr::null_mut(), 200)].into_iter();
-    assert!(heap.batch(&mut too_long).is_err());
-    let mut foreign = [(8usize, std::ptr::null_mut(), 8)].into_iter();
-    assert!(heap.batch(&mut foreign).is_err());
+    let mut memory = [0u8; 200];
+    let mut fails = |address, bytes| {
+        let mut items = [Item { address, memory: memory.as_mut_ptr(), bytes }].into_iter();
+        // SAFETY: the memory has 200 bytes.
+        unsafe { heap.transfer(&mut items, false) }.is_err()
+    };
+    assert!(fails(array.element(0) as usize, 200) && fails(8, 8));
+    assert!(!fails(array.element(0) as usize, 128));
+    heap.check().unwrap();
+}
+
+/// Objects are moved to neighbours of theirs: the memory of a batch lies in the heap, and in objects that it names.
+#[test]
+fn batches_copy_within_a_heap() {
+    let _watchdog = Watchdog::new("a batch waits for what it uses itself");
+    let heap = heap();
+    let array = heap.array(50_000, 128).unwrap();
+    for n in 0..array.len() {
+        word_at(array.element(n), 3).store(n as u64, Ordering::Relaxed);
+    }
+    for write in [false, true] {
+        let item = |n: usize| Item {
+            address: array.element(n + usize::from(write)) as usize,
+            memory: array.element(n + usize::from(!write)),
+            bytes: 128,
+        };
+        // SAFETY: objects have 128 bytes.
+        unsafe { heap.transfer(&mut (0..2000).map(item), write) }.unwrap();
+    }
+    // Read to the next: all at once. Written to the next of these: the same.
+    for n in 0..2000u64 {
+        let moved = word_at(array.element(n as usize), 3).load(Ordering::Relaxed);
+        assert_eq!(moved, n.saturating_sub(2), "object {n}");
+    }
     heap.check().unwrap();
 }
 
@@ -419,11 +449,14 @@ fn neighbours_in_the_log_are_read_together() {
         }
         let before = heap.stats();
         let mut out = vec![0u64; 2 * count];
-        let item = |n: usize| (array.element(n) as usize, (&raw mut out[2 * n]).cast::<u8>(), 16);
+        let item = |n: usize| Item {
+            address: array.element(n) as usize,
+            memory: (&raw mut out[2 * n]).cast(),
+            bytes: 16,
+        };
         let items: Vec<_> = (0..count).map(item).collect();
-        let mut parts = heap.batch(&mut items.into_iter()).unwrap();
         // SAFETY: the items are parts of `out`.
-        unsafe { heap.engine().unwrap().transfer(&mut parts, false) }.unwrap();
+        unsafe { heap.transfer(&mut items.into_iter(), false) }.unwrap();
         assert!((0..count).all(|n| out[2 * n + 1] == n as u64));
         let after = heap.stats();
         let (reads, missed) = (after.device_reads - before.device_reads, after.misses - before.misses);

@@ -1,10 +1,10 @@
 //! Many objects at once, now or in the background.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
-use aquifer::{Error, Heap};
+use aquifer::{Error, Heap, Item, background};
 
 use crate::default_heap;
 use crate::heap::{AqHeap, null, with_shared};
@@ -33,10 +33,10 @@ unsafe fn transfer(heap: &Heap, items: *const AqItem, count: usize, write: bool)
     if items.iter().any(|item| item.memory.is_null() && item.bytes > 0) {
         return Err(null("memory of an item"));
     }
-    let mut each = items.iter().map(|item| (item.object as usize, item.memory.cast(), item.bytes));
-    let mut parts = heap.batch(&mut each)?;
+    let item =
+        |item: &AqItem| Item { address: item.object as usize, memory: item.memory.cast(), bytes: item.bytes };
     // SAFETY: the caller says so.
-    Ok(unsafe { heap.engine()?.transfer(&mut parts, write) }.map_err(aquifer::HeapError::Pin)?)
+    unsafe { heap.transfer(&mut items.iter().map(item), write) }
 }
 
 /// A batch in the background.
@@ -67,21 +67,6 @@ fn run(job: &Job) {
     }
 }
 
-/// The thread that runs batches.
-fn worker() -> Result<mpsc::Sender<Job>, Error> {
-    static WORKER: OnceLock<Mutex<mpsc::Sender<Job>>> = OnceLock::new();
-    if WORKER.get().is_none() {
-        let (sender, jobs) = mpsc::channel::<Job>();
-        std::thread::Builder::new()
-            .name("aquifer-batch".into())
-            .spawn(move || jobs.iter().for_each(|job| run(&job)))
-            .map_err(|error| Error::System { what: "no thread for batches".into(), error })?;
-        let _ = WORKER.set(Mutex::new(sender));
-    }
-    let sender = WORKER.get().expect("set above").lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(sender.clone())
-}
-
 /// # Safety
 /// As `aq_batch_start`.
 unsafe fn start(
@@ -98,7 +83,7 @@ unsafe fn start(
     // SAFETY: not NULL, and the caller's.
     unsafe { AtomicI32::from_ptr(result) }.store(UNDER_WAY, Ordering::Release);
     let job = Job { heap, items, count, write: write != 0, eventfd, result };
-    worker()?.send(job).map_err(|_| Error::Invalid("the thread for batches has ended".into()))
+    background::run(Box::new(move || run(&job)))
 }
 
 macro_rules! now {

@@ -3,7 +3,7 @@
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
 
-use aquifer::{Error, HeapError};
+use aquifer::{Error, Item};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -25,26 +25,28 @@ pub(crate) struct Blobs {
 
 /// One string: where it is in the heap, and where in the program's memory.
 #[derive(Clone, Copy)]
-struct Item {
+struct Place {
     address: usize,
     memory: usize,
     bytes: usize,
 }
 
-fn transfer(heap: &aquifer::Heap, items: &[Item], write: bool) -> Result<(), Error> {
-    let mut each =
-        items.iter().map(|item| (item.address, with_exposed_provenance_mut(item.memory), item.bytes));
-    let mut parts = heap.batch(&mut each)?;
+fn transfer(heap: &aquifer::Heap, places: &[Place], write: bool) -> Result<(), Error> {
+    let mut items = places.iter().map(|place| Item {
+        address: place.address,
+        memory: with_exposed_provenance_mut(place.memory),
+        bytes: place.bytes,
+    });
     // SAFETY: the memory is that of `bytes` objects that the caller keeps, read or newly made.
-    Ok(unsafe { heap.engine()?.transfer(&mut parts, write) }.map_err(HeapError::Pin)?)
+    unsafe { heap.transfer(&mut items, write) }
 }
 
 /// Moves strings in batches of a few MiB.
-fn transfer_all(py: Python<'_>, heap: &aquifer::Heap, items: &[Item], write: bool) -> PyResult<()> {
+fn transfer_all(py: Python<'_>, heap: &aquifer::Heap, items: &[Place], write: bool) -> PyResult<()> {
     let mut rest = items;
     while !rest.is_empty() {
         let mut bytes = 0;
-        let fits = |item: &&Item| {
+        let fits = |item: &&Place| {
             bytes += item.bytes;
             bytes <= BATCH_BYTES
         };
@@ -73,11 +75,11 @@ impl Blobs {
     /// Puts strings into the heap and returns their addresses. On `MemoryError` none of them is there.
     fn put(&self, py: Python<'_>, values: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<usize>> {
         let heap = self.shared.open()?;
-        let mut items: Vec<Item> = Vec::with_capacity(values.len());
+        let mut items: Vec<Place> = Vec::with_capacity(values.len());
         let placed = values.iter().try_for_each(|value| {
             let value = value.as_bytes();
             let address = allocate(&heap, value.len())?;
-            items.push(Item { address, memory: value.as_ptr().expose_provenance(), bytes: value.len() });
+            items.push(Place { address, memory: value.as_ptr().expose_provenance(), bytes: value.len() });
             Ok(())
         });
         let moved = placed
@@ -105,7 +107,7 @@ impl Blobs {
                 Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), length))?
                     .cast_into_unchecked::<PyBytes>()
             };
-            items.push(Item { address, memory: value.as_bytes().as_ptr().expose_provenance(), bytes });
+            items.push(Place { address, memory: value.as_bytes().as_ptr().expose_provenance(), bytes });
             values.push(value);
         }
         transfer_all(py, &heap, &items, false)?;

@@ -5,7 +5,7 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use aquifer::HeapError;
+use aquifer::Item;
 use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -70,29 +70,13 @@ impl Rows {
         pieces: &[Piece],
         write: bool,
     ) -> Result<(), aquifer::Error> {
-        let mut room = Vec::new();
-        let here = std::ptr::with_exposed_provenance(memory.address);
-        let bounce = heap.contains(here);
-        let memory = if bounce {
-            // Of the same heap: it is not touched while objects of that are in use.
-            room.resize(memory.bytes, 0u8);
-            if write {
-                // SAFETY: `memory` is the caller's, of that length, and `room` is new.
-                unsafe { std::ptr::copy_nonoverlapping(here, room.as_mut_ptr(), memory.bytes) };
-            }
-            Memory { address: room.as_mut_ptr().expose_provenance(), bytes: memory.bytes }
-        } else {
-            memory
-        };
-        let mut items = pieces.iter().map(|&piece| (piece.address, memory.part(piece), piece.bytes));
-        let mut parts = heap.batch(&mut items)?;
+        let mut items = pieces.iter().map(|&piece| Item {
+            address: piece.address,
+            memory: memory.part(piece),
+            bytes: piece.bytes,
+        });
         // SAFETY: each piece lies in `memory`, which the caller keeps.
-        unsafe { heap.engine()?.transfer(&mut parts, write) }.map_err(HeapError::Pin)?;
-        if bounce && !write {
-            // SAFETY: as above, the other way.
-            unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), here.cast_mut(), room.len()) };
-        }
-        Ok(())
+        unsafe { heap.transfer(&mut items, write) }
     }
 
     /// Moves `count` rows from `first`.

@@ -1,0 +1,57 @@
+//! Many objects at once: one thread, the whole device.
+
+use aquifer_heap::HeapError;
+use aquifer_vm::batch::Part;
+
+use crate::error::Error;
+use crate::heap::Heap;
+
+/// Bytes of a heap, and the program's memory that they are copied to or from.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    /// An address in the heap, also within an object.
+    pub address: usize,
+    /// The program's memory.
+    pub memory: *mut u8,
+    /// How many bytes.
+    pub bytes: usize,
+}
+
+impl Heap {
+    /// Copies objects to memory of the program, or memory to objects if it `writes`: what is not in RAM is read with many reads under
+    /// way at once, in the order of addresses, and each page once. Of an object that is written twice the later item is left.
+    ///
+    /// The memory may be the heap's own, at the price of a copy of it: all of it is read before anything is written.
+    ///
+    /// # Safety
+    /// The memory of each item has its bytes, for reading or writing, and nobody else changes them meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if an address is not this heap's, an object is too short, or one cannot be read; some of the items may have
+    /// been copied.
+    pub unsafe fn transfer(&self, items: &mut dyn Iterator<Item = Item>, writes: bool) -> Result<(), Error> {
+        let mut parts: Vec<Part> = Vec::new();
+        // While a page is in use nobody may touch the heap's memory: it waits for the use to end.
+        let mut inside: Vec<(*mut u8, Vec<u8>)> = Vec::new();
+        for item in items {
+            let mut memory = item.memory;
+            if item.bytes > 0 && self.contains(memory) {
+                let mut copy = vec![0; item.bytes];
+                if writes {
+                    // SAFETY: the caller says that the memory has these bytes, and the copy is new.
+                    unsafe { copy.as_mut_ptr().copy_from_nonoverlapping(memory, item.bytes) };
+                }
+                memory = copy.as_mut_ptr();
+                inside.push((item.memory, copy));
+            }
+            self.parts_of(item.address, item.bytes, memory, &mut parts)?;
+        }
+        // SAFETY: the caller answers for its memory, and the copies are as long.
+        unsafe { self.engine()?.transfer(&mut parts, writes) }.map_err(HeapError::Pin)?;
+        for (memory, copy) in inside.iter().filter(|_| !writes) {
+            // SAFETY: the caller says that the memory has these bytes, and may be written to.
+            unsafe { memory.copy_from_nonoverlapping(copy.as_ptr(), copy.len()) };
+        }
+        Ok(())
+    }
+}
