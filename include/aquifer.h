@@ -93,6 +93,9 @@ const char *aq_strerror(int error);
  * path, the size, the limit. Valid until the thread's next call. */
 const char *aq_error_message(void);
 
+/* Its number, for functions that return NULL; AQ_OK if nothing has failed. */
+int aq_error_code(void);
+
 /* "0.1.0" */
 const char *aq_version(void);
 

@@ -28,8 +28,7 @@
 
 namespace aquifer {
 
-/* A call that failed: its message says what to do, and `code` is one of `enum aq_error`; of an object that could not be used it is
- * AQ_EINVAL, whatever the message says. */
+/* A call that failed: its message says what to do, and `code` is one of `enum aq_error`. */
 class error : public std::runtime_error {
 public:
     explicit error(int code) : std::runtime_error(message(code)), code_(code) {}
@@ -198,7 +197,7 @@ public:
         : heap_(heap), object_(object), bytes_(static_cast<T *>(aq_heap_deref(heap, object, intent)))
     {
         if (bytes_ == nullptr)
-            throw error(AQ_EINVAL);
+            throw error(aq_error_code());
     }
 
     use(use &&other) noexcept : heap_(other.heap_), object_(other.object_), bytes_(std::exchange(other.bytes_, nullptr)) {}

@@ -50,6 +50,7 @@ missing_programs() {
     have stress-ng || printf 'stress-ng '
     have c++ || printf 'g++ '
     have cmake || printf 'cmake '
+    [ -e /usr/include/gtest/gtest.h ] || printf 'libgtest-dev '
     have nbdcopy || printf 'libnbd-bin '
     have promtool || printf 'prometheus '
     have nbdkit || printf 'nbdkit '

@@ -52,6 +52,16 @@ static void blocks_and_elements_have_references(void)
     CHECK_CODE(AQ_OK, aq_free(array));
 }
 
+static void failures_have_numbers(void)
+{
+    CHECK(!aq_deref(AQ_REF_NULL, AQ_READ));
+    CHECK_CODE(AQ_EINVAL, aq_error_code());
+    CHECK(!aq_deref((aq_ref)1 << 60, AQ_READ));
+    CHECK_CODE(AQ_EFOREIGN, aq_error_code());
+    CHECK(!aq_malloc((size_t)1 << 40));
+    CHECK(aq_error_code() != AQ_OK && aq_error_code() != AQ_EFOREIGN);
+}
+
 static void used_objects_cannot_be_freed(void)
 {
     for (int i = 0; i < SIZES; i++) {
@@ -163,6 +173,7 @@ int main(void)
     open_default_heap("references.c");
     RUN(uses_and_addresses_are_the_same_bytes);
     RUN(blocks_and_elements_have_references);
+    RUN(failures_have_numbers);
     RUN(used_objects_cannot_be_freed);
     RUN(nonsense_is_refused);
     RUN(threads_use_the_same_objects);

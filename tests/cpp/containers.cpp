@@ -1,23 +1,14 @@
 // Containers of the standard library and handles, larger than the RAM of their heap.
 #include <aquifer.hpp>
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <numeric>
 #include <random>
 #include <string>
 #include <thread>
-
-static int failures;
-
-#define CHECK(condition)                                                                                                               \
-    do {                                                                                                                               \
-        if (!(condition)) {                                                                                                            \
-            std::printf("FAIL cpp: %s:%d: %s\n", __FILE__, __LINE__, #condition);                                                      \
-            failures++;                                                                                                                \
-        }                                                                                                                              \
-    } while (0)
 
 static aquifer::settings small()
 {
@@ -29,7 +20,7 @@ struct record {
     char name[112];
 };
 
-static void containers()
+TEST(Containers, ExceedTheirRam)
 {
     aquifer::heap heap(small());
     aquifer::memory_resource memory(heap);
@@ -39,19 +30,19 @@ static void containers()
     bool sorted = true;
     for (std::size_t n = 0; n < numbers.size(); n++)
         sorted = sorted && numbers[n] == n;
-    CHECK(sorted);
+    EXPECT_TRUE(sorted);
     std::pmr::map<std::pmr::string, int> words(&memory);
     for (int n = 0; n < 50'000; n++)
         words.emplace("a word that is not stored in the string itself " + std::to_string(n), n);
-    CHECK(words.size() == 50'000);
-    CHECK(words.at("a word that is not stored in the string itself 37777") == 37'777);
+    EXPECT_EQ(words.size(), 50'000u);
+    EXPECT_EQ(words.at("a word that is not stored in the string itself 37777"), 37'777);
     std::vector<double, aquifer::allocator<double>> values(1'000'000, 0.5, aquifer::allocator<double>(heap));
-    CHECK(std::accumulate(values.begin(), values.end(), 0.0) == 500'000.0);
-    CHECK(heap.stats().ram_used_bytes <= 8u << 20);
-    CHECK(memory == aquifer::memory_resource(heap));
+    EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0), 500'000.0);
+    EXPECT_LE(heap.stats().ram_used_bytes, 8u << 20);
+    EXPECT_TRUE(memory == aquifer::memory_resource(heap));
 }
 
-static void handles()
+TEST(Handles, AreTheSameObjects)
 {
     aquifer::heap heap(small());
     aquifer::array<record> records(heap, 150'000); // 18 MiB
@@ -69,7 +60,7 @@ static void handles()
         records.prefetch(indices);
         records.read(indices, copies.data());
         for (std::size_t n = 0; n < indices.size(); n++) {
-            CHECK(copies[n].key == indices[n]);
+            ASSERT_EQ(copies[n].key, indices[n]);
             copies[n].visits = copies[n].key + 1;
         }
         records.write(indices, copies.data());
@@ -79,7 +70,7 @@ static void handles()
         const auto record = records[n].read();
         right = right && record->key == n && (record->visits == 0 || record->visits == n + 1);
     }
-    CHECK(right);
+    EXPECT_TRUE(right);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; thread++)
         threads.emplace_back([&records, thread] {
@@ -88,44 +79,54 @@ static void handles()
         });
     for (auto &thread : threads)
         thread.join();
-    CHECK(records.at_address(123'456).visits == 9 && records.at_address(123'456).key == 123'456);
-    CHECK(records[5] == records[5] && records[5] != records[6]);
+    EXPECT_TRUE(records.at_address(123'456).visits == 9 && records.at_address(123'456).key == 123'456);
+    EXPECT_TRUE(records[5] == records[5] && records[5] != records[6]);
 }
 
-template <class Error, class Call> static bool throws(Call call)
+template <class Call> static int code_of(Call call)
 {
     try {
         call();
-    } catch (const Error &) {
-        return true;
+    } catch (const aquifer::error &error) {
+        EXPECT_STRNE(error.what(), "");
+        return error.code();
     }
-    return false;
+    return AQ_OK;
 }
 
-static void errors()
+TEST(Errors, SayWhatToDo)
 {
     try {
         aquifer::heap heap(small().ram(1));
-        CHECK(false);
+        FAIL() << "a byte of RAM is enough";
     } catch (const aquifer::error &error) {
-        CHECK(error.code() == AQ_EBUDGET_SMALL && std::string(error.what()).find("at least") != std::string::npos);
+        EXPECT_EQ(error.code(), AQ_EBUDGET_SMALL);
+        EXPECT_NE(std::string(error.what()).find("at least"), std::string::npos) << error.what();
     }
-    CHECK(throws<aquifer::error>([] { aquifer::heap heap(small().flash("/no/such/place/file")); }));
-    aquifer::heap heap(small());
-    aquifer::array<record> records(heap, 10);
-    CHECK(throws<std::out_of_range>([&] { records[10]; }));
-    CHECK(throws<std::out_of_range>([&] { records.prefetch(std::vector<std::size_t>{3, 11}); }));
-    aquifer::memory_resource memory(heap);
-    CHECK(throws<std::bad_alloc>([&] { std::pmr::vector<char> all(std::size_t{1} << 40, &memory); }));
-    CHECK(throws<aquifer::error>([&] { aquifer::ref<record>(heap.raw(), AQ_REF_NULL).read(); }));
+    EXPECT_EQ(code_of([] { aquifer::heap heap(small().flash("/no/such/place/file")); }), AQ_EFLASH_MISSING);
 }
 
-int main()
+TEST(Errors, AreThoseOfTheStandardLibrary)
 {
-    containers();
-    handles();
-    errors();
-    if (failures == 0)
-        std::puts("ok cpp: containers, handles, errors");
-    return failures != 0;
+    aquifer::heap heap(small());
+    aquifer::array<record> records(heap, 10);
+    EXPECT_THROW(records[10], std::out_of_range);
+    EXPECT_THROW(records.prefetch(std::vector<std::size_t>{3, 11}), std::out_of_range);
+    aquifer::memory_resource memory(heap);
+    EXPECT_THROW(std::pmr::vector<char>(std::size_t{1} << 40, &memory), std::bad_alloc);
+}
+
+TEST(Errors, HaveTheirNumbers)
+{
+    aquifer::heap heap(small());
+    EXPECT_EQ(code_of([&] { aquifer::ref<record>(heap.raw(), AQ_REF_NULL).read(); }), AQ_EINVAL);
+    EXPECT_EQ(code_of([&] { aquifer::ref<record>(heap.raw(), aq_ref{1} << 60).read(); }), AQ_EFOREIGN);
+    aquifer::array<record> records(heap, 200'000);
+    std::vector<aquifer::reading<record>> used;
+    EXPECT_EQ(code_of([&] {
+                  for (std::size_t n = 0; n < records.size(); n++)
+                      used.push_back(records[n].read());
+              }),
+              AQ_EPINNED);
+    EXPECT_GT(used.size(), 1000u);
 }

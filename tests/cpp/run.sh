@@ -29,7 +29,13 @@ compile() {
     output=$1
     shift
     # shellcheck disable=SC2086 # flags are a list
-    "${CXX:-c++}" $flags "$@" -I"$root/include" containers.cpp -o "$output" -L"$lib" -laquifer -Wl,-rpath,"$lib"
+    "${CXX:-c++}" $flags "$@" -I"$root/include" containers.cpp -o "$output" -L"$lib" -laquifer -lgtest -lgtest_main -Wl,-rpath,"$lib"
+}
+
+has_googletest() {
+    echo '#include <gtest/gtest.h>' | "${CXX:-c++}" -x c++ - -fsyntax-only 2>/dev/null && return
+    skip "$1: no GoogleTest (package libgtest-dev)"
+    return 1
 }
 
 header() {
@@ -44,11 +50,18 @@ header() {
 }
 
 containers() {
-    compile "$work/containers" -O1 && timeout -k 10 "$hang_s" "$work/containers" || fail "containers ended with $?"
+    has_googletest containers || return
+    if compile "$work/containers" -O1 && timeout -k 10 "$hang_s" "$work/containers" >"$work/output" 2>&1; then
+        pass "containers, handles, errors: $(grep -c '^\[       OK' "$work/output") tests"
+    else
+        cat "$work/output"
+        fail 'containers, handles, errors'
+    fi
 }
 
 # Leaks are not looked for: the library's threads live as long as the process.
 sanitized() {
+    has_googletest 'with sanitizers' || return
     if ! echo 'int main() {}' | "${CXX:-c++}" -fsanitize=address,undefined -x c++ - -o "$work/empty" 2>/dev/null; then
         skip 'sanitizers: the compiler has none'
         return

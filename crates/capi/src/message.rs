@@ -1,31 +1,32 @@
 //! Numbers and sentences of errors, per thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
 
 use aquifer::Error;
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
+    static CODE: Cell<c_int> = const { Cell::new(0) };
 }
 
 /// Keeps the sentence of `error` for `aq_error_message` and returns its number.
 pub(crate) fn fail(error: &Error) -> c_int {
-    keep(&error.to_string());
-    error.code() as c_int
+    keep(error.code() as c_int, &error.to_string())
 }
 
 /// Keeps a sentence of our own with the number of it.
 pub(crate) fn fail_with(code: aquifer::ErrorCode, sentence: &str) -> c_int {
-    keep(sentence);
-    code as c_int
+    keep(code as c_int, sentence)
 }
 
-/// Keeps a sentence for `aq_error_message`.
-pub(crate) fn keep(sentence: &str) {
+/// Keeps a sentence for `aq_error_message` and its number, which it returns.
+pub(crate) fn keep(code: c_int, sentence: &str) -> c_int {
+    CODE.set(code);
     let text: Vec<u8> = sentence.bytes().filter(|&byte| byte != 0).collect();
     // Not there while a thread ends; then nobody can ask either.
     let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+    code
 }
 
 /// The number of an outcome.
@@ -48,6 +49,12 @@ pub(crate) fn pointer(outcome: Result<*mut u8, Error>) -> *mut std::ffi::c_void 
 #[unsafe(no_mangle)]
 pub extern "C" fn aq_error_message() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// The number of what failed last in this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn aq_error_code() -> c_int {
+    CODE.get()
 }
 
 /// The sentence for an error number.

@@ -74,8 +74,7 @@ fn ensure_mine(tx: *mut AqTx) -> Result<(), c_int> {
 fn fail_again(code: c_int) -> c_int {
     // SAFETY: sentences of the library end with a zero byte and are never freed.
     let sentence = unsafe { CStr::from_ptr(aq_strerror(code)) }.to_string_lossy();
-    keep(&format!("the transaction has failed before and can only be aborted: {sentence}"));
-    code
+    keep(code, &format!("the transaction has failed before and can only be aborted: {sentence}"))
 }
 
 /// As [`with`], for a change.
