@@ -1,6 +1,8 @@
 //! Many objects at once: one thread, the whole device.
 
 use aquifer_heap::HeapError;
+pub use aquifer_vm::batch::Transfer;
+
 use aquifer_vm::batch::Part;
 
 use crate::error::Error;
@@ -18,7 +20,7 @@ pub struct Item {
 }
 
 impl Heap {
-    /// Copies objects to memory of the program, or memory to objects if it `writes`: what is not in RAM is read with many reads under
+    /// Copies objects to memory of the program, or memory to objects: what is not in RAM is read with many reads under
     /// way at once, in the order of addresses, and each page once. Of an object that is written twice the later item is left.
     ///
     /// The memory may be the heap's own, at the price of a copy of it: all of it is read before anything is written.
@@ -29,7 +31,8 @@ impl Heap {
     /// # Errors
     /// [`Error::Heap`] if an address is not this heap's, an object is too short, or one cannot be read; some of the items may have
     /// been copied.
-    pub unsafe fn transfer(&self, items: &mut dyn Iterator<Item = Item>, writes: bool) -> Result<(), Error> {
+    pub unsafe fn transfer(&self, items: &mut dyn Iterator<Item = Item>, how: Transfer) -> Result<(), Error> {
+        let writes = how == Transfer::Write;
         let mut parts: Vec<Part> = Vec::new();
         // While a page is in use nobody may touch the heap's memory: it waits for the use to end.
         let mut inside: Vec<(*mut u8, Vec<u8>)> = Vec::new();
@@ -47,7 +50,7 @@ impl Heap {
             self.parts_of(item.address, item.bytes, memory, &mut parts)?;
         }
         // SAFETY: the caller answers for its memory, and the copies are as long.
-        unsafe { self.engine()?.transfer(&mut parts, writes) }.map_err(HeapError::Pin)?;
+        unsafe { self.engine()?.transfer(&mut parts, how) }.map_err(HeapError::Pin)?;
         for (memory, copy) in inside.iter().filter(|_| !writes) {
             // SAFETY: the caller says that the memory has these bytes, and may be written to.
             unsafe { memory.copy_from_nonoverlapping(copy.as_ptr(), copy.len()) };

@@ -73,7 +73,7 @@ pub use aquifer_remote::far::Code;
 pub use aquifer_vm::Strain;
 pub use aquifer_vm::hints::Hint;
 pub use assembly::KERNEL_MIN;
-pub use batch::Item;
+pub use batch::{Item, Transfer};
 pub use blocks::Blocks;
 pub use error::{Error, ErrorCode};
 pub use global::Global;

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aquifer::{Array, ErrorCode, Heap, Item, Options, Ref};
+use aquifer::{Array, ErrorCode, Heap, Item, Options, Ref, Transfer};
 use common::{Rng, Watchdog};
 
 fn heap() -> Heap {
@@ -131,7 +131,7 @@ fn batches_copy_what_is_there() {
     let mut model: Vec<[u64; 16]> = vec![[0; 16]; array.len()];
     for _ in 0..40 {
         let picks: Vec<usize> = (0..1500).map(|_| rng.below(array.len())).collect();
-        let write = rng.below(2) == 0;
+        let how = [Transfer::Read, Transfer::ReadOnce, Transfer::Write, Transfer::Write][rng.below(4)];
         let mut memory: Vec<[u64; 16]> = picks.iter().map(|_| std::array::from_fn(|_| rng.word())).collect();
         let mut items = picks.iter().zip(&mut memory).map(|(&n, memory)| Item {
             address: array.element(n) as usize,
@@ -139,8 +139,8 @@ fn batches_copy_what_is_there() {
             bytes: 128,
         });
         // SAFETY: each item has 128 bytes of its own.
-        unsafe { heap.transfer(&mut items, write).unwrap() };
-        if write {
+        unsafe { heap.transfer(&mut items, how).unwrap() };
+        if how == Transfer::Write {
             // Of one object that is written twice, the later item stays.
             picks.iter().zip(&memory).for_each(|(&n, memory)| model[n] = *memory);
         } else {
@@ -154,7 +154,7 @@ fn batches_copy_what_is_there() {
     let mut fails = |address, bytes| {
         let mut items = [Item { address, memory: memory.as_mut_ptr(), bytes }].into_iter();
         // SAFETY: the memory has 200 bytes.
-        unsafe { heap.transfer(&mut items, false) }.is_err()
+        unsafe { heap.transfer(&mut items, Transfer::Read) }.is_err()
     };
     assert!(fails(array.element(0) as usize, 200) && fails(8, 8));
     assert!(!fails(array.element(0) as usize, 128));
@@ -170,14 +170,15 @@ fn batches_copy_within_a_heap() {
     for n in 0..array.len() {
         word_at(array.element(n), 3).store(n as u64, Ordering::Relaxed);
     }
-    for write in [false, true] {
+    for how in [Transfer::Read, Transfer::Write] {
+        let write = how == Transfer::Write;
         let item = |n: usize| Item {
             address: array.element(n + usize::from(write)) as usize,
             memory: array.element(n + usize::from(!write)),
             bytes: 128,
         };
         // SAFETY: objects have 128 bytes.
-        unsafe { heap.transfer(&mut (0..2000).map(item), write) }.unwrap();
+        unsafe { heap.transfer(&mut (0..2000).map(item), how) }.unwrap();
     }
     // Read to the next: all at once. Written to the next of these: the same.
     for n in 0..2000u64 {
@@ -456,12 +457,48 @@ fn neighbours_in_the_log_are_read_together() {
         };
         let items: Vec<_> = (0..count).map(item).collect();
         // SAFETY: the items are parts of `out`.
-        unsafe { heap.transfer(&mut items.into_iter(), false) }.unwrap();
+        unsafe { heap.transfer(&mut items.into_iter(), Transfer::Read) }.unwrap();
         assert!((0..count).all(|n| out[2 * n + 1] == n as u64));
         let after = heap.stats();
         let (reads, missed) = (after.device_reads - before.device_reads, after.misses - before.misses);
         // One each before they were joined. Beside other programs some objects are missed singly.
         assert!(reads < count as u64 / 2, "{count} objects of {bytes} bytes: {reads} reads, {missed} misses");
         heap.free(array.base()).unwrap();
+    }
+}
+
+/// A pass over everything reads each object from flash and leaves RAM to what is in use.
+#[test]
+fn what_is_read_once_is_not_kept() {
+    let heap = heap();
+    for (bytes, count) in [(200, 100_000), (4096, 8_000)] {
+        let array = heap.array(count, bytes).unwrap();
+        for n in 0..count {
+            word_at(array.element(n), 1).store(n as u64, Ordering::Relaxed);
+        }
+        let hot = count / 50;
+        let mut out = vec![0u64; 2 * count];
+        let mut pass = |range: std::ops::Range<usize>, how| {
+            let item = |n: usize| Item {
+                address: array.element(n) as usize,
+                memory: (&raw mut out[2 * n]).cast(),
+                bytes: 16,
+            };
+            let items: Vec<_> = range.clone().map(item).collect();
+            // SAFETY: the items are parts of `out`.
+            unsafe { heap.transfer(&mut items.into_iter(), how) }.unwrap();
+            assert!(range.into_iter().all(|n| out[2 * n + 1] == n as u64));
+        };
+        pass(0..hot, Transfer::Read);
+        let before = heap.stats();
+        pass(0..count, Transfer::ReadOnce);
+        let after = heap.stats();
+        let left = after.evicted_objects - before.evicted_objects;
+        assert!(left < count as u64 / 10, "{left} objects of {bytes} bytes left for what was read once");
+        let reads = heap.stats().device_reads;
+        pass(0..hot, Transfer::Read);
+        assert!(heap.stats().device_reads - reads < hot as u64 / 4, "what was in use is not there any more");
+        heap.free(array.base()).unwrap();
+        heap.check().unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use aquifer::{Error, Heap, Item, background};
+use aquifer::{Error, Heap, Item, Transfer, background};
 
 use crate::default_heap;
 use crate::heap::{AqHeap, null, with_shared};
@@ -36,7 +36,9 @@ unsafe fn transfer(heap: &Heap, items: *const AqItem, count: usize, write: bool)
     let item =
         |item: &AqItem| Item { address: item.object as usize, memory: item.memory.cast(), bytes: item.bytes };
     // SAFETY: the caller says so.
-    unsafe { heap.transfer(&mut items.iter().map(item), write) }
+    unsafe {
+        heap.transfer(&mut items.iter().map(item), if write { Transfer::Write } else { Transfer::Read })
+    }
 }
 
 /// A batch in the background.

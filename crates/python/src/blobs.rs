@@ -3,7 +3,7 @@
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::Arc;
 
-use aquifer::{Error, Item};
+use aquifer::{Error, Item, Transfer};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -31,18 +31,18 @@ struct Place {
     bytes: usize,
 }
 
-fn transfer(heap: &aquifer::Heap, places: &[Place], write: bool) -> Result<(), Error> {
+fn transfer(heap: &aquifer::Heap, places: &[Place], how: Transfer) -> Result<(), Error> {
     let mut items = places.iter().map(|place| Item {
         address: place.address,
         memory: with_exposed_provenance_mut(place.memory),
         bytes: place.bytes,
     });
     // SAFETY: the memory is that of `bytes` objects that the caller keeps, read or newly made.
-    unsafe { heap.transfer(&mut items, write) }
+    unsafe { heap.transfer(&mut items, how) }
 }
 
 /// Moves strings in batches of a few MiB.
-fn transfer_all(py: Python<'_>, heap: &aquifer::Heap, items: &[Place], write: bool) -> PyResult<()> {
+fn transfer_all(py: Python<'_>, heap: &aquifer::Heap, items: &[Place], how: Transfer) -> PyResult<()> {
     let mut rest = items;
     while !rest.is_empty() {
         let mut bytes = 0;
@@ -52,7 +52,7 @@ fn transfer_all(py: Python<'_>, heap: &aquifer::Heap, items: &[Place], write: bo
         };
         let count = rest.iter().take_while(fits).count().max(1);
         let (batch, behind) = rest.split_at(count);
-        py.detach(|| transfer(heap, batch, write)).map_err(|error| exception(&error))?;
+        py.detach(|| transfer(heap, batch, how)).map_err(|error| exception(&error))?;
         py.check_signals()?;
         rest = behind;
     }
@@ -84,7 +84,7 @@ impl Blobs {
         });
         let moved = placed
             .map_err(|error: Error| exception(&error))
-            .and_then(|()| transfer_all(py, &heap, &items, true));
+            .and_then(|()| transfer_all(py, &heap, &items, Transfer::Write));
         let addresses: Vec<usize> = items.iter().map(|item| item.address).collect();
         match moved {
             Ok(()) => Ok(addresses),
@@ -110,7 +110,7 @@ impl Blobs {
             items.push(Place { address, memory: value.as_bytes().as_ptr().expose_provenance(), bytes });
             values.push(value);
         }
-        transfer_all(py, &heap, &items, false)?;
+        transfer_all(py, &heap, &items, Transfer::Read)?;
         PyList::new(py, values)
     }
 

@@ -141,6 +141,12 @@ impl Heap {
         self.shared.heap.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
+    /// RAM that it may use, in bytes.
+    #[getter]
+    fn ram_bytes(&self) -> u64 {
+        self.ram
+    }
+
     /// How many arrays there are in the heap, of Aquifer and of NumPy.
     #[getter]
     fn users(&self) -> usize {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `heap` | a heap as Python sees it, which may be closed while arrays still name it |
 //! | `rows` | rows of equal length in a heap, moved in batches |
+//! | `volume` | rows in a file of a volume, which stay |
+//! | `memory` | memory of NumPy arrays |
 //! | `blobs` | byte strings of any length in a heap |
 //! | `extents` | where in a heap rows lie, as they become more and fewer |
 //! | `numpy_memory` | a heap as the allocator of NumPy's arrays |
@@ -15,8 +17,10 @@ mod blobs;
 mod errors;
 mod extents;
 mod heap;
+mod memory;
 mod numpy_memory;
 mod rows;
+mod volume;
 
 use pyo3::prelude::*;
 
@@ -28,6 +32,8 @@ mod _core {
     use crate::heap::Heap;
     #[pymodule_export]
     use crate::rows::Rows;
+    #[pymodule_export]
+    use crate::volume::{Volume, VolumeRows};
 
     #[pymodule_export]
     use crate::numpy_memory::{give_back, handler, set_handler};

@@ -5,14 +5,14 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use aquifer::Item;
-use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyBufferError, PyIndexError, PyValueError};
+use aquifer::{Item, Transfer};
+use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 
 use crate::errors::exception;
 use crate::extents::{Extents, Piece};
 use crate::heap::{Heap, Shared};
+use crate::memory::{Memory, outside, row_within};
 
 /// Rows of a call that are moved before signals are looked for, and bytes of one piece.
 const BATCH_ROWS: usize = 16 << 10;
@@ -26,37 +26,6 @@ pub(crate) struct Rows {
     row_bytes: usize,
 }
 
-/// Memory of a NumPy array, that the caller keeps alive and at its place.
-#[derive(Clone, Copy)]
-struct Memory {
-    address: usize,
-    bytes: usize,
-}
-
-impl Memory {
-    /// Of `array`, which is written to if `writes`.
-    fn of(array: &Bound<'_, PyUntypedArray>, writes: bool) -> PyResult<Self> {
-        if !array.is_c_contiguous() {
-            return Err(PyValueError::new_err("the array is not contiguous"));
-        }
-        // SAFETY: the array is alive, and its fields are read only.
-        let raw = unsafe { &*array.as_array_ptr() };
-        if writes && raw.fields.flags & numpy::npyffi::NPY_ARRAY_WRITEABLE == 0 {
-            return Err(PyBufferError::new_err("the array to fill is read-only"));
-        }
-        let item = array.dtype().itemsize();
-        Ok(Self { address: raw.fields.data.expose_provenance(), bytes: array.len() * item })
-    }
-
-    fn part(self, piece: Piece) -> *mut u8 {
-        std::ptr::with_exposed_provenance_mut(self.address + piece.offset)
-    }
-}
-
-fn outside(row: i64, rows: usize) -> PyErr {
-    PyIndexError::new_err(format!("index {row} is out of bounds for axis 0 with size {rows}"))
-}
-
 impl Rows {
     fn extents(&self) -> RwLockReadGuard<'_, Extents> {
         self.extents.read().unwrap_or_else(PoisonError::into_inner)
@@ -68,19 +37,19 @@ impl Rows {
         heap: &aquifer::Heap,
         memory: Memory,
         pieces: &[Piece],
-        write: bool,
+        how: Transfer,
     ) -> Result<(), aquifer::Error> {
         let mut items = pieces.iter().map(|&piece| Item {
             address: piece.address,
-            memory: memory.part(piece),
+            memory: memory.at(piece.offset),
             bytes: piece.bytes,
         });
         // SAFETY: each piece lies in `memory`, which the caller keeps.
-        unsafe { heap.transfer(&mut items, write) }
+        unsafe { heap.transfer(&mut items, how) }
     }
 
     /// Moves `count` rows from `first`.
-    fn move_run(&self, py: Python<'_>, first: usize, memory: Memory, write: bool) -> PyResult<()> {
+    fn move_run(&self, py: Python<'_>, first: usize, memory: Memory, how: Transfer) -> PyResult<()> {
         let heap = self.shared.open()?;
         let count = memory.bytes.checked_div(self.row_bytes).unwrap_or(0);
         let step = (BATCH_BYTES / self.row_bytes.max(1)).clamp(1, BATCH_ROWS * 8);
@@ -96,7 +65,7 @@ impl Rows {
                 extents.pieces(first + done, batch, |piece| pieces.push(piece));
                 let start = done * self.row_bytes;
                 let memory = Memory { address: memory.address + start, bytes: batch * self.row_bytes };
-                self.transfer(&heap, memory, &pieces, write).map_err(|error| exception(&error))
+                self.transfer(&heap, memory, &pieces, how).map_err(|error| exception(&error))
             });
             moved?;
             done += batch;
@@ -106,13 +75,9 @@ impl Rows {
     }
 
     /// Moves rows one by one; of the same row, in the order given.
-    fn move_each(&self, py: Python<'_>, rows: &[i64], memory: Memory, write: bool) -> PyResult<()> {
+    fn move_each(&self, py: Python<'_>, rows: &[i64], memory: Memory, how: Transfer) -> PyResult<()> {
         let heap = self.shared.open()?;
-        if rows.len().checked_mul(self.row_bytes) != Some(memory.bytes) {
-            let (count, bytes) = (rows.len(), self.row_bytes);
-            let text = format!("{count} rows of {bytes} bytes do not fit {} bytes of memory", memory.bytes);
-            return Err(PyValueError::new_err(text));
-        }
+        memory.ensure_rows(rows.len(), self.row_bytes)?;
         let step = (BATCH_BYTES / self.row_bytes.max(1)).clamp(1, BATCH_ROWS);
         for (n, batch) in rows.chunks(step).enumerate() {
             let moved = py.detach(|| {
@@ -120,16 +85,13 @@ impl Rows {
                 let mut pieces = Vec::with_capacity(batch.len());
                 for (m, &row) in batch.iter().enumerate() {
                     let count = extents.rows();
-                    let index = usize::try_from(row)
-                        .ok()
-                        .filter(|&row| row < count)
-                        .ok_or_else(|| outside(row, count))?;
+                    let index = row_within(row, count)?;
                     extents
                         .pieces(index, 1, |piece| pieces.push(Piece { offset: m * self.row_bytes, ..piece }));
                 }
                 let start = n * step * self.row_bytes;
                 let memory = Memory { address: memory.address + start, bytes: batch.len() * self.row_bytes };
-                self.transfer(&heap, memory, &pieces, write).map_err(|error| exception(&error))
+                self.transfer(&heap, memory, &pieces, how).map_err(|error| exception(&error))
             });
             moved?;
             py.check_signals()?;
@@ -144,7 +106,7 @@ impl Rows {
         for first in rows.clone().step_by(step) {
             let bytes = step.min(rows.end - first) * self.row_bytes;
             let memory = Memory { address: zeros.as_ptr().expose_provenance(), bytes };
-            self.move_run(py, first, memory, true)?;
+            self.move_run(py, first, memory, Transfer::Write)?;
         }
         Ok(())
     }
@@ -161,14 +123,21 @@ impl Rows {
         Ok(this)
     }
 
-    /// Fills `out` with rows from `first` on.
-    fn read(&self, py: Python<'_>, first: usize, out: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
-        self.move_run(py, first, Memory::of(out, true)?, false)
+    /// Fills `out` with rows from `first` on. What is read `once` is not kept in RAM.
+    fn read(
+        &self,
+        py: Python<'_>,
+        first: usize,
+        out: &Bound<'_, PyUntypedArray>,
+        once: bool,
+    ) -> PyResult<()> {
+        let how = if once { Transfer::ReadOnce } else { Transfer::Read };
+        self.move_run(py, first, Memory::of(out, true)?, how)
     }
 
     /// Writes `values` to rows from `first` on.
     fn write(&self, py: Python<'_>, first: usize, values: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
-        self.move_run(py, first, Memory::of(values, false)?, true)
+        self.move_run(py, first, Memory::of(values, false)?, Transfer::Write)
     }
 
     /// Fills `out` with the rows that `rows` names.
@@ -178,7 +147,7 @@ impl Rows {
         rows: PyReadonlyArray1<'_, i64>,
         out: &Bound<'_, PyUntypedArray>,
     ) -> PyResult<()> {
-        self.move_each(py, rows.as_slice()?, Memory::of(out, true)?, false)
+        self.move_each(py, rows.as_slice()?, Memory::of(out, true)?, Transfer::Read)
     }
 
     /// Writes `values` to the rows that `rows` names; of a row that is named twice, the last is left.
@@ -188,7 +157,7 @@ impl Rows {
         rows: PyReadonlyArray1<'_, i64>,
         values: &Bound<'_, PyUntypedArray>,
     ) -> PyResult<()> {
-        self.move_each(py, rows.as_slice()?, Memory::of(values, false)?, true)
+        self.move_each(py, rows.as_slice()?, Memory::of(values, false)?, Transfer::Write)
     }
 
     /// Brings rows into RAM, with many reads under way at once: a hint, as what finds no room is skipped.

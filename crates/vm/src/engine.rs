@@ -15,7 +15,7 @@ use aquifer_sys::helper::Helper;
 use aquifer_sys::{Errno, SignalsBlocked};
 
 use crate::backing::Backing;
-use crate::batch::{self, Part};
+use crate::batch::{self, Part, Transfer};
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::counters::{Counters, Durations};
@@ -302,17 +302,16 @@ impl Engine {
         prefetch::prefetch(&self.pages, &self.gates, pages)
     }
 
-    /// Copies the parts of pages to the program's memory, or with `write` from there. Each part is copied once, in the order
-    /// of pages; of the same page in the order given.
+    /// Copies the parts of pages to the program's memory or from there. Each part is copied once; of the same page in the order given.
     ///
     /// # Safety
     /// The memory of each part has its bytes.
     ///
     /// # Errors
     /// The first page that cannot be used; parts of other pages may have been copied.
-    pub unsafe fn transfer(&self, parts: &mut [Part], write: bool) -> Result<(), PinError> {
+    pub unsafe fn transfer(&self, parts: &mut [Part], how: Transfer) -> Result<(), PinError> {
         // SAFETY: passed on to the caller.
-        unsafe { batch::transfer(&self.pages, &self.gates, parts, write) }
+        unsafe { batch::transfer(&self.pages, &self.gates, parts, how) }
     }
 
     /// Takes a hint about `count` pages from `first`.

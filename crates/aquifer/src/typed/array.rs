@@ -11,7 +11,7 @@ use super::Fits;
 use super::guard::{Reading, Writing};
 use super::later::Later;
 use crate::background;
-use crate::batch::Item;
+use crate::batch::{Item, Transfer};
 use crate::error::Error;
 use crate::heap::{self, Heap};
 
@@ -56,7 +56,7 @@ impl Objects {
 
     /// # Safety
     /// `memory` has room for, or holds, one `T` for each index. A writer is alone, and a reader beside readers.
-    unsafe fn transfer<T>(&self, indices: &[usize], memory: *mut T, writes: bool) -> Result<(), Error> {
+    unsafe fn transfer<T>(&self, indices: &[usize], memory: *mut T, how: Transfer) -> Result<(), Error> {
         if let Some(&n) = indices.iter().find(|&&n| n >= self.array.len()) {
             self.address(n)?;
         }
@@ -66,13 +66,13 @@ impl Objects {
             bytes: size_of::<T>(),
         };
         // SAFETY: the caller says so of the memory.
-        unsafe { self.heap.transfer(&mut indices.iter().enumerate().map(item), writes) }
+        unsafe { self.heap.transfer(&mut indices.iter().enumerate().map(item), how) }
     }
 
     fn read_many<T: Pod>(&self, indices: &[usize]) -> Result<Vec<T>, Error> {
         let mut values = vec![T::zeroed(); indices.len()];
         // SAFETY: there is a value for each index; who writes to objects waits for readers, or has the array mutably.
-        unsafe { self.transfer(indices, values.as_mut_ptr(), false)? };
+        unsafe { self.transfer(indices, values.as_mut_ptr(), Transfer::Read)? };
         Ok(values)
     }
 }
@@ -155,7 +155,7 @@ impl<T: Pod> Array<T> {
         }
         self.objects.wait_for_readers();
         // SAFETY: there is a value for each index, and none is written to; the array is lent mutably.
-        unsafe { self.objects.transfer(indices, values.as_ptr().cast_mut(), true) }
+        unsafe { self.objects.transfer(indices, values.as_ptr().cast_mut(), Transfer::Write) }
     }
 
     /// As [`Array::read_many`], in the background: begun at once, one batch after another. What is returned is a future, which need

@@ -137,10 +137,10 @@ class Array(Reductions, np.lib.mixins.NDArrayOperatorsMixin):
         """An `ndarray` for `count` rows."""
         return np.empty((count, *self.shape[1:]), self.dtype)
 
-    def _read(self, first, count):
-        out = self._new(count)
+    def _read(self, first, count, once=False, out=None):
+        out = self._new(count) if out is None else out
         if out.nbytes:
-            self._rows.read(self._first + first, out)
+            self._rows.read(self._first + first, out, once)
         return out
 
     def _write(self, first, values):
@@ -304,7 +304,7 @@ class Array(Reductions, np.lib.mixins.NDArrayOperatorsMixin):
         >>> rows.result().shape
         (2, 16)
         """
-        return start(self.take, np.array(indices), 0, out)
+        return start(self.take, np.asarray(indices).copy(), 0, out)
 
     def prefetch(self, indices):
         """Brings rows into RAM that will be used soon. A hint: what finds no room is skipped."""
@@ -320,14 +320,35 @@ class Array(Reductions, np.lib.mixins.NDArrayOperatorsMixin):
         if step < 1:
             raise ValueError("a block has at least one row")
         for start_row in range(0, self.shape[0], step):
-            yield start_row, self._read(start_row, min(step, self.shape[0] - start_row))
+            yield start_row, self._read(start_row, min(step, self.shape[0] - start_row), self._exceeds_ram)
+
+    @property
+    def _exceeds_ram(self):
+        """Whether a pass over the array would push everything else out of RAM, and itself."""
+        return self._heap is not None and self.nbytes > self._heap.ram_bytes // 2
+
+    def _pass(self):
+        """As `blocks`, reading the next block while one is worked on: for passes that keep no block and do not write to rows ahead of them."""
+        step, rows = _blocks.rows_in_block(self._row_bytes), self.shape[0]
+        room = [self._new(min(step, rows)) for _ in range(2 if rows > step else 1)]
+
+        def read(first):
+            count = min(step, rows - first)
+            return start(self._read, first, count, self._exceeds_ram, room[first // step % 2][:count])
+
+        ahead = read(0) if rows else None
+        for first in range(0, rows, step):
+            block = ahead.result()
+            if first + step < rows:
+                ahead = read(first + step)
+            yield first, block
 
     def __iter__(self):
         for _, block in self.blocks():
             yield from block
 
     def __contains__(self, value):
-        return any((block == value).any() for _, block in self.blocks())
+        return any((block == value).any() for _, block in self._pass())
 
     # Rows become more and fewer
 
@@ -372,7 +393,7 @@ class Array(Reductions, np.lib.mixins.NDArrayOperatorsMixin):
     def astype(self, dtype):
         """A copy with other elements."""
         copy = Array(self.shape, dtype, layout=self.layout if self._row_bytes else "auto", heap=self._heap)
-        for first, block in self.blocks():
+        for first, block in self._pass():
             copy[first : first + len(block)] = block
         return copy
 

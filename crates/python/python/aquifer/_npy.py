@@ -46,7 +46,7 @@ def save(path, array):
     try:
         with os.fdopen(handle, "wb") as file, Progress(f"saving {path}", array.nbytes) as progress:
             npy.write_array_header_1_0(file, header) if _fits(header) else npy.write_array_header_2_0(file, header)
-            for first, block in array.blocks():
+            for first, block in array._pass():
                 file.write(block.reshape(-1).view(np.uint8) if block.nbytes else b"")
                 progress.show(first * (array.nbytes // max(len(array), 1)))
             file.flush()

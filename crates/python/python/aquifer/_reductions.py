@@ -53,7 +53,7 @@ class Reductions:
         count = max(self._count(axis) - ddof, 0)
         axes = _blocks.axes_of(axis, self.ndim)
         total = None
-        for first, block in self.blocks():
+        for first, block in self._pass():
             part = np.abs(block - (mean if 0 in axes else mean[first : first + len(block)])) ** 2
             part = np.add.reduce(part, axis=axes, dtype=np.abs(np.zeros(0, wide)).dtype, keepdims=keepdims)
             total = part if total is None else np.add(total, part) if 0 in axes else np.concatenate([total, part])
@@ -81,11 +81,11 @@ class Reductions:
 
     def _arg(self, find, is_better, axis, out, keepdims):
         if axis is not None and axis % self.ndim:
-            parts = [find(block, axis=axis, keepdims=keepdims) for _, block in self.blocks()]
+            parts = [find(block, axis=axis, keepdims=keepdims) for _, block in self._pass()]
             found = np.concatenate(parts) if parts else find(np.asarray(self), axis=axis, keepdims=keepdims)
             return _blocks.deliver(found, None, out)
         best = place = None
-        for first, block in self.blocks():
+        for first, block in self._pass():
             if axis is None:
                 block = block.reshape(-1)
                 first *= self.size // self.shape[0]

@@ -147,7 +147,7 @@ def _reduce(ufunc, array, axis=0, dtype=None, out=None, keepdims=False, initial=
     if ufunc not in _ASSOCIATIVE and axes != (0,):
         raise TypeError(f"{ufunc.__name__}.reduce works by blocks along the first axis alone")
     parts, total = [], None
-    for first, block in array.blocks():
+    for first, block in array._pass():
         if where is not True:
             options["where"] = where.block(first, len(block))
         if 0 not in axes:
@@ -179,7 +179,7 @@ def _matmul(left, right, out=None):
         dtype = np.result_type(left.dtype, right.dtype)
         if out is None:
             out = np.empty(shape, dtype) if right.ndim == 1 else _new_array(shape, dtype, left.heap)
-        for first, block in left.blocks():
+        for first, block in left._pass():
             out[first : first + len(block)] = block @ right
         return out
     if not _is_array(left) and _is_array(right) and right.ndim in (1, 2):
@@ -187,7 +187,7 @@ def _matmul(left, right, out=None):
         if left.ndim not in (1, 2) or left.shape[-1] != right.shape[0]:
             raise ValueError(f"shapes {left.shape} and {right.shape} do not match for a matrix product")
         total = np.zeros((*left.shape[:-1], *right.shape[1:]), np.result_type(left.dtype, right.dtype))
-        for first, block in right.blocks():
+        for first, block in right._pass():
             total += left[..., first : first + len(block)] @ block
         return _blocks.deliver(total, None, out)
     if _is_array(left) and left.ndim == 1:
@@ -201,6 +201,6 @@ def _matmul_vector(left, right, out):
     if right.ndim not in (1, 2) or right.shape[0] != left.shape[0]:
         raise ValueError(f"shapes {left.shape} and {right.shape} do not match for a matrix product")
     total = np.zeros(right.shape[1:], np.result_type(left.dtype, right.dtype))
-    for first, block in left.blocks():
+    for first, block in left._pass():
         total += block @ right[first : first + len(block)]
     return _blocks.deliver(total, None, out)
