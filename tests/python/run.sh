@@ -113,13 +113,17 @@ wheel)
     fi
     numpy=numpy
     [ "$version" != 3.10 ] || numpy='numpy<2'
-    environment "$out/$version" "$python" "$numpy" pytest hypothesis
+    # Packages that adapters are tested with; the large ones only in long runs.
+    more=diskcache
+    [ -z "${AQUIFER_LONG:-}" ] || more="$more gguf llama-cpp-python torch torch-geometric hnswlib usearch"
+    # shellcheck disable=SC2086 # a list
+    environment "$out/$version" "$python" "$numpy" pytest hypothesis $more
     rm -rf "$out/$version/package"
     mkdir -p "$out/$version/package"
     cp -r crates/python/python/aquifer "$out/$version/package/"
     cp "$built/lib_core.so" "$out/$version/package/aquifer/_core.abi3.so"
     package=$out/$version/package
-    tests="$crate/tests $package/aquifer $crate/README.md $PWD/docs/python.md"
+    tests="$crate/tests $package/aquifer $crate/README.md $PWD/docs/python.md $PWD/docs/kv-cache.md $PWD/docs/vectors.md"
     # Versions between the oldest and the newest differ from those in how they call, not in what memory does.
     if [ -z "${AQUIFER_LONG:-}" ] && [ "$version" != 3.10 ] && [ -n "$(interpreter 3.10)" ] && [ "$version" != "$(newest)" ]; then
         tests="$crate/tests/test_indexing.py $crate/tests/test_store.py"

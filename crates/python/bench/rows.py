@@ -20,41 +20,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from peers import MIB, Process, resident_mib, size, written_bytes, zipf
 
 ROW_BYTES, GATHER = 512, 1024
 PEERS = ["aquifer", "aquifer-pages", "memmap-random", "memmap", "h5py", "zarr", "lmdb", "torch"]
-MIB = 1 << 20
-
-
-def size(text):
-    number = text.rstrip("KMG")
-    return int(number) << {"": 0, "K": 10, "M": 20, "G": 30}[text[len(number) :]]
-
-
-class Group:
-    """A memory cgroup with a limit, of version 1 or 2; nothing where there is none."""
-
-    def __init__(self, limit):
-        self.path, self.limit = None, limit
-        if os.geteuid() != 0:
-            return
-        for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
-            path = Path(root, f"aquifer-rows.{os.getpid()}")
-            try:
-                path.mkdir()
-                (path / file).write_text(str(limit))
-                self.path = path
-                return
-            except OSError:
-                shutil.rmtree(path, ignore_errors=True)
-
-    def enter(self):
-        if self.path:
-            (self.path / "cgroup.procs").write_text(str(os.getpid()))
-
-    def remove(self):
-        if self.path:
-            self.path.rmdir()
 
 
 def fill(write, rows, seed=1):
@@ -234,23 +203,6 @@ KINDS = {
 }  # fmt: skip
 
 
-def written_bytes():
-    """What this process has caused to be written."""
-    return int(Path("/proc/self/io").read_text().split("write_bytes: ")[1].split()[0])
-
-
-def resident_mib():
-    """Anonymous memory of the process, and its file pages."""
-    status = Path("/proc/self/status").read_text()
-    return sum(int(status.split(name + ":")[1].split()[0]) for name in ("RssAnon", "RssFile", "RssShmem")) >> 10
-
-
-def zipf(random, rows, count):
-    """Ranks by Zipf with exponent 0.99, spread over all rows."""
-    ranks = np.exp(random.random(count) * np.log(rows)).astype(np.int64) % rows
-    return ranks * 2654435761 % rows
-
-
 def child(options):
     """One peer, which waits for its turns."""
     rows = size(options.data) // ROW_BYTES
@@ -288,32 +240,6 @@ def child(options):
         peer.close()
 
 
-class Process:
-    """A peer in its group."""
-
-    def __init__(self, name, options):
-        self.name, self.group = name, Group(size(options.ram) + size(options.slack))
-        words = [sys.executable, __file__, "--child", name, "--data", options.data, "--ram", options.ram, "--dir", options.dir]
-        words += ["--seconds", str(options.seconds)]
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=self.group.enter, stderr=subprocess.PIPE
-        )
-        self.is_ready = self.process.stdout.readline() == "ready\n"
-        if not self.is_ready:
-            self.why = (self.process.communicate()[1].strip().splitlines() or ["it was killed"])[-1]
-
-    def run(self, kind):
-        self.process.stdin.write(kind + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline() or "null")
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.stdin.close()
-            self.process.wait()
-        self.group.remove()
-
-
 def fio(options, file_bytes, block, mode, depth):
     """The device by itself, in bytes and operations each second."""
     path = Path(options.dir, f"rows-fio.{os.getpid()}")
@@ -348,7 +274,8 @@ def main():
         if name == "fio":
             continue
         # One after the other: together their files would need several times the disk, and they would share the device.
-        process = Process(name, options)
+        words = ["--data", options.data, "--ram", options.ram, "--dir", options.dir, "--seconds", str(options.seconds)]
+        process = Process(name, __file__, words, size(options.ram) + size(options.slack))
         if not process.is_ready:
             print(f"{name} is left out: {process.why}", file=sys.stderr)
             process.end()

@@ -109,3 +109,25 @@ def test_assigns_what_numpy_assigns(heap, data):
     # Of two reasons, either may be the first that is found.
     assert (refused is None) == (refused_here is None)
     same(np.asarray(array), native)
+
+
+class _Tensor:
+    """An array of another library, which may be a number as well."""
+
+    def __init__(self, value):
+        self.value = np.asarray(value)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.value if dtype is None else self.value.astype(dtype)
+
+    def __index__(self):
+        return int(self.value)
+
+
+def test_arrays_of_others_are_indices():
+    model = np.arange(20.0).reshape(10, 2)
+    array = aquifer.asarray(model)
+    for index in ([5, 1], 3, [True] + [False] * 9):
+        assert (array[_Tensor(index)] == model[np.asarray(index)]).all()
+    array[_Tensor([5, 1])] = model[[5, 1]] = 9
+    assert (np.asarray(array) == model).all()

@@ -194,3 +194,29 @@ def test_room_comes_back(small):
             store[n] = bytes(3 << 20)
         del store
         gc.collect()
+
+
+def test_who_reads_does_not_hold_up_others():
+    """Values that are replaced or forgotten while they are read are those of before, and their room comes back."""
+    heap = aquifer.Heap(ram="16M", flash_size="512M")
+    store = aquifer.Store(capacity="60M", heap=heap)
+    keys = list(range(2000))
+    store.put_many((key, key.to_bytes(4, "little") * 5000) for key in keys)
+    wrong, over = [], threading.Event()
+
+    def read(seed):
+        random = np.random.default_rng(seed)
+        while not over.is_set():
+            some = random.integers(0, 2000, 100).tolist()
+            for key, value in zip(some, store.get_many(some)):
+                if value is not None and value != key.to_bytes(4, "little") * (len(value) // 4):
+                    wrong.append(key)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
+    [thread.start() for thread in threads]
+    for n in range(4000):
+        key = n * 7 % 2000
+        store[key] = key.to_bytes(4, "little") * (4000 + n % 3000)
+    over.set()
+    [thread.join() for thread in threads]
+    assert not wrong and not store._late and not store._readers

@@ -1,4 +1,5 @@
 """The heap that arrays are in unless they name one."""
+import gc
 import threading
 
 from ._core import Heap
@@ -41,6 +42,9 @@ def configure(ram=None, flash=None, flash_size=None, **options):
     global _default, _settings
     with _lock:
         if _default is not None and not _default.closed:
+            if _default.users:
+                # Of objects that only name each other.
+                gc.collect()
             if _default.users:
                 raise RuntimeError(
                     "arrays are in the heap that is open: call aquifer.configure before the first, "

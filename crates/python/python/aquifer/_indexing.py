@@ -42,7 +42,7 @@ def _items(key):
             yield item
         elif isinstance(item, (bool, np.bool_)):
             yield np.bool_(item)
-        elif not isinstance(item, np.ndarray) and hasattr(item, "__index__"):
+        elif hasattr(item, "__index__") and not hasattr(item, "__array__"):
             yield operator.index(item)
         else:
             array = _integers(item)

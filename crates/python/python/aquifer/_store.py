@@ -59,8 +59,8 @@ class Store(MutableMapping):
         self._blobs, self._lock = Blobs(self._heap), threading.RLock()
         self._entries, self._small, self._main, self._ghosts = {}, deque(), deque(), OrderedDict()
         self._bytes = self._small_bytes = 0
-        # Given back, but looked at.
-        self._late = []
+        # Given back, but looked at: how many were given back before, and the address. Readers know how many were when they began.
+        self._late, self._given_back, self._readers = deque(), 0, {}
         self._counts = dict.fromkeys(("hits", "misses", "puts", "evictions", "expired"), 0)
 
     # One
@@ -115,7 +115,16 @@ class Store(MutableMapping):
         values = [None] * len(keys)
         with self._lock:
             found = [(n, entry) for n, key in enumerate(keys) if (entry := self._used(key)) is not None]
-            got = self._blobs.get([(entry.address, entry.size) for _, entry in found])
+            places = [(entry.address, entry.size) for _, entry in found]
+            # Other threads go on meanwhile; what they give back stays until it was read.
+            reader = object()
+            self._readers[reader] = self._given_back
+        try:
+            got = self._blobs.get(places)
+        finally:
+            with self._lock:
+                del self._readers[reader]
+                self._free_late()
         for (n, _), value in zip(found, got):
             values[n] = value
         return values
@@ -220,17 +229,21 @@ class Store(MutableMapping):
             self._main = deque(pair for pair in self._main if self._entries.get(pair[0]) is pair[1])
 
     def _give_back(self, address):
-        """Of what is looked at through a view, later."""
-        self._late.append(address)
+        """Of what is looked at through a view, or being read, later."""
+        self._late.append((self._given_back, address))
+        self._given_back += 1
         self._free_late()
 
     def _free_late(self):
-        late, self._late = self._late, []
-        for one in late:
+        seen = min(self._readers.values(), default=self._given_back)
+        for _ in range(len(self._late)):
+            given, address = self._late.popleft()
             try:
-                self._blobs.free([one])
+                if given >= seen:
+                    raise RuntimeError("a reader may have its address")
+                self._blobs.free([address])
             except RuntimeError:
-                self._late.append(one)
+                self._late.append((given, address))
 
     def _drop_expired(self):
         for key in list(self._entries):
@@ -293,7 +306,7 @@ class Store(MutableMapping):
 
     def __del__(self):
         try:
-            self._blobs.free(self._late + [entry.address for entry in self._entries.values()])
+            self._blobs.free([address for _, address in self._late] + [entry.address for entry in self._entries.values()])
         except Exception:
             # The heap is closed, or was never opened, or is a parent's.
             pass

@@ -1,0 +1,91 @@
+"""What the benchmarks of this folder share: each peer is a process in a memory cgroup of its own, and waits for its turns."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+MIB = 1 << 20
+
+
+def size(text):
+    number = text.rstrip("KMG")
+    return int(number) << {"": 0, "K": 10, "M": 20, "G": 30}[text[len(number) :]]
+
+
+class Group:
+    """A memory cgroup with a limit, of version 1 or 2; nothing where there is none."""
+
+    def __init__(self, limit):
+        self.path, self.limit = None, limit
+        if os.geteuid() != 0:
+            return
+        for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+            path = Path(root, f"aquifer-bench.{os.getpid()}")
+            try:
+                path.mkdir()
+                (path / file).write_text(str(limit))
+                self.path = path
+                return
+            except OSError:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def enter(self):
+        if self.path:
+            (self.path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def peak_mib(self):
+        """The most that the group has had in RAM, its file pages included; None where nothing counts it."""
+        for file in ("memory.max_usage_in_bytes", "memory.peak"):
+            if self.path and (self.path / file).exists():
+                return int((self.path / file).read_text()) >> 20
+        return None
+
+    def remove(self):
+        if self.path:
+            self.path.rmdir()
+
+
+class Process:
+    """A peer in its group: `script` with `words`, whose first line is "ready", and then a line of JSON for each line that it reads."""
+
+    def __init__(self, name, script, words, limit):
+        self.name, self.group = name, Group(limit)
+        words = [sys.executable, script, "--child", name, *words]
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=self.group.enter, stderr=subprocess.PIPE
+        )
+        self.is_ready = self.process.stdout.readline() == "ready\n"
+        if not self.is_ready:
+            self.why = (self.process.communicate()[1].strip().splitlines() or ["it was killed"])[-1]
+
+    def run(self, kind):
+        self.process.stdin.write(kind + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline() or "null")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            self.process.wait()
+        self.group.remove()
+
+
+def written_bytes():
+    """What this process has caused to be written."""
+    return int(Path("/proc/self/io").read_text().split("write_bytes: ")[1].split()[0])
+
+
+def resident_mib():
+    """Anonymous memory of the process, and its file pages."""
+    status = Path("/proc/self/status").read_text()
+    return sum(int(status.split(name + ":")[1].split()[0]) for name in ("RssAnon", "RssFile", "RssShmem")) >> 10
+
+
+def zipf(random, rows, count):
+    """Ranks by Zipf with exponent 0.99, spread over all rows."""
+    ranks = np.exp(random.random(count) * np.log(rows)).astype(np.int64) % rows
+    return ranks * 2654435761 % rows
