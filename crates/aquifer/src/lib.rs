@@ -83,5 +83,10 @@ pub use page_heap::{CallBuffer, PageHeap, Program, ProtectedRange, Rest};
 pub use reference::{Ref, Use, UseMut};
 pub use stats::Stats;
 
+/// Its programs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+struct Tutorial;
+
 /// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
