@@ -77,7 +77,9 @@ def members(thing):
     seen = {}
     for one in reversed(thing.__mro__):
         if one.__module__.startswith("aquifer"):
-            seen.update({name: value for name, value in vars(one).items() if not HIDDEN.match(name)})
+            own = {name: value for name, value in vars(one).items() if not HIDDEN.match(name)}
+            # Those of compiled classes are in another order each time.
+            seen.update(sorted(own.items()) if one.__module__ == "aquifer._core" else own)
     return seen
 
 
