@@ -26,6 +26,18 @@ pub(crate) struct Rows {
     row_bytes: usize,
 }
 
+/// Adds a piece, to the last one if it follows that in the heap and in memory: indices often name rows in their order.
+fn push(pieces: &mut Vec<Piece>, piece: Piece) {
+    match pieces.last_mut() {
+        Some(last)
+            if last.address + last.bytes == piece.address && last.offset + last.bytes == piece.offset =>
+        {
+            last.bytes += piece.bytes;
+        }
+        _ => pieces.push(piece),
+    }
+}
+
 impl Rows {
     fn extents(&self) -> RwLockReadGuard<'_, Extents> {
         self.extents.read().unwrap_or_else(PoisonError::into_inner)
@@ -86,8 +98,9 @@ impl Rows {
                 for (m, &row) in batch.iter().enumerate() {
                     let count = extents.rows();
                     let index = row_within(row, count)?;
-                    extents
-                        .pieces(index, 1, |piece| pieces.push(Piece { offset: m * self.row_bytes, ..piece }));
+                    extents.pieces(index, 1, |piece| {
+                        push(&mut pieces, Piece { offset: m * self.row_bytes, ..piece });
+                    });
                 }
                 let start = n * step * self.row_bytes;
                 let memory = Memory { address: memory.address + start, bytes: batch.len() * self.row_bytes };
