@@ -7,11 +7,10 @@
 
 use std::error::Error;
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::Instant;
 
 use aquifer::typed::{Array, Ref};
-use aquifer::{Heap, Options};
+use aquifer::{Options, SharedHeap};
 
 const OBJECTS: usize = 100_000;
 const ROUNDS: usize = 20;
@@ -36,7 +35,7 @@ fn measure(mut one: impl FnMut(usize) -> Result<u64, aquifer::Error>) -> Result<
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::from_env()?.ram_bytes(256 << 20).flash_bytes(1 << 30).object_bytes(64);
-    let heap = Arc::new(Heap::open(options)?);
+    let heap = SharedHeap::open(options)?;
     let plain: Vec<Box<Object>> = (0..OBJECTS as u64).map(|n| Box::new([n; 8])).collect();
     let mut array: Array<Object> = Array::new(&heap, OBJECTS)?;
     let values: Vec<Object> = (0..OBJECTS as u64).map(|n| [n; 8]).collect();

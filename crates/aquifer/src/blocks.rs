@@ -2,22 +2,20 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use crate::heap::Heap;
+use crate::shared::SharedHeap;
 
 /// The blocks of a heap as an allocator, for collections that take one: `allocator_api2::vec::Vec`, `hashbrown::HashMap` and others.
 /// Blocks share pages of 4096 bytes, which page faults bring in (SSDAlloc's memory pages, NSDI 2011).
 ///
 /// ```
-/// use std::sync::Arc;
 /// use allocator_api2::vec::Vec;
-/// use aquifer::{Blocks, Heap, Options};
+/// use aquifer::{Blocks, Options, SharedHeap};
 ///
 /// # fn main() -> Result<(), aquifer::Error> {
-/// let heap = Arc::new(Heap::open(Options::new().ram_bytes(16 << 20).flash_bytes(256 << 20))?);
+/// let heap = SharedHeap::open(Options::new().ram_bytes(16 << 20).flash_bytes(256 << 20))?;
 /// let mut numbers = Vec::new_in(Blocks::new(&heap));
 /// numbers.extend(0..4_000_000u64);                          // 31 MiB in 16 MiB
 /// assert_eq!(numbers[3_999_999], 3_999_999);
@@ -28,12 +26,12 @@ use crate::heap::Heap;
 /// # Context
 /// Memory of it must not be touched in a child of the process that opened the heap: it dies of SIGSEGV.
 #[derive(Clone)]
-pub struct Blocks(Arc<Heap>);
+pub struct Blocks(SharedHeap);
 
 impl Blocks {
     /// The blocks of `heap`.
-    pub fn new(heap: &Arc<Heap>) -> Self {
-        Self(Arc::clone(heap))
+    pub fn new(heap: &SharedHeap) -> Self {
+        Self(heap.clone())
     }
 
     fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<[u8]>> {
@@ -41,7 +39,7 @@ impl Blocks {
         let is_resized = old.size() > 0
             && new.size() > 0
             && fits
-            && self.0.resize_block(block.as_ptr(), new.size()).ok()?;
+            && self.0.heap().resize_block(block.as_ptr(), new.size()).ok()?;
         is_resized.then(|| NonNull::slice_from_raw_parts(block, new.size()))
     }
 
@@ -63,20 +61,20 @@ impl Blocks {
     }
 }
 
-// SAFETY: blocks stay where they are until they are freed or the heap is dropped, which all copies of this share.
+// SAFETY: blocks stay where they are until they are freed, which only this does, or the heap is dropped, which all copies of this share.
 unsafe impl Allocator for Blocks {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return Ok(NonNull::slice_from_raw_parts(dangling(layout), 0));
         }
-        let block = self.0.allocate_block(layout.size(), layout.align()).map_err(|_| AllocError)?;
+        let block = self.0.heap().allocate_block(layout.size(), layout.align()).map_err(|_| AllocError)?;
         let block = NonNull::new(block).ok_or(AllocError)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
     fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = self.allocate(layout)?;
-        if layout.size() > 0 && self.0.block_is_recycled(layout.size()) {
+        if layout.size() > 0 && self.0.heap().block_is_recycled(layout.size()) {
             // SAFETY: a new block of that length.
             unsafe { block.cast::<u8>().write_bytes(0, layout.size()) };
         }
@@ -86,7 +84,7 @@ unsafe impl Allocator for Blocks {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if layout.size() > 0 {
             // It fails in a child of the process that opened the heap, which has nothing to give back.
-            let _child = self.0.free(block.as_ptr());
+            let _child = self.0.heap().free(block.as_ptr());
         }
     }
 

@@ -27,6 +27,7 @@
 //! | `device_profile` | settings for the flash, from a file that advice was written to |
 //! | `heap` | the heap: allocation, prefetch, pin, statistics, check |
 //! | `reference` | objects used where they are in RAM |
+//! | `shared` | a heap that belongs to the values in it |
 //! | `typed` | objects as values of Rust types: arrays, references, futures |
 //! | `blocks` | a heap as the allocator of Rust's collections |
 //! | `global` | a heap as the allocator of a whole program |
@@ -58,6 +59,7 @@ mod options;
 mod page_heap;
 mod reference;
 mod remote;
+mod shared;
 mod socket;
 mod stats;
 #[allow(unsafe_code)]
@@ -81,6 +83,7 @@ pub use heap::{Array, Heap};
 pub use options::{Compression, Copies, Faults, Flash, Options};
 pub use page_heap::{CallBuffer, PageHeap, Program, ProtectedRange, Rest};
 pub use reference::{Ref, Use, UseMut};
+pub use shared::SharedHeap;
 pub use stats::Stats;
 
 /// Its programs are tests.

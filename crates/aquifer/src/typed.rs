@@ -1,12 +1,11 @@
 //! Objects as values of Rust types: safe to use, by the rules of references.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use aquifer::typed::{Array, Ref};
-//! use aquifer::{Heap, Options};
+//! use aquifer::{Options, SharedHeap};
 //!
 //! # fn main() -> Result<(), aquifer::Error> {
-//! let heap = Arc::new(Heap::open(Options::new().ram_bytes(16 << 20).flash_bytes(256 << 20))?);
+//! let heap = SharedHeap::open(Options::new().ram_bytes(16 << 20).flash_bytes(256 << 20))?;
 //! let mut vectors: Array<[f32; 32]> = Array::new(&heap, 200_000)?;     // 24 MiB in 16 MiB
 //! vectors.write(7)?[0] = 1.5;
 //! vectors.write_many(&[8, 9], &[[2.0; 32], [3.0; 32]])?;                // one batch

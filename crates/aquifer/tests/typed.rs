@@ -10,12 +10,12 @@ use std::thread::Thread;
 
 use allocator_api2::vec::Vec as VecIn;
 use aquifer::typed::{Array, Ref};
-use aquifer::{Blocks, Heap, Options};
+use aquifer::{Blocks, Options, SharedHeap};
 use common::{Rng, Watchdog};
 use proptest::prelude::*;
 
-fn heap() -> Arc<Heap> {
-    Arc::new(Heap::open(Options::new().ram_bytes(8 << 20).flash_bytes(128 << 20)).unwrap())
+fn heap() -> SharedHeap {
+    SharedHeap::open(Options::new().ram_bytes(8 << 20).flash_bytes(128 << 20)).unwrap()
 }
 
 #[test]

@@ -63,13 +63,20 @@ class Process:
             self.why = (self.process.communicate()[1].strip().splitlines() or ["it was killed"])[-1]
 
     def run(self, kind):
-        self.process.stdin.write(kind + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(kind + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            # It was killed in what came before.
+            return None
         return json.loads(self.process.stdout.readline() or "null")
 
     def end(self):
         if self.process.poll() is None:
-            self.process.stdin.close()
+            try:
+                self.process.stdin.close()
+            except BrokenPipeError:
+                pass
             self.process.wait()
         self.group.remove()
 

@@ -3,8 +3,8 @@
 
 Each peer is a process of its own in a memory cgroup of --ram and --slack for the interpreter (root; without, nothing limits what the
 page cache takes, and that is said). The data are random bytes, so that nothing shrinks them. What is measured: gathers of 1,024 rows chosen
-uniformly and by Zipf, updates of as many, and one pass over all rows (a sum). Peers take turns, run by run; medians count. Peers whose
-package is missing are skipped and said.
+uniformly and by Zipf, updates of as many, and one pass over all rows (a sum). Peers come one after the other, since their files together
+would take several times the disk, and the device by itself before each; medians count. Peers whose package is missing are skipped and said.
 
 Example: rows.py --data 2G --ram 256M --runs 5
          rows.py --data 8G --ram 1G --peers aquifer,memmap-random,fio
@@ -23,7 +23,9 @@ import numpy as np
 from peers import MIB, Process, resident_mib, size, written_bytes, zipf
 
 ROW_BYTES, GATHER = 512, 1024
-PEERS = ["aquifer", "aquifer-pages", "memmap-random", "memmap", "h5py", "zarr", "lmdb", "torch"]
+# A pass that takes longer is made once.
+PASS_SECONDS = 30
+PEERS = ["aquifer", "aquifer-pages", "aquifer-stored", "memmap-random", "memmap", "h5py", "zarr", "lmdb", "torch"]
 
 
 def fill(write, rows, seed=1):
@@ -62,6 +64,20 @@ class Aquifer:
 
 class AquiferPages(Aquifer):
     layout = "pages"
+
+
+class AquiferStored(Aquifer):
+    """In a volume, and never flushed: as durable as what the others do."""
+
+    def __init__(self, options, rows):
+        import aquifer
+
+        self.path = Path(options.dir, f"rows.{os.getpid()}")
+        self.array = aquifer.open_array(self.path, (rows, ROW_BYTES // 4), np.int32, size=2 * size(options.data), ram=options.ram)
+
+    def close(self):
+        self.array.close()
+        self.path.unlink()
 
 
 class Memmap:
@@ -198,8 +214,8 @@ class Lmdb:
 
 
 KINDS = {
-    "aquifer": Aquifer, "aquifer-pages": AquiferPages, "memmap": Memmap, "memmap-random": MemmapRandom, "h5py": H5py, "zarr": Zarr,
-    "lmdb": Lmdb, "torch": Torch,
+    "aquifer": Aquifer, "aquifer-pages": AquiferPages, "aquifer-stored": AquiferStored, "memmap": Memmap,
+    "memmap-random": MemmapRandom, "h5py": H5py, "zarr": Zarr, "lmdb": Lmdb, "torch": Torch,
 }  # fmt: skip
 
 
@@ -250,8 +266,6 @@ def fio(options, file_bytes, block, mode, depth):
         return {"rows_per_s": found["iops"], "mib_per_s": found["bw_bytes"] / MIB}
     except (OSError, subprocess.CalledProcessError, KeyError, ValueError):
         return None
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def main():
@@ -269,10 +283,22 @@ def main():
     if options.child:
         return child(options)
     kinds = ["gather uniform", "gather zipf", "update uniform", "update zipf", "sum"]
-    samples = {}
+    samples, rows = {}, size(options.data) // ROW_BYTES
+
+    def keep(kind, name, sample):
+        samples.setdefault((kind, name), []).append(sample)
+        if options.records:
+            with open(options.records, "a") as file:
+                print(json.dumps(dict(vars(options), kind=kind, peer=name, **sample)), file=file)
+
     for name in options.peers.split(","):
         if name == "fio":
             continue
+        if "fio" in options.peers.split(","):
+            # Before each of the others, as the device is not the same at all times.
+            for kind, how in (("gather uniform", (512, "randread", 32)), ("sum", ("1M", "read", 8))):
+                if sample := fio(options, size(options.data), *how):
+                    keep(kind, "fio", sample)
         # One after the other: together their files would need several times the disk, and they would share the device.
         words = ["--data", options.data, "--ram", options.ram, "--dir", options.dir, "--seconds", str(options.seconds)]
         process = Process(name, __file__, words, size(options.ram) + size(options.slack))
@@ -282,24 +308,19 @@ def main():
             continue
         for run in range(options.runs):
             for kind in kinds:
+                before = samples.get((kind, name))
+                if kind == "sum" and before and rows / before[-1]["rows_per_s"] > PASS_SECONDS:
+                    continue
                 sample = process.run(kind)
                 if sample is None:
                     print(f"{name} ended in {kind}", file=sys.stderr)
                     break
-                samples.setdefault((kind, name), []).append(sample)
+                sample["group_mib"] = process.group.peak_mib()
+                keep(kind, name, sample)
                 print(f"{name}, run {run + 1}, {kind}: {sample['rows_per_s']:.0f} rows/s", file=sys.stderr)
         process.end()
-    if "fio" in options.peers.split(","):
-        for _ in range(options.runs):
-            for kind, how in (("gather uniform", (512, "randread", 32)), ("sum", ("1M", "read", 8))):
-                if sample := fio(options, size(options.data), *how):
-                    samples.setdefault((kind, "fio"), []).append(sample)
-    if options.records:
-        with open(options.records, "a") as file:
-            for (kind, name), some in samples.items():
-                for sample in some:
-                    print(json.dumps(dict(vars(options), kind=kind, peer=name, **sample)), file=file)
-    print("| what | peer | rows/s | least, most | MiB/s | CPU us a row | written/changed | resident MiB |\n|" + " --- |" * 8)
+    Path(options.dir, f"rows-fio.{os.getpid()}").unlink(missing_ok=True)
+    print("| what | peer | runs | rows/s | least, most | MiB/s | CPU us a row | written/changed | resident MiB | group's peak MiB |\n|" + " --- |" * 10)
     for kind in kinds:
         for name in [*options.peers.split(",")]:
             some = samples.get((kind, name))
@@ -307,12 +328,12 @@ def main():
                 continue
 
             def median(what):
-                values = [sample[what] for sample in some if what in sample]
+                values = [sample[what] for sample in some if sample.get(what) is not None]
                 return statistics.median(values) if values else None
 
             rates = sorted(sample["rows_per_s"] for sample in some)
-            cells = [kind, name, f"{median('rows_per_s'):.0f}", f"{rates[0]:.0f}, {rates[-1]:.0f}", f"{median('mib_per_s'):.0f}"]
-            for what, form in (("cpu_us_per_row", ".1f"), ("written_per_changed", ".2f"), ("resident_mib", ".0f")):
+            cells = [kind, name, str(len(some)), f"{median('rows_per_s'):.0f}", f"{rates[0]:.0f}, {rates[-1]:.0f}", f"{median('mib_per_s'):.0f}"]
+            for what, form in (("cpu_us_per_row", ".1f"), ("written_per_changed", ".2f"), ("resident_mib", ".0f"), ("group_mib", ".0f")):
                 value = median(what)
                 cells.append("-" if value is None or (what == "written_per_changed" and "update" not in kind) else f"{value:{form}}")
             print("| " + " | ".join(cells) + " |")

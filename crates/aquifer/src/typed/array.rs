@@ -13,7 +13,8 @@ use super::later::Later;
 use crate::background;
 use crate::batch::{Item, Transfer};
 use crate::error::Error;
-use crate::heap::{self, Heap};
+use crate::heap;
+use crate::shared::SharedHeap;
 
 /// `len` objects in a heap, zeroed at first, each of which is in RAM or on flash by itself. They are freed with it.
 ///
@@ -25,7 +26,7 @@ pub struct Array<T> {
 
 /// The objects, which outlive the array while a batch in the background reads them.
 struct Objects {
-    heap: Arc<Heap>,
+    heap: SharedHeap,
     array: heap::Array,
     /// Batches in the background that read: who writes waits for them.
     reading: AtomicUsize,
@@ -66,7 +67,7 @@ impl Objects {
             bytes: size_of::<T>(),
         };
         // SAFETY: the caller says so of the memory.
-        unsafe { self.heap.transfer(&mut indices.iter().enumerate().map(item), how) }
+        unsafe { self.heap.heap().transfer(&mut indices.iter().enumerate().map(item), how) }
     }
 
     fn read_many<T: Pod>(&self, indices: &[usize]) -> Result<Vec<T>, Error> {
@@ -80,7 +81,7 @@ impl Objects {
 impl Drop for Objects {
     fn drop(&mut self) {
         // Uses that were forgotten keep it for as long as the heap lives.
-        let _kept = self.heap.free(self.array.base());
+        let _kept = self.heap.heap().free(self.array.base());
     }
 }
 
@@ -100,11 +101,11 @@ impl<T: Pod> Array<T> {
     ///
     /// # Errors
     /// [`Error::Heap`] when the flash or the address range is used up.
-    pub fn new(heap: &Arc<Heap>, len: usize) -> Result<Self, Error> {
+    pub fn new(heap: &SharedHeap, len: usize) -> Result<Self, Error> {
         const { Fits::<T>::PROOF };
         let objects = Objects {
-            heap: Arc::clone(heap),
-            array: heap.array(len, size_of::<T>())?,
+            heap: heap.clone(),
+            array: heap.heap().array(len, size_of::<T>())?,
             reading: AtomicUsize::new(0),
             ending: Mutex::new(()),
             ended: Condvar::new(),
@@ -118,8 +119,8 @@ impl<T: Pod> Array<T> {
     /// [`Error::Invalid`] if there is none; [`Error::Heap`] if it cannot be read from flash, or too much is in use.
     #[inline]
     pub fn read(&self, n: usize) -> Result<Reading<'_, T>, Error> {
-        let object = self.objects.heap.reference(self.objects.address(n)?)?;
-        let used = self.objects.heap.read(object)?;
+        let object = self.objects.heap.heap().reference(self.objects.address(n)?)?;
+        let used = self.objects.heap.heap().read(object)?;
         // SAFETY: it was allocated for a `T`; who writes has the array mutably.
         Ok(unsafe { Reading::new(used) })
     }
@@ -131,8 +132,8 @@ impl<T: Pod> Array<T> {
     #[inline]
     pub fn write(&mut self, n: usize) -> Result<Writing<'_, T>, Error> {
         self.objects.wait_for_readers();
-        let object = self.objects.heap.reference(self.objects.address(n)?)?;
-        let used = self.objects.heap.write(object)?;
+        let object = self.objects.heap.heap().reference(self.objects.address(n)?)?;
+        let used = self.objects.heap.heap().write(object)?;
         // SAFETY: it was allocated for a `T`; the array is lent mutably, and nobody reads in the background.
         Ok(unsafe { Writing::new(used) })
     }
@@ -184,7 +185,7 @@ impl<T: Pod> Array<T> {
     /// As [`Array::read`].
     pub fn prefetch(&self, indices: &[usize]) -> Result<(), Error> {
         let addresses = indices.iter().map(|&n| Ok(self.objects.address(n)?.cast_const()));
-        self.objects.heap.prefetch(&addresses.collect::<Result<Vec<_>, Error>>()?)
+        self.objects.heap.heap().prefetch(&addresses.collect::<Result<Vec<_>, Error>>()?)
     }
 }
 
@@ -200,7 +201,7 @@ impl<T> Array<T> {
     }
 
     /// The heap that they are in.
-    pub fn heap(&self) -> &Arc<Heap> {
+    pub fn heap(&self) -> &SharedHeap {
         &self.objects.heap
     }
 }

@@ -27,7 +27,8 @@ class _Shared:
     """A volume that arrays of this process share; it is closed when the last is gone, or at exit."""
 
     def __init__(self, path, ram, size, read_only):
-        self.core, self.path, self.is_read_only = Volume(path, ram, size, read_only), path, read_only
+        # Buffers of reads, and what the allocator takes, come on top of the volume's pages.
+        self.core, self.path, self.is_read_only = Volume(path, ram - ram // 16, size, read_only), path, read_only
         self._closing = weakref.finalize(self, self.core.close)
 
     def close(self):
