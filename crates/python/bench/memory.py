@@ -12,12 +12,13 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -84,10 +85,13 @@ def run(options, job, memory, work):
     swap_mib = 8 * size(options.data) // MIB if memory in ("swap", "zswap") else 0
     words = [sys.executable, __file__, "--child", f"{job}/{memory}", "--data", options.data, "--ram", options.ram, "--dir", options.dir]
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2", PYTHONHASHSEED="0")
-    with swap.Swap(work, limit, swap_mib, memory == "zswap") if limit else nullcontext() as group:
+    with ExitStack() as ended:
+        group = ended.enter_context(swap.Swap(work, limit, swap_mib, memory == "zswap")) if limit else None
         command = (group.prefix() if group else "") + "exec " + " ".join(f"'{word}'" for word in words)
         process = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         begun = time.monotonic()
+        ended.callback(process.wait)
+        ended.callback(process.kill)
         while True:
             try:
                 out, err = process.communicate(timeout=TICK_SECONDS)
@@ -120,6 +124,8 @@ def main():
     options = parser.parse_args()
     if options.child:
         return child(options)
+    # Swap is switched off, and the group goes, however this ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     why = {"swap": swap.why_no_swap(), "zswap": swap.why_no_zswap()}
     memories = options.memories.split(",")
     for memory in memories:

@@ -7,6 +7,7 @@ uniformly and by Zipf, updates of as many, and one pass over all rows (a sum). P
 would take several times the disk, and the device by itself before each; medians count. Peers whose package is missing are skipped and said.
 
 Example: rows.py --data 2G --ram 256M --runs 5
+         rows.py --kinds sum        a pass over what was written in order; after updates it is over what lies about
          rows.py --data 8G --ram 1G --peers aquifer,memmap-random,fio
 """
 import argparse
@@ -23,6 +24,7 @@ import numpy as np
 from peers import MIB, Process, resident_mib, size, written_bytes, zipf
 
 ROW_BYTES, GATHER = 512, 1024
+KINDS_OF_RUNS = ["gather uniform", "gather zipf", "update uniform", "update zipf", "sum"]
 # A pass that takes longer is made once.
 PASS_SECONDS = 30
 PEERS = ["aquifer", "aquifer-pages", "aquifer-stored", "memmap-random", "memmap", "h5py", "zarr", "lmdb", "torch"]
@@ -277,12 +279,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=3, help="of each measurement [3]")
     parser.add_argument("--runs", type=int, default=5, help="medians of so many [5]")
     parser.add_argument("--peers", default=",".join(PEERS) + ",fio")
+    parser.add_argument("--kinds", default=",".join(KINDS_OF_RUNS), help=f"what is measured, in this order [{','.join(KINDS_OF_RUNS)}]")
     parser.add_argument("--records", help="append a JSON line for each sample to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         return child(options)
-    kinds = ["gather uniform", "gather zipf", "update uniform", "update zipf", "sum"]
+    kinds = options.kinds.split(",")
     samples, rows = {}, size(options.data) // ROW_BYTES
 
     def keep(kind, name, sample):
@@ -319,6 +322,10 @@ def main():
                 keep(kind, name, sample)
                 print(f"{name}, run {run + 1}, {kind}: {sample['rows_per_s']:.0f} rows/s", file=sys.stderr)
         process.end()
+        # What one that was killed has left.
+        left = Path(options.dir, f"rows.{process.process.pid}")
+        shutil.rmtree(left, ignore_errors=True)
+        left.unlink(missing_ok=True)
     Path(options.dir, f"rows-fio.{os.getpid()}").unlink(missing_ok=True)
     print("| what | peer | runs | rows/s | least, most | MiB/s | CPU us a row | written/changed | resident MiB | group's peak MiB |\n|" + " --- |" * 10)
     for kind in kinds:

@@ -220,3 +220,24 @@ def test_who_reads_does_not_hold_up_others():
     over.set()
     [thread.join() for thread in threads]
     assert not wrong and not store._late and not store._readers
+
+
+def test_flash_is_spared_for_keys_that_are_used_again():
+    """Keys that come once go before they are written; those that come again stay, as without."""
+    written, kept = {}, {}
+    for admission in ("all", "spare"):
+        with aquifer.Heap(ram="16M", flash_size="512M") as heap:
+            store = aquifer.Store(capacity="100M", admission=admission, heap=heap)
+            store.put_many((("often", n), bytes([n]) * 10_000) for n in range(100))
+            for n in range(12_000):
+                store["once", n] = np.random.default_rng(n).bytes(10_000)
+                store.get(("often", n % 100))
+            written[admission] = heap.stats()["device_written_bytes"]
+            kept[admission] = sum(("often", n) in store for n in range(100))
+            store.close()
+            del store
+            gc.collect()
+    assert kept == {"all": 100, "spare": 100}
+    assert written["spare"] < written["all"] / 4, written
+    with pytest.raises(ValueError, match="spare"):
+        aquifer.Store(capacity="1M", full="raise", admission="spare")

@@ -14,6 +14,8 @@ from ._core import Blobs
 
 # Of the capacity, what new keys have before they are used again (S3-FIFO, SOSP 2023).
 _SMALL_PART = 10
+# Of the RAM, what new keys have where flash is spared: they are in pages with others, and not all of it is for values.
+_SPARE_PART = 4
 # How often a key is counted as used.
 _USES_MAX = 3
 # Values of one batch.
@@ -33,6 +35,8 @@ class Store(MutableMapping):
     capacity   bytes of values that it holds; by default as much as fits the flash of the heap
     full       what happens beyond that: "evict" forgets keys by S3-FIFO, which keeps those that are used again; "raise" is a
                `MemoryError`, and all that was put stays
+    admission  "all": each new key has a tenth of the capacity's time to be used again. "spare": it has that of a quarter of the RAM,
+               so that most keys that are used once are forgotten before they are written to flash
     ttl        seconds after which a value is forgotten; None is never
     heap       an `aquifer.Heap`; by default the one of `aquifer.configure`
 
@@ -46,16 +50,23 @@ class Store(MutableMapping):
     [b'1', b'value', None]
     """
 
-    def __init__(self, capacity=None, *, full="evict", ttl=None, heap=None):
+    def __init__(self, capacity=None, *, full="evict", admission="all", ttl=None, heap=None):
         if full not in ("evict", "raise"):
             raise ValueError(f"full is {full!r}; it may be evict or raise")
+        if admission not in ("all", "spare"):
+            raise ValueError(f"admission is {admission!r}; it may be all or spare")
+        if admission == "spare" and full == "raise":
+            raise ValueError("a store that forgets nothing cannot spare flash: admission='spare' needs full='evict'")
         self._heap = heap or _heaps.default()
         # The log is cleaned while it is fuller than that.
         fits = self._heap.stats()["flash_bytes"] * 7 // 10
         self.capacity = fits if capacity is None else _heaps.size(capacity, "capacity")
         if self.capacity > fits:
             raise ValueError(f"a capacity of {size_text(self.capacity)} does not fit the heap, which has room for {size_text(fits)}")
-        self.ttl, self._full = ttl, full
+        self.ttl, self._full, self._admission = ttl, full, admission
+        self._small_max = self.capacity // _SMALL_PART
+        if admission == "spare":
+            self._small_max = min(self._small_max, self._heap.ram_bytes // _SPARE_PART)
         self._blobs, self._lock = Blobs(self._heap), threading.RLock()
         self._entries, self._small, self._main, self._ghosts = {}, deque(), deque(), OrderedDict()
         self._bytes = self._small_bytes = 0
@@ -156,6 +167,8 @@ class Store(MutableMapping):
                 raise MemoryError(f"the store is full: it holds {size_text(self._bytes)} of {size_text(self.capacity)}")
         while self._full == "evict" and self._bytes + wanted > self.capacity and self._entries:
             self._evict()
+        while self._admission == "spare" and self._small and self._small_bytes + wanted > self._small_max:
+            self._end_probation()
         addresses = self._blobs.put([value for _, value in batch])
         for (key, value), address in zip(batch, addresses):
             old = self._entries.get(key)
@@ -251,29 +264,38 @@ class Store(MutableMapping):
 
     def _evict(self):
         """Forgets one key: of new ones that were not used again first, then the one that was used least lately."""
-        while True:
-            from_small = self._small and (self._small_bytes * _SMALL_PART > self.capacity or not self._main)
-            key, entry = (self._small if from_small else self._main).popleft()
-            if self._entries.get(key) is not entry:
-                if not self._small and not self._main:
+        while self._small or self._main:
+            if self._small and (self._small_bytes > self._small_max or not self._main):
+                if self._end_probation():
                     return
                 continue
-            if from_small and entry.uses:
-                entry.uses, entry.is_main = 0, True
-                self._small_bytes -= entry.size
-                self._main.append((key, entry))
+            key, entry = self._main.popleft()
+            if self._entries.get(key) is not entry:
                 continue
-            if not from_small and entry.uses:
+            if entry.uses:
                 entry.uses -= 1
                 self._main.append((key, entry))
                 continue
-            if from_small:
-                self._ghosts[key] = None
-                while len(self._ghosts) > len(self._entries):
-                    self._ghosts.popitem(last=False)
             self._counts["evictions"] += 1
             self._forget(key, entry)
             return
+
+    def _end_probation(self):
+        """Forgets the oldest new key, or keeps it for longer if it was used again. Returns whether it was forgotten."""
+        key, entry = self._small.popleft()
+        if self._entries.get(key) is not entry:
+            return False
+        if entry.uses:
+            entry.uses, entry.is_main = 0, True
+            self._small_bytes -= entry.size
+            self._main.append((key, entry))
+            return False
+        self._ghosts[key] = None
+        while len(self._ghosts) > len(self._entries):
+            self._ghosts.popitem(last=False)
+        self._counts["evictions"] += 1
+        self._forget(key, entry)
+        return True
 
     # What is told
 
