@@ -4,6 +4,7 @@ use aquifer_heap::HeapError;
 pub use aquifer_vm::batch::Transfer;
 
 use aquifer_vm::batch::Part;
+use aquifer_vm::fork;
 
 use crate::error::Error;
 use crate::heap::Heap;
@@ -23,7 +24,7 @@ impl Heap {
     /// Copies objects to memory of the program, or memory to objects: what is not in RAM is read with many reads under
     /// way at once, in the order of addresses, and each page once. Of an object that is written twice the later item is left.
     ///
-    /// The memory may be the heap's own, at the price of a copy of it: all of it is read before anything is written.
+    /// The memory may be this heap's or another's, at the price of a copy of it: all of it is read before anything is written.
     ///
     /// # Safety
     /// The memory of each item has its bytes, for reading or writing, and nobody else changes them meanwhile.
@@ -34,11 +35,12 @@ impl Heap {
     pub unsafe fn transfer(&self, items: &mut dyn Iterator<Item = Item>, how: Transfer) -> Result<(), Error> {
         let writes = how == Transfer::Write;
         let mut parts: Vec<Part> = Vec::new();
-        // While a page is in use nobody may touch the heap's memory: it waits for the use to end.
+        // While a page is in use nobody may touch the heap's memory: it waits for the use to end. And memory of another heap may wait for somebody
+        // who uses that, and waits for this one.
         let mut inside: Vec<(*mut u8, Vec<u8>)> = Vec::new();
         for item in items {
             let mut memory = item.memory;
-            if item.bytes > 0 && self.contains(memory) {
+            if item.bytes > 0 && fork::is_in_a_region(memory as usize) {
                 let mut copy = vec![0; item.bytes];
                 if writes {
                     // SAFETY: the caller says that the memory has these bytes, and the copy is new.

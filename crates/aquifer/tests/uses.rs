@@ -502,3 +502,35 @@ fn what_is_read_once_is_not_kept() {
         heap.check().unwrap();
     }
 }
+
+/// Two threads move halves of pages from one heap to the other, each page both ways.
+#[test]
+fn batches_between_heaps_do_not_wait_for_each_other() {
+    let watchdog = Watchdog::new("a batch of each heap waits for the other heap's");
+    let (one, two) = (heap(), heap());
+    let arrays = [one.array(4000, 4096).unwrap(), two.array(4000, 4096).unwrap()];
+    for (array, seed) in arrays.iter().zip([0u64, 1 << 32]) {
+        (0..4000).for_each(|n| word_at(array.element(n), 5).store(seed + n as u64, Ordering::Relaxed));
+        (0..4000).for_each(|n| word_at(array.element(n), 261).store(seed + n as u64, Ordering::Relaxed));
+    }
+    let moves = |heap: &Heap, from: &Array, to: &Array, at: usize| {
+        for how in [Transfer::ReadOnce, Transfer::Read, Transfer::ReadOnce] {
+            let item = |n: usize| Item {
+                address: from.element(n) as usize + at,
+                memory: to.element(n).wrapping_add(at),
+                bytes: 2048,
+            };
+            // SAFETY: pages have 4096 bytes, and each half of them is moved by one thread.
+            unsafe { heap.transfer(&mut (0..4000).map(item), how) }.unwrap();
+            watchdog.step();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| moves(&one, &arrays[0], &arrays[1], 0));
+        scope.spawn(|| moves(&two, &arrays[1], &arrays[0], 2048));
+    });
+    for n in 0..4000 {
+        assert_eq!(word_at(arrays[1].element(n), 5).load(Ordering::Relaxed), n as u64);
+        assert_eq!(word_at(arrays[0].element(n), 261).load(Ordering::Relaxed), (1 << 32) + n as u64);
+    }
+}

@@ -84,6 +84,14 @@ pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
+/// Whether an address is in the region of any heap of this process.
+pub fn is_in_a_region(address: usize) -> bool {
+    REGIONS.iter().any(|region| {
+        let base = region.base.load(Ordering::Relaxed);
+        base != 0 && address.wrapping_sub(base) < region.len.load(Ordering::Relaxed)
+    })
+}
+
 /// A region that children cannot change, until this is dropped.
 pub struct ForkGuard {
     index: usize,
