@@ -240,7 +240,7 @@ int aq_release(aq_ref object);
 
 typedef struct aq_item {
     void *object;  /* an address in the heap, also within an object */
-    void *memory;  /* the program's memory; if it is the heap's, a copy of it is made */
+    void *memory;  /* the program's memory; if it is a heap's, a copy of it is made */
     size_t bytes;
 } aq_item;
 
