@@ -60,7 +60,7 @@ pytest() {
     rm -rf "$1/tmp" && mkdir "$1/tmp"
     status=0
     # shellcheck disable=SC2086 # a list of files
-    (cd "$1/tmp" && TMPDIR=$1/tmp PYTHONPATH=$2 timeout 1000 "$1/bin/python" -m pytest -v -p no:cacheprovider --rootdir="$crate" -o addopts= --tb=short \
+    (cd "$1/tmp" && COLUMNS=300 TMPDIR=$1/tmp PYTHONPATH=$2 timeout 1000 "$1/bin/python" -m pytest -v -p no:cacheprovider --rootdir="$crate" -o addopts= --tb=short \
         --durations=8 --doctest-modules --doctest-glob='*.md' $3) >"$log" 2>&1 || status=$?
     results <"$log"
     if [ "$status" != 0 ]; then
