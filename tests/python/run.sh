@@ -66,7 +66,10 @@ pytest() {
     if [ "$status" != 0 ]; then
         tail -n 60 "$log"
         fail "pytest ended with $status"
+        return
     fi
+    # Volumes of the tests are some GiB.
+    rm -rf "$1/tmp"
 }
 
 case ${1:-} in

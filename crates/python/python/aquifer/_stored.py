@@ -16,7 +16,7 @@ from ._core import Volume, VolumeRows
 _HEADER_ALIGN = 4096
 _HEADER_MAX = 64 << 10
 # A new volume has room for twice the array, and for the log beside that.
-_SIZE_MIN = 256 << 20
+_SIZE_MIN = 64 << 20
 _MODES = ("r", "r+", "w+", "a")
 
 _lock = threading.Lock()
@@ -128,7 +128,7 @@ def open_array(path, shape=None, dtype=None, mode="a", *, name="array.npy", size
     mode    "r" to read; "r+" to read and write what is there; "a" the same, or a new one if there is none; "w+" a new one in any case
     shape   of a new array; also compared with what is there
     name    of the file in the volume, which may hold several arrays
-    size    of a new volume, bytes or text as "10G": the file takes that room as it fills; by default twice the array and 256M more
+    size    of a new volume, bytes or text as "10G", which the file takes on the disk at once; by default twice the array and 64M more
     ram     for pages of the volume
 
     What was written is durable after `flush` or `close`; a process that is killed leaves all arrays of the volume as they were at one
