@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 
+use aquifer_vm::fork;
+
 use crate::error::Error;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -9,8 +11,11 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Runs `job` after those that were given before.
 ///
 /// # Errors
-/// [`Error::System`] if there can be no thread.
+/// [`Error::System`] if there can be no thread, [`Error::Forked`] in a child, whose parent has it.
 pub fn run(job: Job) -> Result<(), Error> {
+    if fork::is_forked() {
+        return Err(Error::Forked);
+    }
     static WORKER: OnceLock<Mutex<mpsc::Sender<Job>>> = OnceLock::new();
     if WORKER.get().is_none() {
         let (sender, jobs) = mpsc::channel::<Job>();

@@ -127,6 +127,29 @@ fn who_writes_waits_for_batches_in_the_background() {
     assert_eq!(last.wait().unwrap()[39_999], [5; 64]);
 }
 
+/// The thread for batches is the parent's: a child is told so, and does not wait for it.
+#[test]
+fn a_child_is_refused() {
+    let heap = heap();
+    let mut array: Array<u64> = Array::new(&heap, 1000).unwrap();
+    assert_eq!(array.read_later(vec![3]).unwrap().wait().unwrap(), [0]);
+    // SAFETY: the child asks the library, which refuses, and ends; if it hangs, the alarm ends it.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a call without pointers.
+        unsafe { libc::alarm(20) };
+        let is_refused =
+            array.read_later(vec![3]).is_err() && array.read(3).is_err() && array.write(3).is_err();
+        // SAFETY: ends the child without what the test's threads had to do.
+        unsafe { libc::_exit(i32::from(!is_refused)) };
+    }
+    let mut status = 0;
+    // SAFETY: our child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child ended with {status:#x}");
+    assert_eq!(*array.read(3).unwrap(), 0);
+}
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
