@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aquifer_volume::{Ino, Kind, OpenOptions, RAM_BYTES_MIN, VolumeError, image};
+use aquifer_volume::{Ino, Kind, OpenOptions, PAGE_BYTES, RAM_BYTES_MIN, VolumeError, image};
 use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -209,9 +209,14 @@ impl VolumeRows {
         self.before + row as u64 * self.row_bytes as u64
     }
 
-    fn read_one(&self, open: &Open, row: usize, bytes: &mut [u8]) -> Result<(), VolumeError> {
-        let read = open.volume.read(self.file, self.place(row), bytes)?;
-        // The file was cut off by another array of it.
+    /// Reads into memory; what another array of the file has cut off are zeros.
+    ///
+    /// # Safety
+    /// The caller keeps the memory, and nobody else uses it.
+    unsafe fn read_at(&self, open: &Open, offset: u64, memory: Memory) -> Result<(), VolumeError> {
+        // SAFETY: the caller says so.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(memory.at(0), memory.bytes) };
+        let read = open.volume.read(self.file, offset, bytes)?;
         bytes[read..].fill(0);
         Ok(())
     }
@@ -222,10 +227,9 @@ impl VolumeRows {
         let part = rows.len().div_ceil(threads).max(1);
         let read = |part: &[Each]| {
             part.iter().try_for_each(|&(row, at)| {
+                let address = memory.address + at * self.row_bytes;
                 // SAFETY: each row has its own bytes of the memory, which the caller keeps.
-                let bytes =
-                    unsafe { std::slice::from_raw_parts_mut(memory.at(at * self.row_bytes), self.row_bytes) };
-                self.read_one(open, row, bytes)
+                unsafe { self.read_at(open, self.place(row), Memory { address, bytes: self.row_bytes }) }
             })
         };
         std::thread::scope(|scope| {
@@ -324,10 +328,7 @@ impl VolumeRows {
         let open = opened(&self.shared)?;
         self.for_each_run(py, first, Memory::of(out, true)?, |offset, memory| {
             // SAFETY: the caller keeps the memory, and nobody else uses it.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(memory.at(0), memory.bytes) };
-            let read = open.volume.read(self.file, offset, bytes)?;
-            bytes[read..].fill(0);
-            Ok(())
+            unsafe { self.read_at(&open, offset, memory) }
         })
     }
 
@@ -364,7 +365,9 @@ impl VolumeRows {
         memory.ensure_rows(rows.len(), self.row_bytes)?;
         self.for_each_batch(py, rows, |each| {
             // Pages that are written in part are read before, all at once and not one by one.
-            self.bring_in(&open, each)?;
+            if !self.row_bytes.is_multiple_of(PAGE_BYTES) {
+                self.bring_in(&open, each)?;
+            }
             self.write_each(&open, each, memory)
         })
     }

@@ -206,3 +206,15 @@ def test_what_is_not_closed_is_closed_at_exit(path):
     subprocess.run([sys.executable, "-c", program], check=True)
     with aquifer.open_array(path, mode="r") as a:
         assert a.sum() == 420
+
+
+def test_rows_of_whole_pages(path):
+    """They are written without being read before, and those that are named twice in their order."""
+    model = np.zeros((600, 2048), np.float32)
+    with aquifer.open_array(path, model.shape, model.dtype, ram="2M") as a:
+        for seed in range(5):
+            random = np.random.default_rng(seed)
+            rows = random.integers(0, 600, 400)
+            a[rows] = values = random.random((400, 2048), np.float32)
+            model[rows] = values
+        assert (np.asarray(a) == model).all() and (a[[599, 3]] == model[[599, 3]]).all()
