@@ -8,7 +8,7 @@ import aquifer
 @pytest.fixture(scope="session")
 def heap(tmp_path_factory):
     """A heap of 16 MiB of RAM."""
-    with aquifer.Heap(ram="16M", flash=tmp_path_factory.mktemp("flash"), flash_size="2G") as heap:
+    with aquifer.Heap(ram="16M", flash=tmp_path_factory.mktemp("flash"), flash_size="1G") as heap:
         yield heap
 
 

@@ -16,7 +16,7 @@ import aquifer
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A heap of 16 MiB."""
-    heap = aquifer.Heap(ram="16M", flash=tmp_path_factory.mktemp("flash"), flash_size="2G")
+    heap = aquifer.Heap(ram="16M", flash=tmp_path_factory.mktemp("flash"), flash_size="1G")
     yield heap
     heap.close()
 
