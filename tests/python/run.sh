@@ -63,7 +63,7 @@ pytest() {
     # shellcheck disable=SC2086 # a list of files
     (cd "$1/tmp" && COLUMNS=300 TMPDIR=$1/tmp AQUIFER_FLASH_SIZE=1G PYTHONPATH=$2 timeout 1000 "$1/bin/python" -m pytest \
         -v -p no:cacheprovider --rootdir="$crate" -o addopts= -o tmp_path_retention_policy=none --tb=short --durations=8 \
-        --doctest-modules --doctest-modules --doctest-glob='*.md' $3) >"$log" 2>&1 || status=$?
+        --doctest-modules --doctest-glob='*.md' $3) >"$log" 2>&1 || status=$?
     results <"$log"
     rm -rf "$1/tmp"
     [ "$status" = 0 ] || { tail -n 60 "$log" && fail "pytest ended with $status"; }
