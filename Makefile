@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page research lint install clean
+.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page man research lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -54,6 +54,9 @@ bench: ## the benchmarks, with their peers side by side; ARGS=--full for every p
 benchmarks-page: ## docs/benchmarks.md, made of the runs in bench/baseline
 	@$(CARGO) run -q -p aquifer-bench -- page > target/benchmarks.md
 	@mv target/benchmarks.md docs/benchmarks.md
+
+man: ## manual pages of the command, of its definition; `make test` says if they are stale
+	@AQUIFER_BLESS=1 $(CARGO) test -q -p aquifer-cli --test command -- pages
 
 research: ## studies that settled a decision (research/): their tests, for which each runs for a moment
 	@scripts/setup.sh

@@ -13,7 +13,12 @@ install -d "$root/bin" "$root/include" "$root/lib/pkgconfig" "$root/lib/cmake/aq
     "$root/share/doc/aquifer"
 install -m 755 "$BUILT/aquifer" "$root/bin/aquifer"
 install -m 644 include/aquifer.h include/aquifer.hpp "$root/include/"
-install -m 644 man/aquifer.1 "$root/share/man/man1/"
+install -m 644 man/*.1 "$root/share/man/man1/"
+for shell in bash:bash-completion/completions/aquifer zsh:zsh/site-functions/_aquifer fish:fish/vendor_completions.d/aquifer.fish; do
+    install -d "$root/share/$(dirname "${shell#*:}")"
+    "$BUILT/aquifer" completions "${shell%%:*}" >"$root/share/${shell#*:}"
+    chmod 644 "$root/share/${shell#*:}"
+done
 install -m 644 man/aquifer.3 "$root/share/man/man3/"
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/manual.md docs/legal.md; do
     [ ! -f "$document" ] || install -m 644 "$document" "$root/share/doc/aquifer/"

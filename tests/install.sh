@@ -57,7 +57,7 @@ static() {
 
 manual_pages() {
     [ -s "$prefix/share/man/man3/aquifer.3" ] && [ -s "$prefix/share/man/man1/aquifer.1" ] &&
-        { ! command -v groff || [ -z "$(groff -man -ww -z man/aquifer.1 man/aquifer.3 2>&1)" ]; }
+        { ! command -v groff || [ -z "$(groff -man -ww -z man/*.1 man/aquifer.3 2>&1)" ]; }
 }
 
 same_version() {

@@ -161,7 +161,7 @@ if serve --size 32M --listen 127.0.0.1:0; then
     both_ways 'NBD over TCP' "$(sed -n 's/.* is served at //p' "$work/out")"
     end_well 'NBD over TCP'
 fi
-if serve --size 32M --socket "$work/socket"; then
+if serve --size 32M --listen "$work/socket"; then
     both_ways 'NBD over a Unix socket' "nbd+unix:///?socket=$work/socket"
     end_well 'NBD over a Unix socket'
     [ ! -e "$work/socket" ] && pass 'the socket is gone' || fail 'the socket stays'
@@ -203,7 +203,7 @@ has_reserve() {
 # Nothing between a request and its answer asks for memory, in the plugin and in nbdkit.
 if command -v cc >/dev/null && command -v python3 >/dev/null && cc -O1 -shared -fPIC -o "$work/allocations.so" tests/block/allocations.c 2>"$work/info"; then
     export COUNT_FILE="$work/count" LD_PRELOAD="$work/allocations.so"
-    serve --size 32M --socket "$work/socket"
+    serve --size 32M --listen "$work/socket"
     unset LD_PRELOAD
     asked=$(limited python3 tests/block/requests.py "$work/socket" "$work/count" 2>&1)
     case $asked in
@@ -217,7 +217,7 @@ else
 fi
 
 # Faults of --fault: a device that fails while a file is there, and is slow.
-if command -v qemu-io >/dev/null && serve --size 32M --socket "$work/socket" --fault "write-errors=100%,while=$work/bad,read-delay=200ms"; then
+if command -v qemu-io >/dev/null && serve --size 32M --listen "$work/socket" --fault "write-errors=100%,while=$work/bad,read-delay=200ms"; then
     uri="nbd+unix:///?socket=$work/socket"
     writes() { limited qemu-io -f raw -c 'write 0 4096' "$uri" 2>&1 | grep -q '^wrote 4096'; }
     writes && pass 'faults: none without the file' || fail 'faults: a write fails without the file'
@@ -265,7 +265,7 @@ is_refused() {
 
 # The server's host is called as clients write its address: they compare it with the certificate.
 if make_cluster ours 127.0.0.1 beta && make_cluster theirs beta; then
-    if serve --size 32M --listen 127.0.0.1:0 --tls "$work/ours-127.0.0.1"; then
+    if serve --size 32M --listen 127.0.0.1:0 --tls --cluster "$work/ours-127.0.0.1"; then
         uri=$(sed -n 's/.* is served at //p' "$work/out")
         if command -v nbdinfo >/dev/null; then
             limited nbdinfo "$uri/?tls-certificates=$work/ours-beta" >"$work/info" 2>&1 && grep -q 'TLS' "$work/info" &&
@@ -381,7 +381,7 @@ show_by() {
             fail "swap: the allocator has no reserve of 16 MiB: $(heap_kib) KiB in all"
         return
     fi
-    serve --size 512M --socket "$work/socket" "$@" || return
+    serve --size 512M --listen "$work/socket" "$@" || return
     nbdfuse "$work/folder/device" "nbd+unix:///?socket=$work/socket" 2>"$work/nbdfuse.err" &
     shower=$!
     wait_until 100 [ -e "$work/folder/device" ] || { fail "swap: nbdfuse: $(cat "$work/nbdfuse.err")"; return 1; }

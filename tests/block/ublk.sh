@@ -150,7 +150,7 @@ show_threads() {
 }
 serve() {
     : >/tmp/out
-    aquifer block --flash /dev/vda --size 0 --ublk "$@" >/tmp/out 2>/tmp/err &
+    aquifer block --flash /dev/vda --ublk "$@" >/tmp/out 2>/tmp/err &
     server=$!
     wait_until is_told_or_ended
     device=$(sed -n 's/.* is the block device //p' /tmp/out)
@@ -170,7 +170,7 @@ ends_well() {
 insmods disk
 wait_until [ -b /dev/vda ]
 uname -r
-aquifer block --flash /dev/vda --size 0 --ublk >/tmp/out 2>/tmp/err
+aquifer block --flash /dev/vda --ublk >/tmp/out 2>/tmp/err
 is 'without the module it says what to load' grep -q 'modprobe ublk_drv' /tmp/err
 insmods ublk
 

@@ -28,7 +28,7 @@ static void serve(void)
     if (owner == 0) {
         dup2(said[1], 1);
         close(said[0]);
-        execl(aquifer, aquifer, "volume", "serve", path, "--socket", socket_path, "--ram", "4M", (char *)NULL);
+        execl(aquifer, aquifer, "volume", "serve", path, "--listen", socket_path, "--ram", "4M", (char *)NULL);
         _exit(127);
     }
     close(said[1]);

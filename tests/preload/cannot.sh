@@ -22,7 +22,7 @@ fi
 ran() {
     timeout -k 5 60 "$aquifer" run --ram 16M --flash-size 512M --threshold 4K -- "$@" >"$work/out" 2>"$work/err"
     status=$?
-    if [ $status -eq 2 ] && [ ! -s "$work/out" ] && grep -q '^aquifer: ' "$work/err"; then
+    if [ $status -ge 125 ] && [ $status -le 127 ] && [ ! -s "$work/out" ] && grep -q '^aquifer: ' "$work/err"; then
         echo 'refused at start, with the reason'
         return
     fi

@@ -89,7 +89,7 @@ takes_a_device_profile() {
 refuses_a_broken_device_profile() {
     printf 'aquifer-device-profile = 1\nwrite_depth = two\n' >"$dir/device.profile"
     run --device-profile "$dir/device.profile" -- "$dir/need" 2
-    [ $? = 2 ] && says 'line 2: write_depth' && [ "$(wc -l <"$dir/err")" = 1 ]
+    [ $? = 125 ] && says 'line 2: write_depth' && [ "$(wc -l <"$dir/err")" = 1 ]
 }
 
 reports_that_ram_sufficed() {
@@ -132,7 +132,7 @@ children_report_for_themselves() {
 works_under_a_limit_on_address_space() {
     (ulimit -v 1048576 && "$aquifer" run --ram 16M --report -- "$dir/need" 48) 2>"$dir/err" && says 'exceeded its RAM  *yes' || return 1
     (ulimit -v 614400 && "$aquifer" run --ram 512M -- "$dir/need" 2) 2>"$dir/err"
-    [ $? = 2 ] && says 'ulimit -v'
+    [ $? = 125 ] && says 'ulimit -v'
 }
 
 takes_the_ram_that_there_is() {
@@ -165,17 +165,17 @@ passes_the_status_on() {
 
 refuses_what_cannot_run() {
     run -- /nonexistent/program
-    [ $? = 2 ] && says 'there is no program' || return 1
+    [ $? = 127 ] && says 'there is no program' || return 1
     # shellcheck disable=SC2016 # for the script
     printf '#!/bin/sh\necho script "$1"\n' >"$dir/script" && chmod +x "$dir/script"
     run -- "$dir/script" works && grep -q 'script works' "$dir/out" || return 1
     echo 'int main(void) { return 0; }' >"$dir/s.c"
     if ${CC:-cc} -static -o "$dir/s" "$dir/s.c" 2>/dev/null; then
         run -- "$dir/s"
-        [ $? = 2 ] && says 'statically linked' || return 1
+        [ $? = 126 ] && says 'statically linked' || return 1
     fi
     run -- "$dir"
-    [ $? = 2 ]
+    [ $? = 126 ]
 }
 
 # What is wrong with flash is said before the program starts, and what to do.
@@ -184,7 +184,7 @@ looks_at_flash_first() {
         what=$1
         shift
         "$aquifer" run "$@" -- "$dir/need" 2 2>"$dir/err"
-        [ $? = 2 ] && says "$what" && [ "$(wc -l <"$dir/err")" = 1 ] || { echo "    not '$what' of $*: $(cat "$dir/err")"; return 1; }
+        [ $? = 125 ] && says "$what" && [ "$(wc -l <"$dir/err")" = 1 ] || { echo "    not '$what' of $*: $(cat "$dir/err")"; return 1; }
         ! "$aquifer" doctor "$@" >"$dir/out" && grep -q 'does not work here' "$dir/out"
     }
     mkfifo "$dir/pipe"
@@ -195,7 +195,7 @@ looks_at_flash_first() {
         refused 'at least' --ram 16M --flash "$dir" --flash-size 1M || return 1
     : >"$dir/used"
     flock "$dir/used" "$aquifer" run --ram 16M --flash "$dir/used" -- "$dir/need" 2 2>"$dir/err"
-    [ $? = 2 ] && says 'is in use' || return 1
+    [ $? = 125 ] && says 'is in use' || return 1
     [ "$(id -u)" = 0 ] && return 0
     mkdir -m 555 "$dir/closed"
     refused 'no permission' --flash "$dir/closed"

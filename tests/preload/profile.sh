@@ -115,12 +115,12 @@ fits() {
 
 by_a_thread() {
     run --profile --faults thread -- true
-    [ $? = 2 ] && says 'leave one of'
+    [ $? = 125 ] && says 'leave one of'
 }
 
 nowhere_to_draw() {
     run --profile-svg "$dir/nowhere/faults.svg" -- "$dir/scans"
-    [ $? = 2 ] && [ ! -s "$dir/out" ]
+    [ $? = 125 ] && [ ! -s "$dir/out" ]
 }
 
 # A signal to the command reaches the program, whose status is the command's; also if it is ignored where the tests run, as under

@@ -228,12 +228,12 @@ one_test() {
     fi
 }
 
-# The command must refuse the program with this text and exit status 2.
+# The command must refuse the program with this text and exit status 126.
 refuses() {
     timeout 20 "$AQUIFER" run -- "$2" >"$work/output" 2>&1
     status=$?
-    if [ $status -ne 2 ]; then
-        why="exit status $status instead of 2: $(head -n 1 "$work/output")"
+    if [ $status -ne 126 ]; then
+        why="exit status $status instead of 126: $(head -n 1 "$work/output")"
     elif ! grep -q -- "$1" "$work/output"; then
         why="the message lacks '$1': $(head -n 1 "$work/output")"
     elif grep -q '^ran$' "$work/output"; then

@@ -12,6 +12,7 @@ use aquifer_probe::economics::study;
 use aquifer_probe::report::{Report, ReportError};
 
 use crate::error::Error;
+use crate::volume::print_json;
 use arguments::AdviseArguments;
 
 /// Shows the advice, and writes the settings to a file if one is named.
@@ -28,6 +29,10 @@ pub fn advise(arguments: &AdviseArguments) -> Result<ExitCode, Error> {
             .map_err(|error| Error::Profile { path: path.clone(), error })?;
     }
     let lenders = donors::lenders(arguments)?;
+    if arguments.json {
+        print_json(&advice.json(&report, &lenders))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let borrowing = if lenders.is_empty() { String::new() } else { borrowing_text(&report, &lenders) };
     show(&(advice.text() + &borrowing))
 }

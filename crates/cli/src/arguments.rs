@@ -1,12 +1,16 @@
 //! What may stand on the command line.
 
+pub mod old;
 mod run;
+pub mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+
+use values::{address, duration};
 
 pub use run::{
     CompressArgument, CopiesArgument, FaultsArgument, MallocArgument, MemoryArguments, RunArguments,
@@ -18,7 +22,7 @@ Examples:
   AQUIFER_SOCKET=/tmp/program.sock ./program &   a program that can be looked into
   aquifer stats --socket /tmp/program.sock       what its heap uses and has done
   aquifer top --socket /tmp/program.sock         the same, as it happens
-  aquifer export --socket /tmp/program.sock      the same, for Prometheus
+  aquifer export --socket /tmp/program.sock      the same, as a page and for Prometheus
   aquifer check --socket /tmp/program.sock       whether its heap is in order
   aquifer durable check heap.aq                  whether the file of a durable heap is
   aquifer volume cp -r src data.vol:/src         files into a volume, by the one table
@@ -29,15 +33,28 @@ Examples:
   aquifer doctor                                 how programs would run here, and what helps
   aquifer version                                what is built in and here, and what adds the rest
 
-Exit status: 0 fine, 1 a check found something, 2 nothing could be asked or run.";
+Sizes: bytes, or a number with K, M, G or T, which are powers of 1024. Times: a number with us,
+ms, s, m or h; without a unit, seconds. Addresses to listen at: a port of this machine, ADDRESS:PORT
+for others, or the path of a Unix socket, which holds a slash. --json prints one line of JSON.
+
+Environment:
+  AQUIFER_SOCKET   where a program offers its heap to stats, top, export and check; where these ask
+                   without --pid and --socket
+  AQUIFER_PRELOAD  the library that run puts in front of the C library, in place of the one beside
+                   this command or in ../lib beside it
+  TMPDIR           where run makes files without a name [/var/tmp]
+  NO_COLOR         if it is set and not empty, top has no colours
+
+Exit status: 0 fine, 1 a check found something, 2 nothing could be asked. run has its program's, or
+125 Aquifer could not run it, 126 the system could not, 127 there is no such program.";
 
 const STATS_EXAMPLES: &str = "\
 Examples:
   aquifer stats --pid 4711                       the heap of process 4711
   aquifer stats --socket /tmp/program.sock       the heap behind a socket
-  aquifer stats --pid 4711 --watch 2             again every two seconds, with rates
+  aquifer stats --pid 4711 --interval 2s         again every two seconds, with rates
   aquifer stats --pid 4711 --json | jq .stats    one line of JSON for other programs
-  aquifer stats --pid 4711 --events --watch 1    what becomes of slabs in the RAM of donors
+  aquifer stats --pid 4711 --events --interval 1s   what becomes of slabs in the RAM of donors
 
 A program offers a socket when AQUIFER_SOCKET=/path is in its environment, or when
 it sets options.socket_path (C) or Options::socket (Rust).";
@@ -45,7 +62,7 @@ it sets options.socket_path (C) or Options::socket (Rust).";
 const TOP_EXAMPLES: &str = "\
 Examples:
   aquifer top --pid 4711                         the heap of process 4711 at work
-  aquifer top --socket /tmp/program.sock --interval 0.2
+  aquifer top --socket /tmp/program.sock --interval 200ms
   aquifer top --pid 4711 --once                  one snapshot as plain text
   aquifer top --pid 4711 | tee snapshot.txt      the same: nobody can watch a pipe
 
@@ -54,7 +71,7 @@ NO_COLOR=1 in the environment switches colours off.";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
-  aquifer export --pid 4711                      http://127.0.0.1:9464/metrics for Prometheus
+  aquifer export --pid 4711                      http://127.0.0.1:9464/ is a page, /metrics for Prometheus
   aquifer export --socket /tmp/program.sock --listen 127.0.0.1:9500
   aquifer export --pid 4711 --once > /var/lib/node_exporter/aquifer.prom
 
@@ -66,6 +83,7 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   aquifer check --pid 4711                       the heap of process 4711
   aquifer check --socket /tmp/program.sock && echo in order
+  aquifer check --pid 4711 --json | jq .problem
 
 The check compares entries, slots, pages and log. Run it while the program leaves
 its heap alone: what changes meanwhile can look like a disagreement.
@@ -86,6 +104,26 @@ that are being written as it finds them.
 
 Exit status: 0 fine, 1 the file is damaged, 2 it could not be looked at.";
 
+const DURABLE_CHECK_EXAMPLES: &str = "\
+Examples:
+  aquifer durable check heap.aq && echo fine
+  aquifer durable check heap.aq --json | jq .problem
+
+Exit status: 0 fine, 1 the file is damaged, 2 it could not be looked at.";
+
+const DURABLE_STATS_EXAMPLES: &str = "\
+Examples:
+  aquifer durable stats heap.aq
+  aquifer durable stats heap.aq --json | jq .objects
+
+Exit status: 0 shown, 1 the file is damaged, 2 it could not be looked at.";
+
+const DUMP_EXAMPLES: &str = "\
+Examples:
+  aquifer durable dump heap.aq | less
+
+Exit status: 0 fine, 1 the file is damaged, 2 it could not be looked at.";
+
 const SALVAGE_EXAMPLES: &str = "\
 Examples:
   aquifer durable salvage heap.aq saved.aq && mv saved.aq heap.aq
@@ -99,7 +137,12 @@ Exit status: 0 nothing was lost, 1 something was, 2 there is no new file.";
 
 /// Runs programs with more data than RAM, and looks into programs that keep objects in an Aquifer heap.
 #[derive(Parser, Debug)]
-#[command(name = "aquifer", version, after_help = EXAMPLES)]
+#[command(
+    name = "aquifer",
+    version,
+    before_help = "Memory that reaches below RAM: pages, a cache of objects, RAM of other machines, flash.",
+    after_help = EXAMPLES
+)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -110,49 +153,52 @@ pub struct Arguments {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Shows what a heap uses and has done
-    #[command(after_help = STATS_EXAMPLES)]
+    #[command(before_help = "Tells RAM and flash in use, hits, faults, bytes written and times of a running program.", after_help = STATS_EXAMPLES)]
     Stats(StatsArguments),
     /// Shows a heap at work, as it happens
-    #[command(after_help = TOP_EXAMPLES)]
+    #[command(before_help = "Draws tiers, rates and latencies of a running program on the terminal, once a second.", after_help = TOP_EXAMPLES)]
     Top(TopArguments),
-    /// Offers a heap's numbers to Prometheus
-    #[command(after_help = EXPORT_EXAMPLES)]
+    /// Offers a heap's numbers to Prometheus, and to people as a live page
+    #[command(before_help = "Answers each HTTP request with the numbers of that moment, until Ctrl-C.", after_help = EXPORT_EXAMPLES)]
     Export(ExportArguments),
     /// Runs an unchanged program with more data than RAM
-    #[command(after_help = run::EXAMPLES)]
+    #[command(before_help = "Puts a library in front of the C library, so that memory beyond --ram goes to flash.", after_help = run::EXAMPLES)]
     Run(RunArguments),
     /// Says how a program would run here, and what would be better
-    #[command(after_help = crate::doctor::EXAMPLES)]
+    #[command(before_help = "Looks at kernel, limits, flash and memory cgroup, and names the command that mends each.", after_help = crate::doctor::EXAMPLES)]
     Doctor(crate::doctor::DoctorArguments),
     /// Measures what a flash device really does
-    #[command(after_help = crate::probe::arguments::EXAMPLES)]
+    #[command(before_help = "Writes and reads it until it is steady, and says where its rates and latencies come from.", after_help = crate::probe::arguments::EXAMPLES)]
     Probe(crate::probe::arguments::ProbeArguments),
     /// Turns a report of a device into settings for the heap and a machine around it
-    #[command(after_help = crate::advise::arguments::EXAMPLES)]
+    #[command(before_help = "Settings for `aquifer run --device-profile`, prices, and whether borrowing RAM pays.", after_help = crate::advise::arguments::EXAMPLES)]
     Advise(crate::advise::arguments::AdviseArguments),
     /// Has a heap prove that its parts agree
-    #[command(after_help = CHECK_EXAMPLES)]
+    #[command(before_help = "Compares entries, slots, pages and the log of a running program.", after_help = CHECK_EXAMPLES)]
     Check(CheckArguments),
     /// Looks into the file of a durable heap
-    #[command(after_help = DURABLE_EXAMPLES)]
+    #[command(before_help = "Verifies the file, shows what is in it, and copies what is left of a damaged one.", after_help = DURABLE_EXAMPLES)]
     Durable(DurableArguments),
     /// Lends RAM of this machine to others
-    #[command(after_help = crate::remote::donate::EXAMPLES)]
+    #[command(before_help = "Gives other machines what programs here leave unused, and takes it back when they need it.", after_help = crate::remote::donate::EXAMPLES)]
     Donate(crate::remote::donate::DonateArguments),
     /// Shows who lends how much
-    #[command(after_help = crate::remote::donors::EXAMPLES)]
+    #[command(before_help = "Asks donors, and all donors that these know of, for their slabs.", after_help = crate::remote::donors::EXAMPLES)]
     Donors(crate::remote::donors::DonorsArguments),
     /// Says which hosts lend to each other
-    #[command(after_help = crate::remote::cluster::EXAMPLES)]
+    #[command(before_help = "Makes the certificates by which donors and borrowers know each other.", after_help = crate::remote::cluster::EXAMPLES)]
     Cluster(crate::remote::cluster::ClusterArguments),
     /// Makes volumes, and works with the files in them
-    #[command(after_help = crate::volume::arguments::EXAMPLES)]
+    #[command(before_help = "Copies, lists, mounts, serves, checks and salvages them without a program of your own.", after_help = crate::volume::arguments::EXAMPLES)]
     Volume(crate::volume::arguments::VolumeArguments),
     /// Serves a block device: over NBD, or as a file for losetup
-    #[command(after_help = crate::block::arguments::EXAMPLES)]
+    #[command(before_help = "File systems, databases and swap of other machines can lie on it, also in RAM of donors.", after_help = crate::block::arguments::EXAMPLES)]
     Block(crate::block::arguments::BlockArguments),
+    /// Prints completions of this command line for a shell
+    #[command(before_help = "Source them, or put them where the shell looks for those of other commands.", after_help = crate::manual::EXAMPLES)]
+    Completions(crate::manual::CompletionsArguments),
     /// Says what this build can do here, and what would add the rest
-    #[command(after_help = crate::version::EXAMPLES)]
+    #[command(before_help = "Names each part that is built in or missing, and the command that adds it.", after_help = crate::version::EXAMPLES)]
     Version(crate::version::VersionArguments),
 }
 
@@ -161,7 +207,7 @@ pub enum Command {
 #[group(required = false, multiple = false)]
 pub struct Target {
     /// The process that has the heap
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// The heap's socket [default: $AQUIFER_SOCKET]
     #[arg(long, value_name = "PATH")]
@@ -175,16 +221,16 @@ pub struct StatsArguments {
     #[command(flatten)]
     pub target: Target,
     /// One line of JSON in place of the table, or for each event
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
     /// The last 1024 events of donors and their slabs in place of numbers
     #[arg(long)]
     pub events: bool,
-    /// Repeats every SECONDS seconds until the program ends; only new events
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub watch: Option<Duration>,
+    /// Repeats after this time, until the program ends; only new events
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    pub interval: Option<Duration>,
     /// How long to wait for an answer
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub timeout: Duration,
 }
 
@@ -195,13 +241,13 @@ pub struct TopArguments {
     #[command(flatten)]
     pub target: Target,
     /// Time between two looks
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(short, long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     pub interval: Duration,
     /// One snapshot of an interval as plain text
     #[arg(long)]
     pub once: bool,
     /// How long to wait for an answer
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub timeout: Duration,
 }
 
@@ -212,13 +258,13 @@ pub struct ExportArguments {
     #[command(flatten)]
     pub target: Target,
     /// Where to listen
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464", conflicts_with = "once")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "127.0.0.1:9464", value_parser = address, conflicts_with = "once")]
     pub listen: SocketAddr,
     /// Prints the numbers once
     #[arg(long)]
     pub once: bool,
     /// How long to wait for an answer of the heap
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub timeout: Duration,
 }
 
@@ -229,8 +275,11 @@ pub struct CheckArguments {
     #[command(flatten)]
     pub target: Target,
     /// How long to wait for an answer; a large heap takes a while
-    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub timeout: Duration,
+    /// One line of JSON in place of sentences
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// Arguments of `aquifer durable`.
@@ -245,16 +294,16 @@ pub struct DurableArguments {
 #[derive(Subcommand, Debug)]
 pub enum DurableQuestion {
     /// Opens the heap as a program does, and verifies every block
-    #[command(after_help = DURABLE_EXAMPLES)]
-    Check(DurableFile),
+    #[command(before_help = "Reads all of the file, and changes nothing.", after_help = DURABLE_CHECK_EXAMPLES)]
+    Check(DurableStatsArguments),
     /// Shows chunks, blocks and their entries as they stand in the file
-    #[command(after_help = DURABLE_EXAMPLES)]
+    #[command(before_help = "Also of a damaged file, and of one that a program has open.", after_help = DUMP_EXAMPLES)]
     Dump(DurableFile),
     /// Shows how much is in it
-    #[command(after_help = DURABLE_EXAMPLES)]
+    #[command(before_help = "Objects, bytes, chunks, and how full these are.", after_help = DURABLE_STATS_EXAMPLES)]
     Stats(DurableStatsArguments),
     /// Copies what is left of a damaged heap into a new file
-    #[command(after_help = SALVAGE_EXAMPLES)]
+    #[command(before_help = "Whole transactions are kept, damaged ones are named; the old file stays as it is.", after_help = SALVAGE_EXAMPLES)]
     Salvage(DurableSalvageArguments),
 }
 
@@ -266,14 +315,14 @@ pub struct DurableFile {
     pub path: PathBuf,
 }
 
-/// Arguments of `aquifer durable stats`.
+/// Arguments of `aquifer durable stats` and `check`.
 #[derive(Args, Debug)]
 pub struct DurableStatsArguments {
     /// Which file.
     #[command(flatten)]
     pub file: DurableFile,
     /// One line of JSON in place of the table
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }
 
@@ -288,16 +337,6 @@ pub struct DurableSalvageArguments {
     pub target: PathBuf,
 }
 
-/// A positive number of seconds, up to a day.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let value: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
-    if (0.001..=86_400.0).contains(&value) {
-        Ok(Duration::from_secs_f64(value))
-    } else {
-        Err(format!("{text} seconds are not between 0.001 and 86400"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,14 +345,6 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn seconds_are_positive_and_finite() {
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for text in ["0", "-1", "nan", "inf", "1e9", "soon"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
     }
 
     #[test]
@@ -331,7 +362,9 @@ mod tests {
         let Ok(Command::Export(arguments)) = parse("aquifer export --pid 1") else { panic!("it parses") };
         assert!(arguments.listen.ip().is_loopback());
         assert!(parse("aquifer export --listen localhost").is_err());
-        assert!(parse("aquifer export --listen [::1]:0").is_ok());
+        assert!(
+            parse("aquifer export --listen [::1]:0").is_ok() && parse("aquifer export --listen 0").is_ok()
+        );
         assert!(parse("aquifer export --once --listen 127.0.0.1:1").is_err());
     }
 }

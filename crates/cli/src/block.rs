@@ -34,7 +34,7 @@ pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
         Some(address) => words::warn_of_strangers(address.ip()),
         None => {}
     }
-    let source = arguments.source()?;
+    let source = arguments.source();
     match arguments.way() {
         Way::Address(address) => network::serve(arguments, source, || Listener::tcp(address)),
         Way::Socket(path) => network::serve(arguments, source, || Listener::unix(path)),

@@ -4,12 +4,15 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::arguments::{CheckArguments, StatsArguments};
 use crate::error::{Error, printable};
 use crate::events::events;
 use crate::heap::Heap;
 use crate::reply::{Checked, Sample, Verdict};
 use crate::table::table;
+use crate::volume::print_json;
 
 /// Home, and everything after it erased.
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
@@ -31,7 +34,7 @@ pub fn stats(arguments: &StatsArguments) -> Result<ExitCode, Error> {
 fn numbers(heap: &mut Heap, arguments: &StatsArguments) -> Result<(), Error> {
     let first = heap.stats()?;
     show(&first, None, arguments)?;
-    arguments.watch.map_or(Ok(()), |period| watch(heap, first, period, arguments))
+    arguments.interval.map_or(Ok(()), |period| watch(heap, first, period, arguments))
 }
 
 fn watch(heap: &mut Heap, first: Sample, period: Duration, arguments: &StatsArguments) -> Result<(), Error> {
@@ -58,7 +61,7 @@ fn show(sample: &Sample, earlier: Option<(&Sample, f64)>, arguments: &StatsArgum
         serde_json::to_writer(&mut out, sample).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
-        let lead = match (arguments.watch, earlier) {
+        let lead = match (arguments.interval, earlier) {
             (Some(_), _) if out.is_terminal() => CLEAR_SCREEN,
             (_, Some(_)) => "\n",
             _ => "",
@@ -74,6 +77,15 @@ fn show(sample: &Sample, earlier: Option<(&Sample, f64)>, arguments: &StatsArgum
 /// [`Error`] if the heap cannot be asked.
 pub fn check(arguments: &CheckArguments) -> Result<ExitCode, Error> {
     let Checked { pid, verdict, waits } = Heap::of(&arguments.target, arguments.timeout)?.check()?;
+    if arguments.json {
+        let problem = match &verdict {
+            Verdict::InOrder => None,
+            Verdict::Disagreement(problem) => Some(problem),
+        };
+        let in_order = problem.is_none();
+        print_json(&json!({ "pid": pid, "in_order": in_order, "problem": problem, "waits": waits }))?;
+        return Ok(if in_order { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     for wait in waits {
         writeln!(io::stdout(), "process {pid}: {}", printable(&wait))?;
     }

@@ -43,7 +43,7 @@ pub struct DoctorArguments {
     #[command(flatten)]
     pub memory: MemoryArguments,
     /// One line of JSON in place of the table
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }
 

@@ -15,11 +15,12 @@ use std::process::ExitCode;
 use aquifer_base::units::format_size;
 use aquifer_durable::Error as HeapError;
 use aquifer_durable::inspect::HeapFile;
+use serde_json::json;
 
 use crate::amounts::grouped;
 use crate::arguments::{DurableQuestion, DurableSalvageArguments, DurableStatsArguments};
 use crate::error::{Error, printable};
-use crate::volume::work::Work;
+use crate::volume::{print_json, work::Work};
 use summary::Summary;
 
 /// Answers a question about a file; damage is told on standard output and by the exit status.
@@ -28,7 +29,7 @@ use summary::Summary;
 /// [`Error`] if the file cannot be looked at: it is missing, something else, or in use.
 pub fn durable(question: &DurableQuestion) -> Result<ExitCode, Error> {
     let (path, outcome) = match question {
-        DurableQuestion::Check(file) => (&file.path, check(&file.path)),
+        DurableQuestion::Check(arguments) => (&arguments.file.path, check(arguments)),
         DurableQuestion::Dump(file) => (&file.path, dump(&file.path)),
         DurableQuestion::Stats(arguments) => (&arguments.file.path, stats(arguments)),
         DurableQuestion::Salvage(arguments) => (&arguments.file.path, salvage(arguments)),
@@ -52,9 +53,23 @@ fn open_at_rest(path: &Path) -> Result<HeapFile, Error> {
     if file.lock()? { Ok(file) } else { Err(Error::DurableInUse { path: path.into() }) }
 }
 
-fn check(path: &Path) -> Result<ExitCode, Error> {
-    let summary = Summary::of(&open_at_rest(path)?)?;
+fn check(arguments: &DurableStatsArguments) -> Result<ExitCode, Error> {
+    let path = &arguments.file.path;
     let name = path.display().to_string();
+    let found = open_at_rest(path).and_then(|file| Ok(Summary::of(&file)?));
+    if arguments.json {
+        let problem = match &found {
+            Ok(_) => None,
+            Err(Error::Durable(error @ HeapError::Damaged { .. })) => Some(error.to_string()),
+            Err(_) => return found.map(|_| ExitCode::FAILURE),
+        };
+        let in_order = problem.is_none();
+        print_json(
+            &json!({ "file": name, "in_order": in_order, "problem": problem, "contents": found.ok() }),
+        )?;
+        return Ok(if in_order { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let summary = found?;
     writeln!(io::stdout(), "{}: in order, {}", printable(&name), summary.verified())?;
     Ok(ExitCode::SUCCESS)
 }

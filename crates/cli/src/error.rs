@@ -328,7 +328,7 @@ pub enum Error {
     BlockListen(#[from] aquifer_block::nbdkit::ListenError),
     /// An address that others reach, and no TLS.
     #[error(
-        "{0} can be reached from other machines, whose users could read and write everything: name this host's folder of `aquifer cluster join` with --tls, or say --without-tls for a network of friends"
+        "{0} can be reached from other machines, whose users could read and write everything: add --tls --cluster FOLDER with this host's folder of `aquifer cluster join`, or say --without-tls for a network of friends"
     )]
     BlockForEverybody(SocketAddr),
     /// No folder shows the device.
@@ -355,6 +355,19 @@ pub enum Error {
 }
 
 impl Error {
+    /// The exit status of `aquifer run` that did not run its program, as `env` and `timeout` have it: 127 there is no such program, 126 it cannot be
+    /// run, 125 all else.
+    pub fn status_of_run(&self) -> u8 {
+        use crate::program::Unfit;
+
+        match self {
+            Self::Unfit(Unfit::Missing(_)) => 127,
+            Self::Exec { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            Self::Unfit(_) | Self::Exec { .. } => 126,
+            _ => 125,
+        }
+    }
+
     /// Whether other files than the one that this is about may fare better.
     pub fn is_of_one_file(&self) -> bool {
         use aquifer_volume::VolumeError as V;

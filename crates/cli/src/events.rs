@@ -61,7 +61,7 @@ impl Event {
     }
 }
 
-/// Prints what a heap noted; with `--watch`, then what it notes until it is closed.
+/// Prints what a heap noted; with `--interval`, then what it notes until it is closed.
 ///
 /// # Errors
 /// [`Error`] if the heap cannot be asked, or borrows nothing. A watched program that ends is no error.
@@ -69,7 +69,7 @@ pub fn events(heap: &mut Heap, arguments: &StatsArguments) -> Result<(), Error> 
     let (pid, events) = heap.events()?;
     let mut process = pid;
     let mut next = show(&events, 0, arguments.json)?;
-    let Some(period) = arguments.watch else { return Ok(()) };
+    let Some(period) = arguments.interval else { return Ok(()) };
     loop {
         std::thread::sleep(period);
         let (pid, events) = match heap.events() {

@@ -1,14 +1,20 @@
-//! `aquifer export`: a heap's numbers for Prometheus.
+//! `aquifer export`: a heap's numbers for Prometheus, and as a page that is live.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use crate::arguments::ExportArguments;
-use crate::error::Error;
-use crate::heap::Heap;
+use crate::error::{Error, printable};
+use crate::heap::{Heap, Measurement};
+use crate::http::Content;
 use crate::prometheus;
 use crate::server;
+
+/// It brings its styles and its program, and asks for `/numbers` once a second.
+const PAGE: &str = include_str!("export/page.html");
 
 /// Offers the numbers until a signal ends the process; with `--once`, prints them.
 ///
@@ -21,10 +27,22 @@ pub fn export(arguments: &ExportArguments) -> Result<ExitCode, Error> {
         return print(&prometheus::text(&heap.measure()?));
     }
     let listener = listen(arguments.listen)?;
-    server::serve(&listener, move || match heap.measure() {
-        Ok(measurement) => prometheus::text(&measurement),
-        Err(_) => prometheus::down(),
+    eprintln!("http://{}/ is a page for people", listener.local_addr()?);
+    server::serve(&listener, move |path| match path {
+        "/" => Some(Content { content_type: "text/html; charset=utf-8", body: Ok(PAGE.into()) }),
+        "/metrics" => Some(Content::metrics(match heap.measure() {
+            Ok(measurement) => prometheus::text(&measurement),
+            Err(_) => prometheus::down(),
+        })),
+        "/numbers" => Some(Content { content_type: "application/json", body: numbers(heap.measure()) }),
+        _ => None,
     })
+}
+
+/// What the page asks for, or why there is nothing.
+fn numbers(measured: Result<Measurement, Error>) -> Result<String, String> {
+    let Measurement { sample, latency, .. } = measured.map_err(|error| printable(&error.to_string()))?;
+    Ok(json!({ "sample": sample, "latency": latency.ok() }).to_string())
 }
 
 fn print(text: &str) -> Result<ExitCode, Error> {

@@ -46,6 +46,22 @@ pub fn parse_request(head: &[u8]) -> Result<Request<'_>, Malformed> {
     Ok(Request { method, path: target.split('?').next().unwrap_or(target) })
 }
 
+/// What is at a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    /// Its kind, as headers say it.
+    pub content_type: &'static str,
+    /// All of it; an error is what is wrong with it for now, in a sentence.
+    pub body: Result<String, String>,
+}
+
+impl Content {
+    /// Numbers for Prometheus.
+    pub fn metrics(body: String) -> Self {
+        Self { content_type: crate::prometheus::CONTENT_TYPE, body: Ok(body) }
+    }
+}
+
 /// What a caller gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Response {
@@ -56,17 +72,20 @@ pub struct Response {
     is_head: bool,
 }
 
+const PAGE_POLICY: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'\r\n";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Response {
-    /// The metrics.
-    pub fn metrics(body: String, is_head: bool) -> Self {
-        Self { status: "200 OK", content_type: crate::prometheus::CONTENT_TYPE, body, is_head }
+    fn of(content: Content, is_head: bool) -> Self {
+        match content.body {
+            Ok(body) => Self { status: "200 OK", content_type: content.content_type, body, is_head },
+            Err(why) => Self { is_head, ..Self::problem("503 Service Unavailable", &format!("{why}\n")) },
+        }
     }
 
-    /// Anything else than metrics.
+    /// A path with nothing at it.
     pub fn not_found() -> Self {
-        Self::problem("404 Not Found", "there is only /metrics\n")
+        Self::problem("404 Not Found", "there is nothing here; metrics for Prometheus are at /metrics\n")
     }
 
     /// Anything else than reading.
@@ -92,23 +111,26 @@ impl Response {
     pub fn bytes(&self) -> Vec<u8> {
         let Self { status, content_type, body, is_head } = self;
         let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+        // Pages bring all that they need, and are nobody's frame.
+        let policy = if content_type.starts_with("text/html") { PAGE_POLICY } else { "" };
         let head = format!(
-            "HTTP/1.0 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+            "HTTP/1.0 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nX-Content-Type-Options: nosniff\r\n{allow}{policy}Connection: close\r\n\r\n",
             body.len()
         );
         [head.as_bytes(), if *is_head { b"" } else { body.as_bytes() }].concat()
     }
 }
 
-/// The response to a request; `metrics` are made only if it asks for them.
-pub fn respond(head: &[u8], metrics: impl FnOnce() -> String) -> Response {
+/// The response to a request; `content` makes what is at a path, and is called only for requests that are whole.
+pub fn respond(head: &[u8], content: impl FnOnce(&str) -> Option<Content>) -> Response {
     match parse_request(head) {
         _ if !is_complete(head) && head.len() >= HEAD_BYTES_MAX => Response::too_large(),
         Err(Malformed) => Response::malformed(),
         Ok(_) if !is_complete(head) => Response::malformed(),
-        Ok(Request { method: "GET" | "HEAD", path }) if path != "/metrics" => Response::not_found(),
-        Ok(Request { method: "GET", .. }) => Response::metrics(metrics(), false),
-        Ok(Request { method: "HEAD", .. }) => Response::metrics(metrics(), true),
+        Ok(Request { method: method @ ("GET" | "HEAD"), path }) => match content(path) {
+            Some(content) => Response::of(content, method == "HEAD"),
+            None => Response::not_found(),
+        },
         Ok(_) => Response::not_allowed(),
     }
 }
@@ -118,8 +140,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn metrics(text: &str) -> impl FnOnce(&str) -> Option<Content> {
+        move |path| (path == "/metrics").then(|| Content::metrics(text.into()))
+    }
+
     fn status(head: &str) -> &'static str {
-        respond(head.as_bytes(), || "up 1\n".into()).status
+        respond(head.as_bytes(), metrics("up 1\n")).status
+    }
+
+    #[test]
+    fn what_is_missing_for_now_is_said() {
+        let silent = |_: &str| Some(Content { content_type: TEXT, body: Err("no answer".into()) });
+        let bytes = respond(b"GET /numbers HTTP/1.1\r\n\r\n", silent).bytes();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.starts_with("HTTP/1.0 503 ") && text.ends_with("no answer\n"), "{text}");
     }
 
     #[test]
@@ -152,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_length_is_that_of_the_body() {
-        let response = |head: &str| respond(head.as_bytes(), || "µ 1\n".into()).bytes();
+        let response = |head: &str| respond(head.as_bytes(), metrics("µ 1\n")).bytes();
         let (got, headers) = (response("GET /metrics HTTP/1.0\n\n"), response("HEAD /metrics HTTP/1.0\n\n"));
         let got = String::from_utf8(got).unwrap();
         assert!(got.starts_with("HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{got}");
@@ -186,9 +220,9 @@ mod tests {
 
     fn check(head: &[u8]) {
         let mut is_asked = false;
-        let response = respond(head, || {
-            is_asked = true;
-            "up 1\n".into()
+        let response = respond(head, |path| {
+            is_asked = path == "/metrics";
+            is_asked.then(|| Content::metrics("up 1\n".into()))
         });
         assert_eq!(is_asked, response.status == "200 OK");
         assert!(!is_asked || (is_complete(head) && head.windows(8).any(|part| part == b"/metrics")));

@@ -33,6 +33,7 @@
 //! | `volume` | volumes, and the files in them |
 //! | `ending` | SIGINT and SIGTERM, as a wish to end |
 //! | `block` | a device for kernels: NBD, or a file through FUSE |
+//! | `manual` | the command line as it is shown: helps, completions |
 //! | `version` | what this build can do here, and what would add the rest |
 //! | `error` | what can go wrong, and what to do then |
 #![forbid(unsafe_code)]
@@ -55,6 +56,7 @@ pub mod http;
 pub mod latency;
 pub mod library;
 pub mod limit;
+pub mod manual;
 pub mod probe;
 pub mod process;
 pub mod profile;

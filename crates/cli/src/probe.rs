@@ -44,7 +44,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<ExitCode, Error> {
 }
 
 fn measure(arguments: &ProbeArguments) -> Result<ExitCode, Error> {
-    let outputs = Outputs { json: arguments.json.as_deref(), forms: &arguments.forms };
+    let outputs = Outputs { json: arguments.report_json.as_deref(), forms: &arguments.forms };
     // Better now than after an hour.
     outputs.check()?;
     let spec = TargetSpec::parse(arguments.target.as_deref().unwrap_or_default())?;
@@ -59,7 +59,7 @@ fn measure(arguments: &ProbeArguments) -> Result<ExitCode, Error> {
     let (report, outcome) = probe.run();
     drop(watch);
     outputs.write(&report)?;
-    show(&render::summary(&report))?;
+    show(&if arguments.json { report.to_json() } else { render::summary(&report) })?;
     Ok(ended(outcome))
 }
 
@@ -82,7 +82,7 @@ fn plan(arguments: &ProbeArguments, ground: &Ground) -> Plan {
         _ => Effort::Standard,
     };
     let mut plan = Plan::new(effort);
-    if let Some(size) = arguments.size {
+    if let Some(size) = arguments.span {
         plan.span_bytes = size;
     }
     // An emulated device is used as a whole: its spare pages belong to it.
@@ -139,7 +139,7 @@ fn show_comparison(arguments: &CompareArguments) -> Result<ExitCode, Error> {
     if let Some(path) = &arguments.markdown {
         write(path, &comparison.markdown())?;
     }
-    show(&comparison.text())?;
+    show(&if arguments.json { comparison.json() } else { comparison.text() })?;
     Ok(ExitCode::SUCCESS)
 }
 

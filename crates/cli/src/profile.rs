@@ -24,6 +24,7 @@ pub mod stacks;
 pub mod symbols;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -34,8 +35,8 @@ use crate::error::{Error, printable};
 use crate::run;
 use stacks::Stacks;
 
-/// Status of a command that could not run the program.
-const COULD_NOT_RUN: u8 = 2;
+/// Statuses of a command that could not run the program.
+const COULD_NOT_RUN: RangeInclusive<u8> = 125..=127;
 
 /// Runs the program, and says afterwards where its faults came from. The status is the program's.
 ///
@@ -97,7 +98,7 @@ fn report(bytes: &[u8], picture: Option<&Path>, status: u8) -> Result<(), Error>
     let Some(samples) = Samples::parse(bytes) else { return Ok(()) };
     if samples.programs() == 0 {
         // The command has said why the program could not be run.
-        if status != COULD_NOT_RUN {
+        if !COULD_NOT_RUN.contains(&status) {
             eprintln!("aquifer: no profile: the program ran without managed memory");
         }
         return Ok(());

@@ -15,7 +15,7 @@ use object::{Endianness, ReadCache, ReadRef};
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// There is no such program.
-    #[error("there is no program {0}; give its path, or a name that is found in PATH")]
+    #[error("there is no program {0}; {advice}", advice = advice(.0))]
     Missing(String),
     /// The file cannot be read or run.
     #[error("{0} cannot be run: {1}; give the path of a program that this user may read and run")]
@@ -43,6 +43,15 @@ pub enum Unfit {
         "{0} runs with the rights of its owner, for which the system ignores libraries that stand in front; run it as that user from a copy without the set-user-ID bit and the set-group-ID bit"
     )]
     Privileged(String),
+}
+
+/// A word with a hyphen may be meant for the command.
+fn advice(name: &str) -> &'static str {
+    if name.starts_with('-') {
+        "if it was meant as an option, `aquifer run --help` shows those that there are"
+    } else {
+        "give its path, or a name that is found in PATH"
+    }
 }
 
 /// Interpreters of interpreters that are followed.

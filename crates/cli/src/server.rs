@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::http::{HEAD_BYTES_MAX, is_complete, respond};
+use crate::http::{Content, HEAD_BYTES_MAX, is_complete, respond};
 
 /// A caller that has not asked, or not taken the answer, after this long is dropped.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -15,20 +15,20 @@ const CHUNK_BYTES: usize = 1024;
 /// After a failure to accept, such as too many open files.
 const RECOVERY: Duration = Duration::from_millis(100);
 
-/// Answers callers with what `metrics` makes, for as long as the process lives.
-pub fn serve(listener: &TcpListener, mut metrics: impl FnMut() -> String) -> ! {
+/// Answers callers with what `content` makes of a path, for as long as the process lives.
+pub fn serve(listener: &TcpListener, mut content: impl FnMut(&str) -> Option<Content>) -> ! {
     loop {
         match listener.accept() {
             // A caller that fails is its own problem.
-            Ok((stream, _)) => drop(answer(&stream, &mut metrics)),
+            Ok((stream, _)) => drop(answer(&stream, &mut content)),
             Err(_) => std::thread::sleep(RECOVERY),
         }
     }
 }
 
-fn answer(mut stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<()> {
+fn answer(mut stream: &TcpStream, content: impl FnOnce(&str) -> Option<Content>) -> io::Result<()> {
     let head = read_head(stream)?;
-    let response = respond(&head, metrics).bytes();
+    let response = respond(&head, content).bytes();
     write_until(stream, &response, Instant::now() + PATIENCE)?;
     stream.shutdown(Shutdown::Write)?;
     // Closing with bytes unread would take the response back.
@@ -84,7 +84,9 @@ mod tests {
     fn start() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || serve(&listener, || "up 1\n".into()));
+        std::thread::spawn(move || {
+            serve(&listener, |path| (path == "/metrics").then(|| Content::metrics("up 1\n".into())))
+        });
         address
     }
 

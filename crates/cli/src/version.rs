@@ -44,7 +44,7 @@ Exit status: 0, also when parts are missing.";
 #[derive(Args, Debug)]
 pub struct VersionArguments {
     /// One line of JSON in place of the table
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }
 

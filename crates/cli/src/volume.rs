@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `arguments` | what may stand behind it |
+//! | `examples` | what the helps show of each |
 //! | `place` | `VOLUME:/path` |
 //! | `opened` | a volume that this command has open |
 //! | `outcome` | what was left undone, while the rest was done |
@@ -25,6 +26,7 @@ mod background;
 mod cat;
 mod copy;
 mod create;
+mod examples;
 mod list;
 pub mod mode;
 mod mount;
@@ -82,7 +84,7 @@ pub fn volume(action: &VolumeAction) -> Result<ExitCode, Error> {
 }
 
 /// A line of JSON on standard output.
-fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
     use std::io::Write;
 
     let mut out = io::stdout().lock();

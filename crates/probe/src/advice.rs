@@ -24,13 +24,15 @@ mod trust;
 
 use aquifer_base::profile::{Profile, Setting};
 use aquifer_base::units::format_size;
+use serde_json::json;
 
 pub use assumptions::Assumptions;
 pub use borrowing::{Lender, borrowing_text};
 
 use crate::report::Report;
+use borrowing::borrowing_json;
 use lines::wrapped;
-use settings::Settings;
+use settings::{Advised, Settings};
 
 /// In front of the reason of a value.
 const REASON: &str = "      ";
@@ -94,6 +96,22 @@ impl Advice {
         }
         text.push_str(&self.economy);
         text
+    }
+
+    /// What programs read: settings by their names in a profile, with `value` (`null` if it was not measured) and `reason`; `lenders` with what each
+    /// would gain. Prices and machines are for people, in [`Advice::text`].
+    #[must_use]
+    pub fn json(&self, report: &Report, lenders: &[Lender]) -> serde_json::Value {
+        let advised = |advised: &Advised| json!({ "value": advised.value, "reason": advised.reason });
+        let settings =
+            Setting::ALL.map(|setting| (setting.key().into(), advised(self.settings.of_setting(setting))));
+        json!({
+            "target": self.title,
+            "warnings": self.warnings,
+            "settings": settings.into_iter().collect::<serde_json::Map<_, _>>(),
+            "own_io": { "read_bytes": advised(&self.settings.read_size), "writers": advised(&self.settings.writers) },
+            "lenders": borrowing_json(report, lenders),
+        })
     }
 
     /// The settings as a file that the heap loads, with the reason of each.

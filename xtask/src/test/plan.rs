@@ -10,7 +10,7 @@ use std::time::Duration;
 /// All steps, in the order in which people think of them.
 pub const STEPS: [&str; 17] = [
     "lint", "rust", "doc", "soak", "loom", "c", "examples", "preload", "programs", "corpus", "mount",
-    "block", "sqlite", "remote", "probe", "python", "install",
+    "block", "sqlite", "remote", "browser", "python", "install",
 ];
 /// A build may take so long on a slow machine that does other things.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
@@ -92,12 +92,11 @@ impl<'a> Plan<'a> {
         if !on_the_library.is_empty() {
             builds.push(Build::then(self.library(), on_the_library));
         }
-        let cargo: [(&str, Vec<Job>); 5] = [
+        let cargo: [(&str, Vec<Job>); 4] = [
             ("doc", vec![self.cargo("doc", &["test", "--workspace", "--doc"], Results::Cargo)]),
             ("loom", self.loom()),
             ("lint", self.lint()),
             ("soak", if self.full { self.soak() } else { Vec::new() }),
-            ("probe", vec![self.script("probe", &["tests/probe/browser.sh"])]),
         ];
         for (step, jobs) in cargo {
             if self.wants(step) {
@@ -207,6 +206,7 @@ impl<'a> Plan<'a> {
         add("c", self.each("c", "tests/c/run.sh")?);
         add("c", self.each("c", "tests/cpp/run.sh")?);
         add("python", self.each("python", "tests/python/run.sh")?);
+        add("browser", vec![self.script("browser", &["tests/browser/run.sh"])]);
         add("install", vec![self.script("install", &["tests/install.sh"])]);
         jobs.sort_by_key(|job| {
             LONGEST.iter().position(|long| job.name.contains(long)).unwrap_or(LONGEST.len())

@@ -69,7 +69,7 @@ impl Peer {
     fn provider(self) -> &'static [&'static str] {
         match self {
             Self::Shared | Self::BlockShared => &["memory"],
-            Self::RdmaLike => &["memory", "--delay", "3"],
+            Self::RdmaLike => &["memory", "--delay", "3us"],
             _ => &["tcp"],
         }
     }

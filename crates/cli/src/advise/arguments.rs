@@ -1,11 +1,14 @@
 //! What may stand behind `aquifer advise`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aquifer_base::units::parse_size;
 use aquifer_probe::advice::Assumptions;
 use aquifer_probe::economics::Processor;
 use clap::Args;
+
+use crate::arguments::values::latency;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "\
@@ -13,10 +16,11 @@ Examples:
   aquifer advise report.json                     settings for the heap, and why
   aquifer advise report.json --price-eur 120 --ram-eur-per-gb 3.5 --cpu-ghz 3 --cores 16
   aquifer advise report.json --write-profile nvme.profile
+  aquifer advise report.json --json | jq .settings
   aquifer run --flash /nvme --device-profile nvme.profile -- ./program
-  aquifer advise report.json --remote alpha:7447 --cluster /etc/aquifer
+  aquifer advise report.json --donors alpha:7447 --cluster /etc/aquifer
                                                  whether borrowing there pays beside swap
-  aquifer advise report.json --remote-us 4       or from a network that is not there yet
+  aquifer advise report.json --latency 4us       or from a network that is not there yet
   aquifer advise --study                         the study's arithmetic, done again
 
 What was not measured is called so; nothing is guessed. Processor and load are those
@@ -25,7 +29,7 @@ of the study (3.2 GHz, CPI 2.1, pages of 8 KiB, 25 % reads) unless they are give
 /// Arguments of `aquifer advise`.
 #[derive(Args, Debug)]
 pub struct AdviseArguments {
-    /// The report: what --json of `aquifer probe` wrote
+    /// The report: what --report-json of `aquifer probe` wrote
     #[arg(value_name = "REPORT", required_unless_present = "study")]
     pub report: Option<PathBuf>,
     /// Writes the settings to a file for `aquifer run --device-profile`
@@ -59,14 +63,17 @@ pub struct AdviseArguments {
     #[arg(long, value_name = "SHARE", default_value_t = 0.6, value_parser = share)]
     pub io_share: f64,
     /// Measures donors: whether borrowing pays beside swap on the device
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
-    pub remote: Vec<String>,
-    /// The same of a read of 4 KiB over a network to come: microseconds
-    #[arg(long, value_name = "US", value_parser = positive)]
-    pub remote_us: Option<f64>,
-    /// This host's folder of a cluster, for --remote
-    #[arg(long, value_name = "FOLDER", requires = "remote")]
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
+    pub donors: Vec<String>,
+    /// The same for a network that is not there yet: how long a read of 4 KiB would take
+    #[arg(long, value_name = "DURATION", value_parser = latency)]
+    pub latency: Option<Duration>,
+    /// This host's folder of the cluster
+    #[arg(long, value_name = "FOLDER", requires = "donors")]
     pub cluster: Option<PathBuf>,
+    /// One line of JSON in place of sentences
+    #[arg(short, long, conflicts_with = "study")]
+    pub json: bool,
     /// Does the study's arithmetic again, in place of a report
     #[arg(long, exclusive = true)]
     pub study: bool,

@@ -27,7 +27,7 @@ const STEP: u64 = 7919;
 /// A donor cannot be reached or lends nothing.
 pub(super) fn lenders(arguments: &AdviseArguments) -> Result<Vec<Lender>, Error> {
     let mut lenders = Vec::new();
-    for donor in &arguments.remote {
+    for donor in &arguments.donors {
         let options = BorrowerOptions {
             donors: vec![donor.clone()],
             donors_only: true,
@@ -36,9 +36,9 @@ pub(super) fn lenders(arguments: &AdviseArguments) -> Result<Vec<Lender>, Error>
         };
         lenders.push(measured(donor, options)?);
     }
-    let thought_of = arguments.remote_us.map(|read_us| {
-        let (name, source) = ("such a donor".to_owned(), "--remote-us".to_owned());
-        Lender { name, read_us, source }
+    let thought_of = arguments.latency.map(|latency| {
+        let (name, source) = ("such a donor".to_owned(), "--latency".to_owned());
+        Lender { name, read_us: latency.as_secs_f64() * 1e6, source }
     });
     lenders.extend(thought_of);
     Ok(lenders)

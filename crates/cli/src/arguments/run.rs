@@ -17,7 +17,7 @@ const PAGE_BYTES: usize = 4096;
 pub const EXAMPLES: &str = "\
 Examples:
   aquifer run -- ./program ARGS                  256 MiB of RAM, 8 GiB of flash in /var/tmp
-  aquifer run --ram auto -- ./program ARGS       as much RAM as its container, or the machine, has left
+  aquifer run --ram auto -- ./program ARGS       as much RAM as container or machine have left
   aquifer run --ram 4G --flash /nvme --flash-size 64G -- redis-server
   aquifer run --ram 1G --compress auto -- python3 big.py
   aquifer run --threshold 4K --report -- sqlite3 :memory:
@@ -31,7 +31,8 @@ always stay. As long as all fit in --ram, flash is not touched.
 A program that hands memory to the kernel by system calls of its own (io_uring,
 process_vm_readv) needs --faults thread. The manual says what works and what does not.
 
-The exit status is the program's; 2 if it could not be run.";
+The exit status is the program's; 125 if Aquifer could not run it, 126 if the system could
+not, 127 if there is no such program.";
 
 /// Whether blocks of malloc are managed.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,13 +137,13 @@ impl std::fmt::Display for CopiesArgument {
 #[derive(Args, Debug)]
 pub struct MemoryArguments {
     /// RAM for managed memory; auto: what the memory cgroup or machine has left, less an eighth
-    #[arg(long, value_name = "SIZE|auto", default_value = "256M", value_parser = parse_ram)]
+    #[arg(short = 'm', long, value_name = "SIZE|auto", default_value = "256M", value_parser = parse_ram)]
     pub ram: u64,
     /// What stays of it however little its memory cgroup has left [default: a quarter]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub ram_min: Option<u64>,
     /// Directory, file or block device for what does not fit [default: $TMPDIR or /var/tmp]
-    #[arg(long, value_name = "PATH")]
+    #[arg(short, long, value_name = "PATH")]
     pub flash: Option<PathBuf>,
     /// Size of the flash file [default: 64 times --ram, 1G to 8G, as far as there is room]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -161,8 +162,8 @@ pub struct RunArguments {
     /// Whether pages stay in RAM compressed, while there is room, before they go to flash
     #[arg(long, value_enum, default_value = "never")]
     pub compress: CompressArgument,
-    /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
-    #[arg(long, value_name = "DONORS", value_delimiter = ',')]
+    /// Machines that lend RAM, which is used before the flash
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     pub donors: Vec<String>,
     /// Keeps to those, and does not ask them who else lends
     #[arg(long, requires = "donors")]

@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 
 use aquifer_base::units::parse_size;
 use aquifer_block::source::{Copies, Source};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::fault::Fault;
-use crate::arguments::CopiesArgument;
-use crate::error::Error;
+use crate::arguments::values::Listen;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
 Examples:
   aquifer block --flash /nvme/blocks --size 64G              at nbd://127.0.0.1:10809
-  aquifer block --flash /nvme/blocks --size 64G --listen 10.0.0.5:10809 --tls /etc/aquifer
-  aquifer block --flash /nvme/blocks --size 64G --socket /run/aquifer-block.sock
-  aquifer block --flash /var/tmp/swap --size 8G --ublk       as /dev/ublkb0, on this machine
+  aquifer block --flash /nvme/blocks --size 64G --listen 10.0.0.5:10809 --tls --cluster /etc/aquifer
+  aquifer block --flash /nvme/blocks --size 64G --listen /run/aquifer-block.sock
+  aquifer block --flash /dev/nvme0n1p3 --ublk                as /dev/ublkb0, on this machine
   aquifer block --flash /var/tmp/swap --size 8G --fuse /mnt/swap
   aquifer block --flash /var/tmp/swap --size 8G --donors alpha:7447,beta:7447 --cluster /etc/aquifer
   aquifer block --flash /nvme/blocks --size 64G --fault errors=1%,delay=20ms   a device that fails and is slow
@@ -57,40 +56,37 @@ const PORT: u16 = 10809;
 #[derive(Args, Debug)]
 pub struct BlockArguments {
     /// The file or block device with the bytes; a folder for a file without a name, which goes at the end
-    #[arg(long, value_name = "PATH")]
+    #[arg(short, long, value_name = "PATH")]
     pub flash: PathBuf,
-    /// Size of the device; of a block device 0 is all of it
+    /// Size of the device [default: all of a block device]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub size: u64,
-    /// Machines that lend RAM, which is used before the flash: HOST:PORT, separated by commas
-    #[arg(long, value_name = "DONORS", value_delimiter = ',')]
+    pub size: Option<u64>,
+    /// Machines that lend RAM, which is used before the flash
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     pub donors: Vec<String>,
     /// Keeps to those, and does not ask them who else lends
     #[arg(long, requires = "donors")]
     pub donors_only: bool,
-    /// This host's folder of their cluster
-    #[arg(long, value_name = "FOLDER", requires = "donors")]
+    /// This host's folder of the cluster, of donors and of --tls
+    #[arg(long, value_name = "FOLDER")]
     pub cluster: Option<PathBuf>,
     /// Where what lies on donors is as well: on this machine's flash; or with a second donor, and not on flash
-    #[arg(long, value_name = "flash|donor", default_value = "flash", requires = "donors")]
-    pub copies: CopiesArgument,
+    #[arg(long, value_enum, default_value = "flash", requires = "donors")]
+    pub copies: BlockCopies,
     /// Encrypts what goes to donors, so that they can neither read it nor change it unnoticed
     #[arg(long, requires = "donors")]
     pub seal: bool,
     /// How donors divide what they have while it is too little for all who want some
     #[arg(long, value_name = "1-1000", default_value_t = 100, requires = "donors", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub weight: u32,
-    /// Listens for NBD at a port of this machine, or at an address that others reach [default: 127.0.0.1:10809]
-    #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, group = "way")]
-    pub listen: Option<SocketAddr>,
-    /// Listens for NBD at a Unix socket, for this user only
-    #[arg(long, value_name = "PATH", group = "way")]
-    pub socket: Option<PathBuf>,
-    /// Serves hosts of a cluster only, over TLS 1.3: this host's folder of `aquifer cluster join`
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["fuse", "ublk"])]
-    pub tls: Option<PathBuf>,
+    /// Where clients of NBD find it: a port of this machine, an address that others reach, or a Unix socket for this user only [default: 127.0.0.1:10809]
+    #[arg(long, value_name = "[ADDRESS:]PORT|PATH", group = "way")]
+    pub listen: Option<Listen>,
+    /// Serves hosts of the cluster only, over TLS 1.3
+    #[arg(long, requires = "cluster", conflicts_with_all = ["fuse", "ublk"])]
+    pub tls: bool,
     /// Listens without TLS also where others reach it: they can read and write everything
-    #[arg(long, conflicts_with_all = ["tls", "socket", "fuse", "ublk"])]
+    #[arg(long, conflicts_with_all = ["tls", "fuse", "ublk"])]
     pub without_tls: bool,
     /// Shows the device as the file `device` in a folder, for losetup
     #[arg(long, value_name = "FOLDER", group = "way")]
@@ -113,6 +109,24 @@ pub struct BlockArguments {
     pub fault: Vec<Fault>,
 }
 
+/// Where what lies in the RAM of a donor is as well. Parity takes memory while it is made, which swap has none of.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockCopies {
+    /// On the flash of this machine
+    Flash,
+    /// In the RAM of a second donor
+    Donor,
+}
+
+impl From<BlockCopies> for Copies {
+    fn from(copies: BlockCopies) -> Self {
+        match copies {
+            BlockCopies::Flash => Self::Flash,
+            BlockCopies::Donor => Self::Donor,
+        }
+    }
+}
+
 /// How the device is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way<'a> {
@@ -129,63 +143,38 @@ pub enum Way<'a> {
 impl BlockArguments {
     /// The one that was chosen.
     pub fn way(&self) -> Way<'_> {
-        match (&self.socket, &self.fuse) {
-            (Some(path), _) => Way::Socket(path),
-            (None, Some(folder)) => Way::Folder(folder),
-            (None, None) if self.ublk => Way::Ublk,
-            (None, None) => Way::Address(self.listen.unwrap_or((Ipv4Addr::LOCALHOST, PORT).into())),
+        match (&self.fuse, &self.listen) {
+            (Some(folder), _) => Way::Folder(folder),
+            (None, _) if self.ublk => Way::Ublk,
+            (None, Some(Listen::Unix(path))) => Way::Socket(path),
+            (None, Some(Listen::Address(address))) => Way::Address(*address),
+            (None, None) => Way::Address((Ipv4Addr::LOCALHOST, PORT).into()),
         }
     }
-}
 
-impl BlockArguments {
     /// What the device is made of.
-    ///
-    /// # Errors
-    /// Coded copies, which take memory while they are made; swap has none.
-    pub fn source(&self) -> Result<Source, Error> {
-        let copies = match self.copies {
-            CopiesArgument::Flash => Copies::Flash,
-            CopiesArgument::Donor => Copies::Donor,
-            CopiesArgument::Coded(_) => {
-                return Err(Error::Remote(
-                    "block devices have no parity: use --copies flash or donor".into(),
-                ));
-            }
-        };
-        Ok(Source {
+    pub fn source(&self) -> Source {
+        let borrows = !self.donors.is_empty();
+        Source {
             flash: self.flash.clone(),
-            size_bytes: self.size,
+            // Of a block device that is all of it; of a file nothing, which is refused.
+            size_bytes: self.size.unwrap_or(0),
             donors: self.donors.clone(),
             donors_only: self.donors_only,
-            cluster: self.cluster.clone(),
-            copies,
+            cluster: self.cluster.clone().filter(|_| borrows),
+            copies: self.copies.into(),
             seals: self.seal,
             weight: self.weight,
-        })
+        }
     }
 
     /// The address at which every client would be served: without TLS, and not only for this machine.
     pub fn address_for_everybody(&self) -> Option<SocketAddr> {
         match self.way() {
-            Way::Address(address) if self.tls.is_none() && !address.ip().to_canonical().is_loopback() => {
-                Some(address)
-            }
+            Way::Address(address) if !self.tls && !address.ip().to_canonical().is_loopback() => Some(address),
             _ => None,
         }
     }
-}
-
-/// An address and port, or a port of this machine alone.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = text.parse::<u16>() {
-        return Ok((Ipv4Addr::LOCALHOST, port).into());
-    }
-    text.parse().map_err(|_| {
-        format!(
-            "'{text}' is neither a port nor an address and a port, as in 10809, 10.0.0.5:10809 or [::1]:10809"
-        )
-    })
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -221,27 +210,27 @@ mod tests {
 
     #[test]
     fn there_is_one_way_at_a_time() {
-        assert!(parse("--listen 7 --socket /s").is_err());
-        assert!(parse("--fuse /f --socket /s").is_err());
-        assert!(parse("--ublk --socket /s").is_err() && parse("--ublk --tls /c").is_err());
+        assert!(parse("--fuse /f --listen /s").is_err());
+        assert!(parse("--ublk --listen /s").is_err() && parse("--ublk --tls --cluster /c").is_err());
+        assert!(parse("--copies 4+2 --donors a:1").is_err() && parse("--copies donor --donors a:1").is_ok());
         assert_eq!(parse("--ublk --threads 2").unwrap().way(), Way::Ublk);
         assert!(matches!(parse("--fuse /f").unwrap().way(), Way::Folder(path) if path == Path::new("/f")));
-        assert!(matches!(parse("--socket /s").unwrap().way(), Way::Socket(path) if path == Path::new("/s")));
+        assert!(matches!(parse("--listen /s").unwrap().way(), Way::Socket(path) if path == Path::new("/s")));
     }
 
     #[test]
     fn an_address_that_others_reach_needs_tls() {
         let open = |line: &str| parse(line).unwrap().address_for_everybody().is_some();
-        for line in ["", "--listen 7", "--listen 127.0.0.2:7", "--listen [::1]:7", "--socket /s", "--fuse /f"]
+        for line in ["", "--listen 7", "--listen 127.0.0.2:7", "--listen [::1]:7", "--listen /s", "--fuse /f"]
         {
             assert!(!open(line), "{line}");
         }
         for address in ["10.0.0.5:7", "0.0.0.0:7", "[::]:7", "[::ffff:10.0.0.5]:7"] {
             assert!(open(&format!("--listen {address}")), "{address}");
-            assert!(!open(&format!("--listen {address} --tls /c")), "{address}");
+            assert!(!open(&format!("--listen {address} --tls --cluster /c")), "{address}");
         }
         assert!(parse("--listen 10.0.0.5:7 --without-tls").unwrap().without_tls);
-        for line in ["--without-tls --tls /c", "--fuse /f --tls /c", "--socket /s --without-tls"] {
+        for line in ["--without-tls --tls --cluster /c", "--fuse /f --tls --cluster /c", "--tls"] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -26,10 +26,11 @@ pub fn serve(
 ) -> Result<ExitCode, Error> {
     let program = program().ok_or(NbdkitError::NotInstalled)?;
     let plugin = library::find(library::NBDKIT)?;
+    let folder = arguments.cluster.as_deref().filter(|_| arguments.tls);
     // What is wrong with a host's folder, nbdkit says in other words.
-    let identity = arguments.tls.as_deref().map(Identity::load).transpose();
+    let identity = folder.map(Identity::load).transpose();
     identity.map_err(|error| Error::Remote(error.to_string()))?;
-    let certificates = arguments.tls.as_deref().map(Certificates::new).transpose();
+    let certificates = folder.map(Certificates::new).transpose();
     let certificates = certificates.map_err(Error::BlockCertificates)?;
     // nbdkit ends with this process, which therefore must not be ended for its memory either. What cannot be done, the plugin says.
     drop(precautions::mark_process());

@@ -27,6 +27,20 @@ hosts have.
 
 Exit status: 0 made, 2 not made.";
 
+const INIT_EXAMPLES: &str = "\
+Examples:
+  aquifer cluster init ~/cluster
+
+Exit status: 0 made, 2 not made.";
+
+const JOIN_EXAMPLES: &str = "\
+Examples:
+  aquifer cluster join ~/cluster alpha           the folder of host alpha: ./alpha
+  aquifer cluster join ~/cluster beta --role borrower --weight 300
+  scp -r alpha root@alpha:/etc/aquifer           to be used there with --cluster /etc/aquifer
+
+Exit status: 0 made, 2 not made.";
+
 /// Arguments of `aquifer cluster`.
 #[derive(Args, Debug)]
 pub struct ClusterArguments {
@@ -39,14 +53,14 @@ pub struct ClusterArguments {
 #[derive(Subcommand, Debug)]
 pub enum ClusterAction {
     /// Makes a new cluster
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "The folder holds the key that makes hosts: keep it, and copy it to no host.", after_help = INIT_EXAMPLES)]
     Init {
         /// The folder to make
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
     /// Makes the folder of a host
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Its certificate says whether it may lend or borrow, and how much it weighs.", after_help = JOIN_EXAMPLES)]
     Join {
         /// The folder that `aquifer cluster init` made
         #[arg(value_name = "FOLDER")]
@@ -66,8 +80,8 @@ pub enum ClusterAction {
             default_value = "donor,borrower"
         )]
         role: Vec<RoleArgument>,
-        /// How donors divide slabs among hosts while there are too few: 1 to 1000. What its programs say with their own --weight divides the host's share among them
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        /// How donors divide slabs among hosts while there are too few. What its programs say with their own --weight divides the host's share among them
+        #[arg(long, value_name = "1-1000", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
         weight: u32,
     },
 }

@@ -14,8 +14,10 @@ use aquifer_remote::transport::{TransportError, fabric, memory};
 use aquifer_volume::Time;
 use clap::Args;
 
+use crate::arguments::values::{address, long_duration, short_duration};
 use crate::error::{Error, printable};
 use crate::export::listen;
+use crate::http::Content;
 use crate::prometheus::lending;
 use crate::remote::gossip::{GossipArguments, GossipSaid};
 use crate::remote::security;
@@ -30,13 +32,13 @@ Examples:
   aquifer donate --listen 10.0.0.7:7447 --cluster /etc/aquifer --gossip 10.0.0.8:7447
   aquifer donate --lend 1G --lend-to-own-machine          to try it out on one machine
   aquifer donate --lend 1G --provider memory              to programs of this machine that are in another control group
-  aquifer donate --lend 1G --provider memory --delay 3    the same as if it were behind RDMA
+  aquifer donate --lend 1G --provider memory --delay 3us  the same as if it were behind RDMA
   aquifer donate --lend 1G --verbose                      and what becomes of each slab
   aquifer donate --lend 1G --metrics 127.0.0.1:9465       and numbers for Prometheus
 
 It lends what programs of this machine do not need: slabs are added while more than
---headroom is available, and asked back when less is. Borrowers have --leave-within
-seconds to move what a slab holds; then it is gone.
+--headroom is available, and asked back when less is. Borrowers have the time of --leave-within
+to move what a slab holds; then it is gone.
 
 With --gossip it knows the other donors, and tells borrowers of them. They need to name one
 that they can reach.
@@ -64,9 +66,9 @@ pub enum LookArgument {
 #[derive(Args, Debug)]
 pub struct DonateArguments {
     /// Where borrowers find it
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7447")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "127.0.0.1:7447", value_parser = address)]
     pub listen: SocketAddr,
-    /// This host's folder of a cluster: needed for every address but those of this machine
+    /// This host's folder of the cluster: needed for every address but those of this machine
     #[arg(long, value_name = "FOLDER")]
     pub cluster: Option<PathBuf>,
     /// The most that is lent [default: all but the headroom]
@@ -90,15 +92,15 @@ pub struct DonateArguments {
     /// Further slabs whose activity is compared, so that the least active ones go
     #[arg(long, value_name = "NUMBER", default_value_t = 4)]
     pub compare: u16,
-    /// Seconds in which a borrower must have left a slab that is asked back
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    pub leave_within: u64,
+    /// Time in which a borrower must have left a slab that is asked back
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = long_duration)]
+    pub leave_within: Duration,
     /// What carries the bytes: tcp, verbs where there is RDMA, another provider of libfabric, or memory that programs of this machine map
     #[arg(long, value_name = "NAME", default_value = fabric::PROVIDER)]
     pub provider: String,
-    /// Microseconds that each transfer takes at least, with --provider memory: to see what a network as fast would bring
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1000))]
-    pub delay: u64,
+    /// Time that each transfer takes at least, with --provider memory: to see what a network as fast would bring
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = short_duration)]
+    pub delay: Duration,
     /// How it knows of others.
     #[command(flatten)]
     pub gossip: GossipArguments,
@@ -106,10 +108,10 @@ pub struct DonateArguments {
     #[arg(long, value_enum, default_value = "busy")]
     pub look: LookArgument,
     /// A line for each slab that is lent, asked back or taken back, and for each borrower
-    #[arg(long)]
+    #[arg(short, long)]
     pub verbose: bool,
     /// Offers its numbers to Prometheus, at http://ADDRESS:PORT/metrics
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
     /// Also to programs of this machine, which gains nothing but a trial
     #[arg(long)]
@@ -145,9 +147,9 @@ pub fn donate(arguments: &DonateArguments) -> Result<ExitCode, Error> {
     if let Some(address) = arguments.metrics {
         let (listener, showing, slab_bytes) = (listen(address)?, donor.showing(), arguments.slab);
         let serve = move || -> () {
-            server::serve(&listener, || {
+            server::serve(&listener, |path| {
                 let (now, borrowers) = showing();
-                lending::text(&now, &borrowers, slab_bytes)
+                (path == "/metrics").then(|| Content::metrics(lending::text(&now, &borrowers, slab_bytes)))
             })
         };
         // It ends with the process.
@@ -216,13 +218,13 @@ fn tell(out: &mut impl Write, donor: &Donor, from: u64) -> io::Result<u64> {
 }
 
 fn options(arguments: &DonateArguments) -> Result<DonorOptions, Error> {
-    if arguments.delay > 0 && arguments.provider != memory::PROVIDER {
+    if arguments.delay > Duration::ZERO && arguments.provider != memory::PROVIDER {
         let what = "--delay is for --provider memory: transfers over a network take as long as they take";
         return Err(Error::Remote(what.into()));
     }
     Ok(DonorOptions {
         address: arguments.listen,
-        delay: Duration::from_micros(arguments.delay),
+        delay: arguments.delay,
         security: security(arguments.cluster.as_deref())?,
         provider: arguments.provider.clone(),
         slab_bytes: arguments.slab,
@@ -231,7 +233,7 @@ fn options(arguments: &DonateArguments) -> Result<DonorOptions, Error> {
         quota_bytes: arguments.quota.unwrap_or(u64::MAX),
         evicted: arguments.evict.into(),
         asked_more: arguments.compare.into(),
-        leave_within: Duration::from_secs(arguments.leave_within),
+        leave_within: arguments.leave_within,
         domain: arguments.domain.clone(),
         lends_to_own_machine: arguments.lend_to_own_machine,
         looks: match arguments.look {

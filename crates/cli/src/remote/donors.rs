@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use aquifer_remote::borrower::{BorrowerOptions, borrowings, look, members};
 use aquifer_remote::control::{Borrowing, Member, Offer, Welcome};
 use clap::Args;
+use serde::Serialize;
 
 use crate::error::{Error, printable};
 use crate::remote::security;
@@ -19,6 +20,7 @@ Examples:
   aquifer donors alpha:7447 --cluster /etc/aquifer            it, and all that it knows of
   aquifer donors alpha:7447 beta:7447 --cluster /etc/aquifer
   aquifer donors 127.0.0.1:7447 --donors-only                 no others
+  aquifer donors alpha:7447 --cluster /etc/aquifer --json | jq .free_slabs
   aquifer donors alpha:7447 --cluster /etc/aquifer --borrowers
                                                               who has borrowed what
 
@@ -30,10 +32,10 @@ Exit status: 0 all that are not gone answered, 1 some did not, 2 nobody could be
 /// Arguments of `aquifer donors`.
 #[derive(Args, Debug)]
 pub struct DonorsArguments {
-    /// Where they are: HOST:PORT
-    #[arg(required = true, value_name = "DONOR")]
+    /// Where they are
+    #[arg(required = true, value_name = "HOST:PORT")]
     pub donors: Vec<String>,
-    /// This host's folder of a cluster
+    /// This host's folder of the cluster
     #[arg(long, value_name = "FOLDER")]
     pub cluster: Option<PathBuf>,
     /// Also who has borrowed from each, those with the most slabs first
@@ -42,6 +44,9 @@ pub struct DonorsArguments {
     /// Only those that are named, and not those that they know of
     #[arg(long)]
     pub donors_only: bool,
+    /// One line of JSON for each in place of the table
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// Asks donors.
@@ -52,12 +57,15 @@ pub fn donors(arguments: &DonorsArguments) -> Result<ExitCode, Error> {
     let options =
         BorrowerOptions { security: security(arguments.cluster.as_deref())?, ..BorrowerOptions::default() };
     let (shown, with_borrowers) = (BTreeSet::new(), arguments.borrowers);
-    let mut list = List { out: io::stdout().lock(), shown, is_whole: true, with_borrowers };
-    writeln!(
-        list.out,
-        "{:<28} {:>8} {:>8} {:>9}  {:<8} {:<5} domain",
-        "donor", "slabs", "free", "slab", "provider", "state"
-    )?;
+    let mut list =
+        List { out: io::stdout().lock(), shown, is_whole: true, with_borrowers, is_json: arguments.json };
+    if !arguments.json {
+        writeln!(
+            list.out,
+            "{:<28} {:>8} {:>8} {:>9}  {:<8} {:<5} domain",
+            "donor", "slabs", "free", "slab", "provider", "state"
+        )?;
+    }
     let mut known = Vec::new();
     for donor in &arguments.donors {
         if list.ask(donor, &options)?
@@ -90,6 +98,37 @@ struct List<W> {
     /// Whether all that were asked answered.
     is_whole: bool,
     with_borrowers: bool,
+    is_json: bool,
+}
+
+/// A donor, as programs read it. What is not known is missing.
+#[derive(Serialize, Default)]
+struct Line<'a> {
+    donor: &'a str,
+    /// `alive`, `gone`, or `silent` if it did not answer.
+    state: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slabs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_slabs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slab_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    borrowers: Option<Vec<Lent>>,
+}
+
+/// What a borrower has.
+#[derive(Serialize)]
+struct Lent {
+    host: String,
+    name: String,
+    slabs: u64,
 }
 
 impl<W: Write> List<W> {
@@ -98,6 +137,10 @@ impl<W: Write> List<W> {
         match look(donor, options) {
             Ok((welcome, offer)) => {
                 self.shown.insert(welcome.address);
+                if self.is_json {
+                    self.alive_json(donor, &welcome, &offer, options)?;
+                    return Ok(true);
+                }
                 self.alive(donor, &welcome, &offer)?;
                 if self.with_borrowers {
                     self.tell_borrowers(donor, options)?;
@@ -106,10 +149,57 @@ impl<W: Write> List<W> {
             }
             Err(error) => {
                 self.is_whole = false;
-                writeln!(self.out, "{:<28} {}", printable(donor), printable(&error.to_string()))?;
+                if self.is_json {
+                    let error = Some(error.to_string());
+                    self.line(&Line { donor, state: "silent", error, ..Line::default() })?;
+                } else {
+                    writeln!(self.out, "{:<28} {}", printable(donor), printable(&error.to_string()))?;
+                }
                 Ok(false)
             }
         }
+    }
+
+    fn line(&mut self, line: &Line<'_>) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, line)?;
+        writeln!(self.out)
+    }
+
+    fn alive_json(
+        &mut self,
+        donor: &str,
+        welcome: &Welcome,
+        offer: &Offer,
+        options: &BorrowerOptions,
+    ) -> io::Result<()> {
+        let (mut error, mut borrowers) = (None, None);
+        if self.with_borrowers {
+            match borrowings(donor, options) {
+                Ok(all) => {
+                    let lent = |one: &Borrowing| Lent {
+                        host: one.host.clone(),
+                        name: one.name.clone(),
+                        slabs: one.slabs,
+                    };
+                    borrowers = Some(all.iter().map(lent).collect());
+                }
+                Err(why) => {
+                    self.is_whole = false;
+                    error = Some(why.to_string());
+                }
+            }
+        }
+        self.line(&Line {
+            donor,
+            state: "alive",
+            error,
+            slabs: Some(offer.slabs),
+            free_slabs: Some(offer.free_slabs),
+            slab_bytes: Some(welcome.slab_bytes),
+            provider: Some(&welcome.provider),
+            domain: Some(&welcome.domain),
+            borrowers,
+        })
     }
 
     fn alive(&mut self, donor: &str, welcome: &Welcome, offer: &Offer) -> io::Result<()> {
@@ -139,6 +229,17 @@ impl<W: Write> List<W> {
     }
 
     fn gone(&mut self, member: &Member) -> io::Result<()> {
+        if self.is_json {
+            let (donor, offer) = (member.address.to_string(), &member.offer);
+            return self.line(&Line {
+                donor: &donor,
+                state: "gone",
+                slabs: Some(offer.slabs),
+                free_slabs: Some(offer.free_slabs),
+                domain: Some(&member.domain),
+                ..Line::default()
+            });
+        }
         writeln!(
             self.out,
             "{:<28} {:>8} {:>8} {:>9}  {:<8} gone  {}",

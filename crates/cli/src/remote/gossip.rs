@@ -14,8 +14,8 @@ use crate::error::{Error, printable};
 /// Arguments of gossip.
 #[derive(Args, Debug)]
 pub struct GossipArguments {
-    /// Tells other donors of this one and learns of them, from these on: HOST:PORT, separated by commas; without any it waits for others to come
-    #[arg(long, value_name = "DONORS", value_delimiter = ',', num_args = 0..)]
+    /// Tells other donors of this one and learns of them, from these on; without any it waits for others to come
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', num_args = 0..)]
     pub gossip: Option<Vec<String>>,
     /// Port of gossip, by UDP [default: the port of --listen]
     #[arg(long, value_name = "PORT", requires = "gossip")]

@@ -7,6 +7,8 @@ use super::rates::{Rates, ratio, share};
 
 /// Said in place of a number that is not known.
 const UNKNOWN: &str = "-";
+/// Of a page that is compressed.
+const PAGE_BYTES: f64 = 4096.0;
 /// Numbers in a row.
 pub const CELLS: usize = 3;
 
@@ -149,8 +151,29 @@ pub fn background(now: &Numbers, rates: Option<&Rates>) -> Panel {
             Row { is_alarm, ..events("writer waits", "writer_waits") },
             events("objects evicted", "evicted_objects"),
             events("pages evicted", "evicted_pages"),
-        ],
+        ]
+        .into_iter()
+        .chain(compression(&source))
+        .collect(),
     }
+}
+
+/// Pages that were compressed, and to what part of their size, for heaps that have tried it.
+fn compression(source: &Source<'_>) -> Vec<Row> {
+    let of_page =
+        |numbers: &Numbers| ratio(numbers, "compressed_bytes", "compressed").map(|bytes| bytes / PAGE_BYTES);
+    let tried = ["compressed", "incompressible"].map(|name| source.now.get(name).copied().unwrap_or(0));
+    if tried == [0, 0] {
+        return Vec::new();
+    }
+    let shares = [source.lately(of_page), of_page(source.now)].map(|share| known(share, percent));
+    let [lately, overall] = shares;
+    let events = |label, name| row(label, [source.events_per_second(name), nothing(), source.events(name)]);
+    vec![
+        events("pages compressed", "compressed"),
+        row("of their size", [lately, nothing(), overall]),
+        events("decompressed", "decompressed"),
+    ]
 }
 
 #[cfg(test)]
@@ -191,6 +214,16 @@ mod tests {
         assert_eq!(cells(&panel, "written"), ["2.93 KiB/s", "-", "3.91 KiB"]);
         let idle = Rates::between(&after, &after, Duration::from_secs(1));
         assert_eq!(cells(&device(&after.stats, idle.as_ref()), "write amplification")[0], "-");
+    }
+
+    #[test]
+    fn compression_is_shown_where_it_was_tried() {
+        let labels = |numbers: &[(&str, u64)]| background(&sample(numbers).stats, None).rows.len();
+        assert_eq!(labels(&[("compressed", 0)]), 5);
+        let numbers = [("compressed", 2), ("compressed_bytes", 4096), ("decompressed", 1)];
+        let panel = background(&sample(&numbers).stats, None);
+        assert_eq!(cells(&panel, "of their size"), ["-", "", "50.0 %"]);
+        assert_eq!(cells(&panel, "decompressed"), ["-", "", "1"]);
     }
 
     #[test]

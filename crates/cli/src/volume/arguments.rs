@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use aquifer_base::units::parse_size;
 use clap::{Args, Subcommand};
 
+use super::examples;
 use super::mode::ModeChange;
 use super::owner::Owner;
 use super::place::{HostOrVolume, Place};
@@ -43,55 +44,55 @@ pub struct VolumeArguments {
 #[derive(Subcommand, Debug)]
 pub enum VolumeAction {
     /// Makes an empty volume in a file or on a block device
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "It takes its whole size at once, so that writes cannot fail for want of room later.", after_help = examples::CREATE)]
     Create(CreateArguments),
     /// Lists names in a folder
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "With -l what is known of each; with -R folders in folders, too.", after_help = examples::LS)]
     Ls(ListArguments),
     /// Writes files to standard output
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Several files follow each other; holes are zeros.", after_help = examples::CAT)]
     Cat(PlacesArguments),
     /// Copies files into a volume, out of it, or in it
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "A copy appears when it is whole; holes stay holes.", after_help = examples::CP)]
     Cp(CopyArguments),
     /// Removes files, and with -r folders
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Their room is free when the command ends.", after_help = examples::RM)]
     Rm(RemoveArguments),
     /// Moves or renames atomically
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "A crash leaves the old name or the new one, never both and never none.", after_help = examples::MV)]
     Mv(MoveArguments),
     /// Makes folders
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "With -p missing folders above as well.", after_help = examples::MKDIR)]
     Mkdir(FolderArguments),
     /// Gives a file another name, or with -s makes a symbolic link
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Both names are one file; a symbolic link says where another is.", after_help = examples::LN)]
     Ln(LinkArguments),
     /// Changes permissions
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Owners and modes count for programs that mount or map the volume.", after_help = examples::CHMOD)]
     Chmod(ModeArguments),
     /// Changes owner and group
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Users and groups are numbers: a volume may come from another machine.", after_help = examples::CHOWN)]
     Chown(OwnerArguments),
     /// Shows what is known of a file
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Kind, bytes, room on flash, mode, owner and times of each.", after_help = examples::STAT)]
     Stat(StatArguments),
     /// Shows how much room there is
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Bytes, files and segments: in use, free, and what cleaning would free.", after_help = examples::DF)]
     Df(SpaceArguments),
     /// Makes a volume a folder of the system, which any program can use
-    #[command(after_help = super::mount::EXAMPLES)]
+    #[command(before_help = "Any program uses it as it uses other folders; a process in the background serves it.", after_help = super::mount::EXAMPLES)]
     Mount(super::mount::MountArguments),
-    /// Own a volume for several programs, which map its files
-    #[command(after_help = super::serve::EXAMPLES)]
+    /// Owns a volume for several programs, which map its files
+    #[command(before_help = "One process has the volume open; others connect to its socket and map its files.", after_help = super::serve::EXAMPLES)]
     Serve(super::serve::ServeArguments),
     /// Proves that tables, names and counts agree; changes nothing
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Bytes of files are not read: `aquifer volume scrub` does that, too.", after_help = examples::CHECK)]
     Check(VerifyArguments),
     /// The same, and reads and verifies every byte of every file
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "Each damaged file is named with the bytes that cannot be read.", after_help = examples::SCRUB)]
     Scrub(VerifyArguments),
     /// Copies all that can be read out of a damaged volume, and names what cannot
-    #[command(after_help = EXAMPLES)]
+    #[command(before_help = "The volume stays as it is; what cannot be read is named.", after_help = examples::SALVAGE)]
     Salvage(SalvageArguments),
 }
 
@@ -108,7 +109,7 @@ pub struct CreateArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<u64>,
     /// Allows to overwrite what holds data: the volume's name, again
-    #[arg(long, value_name = "VOLUME", num_args = 0..=1)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
     pub erase: Option<Option<PathBuf>>,
 }
 
@@ -119,11 +120,14 @@ pub struct ListArguments {
     #[arg(value_name = "VOLUME:PATH")]
     pub place: Place,
     /// Kind, permissions, names, owner, group, bytes and time (UTC) of each
-    #[arg(short)]
+    #[arg(short, long)]
     pub long: bool,
     /// Folders in folders as well
-    #[arg(short = 'R')]
+    #[arg(short = 'R', long, visible_short_alias = 'r')]
     pub recursive: bool,
+    /// One line of JSON for each, with all that is known of it
+    #[arg(short, long, conflicts_with = "long")]
+    pub json: bool,
 }
 
 /// Files or folders.
@@ -144,10 +148,10 @@ pub struct CopyArguments {
     #[arg(value_name = "TARGET", required = true)]
     pub target: HostOrVolume,
     /// Folders with all that is in them; symbolic links stay links
-    #[arg(short)]
+    #[arg(short, long, visible_short_alias = 'R')]
     pub recursive: bool,
     /// Keeps permissions, owner, group and times
-    #[arg(short)]
+    #[arg(short, long)]
     pub preserve: bool,
 }
 
@@ -158,7 +162,7 @@ pub struct RemoveArguments {
     #[command(flatten)]
     pub files: PlacesArguments,
     /// Folders with all that is in them
-    #[arg(short)]
+    #[arg(short, long, visible_short_alias = 'R')]
     pub recursive: bool,
 }
 
@@ -180,7 +184,7 @@ pub struct FolderArguments {
     #[command(flatten)]
     pub folders: PlacesArguments,
     /// Missing folders above as well; what is there already is fine
-    #[arg(short)]
+    #[arg(short, long)]
     pub parents: bool,
 }
 
@@ -194,7 +198,7 @@ pub struct LinkArguments {
     #[arg(value_name = "VOLUME:PATH")]
     pub link: Place,
     /// A symbolic link
-    #[arg(short)]
+    #[arg(short, long)]
     pub symbolic: bool,
 }
 
@@ -227,7 +231,7 @@ pub struct StatArguments {
     #[command(flatten)]
     pub files: PlacesArguments,
     /// One line of JSON for each in place of the table
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }
 
@@ -238,7 +242,7 @@ pub struct SpaceArguments {
     #[arg(value_name = "VOLUME")]
     pub volume: PathBuf,
     /// One line of JSON in place of the table
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
 }
 
@@ -248,6 +252,9 @@ pub struct VerifyArguments {
     /// The volume
     #[arg(value_name = "VOLUME")]
     pub volume: PathBuf,
+    /// One line of JSON in place of sentences
+    #[arg(short, long)]
+    pub json: bool,
 }
 
 /// Arguments of `aquifer volume salvage`.

@@ -72,7 +72,7 @@ pub fn stat(arguments: &StatArguments) -> Result<ExitCode, Error> {
 
 /// What programs read.
 #[derive(Serialize)]
-struct Line {
+pub(super) struct Line {
     path: String,
     kind: &'static str,
     ino: u32,
@@ -96,7 +96,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(path: String, ino: Ino, inode: &Inode, target: Option<String>) -> Self {
+    pub(super) fn new(path: String, ino: Ino, inode: &Inode, target: Option<String>) -> Self {
         Line {
             path,
             kind: kind_word(inode.kind),

@@ -8,6 +8,7 @@ use aquifer_volume::path::Last;
 use aquifer_volume::{Ino, Inode, Kind, device_parts};
 
 use super::arguments::ListArguments;
+use super::attributes::Line;
 use super::opened::{self, Access, access, failed};
 use super::outcome::Outcome;
 use super::place::{Place, joined};
@@ -26,6 +27,7 @@ pub fn list(arguments: &ListArguments) -> Result<ExitCode, Error> {
         access: access(&volume),
         volume: place,
         is_long: arguments.long,
+        is_json: arguments.json,
         names: Names::new(),
         outcome: Outcome::default(),
         out: &mut out,
@@ -33,6 +35,8 @@ pub fn list(arguments: &ListArguments) -> Result<ExitCode, Error> {
     let (ino, inode) = listing.access.stat(&place.path, Last::Keep).map_err(failed(place.shown()))?;
     if inode.kind == Kind::Folder {
         listing.folder(&place.path, ino, arguments.recursive)?;
+    } else if arguments.json {
+        listing.json(&place.path, ino, &inode)?;
     } else {
         listing.line(&place.path, ino, &inode)?;
     }
@@ -45,6 +49,7 @@ struct Listing<'a, W> {
     access: Access<'a>,
     volume: &'a Place,
     is_long: bool,
+    is_json: bool,
     names: Names,
     outcome: Outcome,
     out: &'a mut W,
@@ -55,7 +60,7 @@ impl<W: Write> Listing<'_, W> {
         let mut waiting = vec![(path.to_vec(), ino)];
         let mut is_first = true;
         while let Some((path, ino)) = waiting.pop() {
-            if is_recursive {
+            if is_recursive && !self.is_json {
                 self.out.write_all(if is_first { b"" } else { b"\n" })?;
                 self.names.write(&path, self.out)?;
                 self.out.write_all(b":\n")?;
@@ -90,17 +95,31 @@ impl<W: Write> Listing<'_, W> {
     }
 
     fn entry(&mut self, path: &[u8], name: &[u8], ino: Ino) -> Result<(), Error> {
-        if !self.is_long {
+        if !self.is_long && !self.is_json {
             self.names.write(name, self.out)?;
             return Ok(self.out.write_all(b"\n")?);
         }
         match self.access.volume().inode(ino) {
+            Ok(inode) if self.is_json => self.json(&joined(path, name), ino, &inode),
             Ok(inode) => self.line(name, ino, &inode),
             Err(error) => {
                 self.outcome.note(failed(self.volume.with_path(&joined(path, name)).shown())(error));
                 Ok(())
             }
         }
+    }
+
+    fn json(&mut self, path: &[u8], ino: Ino, inode: &Inode) -> Result<(), Error> {
+        let shown = self.volume.with_path(path).shown();
+        let target = (inode.kind == Kind::Symlink).then(|| self.access.volume().read_link(ino)).transpose();
+        let target = target.unwrap_or_else(|error| {
+            self.outcome.note(failed(shown.clone())(error));
+            None
+        });
+        let target = target.map(|target| String::from_utf8_lossy(&target).into_owned());
+        serde_json::to_writer(&mut *self.out, &Line::new(shown, ino, inode, target))
+            .map_err(io::Error::from)?;
+        Ok(self.out.write_all(b"\n")?)
     }
 
     fn line(&mut self, name: &[u8], ino: Ino, inode: &Inode) -> Result<(), Error> {

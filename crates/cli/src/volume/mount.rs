@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
-use std::time::Duration;
 
 use aquifer_base::units::parse_size;
 use aquifer_mount::{Mounted, Options, Unmounted, Unmounter};
 use aquifer_volume::{OpenOptions, Volume, image};
 use clap::Args;
 
+use crate::arguments::values::Every;
 use crate::ending;
 use crate::error::{Error, printable};
 use crate::volume::background;
@@ -18,13 +18,13 @@ use crate::volume::opened::failed;
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
 Examples:
-  aquifer volume mount files.aqv /mnt/files      any program can use /mnt/files now
+  aquifer volume mount files.vol /mnt/files      any program can use /mnt/files now
   aquifer volume mount /dev/nvme0n1p3 /mnt/files --ram 2G --allow-other
   fusermount3 -u /mnt/files                      ends it (as root also: umount /mnt/files)
 
 A process in the background serves the folder; what it is told to end by (SIGTERM,
 SIGINT, unmounting) closes the volume. What was written is durable after fsync, and
-every --sync seconds without it. If the process is killed, the next mount comes back to
+after --sync without it. If the process is killed, the next mount comes back to
 the last moment that was made durable.
 
 It needs /dev/fuse, and root or the package fuse3. --allow-other needs root, or
@@ -36,13 +36,13 @@ Exit status: 0 mounted (with --foreground: ended), 2 not mounted.";
 #[derive(Args, Debug)]
 pub struct MountArguments {
     /// The volume: a file or block device
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "VOLUME")]
     pub path: PathBuf,
     /// The folder at which it appears
-    #[arg(value_name = "MOUNTPOINT")]
+    #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
     /// RAM for its pages and table
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    #[arg(short = 'm', long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     pub ram: u64,
     /// Nothing can be changed, and nothing is written to the device
     #[arg(long)]
@@ -56,9 +56,9 @@ pub struct MountArguments {
     /// Other users may use it, as far as owners and modes let them
     #[arg(long)]
     pub allow_other: bool,
-    /// Seconds after which changes are made durable without fsync, 0 for never
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub sync: u64,
+    /// Time after which changes are made durable without fsync
+    #[arg(long, value_name = "DURATION|never", default_value = "5s")]
+    pub sync: Every,
     /// The kernel keeps what programs write until they sync or close, or for half a minute: quick
     /// where they write little at a time. A full volume is then noticed late
     #[arg(long)]
@@ -108,7 +108,7 @@ fn options_of(arguments: &MountArguments) -> Options {
         may_hide_files: arguments.nonempty,
         writes_back: arguments.write_back,
         has_xattrs: !arguments.no_xattrs,
-        sync_interval: (arguments.sync > 0).then(|| Duration::from_secs(arguments.sync)),
+        sync_interval: arguments.sync.0,
         ..Options::default()
     }
 }

@@ -12,14 +12,15 @@ use aquifer_volume::{OpenOptions, Volume, image};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::arguments::values::{long_duration, unix_socket};
 use crate::error::{Error, printable};
 use crate::volume::opened::failed;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
 Examples:
-  aquifer volume serve files.aqv --socket /run/files.sock
-  aquifer volume serve /dev/nvme0n1p3 --socket /run/files.sock --ram 4G
+  aquifer volume serve files.vol --listen /run/files.sock
+  aquifer volume serve /dev/nvme0n1p3 --listen /run/files.sock --ram 4G
 
 Programs connect to the socket, open files with the rights of their user, and map them:
 pages that several of them use are in RAM once. Whoever opens a file for reading alone
@@ -36,20 +37,20 @@ Exit status: 0 ended, 2 not served.";
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// The volume: a file or block device
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "VOLUME")]
     pub path: PathBuf,
     /// The socket at which programs connect; it must not exist
-    #[arg(long, value_name = "SOCKET")]
-    pub socket: PathBuf,
+    #[arg(long, value_name = "PATH", value_parser = unix_socket)]
+    pub listen: PathBuf,
     /// RAM for its pages and table, shared by all programs
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    #[arg(short = 'm', long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     pub ram: u64,
     /// Nothing can be changed, and nothing is written to the device
     #[arg(long)]
     pub read_only: bool,
-    /// Seconds after which changes are made durable without being asked
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    pub sync: u64,
+    /// Time after which changes are made durable without being asked
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = long_duration)]
+    pub sync: Duration,
 }
 
 /// Serves a volume until a signal.
@@ -63,20 +64,19 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode, Error> {
     let options = OpenOptions { ram_bytes: arguments.ram, is_read_only: arguments.read_only };
     let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
     let volume = Arc::new(opened.map_err(failed(&arguments.path))?);
-    let background =
-        volume.start_background(Duration::from_secs(arguments.sync)).map_err(failed(&arguments.path))?;
-    let listening = Arc::new(listen_at(&arguments.socket).map_err(failed(&arguments.socket))?);
+    let background = volume.start_background(arguments.sync).map_err(failed(&arguments.path))?;
+    let listening = Arc::new(listen_at(&arguments.listen).map_err(failed(&arguments.listen))?);
     let ending = Arc::clone(&listening);
     ctrlc::set_handler(move || stop_listening(&ending)).map_err(|error| Error::Signal(error.to_string()))?;
     writeln!(
         io::stdout(),
         "{} is served at {}",
         printable(&arguments.path.display().to_string()),
-        printable(&arguments.socket.display().to_string())
+        printable(&arguments.listen.display().to_string())
     )?;
     let served = serve_clients(&volume, &listening);
     // A client that connects from now on is refused.
-    std::fs::remove_file(&arguments.socket)?;
+    std::fs::remove_file(&arguments.listen)?;
     drop(background);
     served.map_err(failed(&arguments.path))?;
     match Arc::try_unwrap(volume) {

@@ -8,9 +8,12 @@ use std::process::ExitCode;
 
 use aquifer_volume::{Depth, Findings, Ino, Kind, PAGE_BYTES, Volume, VolumeError};
 
+use serde::Serialize;
+
 use super::arguments::VerifyArguments;
 use super::opened::{failed, to_read};
 use super::place::{Place, joined};
+use super::print_json;
 use super::work::Work;
 use crate::amounts::{grouped, size};
 use crate::error::{Error, printable};
@@ -20,7 +23,7 @@ use crate::error::{Error, printable};
 /// # Errors
 /// [`Error`] if the volume cannot be looked at. What is wrong with it is told on standard output, and by the exit status.
 pub fn check(arguments: &VerifyArguments) -> Result<ExitCode, Error> {
-    verify(&arguments.volume, Depth::Metadata)
+    verify(arguments, Depth::Metadata)
 }
 
 /// Reads and verifies every byte as well, and names each file that is damaged.
@@ -28,10 +31,11 @@ pub fn check(arguments: &VerifyArguments) -> Result<ExitCode, Error> {
 /// # Errors
 /// As [`check`].
 pub fn scrub(arguments: &VerifyArguments) -> Result<ExitCode, Error> {
-    verify(&arguments.volume, Depth::Contents)
+    verify(arguments, Depth::Contents)
 }
 
-fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
+fn verify(arguments: &VerifyArguments, depth: Depth) -> Result<ExitCode, Error> {
+    let path = &arguments.volume;
     let name = printable(&path.display().to_string());
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = to_read(path).and_then(|volume| {
@@ -47,12 +51,23 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
             error: error @ (VolumeError::Damaged { .. } | VolumeError::Corrupt(_) | VolumeError::Device(_)),
             ..
         }) => {
+            if arguments.json {
+                drop(out);
+                print_json(&Verified { problems: vec![error.to_string()], ..Verified::of(path, None) })?;
+                return Ok(ExitCode::FAILURE);
+            }
             writeln!(out, "{name}: {}", printable(&error.to_string()))?;
             out.flush()?;
             return Ok(ExitCode::FAILURE);
         }
         Err(error) => return Err(error),
     };
+    if arguments.json {
+        drop(out);
+        let verified = Verified::of(path, Some((&volume, &findings)));
+        print_json(&verified)?;
+        return Ok(if verified.in_order { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     if volume.recovered().lost > 0 {
         let what = if volume.recovered().lost_changes {
             "the last transaction of the log is not whole and does not count; a crash tore it, or it was damaged since"
@@ -81,10 +96,51 @@ fn verify(path: &Path, depth: Depth) -> Result<ExitCode, Error> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Tells of files that are damaged, by path and range, then of all that was found.
-fn tell(volume: &Volume, path: &Path, findings: &Findings, out: &mut impl Write) -> io::Result<()> {
+/// What was found, as programs read it.
+#[derive(Serialize)]
+struct Verified {
+    volume: String,
+    in_order: bool,
+    files: u64,
+    /// Of files, on flash.
+    bytes: u64,
+    /// Whether a crash, or damage, has cost a change of a file.
+    lost_changes: bool,
+    /// Paths, and what of them is damaged.
+    damaged: Vec<(String, String)>,
+    problems: Vec<String>,
+}
+
+impl Verified {
+    fn of(path: &Path, found: Option<(&Volume, &Findings)>) -> Self {
+        let Some((volume, findings)) = found else {
+            let volume = path.display().to_string();
+            return Self {
+                volume,
+                in_order: false,
+                files: 0,
+                bytes: 0,
+                lost_changes: false,
+                damaged: vec![],
+                problems: vec![],
+            };
+        };
+        Self {
+            volume: path.display().to_string(),
+            in_order: findings.problems.is_empty(),
+            files: findings.files,
+            bytes: findings.pages * PAGE_BYTES as u64,
+            lost_changes: volume.recovered().lost_changes,
+            damaged: damaged(volume, path, findings),
+            problems: findings.problems.clone(),
+        }
+    }
+}
+
+/// Files that are damaged, by path, and the damage of each.
+fn damaged(volume: &Volume, path: &Path, findings: &Findings) -> Vec<(String, String)> {
     let paths = if findings.damaged.is_empty() { HashMap::new() } else { paths(volume) };
-    for ino in &findings.damaged {
+    let named = |ino: &Ino| {
         // Extended attributes are told of by the name of their file.
         let named = match volume.inode(*ino) {
             Ok(inode) if inode.kind == Kind::Xattrs => inode.parent,
@@ -97,7 +153,15 @@ fn tell(volume: &Volume, path: &Path, findings: &Findings, out: &mut impl Write)
             (_, Some(shown)) => shown,
             (ino, None) => format!("{}: {ino}, whose name is lost,", path.display()),
         };
-        writeln!(out, "{} {}", printable(&file), damage(volume, *ino))?;
+        (file, damage(volume, *ino))
+    };
+    findings.damaged.iter().map(named).collect()
+}
+
+/// Tells of files that are damaged, by path and range, then of all that was found.
+fn tell(volume: &Volume, path: &Path, findings: &Findings, out: &mut impl Write) -> io::Result<()> {
+    for (file, damage) in damaged(volume, path, findings) {
+        writeln!(out, "{} {damage}", printable(&file))?;
     }
     for problem in &findings.problems {
         writeln!(out, "{}: {}", printable(&path.display().to_string()), printable(problem))?;

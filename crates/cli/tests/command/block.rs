@@ -106,10 +106,10 @@ fn it_serves_at_a_socket_which_goes() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     // A folder: the file has no name.
-    let serving = Serving::start(&["--flash", name(folder.path()), "--socket", name(&socket)]);
+    let serving = Serving::start(&["--flash", name(folder.path()), "--listen", name(&socket)]);
     assert!(serving.line.contains("nbd+unix:///?socket="), "{}", serving.line);
     assert!(is_greeted(&mut std::os::unix::net::UnixStream::connect(&socket).unwrap()));
-    let said = refusal(&["--flash", name(folder.path()), "--socket", name(&socket)]);
+    let said = refusal(&["--flash", name(folder.path()), "--listen", name(&socket)]);
     assert!(said.contains("somebody serves"), "{said}");
     serving.end(Signal::TERM);
     assert!(!socket.exists());
@@ -173,7 +173,7 @@ fn an_address_that_others_reach_needs_tls() {
         return;
     }
     let nowhere = folder.path().join("nowhere");
-    let said = refusal(&["--flash", name(&flash), "--listen", "0", "--tls", name(&nowhere)]);
+    let said = refusal(&["--flash", name(&flash), "--listen", "0", "--tls", "--cluster", name(&nowhere)]);
     assert!(said.contains("aquifer cluster join"), "{said}");
     let serving = Serving::start(&["--flash", name(&flash), "--listen", "0.0.0.0:0", "--without-tls"]);
     assert!(serving.line.contains("nbd://0.0.0.0:"), "{}", serving.line);
@@ -191,7 +191,15 @@ fn with_tls_it_says_so_in_its_address() {
     let joined = run(&["cluster", "join", name(&cluster), "alpha", "--into", name(&host)]);
     assert!(joined.status.success(), "{}", text(&joined.stderr));
     let flash = folder.path().join("device");
-    let serving = Serving::start(&["--flash", name(&flash), "--listen", "0.0.0.0:0", "--tls", name(&host)]);
+    let serving = Serving::start(&[
+        "--flash",
+        name(&flash),
+        "--listen",
+        "0.0.0.0:0",
+        "--tls",
+        "--cluster",
+        name(&host),
+    ]);
     let (_, port) = serving.line.trim().split_once("is served at nbds://0.0.0.0:").unwrap();
     assert!(is_greeted(&mut TcpStream::connect(format!("127.0.0.1:{port}")).unwrap()));
     serving.end(Signal::TERM);
@@ -204,7 +212,7 @@ fn what_cannot_be_served_is_said_in_a_sentence() {
     if has_nbdkit() {
         let said = refusal(&["--flash", name(&missing), "--listen", "0"]);
         assert!(said.contains("create the folder"), "{said}");
-        let said = refusal(&["--flash", name(folder.path()), "--socket", name(folder.path())]);
+        let said = refusal(&["--flash", name(folder.path()), "--listen", name(folder.path())]);
         assert!(said.contains("cannot be made"), "{said}");
     }
     let said = refusal(&["--flash", name(folder.path()), "--fuse", name(&folder.path().join("nowhere"))]);

@@ -183,9 +183,9 @@ fn a_heap_without_donors_has_no_events() {
 #[test]
 fn a_donor_is_measured_before_it_is_used() {
     let (_folder, report) = super::advise::report();
-    let mut donor = Donor::start_with(&["--provider", "memory", "--delay", "500"]);
+    let mut donor = Donor::start_with(&["--provider", "memory", "--delay", "500us"]);
     donor.said("16 slabs");
-    let output = run(&["advise", name(&report), "--remote", &donor.address]);
+    let output = run(&["advise", name(&report), "--donors", &donor.address]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     let (_, line) = said.split_once(&format!("{}: ", donor.address)).expect("the donor has a line");
@@ -200,14 +200,14 @@ fn a_donor_is_measured_before_it_is_used() {
 #[test]
 fn a_donor_that_is_not_there_is_not_measured() {
     let (_folder, report) = super::advise::report();
-    let said = complaint(&["advise", name(&report), "--remote", "127.0.0.1:1"]);
+    let said = complaint(&["advise", name(&report), "--donors", "127.0.0.1:1"]);
     assert!(said.contains("127.0.0.1:1 was not measured: no donor can be reached"), "{said}");
-    let output = run(&["advise", name(&report), "--remote-us", "4"]);
+    let output = run(&["advise", name(&report), "--latency", "4us"]);
     let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("such a donor: 4 us for a page (--remote-us): (12 + 111) / (55 + 4) = 2.09"),
+        said.contains("such a donor: 4 us for a page (--latency): (12 + 111) / (55 + 4) = 2.09"),
         "{said}"
     );
-    let said = complaint(&["donate", "--delay", "3"]);
+    let said = complaint(&["donate", "--delay", "3us"]);
     assert!(said.contains("--delay is for --provider memory"), "{said}");
 }

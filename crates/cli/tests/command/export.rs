@@ -81,10 +81,33 @@ fn the_numbers_are_those_of_the_program_while_there_is_one() {
 }
 
 #[test]
-fn there_is_nothing_but_metrics() {
+fn people_have_a_page_that_asks_for_numbers() {
     let (_folder, path) = socket();
     let exporter = Exporter::start(&path, "127.0.0.1:0");
-    for path in ["/", "/metrics/x", "/favicon.ico"] {
+    let (status, page) = exporter.get("/");
+    assert!(status.ends_with("200 OK") && page.starts_with("<!doctype html>"), "{status}");
+    assert!(page.contains("fetch(\"numbers\"") && !page.contains("src="), "it needs nothing else");
+}
+
+#[test]
+fn numbers_are_those_of_the_page() {
+    let (_folder, path) = socket();
+    let exporter = Exporter::start(&path, "127.0.0.1:0");
+    let (status, why) = exporter.get("/numbers");
+    assert!(status.contains("503") && why.contains("there is no socket"), "{status} {why}");
+    let program = Program::start(Told::AsOption(&path));
+    let (_, numbers) = exporter.get("/numbers");
+    let numbers: serde_json::Value = serde_json::from_str(&numbers).expect("JSON");
+    assert_eq!(numbers["sample"]["pid"].to_string(), program.pid());
+    assert_eq!(numbers["sample"]["stats"]["objects"], 200_000);
+    assert!(numbers["latency"]["count"].is_array());
+}
+
+#[test]
+fn there_is_nothing_else() {
+    let (_folder, path) = socket();
+    let exporter = Exporter::start(&path, "127.0.0.1:0");
+    for path in ["/page", "/metrics/x", "/favicon.ico"] {
         assert_eq!(exporter.get(path).0, "HTTP/1.0 404 Not Found");
     }
 }

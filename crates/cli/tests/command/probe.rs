@@ -17,7 +17,7 @@ const FLASH: &str = "nand:size=32M,channels=1,dies=1,pages=32";
 fn measured(seed: &str) -> (TempDir, PathBuf, Output) {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("report.json");
-    let output = run(&["probe", FLASH, "--quick", "--seed", seed, "--json", name(&path)]);
+    let output = run(&["probe", FLASH, "--quick", "--seed", seed, "--report-json", name(&path)]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     (folder, path, output)
 }

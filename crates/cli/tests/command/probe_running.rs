@@ -24,7 +24,8 @@ impl Running {
     fn start(target: &Path) -> Self {
         let folder = TempDir::new().expect("a folder");
         let report = folder.path().join("report.json");
-        let mut probe = command(&["probe", name(target), "--full", "--size", "16M", "--json", name(&report)]);
+        let mut probe =
+            command(&["probe", name(target), "--full", "--span", "16M", "--report-json", name(&report)]);
         let child = probe.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
         Running { child, folder }
     }
@@ -130,7 +131,7 @@ fn flash_that_wears_out_ends_it() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("report.json");
     let target = "nand:size=32M,channels=1,dies=1,pages=32,limit=10";
-    let output = run(&["probe", target, "--quick", "--json", name(&path)]);
+    let output = run(&["probe", target, "--quick", "--report-json", name(&path)]);
     let report = Report::read(&path).expect("a report");
     ended_early(output.status, &text(&output.stderr), &report, "the flash is worn out");
     assert!(text(&output.stdout).contains("INCOMPLETE"));
@@ -141,7 +142,8 @@ fn a_directory_is_measured_to_the_end_and_nothing_is_left_in_it() {
     let target = TempDir::new().expect("a folder");
     let reports = TempDir::new().expect("a folder");
     let path = reports.path().join("report.json");
-    let output = run(&["probe", name(target.path()), "--quick", "--size", "16M", "--json", name(&path)]);
+    let output =
+        run(&["probe", name(target.path()), "--quick", "--span", "16M", "--report-json", name(&path)]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report = Report::read(&path).expect("a report");
     assert!(report.complete && report.bytes_written > 16 << 20);
@@ -157,8 +159,8 @@ fn a_dry_run_writes_nothing() {
     let reports = TempDir::new().expect("a folder");
     let report = |name: &str| reports.path().join(name);
     let (json, html, fio) = (report("report.json"), report("report.html"), report("jobs"));
-    let outputs = ["--json", name(&json), "--html", name(&html), "--fio", name(&fio)];
-    let effort = ["--dry-run", "--quick", "--size", "16M"];
+    let outputs = ["--report-json", name(&json), "--html", name(&html), "--fio", name(&fio)];
+    let effort = ["--dry-run", "--quick", "--span", "16M"];
     for target in ["nand:", name(target.path())] {
         let output = run(&[&["probe", target], &effort[..], &outputs[..]].concat());
         let said = text(&output.stderr);

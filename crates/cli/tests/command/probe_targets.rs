@@ -101,7 +101,8 @@ fn what_belongs_to_others() {
         assert!(said.contains("no permission to read and write"), "{said}");
     }
     let report = closed.join("report.json");
-    let Some(said) = complaint_as_nobody(TEST, &["probe", "nand:", "--quick", "--json", name(&report)])
+    let Some(said) =
+        complaint_as_nobody(TEST, &["probe", "nand:", "--quick", "--report-json", name(&report)])
     else {
         return;
     };
@@ -158,16 +159,16 @@ fn reports_that_cannot_be_written_are_told_before_the_run() {
     let taken = folder.path().join("taken");
     fs::write(&taken, "as it was").expect("room");
     let below = taken.join("report");
-    for option in ["--json", "--html", "--markdown", "--csv", "--fio"] {
+    for option in ["--report-json", "--html", "--markdown", "--csv", "--fio"] {
         // A folder that does not exist is made for job files, and below a file there is none.
         let said = complaint(&["probe", "nand:", "--quick", option, name(&below)]);
         assert!(said.contains("cannot be written: Not a directory"), "{option}: {said}");
     }
-    for option in ["--json", "--html", "--markdown", "--csv"] {
+    for option in ["--report-json", "--html", "--markdown", "--csv"] {
         let said = complaint(&["probe", "nand:", "--quick", option, name(folder.path())]);
         assert!(said.contains("cannot be written: is a directory"), "{option}: {said}");
     }
-    complaint(&["probe", "nand:", "--quick", "--json", "/nowhere/report.json"]);
+    complaint(&["probe", "nand:", "--quick", "--report-json", "/nowhere/report.json"]);
     assert_eq!(fs::read_to_string(&taken).expect("there"), "as it was");
     assert_eq!(listed(folder.path()), ["taken"]);
 }

@@ -84,7 +84,7 @@ fn a_socket_that_was_left_behind_says_so() {
 fn a_watch_repeats_until_the_program_ends() {
     let (_folder, path) = socket();
     let program = Program::start(Told::AsOption(&path));
-    let arguments = ["stats", "--socket", name(&path), "--json", "--watch", "0.05"];
+    let arguments = ["stats", "--socket", name(&path), "--json", "--interval", "50ms"];
     let mut watch =
         command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut lines = BufReader::new(watch.stdout.take().expect("piped")).lines();
@@ -104,7 +104,7 @@ fn a_watch_repeats_until_the_program_ends() {
 fn a_reader_that_goes_away_ends_the_watch() {
     let (_folder, path) = socket();
     let _program = Program::start(Told::AsOption(&path));
-    let arguments = ["stats", "--socket", name(&path), "--watch", "0.01"];
+    let arguments = ["stats", "--socket", name(&path), "--interval", "10ms"];
     let mut watch =
         command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     drop(watch.stdout.take());

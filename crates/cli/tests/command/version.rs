@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::{command, complaint, name, run, text};
+use super::{command, name, run, text};
 
 fn report() -> Value {
     let output = run(&["version", "--json"]);
@@ -87,7 +87,7 @@ fn a_program_is_run_with_the_library_that_is_named() {
     let (is_ready, said) = state(&with("/elsewhere/library.so", &["version", "--json"]));
     assert!(!is_ready && said.contains("/elsewhere/library.so"), "{said}");
     let refused = with("/elsewhere/library.so", &["run", "--", "true"]);
-    assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(2), String::new()));
+    assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(125), String::new()));
     assert!(text(&refused.stderr).contains(&said), "{said}");
     let there = std::env::current_exe().expect("a test is a program");
     assert_eq!(state(&with(name(&there), &["version", "--json"])), (true, name(&there).to_owned()));
@@ -101,7 +101,9 @@ fn a_program_is_not_run_without_the_library() {
         println!("SKIP a_program_is_not_run_without_the_library: it is beside the command");
         return;
     }
-    let said = complaint(&["run", "--", "true"]);
+    let output = run(&["run", "--", "true"]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(125), String::new()));
     assert!(said.contains(library["state"].as_str().expect("text")) && said.contains("`make lib`"), "{said}");
 }
 

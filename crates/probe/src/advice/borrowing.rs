@@ -110,6 +110,16 @@ pub fn borrowing_text(report: &Report, lenders: &[Lender]) -> String {
     text
 }
 
+/// The same for programs; `gain` is `null` if the report has no figures for it.
+pub(super) fn borrowing_json(report: &Report, lenders: &[Lender]) -> Vec<serde_json::Value> {
+    let disk = Disk::of(report);
+    let of_one = |lender: &Lender| {
+        let gain = disk.map(|disk| disk.gain(lender.read_us));
+        serde_json::json!({ "name": lender.name, "read_us": lender.read_us, "source": lender.source, "gain": gain })
+    };
+    lenders.iter().map(of_one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ use super::{Comparison, Row, Verdict};
 use crate::render::document::{Document, Part, Section, Table};
 use crate::render::escape::one_line;
 use crate::render::{figures, markdown, page};
+use serde_json::json;
 
 impl Comparison {
     /// An aligned table, with the warnings above it, for terminals.
@@ -25,6 +26,27 @@ impl Comparison {
         }
         text.push('\n');
         text
+    }
+
+    /// The same as one line of JSON; each figure that is compared with the first report's has a `ratio` and a `verdict`.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let rows = self.rows.iter().map(|row| {
+            let figures = row.figures.iter().enumerate().map(|(at, figures)| {
+                let Some(figures) = figures else { return serde_json::Value::Null };
+                let verdict = (at > 0).then(|| row.verdict(at)).flatten();
+                json!({
+                    "iops": figures.iops, "iops_low": figures.iops_low, "iops_high": figures.iops_high,
+                    "rounds": figures.rounds, "p99_ns": figures.p99_ns,
+                    "ratio": (at > 0).then(|| row.ratio(at)).flatten(),
+                    "verdict": verdict.map(|verdict| format!("{verdict:?}").to_lowercase()),
+                })
+            });
+            json!({ "section": row.section, "part": row.part, "job": row.job, "figures": figures.collect::<Vec<_>>() })
+        });
+        let rows: Vec<_> = rows.collect();
+        let all = json!({ "reports": self.names, "warnings": self.warnings, "loads": rows, "unmatched": self.unmatched });
+        format!("{all}\n")
     }
 
     /// The same as Markdown.

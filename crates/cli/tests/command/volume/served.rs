@@ -188,7 +188,7 @@ impl Served {
         let socket = name(&self.socket);
         let volume = name(&self.ground.volume);
         let mut server = Process::start(command(&[
-            "volume", "serve", volume, "--socket", socket, "--ram", "4M", "--sync", "1",
+            "volume", "serve", volume, "--listen", socket, "--ram", "4M", "--sync", "1",
         ]));
         server.wait_for("is served at");
         server
