@@ -13,6 +13,8 @@ pub struct Plan {
     pub round_s: f64,
     /// Transfers of a round where time is simulated.
     pub simulated_ios: u64,
+    /// Most bytes that the run writes: rounds that write end sooner on a device that is fast.
+    pub written_bytes_max: u64,
     /// Rounds of each load.
     pub rounds: usize,
     /// Whether the span is written twice first, rather than once.
@@ -51,6 +53,7 @@ impl Plan {
                 span_bytes: 512 << 20,
                 round_s: 0.4,
                 simulated_ios: 20_000,
+                written_bytes_max: 8 << 30,
                 rounds: 1,
                 full_preconditioning: false,
                 random_share: 1.0,
@@ -70,6 +73,7 @@ impl Plan {
                 span_bytes: 4 << 30,
                 round_s: 1.0,
                 simulated_ios: 40_000,
+                written_bytes_max: u64::MAX,
                 rounds: 3,
                 full_preconditioning: false,
                 random_share: 1.0,
@@ -89,6 +93,7 @@ impl Plan {
                 span_bytes: u64::MAX,
                 round_s: 10.0,
                 simulated_ios: 100_000,
+                written_bytes_max: u64::MAX,
                 rounds: 5,
                 full_preconditioning: true,
                 random_share: 2.0,

@@ -79,6 +79,10 @@ impl Part {
 const EXPECTED_BYTES_PER_S: f64 = 500e6;
 /// Most bytes that a round writes in one second. A faster device is measured for a shorter time, and is worn less.
 const ROUND_BYTES_PER_S: f64 = 1024.0 * 1024.0 * 1024.0;
+/// What a round may write at least, however large the spans are that a run writes.
+const ROUND_BYTES_MIN: f64 = 32.0 * 1024.0 * 1024.0;
+/// The largest transfer.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// A simulated transfer takes about so long to simulate.
 const SIMULATED_IO_S: f64 = 2e-6;
 
@@ -112,12 +116,17 @@ impl Budget {
         let raid_device_bytes = (span_bytes.min(available.saturating_sub(span_bytes)) / u64::from(devices))
             / (1 << 20)
             * (1 << 20);
-        let round_bytes = span_bytes.min((plan.round_s * ROUND_BYTES_PER_S) as u64);
+        let costs: Vec<(Part, Cost)> = Part::ALL.map(|part| (part, cost(part, plan, ground))).into();
+        let write_rounds: f64 = costs.iter().map(|(_, cost)| cost.write_rounds).sum();
+        let span_writes: f64 = costs.iter().map(|(_, cost)| cost.span_writes).sum();
+        // What rounds may write beside the spans that are written.
+        let left = plan.written_bytes_max as f64 - span_writes * span_bytes as f64;
+        let of_one = (left / write_rounds).max(ROUND_BYTES_MIN) as u64 / BLOCK_BYTES_MAX * BLOCK_BYTES_MAX;
+        let round_bytes = span_bytes.min((plan.round_s * ROUND_BYTES_PER_S) as u64).min(of_one);
         let mut budget =
             Budget { span_bytes, round_bytes, raid_device_bytes, written_bytes: 0, parts: Vec::new() };
         let is_simulated = matches!(ground, Ground::Flash(_));
-        for part in Part::ALL {
-            let cost = cost(part, plan, ground);
+        for (part, cost) in costs {
             if cost.is_nothing() {
                 continue;
             }
