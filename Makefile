@@ -51,9 +51,9 @@ test-ublk: ## a block device by ublk, in an emulated machine; downloads a kernel
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)
 
-benchmarks-page: ## docs/benchmarks.md, made of the runs in bench/baseline
+benchmarks-page: ## docs/reference/benchmarks.md, made of the runs in bench/baseline
 	@$(CARGO) run -q -p aquifer-bench -- page > target/benchmarks.md
-	@mv target/benchmarks.md docs/benchmarks.md
+	@mv target/benchmarks.md docs/reference/benchmarks.md
 
 research: ## studies that settled a decision (research/): their tests, for which each runs for a moment
 	@scripts/setup.sh
