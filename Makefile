@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page research lint install clean
+.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page research site lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -59,6 +59,9 @@ research: ## studies that settled a decision (research/): their tests, for which
 	@scripts/setup.sh
 	$(CARGO) test -p aquifer-volume --features layered --test layered
 	cd research && $(CARGO) test --release
+
+site: ## the documents as a site with offline search, into build/site; builds mdBook once
+	@scripts/site.sh
 
 lint: ## formatting, clippy, tidy, licences of dependencies, shell scripts, documentation
 	@scripts/setup.sh --lint
