@@ -23,6 +23,11 @@ CODE = re.compile(r"(^[ ]*```.*?^[ ]*```|(?P<marks>`+)(?:(?!\n\n).)+?(?P=marks))
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 
 
+def shown(path):
+    """Where a file of the tree is in the site. mdBook takes every name with `.md` in it for a page."""
+    return f"tree/{path.removesuffix('.md')}.txt"
+
+
 def target(folder, path):
     """What a link to `path` in a page of `folder` becomes; both are relative to the root or to the page."""
     at = os.path.normpath(os.path.join(PAGES, folder, path))
@@ -34,7 +39,7 @@ def target(folder, path):
     if at.startswith(PAGES + "/"):
         inside = re.sub(r"README\.md$", "index.md", os.path.relpath(at, PAGES))
     else:
-        inside = f"tree/{at}/index.html" if (ROOT / at).is_dir() else f"tree/{at}.txt"
+        inside = f"tree/{at}/index.html" if (ROOT / at).is_dir() else shown(at)
     return os.path.relpath(inside, folder or ".")
 
 
@@ -80,7 +85,7 @@ class Page(HTMLParser):
 def show(site, path):
     """Puts a file or a folder of the tree into the site."""
     if (ROOT / path).is_file():
-        to = site / "tree" / f"{path}.txt"
+        to = site / shown(path)
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes((ROOT / path).read_bytes())
         return
@@ -88,7 +93,8 @@ def show(site, path):
     names = listed.stdout.splitlines()
     for name in names:
         show(site, name)
-    lines = [f'<li><a href="{html.escape(os.path.relpath(name, path))}.txt">{html.escape(name)}</a>' for name in names]
+    places = [os.path.relpath(shown(name), f"tree/{path}") for name in names]
+    lines = [f'<li><a href="{html.escape(to)}">{html.escape(name)}</a>' for to, name in zip(places, names)]
     page = f"<!DOCTYPE html>\n<meta charset=utf-8>\n<title>{html.escape(path)}</title>\n<ul>\n" + "\n".join(lines) + "\n</ul>\n"
     (site / "tree" / path / "index.html").write_text(page)
 
@@ -106,7 +112,10 @@ def complete(site):
             if to.is_dir():
                 to /= "index.html"
             if not to.exists() and to.is_relative_to(site / "tree"):
-                show(site, re.sub(r"(\.txt|/index\.html)$", "", str(to.relative_to(site / "tree"))))
+                wanted = re.sub(r"(\.txt|/index\.html)$", "", str(to.relative_to(site / "tree")))
+                for source in [wanted, f"{wanted}.md"]:
+                    if (ROOT / source).exists():
+                        show(site, source)
             if not to.exists() or (anchor and to in pages and anchor not in pages[to].anchors):
                 broken.append(f"{page.relative_to(site)}: {link}")
     if not list(site.glob("searchindex*")):
