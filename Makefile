@@ -13,7 +13,7 @@ STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page man research lint install clean
+.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page man research site lint install clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -51,9 +51,9 @@ test-ublk: ## a block device by ublk, in an emulated machine; downloads a kernel
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)
 
-benchmarks-page: ## docs/benchmarks.md, made of the runs in bench/baseline
+benchmarks-page: ## docs/reference/benchmarks.md, made of the runs in bench/baseline
 	@$(CARGO) run -q -p aquifer-bench -- page > target/benchmarks.md
-	@mv target/benchmarks.md docs/benchmarks.md
+	@mv target/benchmarks.md docs/reference/benchmarks.md
 
 man: ## manual pages of the command, of its definition; `make test` says if they are stale
 	@AQUIFER_BLESS=1 $(CARGO) test -q -p aquifer-cli --test command -- pages
@@ -62,6 +62,9 @@ research: ## studies that settled a decision (research/): their tests, for which
 	@scripts/setup.sh
 	$(CARGO) test -p aquifer-volume --features layered --test layered
 	cd research && $(CARGO) test --release
+
+site: ## the documents as a site with offline search, into build/site; builds mdBook once
+	@scripts/site.sh
 
 lint: ## formatting, clippy, tidy, licences of dependencies, shell scripts, documentation
 	@scripts/setup.sh --lint

@@ -20,7 +20,9 @@ for shell in bash:bash-completion/completions/aquifer zsh:zsh/site-functions/_aq
     chmod 644 "$root/share/${shell#*:}"
 done
 install -m 644 man/aquifer.3 "$root/share/man/man3/"
-for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/manual.md docs/legal.md; do
+for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/howto/durable.md docs/howto/files.md \
+    docs/reference/manual.md docs/reference/settings.md docs/reference/errors.md docs/reference/statistics.md \
+    docs/reference/limits.md docs/reference/legal.md; do
     [ ! -f "$document" ] || install -m 644 "$document" "$root/share/doc/aquifer/"
 done
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" aquifer.pc.in >"$root/lib/pkgconfig/aquifer.pc"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/python-reference.md: what the docstrings of the Python package say.
+"""Writes docs/reference/python-reference.md: what the docstrings of the Python package say.
 
     scripts/python-reference.py            to standard output
     scripts/python-reference.py --check    exits with 1 if the document is not that
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import aquifer
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "python-reference.md"
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reference" / "python-reference.md"
 HEAD = """# Reference of the Python package
 
 Made of the package's docstrings by `scripts/python-reference.py`, which the tests hold it against. The ways in are
-[python.md](python.md), [kv-cache.md](kv-cache.md) and [vectors.md](vectors.md).
+[python.md](../start/python.md), [kv-cache.md](../howto/kv-cache.md) and [vectors.md](../howto/vectors.md).
 """
 COLUMNS = 118
 # What NumPy's protocols and Python's operators call.
@@ -110,6 +110,6 @@ if __name__ == "__main__":
     text = reference()
     if sys.argv[1:] == ["--check"]:
         if DOCUMENT.read_text() != text:
-            sys.exit(f"{DOCUMENT.name} is not what the docstrings say: run scripts/python-reference.py >docs/{DOCUMENT.name}")
+            sys.exit(f"{DOCUMENT.name} is not what the docstrings say: run scripts/python-reference.py >docs/reference/{DOCUMENT.name}")
     else:
         sys.stdout.write(text)

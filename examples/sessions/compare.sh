@@ -55,7 +55,7 @@ summary() {
     [ -z "$1" ] || side_by_side
     say ''
     say 'Swap is the better choice where neighbours are used together, where all hot pages fit in RAM, or where data'
-    say 'compress well (zswap): docs/benchmarks-earlier.md has the figures.'
+    say 'compress well (zswap): docs/reference/benchmarks-earlier.md has the figures.'
 }
 
 . "$here/../compare.sh"

@@ -77,17 +77,17 @@ sanitized() {
     fi
 }
 
-# The program of docs/cpp.md.
+# The program of docs/start/cpp.md.
 document() {
-    sed -n '/^```cpp$/,/^```$/p' "$root/docs/cpp.md" | grep -v '^```' >"$work/document.cpp"
+    sed -n '/^```cpp$/,/^```$/p' "$root/docs/start/cpp.md" | grep -v '^```' >"$work/document.cpp"
     # shellcheck disable=SC2086
     "${CXX:-c++}" $flags -O1 -I"$root/include" "$work/document.cpp" -o "$work/document" -L"$lib" -laquifer -Wl,-rpath,"$lib" &&
         timeout -k 10 "$hang_s" "$work/document" >"$work/output" 2>&1
     if [ "$(tr '\n' ' ' <"$work/output")" = '2097152 1 1 ' ]; then
-        pass 'docs/cpp.md'
+        pass 'docs/start/cpp.md'
     else
         cat "$work/output"
-        fail 'docs/cpp.md'
+        fail 'docs/start/cpp.md'
     fi
 }
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Runs what cannot work on managed memory, and holds the table of docs/preload.md against what came of it.
+# Runs what cannot work on managed memory, and holds the table of docs/reference/preload.md against what came of it.
 #
 #   cannot.sh AQUIFER [--table]     --table prints the table instead
 # shellcheck disable=SC2016 # backquotes are those of the table
 set -u
 aquifer=$1
 here=$(cd "$(dirname "$0")" && pwd)
-document=$here/../../docs/preload.md
+document=$here/../../docs/reference/preload.md
 work=${AQUIFER_TEST_DIR:?}
 export AQUIFER_TEST_DIR="$work"
 flags='-std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -pthread'
@@ -79,7 +79,7 @@ sed -n '/<!-- made by tests.preload.cannot.sh -->/,/^$/p' "$document" | grep '^|
 if diff "$work/told" "$work/table" >"$work/diff"; then
     echo "ok preload cannot, $(($(wc -l <"$work/table") - 2)) rows"
 else
-    echo "FAIL preload cannot: docs/preload.md tells something else; 'AQUIFER_TEST_DIR=DIR tests/preload/cannot.sh AQUIFER --table' makes the table"
+    echo "FAIL preload cannot: docs/reference/preload.md tells something else; 'AQUIFER_TEST_DIR=DIR tests/preload/cannot.sh AQUIFER --table' makes the table"
     sed 's/^/    /' "$work/diff"
     exit 1
 fi

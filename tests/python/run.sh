@@ -123,7 +123,7 @@ wheel)
     cp -r crates/python/python/aquifer "$out/$version/package/"
     cp "$built/lib_core.so" "$out/$version/package/aquifer/_core.abi3.so"
     package=$out/$version/package
-    tests="$crate/tests $package/aquifer $crate/README.md $PWD/docs/python.md $PWD/docs/kv-cache.md $PWD/docs/vectors.md"
+    tests="$crate/tests $package/aquifer $crate/README.md $PWD/docs/start/python.md $PWD/docs/howto/kv-cache.md $PWD/docs/howto/vectors.md"
     # Versions between the oldest and the newest differ from those in how they call, not in what memory does.
     if [ -z "${AQUIFER_LONG:-}" ] && [ "$version" != 3.10 ] && [ -n "$(interpreter 3.10)" ] && [ "$version" != "$(newest)" ]; then
         tests="$crate/tests/test_indexing.py $crate/tests/test_store.py"

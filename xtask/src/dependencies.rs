@@ -1,4 +1,4 @@
-//! Every crate from outside has its reason in `docs/dependencies.md`.
+//! Every crate from outside has its reason in `docs/reference/dependencies.md`.
 
 use crate::Finding;
 use crate::workspace::Workspace;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const REASONS: &str = "docs/dependencies.md";
+const REASONS: &str = "docs/reference/dependencies.md";
 
 /// Compares what `workspaces` depend on from outside with the rows of the table, which is in the first of them.
 ///

@@ -6,6 +6,7 @@
 mod dependencies;
 mod floors;
 mod layers;
+mod links;
 mod phrases;
 mod prose;
 mod rules;
@@ -25,8 +26,8 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "xtask")]
 enum Command {
-    /// Layers, floors inside crates, unsafe code, file sizes, unfinished work, unclear comments, wrapped prose, reasons for
-    /// dependencies, the oldest Rust.
+    /// Layers, floors inside crates, unsafe code, file sizes, unfinished work, unclear comments, wrapped prose, links of
+    /// documents, reasons for dependencies, the oldest Rust.
     Tidy,
     /// Builds and runs the tests; scripts/test.sh sets up what they need first.
     Test(test::TestOptions),
@@ -63,6 +64,7 @@ fn tidy() -> Result<Vec<Finding>, String> {
     findings.extend(words::check(&sources));
     findings.extend(phrases::check(&sources));
     findings.extend(prose::check(&sources));
+    findings.extend(links::check(&workspace.root, &sources));
     findings.extend(rust_version::check(&workspace.root)?);
     findings.extend(dependencies::check(&[workspace, research])?);
     Ok(findings)

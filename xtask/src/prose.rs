@@ -7,7 +7,7 @@ use crate::source::Source;
 const COLUMNS_MAX: usize = 120;
 
 /// The page of measurements.
-const MADE: &str = "docs/benchmarks.md";
+const MADE: &str = "docs/reference/benchmarks.md";
 
 /// Finds lines of prose that are too long. Tables, code, headings, HTML and link definitions are free, and so is a word that is
 /// too long by itself. [`MADE`] is written by a program.

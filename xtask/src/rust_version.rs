@@ -14,7 +14,7 @@ const NAMED: [(&str, &str); 5] = [
     ("research/Cargo.toml", "rust-version = \"1."),
     ("scripts/env.sh", "RUST_MINOR_MIN="),
     ("CONTRIBUTING.md", "Rust 1."),
-    ("docs/manual.md", "Rust 1."),
+    ("docs/reference/manual.md", "Rust 1."),
 ];
 
 #[derive(Deserialize)]

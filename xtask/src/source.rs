@@ -24,8 +24,10 @@ impl Source {
     }
 }
 
-const FOLDERS: [&str; 11] =
-    [".ci", "crates", "docs", "examples", "fuzz", "include", "man", "research", "scripts", "tests", "xtask"];
+const FOLDERS: [&str; 12] = [
+    ".ci", "bench", "crates", "docs", "examples", "fuzz", "include", "man", "research", "scripts", "tests",
+    "xtask",
+];
 const EXTENSIONS: [&str; 8] = ["rs", "toml", "c", "h", "sh", "md", "1", "3"];
 const NAMES: [&str; 2] = ["Makefile", "run"];
 

@@ -88,7 +88,7 @@ pub use stats::Stats;
 
 /// Its programs are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/rust.md")]
+#[doc = include_str!("../../../docs/start/rust.md")]
 struct Tutorial;
 
 /// The version of this library.

@@ -38,7 +38,7 @@ Examples:
   aquifer-bench table results.jsonl > results.md
   aquifer-bench plot results.jsonl --out-dir docs/plots
   aquifer-bench check results.jsonl --baseline bench/baseline
-  aquifer-bench page > docs/benchmarks.md
+  aquifer-bench page > docs/reference/benchmarks.md
   aquifer-bench write-amp --fill 50,67,80,90 --out results.jsonl
   aquifer-bench all --quick
 

@@ -14,12 +14,12 @@ fn page(arguments: &[&str]) -> (bool, String) {
 #[test]
 fn the_page_is_made_of_the_stored_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let stands = std::fs::read_to_string(root.join("docs/benchmarks.md")).expect("the page");
+    let stands = std::fs::read_to_string(root.join("docs/reference/benchmarks.md")).expect("the page");
     let (is_made, made) = page(&[]);
     assert!(is_made, "{made}");
     assert!(
         stands == made,
-        "docs/benchmarks.md is not what bench/baseline makes: run `make benchmarks-page`"
+        "docs/reference/benchmarks.md is not what bench/baseline makes: run `make benchmarks-page`"
     );
 }
 

@@ -18,7 +18,7 @@ use crate::policy::{Clock, Lru, Offer, Policy, Position, S3Fifo, Sieve, Slots, T
 use crate::returns::{Distances, Returns};
 use crate::slabs::{Slabs, SlotId};
 
-/// Which policy evicts objects. Measured in `docs/policies.md`.
+/// Which policy evicts objects. Measured in `docs/explanation/policies.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum PolicyKind {
     /// Second chance over slots in place, with patience for those in use.

@@ -1,4 +1,4 @@
-//! Which object leaves the cache next. One published policy per file; `docs/policies.md` compares them.
+//! Which object leaves the cache next. One published policy per file; `docs/explanation/policies.md` compares them.
 
 mod clock;
 mod list;

@@ -19,7 +19,7 @@
 //! | `parent` | `aquifer block`, which has started nbdkit |
 //!
 //! **Memory.** A process that serves swap has no memory to find. Buffers are made when a client begins; a request allocates nothing here. What nbdkit
-//! allocates is in `docs/block.md`.
+//! allocates is in `docs/howto/block.md`.
 
 mod abi;
 mod clients;

@@ -308,7 +308,7 @@ def test_the_module_is_imported_when_it_is_asked_for():
 @needs_llama
 def test_the_example_of_the_document(model, monkeypatch, capsys):
     """Documents that have no model to show are run with one."""
-    page = (Path(__file__).parents[3] / "docs/kv-cache.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/howto/kv-cache.md").read_text()
     (example,) = [block for block in page.split("```python\n")[1:] if "llama_cpp.Llama(" in block.split("```")[0]]
     monkeypatch.setattr(aquifer, "configure", lambda **_options: None)
     monkeypatch.setattr(aquifer._heaps, "_default", None)

@@ -88,7 +88,7 @@ pub struct Measured {
     pub clean: [(f64, f64); 2],
 }
 
-/// memcached with 95 % gets, with the kernel's swap in a group of little RAM. How: docs/benchmarks-earlier.md, "Places that stay taken".
+/// memcached with 95 % gets, with the kernel's swap in a group of little RAM. How: docs/reference/benchmarks-earlier.md, "Places that stay taken".
 pub const READS: Measured =
     Measured { slots: [(0.149, 0.226), (0.399, 0.710)], clean: [(0.149, 0.055), (0.399, 0.184)] };
 /// The same with 75 % gets.

@@ -30,7 +30,7 @@
 //! | `layered` | with the feature of that name: the conventional stack on the same parts, for benchmarks |
 //!
 //! Each commit is a moment of the whole volume. The table is the only map from files to flash: there is no extent tree beside it and no translation
-//! layer below it. `docs/format.md` has the bytes.
+//! layer below it. `docs/reference/format.md` has the bytes.
 
 pub mod access;
 mod ahead;

@@ -1,4 +1,4 @@
-//! Hit ratios of the eviction policies on simulated caches, for `docs/policies.md`.
+//! Hit ratios of the eviction policies on simulated caches, for `docs/explanation/policies.md`.
 //!
 //! The policies are the ones of `aquifer-cache`, driven through their trait; only the slots are simulated.
 

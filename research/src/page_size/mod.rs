@@ -46,7 +46,7 @@ Needs libsqlite3.so.0 (Debian: libsqlite3-0), and root or delegated cgroups: eac
 page size, and copied for each run. Commits are durable (synchronous=FULL). The warm-up goes on until the buffer is full, but not
 longer than four times --warmup.
 
-tpc-b and tpc-c are like TPC-B and TPC-C, not them: one client, no terminals, no waiting. docs/page-size.md says what else is left out.";
+tpc-b and tpc-c are like TPC-B and TPC-C, not them: one client, no terminals, no waiting. docs/explanation/page-size.md says what else is left out.";
 
 /// Least data over the largest buffer: with less, the buffer would hold much of it.
 const DATA_OVER_BUFFER_MIN: u64 = 4;

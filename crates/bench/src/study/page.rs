@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 const EXAMPLES: &str = "\
 Examples:
-  aquifer-bench page > docs/benchmarks.md
+  aquifer-bench page > docs/reference/benchmarks.md
       As `make benchmarks-page` does
   aquifer-bench micro --out bench/baseline/micro.jsonl
       Measures a study again; remove the old file first

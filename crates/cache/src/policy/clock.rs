@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::offers::Offers;
 use super::{Offer, Policy, Position, Slots};
 
-/// Measured in `docs/policies.md`: against a bare reference bit, a limit of 3 gains about a point of hit
+/// Measured in `docs/explanation/policies.md`: against a bare reference bit, a limit of 3 gains about a point of hit
 /// ratio on Zipf loads and loses when the working set jumps; 7 gains little more and loses much more.
 const LIMIT: u8 = 3;
-/// Measured in `docs/policies.md`: on Zipf loads two to five points above no patience, for what a jump of the working
+/// Measured in `docs/explanation/policies.md`: on Zipf loads two to five points above no patience, for what a jump of the working
 /// set then costs. Larger values gain half a point more and lose much more.
 const PATIENCE: u32 = 4;
 

@@ -43,7 +43,7 @@ A kernel without the module nbd (modprobe nbd) takes the file that --fuse shows:
 
 It serves until SIGINT or SIGTERM: requests that have begun are answered, then all is made
 durable. Who swaps to it must be told first (swapoff). Memory of a machine that is swapped to
-a server of the same machine can hang it; the manual, docs/block.md, says what is done about
+a server of the same machine can hang it; the manual, docs/howto/block.md, says what is done about
 that and what it needs (root). With --tls only hosts of the cluster are served (aquifer cluster
 init, aquifer cluster join); addresses that others reach need it.
 

@@ -12,7 +12,7 @@ use super::lines::wrapped;
 use crate::report::{Pattern, Report};
 
 /// Microseconds for a page from swap beside its transfer (`aquifer-bench overhead`), and for one from a donor: as memcached took them with half of its
-/// memory local (`aquifer-bench far`, docs/remote.md), where the heap has more faults than the kernel in the same RAM.
+/// memory local (`aquifer-bench far`, docs/howto/remote.md), where the heap has more faults than the kernel in the same RAM.
 const SWAP_US: f64 = 12.0;
 const HEAP_US: f64 = 55.0;
 /// From this gain on something is left of it for programs that also compute.

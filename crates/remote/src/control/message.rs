@@ -1,4 +1,4 @@
-//! The messages. `docs/remote.md` has them in words.
+//! The messages. `docs/howto/remote.md` has them in words.
 
 use std::net::SocketAddr;
 
