@@ -2,6 +2,7 @@
 
 mod advise;
 mod block;
+mod documents;
 mod donors;
 mod durable;
 mod examples;
