@@ -55,7 +55,8 @@ benchmarks-page: ## docs/reference/benchmarks.md, made of the runs in bench/base
 	@$(CARGO) run -q -p aquifer-bench -- page > target/benchmarks.md
 	@mv target/benchmarks.md docs/reference/benchmarks.md
 
-man: ## manual pages of the command, of its definition; `make test` says if they are stale
+man: ## manual pages, of the command's definition and the C header; `make test` says if they are stale
+	@$(CARGO) run -q -p xtask -- manual
 	@AQUIFER_BLESS=1 $(CARGO) test -q -p aquifer-cli --test command -- pages
 
 research: ## studies that settled a decision (research/): their tests, for which each runs for a moment

@@ -7,6 +7,7 @@ mod dependencies;
 mod floors;
 mod layers;
 mod links;
+mod manual;
 mod phrases;
 mod prose;
 mod rules;
@@ -27,8 +28,10 @@ use std::process::ExitCode;
 #[command(name = "xtask")]
 enum Command {
     /// Layers, floors inside crates, unsafe code, file sizes, unfinished work, unclear comments, wrapped prose, links of
-    /// documents, reasons for dependencies, the oldest Rust.
+    /// documents, functions in the manual, reasons for dependencies, the oldest Rust.
     Tidy,
+    /// Lists the functions of the C header in the manual page of the library.
+    Manual,
     /// Builds and runs the tests; scripts/test.sh sets up what they need first.
     Test(test::TestOptions),
 }
@@ -45,6 +48,7 @@ pub enum Finding {
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Tidy => tidy().map(|findings| report(&findings)),
+        Command::Manual => manual::write(Path::new(".")).map(|()| ExitCode::SUCCESS),
         Command::Test(options) => test::run(&options),
     };
     done.unwrap_or_else(|problem| {
@@ -65,6 +69,7 @@ fn tidy() -> Result<Vec<Finding>, String> {
     findings.extend(phrases::check(&sources));
     findings.extend(prose::check(&sources));
     findings.extend(links::check(&workspace.root, &sources));
+    findings.extend(manual::check(&workspace.root)?);
     findings.extend(rust_version::check(&workspace.root)?);
     findings.extend(dependencies::check(&[workspace, research])?);
     Ok(findings)
