@@ -57,7 +57,8 @@ impl View<'_> {
     /// Draws everything that has room.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let donors = self.picture.borrowed().map_or(0, |(borrowed, _)| borrowed.donors.len());
-        for place in arrange(frame.area(), donors) {
+        let background_rows = background(&self.picture.now.sample.stats, None).rows.len();
+        for place in arrange(frame.area(), donors, background_rows) {
             let block =
                 Block::bordered().border_style(QUIET).title(Span::styled(self.title(place.part), TITLE));
             let inner = if place.is_framed { block.inner(place.area) } else { place.area };

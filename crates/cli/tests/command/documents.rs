@@ -49,7 +49,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     // What a shell, or another command, puts around ours.
     for part in line.split([';', '|', '>', '&', '(', ')', '`']) {
-        let mut words: Vec<&str> = part.split_whitespace().skip_while(|word| is_before(word)).collect();
+        let mut words: Vec<&str> = part.split_whitespace().skip_while(is_before).collect();
         if words.first() != Some(&"aquifer") {
             continue;
         }

@@ -57,7 +57,7 @@ fn everything_is_there_from_the_smallest_terminal_on() {
 #[test]
 fn larger_screens_show_more() {
     let picture = picture();
-    let (small, large) = (screen(&view(&picture), 60, 20), screen(&view(&picture), 100, 30));
+    let (small, large) = (screen(&view(&picture), 60, 20), screen(&view(&picture), 100, 34));
     for word in
         ["flash used", "pages evicted", "device errors", "Cleaner and writer", "≤ 65.5 µs", "overall p50"]
     {
