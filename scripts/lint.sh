@@ -44,5 +44,10 @@ if have shellcheck; then
 else
     say 'SKIP lint: shellcheck is not installed (package shellcheck)'
 fi
+if have codespell; then
+    clean codespell codespell
+else
+    say 'SKIP lint: codespell is not installed (package codespell)'
+fi
 [ "${1:-}" != --full ] || clean documentation documentation
 exit $failed

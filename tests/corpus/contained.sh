@@ -10,6 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 launcher=$root/build/corpus/contained
+# shellcheck disable=SC3013 # shells of Debian and Ubuntu have it
 if [ ! "$launcher" -nt "$here/../preload/contained.c" ]; then
     "${CC:-cc}" -D_GNU_SOURCE -O1 "$here/../preload/contained.c" -o "$launcher.$$"
     mv "$launcher.$$" "$launcher"

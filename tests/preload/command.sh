@@ -130,7 +130,9 @@ children_report_for_themselves() {
 
 # Batch systems limit address space; too little for the RAM is said.
 works_under_a_limit_on_address_space() {
+    # shellcheck disable=SC3045 # shells of Debian and Ubuntu have it
     (ulimit -v 1048576 && "$aquifer" run --ram 16M --report -- "$dir/need" 48) 2>"$dir/err" && says 'exceeded its RAM  *yes' || return 1
+    # shellcheck disable=SC3045
     (ulimit -v 614400 && "$aquifer" run --ram 512M -- "$dir/need" 2) 2>"$dir/err"
     [ $? = 125 ] && says 'ulimit -v'
 }
