@@ -169,3 +169,14 @@ fn a_dry_run_writes_nothing() {
     }
     assert!(listed(target.path()).is_empty() && listed(reports.path()).is_empty());
 }
+
+/// A laptop's disk is worn by what is written to it: it was 40 GiB.
+#[test]
+fn a_quick_run_announces_at_most_8_gib() {
+    let target = TempDir::new().expect("a folder");
+    let said = text(&run(&["probe", name(target.path()), "--quick", "--dry-run"]).stderr);
+    let (_, amount) = said.split_once(" at most ").expect("it says how much");
+    let mut words = amount.split(' ');
+    let (number, unit) = (words.next().expect("a number"), words.next().expect("a unit"));
+    assert!(unit == "MiB" || number.parse::<f64>().expect("a number") <= 8.0, "{said}");
+}
