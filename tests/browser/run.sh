@@ -77,6 +77,15 @@ for page in report comparison; do
     fi
 done
 
+if command -v tidy >/dev/null; then
+    for page in "$work/report.html" "$work/comparison.html" crates/cli/src/export/page.html; do
+        wrong=$(tidy -e -q "$page" 2>&1 | head -n 3)
+        if [ -z "$wrong" ]; then pass "$(basename "$page"): valid HTML"; else fail "$(basename "$page"): $wrong"; fi
+    done
+else
+    echo 'SKIP browser: valid HTML: tidy is not installed (Debian package tidy)'
+fi
+
 browse --dump-dom "$work/report.html" >"$work/dom" 2>/dev/null
 plots=$(grep -c '<svg ' "$work/dom")
 if [ "$plots" -ge 30 ]; then pass "$plots plots"; else fail "$plots plots, at least 30 are expected"; fi
