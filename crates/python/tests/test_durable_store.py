@@ -322,6 +322,19 @@ def test_one_process_changes_a_store_and_others_may_read_it(path):
             aquifer.open_store(path)
 
 
+def test_two_that_make_a_store_at_once_leave_one(path, monkeypatch):
+    with aquifer.open_store(path, size="16M") as store:
+        store[b"a"] = b"1"
+        # The other process looked before.
+        monkeypatch.setattr("os.path.exists", lambda _path: False)
+        with pytest.raises(OSError, match="is open already"):
+            aquifer.open_store(path, size="16M")
+        monkeypatch.undo()
+        assert os.path.isfile(path)
+    with aquifer.open_store(path, "r") as store:
+        assert dict(store) == {b"a": b"1"}
+
+
 def test_a_store_that_is_read_is_not_changed(path):
     for mode in ("r", "r+"):
         with pytest.raises(FileNotFoundError, match="mode='a'"):

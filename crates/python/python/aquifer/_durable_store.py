@@ -11,7 +11,7 @@ from ._core import KEY_BYTES_MAX, VALUE_BYTES_MAX, DurableTree
 from ._store import _bytes
 
 _MODES = ("r", "r+", "a")
-_SIZE, _SIZE_MIN = 4 << 30, 16 << 20
+_SIZE, _SIZE_MIN, _SIZE_MAX = 4 << 30, 16 << 20, 4 << 40
 # Keys of one transaction of `clear`.
 _CLEARED = 4096
 
@@ -367,22 +367,15 @@ def open_store(path, mode="a", *, size=None, durable="each"):
     if durable not in ("each", "later"):
         raise ValueError(f"durable is {durable!r}; it may be each or later")
     room = _SIZE if size is None else _heaps.size(size, "size")
-    if room < _SIZE_MIN:
-        raise ValueError(f"size is {size!r}; a store has at least {size_text(_SIZE_MIN)}")
+    if not _SIZE_MIN <= room <= _SIZE_MAX:
+        raise ValueError(f"size is {size!r}; a store has {size_text(_SIZE_MIN)} to {size_text(_SIZE_MAX)}")
     path = os.path.realpath(path)
-    is_new = not os.path.exists(path)
-    if is_new and mode != "a":
+    if mode != "a" and not os.path.exists(path):
         raise FileNotFoundError(2, f"there is no store {path}; mode='a' makes one")
     if mode != "a" and os.path.isfile(path) and os.path.getsize(path) == 0:
         raise ValueError(f"{path} is empty, and no store; mode='a' makes one")
     store = object.__new__(DurableStore)
-    try:
-        store._core = DurableTree(path, room, durable == "later", mode == "r", mode == "a")
-    except BaseException:
-        # It has not become one.
-        if is_new and os.path.isfile(path) and os.path.getsize(path) <= _SIZE_MIN:
-            os.unlink(path)
-        raise
+    store._core = DurableTree(path, room, durable == "later", mode == "r", mode == "a")
     store._path, store._mode, store._durable, store._gate = path, mode, durable, _Gate(store._core)
     store._closing = weakref.finalize(store, store._core.close)
     return store
