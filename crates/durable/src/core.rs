@@ -109,6 +109,12 @@ impl Core {
         }
     }
 
+    /// RAM of the buffers of sessions that no thread has now.
+    #[cfg(test)]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.sessions.idle().map(|session| session.buffer_bytes()).sum()
+    }
+
     /// Gives the free slots of sessions back that no thread has now.
     #[cold]
     pub(crate) fn give_slots_back(&self) {

@@ -304,6 +304,27 @@ mod tests {
         assert!(matches!(heap.transaction(|tx| tx.store_u64(home, 9)), Err(Error::Spent)));
     }
 
+    /// Sessions rest for long: what one of them had for a large transaction is the process's again.
+    #[test]
+    fn a_large_transaction_leaves_no_large_buffers() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = Options { capacity_bytes: 128 << 20, backing: Backing::Memory, ..Options::default() };
+        let heap = DurableHeap::open(&dir.path().join("heap"), &options).expect("opens");
+        let bytes = vec![7; 8 << 20];
+        for ends in [true, false] {
+            let outcome = heap.transaction(|tx| {
+                for _ in 0..4 {
+                    let home = tx.alloc(bytes.len() as u64)?;
+                    tx.store(home, &bytes)?;
+                }
+                if ends { Ok(()) } else { Err(Error::ReadOnly) }
+            });
+            assert_eq!(outcome.is_ok(), ends);
+            let held = heap.core.buffer_bytes();
+            assert!(held <= 16 << 20, "{held} bytes");
+        }
+    }
+
     /// Beyond the 16 GiB that a short address reaches: on both sides of them, moved by the cleaner, with and without a checkpoint.
     #[test]
     fn a_heap_is_longer_than_short_addresses_reach() {

@@ -13,6 +13,9 @@ use crate::error::Result;
 use crate::log::{Log, OpenChunk};
 use crate::tuning::Tuning;
 
+/// RAM of buffers that a session keeps from one transaction to the next.
+const BUFFER_BYTES_MAX: usize = 8 << 20;
+
 /// A session is used by one transaction at a time, of any thread.
 #[derive(Default)]
 pub(crate) struct Session {
@@ -46,6 +49,21 @@ impl Session {
     #[inline]
     pub(crate) fn end_commit(&self) {
         self.unsynced.iter().for_each(|unsynced| unsynced.end());
+    }
+
+    /// Gives back what a large transaction had. Sessions rest for long, and each may have had one.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        if self.buffer_bytes() > BUFFER_BYTES_MAX {
+            self.draft.writes.shrink();
+            self.block.shrink();
+        }
+    }
+
+    /// RAM of what it writes with.
+    #[inline]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.draft.writes.buffer_bytes() + self.block.buffer_bytes()
     }
 
     /// Bytes that its chunk has room for.

@@ -292,5 +292,6 @@ impl<'h> Transaction<'h> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.session.draft.give_up(&self.heap.homes);
+        self.session.rest();
     }
 }

@@ -111,6 +111,18 @@ impl WriteSet {
         }
     }
 
+    /// Gives back its memory, with what is in it.
+    #[cold]
+    pub(crate) fn shrink(&mut self) {
+        *self = Self::new(!self.keeps_apart);
+    }
+
+    /// RAM that it has.
+    #[inline]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.bytes.capacity() + (self.pieces.capacity() + self.spare.capacity()) * size_of::<Piece>()
+    }
+
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }

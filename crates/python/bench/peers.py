@@ -1,4 +1,5 @@
 """What the benchmarks of this folder share: each peer is a process in a memory cgroup of its own, and waits for its turns."""
+import itertools
 import json
 import os
 import shutil
@@ -19,12 +20,15 @@ def size(text):
 class Group:
     """A memory cgroup with a limit, of version 1 or 2; nothing where there is none."""
 
+    numbers = itertools.count()
+
     def __init__(self, limit):
         self.path, self.limit = None, limit
+        name = f"aquifer-bench.{os.getpid()}.{next(Group.numbers)}"
         if os.geteuid() != 0:
             return
         for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
-            path = Path(root, f"aquifer-bench.{os.getpid()}")
+            path = Path(root, name)
             try:
                 path.mkdir()
                 (path / file).write_text(str(limit))

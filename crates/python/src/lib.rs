@@ -6,6 +6,7 @@
 //! | `rows` | rows of equal length in a heap, moved in batches |
 //! | `volume` | rows in a file of a volume, which stay |
 //! | `memory` | memory of NumPy arrays |
+//! | `durable` | an ordered mapping of bytes in the file of a durable heap, which stays |
 //! | `blobs` | byte strings of any length in a heap |
 //! | `extents` | where in a heap rows lie, as they become more and fewer |
 //! | `numpy_memory` | a heap as the allocator of NumPy's arrays |
@@ -14,6 +15,7 @@
 //! What arrays, stores and NumPy's memory look like to users is in `crates/python/python/aquifer`.
 
 mod blobs;
+mod durable;
 mod errors;
 mod extents;
 mod heap;
@@ -29,6 +31,8 @@ mod _core {
     #[pymodule_export]
     use crate::blobs::{Blobs, Pin};
     #[pymodule_export]
+    use crate::durable::DurableTree;
+    #[pymodule_export]
     use crate::heap::Heap;
     #[pymodule_export]
     use crate::rows::Rows;
@@ -40,4 +44,8 @@ mod _core {
 
     #[pymodule_export]
     const VERSION: &str = aquifer::VERSION;
+    #[pymodule_export]
+    const KEY_BYTES_MAX: usize = aquifer_durable::structures::bytes::KEY_BYTES_MAX;
+    #[pymodule_export]
+    const VALUE_BYTES_MAX: usize = aquifer_durable::structures::bytes::VALUE_BYTES_MAX;
 }

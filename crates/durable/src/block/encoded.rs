@@ -58,6 +58,18 @@ impl Encoded {
         block
     }
 
+    /// Gives back its memory, with the block in it.
+    #[cold]
+    pub(crate) fn shrink(&mut self) {
+        *self = Self::default();
+    }
+
+    /// RAM that it has.
+    #[inline]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.memory.capacity()
+    }
+
     /// Makes a block of `pieces` of a write set and of `commits`; [`Encoded::seal`] finishes it.
     pub(crate) fn encode(&mut self, writes: &WriteSet, pieces: &[Piece], commits: &[u64], role: Role) {
         let (entries, grains) = (pieces.len() + commits.len(), writes.grains_max());

@@ -392,6 +392,9 @@ impl Drop for MemoryFile {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nobody has a pointer into it.
         unsafe { libc::munmap(self.base.cast(), self.capacity_bytes) };
+        // A child of a fork that has the descriptor too would keep the file locked.
+        // SAFETY: the descriptor is open.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 }
 
@@ -441,6 +444,16 @@ mod tests {
         assert!(matches!(again, Err(Error::Io { .. })));
         drop(file);
         MemoryFile::open(&dir.path().join("heap"), 8192).expect("free again");
+    }
+
+    /// A child of a fork has a copy of the descriptor, and may live longer than the heap is open.
+    #[test]
+    fn a_copy_of_the_descriptor_keeps_no_lock() {
+        let (dir, file) = file(8192);
+        let copy = file.file().try_clone().expect("a descriptor");
+        drop(file);
+        MemoryFile::open(&dir.path().join("heap"), 8192).expect("free again");
+        drop(copy);
     }
 
     #[test]

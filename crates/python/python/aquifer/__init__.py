@@ -13,6 +13,7 @@ from ._array import Array, asarray
 from ._core import VERSION as __version__
 from ._core import Heap
 from ._disk_cache import DiskCache
+from ._durable_store import DurableStore, open_store
 from ._features import FeatureStore
 from ._heaps import configure, stats
 from ._npy import load, save
@@ -22,8 +23,8 @@ from ._store import Store, cached
 from ._stored import StoredArray, open_array
 
 __all__ = [
-    "Array", "DiskCache", "FeatureStore", "Heap", "Pending", "Store", "StoredArray", "asarray", "cached", "configure", "empty", "full", "give_back",
-    "load", "numpy_memory", "open_array", "save", "stats", "zeros",
+    "Array", "DiskCache", "DurableStore", "FeatureStore", "Heap", "Pending", "Store", "StoredArray", "asarray", "cached", "configure", "empty",
+    "full", "give_back", "load", "numpy_memory", "open_array", "open_store", "save", "stats", "zeros",
 ]  # fmt: skip
 
 

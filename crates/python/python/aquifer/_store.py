@@ -369,7 +369,7 @@ def _bytes(value):
 
 
 def cached(store=None, *, ttl=None):
-    """A decorator as `functools.lru_cache`: results are pickled into a store, which may be larger than RAM.
+    """A decorator as `functools.lru_cache`: results are pickled into a store, which may be larger than RAM, or stay (`aquifer.open_store`).
 
     >>> import aquifer
     >>> @aquifer.cached(aquifer.Store(capacity="10M"))
@@ -381,6 +381,9 @@ def cached(store=None, *, ttl=None):
     1
     """
 
+    if ttl is not None and store is not None and not hasattr(store, "set"):
+        raise ValueError(f"ttl is {ttl!r}, and a store that stays forgets nothing")
+
     def decorate(call):
         kept = store if store is not None else Store()
 
@@ -391,7 +394,10 @@ def cached(store=None, *, ttl=None):
             if found is not None:
                 return pickle.loads(found)
             result = call(*arguments, **options)
-            kept.set(key, pickle.dumps(result), ttl)
+            if ttl is None:
+                kept[key] = pickle.dumps(result)
+            else:
+                kept.set(key, pickle.dumps(result), ttl)
             return result
 
         wrapper.cache_info = kept.stats
