@@ -3,9 +3,11 @@
 #
 #   scripts/build-deb.sh [DIRECTORY]      default: build/deb
 #
-# The library and the command are built first, in the build directory of cargo, and packed in a copy of the tree: changes of tracked
-# files that are not committed are in it. AQUIFER_PROFILE, AQUIFER_BUILT: as for scripts/build-lib.sh. AQUIFER_WHEEL: the wheel to
-# pack; nopython: the package for Python is left out.
+# The library and the command are built first, in the build directory of cargo, and packed in a copy of the tree with the changes of
+# tracked files that are not committed.
+#
+# AQUIFER_PROFILE, AQUIFER_BUILT: as for scripts/build-lib.sh. AQUIFER_WHEEL: the wheel to pack. AQUIFER_COMMIT: what to pack in place of
+# the tree. DEB_BUILD_PROFILES=nopython leaves out the package for Python.
 set -eu
 . "$(dirname "$0")/env.sh"
 out=$(mkdir -p "${1:-build/deb}" && cd "${1:-build/deb}" && pwd)
@@ -31,7 +33,7 @@ export AQUIFER_WHEEL SOURCE_DATE_EPOCH AQUIFER_BUILT="$BUILT"
 work=$(mktemp -d "$out/.work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-tree=$(git stash create)
+tree=${AQUIFER_COMMIT:-$(git stash create)}
 git archive --prefix=aquifer/ "${tree:-HEAD}" | tar -x -C "$work"
 say "build-deb: packing $(dpkg-parsechangelog -l debian/changelog -S Version) as Debian packages"
 # -d: what compiles is not needed any more.

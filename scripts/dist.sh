@@ -34,8 +34,9 @@ have dpkg-buildpackage && have dh && have dh_python3 ||
     stop 'tools for Debian packages are missing: apt-get install dpkg-dev debhelper dh-python'
 have python3 || stop 'python3 is missing: apt-get install python3'
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+AQUIFER_COMMIT=$(git rev-parse HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH
+export AQUIFER_COMMIT SOURCE_DATE_EPOCH
 begin=$(date +%s)
 
 # What is released names no folder of this machine. Other flags are another build for cargo, so it has a place of its own.
@@ -49,7 +50,7 @@ export RUSTFLAGS CFLAGS CARGO_TARGET_DIR
 rm -rf "$dist"
 mkdir -p "$dist"
 step 'source archive'
-git archive --prefix="aquifer-$version/" HEAD | gzip -9n >"$dist/aquifer-$version.tar.gz"
+git archive --prefix="aquifer-$version/" "$AQUIFER_COMMIT" | gzip -9n >"$dist/aquifer-$version.tar.gz"
 step 'bill of materials'
 scripts/bom.py spdx >"$dist/aquifer-$version.spdx.json"
 step 'library and command: some ten minutes the first time'
@@ -70,6 +71,8 @@ if [ -n "$image" ]; then
     step 'container image'
     scripts/build-image.sh "$dist" || [ $? = 77 ]
 fi
+# They tell of the machine that packed.
+rm -f "$dist"/*.changes "$dist"/*.buildinfo
 step 'SHA256SUMS'
 (cd "$dist" && sha256sum -- *[!S] >SHA256SUMS)
 ls -l "$dist"

@@ -51,10 +51,14 @@ expect "a tag v$version that is there already" "$(git tag -l "v$version")" ''
 
 say
 say 'A release would'
-say "  git tag -s v$version                      # scripts/release.sh --tag"
-say '  make dist                                # build/dist, of which SHA256SUMS is signed: gpg --clearsign build/dist/SHA256SUMS'
-say '  make test-packages                       # these packages in clean roots'
-say "  git push origin v$version                 # by hand, with the files of build/dist"
+would() {
+    printf '  %-45s # %s\n' "$1" "$2"
+}
+would "git tag -s v$version" 'make release ARGS=--tag'
+would 'make dist' 'into build/dist'
+would 'make test-packages' 'these packages in clean roots'
+would 'gpg --detach-sign build/dist/SHA256SUMS' 'vouches for all of it'
+would "git push origin v$version" 'by hand, and build/dist to where people fetch it'
 if [ $wrong != 0 ]; then
     say 'release: not yet, for the reasons above'
     exit 1
