@@ -53,6 +53,7 @@ check() {
     else
         fail "$suite: $name (exit $?): $*"
         sed 's/^/    /' "$work/output"
+        return 1
     fi
 }
 
@@ -67,7 +68,7 @@ listing() {
 # The root of a suite, downloaded once.
 base() {
     [ -s "build/packages/$suite.tar" ] && return
-    include=gcc,libc6-dev,pkg-config,systemd-standalone-sysusers,systemd-standalone-tmpfiles,python3-numpy
+    include=apt,gcc,libc6-dev,pkg-config,systemd-standalone-sysusers,systemd-standalone-tmpfiles,python3-numpy
     echo "downloading a root of $suite" >&2
     mmdebstrap --quiet --variant=minbase --include=$include "$suite" "build/packages/.$suite.tar" >&2 &&
         mv "build/packages/.$suite.tar" "build/packages/$suite.tar"
@@ -105,7 +106,11 @@ of_suite() {
     version=$(dpkg-deb -f "$root"/test/aquifer_*.deb Version)
     listing >"$work/before"
 
-    check 'install' inside sh -c 'apt-get install -y --no-install-recommends /test/*.deb'
+    # Nothing of the rest says anything without it.
+    check 'install' inside sh -c 'apt-get install -y --no-install-recommends /test/*.deb' || {
+        rm -rf "$root"
+        return 0
+    }
     check 'the command has this version' inside sh -c "[ \"\$(aquifer --version)\" = 'aquifer ${version%%[-+]*}' ]"
     check 'the command finds the libraries that it loads' inside sh -c 'aquifer version | tee /dev/stderr |
         grep -c "/usr/lib/aquifer/libaquifer_\(preload\|sqlite\)\.so" | grep -qx 2 && [ -f /usr/lib/aquifer/libaquifer_nbdkit.so ]'
@@ -150,7 +155,7 @@ of_image() {
     seq 1 3000000 | sort -R >"$root/flash/numbers"
     check 'aquifer run sorts in a quarter of the memory' inside sh -c 'cd /flash && TMPDIR=/flash aquifer run --ram 48M --flash-size 1G -- \
         sort -n -S 256M --parallel=1 numbers >sorted && seq 1 3000000 | cmp - sorted'
-    check 'no help is missing' inside aquifer run --help
+    check 'its first words' inside aquifer run --help
     rm -rf "$root" "$work/unpacked"
 }
 
