@@ -57,11 +57,12 @@ check() {
     fi
 }
 
-# What is in the root, without what package tools keep of themselves: logs, caches, lists, copies of the tables of users.
+# What is in the root, without what package tools keep of themselves: logs, caches, lists, copies of the tables of users; Ubuntu's folder
+# appears beside /lib when a package has files in it.
 listing() {
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./var/tmp \
         -o -path ./var/log -o -path ./var/cache -o -path ./var/lib/dpkg -o -path ./var/lib/apt -o -path ./test \) -prune -o -print) |
-        grep -v -e '^\./etc/\(passwd\|group\|shadow\|gshadow\)-$' -e '^\./etc/\.pwd\.lock$' -e /__pycache__ \
+        grep -v -e '^\./etc/\(passwd\|group\|shadow\|gshadow\)-$' -e '^\./etc/\.pwd\.lock$' -e /__pycache__ -e '^\./lib\.usr-is-merged$' \
             -e '^\./var/lib/systemd/deb-systemd-helper' -e '^\./etc/\(ld\.so\.cache\|subuid-\|subgid-\)$' | sort
 }
 
