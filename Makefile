@@ -8,12 +8,14 @@ SHELL := /bin/sh
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+LIBDIR ?= lib
+PLUGINS ?= $(LIBDIR)
 ARGS ?=
 STEPS ?=
 CARGO ?= cargo
 export CARGO
 
-.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk bench benchmarks-page man research site lint install clean
+.PHONY: help demo lib wheel test test-full test-cluster test-rdma test-ublk test-packages bench benchmarks-page man research site lint install dist release clean
 
 help: ## this list
 	@echo "Aquifer: memory that reaches below RAM"
@@ -48,6 +50,10 @@ test-ublk: ## a block device by ublk, in an emulated machine; downloads a kernel
 	@scripts/build-lib.sh
 	@tests/block/ublk.sh
 
+test-packages: ## the Debian packages in clean roots, installed, used, upgraded, purged; as root, downloads roots
+	@scripts/setup.sh
+	@tests/packages/run.sh $(ARGS)
+
 bench: ## the benchmarks, with their peers side by side; ARGS=--full for every point, hours
 	@scripts/bench.sh $(ARGS)
 
@@ -74,7 +80,14 @@ lint: ## formatting, clippy, tidy, licences of dependencies, shell scripts, docu
 install: ## library, header, command and manual into PREFIX (default /usr/local)
 	@scripts/setup.sh
 	@scripts/build-lib.sh
-	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
+	@scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)" "$(PLUGINS)"
+
+dist: ## Debian packages, wheel, image, source archive, bill of materials, into build/dist; a quarter of an hour
+	@scripts/setup.sh
+	@scripts/dist.sh $(ARGS)
+
+release: ## whether this commit can be released, and how; ARGS=--tag to tag it
+	@scripts/release.sh $(ARGS)
 
 clean: ## remove what the targets above have built
 	$(CARGO) clean

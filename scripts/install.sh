@@ -1,38 +1,68 @@
 #!/bin/sh
 # Installs what has been built.
 #
-#   scripts/install.sh DESTDIR PREFIX      DESTDIR may be empty; it is for packagers
+#   scripts/install.sh DESTDIR PREFIX [LIBDIR [PLUGINS]]
+#
+# DESTDIR may be empty; it is for packagers. LIBDIR, below PREFIX [lib]: the library that programs link with. PLUGINS, below PREFIX
+# [LIBDIR]: the libraries that the command and other programs load; the command looks into lib and lib/aquifer.
 set -eu
 . "$(dirname "$0")/env.sh"
 prefix=${2:?prefix missing}
 root=${1}$prefix
+libdir=${3:-lib}
+plugins=${4:-$libdir}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-scripts/install-lib.sh "$root/lib"
-install -d "$root/bin" "$root/include" "$root/lib/pkgconfig" "$root/lib/cmake/aquifer" "$root/share/man/man1" "$root/share/man/man3" \
-    "$root/share/doc/aquifer"
+# fill TEMPLATE FILE: writes FILE with what this installation has at the marks of TEMPLATE.
+fill() {
+    # From the folder of the CMake package up to PREFIX.
+    up=$(printf '%s/cmake/aquifer' "$libdir" | sed 's|[^/][^/]*|..|g')
+    install -d "$(dirname "$2")"
+    sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@UP@|$up|" -e "s|@VERSION@|$version|" "$1" >"$2"
+    chmod 644 "$2"
+}
+
+# copy FILE... DIRECTORY, which is made.
+copy() {
+    for directory in "$@"; do :; done
+    install -d "$directory"
+    install -m 644 "$@"
+}
+
+scripts/install-lib.sh "$root/$libdir" c
+scripts/install-lib.sh "$root/$plugins" preload sqlite nbdkit
+install -d "$root/bin"
 install -m 755 "$BUILT/aquifer" "$root/bin/aquifer"
-install -m 644 include/aquifer.h include/aquifer.hpp "$root/include/"
-install -m 644 man/*.1 "$root/share/man/man1/"
-for shell in bash:bash-completion/completions/aquifer zsh:zsh/site-functions/_aquifer fish:fish/vendor_completions.d/aquifer.fish; do
-    install -d "$root/share/$(dirname "${shell#*:}")"
-    "$BUILT/aquifer" completions "${shell%%:*}" >"$root/share/${shell#*:}"
-    chmod 644 "$root/share/${shell#*:}"
+copy include/aquifer.h include/aquifer.hpp "$root/include"
+for page in man/*.[1-8]; do
+    copy "$page" "$root/share/man/man${page##*.}"
 done
-install -m 644 man/aquifer.3 "$root/share/man/man3/"
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/howto/durable.md docs/howto/files.md \
     docs/reference/manual.md docs/reference/settings.md docs/reference/errors.md docs/reference/statistics.md \
     docs/reference/limits.md docs/reference/legal.md; do
-    [ ! -f "$document" ] || install -m 644 "$document" "$root/share/doc/aquifer/"
+    copy "$document" "$root/share/doc/aquifer"
 done
-sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" aquifer.pc.in >"$root/lib/pkgconfig/aquifer.pc"
-chmod 644 "$root/lib/pkgconfig/aquifer.pc"
-sed -e "s|@VERSION@|$version|" aquifer-config.cmake.in >"$root/lib/cmake/aquifer/aquifer-config.cmake"
-chmod 644 "$root/lib/cmake/aquifer/aquifer-config.cmake"
-install -d "$root/lib/systemd/system"
-sed -e "s|@PREFIX@|$prefix|" systemd/aquifer-donate.service.in >"$root/lib/systemd/system/aquifer-donate.service"
-chmod 644 "$root/lib/systemd/system/aquifer-donate.service"
+# completions SHELL FILE
+completions() {
+    install -d "$(dirname "$2")"
+    "$BUILT/aquifer" completions "$1" >"$2"
+    chmod 644 "$2"
+}
+completions bash "$root/share/bash-completion/completions/aquifer"
+completions zsh "$root/share/zsh/site-functions/_aquifer"
+completions fish "$root/share/fish/vendor_completions.d/aquifer.fish"
+fill aquifer.pc.in "$root/$libdir/pkgconfig/aquifer.pc"
+fill aquifer-config.cmake.in "$root/$libdir/cmake/aquifer/aquifer-config.cmake"
+fill systemd/aquifer-donate.service.in "$root/lib/systemd/system/aquifer-donate.service"
+fill systemd/aquifer.sysusers "$root/lib/sysusers.d/aquifer.conf"
+fill systemd/aquifer.tmpfiles "$root/lib/tmpfiles.d/aquifer.conf"
 case $1$prefix in
-    /usr | /usr/local) [ "$(id -u)" != 0 ] || ! have ldconfig || ldconfig ;;
+    /usr | /usr/local)
+        if [ "$(id -u)" = 0 ]; then
+            ! have ldconfig || ldconfig
+            ! have systemd-sysusers || systemd-sysusers aquifer.conf
+            ! have systemd-tmpfiles || systemd-tmpfiles --create aquifer.conf
+        fi
+        ;;
 esac
 say "installed aquifer $version into $root"

@@ -73,4 +73,13 @@ run 'manual pages' manual_pages
 run 'command and library have the same version' same_version
 run 'for a package' scripts/install.sh "$work/stage" /usr
 run 'a package has its final paths' grep -qx 'prefix=/usr' "$work/stage/usr/lib/pkgconfig/aquifer.pc"
+# Where Debian has libraries, and those that the command loads apart from them.
+multiarch() {
+    root=$work/multiarch/usr
+    scripts/install.sh "$work/multiarch" /usr lib/some-linux-gnu lib/aquifer && [ -f "$root/lib/some-linux-gnu/libaquifer.so.0" ] &&
+        grep -qxF 'libdir=${prefix}/lib/some-linux-gnu' "$root/lib/some-linux-gnu/pkgconfig/aquifer.pc" &&
+        grep -qF 'CMAKE_CURRENT_LIST_DIR}/../../../.."' "$root/lib/some-linux-gnu/cmake/aquifer/aquifer-config.cmake" &&
+        "$root/bin/aquifer" version | grep -F "$root/lib/aquifer/libaquifer_preload.so"
+}
+run 'libraries in a folder of this kind of machine' multiarch
 exit $failed

@@ -95,7 +95,7 @@ shared_library() {
 for name in "$@"; do
     case $name in
         header) header_alone ;;
-        symbols) ./symbols.sh "$lib/libaquifer.so" "$root/include/aquifer.h" || failed=1 ;;
+        symbols) ./symbols.sh "$lib/libaquifer.so" "$root/include/aquifer.h" "$root/debian/libaquifer0.symbols" || failed=1 ;;
         static) static_library ;;
         *) shared_library "$name" ;;
     esac

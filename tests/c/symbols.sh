@@ -1,9 +1,9 @@
 #!/bin/sh
-# The shared library exports what the header declares, and carries its name.
+# The shared library exports what the header declares, carries its name, and the list of the Debian package has its functions.
 #
-#   tests/c/symbols.sh LIBRARY HEADER
+#   tests/c/symbols.sh LIBRARY HEADER SYMBOLS
 set -u
-library=$1 header=$2
+library=$1 header=$2 symbols=$3
 
 for tool in nm readelf; do
     if ! command -v $tool >/dev/null; then
@@ -33,6 +33,13 @@ if [ -n "$extra" ]; then
     failed=1
 else
     echo "ok symbols: nothing is exported that the header lacks"
+fi
+listed=$(sed -n 's/^ \(aq_[a-z0-9_]*\)@.*/\1/p' "$symbols" | sort -u)
+if [ "$listed" = "$(echo "$exported" | grep '^aq_')" ]; then
+    echo "ok symbols: the Debian package lists what is exported"
+else
+    echo "FAIL symbols: debian/libaquifer0.symbols lists other functions than are exported: scripts/debian-symbols.sh writes it anew"
+    failed=1
 fi
 soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 if [ "$soname" = libaquifer.so.0 ]; then

@@ -15,8 +15,11 @@ use crate::workspace;
 use clap::Args;
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
+
+/// Among the logs: the commit on which everything has passed in its long form, for a release (`scripts/release.sh`).
+const PASSED: &str = "passed";
 
 /// What to test.
 #[derive(Args)]
@@ -42,6 +45,7 @@ pub fn run(options: &TestOptions) -> Result<ExitCode, String> {
     let pool = Arc::new(pool::Pool::new(&logs));
     let interrupted = pool.clone();
     ctrlc::set_handler(move || interrupted.interrupt()).map_err(|error| error.to_string())?;
+    let before = committed();
     let plan = plan::Plan { root: &root, target: &target, full: options.full, steps: &options.step };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut report = pool.run(&plan.builds()?, processors);
@@ -51,5 +55,22 @@ pub fn run(options: &TestOptions) -> Result<ExitCode, String> {
         println!("interrupted: what had not ended is not counted; outputs are in {}", logs.display());
         return Ok(ExitCode::from(130));
     }
-    Ok(if report.total().failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if report.total().failed > 0 {
+        return Ok(ExitCode::FAILURE);
+    }
+    if options.full && options.step.is_empty() && before == committed() {
+        let passed = before.map(|commit| fs::write(logs.join(PASSED), commit + "\n"));
+        passed.transpose().map_err(|error| format!("{}: {error}", logs.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The commit of the tree. `None` with changes that are not committed, or without git.
+fn committed() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty().then_some(())?;
+    git(&["rev-parse", "HEAD"])
 }

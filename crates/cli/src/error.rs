@@ -125,7 +125,7 @@ pub enum Error {
     },
     /// A library that comes with the command is missing.
     #[error(
-        "{name} is neither in {} nor in ../lib beside it; `make lib` in the source folder makes build/bin/aquifer with build/lib beside it, `make install` installs both{}", beside.display(), other_library(name)
+        "{name} is neither in {} nor in ../lib beside it; `make lib` in the source folder makes build/bin/aquifer with build/lib beside it, `make install` and the Debian package aquifer install both, `cargo install` the command alone{}", beside.display(), other_library(name)
     )]
     NoLibrary {
         /// Its file name.

@@ -208,6 +208,9 @@ impl<'a> Plan<'a> {
         add("python", self.each("python", "tests/python/run.sh")?);
         add("browser", vec![self.script("browser", &["tests/browser/run.sh"])]);
         add("install", vec![self.script("install", &["tests/install.sh"])]);
+        if self.full {
+            add("install", vec![self.script("install", &["tests/packages/run.sh"])]);
+        }
         jobs.sort_by_key(|job| {
             LONGEST.iter().position(|long| job.name.contains(long)).unwrap_or(LONGEST.len())
         });

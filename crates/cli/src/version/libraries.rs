@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::library::{self, PRELOAD, SQLITE};
 
 /// What makes libraries where this command finds them.
-const BUILD: &str = "`make lib` in the source folder makes build/bin/aquifer with build/lib beside it, `make install` installs both";
+const BUILD: &str = "`make lib` in the source folder makes build/bin/aquifer with build/lib beside it, `make install` and the Debian package aquifer install both, `cargo install` the command alone";
 
 /// The parts.
 pub fn parts() -> Vec<Part> {
