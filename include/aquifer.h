@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 #define AQ_VERSION_MAJOR 0
-#define AQ_VERSION_MINOR 1
+#define AQ_VERSION_MINOR 2
 #define AQ_VERSION_PATCH 0
 
 /* ---- Errors ------------------------------------------------------------ */
@@ -96,7 +96,7 @@ const char *aq_error_message(void);
 /* Its number, for functions that return NULL; AQ_OK if nothing has failed. */
 int aq_error_code(void);
 
-/* "0.1.0" */
+/* "0.2.0" */
 const char *aq_version(void);
 
 /* ---- Options ----------------------------------------------------------- */
