@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
-pub mod class;
 mod found;
 pub mod ids;
 pub mod limits;
@@ -13,6 +12,5 @@ pub mod random;
 pub mod samples;
 pub mod units;
 
-pub use class::AllocationClass;
 pub use found::Found;
-pub use ids::{HomeAddress, LeafId, LogAddress, PageId, PartitionId};
+pub use ids::{AllocationClass, HomeAddress, LeafId, LogAddress, PageId, PartitionId};

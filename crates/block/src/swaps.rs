@@ -1,20 +1,20 @@
-//! Swap areas of this machine: whether memory is swapped to this process.
+//! Swap areas of this machine: whether memory is swapped to this process, and the warning if a precaution is missing then.
 //!
 //! A process cannot know when it starts what its device will be used for. The kernel's list of swap areas tells when it is used for swap,
 //! and wakes a process that waits for a change of the list.
-
-mod warning;
-
-pub use warning::warn_when_swapped;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::major;
+
+use crate::Report;
+use crate::precautions::Omitted;
 
 /// The kernel's list.
 const LIST: &str = "/proc/swaps";
@@ -22,6 +22,8 @@ const LIST: &str = "/proc/swaps";
 const NBD: u32 = 43;
 /// The kernel's number for loop devices.
 const LOOP: u32 = 7;
+/// Stack of the thread that waits. Little, because a process whose memory is locked pays for all of it.
+const STACK_BYTES: usize = 128 << 10;
 
 /// What the kernel calls a device that this process may serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,6 +104,26 @@ fn loop_file(device: u64) -> Option<PathBuf> {
     let mut name = fs::read(path).ok()?;
     name.pop();
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(&name)))
+}
+
+/// Warns of precautions that could not be taken, once memory is swapped to `area`. Clients that are other machines, and file systems, need none of them.
+pub fn warn_when_swapped(omitted: Vec<Omitted>, area: Area, report: Report) {
+    if omitted.is_empty() {
+        return;
+    }
+    let wait = move || {
+        // A process that may not read the kernel's list has no swap areas of its own.
+        if let Ok(name) = wait_for(&area) {
+            report(&format!(
+                "warning: memory of this machine is swapped to {}, and can hang it:",
+                name.display()
+            ));
+            omitted.iter().for_each(|precaution| report(&format!("warning: {precaution}")));
+        }
+    };
+    let builder = thread::Builder::new().name("aq-block-swaps".into()).stack_size(STACK_BYTES);
+    // Without the thread nobody is warned, and all is served.
+    drop(builder.spawn(wait));
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 mod clock;
 mod list;
 mod lru;
-mod offers;
 mod s3fifo;
 mod sieve;
 #[cfg(test)]
@@ -101,4 +100,31 @@ pub trait Policy: Send + Sync {
     /// changing anything. The writer uses it to write back dirty objects before their eviction. A hint: the
     /// order is exact as long as nobody else changes it, and what holds for `offer` holds for `visit`.
     fn upcoming(&self, slots: &dyn Slots, count: usize, visit: &mut dyn FnMut(Position));
+}
+
+/// The caller's callback with the number of times it may still be asked.
+struct Offers<'a> {
+    left: usize,
+    offer: &'a mut dyn FnMut(Position) -> Offer,
+}
+
+impl<'a> Offers<'a> {
+    /// At most `tries` questions to `offer`.
+    fn new(tries: usize, offer: &'a mut dyn FnMut(Position) -> Offer) -> Self {
+        Self { left: tries, offer }
+    }
+
+    /// Whether the caller wants to hear of no further victim.
+    fn exhausted(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Offers `at` and tells whether it was taken. A slot that somebody is just emptying costs no try.
+    fn make(&mut self, slots: &dyn Slots, at: Position) -> bool {
+        if self.left == 0 || !slots.is_occupied(at) {
+            return false;
+        }
+        self.left -= 1;
+        (self.offer)(at) == Offer::Taken
+    }
 }

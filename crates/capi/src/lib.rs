@@ -5,13 +5,12 @@
 //! | `abi` | the structures of the header |
 //! | `sized` | structures that programs and the library know in different lengths |
 //! | `message` | numbers and sentences of errors, per thread |
-//! | `default_heap` | the heap of functions that name none |
+//! | `default_heap` | the heap of functions that name none, and these functions |
 //! | `heap` | functions of explicit heaps |
 //! | `block` | blocks that share pages |
 //! | `class` | the class of what a thread allocates |
 //! | `reference` | objects by reference |
 //! | `batch` | many objects at once, now or in the background |
-//! | `process` | functions of the default heap |
 //! | `durable` | durable heaps and their transactions |
 //! | `volume` | volumes: their files, also as memory |
 //! | `forks` | forks of this process |
@@ -28,7 +27,6 @@ mod durable;
 mod forks;
 mod heap;
 mod message;
-mod process;
 mod reference;
 mod sized;
 mod volume;

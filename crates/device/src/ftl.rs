@@ -16,7 +16,6 @@ mod cleaning;
 mod counters;
 mod device;
 mod error;
-mod free;
 mod frontier;
 mod leveling;
 mod mapping;

@@ -14,7 +14,6 @@ mod buffer;
 mod counted;
 mod descriptors;
 mod device;
-mod dice;
 mod error;
 mod fault_plan;
 mod faulty;

@@ -9,12 +9,10 @@
 //!
 //! [`crate::ftl`] makes a [`Device`](crate::Device) of it.
 
-mod address;
 mod array;
 mod block;
 mod contents;
 mod error;
-mod failures;
 mod file;
 mod geometry;
 mod header;
@@ -24,11 +22,10 @@ mod schedule;
 mod timing;
 mod wear;
 
-pub use address::{BlockId, PageId};
 pub use array::{Nand, NandCounters, NandOptions, PageRead};
 pub use contents::Backing;
 pub use error::{NandError, NandOpenError, Violation};
-pub use geometry::{Geometry, GeometryError};
+pub use geometry::{BlockId, Geometry, GeometryError, PageId};
 pub use header::{Header, HeaderFound};
 pub use oob::{OOB_BYTES, Oob, PageKind};
 pub use power::{PowerCut, Tear};

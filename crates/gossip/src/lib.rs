@@ -1,6 +1,6 @@
 //! Which donors of a cluster are there, and which are gone: donors ask each other and tell each other (Das, Gupta, Motivala, SWIM, DSN'02).
 //!
-//! The protocol is `foca`'s, which knows neither sockets nor threads nor clocks. What is ours is the [`node`] around it, with what donors tell ([`wire`],
+//! The protocol is `foca`'s, which knows neither sockets nor threads nor clocks. What is ours is the [`node`] around it with its times (`detector`), with what donors tell ([`wire`],
 //! [`message`]); the datagrams, which nobody outside of the cluster can read, make or repeat ([`seal`]); and one thread. Borrowers ask a donor.
 //!
 //! | thread | loop |
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod detector;
 mod drops;
 mod gossip;
 mod id;

@@ -18,6 +18,7 @@
 //! | `lists` | those of them that have arguments one by one |
 //! | `lookup` | functions that a program looks up by name |
 //! | `raw` | system calls that a program makes by their numbers |
+//! | `refused` | io_uring and the kernel's aio |
 //! | `waiting` | locks on which the kernel lets threads wait |
 
 /// Stands in front of a function: the pages that its arguments point to are in place while the real one runs.
@@ -81,6 +82,7 @@ mod old_signals;
 mod paths;
 pub mod process;
 pub mod raw;
+pub mod refused;
 mod signals;
 pub mod streams;
 mod transfer;

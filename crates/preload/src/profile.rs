@@ -2,7 +2,6 @@
 //!
 //! Names are found when the program has ended, by the command. Here nothing is understood: the fault handler copies.
 
-mod lines;
 mod modules;
 mod registers;
 mod reservoir;

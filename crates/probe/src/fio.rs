@@ -1,9 +1,5 @@
 //! The loads of a report as job files of fio, so that anybody can check the figures with a program that is not ours.
 
-mod option;
-
-pub use option::NameError;
-
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +12,14 @@ const RUNTIME_S_MAX: f64 = 3600.0;
 /// Largest part of a target that a job file names; fio counts in signed numbers.
 const SIZE_MAX: u64 = 1 << 62;
 
+/// A file name that a job file cannot hold.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "fio cannot read the file name {0:?} from a job file: it has a ';', '#', '$', '\\', a control character, a space at an end, or is not UTF-8; \
+     make a symbolic link with a plain name"
+)]
+pub struct NameError(pub PathBuf);
+
 /// One job file for `job` on `filename` for `runtime_s` seconds, rounded up to whole ones.
 ///
 /// Writes destroy what `filename` holds, which the first line of the file says. Data are random, and changed a little in each block of each write, as the probe changes them; places are
@@ -25,7 +29,7 @@ const SIZE_MAX: u64 = 1 << 62;
 /// # Errors
 /// [`NameError`] if a job file cannot hold the name.
 pub fn job_file(job: &Job, filename: &Path, runtime_s: f64) -> Result<String, NameError> {
-    let filename = option::file_name(filename)?;
+    let filename = file_name(filename)?;
     Ok(head(job.is_read_only()) + &job_section("load", job, &filename, runtime_s))
 }
 
@@ -37,7 +41,7 @@ pub fn job_file(job: &Job, filename: &Path, runtime_s: f64) -> Result<String, Na
 /// What the system says; files that were written before remain. [`NameError`] as `InvalidInput`, before anything is written.
 pub fn write_all(report: &Report, filename: &Path, dir: &Path) -> io::Result<Vec<PathBuf>> {
     let filename =
-        &option::file_name(filename).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        &file_name(filename).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut paths = Vec::new();
     let cells = cells(report);
     let mut rest = &cells[..];
@@ -159,6 +163,22 @@ fn name(number: usize, cell: &Cell<'_>) -> String {
     format!("{number:03}-{section}-{pattern}-{direction}-{block}-depth-{depth}{mode}.fio")
 }
 
+/// Writes a name so that fio takes it as this one file. A colon would part names, and is escaped. A semicolon
+/// or `#` begins a comment anywhere, `$` begins a variable, and none of these can be escaped: the job would
+/// open another file.
+///
+/// # Errors
+/// [`NameError`] for names that have no form.
+fn file_name(path: &Path) -> Result<String, NameError> {
+    let error = || NameError(path.to_owned());
+    let name = path.to_str().ok_or_else(error)?;
+    let is_lost = |c: char| c.is_control() || matches!(c, ';' | '#' | '$' | '\\');
+    if name.is_empty() || name.trim() != name || name.contains(is_lost) {
+        return Err(error());
+    }
+    Ok(name.replace(':', "\\:"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,5 +205,14 @@ mod tests {
         );
         let read = file(&job(100, WriteMode::Dsync));
         assert!(!read.contains("sync=") && !read.contains("DESTROYS"), "{read}");
+    }
+
+    #[test]
+    fn a_name_stays_one_name() {
+        let name = |text: &str| file_name(Path::new(text));
+        assert_eq!(name("/dev/disk/by-path/pci-0:1.2").as_deref(), Ok("/dev/disk/by-path/pci-0\\:1.2"));
+        for lost in ["", "/a\nrw=write", "/a;b", "/a#b", "/a${HOME}", "/a ", "/a\\:b"] {
+            assert_eq!(name(lost), Err(NameError(lost.into())));
+        }
     }
 }

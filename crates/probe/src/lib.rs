@@ -8,7 +8,6 @@
 
 pub mod advice;
 mod cells;
-mod clock;
 pub mod compare;
 pub mod control;
 pub mod economics;

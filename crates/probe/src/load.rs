@@ -6,8 +6,8 @@ use aquifer_device::DeviceError;
 use aquifer_device::queue::{Direction, Durability, Queue, QueueTransfer};
 use hdrhistogram::Histogram;
 
-use crate::clock::processor_time_s;
 use crate::control::{Control, Stop};
+use crate::machine::processor_time_s;
 use crate::report::{Bucket, Job, Latencies, Pattern, Round, Slice, WriteMode};
 use aquifer_base::random::Random;
 

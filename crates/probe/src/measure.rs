@@ -1,11 +1,9 @@
 //! One run over a target: the parts in their order, and what they share.
 
-mod beside;
 mod budget;
 mod fill;
 mod flush;
-mod latency;
-mod matrix;
+mod loads;
 mod precondition;
 mod raid;
 mod recovery;

@@ -3,7 +3,6 @@
 mod flash;
 mod guard;
 mod place;
-mod queue_flags;
 
 pub use flash::FlashSpec;
 pub use place::Place;

@@ -14,9 +14,8 @@ pub mod deed;
 pub mod headroom;
 pub mod lending;
 mod links;
-mod membership;
-mod memory;
 mod options;
+mod resizing;
 mod session;
 pub mod shares;
 mod state;
@@ -29,13 +28,18 @@ use std::thread::{self, JoinHandle};
 use deed::Deed;
 use state::State;
 
-use crate::control::{Borrowing, DOMAIN_BYTES_MAX, Members, Offer};
+use crate::control::{Borrowing, DOMAIN_BYTES_MAX, Member, Members, Offer};
 use crate::events::Events;
 use crate::transport::Port;
 
-pub use membership::Membership;
 pub use options::{DonorError, DonorOptions, Looks};
 pub use state::DonorNow;
+
+/// Source of the list of donors in the cluster, by gossip for instance.
+pub trait Membership: Send + Sync {
+    /// Returns all of them, this one too. Does not wait for anybody.
+    fn members(&self) -> Vec<Member>;
+}
 
 /// A donor at work, until it is dropped.
 pub struct Donor {
@@ -71,7 +75,7 @@ impl Donor {
             let state = Arc::clone(&state);
             move || links::accept_until_ended(&state, &mut links)
         })?;
-        donor.spawn("aq-donor-memory", move || memory::keep_headroom(&state))?;
+        donor.spawn("aq-donor-memory", move || resizing::keep_headroom(&state))?;
         Ok(donor)
     }
 

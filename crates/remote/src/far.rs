@@ -15,16 +15,16 @@
 mod batches;
 mod behind;
 mod cells;
+mod code;
 mod columns;
 mod gather;
 mod geometry;
 mod home;
 mod keeper;
 mod reads;
-mod refusals;
 mod rows;
 mod seals;
-mod story;
+mod slab_events;
 mod usage;
 mod workplace;
 mod writes;
@@ -34,12 +34,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use aquifer_device::{Device, DeviceError, Operation, ReadRequest};
-use reed_solomon_erasure::galois_8::ReedSolomon;
 use serde::Serialize;
 
 use batches::BATCH;
 use behind::Behind;
 use cells::Cells;
+use code::Codec;
 use columns::Group;
 use geometry::Geometry;
 use keeper::Keeper;
@@ -47,70 +47,12 @@ use rows::RowLocks;
 use seals::Seals;
 use workplace::Workplaces;
 
+pub use code::Code;
 pub use home::{DonorId, Home, Slabs};
-pub use story::{SlabEvent, SlabEvents, What};
+pub use slab_events::{SlabEvent, SlabEvents, What};
 
 /// What donors and flash keep apart.
 pub const PAGE_BYTES: usize = 4096;
-
-/// How many slabs hold data and how many parity.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Code {
-    /// Slabs of data (k).
-    pub data: usize,
-    /// Slabs of parity (m): the number of slabs that may be lost at once.
-    pub parity: usize,
-}
-
-impl Code {
-    /// The most slabs of data.
-    pub const DATA_MAX: usize = 16;
-    /// The most slabs of parity.
-    pub const PARITY_MAX: usize = 4;
-    /// One slab, and flash has everything as well.
-    pub const FLASH: Code = Code { data: 1, parity: 0 };
-    /// Two slabs with the same bytes. What both lose at once is lost, which reads say.
-    pub const COPY: Code = Code { data: 1, parity: 1 };
-
-    /// A code of 2 to 16 slabs of data and 1 to 4 of parity.
-    #[must_use]
-    pub fn new(data: usize, parity: usize) -> Option<Code> {
-        let is_good = (2..=Code::DATA_MAX).contains(&data) && (1..=Code::PARITY_MAX).contains(&parity);
-        is_good.then_some(Code { data, parity })
-    }
-
-    /// Reads `K+M`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Code> {
-        let (data, parity) = text.split_once('+')?;
-        Code::new(data.parse().ok()?, parity.parse().ok()?)
-    }
-
-    /// The most slabs of a group.
-    const SLABS_MAX: usize = Code::DATA_MAX + Code::PARITY_MAX;
-
-    /// Slabs of a group.
-    #[must_use]
-    pub fn slabs(self) -> usize {
-        self.data + self.parity
-    }
-
-    /// Whether all slabs have the same bytes, so that nothing is computed.
-    fn is_of_copies(self) -> bool {
-        self.data == 1
-    }
-
-    /// Whether flash has everything in any case.
-    fn has_all_on_flash(self) -> bool {
-        self.parity == 0
-    }
-}
-
-impl std::fmt::Display for Code {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}+{}", self.data, self.parity)
-    }
-}
 
 /// How a device works.
 #[derive(Clone, Debug)]
@@ -185,8 +127,7 @@ struct Parts {
     cells: Cells,
     /// None if pages lie on donors as they are.
     seals: Option<Seals>,
-    /// None where slabs have the same bytes.
-    codec: Option<ReedSolomon>,
+    codec: Codec,
     groups: Box<[Group]>,
     locks: RowLocks,
     workplaces: Workplaces,
@@ -213,12 +154,11 @@ impl FarDevice {
         assert!(options.slab_bytes > 0 && options.slab_bytes.is_multiple_of(page_bytes), "slabs are pages");
         let pages = (local.len_bytes() / page_bytes) as usize;
         let geometry = Geometry::new(code, pages, (options.slab_bytes / page_bytes) as usize);
-        let codec = || ReedSolomon::new(code.data, code.parity).expect("a code within limits");
         let parts = Arc::new(Parts {
             behind: Behind::new(Arc::clone(&local), options.behind_bytes)?,
             seals: options.seals.then(|| Seals::new(pages)).transpose()?,
             cells: Cells::new(geometry.cells()),
-            codec: (!code.is_of_copies()).then(codec),
+            codec: Codec::new(code),
             groups: (0..geometry.groups()).map(|_| Group::new(code.slabs())).collect(),
             locks: RowLocks::new(),
             workplaces: Workplaces::new(&geometry),

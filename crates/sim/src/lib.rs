@@ -10,7 +10,7 @@
 //! | step | module |
 //! |---|---|
 //! | machines, load, failures | [`scenario`], [`load`], [`kept`], [`distribution`] |
-//! | who chooses, and what is compared | [`contender`], [`index`] |
+//! | who chooses, and what is compared | [`contender`] |
 //! | events in their order | [`event`], [`queue`] |
 //! | the state, and what happens to it | [`cluster`], [`machine`], [`container`], [`device`], `borrowing`, `taking_back`, `failing` |
 //! | the books agree | `conservation` |
@@ -32,7 +32,6 @@ pub mod distribution;
 pub mod error;
 pub mod event;
 mod failing;
-pub mod index;
 pub mod kept;
 pub mod load;
 pub mod machine;

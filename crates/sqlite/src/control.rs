@@ -5,9 +5,8 @@ use std::ffi::{c_char, c_int, c_void};
 use aquifer_volume::VolumeError;
 
 use crate::api::{api, told};
-use crate::batch::Batch;
 use crate::codes;
-use crate::file::File;
+use crate::file::{Batch, File};
 use crate::raw::Int64;
 use crate::vfs::NAME;
 

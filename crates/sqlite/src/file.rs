@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aquifer_volume::{Ino, Kind, Result, VolumeError};
 
-use crate::batch::Batch;
 use crate::locks::{Level, Locks};
 use crate::mapped::{self, Mapped};
 use crate::names;
@@ -255,5 +254,23 @@ fn find_or_make(lease: &Lease, path: &[u8], mode: Mode) -> Result<Ino> {
             volume.make(place.folder, &place.name, Kind::File, 0o644, uid, gid)
         }
         None => Err(VolumeError::NotFound),
+    }
+}
+
+/// Writes of a transaction that wait for its commit, in their order.
+#[derive(Default)]
+pub struct Batch {
+    writes: Vec<(u64, Vec<u8>)>,
+}
+
+impl Batch {
+    /// Adds a write.
+    pub fn add(&mut self, offset: u64, bytes: &[u8]) {
+        self.writes.push((offset, bytes.to_vec()));
+    }
+
+    /// All of them, offset and bytes.
+    pub fn writes(&self) -> Vec<(u64, &[u8])> {
+        self.writes.iter().map(|(offset, bytes)| (*offset, &bytes[..])).collect()
     }
 }

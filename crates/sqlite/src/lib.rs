@@ -10,9 +10,8 @@
 //! | `volumes` | volumes that are open in this process, and whose file a name means |
 //! | `mapped` | databases as memory |
 //! | `names` | files by path |
-//! | `file`, `io` | an open file, and its methods |
+//! | `file`, `io` | an open file, with the writes that wait for a commit, and its methods |
 //! | `control` | what SQLite says about a file besides reading and writing it |
-//! | `batch` | writes of a transaction that wait for its commit |
 //! | `locks`, `wal_index` | what the connections to a database share |
 //!
 //! # Rules
@@ -20,7 +19,6 @@
 //! keeps is a moment of all its files; `io` has what follows for SQLite.
 
 mod api;
-mod batch;
 mod codes;
 mod control;
 mod entry;

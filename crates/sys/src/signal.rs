@@ -2,13 +2,13 @@
 //! page that may not be touched.
 
 mod chain;
+mod child;
 mod fault;
-mod forward;
 mod mask;
 
 pub use chain::{chain, raise_default};
+pub use child::{Forwarding, hold_for_program};
 pub use fault::{fault_address, fault_is_write, has_mark, is_page_fault, send_sigbus};
-pub use forward::{Forwarding, hold_for_program};
 pub use mask::{CancellationDisabled, SignalsBlocked, are_blocked};
 
 use core::ffi::c_void;

@@ -2,14 +2,12 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `walks` | faults in order: how many pages to map along, which whole pages to read ahead |
+//! | `walks` | faults in order: how many pages to map along, which whole pages to read ahead; what the program has said of its accesses |
 //! | `vicinity` | misses in no order: which whole pages to read beside the one that is missed |
 //! | `first_writes` | whether a page that is read first will be written soon |
-//! | `order` | what the program has said of its accesses |
 //! | `requests` | whole pages that are to be read, for the thread that reads them |
 
 mod first_writes;
-mod order;
 mod requests;
 mod vicinity;
 mod walks;
@@ -24,8 +22,8 @@ use requests::Requests;
 use vicinity::Vicinity;
 use walks::Walks;
 
-pub(crate) use order::Order;
 pub(crate) use requests::Request;
+pub(crate) use walks::Order;
 pub use walks::WINDOW_MAX_DEFAULT;
 
 /// What is known of the accesses to one heap.

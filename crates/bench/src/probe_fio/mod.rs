@@ -1,11 +1,7 @@
 //! The probe beside fio: the same loads on the same file in the same run, in turns.
 //!
-//! | file | noun |
-//! |---|---|
-//! | `loads` | the sample of loads |
-//! | `rival` | fio, told by the probe's own job files |
+//! `rival` is fio, told by the probe's own job files.
 
-mod loads;
 mod rival;
 
 use std::time::Duration;
@@ -81,7 +77,7 @@ impl Study for ProbeFio {
         let mut ours = Ours { queue, random: Random::new(1), seconds };
         session.progress.doing("writing the file once");
         ours.write_once(size)?;
-        let points = loads::loads(size).into_iter().map(|job| Point { load: job.to_string(), job });
+        let points = loads(size).into_iter().map(|job| Point { load: job.to_string(), job });
         session.turns(PEERS, points, |_, cell, _| {
             std::thread::sleep(REST);
             let iops = match cell.peer {
@@ -137,4 +133,33 @@ impl Ours {
         )?;
         self.queue.flush().map_err(|error| Error::Unavailable(error.to_string()))
     }
+}
+
+/// Twelve loads from every corner of what the probe measures.
+fn loads(span_bytes: u64) -> Vec<Job> {
+    use Pattern::{Random, Sequential};
+    use WriteMode::{Cached, Dsync, FlushEach};
+    let cells = [
+        (Random, 100, 4096, 1, Cached),
+        (Random, 100, 4096, 32, Cached),
+        (Random, 100, 16 << 10, 8, Cached),
+        (Random, 100, 64 << 10, 4, Cached),
+        (Sequential, 100, 4096, 1, Cached),
+        (Sequential, 100, 1 << 20, 4, Cached),
+        (Random, 0, 4096, 1, Cached),
+        (Random, 0, 4096, 32, Cached),
+        (Random, 0, 64 << 10, 4, Cached),
+        (Random, 70, 4096, 16, Cached),
+        (Random, 0, 4096, 1, FlushEach),
+        (Sequential, 0, 4096, 1, Dsync),
+    ];
+    let job = |(pattern, read_percent, block_bytes, depth, write_mode)| Job {
+        pattern,
+        read_percent,
+        block_bytes,
+        depth,
+        write_mode,
+        span_bytes,
+    };
+    cells.into_iter().map(job).collect()
 }

@@ -6,9 +6,9 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `peer`, `file` | who has the mapped file, and the file as memory |
+//! | `peer`, `file` | the peers that have the mapped file and what each is given, and the file as memory |
 //! | `source` | the same bytes for both |
-//! | `options`, `meter` | what all are told; what a stretch of time costs |
+//! | `meter` | what a stretch of time costs |
 //! | `reads` | random reads and scans |
 //! | `updates` | small updates with a sync every so often |
 //! | `pagerank` | a graph with its rank vectors |
@@ -21,7 +21,6 @@ pub mod kv;
 pub mod metadata;
 mod meter;
 pub mod oltp;
-mod options;
 pub mod pagerank;
 mod peer;
 pub mod reads;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use aquifer_base::units::parse_size;
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::payload::Payload;
@@ -45,6 +47,20 @@ impl Peer {
     pub const OF_MMAP: &[&str] = &["mmap", "mmap-random", "mmap-sequential"];
     /// Names of all, in the order of tables.
     pub const NAMES: &[&str] = &["mmap", "mmap-random", "mmap-sequential", "volume", "device (fio)"];
+}
+
+/// The volume's part of RAM and disk.
+#[derive(Clone, Debug, Args)]
+pub struct VolumeOptions {
+    /// What of --ram the volume is not given: the program and its buffers. A 256th of the data comes on top for page tables
+    #[arg(long, value_parser = parse_size, default_value = "28M")]
+    pub reserve: u64,
+    /// Percent of a volume that its file takes
+    #[arg(long, default_value_t = 67, value_parser = clap::value_parser!(u32).range(5..=90))]
+    pub fill: u32,
+    /// Turn the bits of this byte of the data around as it is written, to see that wrong bytes end the run
+    #[arg(long)]
+    pub flip_byte: Option<u64>,
 }
 
 /// A mapped file, and the memory for it.

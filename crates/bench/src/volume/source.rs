@@ -10,8 +10,7 @@ use aquifer_volume::{Ino, Kind, OpenOptions, Volume, image};
 use serde::Serialize;
 
 use super::file::{NAME, failed};
-use super::options::VolumeOptions;
-use super::peer::{Peer, Setup, volume_ram_bytes};
+use super::peer::{Peer, Setup, VolumeOptions, volume_ram_bytes};
 use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
 use crate::payload::Payload;

@@ -11,8 +11,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::offers::Offers;
-use super::{Offer, Policy, Position, Slots};
+use super::{Offer, Offers, Policy, Position, Slots};
 
 /// Measured in `docs/explanation/policies.md`: against a bare reference bit, a limit of 3 gains about a point of hit
 /// ratio on Zipf loads and loses when the working set jumps; 7 gains little more and loses much more.

@@ -6,8 +6,7 @@ use aquifer_sys::signal::SignalsBlocked;
 use aquifer_sys::spin::SpinLock;
 
 use super::list::{List, NIL, in_turns};
-use super::offers::Offers;
-use super::{Offer, Policy, Position, Slots};
+use super::{Offer, Offers, Policy, Position, Slots};
 
 /// Exact least-recently-used order. Every hit takes the lock to move its slot to the front.
 pub struct Lru {

@@ -11,8 +11,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use aquifer_sys::spin::SpinLock;
 
 use super::list::{List, NIL, in_turns};
-use super::offers::Offers;
-use super::{Offer, Policy, Position, Slots};
+use super::{Offer, Offers, Policy, Position, Slots};
 use ghost::Ghosts;
 
 /// The share of the slots that the small queue may keep.

@@ -5,8 +5,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use aquifer_sys::spin::SpinLock;
 
 use super::list::{List, NIL, in_turns};
-use super::offers::Offers;
-use super::{Offer, Policy, Position, Slots};
+use super::{Offer, Offers, Policy, Position, Slots};
 
 const VISITED: u8 = 1;
 

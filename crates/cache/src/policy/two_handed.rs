@@ -8,8 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::offers::Offers;
-use super::{Offer, Policy, Position, Slots};
+use super::{Offer, Offers, Policy, Position, Slots};
 use crate::slabs::HAS_MEMORY;
 
 /// Share of the slots between the hands: one in this many.

@@ -2,7 +2,7 @@
 
 use crate::nand::{BlockId, Nand, PageId};
 
-use super::free::{End, FreeBlocks};
+use super::blocks::{End, FreeBlocks};
 
 /// Why a page is programmed, and on which die where that is not the host's choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

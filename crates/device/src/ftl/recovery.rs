@@ -1,9 +1,8 @@
 //! The table, found again from what the pages say of themselves.
 
-use super::blocks::{Blocks, Role};
+use super::blocks::{Blocks, End, FreeBlocks, Role};
 use super::counters::FtlCounters;
 use super::error::FtlOpenError;
-use super::free::{End, FreeBlocks};
 use super::frontier::Frontier;
 use super::mapping::Mapping;
 use super::options::{Frontiers, FtlOptions};

@@ -2,11 +2,10 @@
 
 use aquifer_base::checksum::crc32c_seeded;
 
-use super::blocks::{Blocks, Role};
+use super::blocks::{Blocks, FreeBlocks, Role};
 use super::cleaning::Emptying;
 use super::counters::FtlCounters;
 use super::error::FtlError;
-use super::free::FreeBlocks;
 use super::frontier::{Frontier, Stream};
 use super::mapping::Mapping;
 use super::options::FtlOptions;

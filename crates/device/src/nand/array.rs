@@ -6,15 +6,14 @@ use aquifer_base::random::Random;
 
 use super::block::{BlockState, Health};
 use super::contents::{Backing, Contents};
-use super::failures::Failures;
 use super::file::NandFile;
 use super::power::Power;
 use super::timing::Clockwork;
+use super::wear::{self, Failures};
 use super::{
     BlockId, Geometry, NandError, NandOpenError, OOB_BYTES, PageId, PowerCut, Tear, Timing, Urgency,
     Violation, Wear,
 };
-use crate::dice;
 
 /// What an emulated device is made of.
 #[derive(Clone, PartialEq, Debug)]
@@ -191,7 +190,7 @@ impl Nand {
         let block = self.allow(page)?;
         self.check_length(bytes.len())?;
         let mean = self.wear.bit_errors_mean(&self.geometry, self.erases(block));
-        let bits = dice::poisson(&mut self.dice, mean);
+        let bits = wear::poisson(&mut self.dice, mean);
         let done_ns = self.clockwork.read(block, urgency, at_ns);
         self.counters.reads += 1;
         if bits > self.wear.correctable_bits && mean > 0.0 {

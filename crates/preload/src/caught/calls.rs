@@ -6,7 +6,7 @@ use libc::{c_int, c_long, iovec, mmsghdr, msghdr};
 
 use super::buffers::{self, Buffer};
 use crate::hooks::raw::{direct, futex};
-use crate::hooks::{arguments, descriptors, later, mapping, messages, process};
+use crate::hooks::{arguments, descriptors, later, mapping, messages, process, refused};
 use crate::parts::{Kind, Manner, transfer, transfer_list};
 use crate::route::is_managed_address;
 use crate::span::Pin;
@@ -70,7 +70,7 @@ pub fn make(number: c_long, arguments: Arguments) -> Option<c_long> {
         libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 => vectored(Manner::IN, number, arguments),
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => vectored(Manner::OUT, number, arguments),
         libc::SYS_io_uring_setup | libc::SYS_io_setup => {
-            later::refusal(number).unwrap_or_else(|| with_buffers(number, arguments))
+            refused::refusal(number).unwrap_or_else(|| with_buffers(number, arguments))
         }
         libc::SYS_futex => answer(futex(number, a, b, c, d, e, f)),
         _ => by_function(number, arguments).unwrap_or_else(|| with_buffers(number, arguments)),

@@ -3,10 +3,10 @@
 //! They are noted with the first sample, then with samples that come a while later if they have changed, and when the
 //! program ends. So they are known however it ends, and what was loaded late is not forgotten.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::profile::lines::for_each_line_in_fault;
 use crate::profile::reservoir::Reservoir;
 
 /// Time between two looks at least.
@@ -15,6 +15,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 const SHARE: u64 = 100;
 /// Digits of a process's number, and the blank behind.
 const PREFIX_BYTES: usize = 11;
+/// Bytes of the buffer for lines.
+const BUFFER_BYTES: usize = 4096;
 
 /// What was noted last.
 pub struct Modules {
@@ -117,4 +119,34 @@ fn monotonic_ns() -> u64 {
     // SAFETY: the time is on this stack.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Calls `each` with every line of the kernel's file at `path`, without its end. Lines that are longer than any path are left out.
+fn for_each_line_in_fault(path: &CStr, each: &mut dyn FnMut(&[u8])) {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero byte.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
+    if fd < 0 {
+        return;
+    }
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut filled = 0;
+    loop {
+        let room = &mut buffer[filled..];
+        // SAFETY: the kernel writes at most as many bytes as there is room for.
+        let got = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
+        let Some(got) = usize::try_from(got).ok().filter(|got| *got > 0) else { break };
+        filled += got;
+        let mut rest = &buffer[..filled];
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            each(&rest[..end]);
+            rest = &rest[end + 1..];
+        }
+        let left = rest.len();
+        buffer.copy_within(filled - left..filled, 0);
+        // A line that fills the buffer would leave no room to read.
+        filled = if left < BUFFER_BYTES { left } else { 0 };
+    }
+    // SAFETY: opened above, and used nowhere else.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
 }

@@ -16,7 +16,6 @@ mod saturation;
 mod stalls;
 mod steady;
 mod summary;
-mod synced_log;
 mod working_set;
 
 use super::document::{Document, Section};
@@ -36,7 +35,7 @@ pub(crate) fn document(report: &Report) -> Document {
         fill::section(report),
         stalls::section(report),
         interference::section(report),
-        synced_log::section(report),
+        flush::log_section(report),
         working_set::section(report),
         recovery::section(report),
         raid::section(report),

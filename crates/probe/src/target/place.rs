@@ -1,15 +1,16 @@
-//! Block devices and directories.
+//! Block devices and directories, and what the kernel believes about a device.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use aquifer_device::queue::{Queue, RealQueue};
 use aquifer_device::{Device, FileDevice};
 
-use super::{guard, queue_flags};
+use super::guard::{self, libc_major, libc_minor};
 use crate::error::ProbeError;
-use crate::report::{Target, TargetKind};
+use crate::report::{QueueFlags, Target, TargetKind};
 
 /// Share of a file system's free space that the probe's files may take.
 const FREE_SHARE: f64 = 0.5;
@@ -90,8 +91,8 @@ impl Place {
     }
 
     pub(super) fn describe(&self) -> Target {
-        let queue = queue_flags::of_device(self.device);
-        let model = queue.as_ref().and_then(|queue| queue_flags::model_of(&queue.device));
+        let queue = queue_flags_of(self.device);
+        let model = queue.as_ref().and_then(|queue| model_of(&queue.device));
         Target {
             name: self.path.display().to_string(),
             kind: self.kind,
@@ -127,6 +128,39 @@ impl Place {
             TargetKind::File | TargetKind::Nand => FileDevice::create(&self.path, bytes)?,
         })
     }
+}
+
+/// The flags that the kernel has for the device with a number, or of the disk that it is a partition of.
+fn queue_flags_of(device: u64) -> Option<QueueFlags> {
+    let folder = PathBuf::from(format!("/sys/dev/block/{}:{}", libc_major(device), libc_minor(device)));
+    let folder = fs::canonicalize(folder).ok()?;
+    let disk = if folder.join("queue").is_dir() { folder } else { folder.parent()?.to_owned() };
+    let queue = disk.join("queue");
+    if !queue.is_dir() {
+        return None;
+    }
+    let text = |name: &str| Some(fs::read_to_string(queue.join(name)).ok()?.trim().to_owned());
+    fn number<T: FromStr>(text: Option<String>) -> Option<T> {
+        text?.parse().ok()
+    }
+    let flag = |name: &str| text(name).map(|value| value != "0");
+    Some(QueueFlags {
+        device: disk.file_name()?.to_string_lossy().into_owned(),
+        rotational: flag("rotational"),
+        write_cache: text("write_cache"),
+        fua: flag("fua"),
+        discard_bytes_max: number(text("discard_max_bytes")),
+        logical_block_bytes: number(text("logical_block_size")),
+        physical_block_bytes: number(text("physical_block_size")),
+        requests: number(text("nr_requests")),
+        scheduler: text("scheduler"),
+    })
+}
+
+/// The device's own name.
+fn model_of(disk: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/sys/block/{disk}/device/model")).ok()?;
+    Some(text.trim().to_owned()).filter(|model| !model.is_empty())
 }
 
 /// Opens `count` devices in turn over places. A directory may have several files; anything else is one device.

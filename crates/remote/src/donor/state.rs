@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::Membership;
 use super::deed::{Deed, What};
 use super::lending::{BorrowerId, Lending};
-use super::membership::Membership;
 use super::options::{DonorError, DonorOptions};
 use super::session::Session;
 use super::strangers::Strangers;

@@ -70,17 +70,7 @@ impl Parts {
         if count < code.data {
             return Err(Missing(missing));
         }
-        match &self.codec {
-            Some(codec) => {
-                let shards = work.all_mut(pages.clone()).into_iter().zip(loaded);
-                let mut shards: ArrayVec<_, { Code::SLABS_MAX }> = shards.collect();
-                codec.reconstruct_data(&mut shards).expect("there are enough, all of one length");
-            }
-            None => {
-                let column = loaded.iter().position(|is_loaded| *is_loaded).unwrap_or(0);
-                work.copy(column, 0, pages.clone());
-            }
-        }
+        self.codec.decode(pages.clone(), loaded, work);
         let is_right = |column: usize| {
             let mut decoded = pages.clone().zip(work.of(column, pages.clone()).chunks_exact(PAGE_BYTES));
             decoded.all(|(within, page)| self.cells.get(self.geometry.cell(row, column, within)).is_of(page))
@@ -148,15 +138,5 @@ impl Parts {
             self.cell(page).is_in_slab(bytes, true);
         }
         Ok(true)
-    }
-
-    /// Makes the parity of pages.
-    pub(super) fn encode(&self, pages: Range<usize>, work: &mut Workplace<'_>) {
-        match &self.codec {
-            Some(codec) => {
-                codec.encode(work.all_mut(pages)).expect("as many as the code has, all of one length");
-            }
-            None => (1..self.geometry.code().slabs()).for_each(|column| work.copy(0, column, pages.clone())),
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
-use super::story::{SlabEvents, Story, What};
+use super::slab_events::{SlabEvents, Story, What};
 use super::usage::Usage;
 use crate::transport::{Link, LinkError, Place, Read, Write, Writing};
 use crate::words::Words;

@@ -10,8 +10,7 @@ use aquifer_sys::helper;
 use super::PAGE_BYTES;
 use super::Parts;
 use super::geometry::Row;
-use super::home::Slabs;
-use super::refusals::Refusals;
+use super::home::{DonorId, Slabs};
 
 /// How often donors' wishes are looked at, and slabs that there were none of asked for again.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -147,5 +146,21 @@ impl Shared {
         } else {
             group.join(Vec::new());
         }
+    }
+}
+
+/// Donors that were to be avoided when there was no slab at any other.
+#[derive(Default)]
+pub struct Refusals(Vec<Vec<DonorId>>);
+
+impl Refusals {
+    /// There was none.
+    pub fn note(&mut self, avoided: &[DonorId]) {
+        self.0.push(avoided.to_vec());
+    }
+
+    /// Whether it would be asked in vain for a slab of none of these donors: it was, with no more of them.
+    pub fn include(&self, avoid: &[DonorId]) -> bool {
+        self.0.iter().any(|avoided| avoided.iter().all(|donor| avoid.contains(donor)))
     }
 }

@@ -85,7 +85,7 @@ impl Parts {
         let mut work = self.workplaces.take();
         self.complete(piece, &columns, touched.clone(), &mut work)?;
         self.overlay(piece, buf, &mut work);
-        self.encode(touched.clone(), &mut work);
+        self.codec.encode(touched.clone(), &mut work);
         let pages =
             |column| if column < self.code().data { self.written(piece, column) } else { touched.clone() };
         let errands = self.errands(|column| columns.writing(column, row.nth), pages);
@@ -297,7 +297,7 @@ impl Parts {
         {
             return false;
         }
-        self.encode(whole.clone(), &mut work);
+        self.codec.encode(whole.clone(), &mut work);
         // What was made anew changes the parity, and slabs that are there already have nothing of a row that was not coded.
         let (is_new, is_changed) = (!is_coded, missing.is_some());
         let homes = |column| columns.writing(column, row.nth).chain(columns.joining_only(column, row.nth));

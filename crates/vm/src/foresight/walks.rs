@@ -4,11 +4,14 @@
 //! Several walks may go through one leaf at a time: a merge of two runs, a few rows of a matrix. A fault belongs to the walk of its leaf that was to
 //! come there, else to one that is at the next page, else it begins one.
 
-use aquifer_base::PageId;
+use std::sync::atomic::Ordering;
+
 use aquifer_base::limits::LEAF_PAGES;
+use aquifer_base::{LeafId, PageId};
+use aquifer_map::LeafTable;
 use aquifer_sys::SpinLock;
 
-use super::{Order, Request};
+use super::Request;
 
 /// Leaves that are told apart; two that share a place may forget each other's walks.
 const LEAVES: usize = 64;
@@ -27,6 +30,30 @@ const WINDOW_MIN: i64 = 8;
 pub const WINDOW_MAX_DEFAULT: u32 = 128;
 /// Longest stride, in pages.
 const STRIDE_MAX: i64 = LEAF_PAGES as i64;
+
+/// How walks through a leaf are expected: a view of the leaf table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Order {
+    /// To be found out.
+    Unknown = 0,
+    Sequential = 1,
+    Random = 2,
+}
+
+impl Order {
+    pub(super) fn of(table: &LeafTable, leaf: LeafId) -> Self {
+        match table.row(leaf).order.load(Ordering::Relaxed) {
+            1 => Self::Sequential,
+            2 => Self::Random,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(super) fn set(self, table: &LeafTable, leaf: LeafId) {
+        table.row(leaf).order.store(self as u8, Ordering::Relaxed);
+    }
+}
 
 /// A walk through pages.
 #[derive(Clone, Copy, Default)]

@@ -3,7 +3,6 @@
 //! SQLite is the distribution's, with its own defaults but for the journal: pages of 4 KiB, a buffer of 2 MB, commits that wait. What stands behind the
 //! buffer is the kernel's page cache on one side and the volume's RAM on the other, both within the same control group.
 
-mod library;
 mod place;
 mod task;
 
@@ -12,13 +11,12 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::options::VolumeOptions;
-use super::peer::volume_ram_bytes;
+use super::peer::{VolumeOptions, volume_ram_bytes};
 use crate::child::Parent;
 use crate::error::{Error, Result};
 use crate::sqlite::{Journal, Kind};
 use crate::study::{Fields, Session, Study, Table, each_once, key, median, range, ratio, text};
-use place::{Place, Places};
+use place::{Place, Places, find_library};
 use task::{FillTask, OltpTask, Task};
 
 const EXAMPLES: &str = "\
@@ -92,7 +90,7 @@ impl Study for Oltp {
     fn run(session: &mut Session, options: &OltpOptions, data_bytes: u64) -> Result<()> {
         session.try_group()?;
         let ram_bytes = session.common.ram;
-        let library = library::find(options.library.as_deref());
+        let library = find_library(options.library.as_deref());
         let places =
             if library.is_some() { &[Place::FileSystem, Place::Volume][..] } else { &[Place::FileSystem] };
         if library.is_none() {

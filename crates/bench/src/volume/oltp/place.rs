@@ -1,4 +1,4 @@
-//! Where databases are: filled ones, and the copies that runs work on.
+//! Where databases are, filled ones and the copies that runs work on, and the library with the volume's VFS.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -15,6 +15,8 @@ use crate::cleanup::{self, Guard};
 use crate::error::{Error, Result};
 
 const DIR: &str = "aquifer-bench-oltp";
+const LIBRARY: &str = "libaquifer_sqlite.so";
+const LIBRARY_FOLDERS: [&str; 2] = ["build/lib", "/usr/local/lib"];
 /// What SQLite may have left beside a copy.
 const BESIDE: [&str; 3] = ["host.copy-wal", "host.copy-shm", "host.copy-journal"];
 const ROOM_BYTES: u64 = 1 << 30;
@@ -136,5 +138,29 @@ fn remove(path: &Path) {
             eprintln!("could not remove {}: {error}", path.display());
         }
         _ => {}
+    }
+}
+
+/// The library that was given, or the first that there is; an absolute path.
+pub fn find_library(given: Option<&Path>) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let beside = program.iter().filter_map(|program| Some(program.parent()?.join(LIBRARY)));
+    let others = LIBRARY_FOLDERS.iter().map(|folder| Path::new(folder).join(LIBRARY));
+    let candidates: Vec<PathBuf> = match given {
+        Some(path) => vec![path.to_owned()],
+        None => beside.chain(others).collect(),
+    };
+    candidates.into_iter().find_map(|path| path.canonicalize().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_counts_if_it_is_there() {
+        let here = std::env::current_exe().expect("a test is a program");
+        assert_eq!(find_library(Some(&here)), here.canonicalize().ok());
+        assert_eq!(find_library(Some(Path::new("/nowhere/libaquifer_sqlite.so"))), None);
     }
 }

@@ -11,8 +11,7 @@ mod task;
 use clap::Args;
 use serde::Serialize;
 
-use super::options::VolumeOptions;
-use super::peer::Peer;
+use super::peer::{Peer, VolumeOptions};
 use super::source::Source;
 use crate::child::Parent;
 use crate::error::{Error, Result};

@@ -10,8 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::options::VolumeOptions;
-use super::peer::Peer;
+use super::peer::{Peer, VolumeOptions};
 use super::source::Source;
 use crate::child::Parent;
 use crate::error::Result;

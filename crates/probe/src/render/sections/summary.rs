@@ -1,7 +1,7 @@
 //! What to know if one reads nothing else.
 
 use super::loads::{self, rate};
-use super::{depths, flush, steady, synced_log};
+use super::{depths, flush, steady};
 use crate::merged::Merged;
 use crate::render::figures;
 use crate::report::{FillState, Measurement, Pattern, PreconditioningKind, Report};
@@ -41,7 +41,7 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
         report.steady.as_ref().filter(|steady| steady.reached).map(steady::verdict),
         report.flush.as_ref().map(|test| flush::verdict(test).1.text),
         fragmentation(report),
-        report.log.as_ref().map(|log| synced_log::verdict(log.is_fit_for_etcd).into()),
+        report.log.as_ref().map(|log| flush::log_verdict(log.is_fit_for_etcd).into()),
         interference(report),
     ];
     sentences.into_iter().flatten().collect()

@@ -1,4 +1,4 @@
-//! Lends what programs of this machine do not need.
+//! The thread that resizes what a donor lends: more while programs of this machine do not need it, less when they do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
