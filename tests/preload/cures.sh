@@ -73,9 +73,9 @@ is_refused() {
     case $kind in
         part:*) grep -q "^${kind#part:} *no " "$work/said" ;;
         run) [ "$(wc -l <"$work/said")" = 1 ] ;;
-        value) [ $status = 125 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/said")" = 1 ] ;;
+        value) [ $status -ge 125 ] && [ $status -le 127 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/said")" = 1 ] ;;
         *)
-            [ $status = 125 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] || return 1
+            [ $status -ge 125 ] && [ $status -le 127 ] && [ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] || return 1
             [ "$kind" = early ] && return 0
             within "$aquifer" doctor $options
             [ $status = 1 ] && grep -qE "does not work here.*$sentence" "$work/out"
