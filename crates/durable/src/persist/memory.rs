@@ -32,6 +32,8 @@ pub struct MemoryFile {
     /// Whether what is stored must leave the caches to be durable.
     flushes: bool,
     counts: Counts,
+    /// The process that has locked the file; children of a fork share the lock, which is not theirs to give up.
+    owner: u32,
 }
 
 /// Maps a file for all that it may become; of persistent memory in the mode in which its metadata are durable with the data.
@@ -123,6 +125,7 @@ impl MemoryFile {
             is_read_only: false,
             flushes: true,
             counts: Counts::default(),
+            owner: std::process::id(),
         })
     }
 
@@ -157,6 +160,7 @@ impl MemoryFile {
             is_read_only: true,
             flushes: true,
             counts: Counts::default(),
+            owner: std::process::id(),
         })
     }
 
@@ -393,8 +397,10 @@ impl Drop for MemoryFile {
         // SAFETY: the mapping is ours, and nobody has a pointer into it.
         unsafe { libc::munmap(self.base.cast(), self.capacity_bytes) };
         // A child of a fork that has the descriptor too would keep the file locked.
-        // SAFETY: the descriptor is open.
-        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+        if self.owner == std::process::id() {
+            // SAFETY: the descriptor is open.
+            unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
+        }
     }
 }
 
@@ -454,6 +460,27 @@ mod tests {
         drop(file);
         MemoryFile::open(&dir.path().join("heap"), 8192).expect("free again");
         drop(copy);
+    }
+
+    /// A child that closes its copy of the heap, as an exiting interpreter does, leaves its parent the lock.
+    #[test]
+    fn a_child_does_not_give_up_its_parents_lock() {
+        let (dir, file) = file(8192);
+        // SAFETY: the child calls nothing that another thread may have locked: `drop` unmaps, closes and asks for a number.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(file);
+            // SAFETY: nothing of the child is needed any more.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        let refused = MemoryFile::open(&dir.path().join("heap"), 8192).map(drop);
+        assert!(refused.is_err(), "the parent has it");
+        drop(file);
+        MemoryFile::open(&dir.path().join("heap"), 8192).expect("free again");
     }
 
     #[test]
