@@ -4,8 +4,11 @@
 #
 #   tests/browser/run.sh [FOLDER]      keeps pictures of the pages there: probe.png, live.png
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root" || exit 1
 . scripts/env.sh
+# It looks for the root beside the folder of this script.
+cd "$root" || exit 1
 pictures=${1:-}
 
 browser=''

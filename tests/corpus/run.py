@@ -168,7 +168,7 @@ def judge(native, managed):
         number = -managed.status if managed.status < 0 else managed.status - 128
         return "crashed", f"{signal_name(number)}: {managed.last_error()}"
     if managed.status != native.status:
-        refusal = managed.status == 2 and managed.first_error().startswith("aquifer: ") and not managed.output_bytes
+        refusal = managed.status in (125, 126, 127) and managed.first_error().startswith("aquifer: ") and not managed.output_bytes
         return "refused" if refusal else "failed", f"status {managed.status}: {managed.last_error()}"
     for name, digest in native.digests.items():
         if managed.digests.get(name) != digest:

@@ -167,7 +167,7 @@ flash() {
     rm -f "$mounted/other"
     start 130 2 --ram 16M --flash "$mounted" --flash-size 1G
     finish
-    ends_well 'less flash than was said' 2
+    ends_well 'less flash than was said' 125
     grep -q 'free some space or ask for less' "$work/err" || fail 'less flash than was said: not what helps'
     # A file with holes, for which there is no room.
     umount "$mounted"
@@ -175,7 +175,7 @@ flash() {
     truncate -s 512M "$mounted/file"
     start 130 2 --ram 16M --flash "$mounted/file" --flash-size 512M
     finish
-    ends_well 'holes that cannot be filled' 2
+    ends_well 'holes that cannot be filled' 125
     rm -f "$mounted/file"
     # A device that fails once 64 MiB are written.
     truncate -s 512M "$mounted/file"
@@ -219,7 +219,7 @@ flash() {
     rmdir "$work/folder"
     start 130 2 --ram 16M --flash "$work/folder/file" --flash-size 512M
     finish
-    ends_well 'no folder' 2
+    ends_well 'no folder' 125
 }
 
 # Milliseconds of this machine's clock.
