@@ -117,13 +117,19 @@ impl RealQueue {
         entries
     }
 
-    /// Takes what the ring has done; waits for one when `wanted` is 1.
-    fn reap(&mut self, wanted: usize) -> io::Result<()> {
-        match self.ring.submit_and_wait(wanted) {
+    /// Waits until the ring has done something, and takes that.
+    fn reap(&mut self) -> io::Result<()> {
+        match self.ring.submit_and_wait(1) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+        self.take_done();
+        Ok(())
+    }
+
+    /// Takes what the ring has done.
+    fn take_done(&mut self) {
         let done_ns = self.now_ns();
         for entry in self.ring.completion() {
             let number = (entry.user_data() & !FLUSH) as usize;
@@ -133,7 +139,17 @@ impl RealQueue {
                 self.done.push_back(Completion { slot: number, done_ns, result: slot.result });
             }
         }
-        Ok(())
+    }
+
+    /// Hands what was pushed to the device. What the kernel does not take now, it takes when it is waited for.
+    fn hand_over(&mut self) -> io::Result<()> {
+        match self.ring.submit() {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+                _ => Err(error),
+            },
+        }
     }
 }
 
@@ -221,13 +237,17 @@ impl Queue for RealQueue {
                 self.ring.submit().map_err(|error| system_failure(Operation::Write, &error))?;
             }
         }
-        Ok(())
+        // At once: a transfer that waited for others to be asked for would not be under way, and its latency would be theirs.
+        self.hand_over().map_err(|error| system_failure(Operation::Write, &error))
     }
 
     fn wait(&mut self) -> Result<Completion, DeviceError> {
         assert!(self.under_way > 0, "a transfer is under way");
+        if self.done.is_empty() {
+            self.take_done();
+        }
         while self.done.is_empty() {
-            self.reap(1).map_err(|error| system_failure(Operation::Read, &error))?;
+            self.reap().map_err(|error| system_failure(Operation::Read, &error))?;
         }
         self.under_way -= 1;
         Ok(self.done.pop_front().expect("a transfer has ended"))
@@ -259,11 +279,38 @@ impl Drop for RealQueue {
     /// The kernel may still write to the memory of what is under way.
     fn drop(&mut self) {
         while self.slots.iter().any(|slot| slot.pending > 0) {
-            if self.reap(1).is_err() {
+            if self.reap().is_err() {
                 // Memory that the kernel may use must not be given to others.
                 std::mem::forget(std::mem::take(&mut self.slots));
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round keeps its depth: nothing waits in the ring until somebody asks for what is done.
+    #[test]
+    fn a_transfer_is_under_way_when_it_was_submitted() {
+        let device = FileDevice::unnamed_in(std::env::temp_dir(), 2 << 20).expect("a file");
+        let mut queue = match RealQueue::new(vec![device], 8192) {
+            Ok(queue) => queue,
+            Err(error) => return println!("SKIP a_transfer_is_under_way: no io_uring: {error}"),
+        };
+        queue.resize(2, 4096).expect("two slots");
+        for slot in 0..2 {
+            let offset = slot as u64 * 4096;
+            let write = Direction::Write(Durability::Cached);
+            queue
+                .submit(slot, QueueTransfer { direction: write, offset, len_bytes: 4096 })
+                .expect("submitted");
+            assert!(queue.ring.submission().is_empty(), "the kernel has it");
+        }
+        let slots: std::collections::BTreeSet<_> =
+            (0..2).map(|_| queue.wait().expect("written").slot).collect();
+        assert_eq!(slots.len(), 2);
     }
 }
