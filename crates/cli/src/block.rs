@@ -16,6 +16,9 @@ mod kernel;
 mod network;
 mod words;
 
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use aquifer_block::nbdkit::Listener;
@@ -33,6 +36,11 @@ pub fn block(arguments: &BlockArguments) -> Result<ExitCode, Error> {
         Some(address) if !arguments.without_tls => return Err(Error::BlockForEverybody(address)),
         Some(address) => words::warn_of_strangers(address.ip()),
         None => {}
+    }
+    let is_block_device =
+        |path: &Path| fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
+    if arguments.size.is_none() && !is_block_device(&arguments.flash) {
+        return Err(Error::NoSize);
     }
     let source = arguments.source();
     match arguments.way() {

@@ -235,9 +235,9 @@ pub enum Error {
         /// Why.
         error: aquifer_volume::VolumeError,
     },
-    /// A new volume in a file needs a size.
+    /// A new volume or a block device in a file needs a size.
     #[error("how large? Give --size SIZE, as in --size 10G")]
-    NoVolumeSize,
+    NoSize,
     /// A folder cannot be a volume.
     #[error("{} is a folder; name a file in it, or a block device, for the volume", path.display())]
     NewVolumeIsFolder {

@@ -15,10 +15,9 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 
 import numpy as np
-from peers import MIB, Process, resident_mib, size, written_bytes
+from peers import MIB, Process, resident_mib, size, turn
 
 PEERS = ["aquifer", "aquifer-later", "sqlite3", "lmdb"]
 KINDS = ["put", "put many", "get", "get many"]
@@ -146,21 +145,14 @@ def child(options):
     work = Work(options)
     print("ready", flush=True)
     for line in sys.stdin:
-        kind, times, count = line.strip(), [], 0
-        # Only pages that are clean count as written when they are changed.
-        os.sync()
-        began, processor, wrote = time.monotonic(), time.process_time(), written_bytes()
-        while time.monotonic() - began < options.seconds:
-            before = time.perf_counter_ns()
-            count += work.run(kind)
-            times.append(time.perf_counter_ns() - before)
-        p50, p99 = np.percentile(times, [50, 99]) / 1000
+        counts, figures = turn(options.seconds, lambda: work.run(line.strip()))
+        count = sum(counts)
         sample = {
-            "values_per_s": count / (time.monotonic() - began),
-            "p50_us": p50,
-            "p99_us": p99,
-            "cpu_us": (time.process_time() - processor) / count * 1e6,
-            "written_bytes": (written_bytes() - wrote) / count,
+            "values_per_s": count / figures["s"],
+            "p50_us": figures["p50_us"],
+            "p99_us": figures["p99_us"],
+            "cpu_us": figures["cpu_s"] / count * 1e6,
+            "written_bytes": figures["written_bytes"] / count,
             "resident_mib": resident_mib(),
         }
         print(json.dumps(sample), flush=True)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,21 @@ def resident_mib():
     """Anonymous memory of the process, and its file pages."""
     status = Path("/proc/self/status").read_text()
     return sum(int(status.split(name + ":")[1].split()[0]) for name in ("RssAnon", "RssFile", "RssShmem")) >> 10
+
+
+def turn(seconds, act):
+    """Calls `act` for `seconds`: what each call returned, and the figures of all of them together."""
+    results, times = [], []
+    # Only pages that are clean count as written when they are changed.
+    os.sync()
+    began, processor, wrote = time.monotonic(), time.process_time(), written_bytes()
+    while time.monotonic() - began < seconds:
+        before = time.perf_counter_ns()
+        results.append(act())
+        times.append(time.perf_counter_ns() - before)
+    took, processor, wrote = time.monotonic() - began, time.process_time() - processor, written_bytes() - wrote
+    p50, p99 = np.percentile(times, [50, 99]) / 1000
+    return results, {"s": took, "cpu_s": processor, "written_bytes": wrote, "p50_us": p50, "p99_us": p99}
 
 
 def zipf(random, rows, count):

@@ -19,12 +19,11 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from peers import MIB, Process, resident_mib, size, written_bytes, zipf
+from peers import MIB, Process, resident_mib, size, turn, zipf
 
 VALUE_BYTES, POOL_BYTES, STAMP_BYTES = (4 << 10, 64 << 10), 4 * MIB, 8
 TOKENS, TOKENS_OF_A_TURN, SHARED_TOKENS = 400, 20, 100
@@ -232,22 +231,14 @@ def child(options):
     work = (Turns if options.llama else Operations)(options)
     print("ready", flush=True)
     for line in sys.stdin:
-        kind, times, count, found, asked = line.strip(), [], 0, 0, 0
-        # Only pages that are clean count as written when they are changed.
-        os.sync()
-        began, processor, wrote = time.monotonic(), time.process_time(), written_bytes()
-        while time.monotonic() - began < options.seconds:
-            before = time.perf_counter_ns()
-            more = work.run(kind)
-            times.append(time.perf_counter_ns() - before)
-            count, found, asked = count + more[0], found + more[1], asked + more[2]
-        p50, p99 = np.percentile(times, [50, 99]) / 1000
+        results, figures = turn(options.seconds, lambda: work.run(line.strip()))
+        count, found, asked = (sum(numbers) for numbers in zip(*results))
         sample = {
-            "ops_per_s": count / (time.monotonic() - began),
-            "p50_us": p50,
-            "p99_us": p99,
-            "cpu_us_per_op": (time.process_time() - processor) / count * 1e6,
-            "written_mib": (written_bytes() - wrote) / MIB,
+            "ops_per_s": count / figures["s"],
+            "p50_us": figures["p50_us"],
+            "p99_us": figures["p99_us"],
+            "cpu_us_per_op": figures["cpu_s"] / count * 1e6,
+            "written_mib": figures["written_bytes"] / MIB,
             "hits_percent": 100 * found / asked if asked else None,
             "resident_mib": resident_mib(),
         }

@@ -2,6 +2,10 @@
 
 use std::ffi::OsString;
 
+use clap::CommandFactory;
+
+use super::Arguments;
+
 /// An option that had another name or another form.
 struct Old {
     /// Subcommands in front of it.
@@ -55,8 +59,8 @@ const OLD: &[Old] = &[
 
 /// `arguments`, the command first, as this version spells them, and a hint for each that was spelled otherwise.
 pub fn renewed(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
-    let words: Vec<&str> = arguments.iter().skip(1).map_while(|word| word.to_str()).take(2).collect();
-    let of_this: Vec<&Old> = OLD.iter().filter(|old| words.starts_with(old.command)).collect();
+    let path = subcommands(&arguments);
+    let of_this: Vec<&Old> = OLD.iter().filter(|old| path == old.command).collect();
     let (mut renewed, mut hints) = (Vec::with_capacity(arguments.len()), Vec::new());
     let mut rest = arguments.into_iter().peekable();
     while let Some(word) = rest.next() {
@@ -86,6 +90,17 @@ pub fn renewed(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
         }
     }
     (renewed, hints)
+}
+
+/// The subcommands that `arguments` begin with: those of one have options of their own.
+fn subcommands(arguments: &[OsString]) -> Vec<String> {
+    let (mut command, mut path) = (Arguments::command(), Vec::new());
+    for word in arguments.iter().skip(1).map_while(|word| word.to_str()) {
+        let Some(below) = command.find_subcommand(word).cloned() else { break };
+        path.push(word.to_owned());
+        command = below;
+    }
+    path
 }
 
 /// The old option that `word` is, and its value if that is behind an equals sign.
@@ -136,6 +151,7 @@ mod tests {
             "aquifer stats -- --watch 2",
             "aquifer stats --socket /s",
             "aquifer probe --json nand:",
+            "aquifer probe compare --json a.json b.json",
             "aquifer donate --delay 3us",
             "aquifer block --size 1M --tls --cluster /c",
             "aquifer volume mount a b --sync 5",

@@ -157,7 +157,7 @@ impl BlockArguments {
         let borrows = !self.donors.is_empty();
         Source {
             flash: self.flash.clone(),
-            // Of a block device that is all of it; of a file nothing, which is refused.
+            // Of a block device that is all of it.
             size_bytes: self.size.unwrap_or(0),
             donors: self.donors.clone(),
             donors_only: self.donors_only,

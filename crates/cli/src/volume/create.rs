@@ -26,7 +26,7 @@ pub fn create(arguments: &CreateArguments) -> Result<ExitCode, Error> {
         Err(_) => (false, false),
     };
     if arguments.size.is_none() && !is_block_device {
-        return Err(Error::NoVolumeSize);
+        return Err(Error::NoSize);
     }
     let is_named_again = match &arguments.erase {
         Some(Some(again)) if again == path => true,

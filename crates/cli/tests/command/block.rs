@@ -269,3 +269,12 @@ fn faults_are_filters() {
         assert_eq!(serving.end(Signal::TERM), "");
     }
 }
+
+#[test]
+fn a_file_needs_a_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flash = folder.path().join("flash");
+    let said = super::complaint(&["block", "--flash", name(&flash), "--listen", "0"]);
+    assert!(said.contains("--size"), "{said}");
+    assert!(!flash.exists());
+}

@@ -148,6 +148,7 @@ fn what_people_are_told_programs_are_told_as_json() {
         ("advise @/report.json --json", "/settings/depth/value"),
         ("advise @/report.json --json --latency 4us", "/lenders/0/gain"),
         ("probe compare @/old.json @/new.json --json", "/loads/0/figures/1/verdict"),
+        ("probe compare --json @/old.json @/new.json", "/loads/0/figures/1/verdict"),
         ("version --json", "/parts/0/name"),
         ("doctor --json", "/can_run"),
     ] {
