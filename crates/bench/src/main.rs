@@ -131,3 +131,32 @@ fn run(command: Command) -> aquifer_bench::Result<()> {
         Command::Durable | Command::Child => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "../../cli/tests/command/documents/lines.rs"]
+mod lines;
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn commands_in_documents_are_those_that_there_are() {
+        let (mut wrong, mut tried) = (Vec::new(), 0);
+        for (place, words) in lines::commands_of("aquifer-bench") {
+            tried += 1;
+            match study::with_commands(STUDIES, Cli::command()).try_get_matches_from(&words) {
+                Err(error) if error.kind() != ErrorKind::DisplayHelp => {
+                    let why = error.to_string();
+                    let why = why.lines().next().unwrap_or_default();
+                    wrong.push(format!("{place}: {}: {why}", words.join(" ")));
+                }
+                _ => {}
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(tried > 4, "{tried}");
+    }
+}
