@@ -429,7 +429,8 @@ typedef struct aq_durable_options {
                                 read is verified before it is loaded, or by and by. Default: none */
     int read_only;           /* not 0: nothing can be changed, and nothing is written; other
                                 processes may open it so at the same time. The file must be there;
-                                of the other fields none counts */
+                                of the other fields only socket_path counts */
+    const char *socket_path; /* where `aquifer stats`, `top` and `export` ask; default: nowhere */
 } aq_durable_options;
 
 void aq_durable_options_init(aq_durable_options *options, size_t struct_bytes);

@@ -138,9 +138,34 @@ live() {
     wait "$exporter" 2>/dev/null
 }
 
+# A volume that a process serves, by the same page.
+served() {
+    head -c 20000000 /dev/urandom >"$work/bytes"
+    "$aquifer" volume create "$work/volume" --size 64M >/dev/null && "$aquifer" volume cp "$work/bytes" "$work/volume:/bytes" >/dev/null ||
+        fail 'a volume cannot be made'
+    "$aquifer" volume serve "$work/volume" --listen "$work/clients" --socket "$work/status" >"$work/served" &
+    owner=$!
+    "$aquifer" export --socket "$work/status" --listen 0 2>"$work/said" &
+    exporter=$!
+    for _ in $(seq 100); do
+        [ -S "$work/status" ] && grep -q 'is a page' "$work/said" && break
+        sleep 0.1
+    done
+    url=$(sed -n 's|^\(http://.*/\) is a page.*|\1|p' "$work/said")
+    browse --virtual-time-budget=3000 --dump-dom "$url" >"$work/dom" 2>"$work/errors"
+    if ! messages && grep -q "volume of process $owner" "$work/dom" && grep -q 'nodes of the table read' "$work/dom"; then
+        pass 'live page: numbers of a volume'
+    else
+        fail "live page: no numbers of a volume: $(grep -o 'id="state"[^/]*' "$work/dom")"
+    fi
+    kill "$exporter" "$owner" 2>/dev/null
+    wait "$exporter" "$owner" 2>/dev/null
+}
+
 aquifer=${AQUIFER:-$PWD/build/bin/aquifer}
 if [ -x "$aquifer" ] && command -v perl >/dev/null; then
     live
+    served
 else
     echo 'SKIP browser: live page (make lib builds the command; it needs perl too)'
 fi

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 /* ---- Options ----------------------------------------------------------- */
@@ -50,6 +52,37 @@ static int open_once(const char *where)
     aq_durable *heap = NULL;
     int error = aq_durable_open(where, &options, &heap);
     return error == AQ_OK ? aq_durable_close(heap) : error;
+}
+
+/* Whether somebody listens at where. */
+static bool listens(const char *where)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", where);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    bool is_there = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return is_there;
+}
+
+static void a_heap_tells_its_numbers_at_a_socket(void)
+{
+    char where[100];
+    snprintf(where, sizeof where, "%s/socket", test_dir());
+    snprintf(path, sizeof path, "%s/told", test_dir());
+    aq_durable_options options = small_durable();
+    options.socket_path = where;
+    aq_durable *heap = NULL;
+    CHECK_CODE(AQ_OK, aq_durable_open(path, &options, &heap));
+    CHECK(listens(where));
+    CHECK_CODE(AQ_OK, aq_durable_close(heap));
+    CHECK(access(where, F_OK) != 0);
+    options.socket_path = path;
+    CHECK(aq_durable_open(path, &options, &heap) != AQ_OK);
+    CHECK_MESSAGE("could not be made");
+    CHECK_CODE(AQ_OK, open_once(path));
+    CHECK(unlink(path) == 0);
 }
 
 static void a_heap_is_open_once(void)
@@ -354,6 +387,7 @@ static void a_checkpoint_is_written_at_close(void)
 int main(void)
 {
     RUN(nonsense_options_are_refused_and_no_file_is_made);
+    RUN(a_heap_tells_its_numbers_at_a_socket);
     RUN(a_heap_is_open_once);
     RUN(paths_that_cannot_be);
     RUN(other_files_are_left_alone);

@@ -28,6 +28,7 @@ pub const LAYERS: &[Rule] = &[
     rule("aquifer-base", Forbidden),
     rule("aquifer-sys", For("system calls and signal handlers")),
     rule("aquifer-device", For("buffers that the kernel fills")),
+    rule("aquifer-status", Forbidden),
     rule("aquifer-log", Forbidden),
     rule("aquifer-map", For("entries and leaves in mapped memory")),
     rule("aquifer-cache", For("slabs in mapped memory")),

@@ -6,6 +6,7 @@ use aquifer_base::AllocationClass;
 use aquifer_base::limits::OS_PAGE_BYTES;
 use aquifer_heap::uses::Used;
 use aquifer_heap::{HeapError, SMALL_BYTES_MAX};
+use aquifer_status::Server;
 use aquifer_vm::batch::Part;
 use aquifer_vm::hints::Hint;
 use aquifer_vm::{Engine, fork};
@@ -14,7 +15,7 @@ use crate::assembly::Assembly;
 use crate::error::Error;
 use crate::options::Options;
 use crate::reference::Ref;
-use crate::socket::Server;
+use crate::socket;
 use crate::stats::Stats;
 
 /// Memory that reaches below RAM. Objects go with the heap when it is dropped.
@@ -77,7 +78,7 @@ impl Heap {
     /// [`Error`], which names what is missing and what to do. Nothing is left behind.
     pub fn open(options: Options) -> Result<Self, Error> {
         let parts = Arc::new(Assembly::new(&options)?);
-        let server = options.socket.as_deref().map(|path| Server::start(path, &parts)).transpose()?;
+        let server = options.socket.as_deref().map(|path| socket::start(path, &parts)).transpose()?;
         Ok(Self { _server: server, parts })
     }
 

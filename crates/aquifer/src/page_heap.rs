@@ -15,6 +15,7 @@ use aquifer_base::PageId;
 use aquifer_base::limits::{LEAF_PAGES, LEAF_RANGE_BYTES, OS_PAGE_BYTES};
 use aquifer_heap::paged::{self, Change, Pages};
 use aquifer_heap::{HeapError, Paged, SMALL_BYTES_MAX};
+use aquifer_status::Server;
 use aquifer_sys::{Errno, helper, process};
 use aquifer_vm::{NativeRegion, PageSet, fork};
 
@@ -22,7 +23,6 @@ use crate::announced::Announced;
 use crate::assembly::{Assembly, check_kernel, flash_bytes_asked, ram_bytes_asked};
 use crate::error::Error;
 use crate::options::Options;
-use crate::socket::Server;
 use crate::stats::Stats;
 use crate::warm::Warm;
 

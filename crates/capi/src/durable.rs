@@ -23,11 +23,12 @@ mod run;
 mod transaction;
 
 use std::ffi::{c_char, c_int};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aquifer::ErrorCode;
 use aquifer_durable::{DurableHeap, Options};
+use aquifer_status::Server;
 use aquifer_sys::stripe::{STRIPES, stripe};
 
 use crate::abi::path;
@@ -44,6 +45,8 @@ struct Count(AtomicUsize);
 
 /// `aq_durable`
 pub struct AqDurable {
+    // Dropped first: it answers for the heap.
+    _server: Option<Server>,
     heap: DurableHeap,
     /// Transactions under way. Each is counted at one of these for as long as it refers to the heap.
     under_way: [Count; STRIPES],
@@ -53,12 +56,21 @@ pub struct AqDurable {
 }
 
 impl AqDurable {
-    fn open(path: &Path, options: &Options, is_read_only: bool) -> Result<Self, c_int> {
+    fn open(arguments: &Arguments) -> Result<Self, c_int> {
+        let Arguments { path, options, is_read_only, socket } = arguments;
         let forks = forks::count();
         let heap =
-            if is_read_only { DurableHeap::open_read_only(path) } else { DurableHeap::open(path, options) };
+            if *is_read_only { DurableHeap::open_read_only(path) } else { DurableHeap::open(path, options) };
         let heap = heap.map_err(|error| failure::fail(&error))?;
-        Ok(Self { heap, under_way: Default::default(), forks, is_read_only })
+        let answer = |socket: &PathBuf| {
+            let failed = |error| aquifer::Error::System {
+                what: format!("the socket {} could not be made", socket.display()),
+                error,
+            };
+            heap.answer_at(socket).map_err(|error| message::fail(&failed(error)))
+        };
+        let server = socket.as_ref().map(answer).transpose()?;
+        Ok(Self { _server: server, heap, under_way: Default::default(), forks, is_read_only: *is_read_only })
     }
 
     /// Counts a transaction before it refers to the heap. The caller subtracts it when the transaction ends.
@@ -105,19 +117,26 @@ fn ensure_given<T>(pointer: *const T, what: &str) -> Result<(), c_int> {
     if pointer.is_null() { Err(fail_null(what)) } else { Ok(()) }
 }
 
+/// How a heap is opened.
+struct Arguments {
+    path: PathBuf,
+    options: Options,
+    is_read_only: bool,
+    socket: Option<PathBuf>,
+}
+
 /// # Safety
 /// As the header says.
-unsafe fn arguments(
-    file: *const c_char,
-    options: *const AqDurableOptions,
-) -> Result<(PathBuf, Options, bool), c_int> {
+unsafe fn arguments(file: *const c_char, options: *const AqDurableOptions) -> Result<Arguments, c_int> {
     // SAFETY: NULL, or the caller's string.
     let file = unsafe { path(file) };
-    let file = file.ok_or_else(|| fail_with(ErrorCode::Invalid, "path is NULL or empty"))?;
+    let path = file.ok_or_else(|| fail_with(ErrorCode::Invalid, "path is NULL or empty"))?;
     // SAFETY: NULL, or the caller's options.
     let given = unsafe { sized::read(options) }.map_err(|error| message::fail(&error))?;
     let options = given.to_options().map_err(|error| message::fail(&error))?;
-    Ok((file, options, given.is_read_only()))
+    // SAFETY: the caller's options, in which the path is NULL or a string.
+    let socket = unsafe { given.socket() };
+    Ok(Arguments { path, options, is_read_only: given.is_read_only(), socket })
 }
 
 /// # Safety
@@ -141,7 +160,7 @@ pub unsafe extern "C" fn aq_durable_open(
     }
     // SAFETY: passed on to the caller.
     let arguments = unsafe { arguments(path, options) };
-    match arguments.and_then(|(path, options, is_read_only)| AqDurable::open(&path, &options, is_read_only)) {
+    match arguments.and_then(|arguments| AqDurable::open(&arguments)) {
         Ok(opened) => {
             // SAFETY: checked above.
             unsafe { *heap = Box::into_raw(Box::new(opened)) };

@@ -57,12 +57,14 @@ Examples:
   aquifer stats --pid 4711 --events --interval 1s   what becomes of slabs in the RAM of donors
 
 A program offers a socket when AQUIFER_SOCKET=/path is in its environment, or when
-it sets options.socket_path (C) or Options::socket (Rust).";
+it sets options.socket_path (C), Options::socket (Rust) or socket= (Python). A volume
+has one by aquifer volume mount --socket or serve --socket.";
 
 const TOP_EXAMPLES: &str = "\
 Examples:
   aquifer top --pid 4711                         the heap of process 4711 at work
   aquifer top --socket /tmp/program.sock --interval 200ms
+  aquifer top --socket /run/files.sock           a volume: aquifer volume mount ... --socket /run/files.sock
   aquifer top --pid 4711 --once                  one snapshot as plain text
   aquifer top --pid 4711 | tee snapshot.txt      the same: nobody can watch a pipe
 
@@ -152,13 +154,13 @@ pub struct Arguments {
 /// What the command can do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Shows what a heap uses and has done
+    /// Shows what a heap or a volume uses and has done
     #[command(before_help = "Tells RAM and flash in use, hits, faults, bytes written and times of a running program.", after_help = STATS_EXAMPLES)]
     Stats(StatsArguments),
-    /// Shows a heap at work, as it happens
+    /// Shows a heap or a volume at work, as it happens
     #[command(before_help = "Draws tiers, rates and latencies of a running program on the terminal, once a second.", after_help = TOP_EXAMPLES)]
     Top(TopArguments),
-    /// Offers a heap's numbers to Prometheus, and to people as a live page
+    /// Offers the numbers of a heap or a volume to Prometheus, and to people as a live page
     #[command(before_help = "Answers each HTTP request with the numbers of that moment, until Ctrl-C.", after_help = EXPORT_EXAMPLES)]
     Export(ExportArguments),
     /// Runs an unchanged program with more data than RAM

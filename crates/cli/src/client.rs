@@ -6,36 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use aquifer_status::Question;
+
 use crate::error::Error;
 
 /// Longest answer that is read. The library's own are below 4 KiB, 1 KiB for each donor, and 256 KiB of events.
 pub const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Read at a time.
 const CHUNK_BYTES: usize = 4096;
-
-/// What can be asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Question {
-    /// The heap's numbers.
-    Stats,
-    /// How long its reads from flash took.
-    Latency,
-    /// What became of slabs and donors.
-    Events,
-    /// Whether its parts agree.
-    Check,
-}
-
-impl Question {
-    fn line(self) -> &'static [u8] {
-        match self {
-            Self::Stats => b"stats\n",
-            Self::Latency => b"latency\n",
-            Self::Events => b"events\n",
-            Self::Check => b"check\n",
-        }
-    }
-}
 
 /// Asks at one socket, one question at a time.
 pub struct Client {
@@ -98,7 +76,7 @@ impl Client {
 fn exchange(path: &Path, question: Question, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_write_timeout(Some(left_until(deadline)?))?;
-    stream.write_all(question.line())?;
+    stream.write_all(format!("{}\n", question.word()).as_bytes())?;
     let mut line = Vec::new();
     let mut chunk = [0; CHUNK_BYTES];
     while line.len() <= REPLY_BYTES_MAX {

@@ -312,6 +312,14 @@ pub enum Error {
         /// The system's answer.
         error: io::Error,
     },
+    /// The socket for numbers cannot be made.
+    #[error("the socket {path} could not be made: {error}; choose another path with --socket")]
+    Socket {
+        /// Its path.
+        path: String,
+        /// The system's answer.
+        error: io::Error,
+    },
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {error}; choose another address with --listen")]
     Listen {

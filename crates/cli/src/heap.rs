@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use aquifer_status::Question;
+
 use crate::arguments::Target;
-use crate::client::{Client, Question};
+use crate::client::Client;
 use crate::error::Error;
 use crate::events::Events;
 use crate::latency::Latency;

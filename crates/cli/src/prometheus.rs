@@ -36,8 +36,8 @@ impl Kind {
 
 /// Each number of the library, with what it is.
 const METRICS: &[(&str, Kind, &str)] = &[
-    ("ram_budget_bytes", Gauge, "RAM that the heap may use."),
-    ("ram_used_bytes", Gauge, "RAM in use: mapped pages, object cache, metadata, buffers, page tables."),
+    ("ram_budget_bytes", Gauge, "RAM that may be used."),
+    ("ram_used_bytes", Gauge, "RAM in use."),
     ("metadata_bytes", Gauge, "RAM for entries, leaves, slot headers, bitmaps and segments."),
     ("page_buffer_bytes", Gauge, "RAM of mapped pages."),
     ("page_table_bytes", Gauge, "RAM of the kernel's page tables for mapped pages."),
@@ -80,6 +80,29 @@ const METRICS: &[(&str, Kind, &str)] = &[
     ("compressed", Counter, "Pages that were compressed."),
     ("compressed_bytes", Counter, "Bytes that they took then."),
     ("incompressible", Counter, "Pages that did not shrink when that was tried."),
+    (
+        "capacity_bytes",
+        Gauge,
+        "Bytes that the files of a volume can take, or that the file of a durable heap may have.",
+    ),
+    ("used_bytes", Gauge, "Bytes that the files of a volume take, with its table."),
+    ("file_page_bytes", Gauge, "RAM of a volume's pages of files."),
+    ("table_node_bytes", Gauge, "RAM of nodes of a volume's table."),
+    ("dirty_page_bytes", Gauge, "RAM of pages that a volume's next commit writes."),
+    ("pages_read", Counter, "Pages of files that a volume read from flash."),
+    ("nodes_read", Counter, "Nodes of the table that a volume read from flash."),
+    ("commits", Counter, "Commits of a volume or a durable heap."),
+    ("pages_committed", Counter, "Pages that a volume's commits wrote whole."),
+    ("patches_committed", Counter, "Pages of which a volume's commits wrote what had changed."),
+    ("pages_moved", Counter, "Pages and patches that a volume's cleaner copied."),
+    ("device_syncs", Counter, "Waits until what was written is durable."),
+    ("file_bytes", Gauge, "Bytes of a durable heap's file."),
+    ("reserve_bytes", Gauge, "Of these, bytes that are free."),
+    ("live_bytes", Gauge, "Bytes of objects in a durable heap."),
+    ("map_bytes", Gauge, "RAM of a durable heap's address map."),
+    ("chunks_cleaned", Counter, "Chunks that a durable heap's cleaner emptied."),
+    ("copied_bytes", Counter, "Bytes that a durable heap's cleaner copied."),
+    ("damaged_chunks", Gauge, "Chunks of a durable heap that are not what was written there."),
 ];
 
 /// The text while nobody answers.
@@ -87,14 +110,15 @@ pub fn down() -> String {
     up(0)
 }
 
-/// The text of a heap that answered.
+/// The text of a heap or a volume that answered.
 pub fn text(measurement: &Measurement) -> String {
     let sample = &measurement.sample;
     let pid = format!("pid=\"{}\"", sample.pid);
     let mut out = up(1);
     let version = escaped(&printable(&sample.version));
     family(&mut out, "aquifer_info", "gauge", "Version of the library in the process.");
-    let _ = writeln!(out, "aquifer_info{{{pid},version=\"{version}\"}} 1");
+    let subject = sample.subject.word();
+    let _ = writeln!(out, "aquifer_info{{{pid},version=\"{version}\",subject=\"{subject}\"}} 1");
     for &(number, kind, help) in METRICS {
         if let Some(value) = sample.stats.get(number) {
             metric(&mut out, &name(number, kind), kind, help, &pid, *value);
@@ -113,7 +137,7 @@ pub fn text(measurement: &Measurement) -> String {
 
 fn up(up: u8) -> String {
     let mut out = String::new();
-    family(&mut out, "aquifer_up", "gauge", "Whether the heap answered.");
+    family(&mut out, "aquifer_up", "gauge", "Whether the process answered.");
     let _ = writeln!(out, "aquifer_up {up}");
     out
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use aquifer_status::Subject;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -36,13 +37,16 @@ impl From<serde_json::Error> for ReplyError {
 /// Numbers by name.
 pub type Numbers = BTreeMap<String, u64>;
 
-/// The numbers of a heap, from one answer.
+/// The numbers of a heap or a volume, from one answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// Process that answered.
     pub pid: u32,
     /// Version of its library.
     pub version: String,
+    /// What the numbers are of.
+    #[serde(default)]
+    pub subject: Subject,
     /// Its numbers by name.
     pub stats: Numbers,
     /// What it borrows from other machines, if it does.
@@ -100,7 +104,7 @@ fn answer(reply: &[u8]) -> Result<Value, ReplyError> {
     }
 }
 
-/// The answer to [`crate::client::Question::Stats`].
+/// The answer to [`aquifer_status::Question::Stats`].
 ///
 /// # Errors
 /// [`ReplyError`] if `reply` is not an answer with numbers.
@@ -108,7 +112,7 @@ pub fn parse_stats(reply: &[u8]) -> Result<Sample, ReplyError> {
     Ok(serde_json::from_value(answer(reply)?)?)
 }
 
-/// The answer to [`crate::client::Question::Latency`], and the process that gave it.
+/// The answer to [`aquifer_status::Question::Latency`], and the process that gave it.
 ///
 /// # Errors
 /// [`ReplyError`] if `reply` is not an answer with latencies.
@@ -117,7 +121,7 @@ pub fn parse_latency(reply: &[u8]) -> Result<(u32, Latency), ReplyError> {
     Ok((pid, latency))
 }
 
-/// The answer to [`crate::client::Question::Events`], and the process that gave it.
+/// The answer to [`aquifer_status::Question::Events`], and the process that gave it.
 ///
 /// # Errors
 /// [`ReplyError`] if `reply` is not an answer with events.
@@ -126,7 +130,7 @@ pub fn parse_events(reply: &[u8]) -> Result<(u32, Events), ReplyError> {
     Ok((pid, events))
 }
 
-/// The answer to [`crate::client::Question::Check`].
+/// The answer to [`aquifer_status::Question::Check`].
 ///
 /// # Errors
 /// [`ReplyError`] if `reply` is not an answer to a check.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use aquifer_base::units::format_size;
+use aquifer_status::Subject;
 
 use crate::amounts::{grouped, time};
 use crate::borrowed::{Borrowed, rows};
@@ -47,11 +48,17 @@ const fn share(label: &'static str, figure: Figure, of: &'static [&'static str],
 
 const BUDGET: &[&str] = &["ram_budget_bytes"];
 const GROUP: &[&str] = &["group_limit_bytes"];
+const CAPACITY: &[&str] = &["capacity_bytes"];
+const FILE: &[&str] = &["file_bytes"];
+const PAGES_COMMITTED: &[&str] = &["pages_committed", "patches_committed"];
 const FLASH: &[&str] = &["flash_bytes"];
 const LOOKUPS: &[&str] = &["hits", "decompressed", "misses"];
 const PAGES_READ: &[&str] = &["remote_reads", "decoded_reads", "buffer_reads", "flash_reads"];
 
-const GROUPS: &[(&str, &[Row])] = &[
+/// A title and its rows.
+type Group = (&'static str, &'static [Row]);
+
+const OF_HEAPS: &[Group] = &[
     (
         "RAM",
         &[
@@ -118,6 +125,92 @@ const GROUPS: &[(&str, &[Row])] = &[
     ),
     ("Errors", &[row("device errors", Events("io_errors"))]),
 ];
+
+const OF_VOLUMES: &[Group] = &[
+    (
+        "RAM",
+        &[
+            row("budget", Bytes("ram_budget_bytes")),
+            share("used", Bytes("ram_used_bytes"), BUDGET, "of the budget"),
+            share("pages of files", Bytes("file_page_bytes"), BUDGET, "of the budget"),
+            share("nodes of the table", Bytes("table_node_bytes"), BUDGET, "of the budget"),
+            share("that wait for a commit", Bytes("dirty_page_bytes"), BUDGET, "of the budget"),
+        ],
+    ),
+    (
+        "Flash",
+        &[
+            row("for files", Bytes("capacity_bytes")),
+            share("used", Bytes("used_bytes"), CAPACITY, "of that"),
+            share("free", BytesLeft("capacity_bytes", "used_bytes"), CAPACITY, "of that"),
+        ],
+    ),
+    (
+        "Pages",
+        &[
+            row("read from flash", Events("pages_read")),
+            row("nodes of the table read", Events("nodes_read")),
+            share("written whole", Events("pages_committed"), PAGES_COMMITTED, "of pages written"),
+            share("written as changes", Events("patches_committed"), PAGES_COMMITTED, "of pages written"),
+        ],
+    ),
+    (
+        "Log",
+        &[
+            row("commits", Events("commits")),
+            row("segments cleaned", Events("segments_cleaned")),
+            row("pages moved by cleaning", Events("pages_moved")),
+        ],
+    ),
+    (
+        "Device",
+        &[
+            row("reads", Events("device_reads")),
+            row("bytes read", BytesSoFar("device_read_bytes")),
+            row("writes", Events("device_writes")),
+            row("bytes written", BytesSoFar("device_written_bytes")),
+            row("waits until durable", Events("device_syncs")),
+        ],
+    ),
+    ("Errors", &[row("device errors", Events("io_errors"))]),
+];
+
+const OF_DURABLE: &[Group] = &[
+    ("RAM", &[row("address map", Bytes("map_bytes"))]),
+    (
+        "File",
+        &[
+            row("may become", Bytes("capacity_bytes")),
+            share("has", Bytes("file_bytes"), CAPACITY, "of that"),
+            share("objects", Bytes("live_bytes"), FILE, "of the file"),
+            share("free", Bytes("reserve_bytes"), FILE, "of the file"),
+        ],
+    ),
+    ("Transactions", &[row("commits", Events("commits"))]),
+    (
+        "Device",
+        &[
+            row("bytes made durable", BytesSoFar("device_written_bytes")),
+            row("waits until durable", Events("device_syncs")),
+        ],
+    ),
+    (
+        "Cleaner",
+        &[
+            row("chunks cleaned", Events("chunks_cleaned")),
+            row("bytes copied", BytesSoFar("copied_bytes")),
+            row("damaged chunks", Events("damaged_chunks")),
+        ],
+    ),
+];
+
+fn groups(subject: Subject) -> &'static [Group] {
+    match subject {
+        Subject::Heap => OF_HEAPS,
+        Subject::Volume => OF_VOLUMES,
+        Subject::Durable => OF_DURABLE,
+    }
+}
 
 /// Numbers of all donors together.
 const REMOTE: &[Row] = &[
@@ -194,14 +287,17 @@ impl Row {
 
 /// The table of a sample. With an earlier one and the seconds between them, rates are added.
 pub fn table(sample: &Sample, earlier: Option<(&Sample, f64)>) -> String {
-    let mut out = format!("process {}, aquifer {}\n", sample.pid, printable(&sample.version));
+    let (subject, version) = (sample.subject.word(), printable(&sample.version));
+    let mut out = format!("{subject} of process {}, aquifer {version}\n", sample.pid);
     let stats = earlier.map(|(before, seconds)| (&before.stats, seconds));
-    GROUPS.iter().for_each(|(title, rows)| group(&mut out, title, rows, &sample.stats, stats));
+    groups(sample.subject)
+        .iter()
+        .for_each(|(title, rows)| group(&mut out, title, rows, &sample.stats, stats));
     if let Some(borrowed) = &sample.remote {
         let before = earlier.and_then(|(before, seconds)| Some((before.remote.as_ref()?, seconds)));
         remote(&mut out, borrowed, before);
     }
-    out + &unknown(&sample.stats)
+    out + &unknown(sample)
 }
 
 /// Donors, and what they have of the device.
@@ -236,9 +332,10 @@ fn line(row: &Row, numbers: &Numbers, earlier: Option<(&Numbers, f64)>) -> Optio
 }
 
 /// Numbers of a newer library.
-fn unknown(numbers: &Numbers) -> String {
-    let known: Vec<&str> = GROUPS.iter().flat_map(|(_, rows)| *rows).flat_map(Row::names).collect();
-    let others = numbers.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+fn unknown(sample: &Sample) -> String {
+    let known: Vec<&str> =
+        groups(sample.subject).iter().flat_map(|(_, rows)| *rows).flat_map(Row::names).collect();
+    let others = sample.stats.iter().filter(|(name, _)| !known.contains(&name.as_str()));
     let lines: String =
         others.map(|(name, &n)| format!("  {:<28}{:>16}\n", printable(name), grouped(n))).collect();
     if lines.is_empty() { lines } else { format!("\nOther\n{lines}") }
@@ -251,19 +348,27 @@ mod tests {
 
     fn sample(numbers: &[(&str, u64)]) -> Sample {
         let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
-        Sample { pid: 7, version: "1.2.3".into(), stats, remote: None }
+        Sample { pid: 7, version: "1.2.3".into(), subject: Subject::default(), stats, remote: None }
     }
 
     #[test]
     fn every_number_of_the_library_has_its_row() {
-        let all = serde_json::to_value(aquifer::Stats::default()).unwrap();
-        let stats: Numbers = serde_json::from_value(all).unwrap();
-        assert_eq!(unknown(&stats), "");
-        let text = table(&Sample { pid: 1, version: "x".into(), stats: stats.clone(), remote: None }, None);
-        let named: Vec<&str> =
-            GROUPS.iter().flat_map(|(_, rows)| *rows).flat_map(|row| row.figure.names()).collect();
-        assert!(named.iter().all(|name| stats.contains_key(*name)), "{named:?}");
-        assert!(text.contains("written for an object byte"), "{text}");
+        let heap = serde_json::to_value(aquifer::Stats::default()).unwrap();
+        let volume = serde_json::to_value(aquifer_volume::Stats::default()).unwrap();
+        let durable = serde_json::to_value(aquifer_durable::Stats::default()).unwrap();
+        for (subject, all) in [(Subject::Heap, heap), (Subject::Volume, volume), (Subject::Durable, durable)]
+        {
+            let stats: Numbers = serde_json::from_value(all).unwrap();
+            let named: Vec<&str> = groups(subject)
+                .iter()
+                .flat_map(|(_, rows)| *rows)
+                .flat_map(|row| row.figure.names())
+                .collect();
+            assert!(named.iter().all(|name| stats.contains_key(*name)), "{named:?}");
+            let sample = Sample { pid: 1, version: "x".into(), subject, stats, remote: None };
+            assert_eq!(unknown(&sample), "");
+            assert!(table(&sample, None).starts_with(subject.word()));
+        }
     }
 
     #[test]

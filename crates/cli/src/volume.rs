@@ -17,7 +17,7 @@
 //! | `space` | how much there is of everything |
 //! | `mount` | a volume as a folder of the system |
 //! | `background` | the process that serves that folder |
-//! | `serve` | one process owns a volume, others map its files |
+//! | `serve`, `status` | one process owns a volume, others map its files; its numbers for `top` |
 //! | `verify` | whether all of it is in order |
 
 pub mod arguments;
@@ -38,6 +38,7 @@ pub mod place;
 mod serve;
 pub(crate) mod show;
 mod space;
+mod status;
 mod tree;
 mod verify;
 pub(crate) mod work;

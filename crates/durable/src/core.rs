@@ -7,6 +7,7 @@ use aquifer_base::limits::{LOG_GRAIN_BYTES, PARTITION_BYTES};
 use aquifer_log::geometry::SegmentId;
 use aquifer_map::partitions::Partitions;
 use aquifer_sys::Backoff;
+use aquifer_sys::counter::Counter;
 
 use crate::access::Transactional;
 use crate::background::Pulse;
@@ -33,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) homes: Homes,
     /// The newest version that was given out.
     pub(crate) clock: Apart<AtomicU64>,
+    /// Transactions that changed something.
+    pub(crate) commits: Counter,
     pub(crate) places: Places,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) pulse: Pulse,
@@ -59,6 +62,7 @@ impl Core {
             map: map.joining(tuning.joins_extents),
             homes,
             clock: Apart(AtomicU64::new(0)),
+            commits: Counter::default(),
             places: Places::default(),
             checkpoints: Checkpoints::default(),
             pulse: Pulse::default(),

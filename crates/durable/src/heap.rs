@@ -204,8 +204,7 @@ impl DurableHeap {
         self.core.begin()
     }
 
-    #[cfg(test)]
-    pub(crate) fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 

@@ -35,7 +35,7 @@
 //! | `background` | the thread that cleans before a transaction has to |
 //! | `core` | what a heap and its threads share |
 //! | `heap` | the whole |
-//! | `usage` | what it takes |
+//! | `usage`, `stats` | what it takes; all its numbers, also for other processes |
 //! | `in_place` | with the feature `in-place`: a heap whose data are written twice, to compare with |
 //! | `inspect` | a file looked at without changing it |
 //! | `salvage` | what is left of a damaged file, in a new one |
@@ -72,6 +72,7 @@ mod roots;
 pub mod salvage;
 mod session;
 mod sessions;
+mod stats;
 pub mod structures;
 pub mod superblock;
 mod supply;
@@ -92,6 +93,7 @@ pub use error::{Error, Result};
 pub use heap::{Backing, DurableHeap, Options};
 pub use reference::{Field, Ref};
 pub use roots::{NAME_BYTES_MAX, Root, Roots};
+pub use stats::Stats;
 pub use transaction::{ReadTransaction, Transaction};
 pub use tuning::Tuning;
 pub use typed::Typed;

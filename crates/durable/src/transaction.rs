@@ -240,6 +240,7 @@ impl<'h> Transaction<'h> {
             return outcome;
         }
         draft.succeed(&self.heap.homes);
+        self.heap.commits.add(1);
         Ok(())
     }
 

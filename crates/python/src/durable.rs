@@ -11,9 +11,12 @@ use std::time::Duration;
 use aquifer::units::format_size;
 use aquifer_durable::structures::BytesTree;
 use aquifer_durable::{Durability, DurableHeap, Error, Options, ReadTransaction, Result, Roots, Transaction};
+use aquifer_status::Server;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::volume::no_socket;
 
 /// The root, and the name of its type.
 const ROOT: (&[u8], &[u8]) = (b"store", b"aq_tree");
@@ -27,6 +30,8 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 
 /// A heap that is open, of the process that opened it.
 struct Open {
+    // Dropped first: it answers for the heap.
+    server: Option<Server>,
     heap: DurableHeap,
     tree: BytesTree,
     process: u32,
@@ -59,7 +64,7 @@ fn open(path: &Path, options: &Options, is_read_only: bool, makes: bool) -> Resu
         })?,
         None => return Ok(None),
     };
-    Ok(Some(Open { heap, tree, process: std::process::id() }))
+    Ok(Some(Open { server: None, heap, tree, process: std::process::id() }))
 }
 
 /// Whether no program has put anything into the heap.
@@ -160,7 +165,7 @@ impl DurableTree {
 #[pymethods]
 impl DurableTree {
     /// Opens the file at `path`, which may grow to `size` bytes. A file that is new, or has no bytes, becomes a store if it `makes`.
-    /// Commits wait until they are durable, but for those of `later`.
+    /// Commits wait until they are durable, but for those of `later`. `socket` is where `aquifer top` asks.
     #[new]
     fn new(
         py: Python<'_>,
@@ -169,6 +174,7 @@ impl DurableTree {
         later: bool,
         read_only: bool,
         makes: bool,
+        socket: Option<PathBuf>,
     ) -> PyResult<Self> {
         let durability = if later { Durability::Group(LATER) } else { Durability::Sync };
         let options = Options {
@@ -178,12 +184,15 @@ impl DurableTree {
             ..Options::default()
         };
         let opened = py.detach(|| open(&path, &options, read_only, makes));
-        let opened = opened.map_err(|error| exception(&path, &error))?.ok_or_else(|| {
+        let mut opened = opened.map_err(|error| exception(&path, &error))?.ok_or_else(|| {
             PyValueError::new_err(format!(
                 "{} is a durable heap of another program: it has no store",
                 path.display()
             ))
         })?;
+        opened.server = socket
+            .map(|socket| opened.heap.answer_at(&socket).map_err(|error| no_socket(&socket, &error)))
+            .transpose()?;
         Ok(Self { open: RwLock::new(Some(Arc::new(opened))), path })
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use aquifer_status::Server;
 use aquifer_volume::{Ino, Kind, OpenOptions, PAGE_BYTES, RAM_BYTES_MIN, VolumeError, image};
 use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -32,8 +33,16 @@ fn exception(error: &VolumeError) -> PyErr {
     }
 }
 
+/// What is said of a socket at which nobody can ask.
+pub(crate) fn no_socket(path: &Path, error: &std::io::Error) -> PyErr {
+    let text = format!("the socket {} could not be made: {error}", path.display());
+    PyOSError::new_err((error.raw_os_error().unwrap_or(libc::EINVAL), text))
+}
+
 /// A volume that is open, of the process that opened it.
 struct Open {
+    // Dropped first: it answers for the volume.
+    server: Option<Server>,
     volume: aquifer_volume::Volume,
     process: u32,
 }
@@ -67,15 +76,26 @@ fn open(path: &Path, ram: u64, size: Option<u64>, read_only: bool) -> Result<Ope
     }
     let options = OpenOptions { ram_bytes: ram.max(RAM_BYTES_MIN), is_read_only: read_only };
     let volume = aquifer_volume::Volume::open(image::open_medium(path)?, options)?;
-    Ok(Open { volume, process: std::process::id() })
+    Ok(Open { server: None, volume, process: std::process::id() })
 }
 
 #[pymethods]
 impl Volume {
     /// Opens the volume at `path` with `ram` bytes of RAM for its pages; with a `size`, after an empty one of that size was made there.
+    /// `socket` is where `aquifer top` asks.
     #[new]
-    fn new(py: Python<'_>, path: PathBuf, ram: u64, size: Option<u64>, read_only: bool) -> PyResult<Self> {
-        let open = py.detach(|| open(&path, ram, size, read_only)).map_err(|error| exception(&error))?;
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        ram: u64,
+        size: Option<u64>,
+        read_only: bool,
+        socket: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let mut open = py.detach(|| open(&path, ram, size, read_only)).map_err(|error| exception(&error))?;
+        open.server = socket
+            .map(|socket| open.volume.answer_at(&socket).map_err(|error| no_socket(&socket, &error)))
+            .transpose()?;
         Ok(Self { shared: Arc::new(RwLock::new(Some(Arc::new(open)))), path })
     }
 
@@ -153,12 +173,12 @@ impl Volume {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let open = opened(&self.shared)?;
         let space = py.detach(|| open.volume.space()).map_err(|error| exception(&error))?;
-        let ram = open.volume.ram_use();
+        let stats = open.volume.stats();
         let dict = PyDict::new(py);
         dict.set_item("capacity_bytes", space.capacity_bytes)?;
         dict.set_item("used_bytes", space.used_bytes)?;
-        dict.set_item("ram_used_bytes", (ram.pages + ram.nodes) * ram.each_bytes)?;
-        dict.set_item("pages_read", ram.pages_read)?;
+        dict.set_item("ram_used_bytes", stats.ram_used_bytes)?;
+        dict.set_item("pages_read", stats.pages_read)?;
         Ok(dict)
     }
 }

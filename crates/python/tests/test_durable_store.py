@@ -1,7 +1,9 @@
 """Stores that stay."""
+import json
 import os
 import pickle
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -325,3 +327,36 @@ def test_results_stay(path):
         assert [pickle.loads(value) for value in store.values()] == [144]
         with pytest.raises(ValueError, match="ttl"):
             aquifer.cached(store, ttl=5)
+
+
+def asked(path):
+    """What is answered at a socket."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.sendall(b"stats\n")
+        return json.loads(client.makefile().readline())
+
+
+def test_numbers_are_told_at_a_socket(path, tmp_path):
+    where = tmp_path / "socket"
+    with aquifer.open_store(path, size="64M", socket=where) as store:
+        store[b"key"] = b"value"
+        told = asked(where)
+        assert told["subject"] == "durable heap" and told["pid"] == os.getpid() and told["stats"]["commits"] > 0
+    assert not where.exists()
+    where.write_text("precious")
+    with pytest.raises(OSError, match="could not be made"):
+        aquifer.open_store(path, socket=where)
+    assert where.read_text() == "precious"
+    with aquifer.open_store(path) as store:
+        assert store[b"key"] == b"value"
+
+
+def test_an_array_that_stays_tells_of_its_volume(tmp_path):
+    where = tmp_path / "socket"
+    with aquifer.open_array(tmp_path / "array.vol", (1000, 8), socket=where) as array:
+        array[5] = 1
+        array.flush()
+        told = asked(where)
+        assert told["subject"] == "volume" and told["stats"]["commits"] > 0
+    assert not where.exists()

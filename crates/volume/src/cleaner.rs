@@ -4,6 +4,7 @@
 //! again. What was moved counts at once; the segment is free once an anchor no longer knows it. What cannot be read stays where it is, and keeps its segment.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 
 use crate::block::{Block, Kind, Patch};
 use crate::core::Core;
@@ -160,6 +161,8 @@ impl Core {
         }
         writer.keep_segment_bytes(bytes);
         let displaced = writer.end(medium)?;
+        self.work.segments_cleaned.fetch_add(1, Ordering::Relaxed);
+        self.work.pages_moved.fetch_add(moved.places.len() as u64, Ordering::Relaxed);
         for (key, word) in moved.places {
             self.point(&mut writer.segments, key, displaced.word(word))?;
         }

@@ -11,6 +11,7 @@
 //!
 //! The table is not written here: recovery reads the log after the last anchor (`recovery.rs`).
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use crate::block::{Kind, PATCH_HEADER_BYTES, Patch, Trim};
@@ -228,6 +229,10 @@ impl Core {
         self.cache.twins().note_use(compared, useful);
         let displaced = writer.end(medium)?;
         writer.sync(medium)?;
+        let patches = written.iter().filter(|written| written.patched.is_some()).count() as u64;
+        self.work.commits.fetch_add(1, Ordering::Relaxed);
+        self.work.patches_committed.fetch_add(patches, Ordering::Relaxed);
+        self.work.pages_committed.fetch_add(written.len() as u64 - patches, Ordering::Relaxed);
         written.iter_mut().for_each(|written| written.word = displaced.word(written.word));
         Ok(written)
     }

@@ -17,6 +17,7 @@ use crate::key::{Ino, PageKey};
 use crate::medium::Geometry;
 use crate::readers::Readers;
 use crate::room::RoomPage;
+use crate::stats::Work;
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::Table;
 use crate::trims::Trims;
@@ -38,6 +39,8 @@ pub struct Core {
     pub readers: Readers,
     /// Wakes the thread that works ahead, if there is one.
     pub bell: Bell,
+    /// What commits and the cleaner have done.
+    pub work: Work,
     writer: Mutex<Writer>,
     gate: RwLock<()>,
     limits: Limits,
@@ -133,6 +136,7 @@ impl Core {
             buffers: Buffers::default(),
             readers: Readers::default(),
             bell: Bell::default(),
+            work: Work::default(),
             writer: Mutex::new(writer),
             gate: RwLock::new(()),
             limits,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aquifer_device::AlignedBuffer;
 
 use crate::block::Block;
+use crate::counted::{Counted, Traffic};
 use crate::error::{Result, VolumeError};
 use crate::grace::{Grace, Look};
 use crate::key::PageKey;
@@ -16,7 +17,7 @@ use crate::word::{PAGE_BYTES, PageBytes, Physical, Place, Word, check_of, crc_of
 
 /// The medium, and who reads it now.
 pub struct Flash {
-    medium: Box<dyn Medium>,
+    medium: Counted,
     /// Held by readers from the look at a word to the end of the read; taken alone before segments are erased, so that no page is
     /// erased under a reader.
     readers: Grace,
@@ -41,6 +42,7 @@ impl Flash {
     #[must_use]
     pub fn new(medium: Box<dyn Medium>) -> Self {
         let (pages_read, nodes_read) = Default::default();
+        let medium = Counted::new(medium);
         Flash { medium, readers: Grace::default(), pages_read, nodes_read, mended: OnceLock::new() }
     }
 
@@ -58,7 +60,12 @@ impl Flash {
     /// The medium.
     #[must_use]
     pub fn medium(&self) -> &dyn Medium {
-        &*self.medium
+        &self.medium
+    }
+
+    /// What the medium was asked for.
+    pub fn traffic(&self) -> &Traffic {
+        self.medium.traffic()
     }
 
     /// Keeps segments from being erased.
@@ -167,6 +174,8 @@ impl Flash {
             runs.push((at, run));
             (rest, nth) = (behind, nth + count);
         }
+        let count = places.iter().flatten().count() as u64;
+        self.pages_read.fetch_add(count, Ordering::Relaxed);
         self.medium.read_many(&mut runs)?;
         let pages = bytes.chunks_exact(PAGE_BYTES);
         Ok(places

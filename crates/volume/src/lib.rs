@@ -6,7 +6,7 @@
 //! | `word`, `key` | the entry that translates a page, and the page's name |
 //! | `node`, `table` | 512 entries; all of them, as one tree for each file |
 //! | `medium` | segments of pages: a device, or raw flash |
-//! | `flash` | reading pages and verifying them |
+//! | `flash`, `counted` | reading pages and verifying them; how much was read and written |
 //! | `block`, `patch`, `anchor` | what stands on the medium besides pages |
 //! | `segments`, `writer`, `displaced` | what is needed of each segment; the ends of the log; what was written elsewhere, because a segment failed |
 //! | `frame`, `cache`, `trims` | pages in RAM, and pages that are zeros again |
@@ -24,6 +24,7 @@
 //! | `image` | volumes by path |
 //! | `check` | proof that all of it fits together |
 //! | `usage` | what the table takes for the pages of a file |
+//! | `stats` | numbers of an open volume, here and for other processes |
 //! | `files`, `data`, `reserve`, `names`, `volume` | what users of a volume call |
 //! | `path`, `access` | paths, and who may do what |
 //! | `session` | the same calls by path, for a user |
@@ -43,6 +44,7 @@ mod checkpoint;
 mod cleaner;
 mod commit;
 mod core;
+mod counted;
 mod data;
 mod displaced;
 mod error;
@@ -74,6 +76,7 @@ mod salvage;
 mod segments;
 pub mod serve;
 mod session;
+mod stats;
 mod sums;
 mod sync;
 mod table;
@@ -98,7 +101,8 @@ pub use names::{IfTaken, Listed, check_name};
 pub use recovery::Recovered;
 pub use salvage::{Doubt, Salvaged, Source};
 pub use session::{OpenFile, OpenHow, Session, SetTime};
+pub use stats::Stats;
 pub use usage::TableUse;
-pub use volume::{Attributes, OpenOptions, RAM_BYTES_MIN, RamUse, Space, Volume};
+pub use volume::{Attributes, FRAME_BYTES, OpenOptions, RAM_BYTES_MIN, Space, Volume};
 pub use word::PAGE_BYTES;
 pub use xattrs::SetXattr;

@@ -55,23 +55,6 @@ pub struct Space {
     pub files_max: u64,
 }
 
-/// What the RAM of a volume holds, and what was read because it did not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RamUse {
-    /// Pages of files in RAM.
-    pub pages: u64,
-    /// Nodes of the table in RAM.
-    pub nodes: u64,
-    /// How many of both there are at most, but for those that changed.
-    pub all_max: u64,
-    /// Bytes of RAM that a page or a node takes.
-    pub each_bytes: u64,
-    /// Pages of files that were read since the volume was opened.
-    pub pages_read: u64,
-    /// Nodes that were read since then.
-    pub nodes_read: u64,
-}
-
 /// What to change of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Attributes {
@@ -343,18 +326,9 @@ impl Volume {
         })
     }
 
-    /// What the RAM holds, and what was read because it did not.
-    #[must_use]
-    pub fn ram_use(&self) -> RamUse {
-        let (pages_read, nodes_read) = self.core.flash.reads();
-        RamUse {
-            pages: self.core.cache.frames() as u64,
-            nodes: self.core.table.counts().0 as u64,
-            all_max: frames_for(self.ram_bytes) as u64,
-            each_bytes: FRAME_BYTES,
-            pages_read,
-            nodes_read,
-        }
+    /// RAM for its pages and its table.
+    pub(crate) fn ram_bytes(&self) -> u64 {
+        self.ram_bytes
     }
 
     /// What the volume is made of.
@@ -397,10 +371,10 @@ impl Volume {
 const INDEX_PART: u64 = 8;
 
 /// RAM of a page or a node, with what is known of it.
-pub(crate) const FRAME_BYTES: u64 = PAGE_BYTES as u64 + 256;
+pub const FRAME_BYTES: u64 = PAGE_BYTES as u64 + 256;
 
 /// Pages and nodes that fit in RAM.
-fn frames_for(ram_bytes: u64) -> usize {
+pub(crate) fn frames_for(ram_bytes: u64) -> usize {
     (ram_bytes / FRAME_BYTES) as usize
 }
 

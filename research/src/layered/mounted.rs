@@ -115,9 +115,9 @@ impl Mounted {
     pub fn reads(&self) -> Reads {
         match &self.stack {
             Mount::Volume { volume, medium, .. } => {
-                let ram = volume.ram_use();
+                let stats = volume.stats();
                 let flash = medium.with(|nand| nand.counters().reads);
-                Reads { pages: ram.pages_read, nodes: ram.nodes_read, flash }
+                Reads { pages: stats.pages_read, nodes: stats.nodes_read, flash }
             }
             Mount::Layers { stack, .. } => {
                 let reads = stack.reads();
@@ -134,11 +134,11 @@ impl Mounted {
         let ram_bytes = self.ram_bytes;
         Ok(match &self.stack {
             Mount::Volume { volume, .. } => {
-                let ram = volume.ram_use();
+                let stats = volume.stats();
                 Division {
                     ram_bytes,
-                    frames: ram.all_max,
-                    frame_bytes: ram.each_bytes,
+                    frames: stats.ram_budget_bytes / FRAME_BYTES,
+                    frame_bytes: FRAME_BYTES,
                     table_bytes: 0,
                     extents: 0,
                     nodes: u64::from(self.pages).div_ceil(512),

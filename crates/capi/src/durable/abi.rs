@@ -1,12 +1,14 @@
 //! The structures of the header.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use aquifer::Error;
 use aquifer_durable::superblock::{SUPERBLOCK_BYTES, Superblock};
 use aquifer_durable::{Backing, Durability, Options};
 
+use crate::abi::path;
 use crate::sized::SizedOptions;
 
 /// Chunks that a heap has room for at least.
@@ -26,6 +28,7 @@ pub struct AqDurableOptions {
     group_us: u32,
     checkpoint_bytes: u64,
     read_only: c_int,
+    socket_path: *const c_char,
 }
 
 /// `aq_durable_stats`
@@ -94,6 +97,15 @@ impl AqDurableOptions {
             checkpoint_bytes,
             ..defaults
         })
+    }
+
+    /// Where `aquifer stats` and `top` ask, if anywhere.
+    ///
+    /// # Safety
+    /// The path is NULL or a string.
+    pub(super) unsafe fn socket(&self) -> Option<PathBuf> {
+        // SAFETY: as the caller promises.
+        unsafe { path(self.socket_path) }
     }
 
     /// Whether the heap is only read.

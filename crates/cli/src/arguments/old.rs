@@ -13,6 +13,18 @@ struct Old {
     option: &'static str,
     /// What its value becomes; `None` if the value is not one of the old form. An empty text is an option without a value.
     anew: fn(&str) -> Option<Vec<String>>,
+    /// An option of now beside which `option` is one of now, too.
+    unless: Option<&'static str>,
+}
+
+impl Old {
+    const fn new(
+        command: &'static [&'static str],
+        option: &'static str,
+        anew: fn(&str) -> Option<Vec<String>>,
+    ) -> Self {
+        Self { command, option, anew, unless: None }
+    }
 }
 
 fn named(option: &str, value: &str) -> Option<Vec<String>> {
@@ -32,35 +44,34 @@ fn microseconds(option: &str, value: &str) -> Option<Vec<String>> {
 }
 
 const OLD: &[Old] = &[
-    Old { command: &["stats"], option: "--watch", anew: |value| named("--interval", value) },
-    Old { command: &["probe"], option: "--size", anew: |value| named("--span", value) },
-    Old {
-        command: &["probe"],
-        option: "--json",
-        anew: |value| value.ends_with(".json").then(|| named("--report-json", value)).flatten(),
-    },
-    Old { command: &["advise"], option: "--remote", anew: |value| named("--donors", value) },
-    Old { command: &["advise"], option: "--remote-us", anew: |value| microseconds("--latency", value) },
-    Old { command: &["donate"], option: "--delay", anew: |value| microseconds("--delay", value) },
-    Old { command: &["block"], option: "--socket", anew: socket },
-    Old { command: &["block"], option: "--size", anew: |value| (value == "0").then(Vec::new) },
-    Old {
-        command: &["block"],
-        option: "--tls",
-        anew: |value| (!value.is_empty()).then(|| vec!["--tls".into(), format!("--cluster={value}")]),
-    },
-    Old { command: &["volume", "serve"], option: "--socket", anew: socket },
-    Old {
-        command: &["volume", "mount"],
-        option: "--sync",
-        anew: |value| (value == "0").then(|| named("--sync", "never")).flatten(),
-    },
+    Old::new(&["stats"], "--watch", |value| named("--interval", value)),
+    Old::new(&["probe"], "--size", |value| named("--span", value)),
+    Old::new(&["probe"], "--json", |value| {
+        value.ends_with(".json").then(|| named("--report-json", value)).flatten()
+    }),
+    Old::new(&["advise"], "--remote", |value| named("--donors", value)),
+    Old::new(&["advise"], "--remote-us", |value| microseconds("--latency", value)),
+    Old::new(&["donate"], "--delay", |value| microseconds("--delay", value)),
+    Old::new(&["block"], "--socket", socket),
+    Old::new(&["block"], "--size", |value| (value == "0").then(Vec::new)),
+    Old::new(&["block"], "--tls", |value| {
+        (!value.is_empty()).then(|| vec!["--tls".into(), format!("--cluster={value}")])
+    }),
+    Old { unless: Some("--listen"), ..Old::new(&["volume", "serve"], "--socket", socket) },
+    Old::new(&["volume", "mount"], "--sync", |value| {
+        (value == "0").then(|| named("--sync", "never")).flatten()
+    }),
 ];
 
 /// `arguments`, the command first, as this version spells them, and a hint for each that was spelled otherwise.
 pub fn renewed(arguments: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
     let path = subcommands(&arguments);
-    let of_this: Vec<&Old> = OLD.iter().filter(|old| path == old.command).collect();
+    let is_given = |option: &str| {
+        let before_files = arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
+        before_files.into_iter().any(|word| word.split('=').next() == Some(option))
+    };
+    let is_old = |old: &&Old| path == old.command && !old.unless.is_some_and(is_given);
+    let of_this: Vec<&Old> = OLD.iter().filter(is_old).collect();
     let (mut renewed, mut hints) = (Vec::with_capacity(arguments.len()), Vec::new());
     let mut rest = arguments.into_iter().peekable();
     while let Some(word) = rest.next() {
@@ -155,6 +166,8 @@ mod tests {
             "aquifer donate --delay 3us",
             "aquifer block --size 1M --tls --cluster /c",
             "aquifer volume mount a b --sync 5",
+            "aquifer volume serve a --socket /s --listen /l",
+            "aquifer volume serve a --listen=/l --socket=/s",
         ] {
             assert_eq!(renew(line), format!("{line} (0)"));
         }

@@ -7,6 +7,7 @@ use super::*;
 use crate::borrowed::tests::borrowed;
 use crate::heap::NOT_COUNTED;
 use crate::reply::Sample;
+use aquifer_status::Subject;
 
 /// A metric with all its samples.
 #[derive(Default)]
@@ -83,33 +84,61 @@ fn labels(mut text: &str) -> BTreeMap<String, String> {
 
 fn measurement(version: &str, stats: Numbers, latency: &str) -> Measurement {
     let latency = serde_json::from_str(latency).map_err(|_| NOT_COUNTED);
-    let sample = Sample { pid: 7, version: version.into(), stats, remote: None };
+    let sample = Sample { pid: 7, version: version.into(), subject: Subject::default(), stats, remote: None };
     Measurement { taken: Instant::now(), sample, latency }
 }
 
-fn all_numbers() -> Numbers {
-    let all = serde_json::to_value(aquifer::Stats::default()).unwrap();
-    let mut numbers: Numbers = serde_json::from_value(all).unwrap();
+fn numbered(stats: &impl serde::Serialize) -> Numbers {
+    let mut numbers: Numbers = serde_json::from_value(serde_json::to_value(stats).unwrap()).unwrap();
     numbers.values_mut().enumerate().for_each(|(n, number)| *number = n as u64 + 10);
     numbers
 }
 
+fn all_numbers() -> Numbers {
+    numbered(&aquifer::Stats::default())
+}
+
 #[test]
-fn every_number_of_the_library_is_there() {
-    let numbers = all_numbers();
-    let families = parse(&text(&measurement("1", numbers.clone(), "")));
-    assert_eq!(families.len(), numbers.len() + 2, "and whether it is up, and its version");
-    for (number, value) in numbers {
-        let gauge = families.get(&format!("aquifer_{number}"));
-        let counter = families.get(&format!("aquifer_{number}_total"));
-        let family = gauge.or(counter).unwrap_or_else(|| panic!("{number} is missing"));
-        assert_eq!(family.kind, if counter.is_some() { "counter" } else { "gauge" });
-        assert!(family.help.ends_with('.') && family.samples.len() == 1);
-        let (_, labels, exported) = &family.samples[0];
-        assert_eq!((labels["pid"].as_str(), *exported), ("7", value as f64));
+fn every_number_of_the_libraries_is_there() {
+    let (volume, durable) = (aquifer_volume::Stats::default(), aquifer_durable::Stats::default());
+    for numbers in [all_numbers(), numbered(&volume), numbered(&durable)] {
+        let families = parse(&text(&measurement("1", numbers.clone(), "")));
+        assert_eq!(families.len(), numbers.len() + 2, "and whether it is up, and its version");
+        for (number, value) in numbers {
+            let gauge = families.get(&format!("aquifer_{number}"));
+            let counter = families.get(&format!("aquifer_{number}_total"));
+            let family = gauge.or(counter).unwrap_or_else(|| panic!("{number} is missing"));
+            assert_eq!(family.kind, if counter.is_some() { "counter" } else { "gauge" }, "{number}");
+            assert!(family.help.ends_with('.') && family.samples.len() == 1);
+            let (_, labels, exported) = &family.samples[0];
+            assert_eq!((labels["pid"].as_str(), *exported), ("7", value as f64));
+        }
+        assert_eq!(families["aquifer_up"].samples[0].2, 1.0);
+        let labels = &families["aquifer_info"].samples[0].1;
+        assert_eq!((labels["version"].as_str(), labels["subject"].as_str()), ("1", "heap"));
     }
-    assert_eq!(families["aquifer_up"].samples[0].2, 1.0);
-    assert_eq!(families["aquifer_info"].samples[0].1["version"], "1");
+}
+
+/// The dashboard asks for what there is.
+#[test]
+fn metrics_of_the_dashboard_exist() {
+    let dashboard = include_str!("../../../../etc/grafana/aquifer.json");
+    let mut known: Vec<String> = METRICS.iter().map(|&(number, kind, _)| name(number, kind)).collect();
+    known.extend(donors::names());
+    known.extend(donors::LATENCIES.iter().map(|histogram| format!("{histogram}_bucket")));
+    let lending = lending::text(&Default::default(), &[], 1);
+    known.extend(
+        lending.lines().filter_map(|line| Some(line.strip_prefix("# HELP ")?.split(' ').next()?.to_owned())),
+    );
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let mut asked = 0;
+    for (at, _) in dashboard.match_indices("aquifer_") {
+        let rest = &dashboard[at..];
+        let metric = &rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())];
+        assert!(known.iter().any(|name| name == metric), "{metric}");
+        asked += 1;
+    }
+    assert!(asked > 30, "{asked}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Rows of numbers with titles.
 
+use aquifer_status::Subject;
+
 use crate::amounts::{count, percent, size};
-use crate::reply::Numbers;
+use crate::reply::{Numbers, Sample};
 
 use super::rates::{Rates, ratio, share};
 
@@ -62,6 +64,27 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// A row of something that happens.
+    fn events_row(&self, label: &'static str, name: &str) -> Row {
+        row(label, [self.events_per_second(name), nothing(), self.events(name)])
+    }
+
+    /// A row of bytes.
+    fn bytes_row(&self, label: &'static str, name: &str) -> Row {
+        row(label, [self.bytes_per_second(name), nothing(), self.bytes(name)])
+    }
+
+    /// A row of bytes that several operations moved.
+    fn traffic_row(&self, label: &'static str, bytes: &str, operations: &str) -> Row {
+        row(label, [self.bytes_per_second(bytes), self.events_per_second(operations), self.bytes(bytes)])
+    }
+
+    /// A row of what should not happen.
+    fn errors_row(&self, label: &'static str, name: &str) -> Row {
+        let is_alarm = self.now.get(name).is_some_and(|&errors| errors > 0);
+        Row { is_alarm, ..row(label, [nothing(), nothing(), self.events(name)]) }
+    }
+
     fn events_per_second(&self, name: &str) -> String {
         known(self.rates.and_then(|rates| rates.per_second(name)), |rate| count(rate) + "/s")
     }
@@ -84,8 +107,31 @@ impl Source<'_> {
     }
 }
 
+/// The panels of what `sample` is of: what is asked of it, what goes to the device, what runs in the background.
+pub fn panels(sample: &Sample, rates: Option<&Rates>) -> [Panel; 3] {
+    let numbers = &sample.stats;
+    match sample.subject {
+        Subject::Heap => [faults(numbers, rates), device(numbers, rates), background(numbers, rates)],
+        Subject::Volume => {
+            [pages(numbers, rates), volume_device(numbers, rates), volume_work(numbers, rates)]
+        }
+        Subject::Durable => {
+            [transactions(numbers, rates), durable_device(numbers, rates), durable_cleaner(numbers, rates)]
+        }
+    }
+}
+
+/// The number whose history is shown, and what to call it.
+pub fn history(subject: Subject) -> (&'static str, &'static str) {
+    match subject {
+        Subject::Heap => ("faults", "Faults"),
+        Subject::Volume => ("pages_read", "Pages read"),
+        Subject::Durable => ("commits", "Commits"),
+    }
+}
+
 /// What faults found.
-pub fn faults(now: &Numbers, rates: Option<&Rates>) -> Panel {
+fn faults(now: &Numbers, rates: Option<&Rates>) -> Panel {
     const FOUND: [&str; 3] = ["hits", "misses", "zero_fills"];
     let source = Source { now, rates };
     let found = |label, name: &'static str| {
@@ -94,7 +140,6 @@ pub fn faults(now: &Numbers, rates: Option<&Rates>) -> Panel {
         let [lately, overall] = shares;
         row(label, [source.events_per_second(name), lately, overall])
     };
-    let others = |label, name| row(label, [source.events_per_second(name), nothing(), source.events(name)]);
     Panel {
         title: "Faults",
         columns: ["now", "share now", "overall"],
@@ -102,55 +147,46 @@ pub fn faults(now: &Numbers, rates: Option<&Rates>) -> Panel {
             found("found in RAM", "hits"),
             found("read from flash", "misses"),
             found("never written", "zero_fills"),
-            others("all faults", "faults"),
-            others("first writes", "faults_write_upgrade"),
+            source.events_row("all faults", "faults"),
+            source.events_row("first writes", "faults_write_upgrade"),
         ],
     }
 }
 
 /// What goes to and from the device.
-pub fn device(now: &Numbers, rates: Option<&Rates>) -> Panel {
+fn device(now: &Numbers, rates: Option<&Rates>) -> Panel {
     let source = Source { now, rates };
-    let traffic = |label, bytes, operations| {
-        row(
-            label,
-            [source.bytes_per_second(bytes), source.events_per_second(operations), source.bytes(bytes)],
-        )
-    };
     let amplification = |numbers: &Numbers| ratio(numbers, "device_written_bytes", "objects_written_bytes");
     let times = |ratio: Option<f64>| known(ratio, times);
-    let is_alarm = now.get("io_errors").is_some_and(|&errors| errors > 0);
     Panel {
         title: "Device",
         columns: ["now", "IOPS", "overall"],
         rows: vec![
-            traffic("read", "device_read_bytes", "device_reads"),
-            traffic("written", "device_written_bytes", "device_writes"),
+            source.traffic_row("read", "device_read_bytes", "device_reads"),
+            source.traffic_row("written", "device_written_bytes", "device_writes"),
             row(
                 "write amplification",
                 [times(source.lately(amplification)), nothing(), times(amplification(now))],
             ),
-            Row { is_alarm, ..row("device errors", [nothing(), nothing(), source.events("io_errors")]) },
+            source.errors_row("device errors", "io_errors"),
         ],
     }
 }
 
 /// What runs in the background, and who waits for it.
-pub fn background(now: &Numbers, rates: Option<&Rates>) -> Panel {
+fn background(now: &Numbers, rates: Option<&Rates>) -> Panel {
     let source = Source { now, rates };
-    let events = |label, name| row(label, [source.events_per_second(name), nothing(), source.events(name)]);
-    let bytes = |label, name| row(label, [source.bytes_per_second(name), nothing(), source.bytes(name)]);
     let is_alarm =
         source.lately(|numbers| numbers.get("writer_waits").copied()).is_some_and(|waits| waits > 0);
     Panel {
         title: "Cleaner and writer",
         columns: ["now", "", "overall"],
         rows: vec![
-            events("segments cleaned", "segments_cleaned"),
-            bytes("bytes copied", "objects_cleaned_bytes"),
-            Row { is_alarm, ..events("writer waits", "writer_waits") },
-            events("objects evicted", "evicted_objects"),
-            events("pages evicted", "evicted_pages"),
+            source.events_row("segments cleaned", "segments_cleaned"),
+            source.bytes_row("bytes copied", "objects_cleaned_bytes"),
+            Row { is_alarm, ..source.events_row("writer waits", "writer_waits") },
+            source.events_row("objects evicted", "evicted_objects"),
+            source.events_row("pages evicted", "evicted_pages"),
         ]
         .into_iter()
         .chain(compression(&source))
@@ -168,23 +204,98 @@ fn compression(source: &Source<'_>) -> Vec<Row> {
     }
     let shares = [source.lately(of_page), of_page(source.now)].map(|share| known(share, percent));
     let [lately, overall] = shares;
-    let events = |label, name| row(label, [source.events_per_second(name), nothing(), source.events(name)]);
     vec![
-        events("pages compressed", "compressed"),
+        source.events_row("pages compressed", "compressed"),
         row("of their size", [lately, nothing(), overall]),
-        events("decompressed", "decompressed"),
+        source.events_row("decompressed", "decompressed"),
     ]
+}
+
+/// What a volume reads and writes of files.
+fn pages(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    Panel {
+        title: "Pages",
+        columns: ["now", "", "overall"],
+        rows: vec![
+            source.events_row("read from flash", "pages_read"),
+            source.events_row("nodes of the table read", "nodes_read"),
+            source.events_row("written whole", "pages_committed"),
+            source.events_row("written as changes", "patches_committed"),
+        ],
+    }
+}
+
+fn volume_device(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    Panel {
+        title: "Device",
+        columns: ["now", "IOPS", "overall"],
+        rows: vec![
+            source.traffic_row("read", "device_read_bytes", "device_reads"),
+            source.traffic_row("written", "device_written_bytes", "device_writes"),
+            source.events_row("waits until durable", "device_syncs"),
+            source.errors_row("device errors", "io_errors"),
+        ],
+    }
+}
+
+fn volume_work(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    Panel {
+        title: "Commits and cleaner",
+        columns: ["now", "", "overall"],
+        rows: vec![
+            source.events_row("commits", "commits"),
+            source.events_row("segments cleaned", "segments_cleaned"),
+            source.events_row("pages copied", "pages_moved"),
+        ],
+    }
+}
+
+/// What a durable heap is asked for.
+fn transactions(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    Panel {
+        title: "Transactions",
+        columns: ["now", "", "overall"],
+        rows: vec![source.events_row("commits", "commits")],
+    }
+}
+
+fn durable_device(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    Panel {
+        title: "Device",
+        columns: ["now", "", "overall"],
+        rows: vec![
+            source.bytes_row("made durable", "device_written_bytes"),
+            source.events_row("waits until durable", "device_syncs"),
+        ],
+    }
+}
+
+fn durable_cleaner(now: &Numbers, rates: Option<&Rates>) -> Panel {
+    let source = Source { now, rates };
+    Panel {
+        title: "Cleaner",
+        columns: ["now", "", "overall"],
+        rows: vec![
+            source.events_row("chunks cleaned", "chunks_cleaned"),
+            source.bytes_row("bytes copied", "copied_bytes"),
+            source.errors_row("damaged chunks", "damaged_chunks"),
+        ],
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::Sample;
     use std::time::Duration;
 
     fn sample(numbers: &[(&str, u64)]) -> Sample {
         let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
-        Sample { pid: 1, version: "1".into(), stats, remote: None }
+        Sample { pid: 1, version: "1".into(), subject: Subject::default(), stats, remote: None }
     }
 
     fn cells(panel: &Panel, label: &str) -> [String; CELLS] {

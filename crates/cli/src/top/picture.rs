@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use crate::borrowed::{Borrowed, rows};
 use crate::heap::Measurement;
 use crate::latency::Latency;
+use crate::reply::Sample;
 
+use super::panel::history;
 use super::rates::Rates;
 
 /// More than any screen is wide.
@@ -22,19 +24,20 @@ pub struct Picture {
     pub latency: Option<Latency>,
     /// What was borrowed at the answer before, and the seconds since.
     before: Option<(Borrowed, f64)>,
-    /// Faults for a second, the latest at the end.
-    pub faults_per_second: VecDeque<f64>,
+    /// What is counted for a second of [`history`](super::panel::history), the latest at the end.
+    pub history: VecDeque<f64>,
 }
 
 impl Picture {
     /// After the first answer.
     pub fn first(now: Measurement) -> Self {
-        Self { now, rates: None, latency: None, before: None, faults_per_second: VecDeque::new() }
+        Self { now, rates: None, latency: None, before: None, history: VecDeque::new() }
     }
 
     /// After another answer. One of another process, or of another heap, begins anew.
     pub fn advance(&mut self, next: Measurement) {
-        if next.sample.pid != self.now.sample.pid {
+        let is_same = |sample: &Sample| (sample.pid, sample.subject);
+        if is_same(&next.sample) != is_same(&self.now.sample) {
             *self = Self::first(next);
             return;
         }
@@ -46,10 +49,11 @@ impl Picture {
         };
         let borrowed = self.now.sample.remote.take().filter(|_| !elapsed.is_zero());
         self.before = borrowed.map(|borrowed| (borrowed, elapsed.as_secs_f64()));
-        let rate = self.rates.as_ref().and_then(|rates| rates.per_second("faults"));
-        self.faults_per_second.extend(rate);
-        let excess = self.faults_per_second.len().saturating_sub(HISTORY_MAX);
-        self.faults_per_second.drain(..excess);
+        let (name, _) = history(self.now.sample.subject);
+        let rate = self.rates.as_ref().and_then(|rates| rates.per_second(name));
+        self.history.extend(rate);
+        let excess = self.history.len().saturating_sub(HISTORY_MAX);
+        self.history.drain(..excess);
         self.now = next;
     }
 
@@ -66,6 +70,7 @@ pub(super) mod tests {
     use crate::borrowed::tests::borrowed;
     use crate::heap::NOT_COUNTED;
     use crate::reply::{Numbers, Sample};
+    use aquifer_status::Subject;
     use std::time::{Duration, Instant};
 
     /// A heap at work, `steps` seconds after it was opened.
@@ -92,7 +97,8 @@ pub(super) mod tests {
             [0, 12, 5_003, 91_234, 40_123, 2_345, 170, 31, 2, 0].iter().map(|n| n * steps).collect();
         let upper_ns: Vec<u64> = (0..count.len()).map(|n| 1 << (n + 13)).collect();
         let latency = serde_json::json!({ "upper_ns": upper_ns, "count": count });
-        let sample = Sample { pid, version: "0.1.0".into(), stats, remote: None };
+        let sample =
+            Sample { pid, version: "0.1.0".into(), subject: Subject::default(), stats, remote: None };
         Measurement {
             taken: start + Duration::from_secs(steps),
             sample,
@@ -118,7 +124,7 @@ pub(super) mod tests {
         let mut picture = Picture::first(measurement(4711, 0, start));
         (1..40).for_each(|step| picture.advance(measurement(4711, step, start)));
         let waves = (0..200).map(|n| 50_000.0 + 40_000.0 * (f64::from(n) / 9.0).sin());
-        picture.faults_per_second = waves.collect();
+        picture.history = waves.collect();
         picture
     }
 
@@ -126,14 +132,14 @@ pub(super) mod tests {
     fn rates_latency_and_history_follow() {
         let start = Instant::now();
         let mut picture = Picture::first(measurement(1, 1, start));
-        assert!(picture.rates.is_none() && picture.faults_per_second.is_empty());
+        assert!(picture.rates.is_none() && picture.history.is_empty());
         picture.advance(measurement(1, 3, start));
         assert!(picture.rates.as_ref().unwrap().per_second("faults").unwrap() > 0.0);
         assert_eq!(picture.latency.as_ref().unwrap().buckets()[1].count, 24);
-        assert_eq!(picture.faults_per_second.len(), 1);
+        assert_eq!(picture.history.len(), 1);
         let unknown = Measurement { latency: Err(NOT_COUNTED), ..measurement(1, 4, start) };
         picture.advance(unknown);
-        assert!(picture.latency.is_none() && picture.faults_per_second.len() == 2);
+        assert!(picture.latency.is_none() && picture.history.len() == 2);
     }
 
     #[test]
@@ -153,7 +159,7 @@ pub(super) mod tests {
         let start = Instant::now();
         let mut picture = picture();
         picture.advance(measurement(9, 50, start));
-        assert!(picture.rates.is_none() && picture.faults_per_second.is_empty());
+        assert!(picture.rates.is_none() && picture.history.is_empty());
     }
 
     #[test]
@@ -161,6 +167,6 @@ pub(super) mod tests {
         let start = Instant::now();
         let mut picture = Picture::first(measurement(1, 0, start));
         (1..=HISTORY_MAX as u64 + 9).for_each(|step| picture.advance(measurement(1, step, start)));
-        assert_eq!(picture.faults_per_second.len(), HISTORY_MAX);
+        assert_eq!(picture.history.len(), HISTORY_MAX);
     }
 }

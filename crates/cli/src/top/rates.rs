@@ -54,10 +54,11 @@ pub fn share(numbers: &Numbers, part: &str, wholes: &[&str]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aquifer_status::Subject;
 
     fn sample(pid: u32, numbers: &[(&str, u64)]) -> Sample {
         let stats = numbers.iter().map(|&(name, number)| (name.to_owned(), number)).collect();
-        Sample { pid, version: "1".into(), stats, remote: None }
+        Sample { pid, version: "1".into(), subject: Subject::default(), stats, remote: None }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::borrowed::rows;
 use crate::error::printable;
 
 use super::histogram::{quantiles, ranges};
-use super::panel::{Panel, background, device, faults};
+use super::panel::{Panel, panels};
 use super::picture::Picture;
 use super::tiers::levels;
 
@@ -19,15 +19,15 @@ const RANGES_MAX: usize = 128;
 /// All that the view shows, without bars.
 pub fn snapshot(picture: &Picture) -> String {
     let sample = &picture.now.sample;
-    let mut out = format!("process {}, aquifer {}\n\nTiers\n", sample.pid, printable(&sample.version));
-    for level in levels(&sample.stats) {
+    let (subject, version) = (sample.subject.word(), printable(&sample.version));
+    let mut out = format!("{subject} of process {}, aquifer {version}\n\nTiers\n", sample.pid);
+    for level in levels(sample) {
         let [used, limit, share] = level.figures();
         let _ =
             writeln!(out, "  {:<22}{used:>CELL_COLUMNS$} of {limit:>10}{share:>CELL_COLUMNS$}", level.label);
     }
-    let rates = picture.rates.as_ref();
-    for panel in [faults, device, background] {
-        out.push_str(&panel_text(&panel(&sample.stats, rates)));
+    for panel in panels(sample, picture.rates.as_ref()) {
+        out.push_str(&panel_text(&panel));
     }
     out + &remote_text(picture) + &latency_text(picture)
 }
@@ -82,7 +82,7 @@ mod tests {
     fn everything_in_plain_text() {
         let text = snapshot(&picture());
         let parts = [
-            "process 4711, aquifer 0.1.0\n",
+            "heap of process 4711, aquifer 0.1.0\n",
             "RAM used                     250 MiB of    256 MiB        97.7 %\n",
             "found in RAM",
             "write amplification",

@@ -17,9 +17,9 @@ use super::bar::{bar, sparks};
 use super::histogram::{Range, quantiles, ranges};
 use super::keys;
 use super::layout::{Part, Place, arrange};
-use super::panel::{CELLS, Panel, Row, background, device, faults};
+use super::panel::{CELLS, Panel, Row, history, panels};
 use super::picture::Picture;
-use super::tiers::{Level, Medium, levels};
+use super::tiers::{self, Level, Medium, levels};
 
 /// Longest version of a peer that is shown.
 const VERSION_CHARS_MAX: usize = 16;
@@ -57,7 +57,8 @@ impl View<'_> {
     /// Draws everything that has room.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let donors = self.picture.borrowed().map_or(0, |(borrowed, _)| borrowed.donors.len());
-        let background_rows = background(&self.picture.now.sample.stats, None).rows.len();
+        let [_, _, background] = panels(&self.picture.now.sample, None);
+        let background_rows = background.rows.len();
         for place in arrange(frame.area(), donors, background_rows) {
             let block =
                 Block::bordered().border_style(QUIET).title(Span::styled(self.title(place.part), TITLE));
@@ -72,15 +73,16 @@ impl View<'_> {
 
     fn lines(&self, place: Place, inner: Rect) -> Vec<Line<'static>> {
         let (columns, rows) = (usize::from(inner.width), usize::from(inner.height));
-        let numbers = &self.picture.now.sample.stats;
-        let rates = self.picture.rates.as_ref();
+        let sample = &self.picture.now.sample;
+        let [first, device, background] = panels(sample, self.picture.rates.as_ref());
+        let panel = |panel: &Panel| panel_lines(panel, columns, rows, place.is_framed);
         match place.part {
             Part::Header => vec![self.header()],
             Part::Footer => vec![footer(self.has_help)],
-            Part::Tiers => levels(numbers).iter().map(|level| level_line(level, columns)).collect(),
-            Part::Faults => panel_lines(&faults(numbers, rates), columns, rows, place.is_framed),
-            Part::Device => panel_lines(&device(numbers, rates), columns, rows, place.is_framed),
-            Part::Background => panel_lines(&background(numbers, rates), columns, rows, place.is_framed),
+            Part::Tiers => levels(sample).iter().map(|level| level_line(level, columns)).collect(),
+            Part::Faults => panel(&first),
+            Part::Device => panel(&device),
+            Part::Background => panel(&background),
             Part::History => self.history(columns, rows, place.is_framed),
             Part::Latency => self.latency(columns, rows, place.is_framed),
             Part::Donors => self.donors(columns, rows, place.is_framed),
@@ -88,17 +90,14 @@ impl View<'_> {
     }
 
     fn title(&self, part: Part) -> String {
-        let numbers = &self.picture.now.sample.stats;
+        let sample = &self.picture.now.sample;
+        let [first, device, background] = panels(sample, None);
         match part {
             Part::Header | Part::Footer => String::new(),
-            Part::Tiers => {
-                let [_, ram, _] = levels(numbers)[0].figures();
-                let [_, flash, _] = levels(numbers)[4].figures();
-                format!("Tiers: {ram} of RAM, {flash} of flash")
-            }
-            Part::Faults => faults(numbers, None).title.into(),
-            Part::Device => device(numbers, None).title.into(),
-            Part::Background => background(numbers, None).title.into(),
+            Part::Tiers => tiers::title(sample),
+            Part::Faults => first.title.into(),
+            Part::Device => device.title.into(),
+            Part::Background => background.title.into(),
             Part::History => history_title(self.picture),
             Part::Latency => "Latency of reads from flash".into(),
             Part::Donors => "Remote memory".into(),
@@ -108,8 +107,12 @@ impl View<'_> {
     fn header(&self) -> Line<'static> {
         let sample = &self.picture.now.sample;
         let version: String = printable(&sample.version).chars().take(VERSION_CHARS_MAX).collect();
-        let about =
-            format!("process {}, aquifer {version}, every {} s", sample.pid, self.interval.as_secs_f64());
+        let about = format!(
+            "{} of process {}, aquifer {version}, every {} s",
+            sample.subject.word(),
+            sample.pid,
+            self.interval.as_secs_f64()
+        );
         let mut spans = vec![Span::styled(about, TITLE)];
         if self.is_paused {
             spans.push(Span::styled("  paused", ALARM));
@@ -121,7 +124,7 @@ impl View<'_> {
     }
 
     fn history(&self, columns: usize, rows: usize, has_title: bool) -> Vec<Line<'static>> {
-        let values = self.picture.faults_per_second.iter().copied();
+        let values = self.picture.history.iter().copied();
         let spark = |text: String| Line::styled(text, SPARK);
         let title = history_title(self.picture);
         match (has_title, rows) {
@@ -187,10 +190,11 @@ impl View<'_> {
 }
 
 fn history_title(picture: &Picture) -> String {
-    let values = &picture.faults_per_second;
-    let Some(last) = values.back() else { return "Faults/s".into() };
+    let values = &picture.history;
+    let (_, name) = history(picture.now.sample.subject);
+    let Some(last) = values.back() else { return format!("{name}/s") };
     let max = values.iter().copied().fold(0.0, f64::max);
-    format!("Faults/s: {}, at most {}", count(*last), count(max))
+    format!("{name}/s: {}, at most {}", count(*last), count(max))
 }
 
 fn footer(has_help: bool) -> Line<'static> {

@@ -37,6 +37,9 @@ pub fn start(arguments: &MountArguments) -> Result<ExitCode, Error> {
     if arguments.no_xattrs {
         command.arg("--no-xattrs");
     }
+    if let Some(path) = &arguments.socket {
+        command.arg("--socket").arg(path);
+    }
     command.arg("--").arg(&arguments.path).arg(&arguments.folder);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(Error::Background)?;
     let mut said = String::new();

@@ -9,17 +9,18 @@ use aquifer_mount::{Mounted, Options, Unmounted, Unmounter};
 use aquifer_volume::{OpenOptions, Volume, image};
 use clap::Args;
 
-use crate::arguments::values::Every;
+use crate::arguments::values::{Every, unix_socket};
 use crate::ending;
 use crate::error::{Error, printable};
-use crate::volume::background;
 use crate::volume::opened::failed;
+use crate::volume::{background, status};
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
 Examples:
   aquifer volume mount files.vol /mnt/files      any program can use /mnt/files now
   aquifer volume mount /dev/nvme0n1p3 /mnt/files --ram 2G --allow-other
+  aquifer volume mount files.vol /mnt/files --socket /run/files.sock   then: aquifer top --socket /run/files.sock
   fusermount3 -u /mnt/files                      ends it (as root also: umount /mnt/files)
 
 A process in the background serves the folder; what it is told to end by (SIGTERM,
@@ -63,6 +64,9 @@ pub struct MountArguments {
     /// where they write little at a time. A full volume is then noticed late
     #[arg(long)]
     pub write_back: bool,
+    /// A socket at which `aquifer top`, `stats` and `export` find the volume
+    #[arg(long, value_name = "PATH", value_parser = unix_socket)]
+    pub socket: Option<PathBuf>,
     /// No extended attributes: the kernel does not ask for those of each file that is made, listed
     /// or changed
     #[arg(long)]
@@ -85,6 +89,9 @@ pub fn mount(arguments: &MountArguments) -> Result<ExitCode, Error> {
     aquifer_mount::possible()?;
     let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
     let volume = opened.map_err(failed(&arguments.path))?;
+    // Not relative to a folder that is left.
+    let socket = arguments.socket.as_ref().map(std::path::absolute).transpose().map_err(Error::Background)?;
+    let _answers = socket.map(|path| status::answer_at(&volume, &path)).transpose()?;
     let mut mounted = Mounted::new(volume, &arguments.folder, options_of(arguments))?;
     end_by_signals(mounted.unmounter())?;
     writeln!(

@@ -15,6 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::arguments::values::{long_duration, unix_socket};
 use crate::error::{Error, printable};
 use crate::volume::opened::failed;
+use crate::volume::status;
 
 /// What the help shows at its end.
 pub const EXAMPLES: &str = "\
@@ -48,6 +49,9 @@ pub struct ServeArguments {
     /// Nothing can be changed, and nothing is written to the device
     #[arg(long)]
     pub read_only: bool,
+    /// Another socket, at which `aquifer top`, `stats` and `export` find the volume
+    #[arg(long, value_name = "PATH", value_parser = unix_socket)]
+    pub socket: Option<PathBuf>,
     /// Time after which changes are made durable without being asked
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = long_duration)]
     pub sync: Duration,
@@ -64,6 +68,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<ExitCode, Error> {
     let options = OpenOptions { ram_bytes: arguments.ram, is_read_only: arguments.read_only };
     let opened = image::open_medium(&arguments.path).and_then(|medium| Volume::open(medium, options));
     let volume = Arc::new(opened.map_err(failed(&arguments.path))?);
+    let _answers = arguments.socket.as_ref().map(|path| status::answer_at(&volume, path)).transpose()?;
     let background = volume.start_background(arguments.sync).map_err(failed(&arguments.path))?;
     let listening = Arc::new(listen_at(&arguments.listen).map_err(failed(&arguments.listen))?);
     let ending = Arc::clone(&listening);

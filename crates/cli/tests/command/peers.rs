@@ -129,7 +129,7 @@ fn a_peer_cannot_command_prometheus() {
     let sample = "{\"pid\":1,\"version\":\"a\\\"} 1\\nb 2\",\"stats\":{\"faults\":3,\"x 1\\ny\":1}}\n";
     let text = text(&Peer::answering(sample).output(&["export", "--once"]).stdout);
     assert!(text.contains("aquifer_faults_total{pid=\"1\"} 3\n"), "{text}");
-    assert!(text.contains("version=\"a\\\"} 1\u{FFFD}b 2\"} 1\n"), "{text}");
+    assert!(text.contains("version=\"a\\\"} 1\u{FFFD}b 2\",subject=\"heap\"} 1\n"), "{text}");
     assert!(!text.contains("\ny") && !text.contains("\nb 2"), "{text}");
 }
 

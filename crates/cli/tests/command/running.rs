@@ -29,7 +29,8 @@ fn json_is_one_line_with_all_numbers() {
     let output = run(&["stats", "--socket", name(&path), "--json"]);
     let line = text(&output.stdout);
     assert_eq!(line.lines().count(), 1, "{line}");
-    let Sample { pid, version, stats, remote } = parse_stats(line.trim_end().as_bytes()).expect("a sample");
+    let Sample { pid, version, subject: _, stats, remote } =
+        parse_stats(line.trim_end().as_bytes()).expect("a sample");
     assert_eq!((pid.to_string(), version.as_str()), (program.pid(), aquifer::VERSION));
     assert!(remote.is_none() && !line.contains("remote"), "it borrows nothing");
     assert_eq!((stats["ram_budget_bytes"], stats["objects"]), (8 << 20, 200_000));
@@ -42,7 +43,10 @@ fn a_process_is_found_by_environment_and_by_its_open_files() {
     for told in [Told::InEnvironment(&path), Told::AsOption(&path)] {
         let program = Program::start(told);
         let output = run(&["stats", "--pid", &program.pid()]);
-        assert!(text(&output.stdout).starts_with(&format!("process {}, ", program.pid())), "{output:?}");
+        assert!(
+            text(&output.stdout).starts_with(&format!("heap of process {}, ", program.pid())),
+            "{output:?}"
+        );
         program.end();
     }
 }

@@ -15,7 +15,11 @@ fn without_a_terminal_there_is_one_snapshot() {
         let shown = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(text(&output.stderr), "");
-        assert!(shown.starts_with(&format!("process {}, aquifer {}\n", program.pid(), aquifer::VERSION)));
+        assert!(shown.starts_with(&format!(
+            "heap of process {}, aquifer {}\n",
+            program.pid(),
+            aquifer::VERSION
+        )));
         for part in ["RAM used", "8.00 MiB", "found in RAM", "0/s", "write amplification", "Latency of reads"]
         {
             assert!(shown.contains(part), "{part} is not in\n{shown}");

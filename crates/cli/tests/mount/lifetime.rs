@@ -44,6 +44,34 @@ fn what_was_written_is_there_again() {
     mount.end();
 }
 
+/// The process in the background has another folder than who started it: paths are those of its caller.
+#[test]
+fn a_mount_in_the_background_tells_its_numbers() {
+    let Some(mut mount) = mount("a_mount_in_the_background_tells_its_numbers") else { return };
+    mount.stop();
+    let around = mount.around().to_owned();
+    let aquifer = |arguments: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_aquifer")).args(arguments).current_dir(&around).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let (image, folder) = (mount.image.to_str().expect("text"), mount.folder.to_str().expect("text"));
+    aquifer(&["volume", "mount", image, folder, "--socket", "./status.sock"]);
+    fs::write(mount.folder.join("file"), vec![7; 100_000]).expect("a file");
+    File::open(mount.folder.join("file")).and_then(|file| file.sync_all()).expect("it syncs");
+    let told = aquifer(&["stats", "--socket", "./status.sock"]);
+    assert!(told.starts_with("volume of process ") && told.contains("written whole"), "{told}");
+    unmount(&mount);
+    let is_gone = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        !around.join("status.sock").exists()
+    });
+    assert!(is_gone, "the socket is left");
+    mount.check();
+}
+
 #[test]
 fn for_reading_alone() {
     let Some(mut mount) = mount("for_reading_alone") else { return };

@@ -16,7 +16,13 @@ pub fn property(input: &[u8]) {
         events.kept.iter().for_each(|event| assert!(!event.line().contains(char::is_control)));
     }
     if let Ok((pid, latency)) = parse_latency(input) {
-        let sample = Sample { pid, version: "1".into(), stats: Default::default(), remote: None };
+        let sample = Sample {
+            pid,
+            version: "1".into(),
+            subject: Default::default(),
+            stats: Default::default(),
+            remote: None,
+        };
         shown(Measurement { taken: Instant::now(), sample, latency: Ok(latency) });
     }
     let Ok(sample) = parse_stats(input) else { return };

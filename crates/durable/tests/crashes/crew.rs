@@ -195,8 +195,8 @@ fn check_accounts(heap: &DurableHeap, shared: &Shared, members: &[Member]) -> Ch
     let mut sum = 0u64;
     for (n, &account) in shared.accounts.iter().enumerate() {
         sum = sum.wrapping_add(load(account)?);
-        let (times, expected) =
-            (load(account.plus_bytes(8))?, members.iter().map(|member| member.touched()[n]).sum());
+        let times = load(account.plus_bytes(8))?;
+        let expected: u64 = members.iter().map(|member| member.touched()[n]).sum();
         if times != expected {
             return Err(format!("account {n} was touched {times} times, the threads say {expected}"));
         }

@@ -335,7 +335,7 @@ def _value(value):
     return value
 
 
-def open_store(path, mode="a", *, size=None, durable="each"):
+def open_store(path, mode="a", *, size=None, durable="each", socket=None):
     """A mapping from bytes to bytes that stays when the process ends, in the file at `path`.
 
     mode     "r" to read; "r+" to read and write what is there; "a" the same, or a new one if there is none
@@ -343,6 +343,7 @@ def open_store(path, mode="a", *, size=None, durable="each"):
              unless said, and never less than the file has
     durable  "each": a call that changes something returns when that is durable on the disk. "later": it returns when all threads see it,
              and it is durable about a tenth of a second later, or after `flush` or `close`
+    socket   a path at which `aquifer top` and `aquifer export` find the store while it is open
 
     Keys have 0 to 65535 bytes, values 0 to 15 MiB. After a crash of the process or of the machine the store is as it was after one of its
     calls: with "each" the last that returned, or the one that was under way; with "later" one since the last that was durable. A store
@@ -375,7 +376,7 @@ def open_store(path, mode="a", *, size=None, durable="each"):
     if mode != "a" and os.path.isfile(path) and os.path.getsize(path) == 0:
         raise ValueError(f"{path} is empty, and no store; mode='a' makes one")
     store = object.__new__(DurableStore)
-    store._core = DurableTree(path, room, durable == "later", mode == "r", mode == "a")
+    store._core = DurableTree(path, room, durable == "later", mode == "r", mode == "a", socket)
     store._path, store._mode, store._durable, store._gate = path, mode, durable, _Gate(store._core)
     store._closing = weakref.finalize(store, store._core.close)
     return store

@@ -26,16 +26,16 @@ _open_volumes = weakref.WeakValueDictionary()
 class _Shared:
     """A volume that arrays of this process share; it is closed when the last is gone, or at exit."""
 
-    def __init__(self, path, ram, size, read_only):
+    def __init__(self, path, ram, size, read_only, socket):
         # Buffers of reads, and what the allocator takes, come on top of the volume's pages.
-        self.core, self.path, self.is_read_only = Volume(path, ram - ram // 16, size, read_only), path, read_only
+        self.core, self.path, self.is_read_only = Volume(path, ram - ram // 16, size, read_only, socket), path, read_only
         self._closing = weakref.finalize(self, self.core.close)
 
     def close(self):
         self._closing()
 
 
-def _volume(path, ram, size, read_only):
+def _volume(path, ram, size, read_only, socket):
     """The volume at `path`, opened once for all arrays of the process, and made if there is a `size`."""
     with _lock:
         shared = _open_volumes.get(path)
@@ -43,7 +43,7 @@ def _volume(path, ram, size, read_only):
             if shared.is_read_only and not read_only:
                 raise ValueError(f"{path} is open for reading alone in this process: close that array first")
             return shared
-        shared = _open_volumes[path] = _Shared(path, ram, size, read_only)
+        shared = _open_volumes[path] = _Shared(path, ram, size, read_only, socket)
         return shared
 
 
@@ -122,7 +122,7 @@ class StoredArray(Array):
         )
 
 
-def open_array(path, shape=None, dtype=None, mode="a", *, name="array.npy", size=None, ram="64M"):
+def open_array(path, shape=None, dtype=None, mode="a", *, name="array.npy", size=None, ram="64M", socket=None):
     """An array that stays when the process ends: a .npy file in the volume at `path`, read and written by rows and batches.
 
     mode    "r" to read; "r+" to read and write what is there; "a" the same, or a new one if there is none; "w+" a new one in any case
@@ -130,6 +130,7 @@ def open_array(path, shape=None, dtype=None, mode="a", *, name="array.npy", size
     name    of the file in the volume, which may hold several arrays
     size    of a new volume, bytes or text as "10G", which the file takes on the disk at once; by default twice the array and 64M more
     ram     for pages of the volume
+    socket  a path at which `aquifer top` and `aquifer export` find the volume, said by the first of its arrays
 
     What was written is durable after `flush` or `close`; a process that is killed leaves all arrays of the volume as they were at one
     moment since. Damage is told when it is read. `aquifer volume cp VOLUME:/array.npy .` copies it out, for `numpy.load`.
@@ -158,7 +159,7 @@ def open_array(path, shape=None, dtype=None, mode="a", *, name="array.npy", size
         room = -(-room // 4096) * 4096
     shared = None
     try:
-        shared = _volume(path, ram, room, mode == "r")
+        shared = _volume(path, ram, room, mode == "r", socket)
         return _open_file(shared, name, wanted, wanted_type, mode)
     except BaseException:
         if is_new and os.path.exists(path):

@@ -28,7 +28,7 @@ fn loads_are_seen(is_to_share: bool) {
     let load = |page: usize| {
         assert_eq!(words(&mapping)[page * WORDS_OF_PAGE].load(Ordering::Relaxed), page as u64);
     };
-    let reads = || volume.ram_use().pages_read;
+    let reads = || volume.stats().pages_read;
     // The distances and the order keep pages from being read ahead.
     let hot = |nth: usize| nth % HOT * 7 % HOT * 10;
     let warm = |nth: usize| 3 + nth % WARM * 17 % WARM * 10;

@@ -14,9 +14,10 @@ use aquifer_volume::serve::{Client, RemoteFile, RemoteMapping};
 use aquifer_volume::{PAGE_BYTES, Protection};
 use rustix::io::Errno;
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::Ground;
-use crate::{command, name};
+use crate::{command, name, run, text};
 
 /// More than the server has RAM for.
 const PAGES: usize = 2500;
@@ -237,6 +238,49 @@ fn clients_of_an_owner_that_is_killed_get_errors_and_no_wrong_bytes() {
         assert_eq!(call, format!("errno {}", Errno::PIPE.raw_os_error()), "round {round}");
     }
     assert!(served.numbers().into_iter().eq((0..PAGES).map(word)), "the file is not what it was");
+}
+
+/// What clients read is seen in `stats`, `top` and `export`, at a socket of its own.
+#[test]
+fn a_served_volume_tells_its_numbers() {
+    let served = Served::new(word);
+    let status = served.ground.host("status");
+    let [volume, listen, socket] = [&served.ground.volume, &served.socket, &status].map(|path| name(path));
+    let mut server = Process::start(command(&[
+        "volume", "serve", volume, "--listen", listen, "--socket", socket, "--ram", "4M",
+    ]));
+    server.wait_for("is served at");
+    let mut client = Process::client("call", &served.socket);
+    client.wait_for("DONE");
+    let told = |arguments: &[&str]| {
+        let output = run(&[arguments, &["--socket", socket]].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let sample: Value = serde_json::from_str(&told(&["stats", "--json"])).expect("JSON");
+    assert_eq!((&sample["subject"], &sample["pid"]), (&"volume".into(), &server.child.id().into()));
+    assert!(sample["stats"]["pages_read"].as_u64() > Some(0), "{sample}");
+    let snapshot = told(&["top", "--once", "--interval", "100ms"]);
+    for part in ["volume of process", "file pages", "Commits and cleaner", "nodes of the table read", "p50"] {
+        assert!(snapshot.contains(part), "{part} is not in\n{snapshot}");
+    }
+    let metrics = told(&["export", "--once"]);
+    for part in
+        ["subject=\"volume\"", "aquifer_pages_read_total{", "aquifer_flash_read_latency_seconds_bucket{"]
+    {
+        assert!(metrics.contains(part), "{part} is not in\n{metrics}");
+    }
+    let check = run(&["check", "--socket", socket]);
+    assert_eq!(check.status.code(), Some(2));
+    assert!(text(&check.stderr).contains("aquifer volume verify"), "{}", text(&check.stderr));
+    client.kill();
+    server.kill();
+    let taken = served.ground.host_file("file-at-the-path", b"precious");
+    let refused =
+        run(&["volume", "serve", volume, "--listen", name(&served.ground.host("other")), "--socket", &taken]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("--socket"), "{}", text(&refused.stderr));
+    assert_eq!(std::fs::read(taken).expect("still there"), b"precious");
 }
 
 #[test]
