@@ -714,6 +714,7 @@ typedef struct aq_volume_options {
     uint64_t ram_bytes;  /* for pages, mapped ones included, and for the table; default
                             64 MiB, at least AQ_VOLUME_RAM_MIN */
     int read_only;       /* not 0: nothing can be changed, and nothing is written */
+    const char *socket_path; /* where `aquifer stats`, `top` and `export` ask; default: nowhere */
 } aq_volume_options;
 
 void aq_volume_options_init(aq_volume_options *options, size_t struct_bytes);

@@ -107,6 +107,26 @@ static void read_only_volumes_do_not_change(void)
     close_and_remove(volume);
 }
 
+static void a_volume_tells_its_numbers_at_a_socket(void)
+{
+    char where[100];
+    snprintf(where, sizeof where, "%s/socket", test_dir());
+    aq_volume *volume = open_new("told");
+    CHECK_CODE(AQ_OK, aq_volume_close(volume));
+    aq_volume_options options;
+    aq_volume_options_init(&options, sizeof options);
+    options.socket_path = where;
+    CHECK_CODE(AQ_OK, aq_volume_open(path, &options, &volume));
+    struct stat is;
+    CHECK(stat(where, &is) == 0 && S_ISSOCK(is.st_mode) && (is.st_mode & 0777) == 0600);
+    CHECK_CODE(AQ_OK, aq_volume_close(volume));
+    CHECK(access(where, F_OK) != 0);
+    options.socket_path = path;
+    CHECK(aq_volume_open(path, &options, &volume) != AQ_OK);
+    CHECK_MESSAGE("could not be made");
+    close_and_remove(reopen());
+}
+
 static void space_counts_what_files_take(void)
 {
     aq_volume *volume = open_new("space");
@@ -494,6 +514,7 @@ int main(void)
     RUN(sizes_that_cannot_be);
     RUN(paths_that_cannot_be);
     RUN(read_only_volumes_do_not_change);
+    RUN(a_volume_tells_its_numbers_at_a_socket);
     RUN(space_counts_what_files_take);
     RUN(a_full_volume_can_be_emptied);
     RUN(damage_is_told);

@@ -36,6 +36,7 @@ use crate::forks;
 use crate::heap::null;
 use crate::message::{self, fail_with};
 use crate::sized;
+use crate::status::answer_at;
 use abi::{AqDurableOptions, AqDurableStats};
 
 /// A number of transactions, on cache lines of its own.
@@ -62,14 +63,7 @@ impl AqDurable {
         let heap =
             if *is_read_only { DurableHeap::open_read_only(path) } else { DurableHeap::open(path, options) };
         let heap = heap.map_err(|error| failure::fail(&error))?;
-        let answer = |socket: &PathBuf| {
-            let failed = |error| aquifer::Error::System {
-                what: format!("the socket {} could not be made", socket.display()),
-                error,
-            };
-            heap.answer_at(socket).map_err(|error| message::fail(&failed(error)))
-        };
-        let server = socket.as_ref().map(answer).transpose()?;
+        let server = answer_at(socket.clone(), |path| heap.answer_at(path))?;
         Ok(Self { _server: server, heap, under_way: Default::default(), forks, is_read_only: *is_read_only })
     }
 

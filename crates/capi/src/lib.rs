@@ -13,6 +13,7 @@
 //! | `batch` | many objects at once, now or in the background |
 //! | `durable` | durable heaps and their transactions |
 //! | `volume` | volumes: their files, also as memory |
+//! | `status` | sockets at which other processes ask for numbers |
 //! | `forks` | forks of this process |
 //!
 //! Functions return numbered codes, set outputs only on success, check for NULL and never unwind (the
@@ -29,4 +30,5 @@ mod heap;
 mod message;
 mod reference;
 mod sized;
+mod status;
 mod volume;

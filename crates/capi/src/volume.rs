@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aquifer::ErrorCode;
+use aquifer_status::Server;
 use aquifer_volume::serve::Client;
 use aquifer_volume::{Background, Depth, Volume, VolumeError, image};
 
@@ -34,11 +35,14 @@ use crate::forks;
 use crate::heap::null;
 use crate::message::{self, fail_with};
 use crate::sized;
+use crate::status::answer_at;
 use abi::{AqSpace, AqVolumeOptions};
 use reach::Reach;
 
 /// `aq_volume`
 pub struct AqVolume {
+    // Dropped first: it answers for the volume.
+    _server: Option<Server>,
     reach: Reach,
     /// Forks before it was opened.
     forks: usize,
@@ -129,7 +133,9 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
     // SAFETY: passed on to the caller.
     let path = unsafe { image_path(path) }?;
     // SAFETY: NULL, or the caller's options.
-    let options = unsafe { sized::read(options) }.map_err(|error| message::fail(&error))?.to_options();
+    let given = unsafe { sized::read(options) }.map_err(|error| message::fail(&error))?;
+    // SAFETY: the caller's options, in which the path is NULL or a string.
+    let (options, socket) = (given.to_options(), unsafe { given.socket() });
     let forks = forks::count();
     let who = user::credentials()?;
     let start = |volume: Volume| {
@@ -140,7 +146,8 @@ unsafe fn open(path: *const c_char, options: *const AqVolumeOptions) -> Result<A
         .and_then(|medium| Volume::open(medium, options))
         .and_then(start)
         .map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))?;
-    Ok(AqVolume { reach: Reach::Own { volume, who }, forks, background })
+    let server = answer_at(socket, |path| volume.answer_at(path))?;
+    Ok(AqVolume { _server: server, reach: Reach::Own { volume, who }, forks, background })
 }
 
 /// # Safety
@@ -164,7 +171,7 @@ unsafe fn connect(socket_path: *const c_char) -> Result<AqVolume, c_int> {
     let forks = forks::count();
     let client = Client::connect(&path)
         .map_err(|error| failure::fail_at(path.as_os_str().as_encoded_bytes(), &error))?;
-    Ok(AqVolume { reach: Reach::Served(client), forks, background: None })
+    Ok(AqVolume { _server: None, reach: Reach::Served(client), forks, background: None })
 }
 
 /// # Safety

@@ -13,7 +13,7 @@ use crate::host::{self, host};
 use crate::io::METHODS;
 use crate::names;
 use crate::raw::{RawFile, Vfs};
-use crate::volumes::{self, Lease, Naming};
+use crate::volumes::{self, Lease, Naming, Wishes};
 
 /// The VFS's name.
 pub const NAME: &CStr = c"aquifer";
@@ -102,11 +102,13 @@ unsafe fn lease_of(name: *const c_char, flags: c_int) -> Result<Option<Lease>> {
     }
     // SAFETY: the name is that of a main database.
     let parameter = |key: &CStr| unsafe { api().parameter(name, key) };
+    let (ram, socket) = (parameter(c"ram"), parameter(c"socket"));
+    let wishes = Wishes { ram: ram.as_deref(), socket: socket.as_deref() };
     if let Some(volume) = parameter(c"volume") {
-        return volumes::lease(Path::new(OsStr::from_bytes(&volume)), parameter(c"ram").as_deref()).map(Some);
+        return volumes::lease(Path::new(OsStr::from_bytes(&volume)), wishes).map(Some);
     }
     if let Some(volume) = volumes::of_environment() {
-        return volumes::lease(&volume, parameter(c"ram").as_deref()).map(Some);
+        return volumes::lease(&volume, wishes).map(Some);
     }
     if parameter(c"vfs").is_some_and(|vfs| vfs == NAME.to_bytes()) {
         return Err(VolumeError::Invalid(

@@ -4,13 +4,14 @@
 //! whatever number of connections use it.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, c_char};
+use std::ffi::{OsStr, OsString, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak};
 
 use aquifer_base::units::parse_size;
+use aquifer_status::Server;
 use aquifer_volume::{Ino, OpenOptions, Result, Volume, VolumeError, image};
 
 use crate::api::api;
@@ -19,6 +20,7 @@ use crate::file::Shared;
 
 /// A volume that is open in this process.
 pub struct OpenVolume {
+    _server: Option<Server>,
     path: PathBuf,
     volume: Arc<Volume>,
     files: Mutex<HashMap<Ino, Weak<Shared>>>,
@@ -207,7 +209,7 @@ pub fn of_name(name: *const c_char, path: &[u8]) -> Result<Option<Lease>> {
         return Ok(Some(lease_entry(&mut volumes[at])));
     }
     drop(volumes);
-    of_environment().map(|path| lease(&path, None)).transpose()
+    of_environment().map(|path| lease(&path, Wishes::default())).transpose()
 }
 
 fn lease_entry(entry: &mut Entry) -> Lease {
@@ -215,12 +217,20 @@ fn lease_entry(entry: &mut Entry) -> Lease {
     Lease { volume: Some(Arc::clone(&entry.volume)) }
 }
 
-/// The volume in the file or block device at `path`, which is opened if need be. `ram` is a size such as `64M`; without it the environment's
-/// `AQUIFER_VOLUME_RAM` counts, and it counts only for who opens the volume first.
+/// How a volume is opened. It counts only for who opens the volume first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes<'a> {
+    /// A size such as `64M`; without it the environment's `AQUIFER_VOLUME_RAM`.
+    pub ram: Option<&'a [u8]>,
+    /// Where `aquifer top` asks; without it the environment's `AQUIFER_VOLUME_SOCKET`.
+    pub socket: Option<&'a [u8]>,
+}
+
+/// The volume in the file or block device at `path`, which is opened if need be.
 ///
 /// # Errors
-/// [`VolumeError::Invalid`] for a malformed size; those of [`Volume::open`].
-pub fn lease(path: &Path, ram: Option<&[u8]>) -> Result<Lease> {
+/// [`VolumeError::Invalid`] for a malformed size; those of [`Volume::open`]; [`VolumeError::System`] if the socket cannot be made.
+pub fn lease(path: &Path, wishes: Wishes<'_>) -> Result<Lease> {
     let path = std::fs::canonicalize(path).map_err(|error| VolumeError::System {
         step: "looking for the volume",
         errno: error.raw_os_error().unwrap_or(libc::EIO),
@@ -231,9 +241,11 @@ pub fn lease(path: &Path, ram: Option<&[u8]>) -> Result<Lease> {
         return Ok(lease_entry(entry));
     }
     watch_process();
-    let options = OpenOptions { ram_bytes: ram_bytes(ram)?, is_read_only: false };
+    let options = OpenOptions { ram_bytes: ram_bytes(wishes.ram)?, is_read_only: false };
     let volume = Arc::new(Volume::open(image::open_medium(&path)?, options)?);
+    let server = server_of(&volume, wishes.socket)?;
     let open = OpenVolume {
+        _server: server,
         path,
         volume,
         files: Mutex::default(),
@@ -245,10 +257,23 @@ pub fn lease(path: &Path, ram: Option<&[u8]>) -> Result<Lease> {
     Ok(lease_entry(volumes.last_mut().expect("was just pushed")))
 }
 
+/// What a URI says, or else a variable of the environment; `None` if that is empty.
+fn said(in_uri: Option<&[u8]>, variable: &str) -> Option<OsString> {
+    let text = in_uri.map(|text| OsStr::from_bytes(text).to_owned()).or_else(|| std::env::var_os(variable));
+    text.filter(|text| !text.is_empty())
+}
+
+fn server_of(volume: &Volume, socket: Option<&[u8]>) -> Result<Option<Server>> {
+    let Some(path) = said(socket, "AQUIFER_VOLUME_SOCKET") else { return Ok(None) };
+    let failed = |error: std::io::Error| VolumeError::System {
+        step: "making the socket for numbers",
+        errno: error.raw_os_error().unwrap_or(libc::EINVAL),
+    };
+    volume.answer_at(Path::new(&path)).map(Some).map_err(failed)
+}
+
 fn ram_bytes(ram: Option<&[u8]>) -> Result<u64> {
-    let from_environment = std::env::var_os("AQUIFER_VOLUME_RAM");
-    let text = ram.map(OsStr::from_bytes).or(from_environment.as_deref()).filter(|text| !text.is_empty());
-    let Some(text) = text else { return Ok(OpenOptions::default().ram_bytes) };
+    let Some(text) = said(ram, "AQUIFER_VOLUME_RAM") else { return Ok(OpenOptions::default().ram_bytes) };
     parse_size(&text.to_string_lossy())
         .map_err(|_| VolumeError::Invalid("RAM for a volume is a size such as 64M"))
 }

@@ -1,9 +1,11 @@
 //! The structures of the header.
 
 use std::ffi::{c_char, c_int};
+use std::path::PathBuf;
 
 use aquifer_volume::{Ino, Inode, Kind, OpenOptions, PAGE_BYTES, Space};
 
+use crate::abi::path;
 use crate::sized::SizedOptions;
 
 /// `aq_volume_options`
@@ -12,6 +14,7 @@ pub struct AqVolumeOptions {
     _struct_bytes: usize,
     ram_bytes: u64,
     read_only: c_int,
+    socket_path: *const c_char,
 }
 
 // SAFETY: as the trait wants it.
@@ -20,6 +23,15 @@ unsafe impl SizedOptions for AqVolumeOptions {
 }
 
 impl AqVolumeOptions {
+    /// Where `aquifer stats` and `top` ask, if anywhere.
+    ///
+    /// # Safety
+    /// The path is NULL or a string.
+    pub(super) unsafe fn socket(&self) -> Option<PathBuf> {
+        // SAFETY: as the caller promises.
+        unsafe { path(self.socket_path) }
+    }
+
     pub(super) fn to_options(&self) -> OpenOptions {
         let defaults = OpenOptions::default();
         let ram_bytes = if self.ram_bytes == 0 { defaults.ram_bytes } else { self.ram_bytes };

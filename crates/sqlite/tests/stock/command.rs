@@ -120,6 +120,26 @@ fn an_extension_takes_the_volume_from_the_uri() {
 }
 
 #[test]
+fn a_volume_tells_its_numbers_while_it_is_open() {
+    if !have_sqlite3() {
+        return;
+    }
+    let disk = Disk::new(SIZE_BYTES);
+    let socket = disk.folder().join("socket");
+    disk.sqlite3("a.db", "CREATE TABLE t(a); INSERT INTO t VALUES(7);");
+    let load = format!(".load {}", library().display());
+    let (volume, at) = (disk.path().display().to_string(), socket.display());
+    let open = format!(".open file:/a.db?vfs=aquifer&volume={volume}&socket={at}");
+    let look = format!(".shell test -S {at} && echo there");
+    let command =
+        ["-cmd", &load, "-cmd", &open, "-cmd", "SELECT a FROM t;", "-cmd", &look, ":memory:", "SELECT 1;"];
+    let said = printed(disk.plain("sqlite3").args(command));
+    assert!(["7\n", "there\n"].iter().all(|line| said.contains(line)), "{said}");
+    assert!(!socket.exists());
+    disk.check();
+}
+
+#[test]
 fn without_a_volume_files_are_where_they_were() {
     if !have_sqlite3() {
         return;
